@@ -1,0 +1,29 @@
+"""pytest-vla: robot-policy benchmarks as test suites, every episode a pytest item."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pytest_vla.errors import EpisodeError, SceneError, VlaError
+    from pytest_vla.scene.problem import parse_problem
+    from pytest_vla.sim.world import World
+    from pytest_vla.suite import load_suite
+
+__all__ = ["EpisodeError", "SceneError", "VlaError", "World", "load_suite", "parse_problem"]
+
+_HOMES = {
+    "EpisodeError": "pytest_vla.errors",
+    "SceneError": "pytest_vla.errors",
+    "VlaError": "pytest_vla.errors",
+    "World": "pytest_vla.sim.world",
+    "load_suite": "pytest_vla.suite",
+    "parse_problem": "pytest_vla.scene.problem",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Lazy: the plugin is imported in every project that has it installed, and a world costs a second.
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -1,0 +1,24 @@
+"""The errors that pytest-vla raises: bad input, and an episode that broke."""
+
+
+class VlaError(Exception):
+    """Input or set-up that cannot be used. The message says what, where, and how to mend it."""
+
+
+class SceneError(VlaError):
+    """A task file, an init-state file or an asset that cannot be used. The message starts with its location."""
+
+
+class EpisodeError(VlaError):
+    """A rollout that broke: the outcome is `error`, never `failure`.
+
+    `reason` is a stable code such as ``physics-nan`` or ``policy-shape``; the message has the values.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(f"{reason}: {message}")
+        self.reason = reason
+        self.message = message
+
+    def __reduce__(self) -> tuple[type["EpisodeError"], tuple[str, str]]:
+        return type(self), (self.reason, self.message)

@@ -1,0 +1,27 @@
+"""robosuite's import without its notices and without its log file."""
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+
+@contextlib.contextmanager
+def quiet_robosuite() -> Iterator[None]:
+    """Import robosuite inside this: no notice about private macros, no log file in the system's temporary folder.
+
+    The file would be shared by all users of a machine, and the import fails for whoever does not own it.
+    """
+    logger = logging.getLogger("robosuite_logs")
+    level, handler = logger.level, logging.FileHandler
+    logger.setLevel(logging.ERROR)
+
+    def without_file(filename: Any, *arguments: Any, **options: Any) -> logging.Handler:
+        return logging.NullHandler() if "robosuite" in str(filename) else handler(filename, *arguments, **options)
+
+    logging.FileHandler = without_file  # type: ignore[assignment, misc]
+    try:
+        yield
+    finally:
+        logging.FileHandler = handler  # type: ignore[misc]
+        logger.setLevel(level)

@@ -1,0 +1,146 @@
+"""Where LIBERO's task files, init states and assets are found.
+
+Roots are searched in this order: ``--vla-data``, ``PYTEST_VLA_DATA``, LIBERO's own ``config.yaml``, an installed
+hf-libero or libero package (with the folder into which hf-libero downloads its assets).
+"""
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pytest_vla.errors import SceneError
+
+Kind = Literal["assets", "bddl_files", "init_files"]
+KINDS: tuple[Kind, ...] = ("assets", "bddl_files", "init_files")
+
+# LIBERO's config.yaml calls the folder of init states `init_states`.
+_CONFIG_KEYS: dict[Kind, str] = {"assets": "assets", "bddl_files": "bddl_files", "init_files": "init_states"}
+_ADVICE = (
+    "Give LIBERO's folder (with assets/, bddl_files/, init_files/) by --vla-data or PYTEST_VLA_DATA, "
+    "or install hf-libero and let it download its assets."
+)
+
+
+@dataclass(frozen=True)
+class DataRoot:
+    """One place that may hold LIBERO's data: who named it, and a folder for each kind (None: it has none)."""
+
+    origin: str
+    assets: Path | None = None
+    bddl_files: Path | None = None
+    init_files: Path | None = None
+
+    def folder(self, kind: Kind) -> Path | None:
+        """The folder of one kind of data."""
+        return {"assets": self.assets, "bddl_files": self.bddl_files, "init_files": self.init_files}[kind]
+
+
+def data_roots(data: str | os.PathLike[str] | None = None) -> tuple[DataRoot, ...]:
+    """All roots that exist, best first.
+
+    Args:
+        data: the folder given by ``--vla-data``; None where it was not given.
+
+    Raises:
+        SceneError: `data`, ``PYTEST_VLA_DATA`` or LIBERO's config file names a folder without LIBERO's data, or the
+            config file cannot be read.
+    """
+    roots = []
+    if data is not None:
+        roots.append(_root_of_folder("--vla-data", Path(data)))
+    if environment := os.environ.get("PYTEST_VLA_DATA"):
+        roots.append(_root_of_folder("PYTEST_VLA_DATA", Path(environment)))
+    roots.extend(_root_of_config())
+    roots.extend(_root_of_package())
+    return tuple(roots)
+
+
+def find_file(roots: tuple[DataRoot, ...], kind: Kind, name: str, wanted_for: str) -> Path:
+    """The first root's file of this relative name.
+
+    Args:
+        roots: from `data_roots`.
+        kind: which kind of data.
+        name: path relative to that kind's folder, with forward slashes.
+        wanted_for: what needs the file, for the error (``object plate_1``).
+
+    Raises:
+        SceneError: no root has it; names the object, the file and the roots searched.
+    """
+    for root in roots:
+        folder = root.folder(kind)
+        if folder is not None and (folder / name).is_file():
+            return folder / name
+    raise SceneError(f"{kind}/{name}: not found, wanted for {wanted_for}. {describe_search(roots, kind)}")
+
+
+def relative_name(roots: tuple[DataRoot, ...], path: Path) -> str | None:
+    """The name of an asset file relative to the assets folder that holds it; None outside all of them."""
+    for root in roots:
+        if root.assets is not None and path.is_relative_to(root.assets):
+            return path.relative_to(root.assets).as_posix()
+    return None
+
+
+def describe_search(roots: tuple[DataRoot, ...], kind: Kind) -> str:
+    """One sentence that lists the folders searched, and how to give another."""
+    searched = [f"{root.folder(kind)} ({root.origin})" for root in roots if root.folder(kind) is not None]
+    return f"Searched: {', '.join(searched) or 'no folder, as none was given or found'}. {_ADVICE}"
+
+
+def _root_of_folder(origin: str, folder: Path) -> DataRoot:
+    folder = folder.expanduser().absolute()
+    if not folder.is_dir():
+        raise SceneError(f"{folder}: {origin} names a folder that does not exist. {_ADVICE}")
+    # A data folder, a LIBERO folder, and a checkout or installed package of LIBERO.
+    for base in (folder / "libero", folder, folder / "libero" / "libero"):
+        found = {kind: base / kind for kind in KINDS if (base / kind).is_dir()}
+        if found:
+            return DataRoot(origin, **found)
+    raise SceneError(f"{folder}: {origin} names a folder without assets/, bddl_files/ or init_files/. {_ADVICE}")
+
+
+def _root_of_config() -> Iterator[DataRoot]:
+    folder = Path(os.environ.get("LIBERO_CONFIG_PATH", "~/.libero")).expanduser()
+    config = folder / "config.yaml"
+    if not config.is_file():
+        return
+    values = _read_flat_yaml(config)
+    found = {kind: Path(values[key]).expanduser() for kind, key in _CONFIG_KEYS.items() if values.get(key)}
+    existing = {kind: path.absolute() for kind, path in found.items() if path.is_dir()}
+    if existing:
+        yield DataRoot(f"LIBERO's {config}", **existing)
+
+
+def _read_flat_yaml(path: Path) -> dict[str, str]:
+    """LIBERO's config file is flat ``key: value`` lines; anything else is refused with its line."""
+    values = {}
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SceneError(f"{path}: LIBERO's config file cannot be read: {error}") from error
+    for number, line in enumerate(lines, 1):
+        text = line.split(" #", 1)[0].strip()
+        if not text or text.startswith("#") or text in ("---", "..."):
+            continue
+        key, colon, value = text.partition(":")
+        if not colon or line[:1].isspace():
+            raise SceneError(f"{path}:{number}: expected `key: folder`, found {line.strip()!r}")
+        values[key.strip()] = value.strip().strip("'\"")
+    return values
+
+
+def _root_of_package() -> Iterator[DataRoot]:
+    # find_spec of the top-level name imports nothing: LIBERO's own import asks on standard input.
+    specification = importlib.util.find_spec("libero")
+    for location in (specification.submodule_search_locations or []) if specification else []:
+        base = Path(location) / "libero"
+        found = {kind: base / kind for kind in KINDS if (base / kind).is_dir()}
+        downloaded = Path("~/.cache/libero/assets").expanduser()
+        if "assets" not in found and downloaded.is_dir():
+            found["assets"] = downloaded
+        if found:
+            yield DataRoot("installed libero package", **found)

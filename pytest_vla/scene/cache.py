@@ -1,0 +1,281 @@
+"""Compiled scenes on disk: found by the content of what made them, written atomically, bounded in size.
+
+Place: ``PYTEST_VLA_CACHE``, else ``$XDG_CACHE_HOME/pytest-vla`` (``~/.cache/pytest-vla``). Limit:
+``PYTEST_VLA_CACHE_LIMIT`` in bytes or like ``5GB`` (default 5 GB); the least recently used scenes go first.
+``python -m pytest_vla.scene.cache`` shows what it holds, ``--clear`` empties it.
+
+A scene is two files: ``KEY-DIGEST.mjb`` (MuJoCo's binary model) and ``KEY-DIGEST.json`` (parts, and every input file
+with its hash), the second written last. KEY is made of the problem's parts and the versions, DIGEST of the inputs.
+"""
+
+import argparse
+import contextlib
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_vla.errors import SceneError, VlaError
+from pytest_vla.scene.assets import DataRoot, data_roots
+from pytest_vla.scene.problem import Problem
+from pytest_vla.scene.scene import Scene, scene_from_json, scene_parts, scene_to_json
+
+if TYPE_CHECKING:
+    import mujoco
+
+DEFAULT_LIMIT = 5 * 10**9
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+# Files younger than this may be another worker's unfinished work.
+_GRACE_SECONDS = 3600.0
+
+
+@dataclass(frozen=True)
+class CompiledScene:
+    """A model with its parts. `digest` names the content of everything that made it."""
+
+    model: "mujoco.MjModel"
+    scene: Scene
+    digest: str
+
+
+def cache_folder() -> Path:
+    """Where compiled scenes are kept; need not exist yet."""
+    if given := os.environ.get("PYTEST_VLA_CACHE"):
+        return Path(given).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "pytest-vla"
+
+
+def cache_limit() -> int:
+    """The cache's size limit in bytes.
+
+    Raises:
+        VlaError: ``PYTEST_VLA_CACHE_LIMIT`` is not a size.
+    """
+    text = os.environ.get("PYTEST_VLA_CACHE_LIMIT", "")
+    if not text:
+        return DEFAULT_LIMIT
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?B?)\s*", text.upper())
+    if not match:
+        raise VlaError(f"PYTEST_VLA_CACHE_LIMIT={text!r}: expected a size such as 5GB or 500MB")
+    unit = match[2] if match[2].endswith("B") or not match[2] else f"{match[2]}B"
+    return int(float(match[1]) * _UNITS[unit])
+
+
+def compiled_scene(problem: Problem, roots: tuple[DataRoot, ...] | None = None) -> CompiledScene:
+    """The compiled model of a problem's scene, from the cache or compiled now.
+
+    Args:
+        problem: what to build.
+        roots: where assets are looked for; default roots where None.
+
+    Raises:
+        SceneError: the scene cannot be composed or compiled.
+    """
+    roots = data_roots() if roots is None else roots
+    folder = cache_folder()
+    key = scene_key(problem)
+    if (found := _load(folder, key, roots)) is not None:
+        return found
+    with _lock(folder, key):
+        # Another worker may have compiled it while this one waited.
+        if (found := _load(folder, key, roots)) is not None:
+            return found
+        return _compile(problem, roots, folder, key)
+
+
+def scene_key(problem: Problem) -> str:
+    """32 hex digits for a problem's parts and the versions that compile them. Equal for the tasks of one scene.
+
+    Raises:
+        SceneError: the problem class is not known.
+    """
+    parts = scene_parts(problem) | {"mujoco": version("mujoco"), "robosuite": version("robosuite")}
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def clear(folder: Path | None = None) -> int:
+    """Removes all compiled scenes; returns how many bytes were freed."""
+    freed = 0
+    for path in _files(folder or cache_folder()):
+        with contextlib.suppress(OSError):
+            size = path.stat().st_size
+            path.unlink()
+            freed += size
+    return freed
+
+
+def evict(folder: Path, limit: int, keep: str = "") -> None:
+    """Removes the least recently used scenes until the rest fit `limit` bytes; the scene named `keep` stays."""
+    entries: dict[str, list[os.stat_result]] = {}
+    now = time.time()
+    for path in _files(folder):
+        with contextlib.suppress(OSError):
+            status = path.stat()
+            if path.suffix not in (".mjb", ".json"):
+                if now - status.st_mtime > _GRACE_SECONDS:
+                    path.unlink()
+                continue
+            entries.setdefault(path.stem, []).append(status)
+    total = sum(status.st_size for statuses in entries.values() for status in statuses)
+    for stem in sorted(entries, key=lambda name: max(status.st_mtime for status in entries[name])):
+        if total <= limit:
+            break
+        if stem == keep:
+            continue
+        total -= sum(status.st_size for status in entries[stem])
+        # The description goes first: without it the model is not found.
+        for suffix in (".json", ".mjb"):
+            (folder / f"{stem}{suffix}").unlink(missing_ok=True)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    if folder.is_dir():
+        yield from (path for path in folder.iterdir() if re.match(r"[0-9a-f]{32}", path.name) and path.is_file())
+
+
+def _load(folder: Path, key: str, roots: tuple[DataRoot, ...]) -> CompiledScene | None:
+    import mujoco
+
+    for description in sorted(folder.glob(f"{key}-*.json")):
+        binary = description.with_suffix(".mjb")
+        try:
+            value = json.loads(description.read_text(encoding="utf-8"))
+            if value["model_bytes"] != binary.stat().st_size or not _unchanged(value["inputs"], roots):
+                continue
+            scene, digest = scene_from_json(value["scene"]), value["digest"]
+            model = mujoco.MjModel.from_binary_path(str(binary))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            # A damaged or vanished entry is compiled anew and overwritten.
+            continue
+        with contextlib.suppress(OSError):
+            os.utime(description)
+        return CompiledScene(model, scene, digest)
+    return None
+
+
+def _unchanged(inputs: list[dict[str, Any]], roots: tuple[DataRoot, ...]) -> bool:
+    robosuite = importlib.util.find_spec("robosuite")
+    if robosuite is None or robosuite.origin is None:
+        return False
+    robosuite_assets = Path(robosuite.origin).parent / "models" / "assets"
+    for item in inputs:
+        folders = [robosuite_assets] if item["origin"] == "robosuite" else [root.assets for root in roots]
+        path = next((base / item["name"] for base in folders if base and (base / item["name"]).is_file()), None)
+        if path is None:
+            return False
+        status = path.stat()
+        if (status.st_size, status.st_mtime_ns) == (item["bytes"], item["mtime_ns"]):
+            continue
+        if status.st_size != item["bytes"] or _sha256(path) != item["sha256"]:
+            return False
+    return True
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _compile(problem: Problem, roots: tuple[DataRoot, ...], folder: Path, key: str) -> CompiledScene:
+    import mujoco
+
+    from pytest_vla.scene.compose import compose
+
+    composition = compose(problem, roots)
+    inputs = []
+    for origin, name, path in composition.inputs:
+        # Stat before hashing: a file that changes meanwhile is noticed at the next use.
+        status = path.stat()
+        inputs.append(
+            {
+                "origin": origin,
+                "name": name,
+                "sha256": _sha256(path),
+                "bytes": status.st_size,
+                "mtime_ns": status.st_mtime_ns,
+            }
+        )
+    content = key + json.dumps(sorted((item["origin"], item["name"], item["sha256"]) for item in inputs))
+    digest = hashlib.sha256(content.encode()).hexdigest()[:32]
+    try:
+        model = mujoco.MjModel.from_xml_string(composition.xml)
+    except ValueError as error:
+        raise SceneError(f"{problem.source}: MuJoCo refuses the composed scene: {error}") from error
+    description = {"digest": digest, "inputs": inputs, "scene": scene_to_json(composition.scene)}
+    _store(folder, f"{key}-{digest}", model, description)
+    return CompiledScene(model, composition.scene, digest)
+
+
+def _store(folder: Path, stem: str, model: "mujoco.MjModel", description: dict[str, Any]) -> None:
+    """Writes both files under temporary names and renames them; a full disk costs the cache, not the run."""
+    import mujoco
+
+    limit = cache_limit()
+    temporary: list[Path] = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for suffix in (".mjb", ".json"):
+            handle, name = tempfile.mkstemp(prefix=f"{stem}.", suffix=f"{suffix}.part", dir=folder)
+            os.close(handle)
+            temporary.append(Path(name))
+        mujoco.mj_saveModel(model, str(temporary[0]), None)
+        description["model_bytes"] = temporary[0].stat().st_size
+        if description["model_bytes"] < mujoco.mj_sizeModel(model):
+            raise OSError("the model was written short: is the disk full?")
+        temporary[1].write_text(json.dumps(description), encoding="utf-8")
+        if description["model_bytes"] > limit:
+            return
+        os.replace(temporary[0], folder / f"{stem}.mjb")
+        os.replace(temporary[1], folder / f"{stem}.json")
+        evict(folder, limit, keep=stem)
+    except (OSError, mujoco.FatalError) as error:
+        print(f"pytest-vla: compiled scene not cached in {folder}: {error}", file=sys.stderr)
+    finally:
+        for path in temporary:
+            path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _lock(folder: Path, key: str) -> Iterator[None]:
+    """One compiling process a scene; where files cannot be locked, two may compile, and the last rename wins."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(ImportError, OSError):
+            import fcntl
+
+            folder.mkdir(parents=True, exist_ok=True)
+            # Closing the file releases the lock.
+            fcntl.flock(stack.enter_context((folder / f"{key}.lock").open("a")), fcntl.LOCK_EX)
+        yield
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Shows or empties the cache; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m pytest_vla.scene.cache", description="Show or empty the cache of compiled scenes."
+    )
+    parser.add_argument("--clear", action="store_true", help="remove all compiled scenes")
+    parser.add_argument("--limit", action="store_true", help="remove the least recently used scenes beyond the limit")
+    options = parser.parse_args(arguments)
+    folder = cache_folder()
+    if options.clear:
+        print(f"{folder}: removed {clear(folder) / 1e6:.0f} MB")
+        return 0
+    if options.limit:
+        evict(folder, cache_limit())
+    models = [path for path in _files(folder) if path.suffix == ".mjb"]
+    size = sum(path.stat().st_size for path in models)
+    print(f"{folder}: {len(models)} scenes, {size / 1e6:.0f} MB of at most {cache_limit() / 1e6:.0f} MB")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,181 @@
+"""LIBERO's object and fixture categories: their model file, sampled rotation and articulation thresholds.
+
+Facts from hf-libero 0.1.4, ``envs/objects/{hope,google_scanned,turbosquid,articulated}_objects.py``.
+"""
+
+import difflib
+import math
+from dataclasses import dataclass
+
+from pytest_vla.errors import SceneError
+
+_PI = math.pi
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Articulation:
+    """Joint thresholds (radians or metres) of an articulated category, and the ranges that ``:init`` samples.
+
+    A joint is open (close, on, off) when it is strictly beyond the threshold on the side of `open_below` and so on;
+    None where the category has no such state.
+    """
+
+    open_range: Range | None = None
+    close_range: Range | None = None
+    turn_on_range: Range | None = None
+    turn_off_range: Range | None = None
+    opens_below: bool = True
+
+    def is_open(self, position: float) -> bool:
+        """A joint position counts as open."""
+        assert self.open_range is not None
+        return position < max(self.open_range) if self.opens_below else position > min(self.open_range)
+
+    def is_close(self, position: float) -> bool:
+        """A joint position counts as closed."""
+        assert self.close_range is not None
+        return position > min(self.close_range) if self.opens_below else position < max(self.close_range)
+
+    def is_turned_on(self, position: float) -> bool:
+        """A knob position counts as on; the threshold itself counts."""
+        assert self.turn_on_range is not None
+        return position >= min(self.turn_on_range)
+
+    def is_turned_off(self, position: float) -> bool:
+        """A knob position counts as off: strictly negative, so false at the reset pose."""
+        assert self.turn_off_range is not None
+        return position < max(self.turn_off_range)
+
+
+@dataclass(frozen=True)
+class Category:
+    """A category that task files may declare.
+
+    `rotations` are (axis, lowest, highest angle in radians), drawn in this order when the object is placed; `single`
+    says that upstream draws one rotation about one axis rather than composing a list of them. `burner` names the site
+    that glows while the category is turned on.
+    """
+
+    name: str
+    model: str
+    rotations: tuple[tuple[str, float, float], ...]
+    single: bool = True
+    articulation: Articulation | None = None
+    burner: str | None = None
+
+
+def category(name: str, location: str) -> Category:
+    """A category by its name.
+
+    Args:
+        name: lower-case category, as task files write it.
+        location: ``FILE:LINE:COLUMN`` of the declaration, for the error.
+
+    Raises:
+        SceneError: there is no such category; lists close matches.
+    """
+    if name in CATEGORIES:
+        return CATEGORIES[name]
+    matches = difflib.get_close_matches(name, CATEGORIES, n=3)
+    hint = f"Did you mean {' or '.join(matches)}?" if matches else f"Known: {', '.join(sorted(CATEGORIES))}."
+    raise SceneError(f"{location}: unknown category {name!r}. {hint}")
+
+
+def _about(axis: str, angle: float, highest: float | None = None) -> tuple[tuple[str, float, float], ...]:
+    return ((axis, angle, angle if highest is None else highest),)
+
+
+_HALF_X = _about("x", _PI / 2)
+_UPRIGHT = (("x", _PI / 2, _PI / 2), ("z", _PI / 2, _PI / 2))
+_BOOK = _about("x", -_PI / 2, -_PI / 4)
+_MUG = _about("x", -_PI / 2)
+_LYING = _about("x", 0.0)
+_CABINET = Articulation(open_range=(-0.16, -0.14), close_range=(0.0, 0.005))
+_ARTICULATED = _about("x", _PI / 4, _PI / 2)
+
+_HOPE = {
+    "alphabet_soup": _about("z", _PI / 2),
+    "bbq_sauce": _HALF_X,
+    "butter": _LYING,
+    "cherries": _HALF_X,
+    "chocolate_pudding": _LYING,
+    "cookies": _HALF_X,
+    "corn": _HALF_X,
+    "cream_cheese": _LYING,
+    "ketchup": _UPRIGHT,
+    "macaroni_and_cheese": _UPRIGHT,
+    "mayo": _UPRIGHT,
+    "milk": _UPRIGHT,
+    "new_salad_dressing": _UPRIGHT,
+    "orange_juice": _UPRIGHT,
+    "popcorn": _LYING,
+    "salad_dressing": _UPRIGHT,
+    "tomato_sauce": _about("z", _PI / 2),
+}
+_SCANNED = {
+    "akita_black_bowl": _HALF_X,
+    "basket": _HALF_X,
+    "chefmate_8_frypan": _HALF_X,
+    "glazed_rim_porcelain_ramekin": _HALF_X,
+    "plate": _HALF_X,
+    "rack": _LYING,
+    "white_bowl": _HALF_X,
+}
+_TURBOSQUID = {
+    "black_book": _BOOK,
+    "bowl_drainer": _LYING,
+    "desk_caddy": _LYING,
+    "dining_set_group": _LYING,
+    "moka_pot": _LYING,
+    "porcelain_mug": _MUG,
+    "red_coffee_mug": _MUG,
+    "white_storage_box": _about("y", 0.0),
+    "white_yellow_mug": _MUG,
+    "wine_bottle": _LYING,
+    "wine_rack": _LYING,
+    "wooden_shelf": _LYING,
+    "wooden_tray": _LYING,
+    "wooden_two_layer_shelf": _LYING,
+    "yellow_book": _BOOK,
+}
+_MODEL_NAMES = {"rack": "simple_rack"}
+
+
+def _catalogue() -> dict[str, Category]:
+    entries = []
+    for folder, table in (
+        ("stable_hope_objects", _HOPE),
+        ("stable_scanned_objects", _SCANNED),
+        ("turbosquid_objects", _TURBOSQUID),
+    ):
+        for name, rotations in table.items():
+            model = _MODEL_NAMES.get(name, name)
+            single = rotations is not _UPRIGHT
+            entries.append(Category(name, f"{folder}/{model}/{model}.xml", rotations, single))
+    for name, articulation in (
+        ("basin_faucet", None),
+        ("faucet", None),
+        ("microwave", Articulation(open_range=(-2.094, -1.3), close_range=(-0.005, 0.0))),
+        ("short_cabinet", Articulation(open_range=(0.10, 0.16), close_range=(-0.005, 0.0), opens_below=False)),
+        ("short_fridge", Articulation(open_range=(2.0, 2.7), close_range=(-0.005, 0.0), opens_below=False)),
+        ("slide_cabinet", None),
+        ("white_cabinet", _CABINET),
+        ("window", None),
+        ("wooden_cabinet", _CABINET),
+    ):
+        entries.append(Category(name, f"articulated_objects/{name}.xml", _ARTICULATED, articulation=articulation))
+    stove = Articulation(turn_on_range=(0.5, 2.1), turn_off_range=(-0.005, 0.0))
+    entries.append(
+        Category(
+            "flat_stove",
+            "articulated_objects/flat_stove.xml",
+            _about("y", 0.0),
+            articulation=stove,
+            burner="burner",
+        )
+    )
+    return {entry.name: entry for entry in entries}
+
+
+CATEGORIES = _catalogue()

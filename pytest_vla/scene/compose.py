@@ -1,0 +1,289 @@
+"""A problem becomes MJCF: robosuite's arena, Panda, objects and fixtures, merged in upstream's order.
+
+What robosuite 1.4.0 offers (``robosuite.models``) is used as it is; what LIBERO adds is declared in catalog.py and
+workspaces.py. Checked array by array against upstream's compiled models (tests/parity).
+"""
+
+import os.path
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pytest_vla.errors import SceneError
+from pytest_vla.quiet import quiet_robosuite
+from pytest_vla.scene.assets import DataRoot, describe_search, find_file, relative_name
+from pytest_vla.scene.catalog import category
+from pytest_vla.scene.problem import Declaration, Problem, Region
+from pytest_vla.scene.scene import Scene, SceneBody, SceneSite
+from pytest_vla.scene.workspaces import Workspace, workspace
+
+# LIBERO gives every movable object one free joint with this damping (N*s/m).
+_FREE_JOINT = {"type": "free", "damping": "0.0005"}
+
+
+@dataclass(frozen=True)
+class Composition:
+    """A composed scene: MJCF text with absolute file names, its parts, and every file that went into it.
+
+    `inputs` are (origin, name relative to it, absolute path) with origin ``assets`` or ``robosuite``.
+    """
+
+    xml: str
+    scene: Scene
+    inputs: tuple[tuple[str, str, Path], ...]
+
+
+def compose(problem: Problem, roots: tuple[DataRoot, ...]) -> Composition:
+    """The MJCF model of a problem.
+
+    Args:
+        problem: a LIBERO problem.
+        roots: where assets are looked for, from `data_roots`.
+
+    Raises:
+        SceneError: an unknown class, category or duplicate name, a region without ranges on the workspace, or a
+            missing asset (names object, file and the roots searched).
+    """
+    place = workspace(problem.name, problem.source)
+    _refuse_duplicates(problem)
+    models = _robosuite_models()
+    sources: dict[Path, str] = {}
+    arena = _arena(models, place, roots, sources)
+    robot, gripper = _robot(models, place)
+    bodies: dict[str, tuple[Declaration, bool, Any]] = {}
+    for is_fixture, declarations in ((True, problem.fixtures), (False, problem.objects)):
+        for item in declarations:
+            if is_fixture and item.category == place.category:
+                continue
+            bodies[item.name] = (item, is_fixture, _body(models, item, is_fixture, problem, roots, sources))
+    sites = _zones(models, arena, place, problem)
+    objects = [model for _, is_fixture, model in bodies.values() if not is_fixture]
+    fixtures = [model for _, is_fixture, model in bodies.values() if is_fixture]
+    for model in objects + fixtures:
+        sites.update(_sites_of(model))
+    task = models.ManipulationTask(mujoco_arena=arena, mujoco_robots=[robot], mujoco_objects=objects + fixtures)
+    for model in fixtures:
+        task.merge_assets(model)
+    hidden = [name for model in objects + fixtures + [robot, gripper] for name in model.sites]
+    scene = Scene(
+        problem=problem.name,
+        bodies=tuple(_scene_body(item, is_fixture, model) for item, is_fixture, model in bodies.values()),
+        sites=tuple(sites.values()),
+        hidden_sites=tuple(hidden),
+        burners=tuple(
+            (item.name, f"{item.name}_{burner}")
+            for item, _, _ in bodies.values()
+            if (burner := category(item.category, _where(problem, item)).burner)
+        ),
+    )
+    inputs = _resolve_inputs(task.root, roots, sources, models)
+    return Composition(task.get_xml(), scene, inputs)
+
+
+@dataclass(frozen=True)
+class _Robosuite:
+    Arena: Any
+    Panda: Any
+    MujocoXMLObject: Any
+    ManipulationTask: Any
+    mount_factory: Any
+    gripper_factory: Any
+    new_site: Any
+    array_to_string: Any
+    folder: Path
+
+
+def _robosuite_models() -> _Robosuite:
+    with quiet_robosuite():
+        import robosuite
+        from robosuite.models.arenas import Arena
+        from robosuite.models.grippers import gripper_factory
+        from robosuite.models.mounts import mount_factory
+        from robosuite.models.objects import MujocoXMLObject
+        from robosuite.models.robots import Panda
+        from robosuite.models.tasks import ManipulationTask
+        from robosuite.utils.mjcf_utils import array_to_string, new_site
+
+    return _Robosuite(
+        Arena,
+        Panda,
+        MujocoXMLObject,
+        ManipulationTask,
+        mount_factory,
+        gripper_factory,
+        new_site,
+        array_to_string,
+        Path(robosuite.__file__).parent / "models" / "assets",
+    )
+
+
+def _where(problem: Problem, item: Declaration | Region) -> str:
+    return f"{problem.source}:{item.line}:{item.column}"
+
+
+def _refuse_duplicates(problem: Problem) -> None:
+    seen: dict[str, Declaration] = {}
+    for item in (*problem.fixtures, *problem.objects):
+        if item.name in seen:
+            first = seen[item.name]
+            raise SceneError(
+                f"{_where(problem, item)}: {item.name!r} is declared twice (first at line {first.line}). Rename one."
+            )
+        seen[item.name] = item
+
+
+def _arena(models: _Robosuite, place: Workspace, roots: tuple[DataRoot, ...], sources: dict[Path, str]) -> Any:
+    path = find_file(roots, "assets", place.scene, f"the arena of {place.problem}")
+    sources[path] = f"arena {place.scene}"
+    arena = _parse(models.Arena, path, f"arena {place.scene}")
+    if place.table is not None:
+        _resize_table(models, arena, place)
+    for texture, file in (("texplane", place.floor_texture), ("tex-wall", place.wall_texture)):
+        element = arena.asset.find(f"./texture[@name='{texture}']")
+        if element is None:
+            raise SceneError(f"{path}: expected a texture named {texture!r}, which the scene's style replaces")
+        element.set("file", "/".join([*element.get("file").split("/")[:-1], file]))
+    arena.set_origin([0, 0, 0])
+    for camera in place.cameras:
+        arena.set_camera(camera_name=camera.name, pos=camera.position, quat=camera.quaternion)
+    return arena
+
+
+def _resize_table(models: _Robosuite, arena: Any, place: Workspace) -> None:
+    """Sets table, floor and legs to the workspace's size, in upstream's order of arithmetic."""
+    assert place.table is not None
+    to_string = models.array_to_string
+    half = np.array(place.table[0]) / 2
+    table = arena.worldbody.find("./body[@name='table']")
+    arena.floor.set("pos", to_string(arena.bottom_pos))
+    table.set("pos", to_string(arena.bottom_pos + np.array([0, 0, -half[2]]) + place.offset))
+    collision = table.find("./geom[@name='table_collision']")
+    collision.set("size", to_string(half))
+    collision.set("friction", to_string(place.table[1]))
+    table.find("./geom[@name='table_visual']").set("size", to_string(half))
+    table.find("./site[@name='table_top']").set("pos", to_string(np.array([0, 0, half[2]])))
+    depth = (place.offset[2] - half[2]) / 2.0
+    for number, (inset_x, inset_y) in enumerate(((0.1, 0.1), (-0.1, 0.1), (-0.1, -0.1), (0.1, -0.1)), 1):
+        leg = table.find(f"./geom[@name='table_leg{number}_visual']")
+        x = np.sign(inset_x) * half[0] - inset_x if half[0] > abs(inset_x * 2.0) else 0
+        y = np.sign(inset_y) * half[1] - inset_y if half[1] > abs(inset_y * 2.0) else 0
+        leg.set("pos", to_string([x, y, -depth]))
+        leg.set("size", to_string([0.025, depth]))
+
+
+def _robot(models: _Robosuite, place: Workspace) -> tuple[Any, Any]:
+    robot = models.Panda(idn=0)
+    robot.add_mount(models.mount_factory("RethinkMount" if place.mounted else None, idn=0))
+    gripper = models.gripper_factory("PandaGripper", idn=0)
+    robot.add_gripper(gripper)
+    robot.set_base_xpos(place.robot_base)
+    return robot, gripper
+
+
+def _body(
+    models: _Robosuite,
+    item: Declaration,
+    is_fixture: bool,
+    problem: Problem,
+    roots: tuple[DataRoot, ...],
+    sources: dict[Path, str],
+) -> Any:
+    kind = category(item.category, _where(problem, item))
+    wanted_for = f"{'fixture' if is_fixture else 'object'} {item.name}"
+    path = find_file(roots, "assets", kind.model, wanted_for)
+    sources[path] = wanted_for
+    joints = None if is_fixture else [dict(_FREE_JOINT)]
+
+    def make(file: str) -> Any:
+        return models.MujocoXMLObject(
+            file, name=item.name, joints=joints, obj_type="all", duplicate_collision_geoms=False
+        )
+
+    return _parse(make, path, wanted_for)
+
+
+def _parse(make: Any, path: Path, wanted_for: str) -> Any:
+    try:
+        return make(str(path))
+    except ElementTree.ParseError as error:
+        line, column = error.position
+        raise SceneError(
+            f"{path}:{line}:{column + 1}: expected well-formed XML for {wanted_for}: {error}. Mend or replace the file."
+        ) from error
+
+
+def _zones(models: _Robosuite, arena: Any, place: Workspace, problem: Problem) -> dict[str, SceneSite]:
+    """Adds a site for every region of the workspace (its first rectangle) and returns them by key."""
+    parent = arena.worldbody.find(f"./body[@name='{place.zone_body}']")
+    sites = {}
+    for region in {region.key: region for region in problem.regions if place.name in region.key}.values():
+        if not region.ranges:
+            raise SceneError(f"{_where(problem, region)}: region {region.name!r} on {place.name} needs :ranges")
+        x0, y0, x1, y1 = region.ranges[0]
+        size = ((x1 - x0) / 2, (y1 - y0) / 2, 0.007)
+        centre = ((x1 + x0) / 2 + place.zone_offset[0], (y1 + y0) / 2 + place.zone_offset[1], place.zone_offset[2])
+        parent.append(
+            models.new_site(
+                name=region.key, pos=centre, quat=(1, 0, 0, 0), rgba=list(region.rgba), size=size, type="box"
+            )
+        )
+        sites[region.key] = SceneSite(region.key, None, (), size)
+    return sites
+
+
+def _sites_of(model: Any) -> dict[str, SceneSite]:
+    """Sites of a body's parts with the joints of the innermost part; parts after one without sites do not count."""
+    sites = {}
+    for part in model.worldbody.find("body").findall(".//body"):
+        found = part.findall(".//site")
+        if not found:
+            break
+        joints = tuple(joint.get("name") for joint in part.findall("./joint"))
+        for site in found:
+            size = tuple(float(number) for number in (site.get("size") or "").split())
+            sites[site.get("name")] = SceneSite(site.get("name"), model.name, joints, size)
+    return sites
+
+
+def _scene_body(item: Declaration, is_fixture: bool, model: Any) -> SceneBody:
+    return SceneBody(
+        name=item.name,
+        category=item.category,
+        is_fixture=is_fixture,
+        root_body=model.root_body,
+        joints=tuple(model.joints),
+        contact_geoms=tuple(model.contact_geoms),
+        bottom=float(model.bottom_offset[-1]),
+        top=float(model.top_offset[-1]),
+        radius=float(model.horizontal_radius),
+    )
+
+
+def _resolve_inputs(
+    root: Any, roots: tuple[DataRoot, ...], sources: dict[Path, str], models: _Robosuite
+) -> tuple[tuple[str, str, Path], ...]:
+    """Points every file attribute at an existing file (a later root may hold it) and lists what was used."""
+    inputs = {}
+    for path in sources:
+        inputs[path] = ("assets", relative_name(roots, path) or path.name)
+    for element in root.findall("./asset/*[@file]"):
+        path = Path(element.get("file"))
+        # Lexical: asset files reach textures by ../, and links must not change names.
+        normal = Path(os.path.normpath(path))
+        if normal.is_relative_to(models.folder):
+            inputs[normal] = ("robosuite", normal.relative_to(models.folder).as_posix())
+            continue
+        name = relative_name(roots, normal)
+        if not normal.is_file():
+            label = f"{element.tag} {element.get('name')!r} of the scene"
+            if name is None:
+                raise SceneError(f"{normal}: not found, wanted for {label}. {describe_search(roots, 'assets')}")
+            normal = find_file(roots, "assets", name, label)
+            element.set("file", str(normal))
+        inputs[normal] = ("assets", name or normal.as_posix())
+    for name in ("base.xml", "robots/panda/robot.xml", "grippers/panda_gripper.xml", "mounts/rethink_mount.xml"):
+        inputs[models.folder / name] = ("robosuite", name)
+    return tuple((origin, name, path) for path, (origin, name) in inputs.items())

@@ -1,0 +1,100 @@
+"""What a compiled scene is made of, beside MuJoCo's model: bodies, sites, placement facts. Plain values, JSON-able."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_vla.scene.problem import Problem
+from pytest_vla.scene.workspaces import workspace
+
+# Raised when compose.py or this file changes what is compiled or recorded, so that old cache entries are not used.
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class SceneBody:
+    """An object or fixture. Offsets in metres from its root body: top and bottom (z), horizontal radius."""
+
+    name: str
+    category: str
+    is_fixture: bool
+    root_body: str
+    joints: tuple[str, ...]
+    contact_geoms: tuple[str, ...]
+    bottom: float
+    top: float
+    radius: float
+
+
+@dataclass(frozen=True)
+class SceneSite:
+    """A region that literals may name: a zone of the workspace (no parent) or a site of an object or fixture.
+
+    `joints` are those of the part that carries the site; `size` is the half size in metres.
+    """
+
+    name: str
+    parent: str | None
+    joints: tuple[str, ...]
+    size: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The parts of a compiled scene.
+
+    `hidden_sites` get a negative alpha at reset, as robosuite hides them; `burners` are (fixture, site) that glow
+    while turned on.
+    """
+
+    problem: str
+    bodies: tuple[SceneBody, ...]
+    sites: tuple[SceneSite, ...]
+    hidden_sites: tuple[str, ...]
+    burners: tuple[tuple[str, str], ...]
+
+    def body(self, name: str) -> SceneBody | None:
+        """An object or fixture by its name in the task file."""
+        return next((body for body in self.bodies if body.name == name), None)
+
+    def site(self, name: str) -> SceneSite | None:
+        """A region's site by its key."""
+        return next((site for site in self.sites if site.name == name), None)
+
+
+def scene_to_json(scene: Scene) -> dict[str, Any]:
+    """A JSON-able form of a scene."""
+    return dataclasses.asdict(scene)
+
+
+def scene_from_json(value: dict[str, Any]) -> Scene:
+    """The scene of `scene_to_json`; raises KeyError or TypeError on another shape."""
+    bodies = tuple(
+        SceneBody(**{**body, "joints": tuple(body["joints"]), "contact_geoms": tuple(body["contact_geoms"])})
+        for body in value["bodies"]
+    )
+    sites = tuple(
+        SceneSite(**{**site, "joints": tuple(site["joints"]), "size": tuple(site["size"])}) for site in value["sites"]
+    )
+    burners = tuple((fixture, site) for fixture, site in value["burners"])
+    return Scene(value["problem"], bodies, sites, tuple(value["hidden_sites"]), burners)
+
+
+def scene_parts(problem: Problem) -> dict[str, Any]:
+    """What of a problem decides the compiled scene: its class, fixtures, objects and zones; JSON-able.
+
+    Instruction, goal and init literals do not: tasks of one scene share one compiled model.
+
+    Raises:
+        SceneError: the problem class is not known.
+    """
+    place = workspace(problem.name, problem.source)
+    # A key that is declared twice counts once, with the later values, as upstream's dictionary has it.
+    zones = {region.key: region for region in problem.regions if place.name in region.key}
+    return {
+        "format": FORMAT,
+        "problem": problem.name,
+        "fixtures": [(item.name, item.category) for item in problem.fixtures if item.category != place.category],
+        "objects": [(item.name, item.category) for item in problem.objects],
+        "zones": [(zone.key, zone.ranges[:1], zone.rgba) for zone in zones.values()],
+    }

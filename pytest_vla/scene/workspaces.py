@@ -1,0 +1,211 @@
+"""LIBERO's problem classes: which table or floor, robot, arena, styles and cameras a problem name stands for.
+
+Facts from hf-libero 0.1.4, ``envs/problems/*.py``, ``envs/arenas/*.py`` and ``envs/robots/*.py``.
+"""
+
+import difflib
+from dataclasses import dataclass
+
+from pytest_vla.errors import SceneError
+
+Vector = tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Camera:
+    """A fixed camera: position (m, world) and orientation (quaternion wxyz)."""
+
+    name: str
+    position: Vector
+    quaternion: Vector
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """What a problem class adds to its task file. Lengths in metres, world frame.
+
+    name: the workspace that regions target; category: the fixture category that stands for it and is not loaded;
+    offset: origin of region ranges; fixture_height: added to the offset's z for fixtures; zone_offset: added to a
+    region's centre to place its site in `zone_body`; table: (full size, sliding/torsional/rolling friction) where the
+    arena's table is resized; keep_inside: whether sampled objects must lie inside their region with their radius.
+    """
+
+    problem: str
+    name: str
+    category: str
+    offset: Vector
+    fixture_height: float
+    robot_base: Vector
+    mounted: bool
+    scene: str
+    floor_texture: str
+    wall_texture: str
+    cameras: tuple[Camera, ...]
+    zone_body: str
+    zone_offset: Vector
+    keep_inside: bool
+    table: tuple[Vector, Vector] | None = None
+
+
+def workspace(problem: str, location: str) -> Workspace:
+    """The workspace of a problem name (lower-case).
+
+    Raises:
+        SceneError: the problem class is not one of LIBERO's; `location` starts the message.
+    """
+    if problem in WORKSPACES:
+        return WORKSPACES[problem]
+    matches = difflib.get_close_matches(problem, WORKSPACES, n=2)
+    hint = f"Did you mean {' or '.join(matches)}?" if matches else f"Known: {', '.join(WORKSPACES)}."
+    raise SceneError(f"{location}: unknown problem class {problem!r}. {hint}")
+
+
+_TABLE_SIZE = (1.0, 1.2, 0.05)
+_LOW_TABLE_SIZE = (0.70, 1.6, 0.024)
+_PITCH_39 = (0.6380177736282349, 0.3048497438430786, 0.30484986305236816, 0.6380177736282349)
+_PITCH_32 = (0.6182166934013367, 0.3432307541370392, 0.3432314395904541, 0.6182177066802979)
+_FRONT = (0.56, 0.43, 0.43, 0.56)
+_GALLERY = Camera(
+    "galleryview",
+    (2.844547668904445, 2.1279684793440667, 3.128616846013882),
+    (0.42261379957199097, 0.23374411463737488, 0.41646939516067505, 0.7702690958976746),
+)
+_PAPER_QUATERNION = (0.513, 0.353, 0.443, 0.645)
+
+_LIGHT_GRAY = ("light-gray-floor-tile.png", "light-gray-plaster.png")
+_GRAY_CERAMIC = ("gray_ceramic_tile.png", "yellow_linen_wall_texture.png")
+_WOOD_PLANK = ("seamless_wood_planks_floor.png", "light-gray-plaster.png")
+
+
+def _workspaces() -> dict[str, Workspace]:
+    entries = (
+        Workspace(
+            problem="libero_tabletop_manipulation",
+            name="main_table",
+            category="table",
+            offset=(0, 0, 0.90),
+            fixture_height=0.01 - _TABLE_SIZE[2],
+            robot_base=(-0.16 - _TABLE_SIZE[0] / 2, 0, 0),
+            mounted=True,
+            scene="scenes/libero_tabletop_base_style.xml",
+            floor_texture=_LIGHT_GRAY[0],
+            wall_texture=_LIGHT_GRAY[1],
+            cameras=(
+                Camera("agentview", (0.6586131746834771, 0.0, 1.6103500240372423), _PITCH_39),
+                Camera("frontview", (1.0, 0.0, 1.48), _FRONT),
+                _GALLERY,
+            ),
+            zone_body="table",
+            zone_offset=(0.0, 0.0, 0.02),
+            keep_inside=True,
+            table=(_TABLE_SIZE, (0.6, 0.005, 0.0001)),
+        ),
+        Workspace(
+            problem="libero_kitchen_tabletop_manipulation",
+            name="kitchen_table",
+            category="kitchen_table",
+            offset=(0.0, 0, 0.90),
+            fixture_height=0.01 - _TABLE_SIZE[2],
+            robot_base=(-0.16 - _TABLE_SIZE[0] / 2, 0, 0),
+            mounted=True,
+            scene="scenes/libero_kitchen_tabletop_base_style.xml",
+            floor_texture=_GRAY_CERAMIC[0],
+            wall_texture=_GRAY_CERAMIC[1],
+            cameras=(
+                Camera("agentview", (0.6586131746834771, 0.0, 1.6103500240372423), _PITCH_39),
+                Camera("frontview", (1.0, 0.0, 1.48), _FRONT),
+                _GALLERY,
+                Camera("paperview", (2.1, 0.535, 2.075), _PAPER_QUATERNION),
+            ),
+            zone_body="table",
+            zone_offset=(0.0, 0.0, 0.0),
+            keep_inside=False,
+            table=(_TABLE_SIZE, (1, 0.005, 0.0001)),
+        ),
+        Workspace(
+            problem="libero_living_room_tabletop_manipulation",
+            name="living_room_table",
+            category="living_room_table",
+            offset=(0, 0, 0.41),
+            fixture_height=0.01 - _LOW_TABLE_SIZE[2],
+            robot_base=(-0.16 - _LOW_TABLE_SIZE[0] / 2, 0, 0.42),
+            mounted=False,
+            scene="scenes/libero_living_room_tabletop_base_style.xml",
+            floor_texture=_WOOD_PLANK[0],
+            wall_texture=_WOOD_PLANK[1],
+            cameras=(
+                Camera("agentview", (0.6065773716836134, 0.0, 0.96), _PITCH_32),
+                Camera("frontview", (1.5, 0.0, 0.9), _FRONT),
+                _GALLERY,
+                Camera("paperview", (2.1, 0.735, 1.875), _PAPER_QUATERNION),
+            ),
+            zone_body="living_room_table",
+            zone_offset=(0, 0, 0.41),
+            keep_inside=False,
+        ),
+        Workspace(
+            problem="libero_study_tabletop_manipulation",
+            name="study_table",
+            category="study_table",
+            offset=(-0.2, 0, 0.867),
+            fixture_height=0.01 - _TABLE_SIZE[2],
+            robot_base=(-0.25 - _TABLE_SIZE[0] / 2, 0, 0),
+            mounted=True,
+            scene="scenes/libero_study_base_style.xml",
+            floor_texture=_LIGHT_GRAY[0],
+            wall_texture=_LIGHT_GRAY[1],
+            cameras=(
+                Camera("agentview", (0.4586131746834771, 0.0, 1.6103500240372423), _PITCH_39),
+                Camera("frontview", (1.0, 0.0, 1.48), _FRONT),
+                _GALLERY,
+                Camera("paperview", (2.1, 0.535, 2.075), _PAPER_QUATERNION),
+            ),
+            zone_body="study_table",
+            zone_offset=(-0.2, 0, 0.867),
+            keep_inside=False,
+        ),
+        Workspace(
+            problem="libero_floor_manipulation",
+            name="floor",
+            category="floor",
+            offset=(0, 0, -0.035),
+            fixture_height=-0.025,
+            robot_base=(-0.6, 0, 0),
+            mounted=False,
+            scene="scenes/libero_floor_base_style.xml",
+            floor_texture=_LIGHT_GRAY[0],
+            wall_texture=_LIGHT_GRAY[1],
+            cameras=(
+                Camera("agentview", (0.8965773716836134, 5.216182733499864e-07, 0.65), _PITCH_32),
+                Camera("frontview", (1.0, 0.0, 0.65), _FRONT),
+                _GALLERY,
+            ),
+            zone_body="floor",
+            zone_offset=(0.0, 0.0, 0.02),
+            keep_inside=True,
+        ),
+        Workspace(
+            problem="libero_coffee_table_manipulation",
+            name="coffee_table",
+            category="coffee_table",
+            offset=(0, 0, 0.41),
+            fixture_height=0.01 - _LOW_TABLE_SIZE[2],
+            robot_base=(-0.16 - _LOW_TABLE_SIZE[0] / 2, 0, 0.41),
+            mounted=False,
+            scene="scenes/libero_coffee_table_base_style.xml",
+            floor_texture=_WOOD_PLANK[0],
+            wall_texture=_WOOD_PLANK[1],
+            cameras=(
+                Camera("agentview", (1.5, 0.0, 0.9), _FRONT),
+                _GALLERY,
+                Camera("canonical_agentview", (0.5386131746834771, 0.0, 0.7903500240372423), _PITCH_39),
+            ),
+            zone_body="coffee_table",
+            zone_offset=(0.0, 0.0, 0.02),
+            keep_inside=True,
+        ),
+    )
+    return {entry.problem: entry for entry in entries}
+
+
+WORKSPACES = _workspaces()
