@@ -1,0 +1,1 @@
+"""The simulated world: MuJoCo's physics, the controller, the cameras. Knows no pytest."""

@@ -1,0 +1,161 @@
+"""The Panda arm under robosuite's operational-space control: goals, stale first substep, gripper.
+
+Facts from robosuite 1.4.0 (``controllers/osc.py``, ``robots/single_arm.py``, ``models/grippers/panda_gripper.py``).
+"""
+
+from dataclasses import dataclass
+
+import mujoco
+import numpy as np
+import numpy.typing as npt
+
+from pytest_vla.errors import EpisodeError
+from pytest_vla.sim.native import control_step
+from pytest_vla.sim.robosuite_control import set_goal_orientation
+
+Array = npt.NDArray[np.float64]
+
+ARM_JOINTS = 7
+FINGERS = 2
+SUBSTEPS = 25
+# The arm's rest pose (rad) and the fingers' (m) at a reset; LIBERO's Pandas, no noise.
+REST_JOINTS = np.array([0.0, -1.61037389e-01, 0.0, -2.44459747, 0.0, 2.22675220, np.pi / 4])
+REST_FINGERS = np.array([0.020833, -0.020833])
+_GAIN = np.full(6, 150.0)
+_DAMPING = 2 * np.sqrt(_GAIN)
+_SCALE = np.array([0.05, 0.05, 0.05, 0.5, 0.5, 0.5])
+_GRIPPER_SPEED = 0.01
+GRIP_SITE = "gripper0_grip_site"
+HAND_BODY = "robot0_right_hand"
+
+
+@dataclass(frozen=True)
+class ResetPose:
+    """What the controller remembers of the rest pose: end-effector position 3 (m), rotation 9, joints 7, velocities 7
+    in `state` (26,); jacobian (6, 7) and mass matrix (7, 7), Fortran order."""
+
+    state: Array
+    jacobian: Array
+    mass: Array
+
+
+@dataclass
+class ArmState:
+    """The controller's own state, which mjData does not hold: goal pose, gripper action, whether a reset is fresh."""
+
+    goal_position: Array
+    goal_rotation: Array
+    gripper_action: Array
+    fresh: bool
+
+    def copy(self) -> "ArmState":
+        """An independent copy."""
+        return ArmState(self.goal_position.copy(), self.goal_rotation.copy(), self.gripper_action.copy(), self.fresh)
+
+
+class Arm:
+    """Runs control steps of one model. Holds views into `data`; all state of an episode is in `state`."""
+
+    def __init__(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
+        self._model, self._data = model, data
+        self.site = model.site(GRIP_SITE).id
+        self._reset_pose = reset_pose(model)
+        limits = model.actuator_ctrlrange
+        self._torque_limits = np.ascontiguousarray(limits[:ARM_JOINTS])
+        fingers = limits[ARM_JOINTS : ARM_JOINTS + FINGERS]
+        self._gripper_bias = 0.5 * (fingers[:, 1] + fingers[:, 0])
+        self._gripper_weight = 0.5 * (fingers[:, 1] - fingers[:, 0])
+        self._substep_before = np.zeros(model.nq)
+        self._substep_after = np.zeros(model.nq)
+        self.state = self.rest()
+
+    def rest(self) -> ArmState:
+        """The controller's state right after a reset: goal at the rest pose, gripper at zero."""
+        pose = self._reset_pose.state
+        return ArmState(pose[:3].copy(), pose[3:12].reshape(3, 3).copy(), np.zeros(FINGERS), True)
+
+    def step(self, action: Array, sample_at: int) -> tuple[Array, Array]:
+        """One control step (25 substeps of 2 ms).
+
+        Args:
+            action: (7,), [-1, 1]: position change x 0.05 m and axis-angle x 0.5 rad in the world frame, gripper
+                (-1 open, 1 close). Clipped as robosuite clips it.
+            sample_at: substep whose state observations show.
+
+        Returns:
+            qpos (nq,) before and after the sampled substep; valid until the next call.
+
+        Raises:
+            EpisodeError: ``physics-nan`` where the state went bad and the controller's matrices have no inverse.
+        """
+        model, data, state = self._model, self._data, self.state
+        mujoco.mj_step1(model, data)
+        pose = self._reset_pose.state
+        if state.fresh:
+            # Upstream's controller still has the rest pose's quantities here: its cached update is not refreshed.
+            position, rotation = pose[:3], pose[3:12].reshape(3, 3)
+        else:
+            position, rotation = data.site_xpos[self.site], data.site_xmat[self.site].reshape(3, 3)
+        delta = np.clip(action[:6], -1.0, 1.0) * _SCALE
+        if delta[3:].any():
+            state.goal_rotation = np.ascontiguousarray(set_goal_orientation(delta[3:], rotation))
+        state.goal_position = position + delta[:3]
+        direction = np.array([-1.0, 1.0]) * _GRIPPER_SPEED * np.sign(action[6])
+        try:
+            control_step(
+                model._address,
+                data._address,
+                SUBSTEPS,
+                sample_at,
+                state.fresh,
+                self.site,
+                data.qpos,
+                data.qvel,
+                data.qfrc_bias,
+                data.ctrl,
+                data.site_xpos,
+                data.site_xmat,
+                data.qM,
+                state.goal_position,
+                state.goal_rotation,
+                REST_JOINTS,
+                _GAIN,
+                _DAMPING,
+                self._torque_limits,
+                self._gripper_bias,
+                self._gripper_weight,
+                direction,
+                state.gripper_action,
+                pose,
+                self._reset_pose.jacobian,
+                self._reset_pose.mass,
+                self._substep_before,
+                self._substep_after,
+            )
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+            raise EpisodeError("physics-nan", f"the controller's matrices cannot be inverted: {error}") from error
+        state.fresh = False
+        return self._substep_before, self._substep_after
+
+
+def reset_pose(model: mujoco.MjModel) -> ResetPose:
+    """What robosuite's controller reads when it is made: arm at rest, everything else at the model's qpos0.
+
+    Args:
+        model: a compiled scene; unchanged.
+    """
+    data = mujoco.MjData(model)
+    data.qpos[:ARM_JOINTS] = REST_JOINTS
+    mujoco.mj_forward(model, data)
+    site = model.site(GRIP_SITE).id
+    jacobians = np.zeros((2, 3, model.nv))
+    mujoco.mj_jacSite(model, data, jacobians[0], jacobians[1], site)
+    mass = np.zeros((model.nv, model.nv))
+    mujoco.mj_fullM(model, mass, data.qM)
+    jacobian = np.vstack([jacobians[0][:, :ARM_JOINTS], jacobians[1][:, :ARM_JOINTS]])
+    joints, velocities = data.qpos[:ARM_JOINTS], data.qvel[:ARM_JOINTS]
+    return ResetPose(
+        np.concatenate([data.site_xpos[site], data.site_xmat[site], joints, velocities]),
+        np.asfortranarray(jacobian),
+        np.asfortranarray(mass[:ARM_JOINTS, :ARM_JOINTS]),
+    )

@@ -1,0 +1,77 @@
+"""Pictures of a model by offscreen OpenGL, pixel for pixel robosuite's. Made once per world, freed with it."""
+
+import mujoco
+import numpy as np
+import numpy.typing as npt
+
+from pytest_vla.sim.gl import make_gl_context
+
+Picture = npt.NDArray[np.uint8]
+
+_MAX_GEOMS = 1000
+
+
+class Cameras:
+    """An OpenGL context with a model's meshes and textures, and the scene that is drawn from it."""
+
+    def __init__(self, model: mujoco.MjModel, height: int, width: int) -> None:
+        self._model = model
+        self._viewport = mujoco.MjrRect(0, 0, width, height)
+        model.vis.global_.offwidth = max(width, model.vis.global_.offwidth)
+        model.vis.global_.offheight = max(height, model.vis.global_.offheight)
+        self._gl = make_gl_context(width, height)
+        self._gl.make_current()
+        self._context = _context(model)
+        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
+        self._scene = mujoco.MjvScene(model, maxgeom=_MAX_GEOMS)
+        self._option = mujoco.MjvOption()
+        # robosuite's choice: visual geoms, no collision geoms.
+        self._option.geomgroup[0] = 0
+        self._option.geomgroup[1] = 1
+        self._camera = mujoco.MjvCamera()
+        self._camera.type = mujoco.mjtCamera.mjCAMERA_FIXED
+        self._perturbation = mujoco.MjvPerturb()
+
+    def picture(self, data: mujoco.MjData, camera: str) -> Picture:
+        """The picture of a camera.
+
+        Args:
+            data: poses as mj_kinematics and mj_camlight left them.
+            camera: its name.
+
+        Returns:
+            (H, W, 3) uint8, upright: raw OpenGL flipped vertically.
+        """
+        self._camera.fixedcamid = self._model.camera(camera).id
+        self._gl.make_current()
+        mujoco.mjv_updateScene(
+            self._model,
+            data,
+            self._option,
+            self._perturbation,
+            self._camera,
+            mujoco.mjtCatBit.mjCAT_ALL.value,
+            self._scene,
+        )
+        mujoco.mjr_render(self._viewport, self._scene, self._context)
+        raw = np.empty((self._viewport.height, self._viewport.width, 3), dtype=np.uint8)
+        mujoco.mjr_readPixels(raw, None, self._viewport, self._context)
+        return np.ascontiguousarray(raw[::-1])
+
+    def close(self) -> None:
+        """Frees the model's copy on the graphics side."""
+        self._gl.make_current()
+        self._context.free()
+        self._gl.free()
+
+
+def _context(model: mujoco.MjModel) -> mujoco.MjrContext:
+    """A rendering context; without a shadow map (64 MB) where no light casts a shadow, as nothing reads it then."""
+    quality = model.vis.quality
+    size = quality.shadowsize
+    if not model.light_castshadow.any():
+        quality.shadowsize = 0
+    try:
+        return mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_150.value)
+    finally:
+        quality.shadowsize = size

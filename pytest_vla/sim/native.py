@@ -1,0 +1,161 @@
+"""One control step in native code: 25 substeps of physics and operational-space control, without Python in between.
+
+A numba function calls MuJoCo's own C functions (by symbol, so that its compilation is cached) and robosuite's own
+jitted controller functions. Bitwise equal to robosuite 1.4.0's ``env.step``: same order per substep (mj_step1, jacobian
+and mass matrix, torque, ctrl, mj_step2), same memory layout of J and M (Fortran order), same functions for inverses.
+"""
+
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import llvmlite.binding
+import mujoco
+import numba
+import numpy as np
+from numba import types
+
+from pytest_vla.errors import VlaError
+from pytest_vla.sim.robosuite_control import nullspace_torques, opspace_matrices, orientation_error
+from pytest_vla.versions import SUPPORTED
+
+
+def _load_mujoco_library() -> None:
+    folder = Path(mujoco.__file__).parent
+    patterns = {"darwin": "libmujoco*.dylib", "win32": "mujoco.dll"}
+    found = sorted(folder.glob(patterns.get(sys.platform, "libmujoco.so*")))
+    if not found:
+        raise VlaError(f"{folder}: MuJoCo's shared library is missing; reinstall the package: pip install mujoco")
+    llvmlite.binding.load_library_permanently(str(found[0]))
+
+
+_load_mujoco_library()
+
+_pointer = types.uintp
+_mj_step1 = types.ExternalFunction("mj_step1", types.void(_pointer, _pointer))
+_mj_step2 = types.ExternalFunction("mj_step2", types.void(_pointer, _pointer))
+_mj_jac_site = types.ExternalFunction("mj_jacSite", types.void(_pointer, _pointer, _pointer, _pointer, types.int32))
+_mj_full_m = types.ExternalFunction("mj_fullM", types.void(_pointer, _pointer, _pointer))
+
+
+# numba does not see when robosuite's functions change: their code is cached only for the version it belongs to.
+_CACHED = version("robosuite") == SUPPORTED["robosuite"]
+
+
+@numba.njit(cache=_CACHED)  # type: ignore[untyped-decorator]
+def control_step(
+    model: int,
+    data: int,
+    substeps: int,
+    sample_at: int,
+    stale: bool,
+    site: int,
+    qpos: np.ndarray,
+    qvel: np.ndarray,
+    qfrc_bias: np.ndarray,
+    ctrl: np.ndarray,
+    site_xpos: np.ndarray,
+    site_xmat: np.ndarray,
+    inertia: np.ndarray,
+    goal_position: np.ndarray,
+    goal_rotation: np.ndarray,
+    reset_joints: np.ndarray,
+    kp: np.ndarray,
+    kd: np.ndarray,
+    torque_limits: np.ndarray,
+    gripper_bias: np.ndarray,
+    gripper_weight: np.ndarray,
+    gripper_direction: np.ndarray,
+    gripper_action: np.ndarray,
+    reset_state: np.ndarray,
+    reset_jacobian: np.ndarray,
+    reset_mass: np.ndarray,
+    sample_before: np.ndarray,
+    sample_after: np.ndarray,
+) -> None:
+    """Advances `data` by `substeps` substeps; mj_step1 of the first one has been called already.
+
+    Args:
+        model, data: addresses of mjModel and mjData.
+        sample_at: substep (from 0) whose state is the observation's: qpos before and after it are copied out.
+        stale: whether the first substep uses the controller's quantities of the reset pose, as upstream does after
+            an init state was set.
+        site: id of the grip site.
+        qpos, qvel, qfrc_bias, ctrl, site_xpos (nsite, 3), site_xmat (nsite, 9), inertia (qM): views into `data`.
+            The arm's 7 joints come first in qpos and qvel, and first in ctrl; the gripper's 2 actuators follow.
+        goal_position (3,) m, goal_rotation (3, 3): the pose that the arm is driven to, world frame.
+        reset_joints (7,): rest pose of the null space.
+        kp, kd (6,): gains. torque_limits (7, 2) N*m.
+        gripper_bias, gripper_weight (2,): scale of the gripper's control; gripper_direction (2,): change of its
+            action a substep; gripper_action (2,): its integrated action, in [-1, 1], updated in place.
+        reset_state (26,): end-effector position 3, rotation 9, joint positions 7, joint velocities 7 of the reset
+            pose; its jacobian (6, 7) and mass matrix (7, 7), Fortran order.
+        sample_before, sample_after (nq,): output.
+    """
+    nv = qvel.shape[0]
+    jacobian_position = np.zeros((3, nv))
+    jacobian_rotation = np.zeros((3, nv))
+    full_mass = np.empty((nv, nv))
+    jacobian = np.empty((7, 6)).T
+    position_jacobian = np.empty((7, 3)).T
+    rotation_jacobian = np.empty((7, 3)).T
+    mass = np.empty((7, 7)).T
+    position = np.empty(3)
+    rotation = np.empty((3, 3))
+    joints = np.empty(7)
+    velocities = np.empty(7)
+    wrench = np.empty(6)
+    for substep in range(substeps):
+        if substep > 0:
+            _mj_step1(model, data)
+        if stale and substep == 0:
+            position[:] = reset_state[0:3]
+            rotation[:] = reset_state[3:12].reshape((3, 3))
+            joints[:] = reset_state[12:19]
+            velocities[:] = reset_state[19:26]
+            jacobian[:] = reset_jacobian
+            position_jacobian[:] = reset_jacobian[:3]
+            rotation_jacobian[:] = reset_jacobian[3:]
+            mass[:] = reset_mass
+            linear = np.zeros(3)
+            angular = np.zeros(3)
+        else:
+            position[:] = site_xpos[site]
+            rotation[:] = site_xmat[site].copy().reshape((3, 3))
+            joints[:] = qpos[:7]
+            velocities[:] = qvel[:7]
+            _mj_jac_site(model, data, jacobian_position.ctypes.data, jacobian_rotation.ctypes.data, site)
+            linear = np.dot(jacobian_position, qvel)
+            angular = np.dot(jacobian_rotation, qvel)
+            for column in range(7):
+                for row in range(3):
+                    position_jacobian[row, column] = jacobian_position[row, column]
+                    rotation_jacobian[row, column] = jacobian_rotation[row, column]
+                    jacobian[row, column] = jacobian_position[row, column]
+                    jacobian[row + 3, column] = jacobian_rotation[row, column]
+            _mj_full_m(model, full_mass.ctypes.data, inertia.ctypes.data)
+            for row in range(7):
+                for column in range(7):
+                    mass[row, column] = full_mass[row, column]
+        force = (goal_position - position) * kp[0:3] + (-linear) * kd[0:3]
+        error = orientation_error(goal_rotation, rotation)
+        torque = error * kp[3:6] + (-angular) * kd[3:6]
+        _, lambda_position, lambda_rotation, nullspace = opspace_matrices(
+            mass, jacobian, position_jacobian, rotation_jacobian
+        )
+        wrench[0:3] = np.dot(lambda_position, force)
+        wrench[3:6] = np.dot(lambda_rotation, torque)
+        torques = np.dot(jacobian.T, wrench) + qfrc_bias[:7]
+        torques += nullspace_torques(mass, nullspace, reset_joints, joints, velocities)
+        for joint in range(7):
+            ctrl[joint] = min(max(torques[joint], torque_limits[joint, 0]), torque_limits[joint, 1])
+        for finger in range(2):
+            action = gripper_action[finger] + gripper_direction[finger]
+            action = min(max(action, -1.0), 1.0)
+            gripper_action[finger] = action
+            ctrl[7 + finger] = gripper_bias[finger] + gripper_weight[finger] * action
+        if substep == sample_at:
+            sample_before[:] = qpos
+        _mj_step2(model, data)
+        if substep == sample_at:
+            sample_after[:] = qpos

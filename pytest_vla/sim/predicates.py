@@ -1,0 +1,155 @@
+"""Verdicts of task literals on a simulated state, as upstream gives them.
+
+Facts from hf-libero 0.1.4 (``envs/object_states/base_object_states.py``, ``objects/site_object.py``) and robosuite
+1.4.0 (``environments/base.py``, check_contact). Contacts and positions are read as they stand in mjData, that is, as
+of the last mj_step1 or mj_forward, which is what upstream sees.
+"""
+
+from collections.abc import Callable
+
+import mujoco
+import numpy as np
+import numpy.typing as npt
+
+from pytest_vla.errors import SceneError
+from pytest_vla.scene.catalog import Articulation, category
+from pytest_vla.scene.problem import Literal, Problem
+from pytest_vla.scene.scene import Scene, SceneBody, SceneSite
+
+Verdict = Callable[[], bool]
+# Height (m) above a site within which an object counts as on it, and the tolerances below.
+_ON_HEIGHT = 0.10
+_ON_SINK = 0.005
+_ON_OBJECT_DISTANCE = 0.03
+_IN_SINK = 0.01
+_UP_HEIGHT = 1.0
+
+
+def compile_goal(
+    problem: Problem, scene: Scene, model: mujoco.MjModel, data: mujoco.MjData
+) -> tuple[tuple[str, Verdict], ...]:
+    """The goal's literals, each with a function that gives its verdict on the present state of `data`.
+
+    Literals are named as the file writes them, in its order; a goal holds when all of them do. Only the first top-level
+    expression of the goal counts, as upstream has it.
+
+    Raises:
+        SceneError: a literal that cannot be judged (located).
+    """
+    return tuple(
+        (str(literal), _compile(literal, problem, scene, model, data)) for literal in problem.goal if literal.group == 0
+    )
+
+
+def _compile(literal: Literal, problem: Problem, scene: Scene, model: mujoco.MjModel, data: mujoco.MjData) -> Verdict:
+    where = f"{problem.source}:{literal.line}:{literal.column}"
+    names = [str(argument) for argument in literal.arguments]
+    if literal.predicate in ("true", "false"):
+        value = literal.predicate == "true"
+        return lambda: value
+    if literal.predicate in ("on", "in"):
+        body = _body(scene, names[0], where)
+        support, site = scene.body(names[1]), scene.site(names[1])
+        if literal.predicate == "on" and support is not None:
+            return _on_body(body, support, model, data)
+        if site is None:
+            raise SceneError(f"{where}: {literal}: {names[1]!r} is no region of this scene that something can be in")
+        return (
+            _on_site(body, site, scene, model, data) if literal.predicate == "on" else _in_site(body, site, model, data)
+        )
+    if literal.predicate == "up":
+        identifier = model.body(_body(scene, names[0], where).root_body).id
+        return lambda: bool(data.xpos[identifier][2] >= _UP_HEIGHT)
+    if literal.predicate in ("open", "close", "turnon", "turnoff"):
+        return _articulated(literal, scene, model, data, where)
+    raise SceneError(f"{where}: {literal}: this predicate cannot be a goal of LIBERO's tasks")
+
+
+def _body(scene: Scene, name: str, where: str) -> SceneBody:
+    body = scene.body(name)
+    if body is None:
+        raise SceneError(f"{where}: {name!r} is no object or fixture of this scene")
+    return body
+
+
+def contact_between(
+    model: mujoco.MjModel, data: mujoco.MjData, first: tuple[str, ...], second: tuple[str, ...]
+) -> Verdict:
+    """Whether any contact of `data` joins a geom of `first` with one of `second` (names), in either order."""
+    masks = np.zeros((2, model.ngeom + 1), dtype=bool)
+    for mask, names in zip(masks, (first, second), strict=True):
+        mask[[model.geom(name).id for name in names]] = True
+    one, other = masks
+
+    def verdict() -> bool:
+        # geom is -1 for flex contacts: the last column, which is in neither mask.
+        pairs = data.contact.geom
+        left, right = pairs[:, 0], pairs[:, 1]
+        return bool(((one[left] & other[right]) | (one[right] & other[left])).any())
+
+    return verdict
+
+
+def _on_body(body: SceneBody, support: SceneBody, model: mujoco.MjModel, data: mujoco.MjData) -> Verdict:
+    touches = contact_between(model, data, support.contact_geoms, body.contact_geoms)
+    upper, lower = model.body(body.root_body).id, model.body(support.root_body).id
+
+    def verdict() -> bool:
+        above, below = data.xpos[upper], data.xpos[lower]
+        near = np.linalg.norm(below[:2] - above[:2]) < _ON_OBJECT_DISTANCE
+        return bool(below[2] <= above[2] and near and touches())
+
+    return verdict
+
+
+def _on_site(body: SceneBody, site: SceneSite, scene: Scene, model: mujoco.MjModel, data: mujoco.MjData) -> Verdict:
+    parent = scene.body(site.parent) if site.parent is not None else None
+    touches = contact_between(model, data, parent.contact_geoms, body.contact_geoms) if parent is not None else None
+    identifier, frame, size = model.body(body.root_body).id, model.site(site.name).id, _size(site)
+
+    def verdict() -> bool:
+        delta = data.site_xmat[frame].reshape(3, 3) @ (data.xpos[identifier] - data.site_xpos[frame])
+        over = size[2] - _ON_SINK < delta[2] < size[2] + _ON_HEIGHT and np.all(np.abs(delta[:2]) < size[:2])
+        return bool(over and (touches is None or touches()))
+
+    return verdict
+
+
+def _in_site(body: SceneBody, site: SceneSite, model: mujoco.MjModel, data: mujoco.MjData) -> Verdict:
+    identifier, frame, size = model.body(body.root_body).id, model.site(site.name).id, _size(site)
+
+    def verdict() -> bool:
+        extent = np.abs(data.site_xmat[frame].reshape(3, 3) @ size)
+        centre, position = data.site_xpos[frame], data.xpos[identifier]
+        lowest = centre - extent
+        lowest[2] -= _IN_SINK
+        return bool(np.all(position > lowest) and np.all(position < centre + extent))
+
+    return verdict
+
+
+def _size(site: SceneSite) -> npt.NDArray[np.float64]:
+    if len(site.size) != 3:
+        raise SceneError(f"site {site.name!r} needs three half sizes to be a region, but has {site.size}")
+    return np.array(site.size)
+
+
+def _articulated(literal: Literal, scene: Scene, model: mujoco.MjModel, data: mujoco.MjData, where: str) -> Verdict:
+    name = str(literal.arguments[0])
+    body, site = scene.body(name), scene.site(name)
+    owner = body if body is not None else scene.body(site.parent) if site is not None and site.parent else None
+    if owner is None:
+        raise SceneError(f"{where}: {literal}: {name!r} is no fixture, object or part of one")
+    joints = body.joints if body is not None else site.joints if site is not None else ()
+    articulation = category(owner.category, where).articulation or Articulation()
+    test = {
+        "open": articulation.is_open if articulation.open_range else None,
+        "close": articulation.is_close if articulation.close_range else None,
+        "turnon": articulation.is_turned_on if articulation.turn_on_range else None,
+        "turnoff": articulation.is_turned_off if articulation.turn_off_range else None,
+    }[literal.predicate]
+    if test is None or not joints:
+        raise SceneError(f"{where}: {literal}: a {owner.category} has no joint with such a state")
+    addresses = [int(model.joint(joint).qposadr[0]) for joint in joints]
+    combine = any if literal.predicate in ("open", "turnon") else all
+    return lambda: combine(test(float(data.qpos[address])) for address in addresses)

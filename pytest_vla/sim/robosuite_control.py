@@ -1,0 +1,14 @@
+"""robosuite's own controller arithmetic, used as it is, so that results are bitwise its."""
+
+from pytest_vla.quiet import quiet_robosuite
+
+with quiet_robosuite():
+    from robosuite.utils.control_utils import (
+        nullspace_torques,
+        opspace_matrices,
+        orientation_error,
+        set_goal_orientation,
+    )
+    from robosuite.utils.transform_utils import quat2axisangle
+
+__all__ = ["nullspace_torques", "opspace_matrices", "orientation_error", "quat2axisangle", "set_goal_orientation"]

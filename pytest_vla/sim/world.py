@@ -1,0 +1,382 @@
+"""A world: one task's compiled scene, reset and stepped in place, with upstream's physics bit for bit."""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Self
+
+from pytest_vla.sim.gl import select_gl
+
+select_gl()  # MuJoCo chooses its OpenGL while it is imported.
+
+import mujoco  # noqa: E402
+import numpy as np  # noqa: E402
+import numpy.typing as npt  # noqa: E402
+
+from pytest_vla.errors import EpisodeError, SceneError, VlaError  # noqa: E402
+from pytest_vla.scene.assets import data_roots, find_file  # noqa: E402
+from pytest_vla.scene.cache import compiled_scene  # noqa: E402
+from pytest_vla.scene.catalog import category  # noqa: E402
+from pytest_vla.scene.init_states import read_init_states  # noqa: E402
+from pytest_vla.scene.placement import Placement, draw_placement, plan_placement  # noqa: E402
+from pytest_vla.scene.problem import parse_problem  # noqa: E402
+from pytest_vla.sim.arm import ARM_JOINTS, FINGERS, HAND_BODY, REST_FINGERS, REST_JOINTS, SUBSTEPS, Arm, ArmState  # noqa: E402
+from pytest_vla.sim.cameras import Cameras, Picture  # noqa: E402
+from pytest_vla.sim.faults import check_physics, redirect_warnings  # noqa: E402
+from pytest_vla.sim.observation import Observation  # noqa: E402
+from pytest_vla.sim.predicates import compile_goal  # noqa: E402
+from pytest_vla.sim.robosuite_control import quat2axisangle  # noqa: E402
+from pytest_vla.suite import Task  # noqa: E402
+from pytest_vla.versions import check_versions  # noqa: E402
+
+Array = npt.NDArray[np.float64]
+
+ACTION_SIZE = 7
+# robosuite samples an observation once a control step: in the last substep, or, once an init state was set (which
+# samples out of turn), in the one before it.
+_SAMPLE_AFTER_RESET = SUBSTEPS - 1
+_SAMPLE_AFTER_INIT_STATE = SUBSTEPS - 2
+
+
+@dataclasses.dataclass(frozen=True)
+class WorldState:
+    """A world's exact state, for `World.restore`. Belongs to the world that made it."""
+
+    data: mujoco.MjData
+    arm: ArmState
+    fixtures: tuple[Array, Array, Array]
+    sampled: tuple[Array, Array, Array]
+    steps: int
+    sample_at: int
+    owner: int
+
+
+class World:
+    """A task's scene, ready to run episodes.
+
+    Attributes:
+        task: the task.
+        model, data: MuJoCo's own objects; reset and stepped in place.
+        steps: control steps since the reset, settling not counted.
+        scene_digest: names the content of everything that made the compiled model.
+    """
+
+    def __init__(self, task: Task, *, image_size: tuple[int, int] | None = None, allow_versions: bool = False) -> None:
+        """Loads the task's scene from the cache or compiles it.
+
+        Args:
+            task: from `load_suite(...).task(...)`.
+            image_size: height and width of pictures; the suite's where None.
+            allow_versions: accept another robosuite or MuJoCo than the supported pair.
+
+        Raises:
+            VlaError: unsupported versions, missing data or assets, an invalid task file.
+        """
+        self._versions = check_versions(allow=allow_versions)
+        redirect_warnings()
+        self.task = task
+        self._image_size = image_size or task.protocol.image_size
+        self._roots = data_roots(task.data)
+        path = find_file(self._roots, "bddl_files", f"{task.suite}/{task.name}.bddl", f"task {task.name}")
+        self._problem = parse_problem(path)
+        compiled = compiled_scene(self._problem, self._roots)
+        self._scene, self.scene_digest = compiled.scene, compiled.digest
+        self.model: mujoco.MjModel = compiled.model
+        self.data = mujoco.MjData(self.model)
+        # Poses for pictures and end-effector readings are computed here, so that `data` stays as physics left it.
+        self._view = mujoco.MjData(self.model)
+        self._hand = self.model.body(HAND_BODY).id
+        self._compiled_poses = (self.model.body_pos.copy(), self.model.body_quat.copy(), self.model.site_rgba.copy())
+        self._placement_plan = plan_placement(self._problem, self._scene)
+        self._goal = compile_goal(self._problem, self._scene, self.model, self.data)
+        self._burners = tuple(self._burner(*burner) for burner in self._scene.burners)
+        self._arm = Arm(self.model, self.data)
+        self._init_states: Array | None = None
+        self._cameras: Cameras | None = None
+        self._moment = itertools.count()
+        self._now = next(self._moment)
+        self._sample_at = _SAMPLE_AFTER_RESET
+        self._sampled = (np.zeros(self.model.nq), np.zeros(self.model.nq), self._burner_alphas())
+        self._is_reset = False
+        self.steps = 0
+
+    @property
+    def init_states(self) -> Array:
+        """The task's init states (n, 1+nq+nv): [time, qpos, qvel]. Raises SceneError where they cannot be used."""
+        if self._init_states is None:
+            name = f"{self.task.suite}/{self.task.name}.pruned_init"
+            path = find_file(self._roots, "init_files", name, f"task {self.task.name}")
+            states = read_init_states(path)
+            size = 1 + self.model.nq + self.model.nv
+            if states.shape[1] != size:
+                raise SceneError(
+                    f"{path}: states have {states.shape[1]} numbers, but this scene has 1+nq+nv = {size}. "
+                    "Task file and init states are of different versions: take both from one place."
+                )
+            self._init_states = states
+        return self._init_states
+
+    @property
+    def init_state_count(self) -> int:
+        """How many init states the task has."""
+        return len(self.init_states)
+
+    def reset(
+        self,
+        init_state: int | npt.ArrayLike | None = None,
+        scene_seed: int = 0,
+        settle: bool = True,
+    ) -> Observation:
+        """Starts an episode. Nothing of an earlier one remains, and nothing is rendered.
+
+        Args:
+            init_state: index of the task's init states, or the flat vector [time, qpos, qvel]; None: objects stand
+                where `scene_seed` draws them, as after upstream's ``env.reset()``.
+            scene_seed: fixture poses (and, without an init state, object poses) are those of upstream's
+                ``env.seed(s); env.reset()`` on a new environment.
+            settle: run the suite's settle steps.
+
+        Raises:
+            VlaError: no such init state, or no placement without overlap.
+            EpisodeError: physics broke while settling.
+        """
+        state = None if init_state is None else self._init_state(init_state)
+        model, data = self.model, self.data
+        model.body_pos[:], model.body_quat[:], model.site_rgba[:] = self._compiled_poses
+        placement = draw_placement(self._placement_plan, scene_seed, self._site_positions)
+        self._place_fixtures(placement)
+        self._hide_sites()
+        mujoco.mj_resetData(model, data)
+        if state is None:
+            self._place_objects(placement)
+            self._sample_at = _SAMPLE_AFTER_RESET
+        else:
+            data.time = state[0]
+            data.qpos[:] = state[1 : 1 + model.nq]
+            data.qvel[:] = state[1 + model.nq :]
+            self._sample_at = _SAMPLE_AFTER_INIT_STATE
+        mujoco.mj_forward(model, data)
+        self._arm.state = self._arm.rest()
+        if state is not None:
+            # Upstream looks at knobs when it sets an init state and after steps, but not in a reset.
+            self._light_burners()
+        self._is_reset = True
+        self.steps = 0
+        observation = self._observe(data.qpos.copy(), data.qpos.copy(), self._burner_alphas())
+        if settle:
+            action = np.array(self.task.protocol.settle_action)
+            for _ in range(self.task.protocol.settle_steps):
+                observation = self._step(action)
+        return observation
+
+    def step(self, action: npt.ArrayLike) -> Observation:
+        """One 20 Hz control step: 25 substeps of 2 ms.
+
+        Args:
+            action: (7,), each in [-1, 1] (clipped): position change x 0.05 m, axis-angle x 0.5 rad, both in the world
+                frame, and the gripper (-1 open, 1 close).
+
+        Raises:
+            EpisodeError: ``action-shape``, ``action-nan``, or a ``physics-...`` reason; the world must be reset then.
+            VlaError: the world was not reset yet, or broke before.
+        """
+        vector = np.asarray(action, dtype=np.float64)
+        if vector.shape != (ACTION_SIZE,):
+            raise EpisodeError("action-shape", f"expected an action of shape (7,), got {vector.shape}")
+        if not np.isfinite(vector).all():
+            raise EpisodeError("action-nan", f"expected finite numbers, got {vector.tolist()}")
+        if not self._is_reset:
+            raise VlaError("reset the world before its first step, and after a step that broke")
+        observation = self._step(vector)
+        self.steps += 1
+        return observation
+
+    def success(self) -> bool:
+        """Whether all goal literals hold, on the state that upstream judges (that of the last mj_step1)."""
+        return all(verdict() for _, verdict in self._goal)
+
+    def predicates(self) -> dict[str, bool]:
+        """The verdict of each goal literal, by its text."""
+        return {name: verdict() for name, verdict in self._goal}
+
+    def save(self) -> WorldState:
+        """The exact state, including the controller's and the gripper's."""
+        data = mujoco.MjData(self.model)
+        mujoco.mj_copyData(data, self.model, self.data)
+        model = self.model
+        fixtures = (model.body_pos.copy(), model.body_quat.copy(), model.site_rgba.copy())
+        before, after, alphas = self._sampled
+        sampled = (before.copy(), after.copy(), alphas.copy())
+        return WorldState(data, self._arm.state.copy(), fixtures, sampled, self.steps, self._sample_at, id(self))
+
+    def restore(self, state: WorldState) -> Observation:
+        """Returns to a saved state; what follows is bitwise what followed then.
+
+        Raises:
+            VlaError: the state was saved by another world.
+        """
+        if state.owner != id(self):
+            raise VlaError("this state was saved by another world; a state belongs to the world that made it")
+        model = self.model
+        model.body_pos[:], model.body_quat[:], model.site_rgba[:] = state.fixtures
+        mujoco.mj_copyData(self.data, model, state.data)
+        self._arm.state = state.arm.copy()
+        self.steps, self._sample_at = state.steps, state.sample_at
+        self._is_reset = True
+        before, after, alphas = state.sampled
+        return self._observe(before.copy(), after.copy(), alphas.copy())
+
+    def provenance(self) -> dict[str, str]:
+        """What a record says of this world: the scene's digest, and the simulator's versions."""
+        return {"scene": self.scene_digest, **self._versions}
+
+    def close(self) -> None:
+        """Frees the graphics side; the world can still be stepped, and a picture makes it anew."""
+        if self._cameras is not None:
+            self._cameras.close()
+            self._cameras = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _init_state(self, init_state: int | npt.ArrayLike) -> Array:
+        if isinstance(init_state, (int, np.integer)):
+            count = self.init_state_count
+            if not 0 <= init_state < count:
+                raise VlaError(f"init state {init_state}: task {self.task.name} has 0 to {count - 1}")
+            return np.asarray(self.init_states[init_state])
+        state = np.asarray(init_state, dtype=np.float64)
+        size = 1 + self.model.nq + self.model.nv
+        if state.shape != (size,) or not np.isfinite(state).all():
+            raise VlaError(
+                f"an init state is an index or [time, qpos, qvel] of {size} finite numbers, got shape {state.shape}"
+            )
+        return state
+
+    def _step(self, action: Array) -> Observation:
+        time_before = self.data.time
+        self._is_reset = False
+        alphas = self._burner_alphas()
+        before, after = self._arm.step(action, self._sample_at)
+        check_physics(self.data, time_before)
+        self._light_burners()
+        self._is_reset = True
+        return self._observe(before, after, alphas)
+
+    def _observe(self, before: Array, after: Array, alphas: Array) -> Observation:
+        """The observation of a sampled substep: poses as of `before` (qpos), joint readings as of `after`."""
+        self._sampled = (before, after, alphas)
+        moment = self._now = next(self._moment)
+        readers: dict[str, Callable[[], npt.NDArray[Any]]] = {
+            f"{camera}_image": partial(self._picture, camera) for camera in self.task.protocol.cameras
+        }
+        readers |= {
+            "state": self._state,
+            "robot0_eef_pos": lambda: self._end_effector()[0],
+            "robot0_eef_quat": lambda: self._end_effector()[1],
+            "robot0_gripper_qpos": lambda: self._sampled[1][ARM_JOINTS : ARM_JOINTS + FINGERS].copy(),
+            "robot0_joint_pos": lambda: self._sampled[1][:ARM_JOINTS].copy(),
+        }
+        return Observation(readers, lambda: self._now == moment, f"step {self.steps}")
+
+    def _state(self) -> Array:
+        """(8,): end-effector position (m), axis-angle (rad), two finger positions (m); what LIBERO's policies read."""
+        position, quaternion = self._end_effector()
+        fingers = self._sampled[1][ARM_JOINTS : ARM_JOINTS + FINGERS]
+        return np.concatenate([position, quat2axisangle(quaternion.copy()), fingers])
+
+    def _end_effector(self) -> tuple[Array, Array]:
+        """Grip site's position (m) and hand body's orientation (xyzw), world frame."""
+        view = self._view_at_sample()
+        quaternion = view.xquat[self._hand][[1, 2, 3, 0]]
+        return view.site_xpos[self._arm.site].copy(), quaternion
+
+    def _view_at_sample(self) -> mujoco.MjData:
+        view = self._view
+        view.qpos[:] = self._sampled[0]
+        mujoco.mj_kinematics(self.model, view)
+        return view
+
+    def _picture(self, camera: str) -> Picture:
+        if self._cameras is None:
+            self._cameras = Cameras(self.model, *self._image_size)
+        view = self._view_at_sample()
+        mujoco.mj_comPos(self.model, view)
+        mujoco.mj_camlight(self.model, view)
+        now = self._burner_alphas()
+        self._set_burner_alphas(self._sampled[2])
+        try:
+            return self._cameras.picture(view, camera)
+        finally:
+            self._set_burner_alphas(now)
+
+    def _site_positions(self, joints: Mapping[str, float]) -> Callable[[str], Array]:
+        """World positions of sites with fixtures at their compiled poses and these joints set."""
+        moved = False
+        view = self._view
+
+        def position(name: str) -> Array:
+            nonlocal moved
+            if not moved:
+                moved = True
+                mujoco.mj_resetData(self.model, view)
+                for joint, value in joints.items():
+                    view.joint(joint).qpos[0] = value
+                mujoco.mj_kinematics(self.model, view)
+            return np.array(view.site(name).xpos)
+
+        return position
+
+    def _place_fixtures(self, placement: Placement) -> None:
+        for name, (position, quaternion) in placement.fixtures.items():
+            body = self._scene.body(name)
+            assert body is not None
+            identifier = self.model.body(body.root_body).id
+            self.model.body_pos[identifier] = position
+            self.model.body_quat[identifier] = quaternion
+
+    def _place_objects(self, placement: Placement) -> None:
+        qpos = self.data.qpos
+        qpos[:ARM_JOINTS] = REST_JOINTS
+        qpos[ARM_JOINTS : ARM_JOINTS + FINGERS] = REST_FINGERS
+        for joint, value in placement.joints.items():
+            qpos[self.model.joint(joint).qposadr[0]] = value
+        for name, (position, quaternion) in placement.objects.items():
+            body = self._scene.body(name)
+            assert body is not None
+            address = self.model.joint(body.joints[-1]).qposadr[0]
+            qpos[address : address + 7] = np.concatenate([position, quaternion])
+
+    def _hide_sites(self) -> None:
+        """robosuite hides sites of robot and objects by a negative alpha."""
+        for name in self._scene.hidden_sites:
+            rgba = self.model.site(name).rgba
+            if rgba[3] > 0:
+                rgba[3] = -rgba[3]
+
+    def _burner(self, fixture: str, site: str) -> tuple[int, Callable[[float], bool], tuple[int, ...]]:
+        body = self._scene.body(fixture)
+        assert body is not None
+        articulation = category(body.category, self._problem.source).articulation
+        assert articulation is not None
+        addresses = tuple(int(self.model.joint(joint).qposadr[0]) for joint in body.joints)
+        return self.model.site(site).id, articulation.is_turned_on, addresses
+
+    def _light_burners(self) -> None:
+        """A burner's site is shown while its knob is on; upstream flips alpha to 1 - alpha on a change."""
+        for site, is_on, addresses in self._burners:
+            lit = any(is_on(float(self.data.qpos[address])) for address in addresses)
+            rgba = self.model.site_rgba[site]
+            if (rgba[3] <= 0) == lit:
+                rgba[3] = 1 - rgba[3]
+
+    def _burner_alphas(self) -> Array:
+        return np.array([self.model.site_rgba[site][3] for site, _, _ in self._burners])
+
+    def _set_burner_alphas(self, alphas: Array) -> None:
+        for (site, _, _), alpha in zip(self._burners, alphas, strict=True):
+            self.model.site_rgba[site][3] = alpha

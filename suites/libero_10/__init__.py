@@ -1,0 +1,1 @@
+"""LIBERO-10: ten long tasks in kitchen, living room and study."""

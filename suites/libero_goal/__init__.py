@@ -1,0 +1,1 @@
+"""LIBERO-Goal: ten goals in one scene."""

@@ -1,0 +1,1 @@
+"""LIBERO-Object: ten things to put into the basket, on the floor."""

@@ -1,0 +1,1 @@
+"""LIBERO-Spatial: one black bowl, ten places to pick it up from."""
