@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,7 +22,9 @@ def quiet_robosuite() -> Iterator[None]:
 
     logging.FileHandler = without_file  # type: ignore[assignment, misc]
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            yield
     finally:
         logging.FileHandler = handler  # type: ignore[misc]
         logger.setLevel(level)

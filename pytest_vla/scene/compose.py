@@ -211,7 +211,7 @@ def _parse(make: Any, path: Path, wanted_for: str) -> Any:
     except ElementTree.ParseError as error:
         line, column = error.position
         raise SceneError(
-            f"{path}:{line}:{column + 1}: expected well-formed XML for {wanted_for}: {error}. Mend or replace the file."
+            f"{path}:{line}:{column + 1}: expected well-formed XML for {wanted_for}: {str(error).partition(':')[0]}. Mend or replace the file."
         ) from error
 
 

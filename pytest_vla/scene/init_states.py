@@ -57,7 +57,8 @@ def read_init_states(path: str | os.PathLike[str], member: str | None = None) ->
     name = os.fspath(path)
     try:
         with Path(path).open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+            # No more than there is: read() makes room for all that it is asked for.
+            data = file.read(min(os.fstat(file.fileno()).st_size, MAX_BYTES) + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise SceneError(f"{name}: cannot read these init states: {reason}; {_ADVICE}") from error

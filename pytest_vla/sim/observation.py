@@ -27,8 +27,11 @@ class Observation(Mapping[str, npt.NDArray[Any]]):
         if not self._is_current():
             raise VlaError(f"{name!r} of {self._moment} was not read before the world moved on: read it earlier")
         value = self._values[name] = reader()
-        value.flags.writeable = False
         return value
+
+    def __contains__(self, name: object) -> bool:
+        # Mapping's own way is to read the value, which would draw a picture.
+        return name in self._readers
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._readers)

@@ -1,0 +1,152 @@
+"""From suites to pytest items: which modules are collected, under which ids, with which cases."""
+
+import importlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_vla.errors import VlaError
+from pytest_vla.options import Settings
+from pytest_vla.plan import Case, parse_node_id, plan
+from pytest_vla.suite import load_suite, suite_folder, suite_names, suites_folders
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What an invocation collects of the suites.
+
+    Attributes:
+        settings: of the invocation.
+        arguments: pytest's arguments, with files for the names of suites.
+        named: suites asked for by name, in an option or in an id.
+        cases: by suite, what it is to run, where that had to be known before collection.
+    """
+
+    settings: Settings
+    arguments: tuple[str, ...]
+    named: tuple[str, ...]
+    cases: Mapping[str, tuple[Case, ...]]
+
+    def cases_of(self, suite: str) -> tuple[Case, ...]:
+        """What a suite is to run; nothing where no task of it is selected. Raises VlaError."""
+        if suite in self.cases:
+            return self.cases[suite]
+        settings = self.settings
+        return plan([load_suite(suite, data=settings.data)], settings.tasks, settings.seeds)
+
+
+SELECTION = pytest.StashKey[Selection]()
+
+
+def select(settings: Settings, arguments: Sequence[str], paths_given: bool, folder: Path) -> Selection:
+    """What to collect. A function of options and arguments alone, since workers replay these.
+
+    Args:
+        settings: of this invocation.
+        arguments: pytest's: paths, and ids such as ``libero_goal::test_episode[turn_on_the_stove-seed0]``.
+        paths_given: whether the user gave them; if not, the suites asked for replace them.
+        folder: what relative paths are relative to.
+
+    Raises:
+        VlaError: no such suite or task.
+    """
+    translated = [_translate(argument, folder) for argument in arguments]
+    in_arguments = [argument.suite for argument in translated if argument.suite]
+    kept = [argument.text for argument in translated] if paths_given or not settings.suites else []
+    files = [str(suite_module(name)) for name in settings.suites if name in suite_names() and name not in in_arguments]
+    named = tuple(dict.fromkeys([*settings.suites, *in_arguments]))
+    if not named and not settings.tasks:
+        return Selection(settings, tuple(kept), named, {})
+    by_path = _suites_in(kept, folder)
+    suites = {name: load_suite(name, data=settings.data) for name in dict.fromkeys([*named, *by_path])}
+    cases: dict[str, list[Case]] = {name: [] for name in suites}
+    for case in plan(list(suites.values()), settings.tasks, settings.seeds):
+        cases[case.suite].append(case)
+    # An id names its case, whatever tasks and seeds are selected beside it.
+    for case in (argument.case for argument in translated if argument.case):
+        suites[case.suite].task(case.task)
+        if case not in cases[case.suite]:
+            cases[case.suite].append(case)
+    return Selection(settings, (*kept, *files), named, {name: tuple(found) for name, found in cases.items()})
+
+
+def check_model_given(selection: Selection) -> None:
+    """Stop where episodes are asked for by name and nothing says which policy. Raises VlaError."""
+    if selection.named and selection.settings.model is None:
+        raise VlaError(
+            f"{', '.join(selection.named)}: which policy? Add --vla-model=random, --vla-model=module:callable or "
+            "--vla-model=replay:FILE (--collect-only lists the episodes without one)"
+        )
+
+
+def suite_module(name: str) -> Path:
+    """The file that pytest collects for a suite."""
+    return suite_folder(name) / f"test_{name}.py"
+
+
+def suite_of(path: Path) -> str | None:
+    """The suite whose module this file is; None for any other file."""
+    name = path.parent.name
+    if path.name != f"test_{name}.py":
+        return None
+    return name if path.resolve().parent.parent in suites_folders() and name in suite_names() else None
+
+
+class SuiteModule(pytest.Module):
+    """A suite's module: its id is the suite's name wherever it lies, and it is imported by its dotted name.
+
+    The dotted name keeps one module object where pytest would make a second one of the same file, as ``suites.x``.
+    """
+
+    @classmethod
+    def of(cls, suite: str, path: Path, parent: pytest.Collector) -> "SuiteModule":
+        """The module of a suite, as a node."""
+        module: SuiteModule = cls.from_parent(parent, path=path, nodeid=suite)
+        return module
+
+    @property
+    def cases(self) -> tuple[Case, ...]:
+        """What the suite is to run."""
+        return self.config.stash[SELECTION].cases_of(self.path.parent.name)
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        """The suite's items; none, instead of pytest's skipped placeholder, where no case is selected."""
+        try:
+            selected = self.cases
+        except VlaError as error:
+            raise self.CollectError(str(error)) from error
+        return super().collect() if selected else []
+
+    def _getobj(self) -> Any:
+        return importlib.import_module(f"pytest_vla.suites.{self.path.parent.name}.{self.path.stem}")
+
+
+@dataclass(frozen=True)
+class _Argument:
+    """An argument of pytest's, with the suite and the case that it names."""
+
+    text: str
+    suite: str | None = None
+    case: Case | None = None
+
+
+def _translate(argument: str, folder: Path) -> _Argument:
+    """A suite's file for a suite's name; any other argument as it is."""
+    path, separator, names = argument.partition("::")
+    # pytest shows ids relative to the current folder, as ../libero_goal::...; a folder cannot have names after it.
+    name = Path(path).name
+    is_path = (folder / path).is_file() if separator else (folder / path).exists()
+    suite = (suite_of(folder / path) if separator else None) if is_path else name if name in suite_names() else None
+    if suite is None:
+        return _Argument(argument)
+    text = argument if is_path else f"{suite_module(suite)}{separator}{names}"
+    return _Argument(text, suite, parse_node_id(f"{suite}{separator}{names}"))
+
+
+def _suites_in(arguments: Sequence[str], folder: Path) -> list[str]:
+    """The suites whose modules lie at or under one of the paths."""
+    paths = [(folder / argument.partition("::")[0]).resolve() for argument in arguments]
+    return [name for name in suite_names() if any(suite_module(name).is_relative_to(path) for path in paths)]

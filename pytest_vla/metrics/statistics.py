@@ -1,0 +1,36 @@
+"""Intervals for rates."""
+
+from math import sqrt
+from statistics import NormalDist
+
+
+def wilson_interval(successes: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Wilson's score interval of a binomial proportion, without continuity correction.
+
+    The two solutions p of (successes/n - p)^2 = z^2 p (1 - p) / n. Source: Wilson 1927, JASA 22, 209-212; method 3 of
+    Newcombe 1998, Statistics in Medicine 17, 857-872.
+
+    Args:
+        successes: 0..n.
+        n: number of trials, at least 1.
+        confidence: of the two-sided interval, in (0, 1).
+
+    Returns:
+        Lower and upper bound, in [0, 1].
+
+    Raises:
+        ValueError: an argument is out of range.
+    """
+    if n < 1 or not 0 <= successes <= n:
+        raise ValueError(f"wilson_interval: {successes} successes of {n}: expected 0 <= successes <= n, n >= 1")
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"wilson_interval: confidence {confidence}: expected a number between 0 and 1")
+    z = NormalDist().inv_cdf((1.0 + confidence) / 2.0)
+    rate = successes / n
+    centre = rate + z * z / (2 * n)
+    half = z * sqrt(rate * (1.0 - rate) / n + z * z / (4 * n * n))
+    scale = 1.0 + z * z / n
+    # At the ends the bound is exactly 0 or 1; rounding would leave it 1e-17 beside.
+    low = 0.0 if successes == 0 else (centre - half) / scale
+    high = 1.0 if successes == n else (centre + half) / scale
+    return low, high

@@ -1,0 +1,196 @@
+"""Every ``--vla-*`` option and ini key, declared once; read into frozen `Settings`."""
+
+import argparse
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_vla.errors import VlaError
+from pytest_vla.plan import parse_seeds
+
+DEFAULT_RESULTS = ".vla"
+
+
+@dataclass(frozen=True)
+class Option:
+    """One ``--vla-NAME``; with `ini`, the help of an ini key ``vla_NAME`` beside it. No `metavar`: a switch."""
+
+    name: str
+    help: str
+    metavar: str | None = None
+    parse: Callable[[str], Any] = str
+    ini: str | None = None
+
+    @property
+    def flag(self) -> str:
+        """The option as it is typed."""
+        return f"--vla-{self.name}"
+
+    @property
+    def key(self) -> str:
+        """The ini key, and the name in pytest's options."""
+        return f"vla_{self.name.replace('-', '_')}"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the command line and the ini file ask for.
+
+    Attributes:
+        model: ``--vla-model``, the text; None: not given.
+        suites: the suites asked for by name.
+        tasks: the patterns of ``--vla-tasks``; empty: all tasks.
+        seeds: which seeds of each task.
+        data: the folder of task files and assets; None: the default roots.
+        results: the folder of all runs.
+        allow_versions: run with another simulator version than the supported one.
+        replan: how many steps of a chunk are executed; None: all.
+        given: the options that an episode's outcome depends on, as typed, without suites, tasks and seeds.
+    """
+
+    model: str | None
+    suites: tuple[str, ...]
+    tasks: tuple[str, ...]
+    seeds: tuple[int, ...]
+    data: Path | None
+    results: Path
+    allow_versions: bool
+    replan: int | None
+    given: tuple[str, ...]
+
+    def command(self, node_id: str) -> str:
+        """The command line that runs just this item again."""
+        return shlex.join(["pytest", node_id, *self.given])
+
+
+def _comma_list(text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if not names:
+        raise argparse.ArgumentTypeError(f"{text!r} names nothing")
+    return names
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    try:
+        return parse_seeds(text)
+    except VlaError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _steps(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of steps, 1 or more")
+    return int(text)
+
+
+OPTIONS = (
+    Option(
+        "model",
+        "the policy to test: random; module:callable, your own (called once an episode, returns a callable from "
+        "observation to actions); replay:FILE, recorded actions (an npz file or a run's episodes.jsonl)",
+        "POLICY",
+        ini="policy to test where --vla-model is not given",
+    ),
+    Option(
+        "suite",
+        "run these suites, and nothing else unless paths are given too: libero_spatial, libero_object, libero_goal, "
+        "libero_10, libero_90",
+        "NAME[,NAME]",
+        _comma_list,
+        ini="suites to run where --vla-model is given without --vla-suite and without paths",
+    ),
+    Option(
+        "tasks",
+        "only these tasks: names, parts of names, or patterns with * and ?",
+        "TASK[,TASK]",
+        _comma_list,
+    ),
+    Option(
+        "seeds",
+        "seeds of each task, such as 0-9 or 0,3,7 or 0-4,10; seed s starts from init state s (default: 0)",
+        "SEEDS",
+        _seeds,
+    ),
+    Option(
+        "data",
+        "folder with the suite's task files, init states and assets, searched first; then PYTEST_VLA_DATA, LIBERO's "
+        "own config file, an installed hf-libero",
+        "DIR",
+        ini="folder with task files, init states and assets, relative to the ini file",
+    ),
+    Option(
+        "results",
+        f"folder for records; each run makes its own folder in it (default: {DEFAULT_RESULTS})",
+        "DIR",
+        ini="folder for records, relative to the ini file",
+    ),
+    Option(
+        "replan",
+        "steps to execute of each chunk of actions before the policy is asked again (default: the whole chunk)",
+        "K",
+        _steps,
+    ),
+    Option(
+        "allow-versions",
+        "run with another mujoco or robosuite than the supported ones: physics and pictures are then not upstream's",
+    ),
+)
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Declare all options and ini keys."""
+    group = parser.getgroup("vla", "robot policies as tests (pytest-vla)")
+    for option in OPTIONS:
+        if option.metavar is None:
+            group.addoption(option.flag, dest=option.key, action="store_true", default=False, help=option.help)
+        else:
+            group.addoption(
+                option.flag, dest=option.key, metavar=option.metavar, type=option.parse, default=None, help=option.help
+            )
+        if option.ini is not None:
+            parser.addini(option.key, option.ini, default="")
+
+
+def read_settings(config: pytest.Config) -> Settings:
+    """The settings of this invocation. Depends on the command line and the ini file alone, as workers replay them.
+
+    Raises:
+        VlaError: an ini value cannot be used.
+    """
+    typed: dict[str, Any] = {option.name: config.getoption(option.key) for option in OPTIONS}
+    here, ini_folder = config.invocation_params.dir, config.inipath.parent if config.inipath else config.rootpath
+    ini = {option.name: str(config.getini(option.key)).strip() for option in OPTIONS if option.ini is not None}
+
+    def folder(name: str) -> Path | None:
+        if typed[name] is not None:
+            return here / Path(typed[name]).expanduser()
+        return ini_folder / Path(ini[name]).expanduser() if ini[name] else None
+
+    suites = typed["suite"] or ()
+    no_paths = config.args_source != pytest.Config.ArgsSource.ARGS
+    if not suites and typed["model"] and no_paths and ini["suite"]:
+        try:
+            suites = _comma_list(ini["suite"])
+        except argparse.ArgumentTypeError as error:
+            raise VlaError(f"{config.inipath}: vla_suite: {error}") from error
+    return Settings(
+        model=typed["model"] or ini["model"] or None,
+        suites=suites,
+        tasks=typed["tasks"] or (),
+        seeds=typed["seeds"] or (0,),
+        data=folder("data"),
+        results=folder("results") or here / DEFAULT_RESULTS,
+        allow_versions=typed["allow-versions"],
+        replan=typed["replan"],
+        given=_given(typed, ini),
+    )
+
+
+def _given(typed: dict[str, Any], ini: dict[str, str]) -> tuple[str, ...]:
+    wanted = {"model": typed["model"] or ini["model"], "data": typed["data"], "replan": typed["replan"]}
+    given = [f"--vla-{name}={value}" for name, value in wanted.items() if value]
+    return (*given, *(["--vla-allow-versions"] if typed["allow-versions"] else []))

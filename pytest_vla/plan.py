@@ -1,0 +1,108 @@
+"""What is to be run: cases, their ids, and which of them are selected. Pure: no simulator, no pytest.
+
+A seed means one thing everywhere: seed s starts from init state s mod n, places the scene's fixtures with scene seed
+s, and draws the policy's noise from (run seed, case, step).
+"""
+
+import fnmatch
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pytest_vla.errors import VlaError
+from pytest_vla.suite import Suite, Task, did_you_mean
+
+TEST_NAME = "test_episode"
+"""The function that every suite's module has, and so the middle of every node id."""
+
+MAX_SEEDS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Case:
+    """One episode to run: a task and a seed."""
+
+    suite: str
+    task: str
+    seed: int
+
+    @property
+    def id(self) -> str:
+        """The name in records: ``libero_goal/turn_on_the_stove[seed0]``."""
+        return f"{self.suite}/{self.task}[seed{self.seed}]"
+
+    @property
+    def parameter_id(self) -> str:
+        """What stands in the brackets of the node id: ``turn_on_the_stove-seed0``."""
+        return f"{self.task}-seed{self.seed}"
+
+    @property
+    def node_id(self) -> str:
+        """The pytest item: ``libero_goal::test_episode[turn_on_the_stove-seed0]``."""
+        return f"{self.suite}::{TEST_NAME}[{self.parameter_id}]"
+
+
+def parse_node_id(node_id: str) -> Case | None:
+    """The case of a node id as `Case.node_id` writes it; None for any other text."""
+    match = re.fullmatch(rf"(\w+)::{TEST_NAME}\[(.+)-seed(\d+)\]", node_id)
+    return Case(match[1], match[2], int(match[3])) if match else None
+
+
+def init_state_of(seed: int, count: int) -> int:
+    """The init state that a seed starts from, of `count`."""
+    return seed % count
+
+
+def parse_seeds(text: str) -> tuple[int, ...]:
+    """Seeds from ``0-9``, ``0,3,7`` or ``0-4,10``: in the order written, each once. Raises VlaError."""
+    seeds: dict[int, None] = {}
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part, re.ASCII)
+        if match is None:
+            raise VlaError(f"seeds {text!r}: {part.strip()!r} is no seed and no range; write 0-9, 0,3,7 or 0-4,10")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise VlaError(f"seeds {text!r}: {part.strip()} runs backwards; write {last}-{first}")
+        if len(seeds) + last - first >= MAX_SEEDS:
+            raise VlaError(f"seeds {text!r}: more than {MAX_SEEDS} seeds")
+        seeds.update(dict.fromkeys(range(first, last + 1)))
+    return tuple(seeds)
+
+
+def select_tasks(suites: Sequence[Suite], patterns: Sequence[str]) -> tuple[Task, ...]:
+    """The tasks that a comma list selects, in the suites' order; all of them where the list is empty.
+
+    A pattern is a task's name, a wildcard pattern (``*``, ``?``, ``[]``) or a part of a name; a full name selects that
+    name only. Case does not matter.
+
+    Raises:
+        VlaError: a pattern selects nothing in any of the suites; names the close matches.
+    """
+    tasks = [task for suite in suites for task in suite.tasks]
+    if not patterns:
+        return tuple(tasks)
+    names = {task.name for task in tasks}
+    chosen: set[str] = set()
+    for pattern in patterns:
+        matched = _matching(pattern, names)
+        if not matched and suites:
+            where = ", ".join(suite.name for suite in suites)
+            known = [*sorted(names), *sorted({word for name in names for word in name.split("_")})]
+            raise VlaError(f"no task of {where} is {pattern!r} or contains it.{did_you_mean(pattern, known)}")
+        chosen |= matched
+    return tuple(task for task in tasks if task.name in chosen)
+
+
+def plan(suites: Sequence[Suite], patterns: Sequence[str] = (), seeds: Sequence[int] = (0,)) -> tuple[Case, ...]:
+    """All cases, suite by suite and task by task, a task's seeds next to each other. Raises VlaError."""
+    return tuple(Case(task.suite, task.name, seed) for task in select_tasks(suites, patterns) for seed in seeds)
+
+
+def _matching(pattern: str, names: Iterable[str]) -> set[str]:
+    lowered = pattern.lower()
+    exact = {name for name in names if name.lower() == lowered}
+    if exact:
+        return exact
+    if any(sign in pattern for sign in "*?["):
+        return {name for name in names if fnmatch.fnmatchcase(name.lower(), lowered)}
+    return {name for name in names if lowered in name.lower()}

@@ -1,0 +1,65 @@
+"""pytest's hooks; each calls one function elsewhere. Importing this imports no numpy and no simulator."""
+
+from pathlib import Path
+
+import pytest
+
+from pytest_vla import xdist_hooks
+from pytest_vla.collection import SELECTION, SuiteModule, check_model_given, select, suite_of
+from pytest_vla.errors import VlaError
+from pytest_vla.fixtures.rollout import rollout, vla_case, vla_policy, vla_worlds
+from pytest_vla.options import add_options, read_settings
+from pytest_vla.results import RUN, Results, new_run
+
+__all__ = ["rollout", "vla_case", "vla_policy", "vla_worlds"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare ``--vla-*``."""
+    add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Read the settings, and let pytest collect the suites that they name."""
+    config.addinivalue_line("markers", "vla: an episode of a robot policy; every item of a suite has it")
+    if config.option.help:
+        return
+    try:
+        _configure(config)
+    except VlaError as error:
+        raise pytest.UsageError(str(error)) from error
+
+
+def _configure(config: pytest.Config) -> None:
+    settings = read_settings(config)
+    paths_given = config.args_source == config.ArgsSource.ARGS
+    selection = select(settings, config.args, paths_given, config.invocation_params.dir)
+    if not config.option.collectonly:
+        check_model_given(selection)
+        if settings.model is not None:
+            from pytest_vla.policies.resolve import check_model
+
+            check_model(settings.model, config.invocation_params.dir)
+    if selection.named:
+        config.args[:] = selection.arguments
+        config.args_source = config.ArgsSource.ARGS
+    config.stash[SELECTION] = selection
+    given = xdist_hooks.run_of_controller(config)
+    config.stash[RUN] = Path(given) if given else new_run(settings.results)
+    if given is None:
+        config.pluginmanager.register(Results(config), "vla-results")
+        if config.pluginmanager.hasplugin("xdist"):
+            config.pluginmanager.register(xdist_hooks, "vla-xdist")
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    """Collect a suite's module under the suite's name."""
+    suite = suite_of(module_path)
+    return None if suite is None else SuiteModule.of(suite, module_path, parent)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """An item for each selected case."""
+    module = metafunc.definition.getparent(SuiteModule)
+    if module is not None and "vla_case" in metafunc.fixturenames:
+        metafunc.parametrize("vla_case", [pytest.param(case, id=case.parameter_id) for case in module.cases])

@@ -1,0 +1,1 @@
+"""What a policy is, and the policies that come with pytest-vla."""

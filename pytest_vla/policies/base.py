@@ -1,0 +1,97 @@
+"""What a policy is: a callable that is called once an episode and returns that episode's session.
+
+A session is a callable too: observation in, actions out. Weights may be shared between episodes; whatever an episode
+changes (history, chunk queue, random state) belongs to its session.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_vla.errors import EpisodeError
+
+ACTION_SIZE = 7
+
+Observation = Mapping[str, NDArray[Any]]
+"""`agentview_image`, `robot0_eye_in_hand_image`: (H, W, 3) uint8, drawn when read, in the form that the suite's
+checkpoints were trained on (`Protocol.image_transform`); `state`: (8,) end effector position in m, axis-angle in rad,
+two finger positions in m; `robot0_eef_pos`, `robot0_eef_quat` (xyzw), `robot0_gripper_qpos`, `robot0_joint_pos`.
+World frame, SI units."""
+
+
+@dataclass(frozen=True)
+class Episode:
+    """What a policy learns when an episode begins.
+
+    Attributes:
+        case_id: the record's name of the episode, ``libero_goal/turn_on_the_stove[seed0]``.
+        suite: the suite's name.
+        task: the task's name.
+        instruction: what the robot is told.
+        seed: the case's seed.
+        rng: the only source of randomness that a policy may use, so that an episode repeats: seeded by the run seed
+            and the case id.
+    """
+
+    case_id: str
+    suite: str
+    task: str
+    instruction: str
+    seed: int
+    rng: np.random.Generator
+
+
+class Session(Protocol):
+    """One episode of a policy. May have a method ``close()``, called when the episode has ended."""
+
+    def __call__(self, observation: Observation, /) -> NDArray[Any]:
+        """The next action (7,), or a chunk of them (k, 7), each in [-1, 1].
+
+        An action is a translation (x, y, z; 1 is 0.05 m), a rotation (axis-angle; 1 is 0.5 rad), and the gripper
+        (-1 opens, 1 closes), for one control step. The observation is of now; its pictures cannot be read later.
+        """
+
+
+class Policy(Protocol):
+    """Called once an episode; returns the episode's session."""
+
+    def __call__(self, episode: Episode, /) -> Session:
+        """Begin an episode."""
+
+
+def episode_rng(run_seed: int, case_id: str) -> np.random.Generator:
+    """The generator of an episode: a function of the run seed and the case id, and of nothing else."""
+    digest = hashlib.sha256(case_id.encode()).digest()
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence([run_seed, int.from_bytes(digest[:16], "big")])))
+
+
+def check_actions(answer: object) -> NDArray[np.float64]:
+    """A session's answer as a chunk (k, 7) of float64, k >= 1.
+
+    Raises:
+        EpisodeError: ``policy-dtype`` (not an array of real numbers), ``policy-shape`` or ``policy-nan`` (a value is
+            not finite).
+    """
+    try:
+        actions = np.asarray(answer)
+    except Exception as error:
+        raise EpisodeError("policy-dtype", f"{type(answer).__name__} is no array: {error}") from error
+    if actions.dtype.kind not in "fiu":
+        raise EpisodeError(
+            "policy-dtype",
+            f"a session returns an array of real numbers; this one returned {type(answer).__name__} of {actions.dtype}",
+        )
+    if actions.ndim not in (1, 2) or actions.shape[-1] != ACTION_SIZE or actions.shape[0] == 0:
+        raise EpisodeError(
+            "policy-shape", f"a session returns an action (7,) or a chunk (k, 7); this one returned {actions.shape}"
+        )
+    chunk = np.atleast_2d(actions).astype(np.float64)
+    broken = ~np.isfinite(chunk).all(axis=1)
+    if broken.any():
+        row = int(broken.argmax())
+        raise EpisodeError("policy-nan", f"action {row} of the chunk of {len(chunk)} is {chunk[row].tolist()}")
+    return chunk

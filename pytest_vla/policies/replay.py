@@ -1,0 +1,80 @@
+"""``--vla-model=replay:FILE``: recorded actions again, from an npz file or from the records of an earlier run."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.policies.base import ACTION_SIZE, Episode, Observation, Policy, Session
+from pytest_vla.records import read_records
+
+
+def replay_policy(file: Path) -> Policy:
+    """A policy that plays back actions, one a step, and looks at nothing.
+
+    Args:
+        file: ``*.npz`` with ``actions`` (n, 7), played in every episode; or ``episodes.jsonl`` of a run, of which each
+            case gets its own.
+
+    Raises:
+        VlaError: the file cannot be used. An episode ends with EpisodeError ``replay-missing`` (the run has no such
+            case) or ``policy-exhausted`` (the actions are used up and the episode goes on).
+    """
+    if not file.is_file():
+        raise VlaError(f"--vla-model=replay:{file}: there is no such file; give an npz file or a run's episodes.jsonl")
+    if file.suffix == ".npz":
+        actions = _read_actions(file)
+        return _playing(lambda episode: actions)
+    if file.suffix == ".jsonl":
+        return _playing(_actions_by_case(file))
+    raise VlaError(f"--vla-model=replay:{file}: expected *.npz with actions (n, 7), or a run's episodes.jsonl")
+
+
+def _playing(actions_of: Callable[[Episode], NDArray[Any]]) -> Policy:
+    def begin(episode: Episode) -> Session:
+        remaining = iter(actions_of(episode))
+        used = 0
+
+        def act(observation: Observation) -> NDArray[Any]:
+            nonlocal used
+            action = next(remaining, None)
+            if action is None:
+                raise EpisodeError("policy-exhausted", f"{used} recorded actions are used up, and the episode goes on")
+            used += 1
+            return np.asarray(action)
+
+        return act
+
+    return begin
+
+
+def _actions_by_case(file: Path) -> Callable[[Episode], NDArray[Any]]:
+    # A later record of the same case replaces an earlier one.
+    arrays = {record.case: record.arrays for record in read_records(file)}
+    if not arrays:
+        raise VlaError(f"--vla-model=replay:{file}: it has no records")
+
+    def actions_of(episode: Episode) -> NDArray[Any]:
+        name = arrays.get(episode.case_id)
+        if name is None:
+            raise EpisodeError("replay-missing", f"{file} has no actions of {episode.case_id}")
+        try:
+            return _read_actions(file.parent / name)
+        except VlaError as error:
+            raise EpisodeError("replay-missing", str(error)) from error
+
+    return actions_of
+
+
+def _read_actions(file: Path) -> NDArray[np.float64]:
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            actions = arrays["actions"]
+    except (OSError, ValueError, KeyError, EOFError) as error:
+        raise VlaError(f"{file}: expected an npz file with actions (n, {ACTION_SIZE}): {error}") from error
+    if actions.ndim != 2 or actions.shape[1] != ACTION_SIZE or actions.dtype.kind not in "fiu":
+        raise VlaError(f"{file}: actions are {actions.dtype} {actions.shape}, expected numbers (n, {ACTION_SIZE})")
+    return np.asarray(actions, dtype=np.float64)

@@ -1,0 +1,138 @@
+"""``--vla-model``: from the text that people type to a policy. Loads numpy or a user's module only when asked to."""
+
+import importlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from pytest_vla.errors import VlaError
+from pytest_vla.suite import did_you_mean
+
+if TYPE_CHECKING:
+    from pytest_vla.policies.base import Policy
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of ``--vla-model``: how it is written, and how text after the colon becomes a policy."""
+
+    name: str
+    usage: str
+    takes: str | None
+    load: Callable[[str, Path], "Policy"]
+
+
+def check_model(model: str, folder: Path) -> None:
+    """Refuse what cannot be a policy, without loading it.
+
+    Args:
+        model: the text of ``--vla-model``.
+        folder: what relative paths and the user's modules are relative to.
+
+    Raises:
+        VlaError: unknown kind (with close matches), a missing file, a module that cannot be found.
+    """
+    kind, where = _parse(model)
+    if kind is None:
+        _check_module(model, folder)
+    elif kind.name == "replay" and not (folder / where).is_file():
+        raise VlaError(f"--vla-model={model}: there is no file {folder / where}")
+
+
+def resolve_policy(model: str, folder: Path) -> "Policy":
+    """The policy that a ``--vla-model`` names. Arguments as for `check_model`. Raises VlaError."""
+    kind, where = _parse(model)
+    return kind.load(where, folder) if kind else _load_callable(model, folder)
+
+
+def _random(where: str, folder: Path) -> "Policy":
+    from pytest_vla.policies.random import random_policy
+
+    return random_policy
+
+
+def _replay(where: str, folder: Path) -> "Policy":
+    from pytest_vla.policies.replay import replay_policy
+
+    return replay_policy(folder / where)
+
+
+KINDS = (
+    Kind("random", "random", None, _random),
+    Kind("replay", "replay:FILE", "FILE", _replay),
+)
+_USAGE = ", ".join(kind.usage for kind in KINDS) + ", module:callable (yours)"
+
+
+def _parse(model: str) -> tuple[Kind | None, str]:
+    """The kind and the text after the colon; no kind for ``module:callable``."""
+    name, colon, where = model.partition(":")
+    kind = next((kind for kind in KINDS if kind.name == name), None)
+    if kind is None and colon and name and where:
+        return None, where
+    if kind is None:
+        raise VlaError(
+            f"--vla-model={model}: no such policy.{did_you_mean(name, (kind.name for kind in KINDS))} Known: {_USAGE}."
+        )
+    if kind.takes is None and colon:
+        raise VlaError(f"--vla-model={model}: {kind.name} takes nothing after it; write --vla-model={kind.usage}")
+    if kind.takes and not where:
+        raise VlaError(f"--vla-model={model}: {kind.takes} is missing; write --vla-model={kind.usage}")
+    return kind, where
+
+
+def _check_module(model: str, folder: Path) -> None:
+    _put_on_path(folder)
+    name = model.partition(":")[0]
+    try:
+        # Of a dotted name, only the first part can be looked for without importing anything.
+        found = importlib.util.find_spec(name.partition(".")[0])
+    except (ImportError, ValueError):
+        found = None
+    if found is None:
+        raise VlaError(_no_module(model, name, folder))
+
+
+def _load_callable(model: str, folder: Path) -> "Policy":
+    _put_on_path(folder)
+    module_name, _, attribute = model.partition(":")
+    try:
+        loaded: Any = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
+            raise VlaError(_no_module(model, error.name, folder)) from error
+        raise VlaError(_import_failed(model, module_name, error)) from error
+    except Exception as error:
+        raise VlaError(_import_failed(model, module_name, error)) from error
+    place = getattr(loaded, "__file__", None) or module_name
+    for part in attribute.split("."):
+        if not hasattr(loaded, part):
+            names = [name for name in vars(loaded) if not name.startswith("_")] if hasattr(loaded, "__dict__") else []
+            raise VlaError(f"--vla-model={model}: {place} has no {part!r}.{did_you_mean(part, names)}")
+        loaded = getattr(loaded, part)
+    if not callable(loaded):
+        raise VlaError(
+            f"--vla-model={model}: {attribute} of {place} is {type(loaded).__name__}, not callable; a policy is called "
+            "with an episode and returns a session, which is called with an observation and returns actions"
+        )
+    return cast("Policy", loaded)
+
+
+def _put_on_path(folder: Path) -> None:
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+
+def _no_module(model: str, name: str, folder: Path) -> str:
+    close = did_you_mean(name, [kind.name for kind in KINDS] + sorted(file.stem for file in folder.glob("*.py")))
+    return f"--vla-model={model}: there is no module {name!r} in {folder} or on Python's path.{close} Known: {_USAGE}."
+
+
+def _import_failed(model: str, module_name: str, error: Exception) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+    return f"--vla-model={model}: importing {module_name} raised {type(error).__name__}: {error}{where}"

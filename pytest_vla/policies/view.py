@@ -1,0 +1,53 @@
+"""What a policy sees of the world: the world's observation with the suite's image transform, still lazy."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_vla.policies.base import Observation
+
+Picture = NDArray[Any]
+
+# The world's pictures are upright (raw[::-1]). Raw turned by 180 degrees, raw[::-1, ::-1], is upright mirrored.
+_TRANSFORMS: Mapping[str, Callable[[Picture], Picture]] = {
+    "none": lambda upright: upright,
+    "rotate_180": lambda upright: upright[:, ::-1],
+}
+
+
+def policy_view(observation: Observation, image_transform: str) -> Observation:
+    """The observation with its pictures transformed when they are read; they are drawn only then.
+
+    Args:
+        observation: the world's, pictures upright.
+        image_transform: the protocol's; "rotate_180" is named after what it does to MuJoCo's raw picture.
+    """
+    return _View(observation, _TRANSFORMS[image_transform])
+
+
+class _View(Mapping[str, NDArray[Any]]):
+    def __init__(self, observation: Observation, transform: Callable[[Picture], Picture]) -> None:
+        self._observation = observation
+        self._transform = transform
+        self._pictures: dict[str, Picture] = {}
+
+    def __getitem__(self, key: str) -> NDArray[Any]:
+        if key not in self:
+            raise KeyError(f"an observation has no {key!r}; it has {', '.join(self)}")
+        if not key.endswith("_image"):
+            return self._observation[key]
+        if key not in self._pictures:
+            self._pictures[key] = np.ascontiguousarray(self._transform(self._observation[key]))
+        return self._pictures[key]
+
+    def __contains__(self, key: object) -> bool:
+        # Mapping's own way is to get the value, which would draw a picture.
+        return key in tuple(self._observation)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._observation)
+
+    def __len__(self) -> int:
+        return len(self._observation)

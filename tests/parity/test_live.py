@@ -1,0 +1,92 @@
+"""Upstream run beside us on this machine: everything must be equal bit for bit, whatever the machine."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.parity.reference import job, run_upstream
+from tests.support.data import libero_data
+from tests.support.worlds import world_of
+
+pytestmark = pytest.mark.slow
+
+
+def _actions(seed: int, steps: int) -> list[list[float]]:
+    """Smooth random motion that reaches down, with steps without rotation and a gripper that opens and closes."""
+    generator = np.random.default_rng(seed)
+    velocity, rows = np.zeros(6), []
+    for step in range(steps):
+        if step % 20 == 0:
+            target = generator.uniform(-1.2, 1.2, 6) * [1, 1, 1, 0.3, 0.3, 0.3]
+            target[2] = -0.9 if (step // 20) % 2 == 0 else 0.5
+        velocity = 0.8 * velocity + 0.2 * target + generator.normal(0, 0.05, 6)
+        if step % 9 == 4:
+            velocity = np.concatenate([velocity[:3], np.zeros(3)])
+        rows.append([*velocity, 1.0 if (step // 30) % 2 else -1.0])
+    return rows
+
+
+def test_episodes_with_pictures(tmp_path: Path) -> None:
+    chosen = [
+        ("libero_goal", "put_the_bowl_on_the_stove", 5, 12),
+        ("libero_10", "STUDY_SCENE1_pick_up_the_book_and_place_it_in_the_back_compartment_of_the_caddy", 3, 21),
+        ("libero_90", "KITCHEN_SCENE8_turn_off_the_stove", 1, 33),
+    ]
+    jobs, states = [], []
+    for suite, name, index, seed in chosen:
+        state = world_of(suite, name).init_states[index]
+        task = libero_data() / "bddl_files" / suite / f"{name}.bddl"
+        actions = [[0.0] * 6 + [-1.0]] * 10 + _actions(seed, 90)
+        jobs.append(
+            job(task, seed=seed, init_state=state.tolist(), actions=actions, cameras=128, frames=[0, 1, 60, 100])
+        )
+        states.append(state)
+    upstream = run_upstream(jobs, tmp_path)
+    for number, (suite, name, _, seed) in enumerate(chosen):
+        from pytest_vla import World
+
+        with World(world_of(suite, name).task, image_size=(128, 128)) as world:
+            observation = world.reset(init_state=states[number], scene_seed=seed, settle=False)
+            for field in ("body_pos", "body_quat", "site_rgba"):
+                assert np.array_equal(getattr(world.model, field), upstream[f"job{number}_{field}"]), field
+            for step, action in enumerate([None, *jobs[number]["actions"]]):
+                if action is not None:
+                    observation = world.step(action)
+                _same_step(upstream, number, step, world, observation)
+                if step in jobs[number]["frames"]:
+                    for camera, stored in (("agentview", "agentview"), ("robot0_eye_in_hand", "wrist")):
+                        expected = upstream[f"job{number}_{stored}_{step}"][::-1]
+                        assert np.array_equal(observation[f"{camera}_image"], expected), (name, step, camera)
+
+
+def _same_step(upstream: dict[str, np.ndarray], number: int, step: int, world, observation) -> None:  # type: ignore[no-untyped-def]
+    seen = {
+        "qpos": world.data.qpos,
+        "qvel": world.data.qvel,
+        "eef_pos": observation["robot0_eef_pos"],
+        "eef_quat": observation["robot0_eef_quat"],
+        "gripper_qpos": observation["robot0_gripper_qpos"],
+        "success": world.success(),
+    }
+    for field, value in seen.items():
+        assert np.array_equal(value, upstream[f"job{number}_{field}"][step]), (number, field, step)
+
+
+def test_resets_draw_upstreams_scenes(tmp_path: Path) -> None:
+    """One task of every distinct scene: fixtures, objects and joints of `seed(s); reset()`, and two steps after it."""
+    from pytest_vla.scene.cache import scene_key
+    from pytest_vla.scene.problem import parse_problem
+
+    tasks = {scene_key(parse_problem(path)): path for path in sorted((libero_data() / "bddl_files").glob("*/*.bddl"))}
+    jobs = [job(path, seed=100 + number, actions=_actions(number, 2)) for number, path in enumerate(tasks.values())]
+    assert len(jobs) == 32
+    upstream = run_upstream(jobs, tmp_path)
+    for number, path in enumerate(tasks.values()):
+        world = world_of(path.parent.name, path.stem)
+        observation = world.reset(scene_seed=100 + number, settle=False)
+        for field in ("body_pos", "body_quat", "site_rgba"):
+            assert np.array_equal(getattr(world.model, field), upstream[f"job{number}_{field}"]), (path.stem, field)
+        _same_step(upstream, number, 0, world, observation)
+        for step, action in enumerate(jobs[number]["actions"], 1):
+            _same_step(upstream, number, step, world, world.step(action))

@@ -1,0 +1,244 @@
+"""Compiled scenes on disk: hits, misses, damage, limits, parallel workers. On one small real scene of LIBERO."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import pytest
+
+from pytest_vla.errors import SceneError, VlaError
+from pytest_vla.scene import cache, compose
+from pytest_vla.scene.assets import DataRoot, data_roots
+from pytest_vla.scene.problem import Problem, parse_problem, parse_problem_text
+from tests.support.data import data_root, libero_data
+
+# Compiles in 0.1 s, 11 MB.
+_TASK = "libero_90/KITCHEN_SCENE5_put_the_black_bowl_on_the_plate.bddl"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PYTEST_VLA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("PYTEST_VLA_CACHE_LIMIT", raising=False)
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def problem() -> Problem:
+    return parse_problem(libero_data() / "bddl_files" / _TASK)
+
+
+@pytest.fixture
+def roots() -> tuple[DataRoot, ...]:
+    libero_data()
+    return data_roots(data_root())
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Grows by an entry at every compilation."""
+    calls: list[str] = []
+    original = compose.compose
+
+    def counted(problem: Problem, roots: tuple[DataRoot, ...]) -> compose.Composition:
+        calls.append(problem.source)
+        return original(problem, roots)
+
+    monkeypatch.setattr(compose, "compose", counted)
+    return calls
+
+
+def _arrays(model: mujoco.MjModel) -> dict[str, np.ndarray]:
+    names = (name for name in dir(model) if not name.startswith("_"))
+    return {name: value for name in names if isinstance(value := getattr(model, name), np.ndarray)}
+
+
+def test_the_second_time_comes_from_disk_and_is_the_same(
+    folder: Path, problem: Problem, roots: tuple[DataRoot, ...], compiled: list[str]
+) -> None:
+    first = cache.compiled_scene(problem, roots)
+    second = cache.compiled_scene(problem, roots)
+    assert len(compiled) == 1
+    assert (second.scene, second.digest) == (first.scene, first.digest)
+    arrays = _arrays(first.model)
+    assert len(arrays) > 200
+    for name, value in arrays.items():
+        assert np.array_equal(value, getattr(second.model, name)), name
+    assert sorted(path.suffix for path in folder.iterdir()) == [".json", ".lock", ".mjb"]
+
+
+def test_tasks_of_a_scene_share_it(
+    folder: Path, problem: Problem, roots: tuple[DataRoot, ...], compiled: list[str]
+) -> None:
+    text = (
+        (libero_data() / "bddl_files" / _TASK)
+        .read_text()
+        .replace("(And (On akita_black_bowl_1 plate_1))", "(And (Open white_cabinet_1_top_region))")
+    )
+    other = parse_problem_text(text)
+    assert other.goal != problem.goal
+    cache.compiled_scene(problem, roots)
+    cache.compiled_scene(other, roots)
+    assert len(compiled) == 1
+
+
+def test_a_changed_asset_is_compiled_anew_and_a_touched_one_is_not(
+    folder: Path, problem: Problem, roots: tuple[DataRoot, ...], compiled: list[str], tmp_path: Path
+) -> None:
+    first = cache.compiled_scene(problem, roots)
+    copies = tmp_path / "copies" / "assets"
+    shutil.copytree(
+        libero_data() / "assets" / "stable_scanned_objects" / "plate", copies / "stable_scanned_objects" / "plate"
+    )
+    plate = copies / "stable_scanned_objects" / "plate" / "plate.xml"
+    plate.chmod(0o644)
+    overlaid = (DataRoot("test", assets=copies), *roots)
+    os.utime(plate)
+    assert cache.compiled_scene(problem, overlaid).digest == first.digest
+    assert len(compiled) == 1
+    plate.write_text(plate.read_text().replace('density="', 'density="1'))
+    heavier = cache.compiled_scene(problem, overlaid)
+    assert len(compiled) == 2
+    assert heavier.digest != first.digest
+    assert heavier.model.body("plate_1_main").mass > first.model.body("plate_1_main").mass
+    # Both stay, each found by its own content.
+    assert cache.compiled_scene(problem, roots).digest == first.digest
+    assert cache.compiled_scene(problem, overlaid).digest == heavier.digest
+    assert len(compiled) == 2
+
+
+@pytest.mark.parametrize("damage", ["truncated model", "no model", "no description", "not JSON", "another shape"])
+def test_a_damaged_entry_is_compiled_anew(
+    folder: Path, problem: Problem, roots: tuple[DataRoot, ...], compiled: list[str], damage: str
+) -> None:
+    cache.compiled_scene(problem, roots)
+    (model,) = folder.glob("*.mjb")
+    (description,) = folder.glob("*.json")
+    if damage == "truncated model":
+        with model.open("r+b") as file:
+            file.truncate(1000)
+    elif damage == "no model":
+        model.unlink()
+    elif damage == "no description":
+        description.unlink()
+    elif damage == "not JSON":
+        description.write_text("{")
+    else:
+        description.write_text(json.dumps(json.loads(description.read_text()) | {"scene": []}))
+    assert cache.compiled_scene(problem, roots).model.nq > 0
+    assert len(compiled) == 2
+    cache.compiled_scene(problem, roots)
+    assert len(compiled) == 2
+
+
+def test_the_least_recently_used_scene_goes_first(folder: Path) -> None:
+    folder.mkdir()
+    stems = [f"{index:032x}-x" for index in range(4)]
+    now = time.time()
+    for age, stem in zip((30, 10, 40, 20), stems, strict=True):
+        for suffix in (".mjb", ".json"):
+            (folder / f"{stem}{suffix}").write_bytes(b"x" * 500)
+            os.utime(folder / f"{stem}{suffix}", (now - age, now - age))
+    stale, young = (folder / f"{stems[0]}.{name}.mjb.part" for name in ("old", "new"))
+    stale.write_bytes(b"x")
+    young.write_bytes(b"x")
+    os.utime(stale, (now - 7200, now - 7200))
+    cache.evict(folder, limit=2000, keep=stems[2])
+    assert sorted({path.stem for path in folder.glob("*.mjb")}) == [stems[1], stems[2]]
+    assert young.exists()
+    assert not stale.exists()
+
+
+def test_a_use_makes_a_scene_young(folder: Path, problem: Problem, roots: tuple[DataRoot, ...]) -> None:
+    cache.compiled_scene(problem, roots)
+    (description,) = folder.glob("*.json")
+    os.utime(description, (1, 1))
+    cache.compiled_scene(problem, roots)
+    assert description.stat().st_mtime > time.time() - 60
+
+
+def test_a_scene_beyond_the_limit_is_used_but_not_kept(
+    folder: Path, problem: Problem, roots: tuple[DataRoot, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_VLA_CACHE_LIMIT", "1MB")
+    assert cache.compiled_scene(problem, roots).model.nq > 0
+    assert not [path for path in folder.iterdir() if path.suffix != ".lock"]
+
+
+def test_an_unwritable_cache_costs_time_only(
+    problem: Problem,
+    roots: tuple[DataRoot, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("PYTEST_VLA_CACHE", str(tmp_path / "file" / "cache"))
+    assert cache.compiled_scene(problem, roots).model.nq > 0
+    assert "compiled scene not cached" in capsys.readouterr().err
+
+
+def test_parallel_workers_compile_once(folder: Path, roots: tuple[DataRoot, ...]) -> None:
+    code = (
+        "import sys; from pytest_vla.scene import cache, compose; from pytest_vla.scene.assets import data_roots\n"
+        "from pytest_vla.scene.problem import parse_problem\n"
+        "original = compose.compose\n"
+        "def loud(*a):\n    print('compiled', flush=True)\n    return original(*a)\n"
+        "compose.compose = loud\n"
+        "print(cache.compiled_scene(parse_problem(sys.argv[1]), data_roots(sys.argv[2])).model.nq)"
+    )
+    task, data = libero_data() / "bddl_files" / _TASK, data_root()
+    workers = [
+        subprocess.Popen([sys.executable, "-c", code, str(task), str(data)], stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    printed = [worker.communicate(timeout=120)[0].split() for worker in workers]
+    assert all(worker.returncode == 0 for worker in workers)
+    assert sum(words.count("compiled") for words in printed) == 1
+    assert len({words[-1] for words in printed}) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("", 5 * 10**9), ("500MB", 5 * 10**8), ("2g", 2 * 10**9), ("1.5 GB", 1_500_000_000), ("7", 7)]
+)
+def test_limit(monkeypatch: pytest.MonkeyPatch, text: str, size: int) -> None:
+    monkeypatch.setenv("PYTEST_VLA_CACHE_LIMIT", text)
+    assert cache.cache_limit() == size
+
+
+@pytest.mark.parametrize("text", ["much", "-1", "5 parsecs"])
+def test_a_limit_that_is_no_size_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("PYTEST_VLA_CACHE_LIMIT", text)
+    with pytest.raises(VlaError, match="expected a size such as 5GB"):
+        cache.cache_limit()
+
+
+def test_command_line_shows_and_clears(
+    folder: Path, problem: Problem, roots: tuple[DataRoot, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    cache.compiled_scene(problem, roots)
+    (folder / "notes.txt").write_text("not ours")
+    assert cache.main([]) == 0
+    assert f"{folder}: 1 scenes, " in capsys.readouterr().out
+    assert cache.main(["--clear"]) == 0
+    assert [path.name for path in folder.iterdir()] == ["notes.txt"]
+
+
+def test_what_mujoco_refuses_is_a_scene_error(
+    folder: Path, problem: Problem, roots: tuple[DataRoot, ...], tmp_path: Path
+) -> None:
+    copies = tmp_path / "copies" / "assets"
+    shutil.copytree(
+        libero_data() / "assets" / "stable_scanned_objects" / "plate", copies / "stable_scanned_objects" / "plate"
+    )
+    plate = copies / "stable_scanned_objects" / "plate" / "plate.xml"
+    plate.chmod(0o644)
+    plate.write_text(plate.read_text().replace('density="', 'density="minus '))
+    with pytest.raises(SceneError, match=r"KITCHEN_SCENE5.*: MuJoCo refuses the composed scene"):
+        cache.compiled_scene(problem, (DataRoot("test", assets=copies), *roots))
