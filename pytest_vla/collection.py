@@ -51,7 +51,7 @@ def select(settings: Settings, arguments: Sequence[str], paths_given: bool, fold
         folder: what relative paths are relative to.
 
     Raises:
-        VlaError: no such suite or task.
+        VlaError: no such suite or task, or a path that would hide a suite.
     """
     translated = [_translate(argument, folder) for argument in arguments]
     in_arguments = [argument.suite for argument in translated if argument.suite]
@@ -60,6 +60,8 @@ def select(settings: Settings, arguments: Sequence[str], paths_given: bool, fold
     named = tuple(dict.fromkeys([*settings.suites, *in_arguments]))
     if not named and not settings.tasks:
         return Selection(settings, tuple(kept), named, {})
+    for file in files:
+        _check_not_hidden(file, kept, folder)
     by_path = _suites_in(kept, folder)
     suites = {name: load_suite(name, data=settings.data) for name in dict.fromkeys([*named, *by_path])}
     cases: dict[str, list[Case]] = {name: [] for name in suites}
@@ -71,15 +73,6 @@ def select(settings: Settings, arguments: Sequence[str], paths_given: bool, fold
         if case not in cases[case.suite]:
             cases[case.suite].append(case)
     return Selection(settings, (*kept, *files), named, {name: tuple(found) for name, found in cases.items()})
-
-
-def check_model_given(selection: Selection) -> None:
-    """Stop where episodes are asked for by name and nothing says which policy. Raises VlaError."""
-    if selection.named and selection.settings.model is None:
-        raise VlaError(
-            f"{', '.join(selection.named)}: which policy? Add --vla-model=random, --vla-model=module:callable or "
-            "--vla-model=replay:FILE (--collect-only lists the episodes without one)"
-        )
 
 
 def suite_module(name: str) -> Path:
@@ -150,3 +143,16 @@ def _suites_in(arguments: Sequence[str], folder: Path) -> list[str]:
     """The suites whose modules lie at or under one of the paths."""
     paths = [(folder / argument.partition("::")[0]).resolve() for argument in arguments]
     return [name for name in suite_names() if any(suite_module(name).is_relative_to(path) for path in paths)]
+
+
+def _check_not_hidden(file: str, paths: Sequence[str], folder: Path) -> None:
+    """pytest drops a file that lies under a given folder, and on its way down does not enter environments."""
+    for path in paths:
+        above = (folder / path.partition("::")[0]).resolve()
+        between = [parent for parent in Path(file).parents if parent != above and parent.is_relative_to(above)]
+        hiding = next((parent for parent in between if (parent / "pyvenv.cfg").is_file()), None)
+        if hiding is not None:
+            raise VlaError(
+                f"{path} has the environment {hiding} in it, where the suites are installed, and pytest does not look "
+                "into environments: leave the path out, or give the folders of your tests"
+            )

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from pytest_vla import xdist_hooks
-from pytest_vla.collection import SELECTION, SuiteModule, check_model_given, select, suite_of
+from pytest_vla.collection import SELECTION, SuiteModule, select, suite_of
 from pytest_vla.errors import VlaError
 from pytest_vla.fixtures.rollout import rollout, vla_case, vla_policy, vla_worlds
 from pytest_vla.options import add_options, read_settings
+from pytest_vla.preflight import check_ready
 from pytest_vla.results import RUN, Results, new_run
 
 __all__ = ["rollout", "vla_case", "vla_policy", "vla_worlds"]
@@ -35,11 +36,7 @@ def _configure(config: pytest.Config) -> None:
     paths_given = config.args_source == config.ArgsSource.ARGS
     selection = select(settings, config.args, paths_given, config.invocation_params.dir)
     if not config.option.collectonly:
-        check_model_given(selection)
-        if settings.model is not None:
-            from pytest_vla.policies.resolve import check_model
-
-            check_model(settings.model, config.invocation_params.dir)
+        check_ready(selection, config.getoption("vla_model"), config.invocation_params.dir)
     if selection.named:
         config.args[:] = selection.arguments
         config.args_source = config.ArgsSource.ARGS

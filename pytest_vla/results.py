@@ -59,13 +59,13 @@ class Results:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._records: dict[str, Record] = {}
+        self._written: set[int] = set()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """The record comes with the report of the phase in which the episode ran."""
-        if report.when != "setup":
-            return
+        """The record comes with the report of the phase in which the episode ran, and again with later ones."""
         for name, line in report.user_properties:
-            if name == PROPERTY:
+            if name == PROPERTY and hash(line) not in self._written:
+                self._written.add(hash(line))
                 self._write(str(line))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

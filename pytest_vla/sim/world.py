@@ -15,12 +15,12 @@ import numpy as np  # noqa: E402
 import numpy.typing as npt  # noqa: E402
 
 from pytest_vla.errors import EpisodeError, SceneError, VlaError  # noqa: E402
-from pytest_vla.scene.assets import data_roots, find_file  # noqa: E402
-from pytest_vla.scene.cache import compiled_scene  # noqa: E402
+from pytest_vla.scene.assets import DataRoot, data_roots, find_file  # noqa: E402
+from pytest_vla.scene.cache import compiled_scene, scene_key  # noqa: E402
 from pytest_vla.scene.catalog import category  # noqa: E402
 from pytest_vla.scene.init_states import read_init_states  # noqa: E402
 from pytest_vla.scene.placement import Placement, draw_placement, plan_placement  # noqa: E402
-from pytest_vla.scene.problem import parse_problem  # noqa: E402
+from pytest_vla.scene.problem import Problem, parse_problem  # noqa: E402
 from pytest_vla.sim.arm import ARM_JOINTS, FINGERS, HAND_BODY, REST_FINGERS, REST_JOINTS, SUBSTEPS, Arm, ArmState  # noqa: E402
 from pytest_vla.sim.cameras import Cameras, Picture  # noqa: E402
 from pytest_vla.sim.faults import check_physics, redirect_warnings  # noqa: E402
@@ -75,31 +75,51 @@ class World:
         """
         self._versions = check_versions(allow=allow_versions)
         redirect_warnings()
-        self.task = task
         self._image_size = image_size or task.protocol.image_size
         self._roots = data_roots(task.data)
-        path = find_file(self._roots, "bddl_files", f"{task.suite}/{task.name}.bddl", f"task {task.name}")
-        self._problem = parse_problem(path)
-        compiled = compiled_scene(self._problem, self._roots)
-        self._scene, self.scene_digest = compiled.scene, compiled.digest
+        problem = _problem_of(task, self._roots)
+        compiled = compiled_scene(problem, self._roots)
+        self._scene, self._scene_key, self.scene_digest = compiled.scene, scene_key(problem), compiled.digest
         self.model: mujoco.MjModel = compiled.model
         self.data = mujoco.MjData(self.model)
         # Poses for pictures and end-effector readings are computed here, so that `data` stays as physics left it.
         self._view = mujoco.MjData(self.model)
         self._hand = self.model.body(HAND_BODY).id
         self._compiled_poses = (self.model.body_pos.copy(), self.model.body_quat.copy(), self.model.site_rgba.copy())
-        self._placement_plan = plan_placement(self._problem, self._scene)
-        self._goal = compile_goal(self._problem, self._scene, self.model, self.data)
         self._burners = tuple(self._burner(*burner) for burner in self._scene.burners)
         self._arm = Arm(self.model, self.data)
-        self._init_states: Array | None = None
+        self._take(task, problem)
         self._cameras: Cameras | None = None
         self._moment = itertools.count()
         self._now = next(self._moment)
         self._sample_at = _SAMPLE_AFTER_RESET
         self._sampled = (np.zeros(self.model.nq), np.zeros(self.model.nq), self._burner_alphas())
+
+    def _take(self, task: Task, problem: Problem) -> None:
+        goal = compile_goal(problem, self._scene, self.model, self.data)
+        self._placement_plan = plan_placement(problem, self._scene)
+        self._goal = goal
+        self.task = task
+        self._init_states: Array | None = None
         self._is_reset = False
         self.steps = 0
+
+    def switch(self, task: Task) -> bool:
+        """Turns to another task of the same scene, which spares loading the model and the graphics side anew.
+
+        Returns:
+            False where the task's scene, data or picture size are others; the world is then as it was.
+
+        Raises:
+            VlaError: the task file is missing or invalid.
+        """
+        if (task.data, task.protocol.image_size) != (self.task.data, self.task.protocol.image_size):
+            return False
+        problem = _problem_of(task, self._roots)
+        if scene_key(problem) != self._scene_key:
+            return False
+        self._take(task, problem)
+        return True
 
     @property
     def init_states(self) -> Array:
@@ -138,9 +158,11 @@ class World:
             settle: run the suite's settle steps.
 
         Raises:
-            VlaError: no such init state, or no placement without overlap.
+            VlaError: no such init state or scene seed, or no placement without overlap.
             EpisodeError: physics broke while settling.
         """
+        if not 0 <= scene_seed < 2**32:
+            raise VlaError(f"scene seed {scene_seed}: expected 0 to {2**32 - 1}")
         state = None if init_state is None else self._init_state(init_state)
         model, data = self.model, self.data
         model.body_pos[:], model.body_quat[:], model.site_rgba[:] = self._compiled_poses
@@ -361,7 +383,7 @@ class World:
     def _burner(self, fixture: str, site: str) -> tuple[int, Callable[[float], bool], tuple[int, ...]]:
         body = self._scene.body(fixture)
         assert body is not None
-        articulation = category(body.category, self._problem.source).articulation
+        articulation = category(body.category, fixture).articulation
         assert articulation is not None
         addresses = tuple(int(self.model.joint(joint).qposadr[0]) for joint in body.joints)
         return self.model.site(site).id, articulation.is_turned_on, addresses
@@ -380,3 +402,7 @@ class World:
     def _set_burner_alphas(self, alphas: Array) -> None:
         for (site, _, _), alpha in zip(self._burners, alphas, strict=True):
             self.model.site_rgba[site][3] = alpha
+
+
+def _problem_of(task: Task, roots: tuple[DataRoot, ...]) -> Problem:
+    return parse_problem(find_file(roots, "bddl_files", f"{task.suite}/{task.name}.bddl", f"task {task.name}"))

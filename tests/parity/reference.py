@@ -16,7 +16,7 @@ PYTHON = REPOSITORY / ".venv-ref" / "bin" / "python"
 
 
 def run_upstream(jobs: Sequence[Mapping[str, Any]], folder: Path) -> dict[str, np.ndarray]:
-    """What upstream does for these jobs (see upstream.py), as arrays by ``jobN_NAME``; skips without its environment."""
+    """What upstream does for these jobs (see upstream.py): arrays by ``jobN_NAME``. Skips without its environment."""
     if not PYTHON.exists():
         pytest.skip("upstream's environment is not made: make reference")
     data = libero_data()

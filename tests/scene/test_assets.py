@@ -85,7 +85,7 @@ def test_a_missing_file_names_what_for_and_where(tmp_path: Path) -> None:
 
 
 def test_without_any_root_the_error_says_how_to_give_one() -> None:
-    with pytest.raises(SceneError, match="no folder, as none was given or found.*--vla-data.*hf-libero"):
+    with pytest.raises(SceneError, match=r"no folder, as none was given or found.*--vla-data.*hf-libero"):
         find_file(data_roots(), "bddl_files", "libero_goal/x.bddl", "task x")
 
 

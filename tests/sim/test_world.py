@@ -286,6 +286,33 @@ def test_unsupported_versions_are_refused(monkeypatch: pytest.MonkeyPatch) -> No
         assert world.provenance()["mujoco"] == "9"
 
 
+def test_switching_to_a_task_of_the_same_scene_is_a_new_world_of_it() -> None:
+    actions = _actions(10, seed=4)
+    bowl = libero_task("libero_goal", "put_the_bowl_on_the_plate")
+    with World(bowl) as fresh, World(libero_task(*GOAL)) as world:
+        world.reset(init_state=5, scene_seed=5)
+        _run(world, actions)
+        model = world.model
+        assert world.switch(bowl)
+        assert world.model is model
+        with pytest.raises(VlaError, match="reset the world"):
+            world.step(actions[0])
+        for each in (fresh, world):
+            each.reset(init_state=1, scene_seed=1)
+        assert world.task == bowl
+        assert world.predicates().keys() == {"(on akita_black_bowl_1 plate_1)"}
+        assert np.array_equal(_run(world, actions), _run(fresh, actions))
+        other = libero_task("libero_object", "pick_up_the_milk_and_place_it_in_the_basket")
+        assert not world.switch(other)
+        assert world.task == bowl
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32])
+def test_a_scene_seed_has_32_bits(world: World, seed: int) -> None:
+    with pytest.raises(VlaError, match=f"scene seed {seed}: expected 0 to 4294967295"):
+        world.reset(init_state=0, scene_seed=seed)
+
+
 def test_provenance_names_scene_and_versions(world: World) -> None:
     provenance = world.provenance()
     assert provenance["mujoco"] == mujoco.__version__

@@ -1,0 +1,84 @@
+"""Upstream in a process of its own, so that both sides are timed in turn on the same machine in the same minutes."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from pytest_vla.scene.assets import data_roots
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+PYTHON = REPOSITORY / ".venv-ref" / "bin" / "python"
+
+
+def libero_data() -> Path:
+    """The folder with LIBERO's assets, task files and init states; exits with a hint where there is none."""
+    beside = REPOSITORY.parent / "shared" / "data"
+    if "PYTEST_VLA_DATA" not in os.environ and beside.is_dir():
+        os.environ["PYTEST_VLA_DATA"] = str(beside)
+    for root in data_roots():
+        if root.assets and root.bddl_files and root.init_files:
+            return root.assets.parent
+    sys.exit("benchmarks need LIBERO's data: set PYTEST_VLA_DATA")
+
+
+class Upstream:
+    """A worker of upstream_worker.py; `upstream("steps", n=20)` answers with its number."""
+
+    def __init__(self) -> None:
+        if not PYTHON.exists():
+            sys.exit("benchmarks compare with upstream, whose environment is not made yet: make reference")
+        data = libero_data()
+        self._folder = tempfile.TemporaryDirectory()
+        # Without this file LIBERO's import asks on standard input.
+        names = {"benchmark_root": "", "bddl_files": "bddl_files", "init_states": "init_files", "assets": "assets"}
+        config = "".join(f"{key}: {data / name}\n" for key, name in names.items()) + f"datasets: {data}\n"
+        (Path(self._folder.name) / "config.yaml").write_text(config)
+        self._process = subprocess.Popen(
+            [PYTHON, Path(__file__).with_name("upstream_worker.py")],
+            env={"MUJOCO_GL": "egl"} | os.environ | {"LIBERO_CONFIG_PATH": self._folder.name},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def __call__(self, do: str, **arguments: Any) -> float:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            sys.exit(f"upstream's process died at {do!r} (exit code {self._process.wait()})")
+        return float(json.loads(answer))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._folder.cleanup()
+
+
+def resident_bytes() -> int:
+    """This process's resident memory (Linux)."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def table(title: str, rows: list[tuple[str, ...]]) -> None:
+    """Prints rows in columns, the first row being the header."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    print(f"\n{title}")
+    for number, row in enumerate(rows):
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        if number == 0:
+            print("  ".join("-" * width for width in widths))

@@ -1,0 +1,46 @@
+"""What can be known to be wrong before the first episode stops the run there, once, and not in every episode."""
+
+from pathlib import Path
+
+from pytest_vla.collection import Selection
+from pytest_vla.errors import VlaError
+from pytest_vla.options import Settings
+
+
+def check_ready(selection: Selection, typed_model: str | None, folder: Path) -> None:
+    """Whether the episodes that were asked for by name can be run. Loads neither policy nor simulator.
+
+    Args:
+        selection: what is to be collected.
+        typed_model: ``--vla-model`` of the command line; a model of the ini file counts where a suite is named.
+        folder: what relative paths and the user's modules are relative to.
+
+    Raises:
+        VlaError: no policy, or none of that name; no data; another simulator than the supported one.
+    """
+    settings = selection.settings
+    model = settings.model if selection.named else typed_model
+    if model is not None:
+        from pytest_vla.policies.resolve import check_model
+
+        check_model(model, folder)
+    if not selection.named:
+        return
+    if model is None:
+        raise VlaError(
+            f"{', '.join(selection.named)}: which policy? Add --vla-model=random, --vla-model=module:callable or "
+            "--vla-model=replay:FILE (--collect-only lists the episodes without one)"
+        )
+    from pytest_vla.versions import check_versions
+
+    check_versions(allow=settings.allow_versions)
+    _check_data(settings)
+
+
+def _check_data(settings: Settings) -> None:
+    from pytest_vla.scene.assets import KINDS, data_roots, describe_search
+
+    roots = data_roots(settings.data)
+    for kind in KINDS:
+        if not any(root.folder(kind) for root in roots):
+            raise VlaError(f"LIBERO's {kind} are nowhere. {describe_search(roots, kind)}")
