@@ -73,8 +73,12 @@ def read_expression(text: str, origin: Origin, landmarks: Container[str] = froze
     misplaced: Atom | None = None
     for token in _tokens(text):
         if root is not None:
-            raise fail(origin, token, f"expected nothing after the end of the problem, found {describe(token)}; remove "
-                       "it, or the ')' too many before it")
+            raise fail(
+                origin,
+                token,
+                f"expected nothing after the end of the problem, found {describe(token)}; remove "
+                "it, or the ')' too many before it",
+            )
         if token.text == "(":
             if len(starts) == MAX_DEPTH:
                 raise fail(origin, token, f"parentheses are nested deeper than {MAX_DEPTH}; look for missing ')' above")

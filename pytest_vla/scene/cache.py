@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import SceneError, VlaError
+from pytest_vla.locks import exclusive
 from pytest_vla.scene.assets import DataRoot, data_roots
 from pytest_vla.scene.problem import Problem
 from pytest_vla.scene.scene import Scene, scene_from_json, scene_parts, scene_to_json
@@ -85,7 +86,7 @@ def compiled_scene(problem: Problem, roots: tuple[DataRoot, ...] | None = None) 
     key = scene_key(problem)
     if (found := _load(folder, key, roots)) is not None:
         return found
-    with _lock(folder, key):
+    with exclusive(folder / f"{key}.lock"):
         # Another worker may have compiled it while this one waited.
         if (found := _load(folder, key, roots)) is not None:
             return found
@@ -242,19 +243,6 @@ def _store(folder: Path, stem: str, model: "mujoco.MjModel", description: dict[s
     finally:
         for path in temporary:
             path.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _lock(folder: Path, key: str) -> Iterator[None]:
-    """One compiling process a scene; where files cannot be locked, two may compile, and the last rename wins."""
-    with contextlib.ExitStack() as stack:
-        with contextlib.suppress(ImportError, OSError):
-            import fcntl
-
-            folder.mkdir(parents=True, exist_ok=True)
-            # Closing the file releases the lock.
-            fcntl.flock(stack.enter_context((folder / f"{key}.lock").open("a")), fcntl.LOCK_EX)
-        yield
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -210,8 +210,10 @@ def _parse(make: Any, path: Path, wanted_for: str) -> Any:
         return make(str(path))
     except ElementTree.ParseError as error:
         line, column = error.position
+        reason = str(error).partition(":")[0]
         raise SceneError(
-            f"{path}:{line}:{column + 1}: expected well-formed XML for {wanted_for}: {str(error).partition(':')[0]}. Mend or replace the file."
+            f"{path}:{line}:{column + 1}: expected well-formed XML for {wanted_for}: {reason}. "
+            "Mend the file or bring it anew."
         ) from error
 
 

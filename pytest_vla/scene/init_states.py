@@ -96,7 +96,7 @@ def _read_zip(data: bytes, member: str | None) -> list[_Block]:
         raise
     except Exception as error:
         # zipfile and its codecs raise a dozen types on damaged archives; each means the same here.
-        raise _Unfit(f"damaged or cut off, it cannot be unpacked ({type(error).__name__}: {error})") from error
+        raise _Unfit(f"damaged or cut off, cannot be unpacked ({type(error).__name__}: {str(error)[:200]})") from error
     if arrays and member is None:
         first = _shown(arrays[0].removesuffix(".npy"))
         raise _Unfit(f"expected one array, found {len(arrays)}, the first {first}; name the member to read")
@@ -245,7 +245,7 @@ def _read_pickle(data: bytes) -> list[_Block]:
         raise
     except Exception as error:
         # Instructions without their operands, arguments that do not fit: whatever breaks, breaks as a bad file.
-        raise _Unfit(f"the pickle is damaged or cut off ({type(error).__name__}: {error})") from error
+        raise _Unfit(f"the pickle is damaged or cut off ({type(error).__name__}: {str(error)[:200]})") from error
     arrays = result if isinstance(result, list) else [result]
     blocks = [item.block for item in arrays if isinstance(item, _Array) and item.block is not None]
     if not blocks or len(blocks) != len(arrays):

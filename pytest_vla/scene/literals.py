@@ -114,8 +114,12 @@ def read_condition(section: Group, origin: Origin, scope: Scope) -> tuple[Litera
     """The literals of :goal or :cost: an ``and`` at the top gives its children, in order, of the same group."""
     name, expressions = split_head(section, origin, "a section")
     if not expressions:
-        raise fail(origin, section, f"expected an expression in {name.text}, such as (And (On bowl_1 plate_1)); an "
-                   "empty one would hold at once")
+        raise fail(
+            origin,
+            section,
+            f"expected an expression in {name.text}, such as (And (On bowl_1 plate_1)); an "
+            "empty one would hold at once",
+        )
     literals: list[Literal] = []
     for index, node in enumerate(expressions):
         group = expect_group(node, origin, "an expression such as (And (On bowl_1 plate_1))")
@@ -143,8 +147,9 @@ def _read_literal(group: Group, origin: Origin, scope: Scope, index: int) -> Lit
     if predicate in CONNECTIVES:
         arguments = tuple(_read_children(group, nodes, origin, scope, index))
         if predicate == "not" and len(arguments) != 1:
-            raise fail(origin, group, f"expected one literal in {head.text!r}, found {len(arguments)}; negate each "
-                       "by itself")
+            raise fail(
+                origin, group, f"expected one literal in {head.text!r}, found {len(arguments)}; negate each by itself"
+            )
     elif predicate in SIGNATURES:
         signature = next((kinds for kinds in SIGNATURES[predicate] if len(kinds) == len(nodes)), None)
         if signature is None:
@@ -163,8 +168,13 @@ def _read_name(node: Node, origin: Origin, scope: Scope) -> str:
     if word in scope.names or not isinstance(node, Atom):
         return word
     if word in scope.dangling:
-        reject_unknown(origin, node, "name", (), f": this region's target {scope.dangling[word]!r} is not declared; "
-                     "declare it in :objects or :fixtures")
+        reject_unknown(
+            origin,
+            node,
+            "name",
+            (),
+            f": this region's target {scope.dangling[word]!r} is not declared; declare it in :objects or :fixtures",
+        )
     else:
         reject_unknown(origin, node, "name", scope.names, ": no object, fixture or region (TARGET_REGION) is called so")
     return word

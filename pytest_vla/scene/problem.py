@@ -177,8 +177,9 @@ def _split_sections(root: Group, nodes: tuple[Node, ...], origin: Origin) -> dic
         if name not in _SECTIONS:
             reject_unknown(origin, head, "section", _SECTIONS)
         elif name in sections:
-            raise fail(origin, section, f"the section {name} stands twice (first in line {sections[name].line}); "
-                       "join them")
+            raise fail(
+                origin, section, f"the section {name} stands twice (first in line {sections[name].line}); join them"
+            )
         else:
             sections[name] = section
     for name in _REQUIRED:
@@ -193,8 +194,12 @@ def _scope(
     declared: dict[str, Declaration] = {}
     for item in (*fixtures, *objects):
         if item.name in declared:
-            raise fail(origin, item, f"{item.name!r} is declared twice (first in line {declared[item.name].line}); "
-                       "give each a name of its own")
+            raise fail(
+                origin,
+                item,
+                f"{item.name!r} is declared twice (first in line {declared[item.name].line}); "
+                "give each a name of its own",
+            )
         declared[item.name] = item
     dangling = {region.key: region.target for region in regions if region.target not in declared}
     keys = {region.key for region in regions if region.target in declared}
@@ -217,8 +222,11 @@ def _read_domain(section: Group, origin: Origin) -> str:
 def _read_language(section: Group, origin: Origin) -> str:
     words = section.items[1:]
     if not words:
-        raise fail(origin, section, "expected an instruction in :language, found none; write it like "
-                   "(:language put the bowl on the plate)")
+        raise fail(
+            origin,
+            section,
+            "expected an instruction in :language, found none; write it like (:language put the bowl on the plate)",
+        )
     for node in words:
         expect_word(node, origin, "a word of the instruction, which holds no parentheses")
     return " ".join(node.text for node in words if not isinstance(node, Group))

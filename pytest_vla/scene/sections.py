@@ -188,8 +188,9 @@ def _numbers(node: Node, count: int, origin: Origin, expected: str) -> Vector:
 
 def read_regions(nodes: tuple[Node, ...], origin: Origin) -> tuple[Region, ...]:
     """Every region, also those with the same key (upstream: the last counts) and those of an undeclared target."""
-    return tuple(_read_region(expect_group(node, origin, "a region such as (NAME (:target TABLE))"), origin)
-                 for node in nodes)
+    return tuple(
+        _read_region(expect_group(node, origin, "a region such as (NAME (:target TABLE))"), origin) for node in nodes
+    )
 
 
 def _read_region(region: Group, origin: Origin) -> Region:
@@ -226,8 +227,11 @@ def _read_rectangle(node: Node, origin: Origin) -> Rectangle:
     x0, y0, x1, y1 = _numbers(node, 4, origin, "a rectangle (X0 Y0 X1 Y1)")
     for axis, low, high in (("X", x0, x1), ("Y", y0, y1)):
         if high < low:
-            raise fail(origin, node, f"expected {axis}0 <= {axis}1 in a rectangle (X0 Y0 X1 Y1), found {low} > {high}; "
-                       "swap them")
+            raise fail(
+                origin,
+                node,
+                f"expected {axis}0 <= {axis}1 in a rectangle (X0 Y0 X1 Y1), found {low} > {high}; swap them",
+            )
     return (x0, y0, x1, y1)
 
 

@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_vla.errors import EpisodeError
+from pytest_vla.locks import exclusive
+from pytest_vla.scene.cache import cache_folder
 from pytest_vla.sim.native import control_step
 from pytest_vla.sim.robosuite_control import set_goal_orientation
 
@@ -68,6 +70,11 @@ class Arm:
         self._substep_before = np.zeros(model.nq)
         self._substep_after = np.zeros(model.nq)
         self.state = self.rest()
+        if not control_step.signatures:
+            # Machine code comes from numba's cache; on a new machine it is compiled, which takes ten seconds and which
+            # one worker should do while the others wait. No substep is run.
+            with exclusive(cache_folder() / "control_step.lock"):
+                self._run(0, 0, np.zeros(FINGERS))
 
     def rest(self) -> ArmState:
         """The controller's state right after a reset: goal at the rest pose, gripper at zero."""
@@ -102,40 +109,44 @@ class Arm:
         state.goal_position = position + delta[:3]
         direction = np.array([-1.0, 1.0]) * _GRIPPER_SPEED * np.sign(action[6])
         try:
-            control_step(
-                model._address,
-                data._address,
-                SUBSTEPS,
-                sample_at,
-                state.fresh,
-                self.site,
-                data.qpos,
-                data.qvel,
-                data.qfrc_bias,
-                data.ctrl,
-                data.site_xpos,
-                data.site_xmat,
-                data.qM,
-                state.goal_position,
-                state.goal_rotation,
-                REST_JOINTS,
-                _GAIN,
-                _DAMPING,
-                self._torque_limits,
-                self._gripper_bias,
-                self._gripper_weight,
-                direction,
-                state.gripper_action,
-                pose,
-                self._reset_pose.jacobian,
-                self._reset_pose.mass,
-                self._substep_before,
-                self._substep_after,
-            )
+            self._run(SUBSTEPS, sample_at, direction)
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
             raise EpisodeError("physics-nan", f"the controller's matrices cannot be inverted: {error}") from error
         state.fresh = False
         return self._substep_before, self._substep_after
+
+    def _run(self, substeps: int, sample_at: int, direction: Array) -> None:
+        model, data, state = self._model, self._data, self.state
+        control_step(
+            model._address,
+            data._address,
+            substeps,
+            sample_at,
+            state.fresh,
+            self.site,
+            data.qpos,
+            data.qvel,
+            data.qfrc_bias,
+            data.ctrl,
+            data.site_xpos,
+            data.site_xmat,
+            data.qM,
+            state.goal_position,
+            state.goal_rotation,
+            REST_JOINTS,
+            _GAIN,
+            _DAMPING,
+            self._torque_limits,
+            self._gripper_bias,
+            self._gripper_weight,
+            direction,
+            state.gripper_action,
+            self._reset_pose.state,
+            self._reset_pose.jacobian,
+            self._reset_pose.mass,
+            self._substep_before,
+            self._substep_after,
+        )
 
 
 def reset_pose(model: mujoco.MjModel) -> ResetPose:

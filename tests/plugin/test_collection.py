@@ -1,0 +1,237 @@
+"""Which items are collected, and under which ids."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pytest_vla.suite import load_suite, suite_folder
+from tests.support.data import REPOSITORY
+
+Run = Callable[..., pytest.RunResult]
+
+STOVE = "libero_goal::test_episode[turn_on_the_stove-seed0]"
+GOAL = [f"libero_goal::test_episode[{task.name}-seed0]" for task in load_suite("libero_goal").tasks]
+
+
+def ids(result: pytest.RunResult) -> list[str]:
+    """The ids that ``--collect-only -q`` has printed."""
+    return [line for line in result.outlines if "::" in line]
+
+
+def test_a_suite_by_option_without_model_and_without_data(vla: Run) -> None:
+    result = vla("--vla-suite=libero_goal", "--collect-only", "-q")
+    assert result.ret == 0
+    assert ids(result) == GOAL
+
+
+def test_several_suites(vla: Run) -> None:
+    result = vla("--vla-suite=libero_object, libero_goal", "--collect-only", "-q", "--vla-tasks=milk,turn_on_the_stove")
+    assert ids(result) == [
+        "libero_object::test_episode[pick_up_the_milk_and_place_it_in_the_basket-seed0]",
+        STOVE,
+    ]
+
+
+def test_a_suite_by_path(vla: Run) -> None:
+    assert ids(vla(suite_folder("libero_goal"), "--collect-only", "-q")) == GOAL
+    assert ids(vla(suite_folder("libero_goal") / "test_libero_goal.py", "--collect-only", "-q")) == GOAL
+
+
+def test_all_suites_by_path(vla: Run) -> None:
+    result = vla(suite_folder("libero_goal").parent, "--collect-only", "-q", "--vla-tasks=stove")
+    assert len(ids(result)) == len(set(ids(result)))
+    suites = {line.partition("::")[0] for line in ids(result)}
+    # libero_object has no stove, and no placeholder for having none.
+    assert suites == {"libero_spatial", "libero_goal", "libero_10", "libero_90"}
+
+
+@pytest.mark.parametrize("written", [STOVE, f"../{STOVE}", f"./{STOVE}"])
+def test_a_pasted_id(vla: Run, written: str) -> None:
+    assert ids(vla(written, "--collect-only", "-q")) == [STOVE]
+
+
+def test_a_pasted_id_of_a_seed_that_was_not_asked_for(vla: Run) -> None:
+    seven, other = STOVE.replace("seed0", "seed7"), GOAL[0].replace("seed0", "seed3")
+    assert ids(vla(seven, other, "--vla-seeds=1-2", "--vla-tasks=bowl", "--collect-only", "-q")) == [seven, other]
+
+
+def test_a_pasted_id_beside_its_suite_narrows_it(vla: Run) -> None:
+    assert ids(vla("--vla-suite=libero_goal", STOVE, "--collect-only", "-q")) == [STOVE]
+
+
+def test_a_suites_name_as_a_path(vla: Run) -> None:
+    assert ids(vla("libero_goal", "--collect-only", "-q")) == GOAL
+    assert ids(vla("libero_goal::test_episode", "--collect-only", "-q")) == GOAL
+
+
+def test_a_folder_of_the_users_with_a_suites_name_is_the_users(vla: Run, project: pytest.Pytester) -> None:
+    (project.mkdir("libero_goal") / "test_theirs.py").write_text("def test_theirs(): pass\n")
+    assert ids(vla("libero_goal", "--collect-only", "-q")) == ["libero_goal/test_theirs.py::test_theirs"]
+    # An id is ours all the same: a folder cannot have names after it.
+    assert ids(vla(STOVE, "--collect-only", "-q")) == [STOVE]
+    assert ids(vla("--vla-suite=libero_goal", "--collect-only", "-q")) == GOAL
+
+
+def test_ids_are_the_same_from_another_folder(vla: Run, project: pytest.Pytester) -> None:
+    project.makeini("[pytest]")
+    folder = project.mkdir("below")
+    (folder / "fake_sim.py").write_text((project.path / "fake_sim.py").read_text())
+    project.chdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert ids(vla("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove", "--collect-only", "-q")) == [STOVE]
+
+
+def test_ids_are_the_same_on_every_worker(vla: Run) -> None:
+    result = vla("--vla-suite=libero_goal", "--vla-model=policies:straight", "--vla-tasks=stove", "-n2", "-v")
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines([f"[[]gw?[]]*PASSED {STOVE.replace('[', '[[]')}*"])
+
+
+def test_a_suite_keeps_testpaths_and_own_tests_out(vla: Run, project: pytest.Pytester) -> None:
+    project.makeini("[pytest]\ntestpaths = test_mine.py")
+    result = vla("--vla-suite=libero_goal", "--collect-only")
+    result.stdout.fnmatch_lines(["collected 10 items"])
+    result.stdout.no_fnmatch_line("testpaths:*")
+
+
+def test_a_suite_beside_given_paths_is_added(vla: Run) -> None:
+    result = vla("--vla-suite=libero_goal", "test_mine.py", "--collect-only", "-q")
+    assert ids(result) == ["test_mine.py::test_one", "test_mine.py::test_two", *GOAL]
+
+
+def test_without_options_the_users_tests_are_collected(vla: Run) -> None:
+    assert ids(vla("--collect-only", "-q")) == ["test_mine.py::test_one", "test_mine.py::test_two"]
+
+
+def test_selection_by_pytests_own_means(vla: Run) -> None:
+    goal = ("--vla-suite=libero_goal", "--vla-seeds=0-1", "--collect-only", "-q")
+    assert ids(vla(*goal, "-k", "turn_on_the_stove and seed0")) == [STOVE]
+    assert len(ids(vla(*goal, "-m", "vla"))) == 20
+    assert ids(vla(*goal, "-m", "not vla")) == []
+    assert len(ids(vla(*goal, "--deselect", STOVE))) == 19
+
+
+def test_tasks_and_seeds(vla: Run) -> None:
+    result = vla("--vla-suite=libero_goal", "--vla-tasks=*rack,turn_on", "--vla-seeds=0-1,7", "--collect-only", "-q")
+    assert ids(result) == [
+        f"libero_goal::test_episode[{task}-seed{seed}]"
+        for task in ("turn_on_the_stove", "put_the_wine_bottle_on_the_rack")
+        for seed in (0, 1, 7)
+    ]
+
+
+def test_a_path_that_would_hide_the_suites_is_refused(project: pytest.Pytester, vla: Run) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        install_within(project, patch)
+        assert ids(vla("test_mine.py", "--vla-suite=libero_goal", "--collect-only", "-q"))[2:] == GOAL
+        result = vla(".", "--vla-suite=libero_goal", "--vla-model=random")
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines(["ERROR: . has the environment *.venv in it*leave the path out*"])
+
+
+@pytest.mark.parametrize("how", ["--vla-suite=libero_goal", str(suite_folder("libero_goal"))])
+def test_the_module_is_imported_once_and_no_simulator_with_it(project: pytest.Pytester, vla: Run, how: str) -> None:
+    project.makepyfile(
+        probe="""
+        import sys
+
+        def pytest_collection_finish(session):
+            print("\\nSUITES", *[name for name in sys.modules if name.endswith("test_libero_goal")])
+            print("HEAVY", *[name for name in ("mujoco", "robosuite", "numba", "scipy") if name in sys.modules], ".")
+        """
+    )
+    result = vla(how, "-p", "probe", "--collect-only", "-s")
+    result.stdout.fnmatch_lines(["SUITES pytest_vla.suites.libero_goal.test_libero_goal", "HEAVY ."])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("--vla-suite=libero_gaol",), "there is no suite 'libero_gaol'. Did you mean libero_goal*Suites: libero_10,*"),
+        (("--vla-suite=libero_goal",), "libero_goal: which policy[?] Add --vla-model=random*"),
+        ((STOVE,), "libero_goal: which policy[?]*"),
+        (("--vla-suite=,",), "*argument --vla-suite: ',' names nothing"),
+        (
+            ("--vla-suite=libero_goal", "--vla-model=random", "--vla-tasks=stoev"),
+            "no task of libero_goal is 'stoev'*stove*",
+        ),
+        (("--vla-suite=libero_goal", "--vla-model=rnadom"), "--vla-model=rnadom: no such policy. Did you mean random*"),
+        (("--vla-suite=libero_goal", "--vla-model=nothing:here"), "*there is no module 'nothing' in*"),
+        (("--vla-suite=libero_goal", "--vla-model=replay:none.npz"), "*there is no file *none.npz"),
+        (("--vla-suite=libero_goal", "--vla-seeds=9-2"), "*argument --vla-seeds: seeds '9-2': 9-2 runs backwards*"),
+        (("--vla-suite=libero_goal", "--vla-replan=0"), "*argument --vla-replan: '0' is not a number of steps*"),
+        (
+            (STOVE.replace("turn_on", "turn_off"), "--vla-model=random"),
+            "*no task 'turn_off_the_stove'. Did you mean turn_on*",
+        ),
+    ],
+)
+def test_what_cannot_be_run_stops_at_once(vla: Run, arguments: tuple[str, ...], complaint: str) -> None:
+    result = vla(*arguments)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*{complaint}"])
+    assert "Traceback" not in result.stderr.str()
+
+
+def test_errors_of_a_run_on_workers_are_told_once(vla: Run) -> None:
+    result = vla("--vla-suite=libero_gaol", "-n2")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert result.stderr.str().count("libero_gaol") == 1
+
+
+def test_a_task_that_no_suite_under_a_path_has_is_an_error(vla: Run) -> None:
+    result = vla(suite_folder("libero_goal"), "--vla-tasks=stoev", "--collect-only")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*no task of libero_goal is 'stoev'*"])
+
+
+def test_a_suite_by_path_without_a_model_is_skipped_with_a_hint(vla: Run) -> None:
+    result = vla(suite_folder("libero_goal"), "-rs")
+    result.assert_outcomes(skipped=10)
+    result.stdout.fnmatch_lines(["SKIPPED*no policy: add --vla-model=random*"])
+
+
+def test_the_ini_file(vla: Run, project: pytest.Pytester) -> None:
+    project.makeini("[pytest]\nvla_suite = libero_goal\nvla_model = policies:straight\nvla_results = out/runs\n")
+    assert len(ids(vla("--collect-only", "-q"))) == 2, "a plain run is not changed"
+    assert len(ids(vla("--collect-only", "-q", "test_mine.py", "--vla-model=random"))) == 2, "nor one with paths"
+    assert ids(vla("--collect-only", "-q", "--vla-model=random")) == GOAL
+    vla("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove").assert_outcomes(passed=1)
+    assert list((project.path / "out" / "runs").glob("*/episodes.jsonl"))
+
+
+def test_what_is_wrong_in_the_ini_file_is_told_when_it_is_used(vla: Run, project: pytest.Pytester) -> None:
+    project.makeini("[pytest]\nvla_suite = libero_gaol\nvla_model = rnadom\n")
+    vla("-p", "no:cacheprovider").assert_outcomes(passed=2)
+    vla("--vla-model=random").stderr.fnmatch_lines(["*there is no suite 'libero_gaol'*"])
+    vla("--vla-suite=libero_goal").stderr.fnmatch_lines(["*--vla-model=rnadom: no such policy*"])
+
+
+def test_ten_thousand_items(vla: Run) -> None:
+    result = vla("--vla-suite=libero_goal", "--vla-seeds=0-999", "--collect-only", "-q")
+    assert len(ids(result)) == 10_000
+
+
+def install_within(project: pytest.Pytester, patch: pytest.MonkeyPatch) -> Path:
+    """Put the package, as a wheel lays it out, into an environment below the project. Returns its folder."""
+    packages = project.path / ".venv" / "lib" / "python3" / "site-packages" / "pytest_vla"
+    ignore = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(REPOSITORY / "pytest_vla", packages, ignore=ignore)
+    for folder in ("suites", "fixtures", "reports"):
+        shutil.copytree(REPOSITORY / folder, packages / folder, ignore=ignore)
+    (project.path / ".venv" / "pyvenv.cfg").write_text("home = /usr/bin\n")
+    patch.setenv("PYTHONPATH", str(packages.parent))
+    return packages
+
+
+def test_from_site_packages_of_an_environment_within_the_project(project: pytest.Pytester, vla: Run) -> None:
+    """pytest neither looks into environments nor into folders with a dot; suites are found there all the same."""
+    with pytest.MonkeyPatch.context() as patch:
+        packages = install_within(project, patch)
+        assert ids(vla("--vla-suite=libero_goal", "--collect-only", "-q")) == GOAL
+        project.makeconftest("def pytest_collection_finish(session): print('FROM', session.items[0].path)\n")
+        result = vla(STOVE, "--collect-only", "-s")
+        result.stdout.fnmatch_lines([f"*FROM {packages / 'suites' / 'libero_goal' / 'test_libero_goal.py'}"])

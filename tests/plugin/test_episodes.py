@@ -1,0 +1,299 @@
+"""Episodes as items: outcomes, records, workers, what is shown; on a world without a simulator."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pytest_vla.records import Record, read_records
+
+Run = Callable[..., pytest.RunResult]
+
+GOAL = ("--vla-suite=libero_goal",)
+STOVE = (*GOAL, "--vla-tasks=turn_on_the_stove")
+STOVE_ID = "libero_goal::test_episode[turn_on_the_stove-seed0]"
+
+
+def runs(project: pytest.Pytester, folder: str = ".vla") -> list[Path]:
+    """The folders of all runs, in the order of their making."""
+    found = (path for path in (project.path / folder).glob("*") if path.is_dir())
+    return sorted(found, key=lambda path: path.stat().st_mtime_ns)
+
+
+def last_records(project: pytest.Pytester) -> dict[str, Record]:
+    records = read_records(runs(project)[-1])
+    by_case = {record.case: record for record in records}
+    assert len(by_case) == len(records), "a line an episode"
+    return by_case
+
+
+def digests(project: pytest.Pytester) -> dict[str, str]:
+    return {case: record.digest for case, record in last_records(project).items()}
+
+
+def test_success_is_a_pass_with_a_record(vla: Run, project: pytest.Pytester) -> None:
+    result = vla(*STOVE, "--vla-model=policies:straight")
+    result.assert_outcomes(passed=1)
+    (record,) = last_records(project).values()
+    assert (record.outcome, record.steps, record.success_step) == ("success", 5, 5)
+    assert (record.case, record.node) == ("libero_goal/turn_on_the_stove[seed0]", STOVE_ID)
+    assert (record.policy, record.run, record.replan) == ("policies:straight", runs(project)[-1].name, None)
+    assert record.protocol["max_steps"] == 300
+    with np.load(runs(project)[-1] / str(record.arrays)) as arrays:
+        assert arrays["actions"].shape == (5, 7)
+        assert arrays["qpos"].shape == (6, 3)
+    result.stdout.fnmatch_lines(
+        [
+            "*= vla =*",
+            "suite *episodes *success *rate *95% Wilson interval*",
+            "libero_goal * 1 * 1/1 *100.0% *[[]20.7%, 100.0%[]]",
+            f"records: .vla/{record.run}/episodes.jsonl",
+        ]
+    )
+
+
+def test_a_task_not_done_is_a_failed_test_that_says_how(vla: Run, project: pytest.Pytester) -> None:
+    project.mkdir("some where").joinpath("assets").mkdir()
+    result = vla(*STOVE, "--vla-model=policies:still", "--vla-replan=2", "--vla-data=some where")
+    result.assert_outcomes(failed=1)
+    text = result.stdout.str()
+    result.stdout.fnmatch_lines(
+        [
+            "*test_episode[[]turn_on_the_stove-seed0[]]*",
+            "not done after 300 of 300 steps",
+            "*does not hold  (beyond point_1 line_1)",
+            "*holds          (is point_1)",
+            "*end effector at (0.000, 0.000, 1.000) m",
+            f"*run it alone: pytest '{STOVE_ID.replace('[', '[[]')}' --vla-model=policies:still "
+            "'--vla-data=some where' --vla-replan=2",
+            f"FAILED {STOVE_ID.replace('[', '[[]')}*",
+        ]
+    )
+    assert "assert" not in text.partition("FAILURES")[2], "no noise of pytest's own"
+    assert last_records(project)["libero_goal/turn_on_the_stove[seed0]"].replan == 2
+
+
+def test_the_command_that_is_shown_runs_just_that_item(vla: Run, project: pytest.Pytester) -> None:
+    shown = vla(*GOAL, "--vla-model=policies:still", "--vla-tasks=bowl", "--vla-seeds=3").stdout.str()
+    command = re.findall(r"run it alone: pytest '([^']+)' (\S+)", shown)[1]
+    result = vla(*command)
+    result.assert_outcomes(failed=1)
+    assert [record.node for record in last_records(project).values()] == [command[0]]
+
+
+def test_a_policy_that_breaks_is_an_error_and_not_a_failure(vla: Run, project: pytest.Pytester) -> None:
+    result = vla(*STOVE, "--vla-model=policies:shapeless", "--vla-seeds=0-1")
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*ERROR at setup of test_episode[[]turn_on_the_stove-seed0[]]*",
+            "error policy-shape after 0 of 300 steps: a session returns an action (7,)*this one returned (3,)",
+            "libero_goal * 2 * 0/0 * - * errors: 2 policy-shape",
+        ]
+    )
+    assert "rollout.py" not in result.stdout.str(), "no traceback of ours"
+    assert {record.reason for record in last_records(project).values()} == {"policy-shape"}
+
+
+def test_a_world_that_cannot_be_built_is_an_error_of_its_episodes_alone(vla: Run, project: pytest.Pytester) -> None:
+    result = vla(*GOAL, "--vla-model=policies:straight")
+    result.assert_outcomes(passed=9, errors=1)
+    result.stdout.fnmatch_lines(["error world-unusable *plate.xml: not found in any root*"])
+    assert last_records(project)["libero_goal/put_the_bowl_on_the_plate[seed0]"].arrays is None
+
+
+def test_nothing_to_measure_is_a_skip(vla: Run, project: pytest.Pytester) -> None:
+    result = vla(*STOVE, "--vla-model=policies:straight", "--vla-seeds=12-14", "-rs")
+    result.assert_outcomes(passed=2, skipped=1)
+    result.stdout.fnmatch_lines(
+        [
+            "libero_goal * 3 * 2/2 *100.0% * invalid: 1 goal-holds-at-start",
+            "SKIPPED*invalid goal-holds-at-start after 0 of 300 steps*",
+        ]
+    )
+    assert last_records(project)["libero_goal/turn_on_the_stove[seed13]"].outcome == "invalid"
+
+
+MIXED = (*GOAL, "--vla-model=random", "--vla-seeds=0-2,13")
+
+
+def test_records_repeat_on_workers_and_in_any_order(vla: Run, project: pytest.Pytester) -> None:
+    """Errors, failures, successes and invalids, all with the digest that they have in one process."""
+    vla(*MIXED)
+    alone = last_records(project)
+    assert len(alone) == 40
+    assert {record.outcome for record in alone.values()} == {"success", "failure", "error", "invalid"}
+    vla(*MIXED, "-n2")
+    assert digests(project) == {case: record.digest for case, record in alone.items()}
+    assert len(runs(project)) == 2
+    project.makeconftest("def pytest_collection_modifyitems(items): items.reverse()\n")
+    vla(*MIXED)
+    assert digests(project) == {case: record.digest for case, record in alone.items()}
+    assert list(digests(project)) == list(alone)[::-1]
+
+
+def test_workers_hand_over_and_the_controller_writes(vla: Run, project: pytest.Pytester) -> None:
+    result = vla(*STOVE, "--vla-model=policies:straight", "--vla-seeds=0-5", "-n2")
+    result.assert_outcomes(passed=6)
+    result.stdout.fnmatch_lines(["libero_goal * 6 * 6/6 *100.0% *[[]61.0%, 100.0%[]]", "records: *episodes.jsonl"])
+    (run,) = runs(project)
+    assert {record.run for record in last_records(project).values()} == {run.name}
+    assert len(list((run / "libero_goal").glob("*.npz"))) == 6
+
+
+def test_a_replayed_run_has_the_same_digests(vla: Run, project: pytest.Pytester) -> None:
+    vla(*STOVE, "--vla-model=random", "--vla-seeds=0-3")
+    first, file = digests(project), runs(project)[-1] / "episodes.jsonl"
+    vla(*STOVE, f"--vla-model=replay:{file}", "--vla-seeds=1-4", "-n2")
+    records = last_records(project)
+    missing = records.pop("libero_goal/turn_on_the_stove[seed4]")
+    assert (missing.outcome, missing.reason) == ("error", "replay-missing")
+    for case, record in records.items():
+        assert record.digest == first[case]
+
+
+def test_replan(vla: Run, project: pytest.Pytester) -> None:
+    project.makepyfile(
+        counting="""
+        import numpy as np
+        def policy(episode):
+            asked = 0
+            def act(observation):
+                nonlocal asked
+                asked += 1
+                return np.tile([0, asked / 1000, 0, 0, 0, 0, 0], (10, 1))
+            return act
+        """
+    )
+    vla(*STOVE, "--vla-model=counting:policy", "--vla-replan=4").assert_outcomes(failed=1)
+    (record,) = last_records(project).values()
+    with np.load(runs(project)[-1] / str(record.arrays)) as arrays:
+        assert arrays["actions"][:, 1].tolist() == [(1 + step // 4) / 1000 for step in range(300)]
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_a_policy_that_cannot_be_loaded_stops_the_run(vla: Run, project: pytest.Pytester, workers: str) -> None:
+    project.makepyfile(heavy="raise RuntimeError('no weights at /weights')")
+    result = vla(*GOAL, "--vla-model=heavy:policy", "--vla-seeds=0-9", workers)
+    assert result.ret in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)
+    result.stdout.fnmatch_lines(["*importing heavy raised RuntimeError: no weights at /weights (*heavy.py:1)*"])
+    assert result.parseoutcomes()["errors"] <= 4, "not one error an episode"
+    assert "INTERNALERROR" not in result.stdout.str()
+    assert runs(project) == []
+
+
+def test_the_last_failed_are_run_again_and_nothing_else(vla: Run, project: pytest.Pytester) -> None:
+    vla(*GOAL, "--vla-model=policies:straight", "--vla-seeds=0-1").assert_outcomes(passed=18, errors=2)
+    result = vla(*GOAL, "--vla-model=policies:straight", "--vla-seeds=0-1", "--lf")
+    result.assert_outcomes(errors=2, deselected=18)
+
+
+def test_stopping_early_keeps_what_ended(vla: Run, project: pytest.Pytester) -> None:
+    vla(*GOAL, "--vla-model=policies:still", "-x").assert_outcomes(failed=1)
+    assert len(last_records(project)) == 1
+
+
+def test_a_killed_run_keeps_what_ended(vla: Run, project: pytest.Pytester) -> None:
+    project.makepyfile(
+        killer="""
+        import os, signal
+        import numpy as np
+        def policy(episode):
+            if episode.seed == 2:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return lambda observation: np.array([1.0, 0, 0, 0, 0, 0, 0])
+        """
+    )
+    vla(*STOVE, "--vla-model=killer:policy", "--vla-seeds=0-4")
+    assert sorted(record.seed for record in last_records(project).values()) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("flags", "table", "sentence"), [((), 1, 0), (("-v",), 1, 0), (("-q",), 0, 1), (("-qq",), 0, 0)]
+)
+def test_verbosity(vla: Run, flags: tuple[str, ...], table: int, sentence: int) -> None:
+    text = vla(*STOVE, "--vla-model=policies:straight", *flags).stdout.str()
+    assert text.count("95% Wilson interval") == table
+    assert text.count("records: ") == table
+    assert text.count("vla: 1/1 success, 100.0% [20.7%, 100.0%]") == sentence
+
+
+@pytest.mark.parametrize("arguments", [(), ("-n1",), ("--vla-results=elsewhere",)])
+def test_unused_it_is_silent_and_writes_nothing(project: pytest.Pytester, vla: Run, arguments: tuple[str, ...]) -> None:
+    def files() -> set[str]:
+        # pytester keeps its own files there.
+        own = ("__pycache__", "runpytest-", "stdout", "stderr")
+        return {path.name for path in project.path.iterdir() if not path.name.startswith(own)}
+
+    before = files()
+    result = vla("-p", "no:cacheprovider", *arguments)
+    result.assert_outcomes(passed=2)
+    lines = [line for line in result.outlines if not line.startswith("plugins:") and "test_unused" not in line]
+    assert "vla" not in "\n".join(lines)
+    assert files() == before
+
+
+def test_collecting_writes_nothing(project: pytest.Pytester, vla: Run) -> None:
+    vla(*GOAL, "--vla-model=random", "--collect-only")
+    assert runs(project) == []
+
+
+def test_results_go_where_they_are_wanted(vla: Run, project: pytest.Pytester) -> None:
+    result = vla(*STOVE, "--vla-model=policies:straight", "--vla-results=out/here")
+    (run,) = runs(project, "out/here")
+    assert len(read_records(run)) == 1
+    assert (project.path / "out" / "here" / ".gitignore").exists()
+    result.stdout.fnmatch_lines([f"records: out/here/{run.name}/episodes.jsonl"])
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_a_results_folder_that_cannot_be_made_stops_the_run(vla: Run, project: pytest.Pytester, workers: str) -> None:
+    (project.path / "taken").write_text("a file")
+    result = vla(*GOAL, "--vla-model=policies:straight", "--vla-results=taken", "--vla-seeds=0-9", workers)
+    assert result.ret != 0
+    result.stdout.fnmatch_lines(["*cannot write records: *taken*"])
+    assert result.parseoutcomes().get("errors", 0) <= 4
+    assert "INTERNALERROR" not in result.stdout.str() + result.stderr.str()
+
+
+def test_junit_xml_and_durations_still_work(vla: Run, project: pytest.Pytester) -> None:
+    vla(*STOVE, "--vla-model=policies:straight", "--junit-xml=out.xml", "--durations=1").assert_outcomes(passed=1)
+    text = (project.path / "out.xml").read_text()
+    assert 'errors="0" failures="0" skipped="0" tests="1"' in text
+
+
+def test_a_test_of_the_users_cannot_ask_for_a_rollout_of_nothing(vla: Run, project: pytest.Pytester) -> None:
+    project.makepyfile(test_theirs="def test_theirs(rollout): pass\n")
+    result = vla("test_theirs.py", "--vla-model=random")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*`rollout` is an episode of a suite: run one with --vla-suite and --vla-model*"])
+
+
+def test_a_world_is_kept_for_the_next_episode_of_its_scene(vla: Run, project: pytest.Pytester) -> None:
+    project.makeconftest(
+        "def pytest_sessionfinish(session):\n    import fake_sim\n    print('MADE', fake_sim.World.made)\n"
+    )
+    result = vla(
+        "--vla-suite=libero_goal,libero_object",
+        "--vla-tasks=turn_on_the_stove,middle_drawer,pick_up_the_milk*",
+        "--vla-seeds=0-4",
+        "--vla-model=policies:straight",
+        "-s",
+    )
+    result.assert_outcomes(passed=15)
+    result.stdout.fnmatch_lines(["*MADE 2"])
+
+
+def test_without_xdist_it_works(vla: Run) -> None:
+    vla(*STOVE, "--vla-model=policies:straight", "-p", "no:xdist").assert_outcomes(passed=1)
+
+
+def test_a_line_is_valid_json_with_the_schema_first(vla: Run, project: pytest.Pytester) -> None:
+    vla(*STOVE, "--vla-model=policies:straight")
+    (line,) = (runs(project)[-1] / "episodes.jsonl").read_text().splitlines()
+    table: dict[str, Any] = json.loads(line)
+    assert next(iter(table)) == "schema"

@@ -1,0 +1,54 @@
+"""What is known to be wrong stops the run before its first episode, once."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., pytest.RunResult]
+
+STOVE = ("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove")
+
+
+@pytest.fixture
+def no_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, vla: Run) -> Run:
+    """`vla` where nothing says where LIBERO's data is."""
+    monkeypatch.delenv("PYTEST_VLA_DATA")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("LIBERO_CONFIG_PATH", str(tmp_path))
+    return vla
+
+
+def stops_with(result: pytest.RunResult, complaint: str) -> None:
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([complaint])
+    assert result.stderr.str().count("ERROR: ") == 1
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_no_data(no_data: Run, workers: str) -> None:
+    result = no_data(*STOVE, "--vla-model=random", workers)
+    stops_with(result, "ERROR: LIBERO's assets are nowhere. *--vla-data or PYTEST_VLA_DATA*")
+
+
+def test_a_data_folder_without_a_kind(no_data: Run, tmp_path: Path) -> None:
+    (tmp_path / "data" / "assets").mkdir(parents=True)
+    (tmp_path / "data" / "bddl_files").mkdir()
+    result = no_data(*STOVE, "--vla-model=random", f"--vla-data={tmp_path / 'data'}")
+    stops_with(result, "ERROR: LIBERO's init_files are nowhere.*")
+
+
+def test_a_data_folder_that_is_none(vla: Run) -> None:
+    stops_with(vla(*STOVE, "--vla-model=random", "--vla-data=nowhere"), "ERROR: *nowhere: --vla-data names a folder *")
+
+
+def test_data_is_not_wanted_for_collection(no_data: Run) -> None:
+    assert no_data(*STOVE, "--collect-only").ret == 0
+
+
+def test_another_simulator_is_refused_unless_allowed(vla: Run, project: pytest.Pytester) -> None:
+    project.makepyfile(probe="from pytest_vla import versions\nversions.SUPPORTED['mujoco'] = '3.3.7'\n")
+    refused = vla(*STOVE, "--vla-model=policies:straight", "-p", "probe")
+    stops_with(refused, "ERROR: found mujoco *; supported is mujoco 3.3.7*--vla-allow-versions*")
+    allowed = vla(*STOVE, "--vla-model=policies:straight", "-p", "probe", "--vla-allow-versions")
+    allowed.assert_outcomes(passed=1)

@@ -1,0 +1,96 @@
+"""What a session may return, and the randomness that an episode gets."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from pytest_vla.errors import EpisodeError
+from pytest_vla.policies.base import Episode, check_actions, episode_rng
+from pytest_vla.policies.random import random_policy
+
+
+@pytest.mark.parametrize(
+    ("answer", "chunk"),
+    [
+        (np.zeros(7, dtype=np.float32), 1),
+        (np.zeros((1, 7)), 1),
+        (np.zeros((16, 7), dtype=np.float16), 16),
+        ([0, 0, 0, 0, 0, 0, -1], 1),
+        ([[0.5] * 7] * 3, 3),
+    ],
+)
+def test_an_action_or_a_chunk_becomes_a_chunk(answer: Any, chunk: int) -> None:
+    actions = check_actions(answer)
+    assert actions.shape == (chunk, 7)
+    assert actions.dtype == np.float64
+    assert np.array_equal(actions, np.reshape(answer, (chunk, 7)))
+
+
+def test_values_are_not_changed() -> None:
+    wild = np.array([3.0, -0.0, 1e-300, -2.5, 0.1, 0.2, 0.3])
+    assert check_actions(wild).tobytes() == wild.tobytes()
+
+
+@given(hnp.arrays(hnp.scalar_dtypes(), hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=8)))
+def test_any_array_is_a_finite_chunk_or_a_coded_error(answer: Any) -> None:
+    reason = None
+    try:
+        actions = check_actions(answer)
+    except EpisodeError as error:
+        reason = error.reason
+    else:
+        assert actions.ndim == 2
+        assert actions.shape[1] == 7
+        assert len(actions) >= 1
+        assert np.isfinite(actions).all()
+    assert reason in (None, "policy-dtype", "policy-shape", "policy-nan")
+
+
+def test_what_cannot_be_an_array_is_a_coded_error() -> None:
+    class OnTheDevice:
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            raise TypeError("can't convert cuda:0 device type tensor to numpy")
+
+    with pytest.raises(EpisodeError, match=r"policy-dtype: OnTheDevice is no array: can't convert cuda:0"):
+        check_actions(OnTheDevice())
+
+
+def draws(run_seed: int, case_id: str) -> list[float]:
+    return [float(x) for x in episode_rng(run_seed, case_id).random(4)]
+
+
+@given(st.integers(min_value=0, max_value=2**40), st.text(max_size=30))
+def test_the_generator_is_a_function_of_run_seed_and_case(run_seed: int, case_id: str) -> None:
+    assert draws(run_seed, case_id) == draws(run_seed, case_id)
+    assert draws(run_seed, case_id) != draws(run_seed + 1, case_id)
+    assert draws(run_seed, case_id) != draws(run_seed, case_id + "x")
+
+
+def test_the_generator_is_the_same_for_ever() -> None:
+    """Another value here means that no recorded episode repeats any more."""
+    drawn = episode_rng(0, "libero_goal/turn_on_the_stove[seed0]").integers(10**9, size=3)
+    assert drawn.tolist() == [529218076, 550111578, 810249487]
+
+
+class Blind(dict[str, Any]):
+    def __getitem__(self, key: str) -> Any:
+        raise AssertionError(f"random looked at {key}")
+
+
+def test_random_is_uniform_and_looks_at_nothing() -> None:
+    def session(case_id: str) -> Any:
+        return random_policy(Episode(case_id, "s", "t", "do it", 0, episode_rng(0, case_id)))
+
+    act = session("a")
+    actions = np.array([act(Blind()) for _ in range(4000)])
+    assert actions.shape == (4000, 7)
+    assert np.abs(actions).max() <= 1.0
+    # Mean 0 and variance 1/3 in each dimension, within five standard errors.
+    assert np.abs(actions.mean(axis=0)).max() < 5 * np.sqrt(1 / 3 / 4000)
+    assert np.abs(actions.var(axis=0) - 1 / 3).max() < 5 * np.sqrt(4 / 45 / 4000)
+    assert np.array_equal(session("a")(Blind()), actions[0])
+    assert not np.array_equal(session("b")(Blind()), actions[0])
