@@ -52,12 +52,12 @@ class Placer:
     """
 
     body: SceneBody
-    rectangles: tuple[Rectangle, ...]
     rotations: tuple[tuple[str, float, float], ...]
     single: bool
-    yaw_first: bool
-    keep_inside: bool
-    avoid_overlap: bool
+    rectangles: tuple[Rectangle, ...] = ((0.0, 0.0, 0.0, 0.0),)
+    yaw_first: bool = False
+    keep_inside: bool = False
+    avoid_overlap: bool = True
     origin: tuple[float, ...] = (0.0, 0.0, 0.0)
     clearance: float = 0.0
     reference: str | None = None
@@ -260,11 +260,8 @@ def _on_object(body: SceneBody, target: str, where: str) -> Placer:
     kind = category(body.category, where)
     return Placer(
         body,
-        ((0.0, 0.0, 0.0, 0.0),),
         kind.rotations,
         kind.single,
-        yaw_first=False,
-        keep_inside=False,
         avoid_overlap=False,
         clearance=_OBJECT_CLEARANCE,
         reference=target,
@@ -286,12 +283,10 @@ def _on_site(body: SceneBody, region: Region, scene: Scene, where: str) -> Place
     x, y = site.size[0] / 2, site.size[1] / 2
     return Placer(
         body,
-        ((-x, -y, x, y),),
         kind.rotations,
         kind.single,
-        yaw_first=False,
+        rectangles=((-x, -y, x, y),),
         keep_inside=True,
-        avoid_overlap=True,
         reference=region.target,
         on_top=True,
         site=site.name,
@@ -300,17 +295,7 @@ def _on_site(body: SceneBody, region: Region, scene: Scene, where: str) -> Place
 
 def _in_site(body: SceneBody, region: Region, scene: Scene, where: str) -> Placer:
     site, kind = _site_of(region, scene, where), category(body.category, where)
-    return Placer(
-        body,
-        ((0.0, 0.0, 0.0, 0.0),),
-        kind.rotations,
-        kind.single,
-        yaw_first=False,
-        keep_inside=False,
-        avoid_overlap=True,
-        reference=region.target,
-        site=site.name,
-    )
+    return Placer(body, kind.rotations, kind.single, reference=region.target, site=site.name)
 
 
 def _on_workspace(body: SceneBody, region: Region, problem: Problem, where: str) -> Placer:
@@ -324,11 +309,10 @@ def _on_workspace(body: SceneBody, region: Region, problem: Problem, where: str)
         lowest, highest = sorted(region.yaw_rotation)
         return Placer(
             body,
-            region.ranges,
             (("z", lowest, highest),),
             single=True,
+            rectangles=region.ranges,
             yaw_first=True,
-            keep_inside=False,
             avoid_overlap=False,
             origin=place.offset,
             clearance=place.fixture_height,
@@ -336,12 +320,10 @@ def _on_workspace(body: SceneBody, region: Region, problem: Problem, where: str)
     kind = category(body.category, where)
     return Placer(
         body,
-        region.ranges,
         kind.rotations,
         kind.single,
-        yaw_first=False,
+        rectangles=region.ranges,
         keep_inside=place.keep_inside,
-        avoid_overlap=True,
         origin=place.offset,
         clearance=_OBJECT_CLEARANCE,
     )

@@ -17,11 +17,9 @@ class Cameras:
     def __init__(self, model: mujoco.MjModel, height: int, width: int) -> None:
         self._model = model
         self._viewport = mujoco.MjrRect(0, 0, width, height)
-        model.vis.global_.offwidth = max(width, model.vis.global_.offwidth)
-        model.vis.global_.offheight = max(height, model.vis.global_.offheight)
         self._gl = make_gl_context(width, height)
         self._gl.make_current()
-        self._context = _context(model)
+        self._context = _context(model, height, width)
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
         self._scene = mujoco.MjvScene(model, maxgeom=_MAX_GEOMS)
         self._option = mujoco.MjvOption()
@@ -65,13 +63,17 @@ class Cameras:
         self._gl.free()
 
 
-def _context(model: mujoco.MjModel) -> mujoco.MjrContext:
-    """A rendering context; without a shadow map (64 MB) where no light casts a shadow, as nothing reads it then."""
-    quality = model.vis.quality
-    size = quality.shadowsize
+def _context(model: mujoco.MjModel, height: int, width: int) -> mujoco.MjrContext:
+    """A rendering context no larger than its pictures, and without a shadow map (64 MB) where no light casts a shadow.
+
+    The model's own settings are put back: they are part of what is compared with upstream.
+    """
+    quality, size = model.vis.quality, model.vis.global_
+    before = quality.shadowsize, size.offheight, size.offwidth
+    size.offheight, size.offwidth = height, width
     if not model.light_castshadow.any():
         quality.shadowsize = 0
     try:
         return mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_150.value)
     finally:
-        quality.shadowsize = size
+        quality.shadowsize, size.offheight, size.offwidth = before
