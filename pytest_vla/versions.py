@@ -16,25 +16,37 @@ from pytest_vla.errors import VlaError
 SUPPORTED = {"mujoco": "3.8.1", "robosuite": "1.4.0"}
 """The pair that reproduces upstream's LIBERO bit for bit."""
 
+MUJOCO_END = (3, 10)
+"""The first MuJoCo whose mj_fullM takes other arguments: the native control step would crash on it."""
+
 _RECORDED = ("pytest-vla", "mujoco", "robosuite", "numpy", "scipy", "numba", "llvmlite")
 
 
 def check_versions(allow: bool = False) -> dict[str, str]:
     """The installed versions of the simulator pair, by package name.
 
-    `allow` accepts another version (`--vla-allow-versions`); a missing package is never accepted. Raises VlaError.
+    `allow` accepts another version (`--vla-allow-versions`), but none from `MUJOCO_END` on, and never a missing
+    package. Raises VlaError.
     """
     found = {name: _installed(name) for name in SUPPORTED}
-    wrong = {name: v for name, v in found.items() if v is None or (v != SUPPORTED[name] and not allow)}
-    if wrong:
+    drivable = None not in found.values() and _major_minor(str(found["mujoco"])) < MUJOCO_END
+    wrong = {name: v for name, v in found.items() if v != SUPPORTED[name]}
+    if wrong and not (allow and drivable):
         listed = ", ".join(f"{name} {v}" if v else f"no {name}" for name, v in wrong.items())
         pins = " ".join(f"{name}=={SUPPORTED[name]}" for name in wrong)
         pair = " with ".join(f"{name} {v}" for name, v in SUPPORTED.items())
         message = f"found {listed}; supported is {pair}. Install it: {sys.executable} -m pip install {pins}"
-        if None not in wrong.values():
+        if drivable:
             message += "; or run with --vla-allow-versions: physics and pictures are then not upstream's"
+        elif None not in found.values():
+            end = ".".join(map(str, MUJOCO_END))
+            message += f" (--vla-allow-versions does not help: from mujoco {end} on its functions take other arguments)"
         raise VlaError(f"{message}.")
-    return {name: v for name, v in found.items() if v is not None}
+    return {name: str(v) for name, v in found.items()}
+
+
+def _major_minor(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2])
 
 
 def installed_versions() -> dict[str, str]:

@@ -48,7 +48,8 @@ def attacks(marker: Path) -> dict[str, Any]:
         "posix.system": Call(os.system, f"touch {marker}"),
         "builtins.eval": Call(eval, touch),
         "builtins.exec": Call(exec, touch),
-        "io.open": Call(open, str(marker), "w"),
+        # io.open, from Python 3.12 on _io.open.
+        f"{open.__module__}.open": Call(open, str(marker), "w"),
         "builtins.getattr": Call(getattr, Call(importlib.import_module, "os"), "system"),
         "numpy.load": Call(np.load, str(marker)),
         "numpy.fromfile": Call(np.fromfile, str(marker)),

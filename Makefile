@@ -1,0 +1,68 @@
+# make help lists the targets. Everything goes into .venv (and .venv-ref); nothing else on the machine is changed, but for the system
+# libraries of headless rendering, which scripts/system_libraries.py installs where it is root on Debian or Ubuntu.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+# The first interpreter that is new enough; `make PYTHON=...` says another.
+PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python3.14; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+PYTEST := $(BIN)/pytest
+
+.PHONY: help
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+.PHONY: setup
+setup: $(STAMP) ## .venv with the pinned packages, and the system libraries of headless rendering
+
+$(STAMP): pyproject.toml constraints.txt scripts/system_libraries.py
+	@test -n "$(PYTHON)" || { echo "pytest-vla needs Python 3.11 or newer: install it, or say make PYTHON=/path/to/python" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
+		{ rm -rf $(VENV); echo "no virtual environment can be made: apt-get install python3-venv" >&2; exit 1; }
+	$(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python scripts/system_libraries.py
+	@touch $@
+
+.PHONY: test
+test: lint ## lint, types, and every test that is not slow
+	$(PYTEST) -m "not slow"
+
+.PHONY: slow
+slow: setup reference ## the tests that take minutes, upstream live beside us among them
+	$(PYTEST) -m slow
+
+.PHONY: reference
+reference: .venv-ref/.installed ## .venv-ref with upstream's LIBERO, for the slow tests
+
+.venv-ref/.installed: reference.txt constraints.txt
+	@test -x .venv-ref/bin/python || $(PYTHON) -m venv .venv-ref
+	.venv-ref/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -r reference.txt
+	.venv-ref/bin/python -m pip install -qq --disable-pip-version-check --no-deps hf-libero==0.1.4
+	@touch $@
+
+.PHONY: lint
+lint: setup ## ruff, and mypy --strict
+	$(BIN)/ruff check --quiet .
+	@# mypy does not see the mapped folders: it gets a tree of links in the shape in which they are imported.
+	@rm -rf .mypy_tree && mkdir -p .mypy_tree/pytest_vla
+	@ln -s $(addprefix ../../,$(wildcard pytest_vla/*) suites fixtures reports) .mypy_tree/pytest_vla/
+	@ln -s ../scripts .mypy_tree/scripts
+	cd .mypy_tree && ../$(BIN)/mypy --config-file ../pyproject.toml --cache-dir ../.mypy_cache -p pytest_vla -p scripts
+
+.PHONY: bench
+bench: setup reference ## the time of a step, a reset and an episode, as ratios to bare MuJoCo and to upstream
+	$(BIN)/python benchmarks/physics.py
+	$(BIN)/python benchmarks/episode.py
+
+.PHONY: demo
+demo: setup ## LIBERO-Goal with a random policy, on LIBERO's own scenes
+	@$(BIN)/python scripts/demo.py
+
+.PHONY: clean
+clean: ## removes the environments, caches and build results
+	rm -rf $(VENV) .venv-ref .mypy_tree .mypy_cache .ruff_cache .pytest_cache .hypothesis .vla build dist *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

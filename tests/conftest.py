@@ -1,0 +1,28 @@
+"""A skip for want of data is a failure where the data is there: a green run must have looked at it."""
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from tests.support.data import data_root, golden_root
+
+
+def blames_present_data(reason: str) -> bool:
+    """Whether a skip's reason names data that this machine has (the words are tests/support/data.py's)."""
+    if "needs " not in reason:
+        return False
+    if "golden" in reason:
+        return golden_root() is not None
+    return "data" in reason.lower() and data_root() is not None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+    report = yield
+    if report.outcome == "skipped" and not hasattr(report, "wasxfail") and isinstance(report.longrepr, tuple):
+        reason = str(report.longrepr[2])
+        if blames_present_data(reason):
+            report.outcome = "failed"
+            report.longrepr = f"{item.nodeid} was skipped, but the data is at {data_root()}: {reason}"
+    return report

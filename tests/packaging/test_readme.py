@@ -1,0 +1,59 @@
+"""What the README shows works as it stands there."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_vla.options import OPTIONS
+from pytest_vla.sim.gl import DEBIAN
+from pytest_vla.suite import suite_names
+from tests.support.data import REPOSITORY, libero_data
+
+README = (REPOSITORY / "README.md").read_text()
+
+
+def example(containing: str) -> str:
+    (found,) = [block for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if containing in block]
+    return str(found)
+
+
+def run(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    environ["PYTEST_VLA_DATA"] = str(libero_data())
+    return subprocess.run([sys.executable, *arguments], cwd=folder, env=environ, capture_output=True, text=True)
+
+
+def test_the_world_example_runs(tmp_path: Path) -> None:
+    result = run(tmp_path, "-c", example("World(task)"))
+    assert result.returncode == 0, result.stderr
+
+
+def test_the_policy_example_runs_an_episode(tmp_path: Path) -> None:
+    (tmp_path / "my_policy.py").write_text(example("def policy("))
+    options = ("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove", "--vla-model=my_policy:policy")
+    result = run(tmp_path, "-m", "pytest", *options)
+    assert "not done after 300 of 300 steps" in result.stdout, result.stdout + result.stderr
+
+
+def test_every_option_in_it_exists() -> None:
+    shown = set(re.findall(r"--vla-[a-z-]+", README))
+    assert shown <= {option.flag for option in OPTIONS}
+    ini = {option.key for option in OPTIONS if option.ini is not None}
+    assert set(re.findall(r"`(vla_[a-z_]+)", README)) <= ini
+
+
+def test_every_suite_is_named() -> None:
+    assert {name for name in suite_names() if f"`{name}`" not in README} == set()
+
+
+@pytest.mark.parametrize("target", re.findall(r"`?make ([a-z]+)`?\s", README))
+def test_every_make_target_in_it_exists(target: str) -> None:
+    assert f"\n{target}:" in (REPOSITORY / "Makefile").read_text()
+
+
+def test_the_system_packages_are_the_error_s() -> None:
+    assert DEBIAN in README

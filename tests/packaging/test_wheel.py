@@ -1,0 +1,102 @@
+"""The wheel, installed in a fresh environment far from the checkout, runs a real episode."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.support.data import REPOSITORY, libero_data
+
+SOURCES = ("pytest_vla", "suites", "fixtures", "reports", "pyproject.toml", "README.md", "LICENSE")
+LEFT_BEHIND = shutil.ignore_patterns("__pycache__", "*.pyc", "*.egg-info")
+EDITABLE_INSTALL = shutil.ignore_patterns("*pytest_vla*", "*.pth", "__pycache__")
+
+
+def run(*command: str | Path, folder: Path, **environ: str) -> str:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "PYTHON"))}
+    result = subprocess.run(
+        list(map(str, command)), cwd=folder, env=inherited | environ, capture_output=True, text=True, timeout=600
+    )
+    assert result.returncode in (0, 1), result.stdout + result.stderr
+    return result.stdout + result.stderr
+
+
+def link_or_copy(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # another file system
+        shutil.copy2(source, target)
+
+
+@pytest.fixture(scope="module")
+def distribution(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The sdist, and the wheel that was built from it."""
+    checkout, out = tmp_path_factory.mktemp("checkout"), tmp_path_factory.mktemp("dist")
+    for name in SOURCES:
+        source = REPOSITORY / name
+        if source.is_dir():
+            shutil.copytree(source, checkout / name, ignore=LEFT_BEHIND)
+        else:
+            shutil.copy(source, checkout)
+    said = run(sys.executable, "-m", "build", "--no-isolation", "--outdir", out, ".", folder=checkout)
+    built = {path.suffix: path for path in out.iterdir()}
+    assert built.keys() == {".whl", ".gz"}, said
+    return built
+
+
+@pytest.fixture(scope="module")
+def fresh(distribution: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The `bin` of an environment with the wheel, and the packages of this one, but for the editable install."""
+    home = tmp_path_factory.mktemp("fresh")
+    venv.create(home / "venv", with_pip=False)
+    python = home / "venv" / "bin" / "python"
+    theirs = Path(sysconfig.get_path("purelib", vars={"base": str(home / "venv")}))
+    ours = Path(sysconfig.get_path("purelib"))
+    shutil.copytree(ours, theirs, ignore=EDITABLE_INSTALL, copy_function=link_or_copy, dirs_exist_ok=True)
+    install = ("install", "--quiet", "--no-deps", "--no-index", "--disable-pip-version-check")
+    said = run(sys.executable, "-m", "pip", "--python", python, *install, distribution[".whl"], folder=home)
+    assert (theirs / "pytest_vla" / "plugin.py").is_file(), said
+    return python.parent
+
+
+def test_the_wheel_has_every_package_its_data_and_nothing_else(distribution: dict[str, Path]) -> None:
+    names = zipfile.ZipFile(distribution[".whl"]).namelist()
+    folders = {"pytest_vla": "pytest_vla", "suites": "pytest_vla/suites", "fixtures": "pytest_vla/fixtures"}
+    folders["reports"] = "pytest_vla/reports"
+    expected = {
+        f"{target}/{path.relative_to(REPOSITORY / folder).as_posix()}"
+        for folder, target in folders.items()
+        for path in (REPOSITORY / folder).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert {name for name in names if ".dist-info/" not in name} == expected
+    assert "pytest_vla/py.typed" in names
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def test_the_sdist_has_what_the_wheel_is_built_from(distribution: dict[str, Path]) -> None:
+    with tarfile.open(distribution[".gz"]) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert names >= {"pyproject.toml", "README.md", "LICENSE", "suites/libero.toml", "pytest_vla/plugin.py"}
+
+
+def test_the_wheel_runs_a_real_episode_in_an_empty_folder(fresh: Path, tmp_path: Path) -> None:
+    data = libero_data()
+    where = "import pytest_vla.plugin, pytest_vla.suites; print(pytest_vla.plugin.__file__)"
+    assert Path(run(fresh / "python", "-c", where, folder=tmp_path).strip()).is_relative_to(fresh.parent)
+    said = run(
+        *(fresh / "python", "-m", "pytest", "-p", "no:cacheprovider", f"--vla-data={data}", "--vla-suite=libero_goal"),
+        *("--vla-tasks=turn_on_the_stove", "--vla-model=random", "--vla-seeds=0"),
+        folder=tmp_path,
+    )
+    (line,) = next(tmp_path.rglob("*.jsonl")).read_text().splitlines()
+    record = json.loads(line)
+    assert record["outcome"] in ("success", "failure"), said
