@@ -1,12 +1,17 @@
-"""robosuite's import without its notices and without its log file."""
+"""robosuite's import without its notices and without its log file, and with a place for its machine code."""
 
 import contextlib
+import importlib.util
 import logging
+import os
+import tempfile
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from pytest_vla.errors import VlaError
+from pytest_vla.folders import cache_folder
 from pytest_vla.sim.gl import DEBIAN, FEDORA
 
 
@@ -19,6 +24,7 @@ def quiet_robosuite() -> Iterator[None]:
     Raises:
         VlaError: the import fails, mostly for want of a system library; names the packages to install.
     """
+    _give_numba_a_cache()
     logger = logging.getLogger("robosuite_logs")
     level, handler = logger.level, logging.FileHandler
     logger.setLevel(logging.ERROR)
@@ -38,3 +44,24 @@ def quiet_robosuite() -> Iterator[None]:
     finally:
         logging.FileHandler = handler  # type: ignore[misc]
         logger.setLevel(level)
+
+
+def _give_numba_a_cache() -> None:
+    """Sets ``NUMBA_CACHE_DIR`` where numba could not write beside its sources, which else fails robosuite's import."""
+    found = importlib.util.find_spec("robosuite")
+    if "NUMBA_CACHE_DIR" in os.environ or found is None or found.origin is None:
+        return
+    sources = (Path(found.origin).parent / "utils", Path(__file__).parent / "sim")
+    if all(os.access(_existing(source / "__pycache__"), os.W_OK) for source in sources):
+        return
+    try:
+        folder = cache_folder() / "numba"
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, VlaError):
+        # Private and new: numba unpickles what it finds in its cache.
+        folder = Path(tempfile.mkdtemp(prefix="pytest-vla-numba-"))
+    os.environ["NUMBA_CACHE_DIR"] = str(folder)
+
+
+def _existing(path: Path) -> Path:
+    return path if path.exists() else path.parent

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from pytest_vla.errors import SceneError
+from pytest_vla.folders import expanded
 
 Kind = Literal["assets", "bddl_files", "init_files"]
 KINDS: tuple[Kind, ...] = ("assets", "bddl_files", "init_files")
@@ -92,7 +93,7 @@ def describe_search(roots: tuple[DataRoot, ...], kind: Kind) -> str:
 
 
 def _root_of_folder(origin: str, folder: Path) -> DataRoot:
-    folder = folder.expanduser().absolute()
+    folder = (expanded(folder) or folder).absolute()
     if not folder.is_dir():
         raise SceneError(f"{folder}: {origin} names a folder that does not exist. {_ADVICE}")
     # A data folder, a LIBERO folder, and a checkout or installed package of LIBERO.
@@ -104,12 +105,11 @@ def _root_of_folder(origin: str, folder: Path) -> DataRoot:
 
 
 def _root_of_config() -> Iterator[DataRoot]:
-    folder = Path(os.environ.get("LIBERO_CONFIG_PATH", "~/.libero")).expanduser()
-    config = folder / "config.yaml"
-    if not config.is_file():
+    folder = expanded(os.environ.get("LIBERO_CONFIG_PATH", "~/.libero"))
+    if folder is None or not (config := folder / "config.yaml").is_file():
         return
     values = _read_flat_yaml(config)
-    found = {kind: Path(values[key]).expanduser() for kind, key in _CONFIG_KEYS.items() if values.get(key)}
+    found = {kind: expanded(values[key]) or Path() for kind, key in _CONFIG_KEYS.items() if values.get(key)}
     existing = {kind: path.absolute() for kind, path in found.items() if path.is_dir()}
     if existing:
         yield DataRoot(f"LIBERO's {config}", **existing)
@@ -139,8 +139,8 @@ def _root_of_package() -> Iterator[DataRoot]:
     for location in (specification.submodule_search_locations or []) if specification else []:
         base = Path(location) / "libero"
         found = {kind: base / kind for kind in KINDS if (base / kind).is_dir()}
-        downloaded = Path("~/.cache/libero/assets").expanduser()
-        if "assets" not in found and downloaded.is_dir():
+        downloaded = expanded("~/.cache/libero/assets")
+        if "assets" not in found and downloaded is not None and downloaded.is_dir():
             found["assets"] = downloaded
         if found:
             yield DataRoot("installed libero package", **found)

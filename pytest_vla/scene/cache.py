@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import SceneError, VlaError
+from pytest_vla.folders import cache_folder
 from pytest_vla.locks import exclusive
 from pytest_vla.scene.assets import DataRoot, data_roots
 from pytest_vla.scene.problem import Problem
@@ -46,13 +47,6 @@ class CompiledScene:
     model: "mujoco.MjModel"
     scene: Scene
     digest: str
-
-
-def cache_folder() -> Path:
-    """Where compiled scenes are kept; need not exist yet."""
-    if given := os.environ.get("PYTEST_VLA_CACHE"):
-        return Path(given).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "pytest-vla"
 
 
 def cache_limit() -> int:
@@ -150,7 +144,7 @@ def _load(folder: Path, key: str, roots: tuple[DataRoot, ...]) -> CompiledScene 
         binary = description.with_suffix(".mjb")
         try:
             value = json.loads(description.read_text(encoding="utf-8"))
-            if value["model_bytes"] != binary.stat().st_size or not _unchanged(value["inputs"], roots):
+            if not _unchanged(value["inputs"], roots) or value["model_sha256"] != _sha256(binary):
                 continue
             scene, digest = scene_from_json(value["scene"]), value["digest"]
             model = mujoco.MjModel.from_binary_path(str(binary))
@@ -229,12 +223,20 @@ def _store(folder: Path, stem: str, model: "mujoco.MjModel", description: dict[s
             os.close(handle)
             temporary.append(Path(name))
         mujoco.mj_saveModel(model, str(temporary[0]), None)
-        description["model_bytes"] = temporary[0].stat().st_size
-        if description["model_bytes"] < mujoco.mj_sizeModel(model):
+        size = temporary[0].stat().st_size
+        if size < mujoco.mj_sizeModel(model):
             raise OSError("the model was written short: is the disk full?")
-        temporary[1].write_text(json.dumps(description), encoding="utf-8")
-        if description["model_bytes"] > limit:
+        if size > limit:
+            print(
+                f"pytest-vla: compiled scene not cached: its {size / 1e6:.0f} MB exceed PYTEST_VLA_CACHE_LIMIT",
+                file=sys.stderr,
+            )
             return
+        description["model_sha256"] = _sha256(temporary[0])
+        temporary[1].write_text(json.dumps(description), encoding="utf-8")
+        for path in temporary:
+            # mkstemp's files are private; a cache may be shared.
+            path.chmod(0o666 & ~_umask())
         os.replace(temporary[0], folder / f"{stem}.mjb")
         os.replace(temporary[1], folder / f"{stem}.json")
         evict(folder, limit, keep=stem)
@@ -245,6 +247,12 @@ def _store(folder: Path, stem: str, model: "mujoco.MjModel", description: dict[s
             path.unlink(missing_ok=True)
 
 
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Shows or empties the cache; returns the exit code."""
     parser = argparse.ArgumentParser(
@@ -253,15 +261,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--clear", action="store_true", help="remove all compiled scenes")
     parser.add_argument("--limit", action="store_true", help="remove the least recently used scenes beyond the limit")
     options = parser.parse_args(arguments)
-    folder = cache_folder()
+    try:
+        folder, limit = cache_folder(), cache_limit()
+    except VlaError as error:
+        print(error, file=sys.stderr)
+        return 2
     if options.clear:
         print(f"{folder}: removed {clear(folder) / 1e6:.0f} MB")
         return 0
     if options.limit:
-        evict(folder, cache_limit())
+        evict(folder, limit)
     models = [path for path in _files(folder) if path.suffix == ".mjb"]
     size = sum(path.stat().st_size for path in models)
-    print(f"{folder}: {len(models)} scenes, {size / 1e6:.0f} MB of at most {cache_limit() / 1e6:.0f} MB")
+    print(f"{folder}: {len(models)} scenes, {size / 1e6:.0f} MB of at most {limit / 1e6:.0f} MB")
     return 0
 
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Self
 
@@ -19,12 +19,13 @@ from pytest_vla.scene.assets import DataRoot, data_roots, find_file  # noqa: E40
 from pytest_vla.scene.cache import compiled_scene, scene_key  # noqa: E402
 from pytest_vla.scene.catalog import category  # noqa: E402
 from pytest_vla.scene.init_states import read_init_states  # noqa: E402
-from pytest_vla.scene.placement import Placement, draw_placement, plan_placement  # noqa: E402
+from pytest_vla.scene.placement import draw_placement, plan_placement  # noqa: E402
 from pytest_vla.scene.problem import Problem, parse_problem  # noqa: E402
-from pytest_vla.sim.arm import ARM_JOINTS, FINGERS, HAND_BODY, REST_FINGERS, REST_JOINTS, SUBSTEPS, Arm, ArmState  # noqa: E402
+from pytest_vla.sim.arm import ARM_JOINTS, FINGERS, HAND_BODY, SUBSTEPS, Arm, ArmState  # noqa: E402
 from pytest_vla.sim.cameras import Cameras, Picture  # noqa: E402
 from pytest_vla.sim.faults import check_physics, redirect_warnings  # noqa: E402
 from pytest_vla.sim.observation import Observation  # noqa: E402
+from pytest_vla.sim.placing import hide_sites, place_fixtures, place_objects, site_positions  # noqa: E402
 from pytest_vla.sim.predicates import compile_goal  # noqa: E402
 from pytest_vla.sim.robosuite_control import quat2axisangle  # noqa: E402
 from pytest_vla.suite import Task  # noqa: E402
@@ -33,6 +34,8 @@ from pytest_vla.versions import check_versions  # noqa: E402
 Array = npt.NDArray[np.float64]
 
 ACTION_SIZE = 7
+# What every OpenGL draws.
+MAX_PICTURE_SIDE = 4096
 # robosuite samples an observation once a control step: in the last substep, or, once an init state was set (which
 # samples out of turn), in the one before it.
 _SAMPLE_AFTER_RESET = SUBSTEPS - 1
@@ -53,7 +56,7 @@ class WorldState:
 
 
 class World:
-    """A task's scene, ready to run episodes.
+    """A task's scene, ready to run episodes. Belongs to the thread that first reads a picture.
 
     Attributes:
         task: the task.
@@ -71,11 +74,11 @@ class World:
             allow_versions: accept another robosuite or MuJoCo than the supported pair.
 
         Raises:
-            VlaError: unsupported versions, missing data or assets, an invalid task file.
+            VlaError: unsupported versions, missing data or assets, an invalid task file, no such picture size.
         """
         self._versions = check_versions(allow=allow_versions)
         redirect_warnings()
-        self._image_size = image_size or task.protocol.image_size
+        self._image_size = _checked_size(task.protocol.image_size if image_size is None else image_size)
         self._roots = data_roots(task.data)
         problem = _problem_of(task, self._roots)
         compiled = compiled_scene(problem, self._roots)
@@ -88,10 +91,9 @@ class World:
         self._compiled_poses = (self.model.body_pos.copy(), self.model.body_quat.copy(), self.model.site_rgba.copy())
         self._burners = tuple(self._burner(*burner) for burner in self._scene.burners)
         self._arm = Arm(self.model, self.data)
+        self._moment = itertools.count()
         self._take(task, problem)
         self._cameras: Cameras | None = None
-        self._moment = itertools.count()
-        self._now = next(self._moment)
         self._sample_at = _SAMPLE_AFTER_RESET
         self._sampled = (np.zeros(self.model.nq), np.zeros(self.model.nq), self._burner_alphas())
 
@@ -101,7 +103,7 @@ class World:
         self._goal = goal
         self.task = task
         self._init_states: Array | None = None
-        self._is_reset = False
+        self._leave()
         self.steps = 0
 
     def switch(self, task: Task) -> bool:
@@ -161,17 +163,18 @@ class World:
             VlaError: no such init state or scene seed, or no placement without overlap.
             EpisodeError: physics broke while settling.
         """
-        if not 0 <= scene_seed < 2**32:
-            raise VlaError(f"scene seed {scene_seed}: expected 0 to {2**32 - 1}")
+        if not isinstance(scene_seed, int | np.integer) or not 0 <= scene_seed < 2**32:
+            raise VlaError(f"scene seed {scene_seed!r}: expected an integer from 0 to {2**32 - 1}")
         state = None if init_state is None else self._init_state(init_state)
+        self._leave()
         model, data = self.model, self.data
         model.body_pos[:], model.body_quat[:], model.site_rgba[:] = self._compiled_poses
-        placement = draw_placement(self._placement_plan, scene_seed, self._site_positions)
-        self._place_fixtures(placement)
-        self._hide_sites()
+        placement = draw_placement(self._placement_plan, scene_seed, partial(site_positions, model, self._view))
+        place_fixtures(model, self._scene, placement)
+        hide_sites(model, self._scene)
         mujoco.mj_resetData(model, data)
         if state is None:
-            self._place_objects(placement)
+            place_objects(model, data, self._scene, placement)
             self._sample_at = _SAMPLE_AFTER_RESET
         else:
             data.time = state[0]
@@ -200,16 +203,18 @@ class World:
                 frame, and the gripper (-1 open, 1 close).
 
         Raises:
-            EpisodeError: ``action-shape``, ``action-nan``, or a ``physics-...`` reason; the world must be reset then.
+            EpisodeError: ``action-dtype``, ``action-shape``, ``action-nan``, or a ``physics-...`` reason; after the
+                latter the world must be reset.
             VlaError: the world was not reset yet, or broke before.
         """
-        vector = np.asarray(action, dtype=np.float64)
+        vector = _numbers(action)
+        if vector is None:
+            raise EpisodeError("action-dtype", f"expected seven real numbers, got {action!r:.200}")
         if vector.shape != (ACTION_SIZE,):
             raise EpisodeError("action-shape", f"expected an action of shape (7,), got {vector.shape}")
         if not np.isfinite(vector).all():
             raise EpisodeError("action-nan", f"expected finite numbers, got {vector.tolist()}")
-        if not self._is_reset:
-            raise VlaError("reset the world before its first step, and after a step that broke")
+        self._require_reset()
         observation = self._step(vector)
         self.steps += 1
         return observation
@@ -223,7 +228,12 @@ class World:
         return {name: verdict() for name, verdict in self._goal}
 
     def save(self) -> WorldState:
-        """The exact state, including the controller's and the gripper's."""
+        """The exact state, including the controller's and the gripper's.
+
+        Raises:
+            VlaError: the world was not reset yet, or broke.
+        """
+        self._require_reset()
         data = mujoco.MjData(self.model)
         mujoco.mj_copyData(data, self.model, self.data)
         model = self.model
@@ -240,6 +250,7 @@ class World:
         """
         if state.owner != id(self):
             raise VlaError("this state was saved by another world; a state belongs to the world that made it")
+        self._leave()
         model = self.model
         model.body_pos[:], model.body_quat[:], model.site_rgba[:] = state.fixtures
         mujoco.mj_copyData(self.data, model, state.data)
@@ -265,23 +276,31 @@ class World:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _leave(self) -> None:
+        """The present moment is over: its observation can no longer be made, and a step needs what follows to end."""
+        self._now = next(self._moment)
+        self._is_reset = False
+
+    def _require_reset(self) -> None:
+        if not self._is_reset:
+            raise VlaError("reset the world before its first step, and after a step or reset that broke")
+
     def _init_state(self, init_state: int | npt.ArrayLike) -> Array:
-        if isinstance(init_state, (int, np.integer)):
+        if isinstance(init_state, int | np.integer) and not isinstance(init_state, bool):
             count = self.init_state_count
             if not 0 <= init_state < count:
                 raise VlaError(f"init state {init_state}: task {self.task.name} has 0 to {count - 1}")
             return np.asarray(self.init_states[init_state])
-        state = np.asarray(init_state, dtype=np.float64)
         size = 1 + self.model.nq + self.model.nv
-        if state.shape != (size,) or not np.isfinite(state).all():
-            raise VlaError(
-                f"an init state is an index or [time, qpos, qvel] of {size} finite numbers, got shape {state.shape}"
-            )
+        state = _numbers(init_state)
+        if state is None or state.shape != (size,) or not np.isfinite(state).all():
+            got = repr(init_state) if state is None or state.ndim == 0 else f"shape {state.shape}"
+            raise VlaError(f"an init state is an index or [time, qpos, qvel] of {size} finite numbers, got {got}")
         return state
 
     def _step(self, action: Array) -> Observation:
         time_before = self.data.time
-        self._is_reset = False
+        self._leave()
         alphas = self._burner_alphas()
         before, after = self._arm.step(action, self._sample_at)
         check_physics(self.data, time_before)
@@ -336,50 +355,6 @@ class World:
         finally:
             self._set_burner_alphas(now)
 
-    def _site_positions(self, joints: Mapping[str, float]) -> Callable[[str], Array]:
-        """World positions of sites with fixtures at their compiled poses and these joints set."""
-        moved = False
-        view = self._view
-
-        def position(name: str) -> Array:
-            nonlocal moved
-            if not moved:
-                moved = True
-                mujoco.mj_resetData(self.model, view)
-                for joint, value in joints.items():
-                    view.joint(joint).qpos[0] = value
-                mujoco.mj_kinematics(self.model, view)
-            return np.array(view.site(name).xpos)
-
-        return position
-
-    def _place_fixtures(self, placement: Placement) -> None:
-        for name, (position, quaternion) in placement.fixtures.items():
-            body = self._scene.body(name)
-            assert body is not None
-            identifier = self.model.body(body.root_body).id
-            self.model.body_pos[identifier] = position
-            self.model.body_quat[identifier] = quaternion
-
-    def _place_objects(self, placement: Placement) -> None:
-        qpos = self.data.qpos
-        qpos[:ARM_JOINTS] = REST_JOINTS
-        qpos[ARM_JOINTS : ARM_JOINTS + FINGERS] = REST_FINGERS
-        for joint, value in placement.joints.items():
-            qpos[self.model.joint(joint).qposadr[0]] = value
-        for name, (position, quaternion) in placement.objects.items():
-            body = self._scene.body(name)
-            assert body is not None
-            address = self.model.joint(body.joints[-1]).qposadr[0]
-            qpos[address : address + 7] = np.concatenate([position, quaternion])
-
-    def _hide_sites(self) -> None:
-        """robosuite hides sites of robot and objects by a negative alpha."""
-        for name in self._scene.hidden_sites:
-            rgba = self.model.site(name).rgba
-            if rgba[3] > 0:
-                rgba[3] = -rgba[3]
-
     def _burner(self, fixture: str, site: str) -> tuple[int, Callable[[float], bool], tuple[int, ...]]:
         body = self._scene.body(fixture)
         assert body is not None
@@ -406,3 +381,22 @@ class World:
 
 def _problem_of(task: Task, roots: tuple[DataRoot, ...]) -> Problem:
     return parse_problem(find_file(roots, "bddl_files", f"{task.suite}/{task.name}.bddl", f"task {task.name}"))
+
+
+def _numbers(value: npt.ArrayLike) -> Array | None:
+    """The value as float64; None where it is no array of real numbers."""
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError):
+        return None
+    return array.astype(np.float64) if array.dtype.kind in "fiu" else None
+
+
+def _checked_size(size: tuple[int, int]) -> tuple[int, int]:
+    try:
+        height, width = size
+    except (TypeError, ValueError):
+        height = width = 0
+    if not all(isinstance(side, int | np.integer) and 1 <= side <= MAX_PICTURE_SIDE for side in (height, width)):
+        raise VlaError(f"image_size={size!r}: expected height and width in pixels, 1 to {MAX_PICTURE_SIDE}")
+    return int(height), int(width)

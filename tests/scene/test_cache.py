@@ -71,6 +71,9 @@ def test_the_second_time_comes_from_disk_and_is_the_same(
     for name, value in arrays.items():
         assert np.array_equal(value, getattr(second.model, name)), name
     assert sorted(path.suffix for path in folder.iterdir()) == [".json", ".lock", ".mjb"]
+    # As readable for others as any file that is made: a cache may be shared.
+    (folder / "plain").touch()
+    assert {path.stat().st_mode for path in folder.iterdir()} == {(folder / "plain").stat().st_mode}
 
 
 def test_tasks_of_a_scene_share_it(
@@ -113,7 +116,9 @@ def test_a_changed_asset_is_compiled_anew_and_a_touched_one_is_not(
     assert len(compiled) == 2
 
 
-@pytest.mark.parametrize("damage", ["truncated model", "no model", "no description", "not JSON", "another shape"])
+@pytest.mark.parametrize(
+    "damage", ["truncated model", "a changed byte", "no model", "no description", "not JSON", "another shape"]
+)
 def test_a_damaged_entry_is_compiled_anew(
     folder: Path, problem: Problem, roots: tuple[DataRoot, ...], compiled: list[str], damage: str
 ) -> None:
@@ -123,6 +128,13 @@ def test_a_damaged_entry_is_compiled_anew(
     if damage == "truncated model":
         with model.open("r+b") as file:
             file.truncate(1000)
+    elif damage == "a changed byte":
+        # MuJoCo would load it and run other physics.
+        with model.open("r+b") as file:
+            file.seek(-1000, os.SEEK_END)
+            byte = file.read(1)[0]
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte ^ 1]))
     elif damage == "no model":
         model.unlink()
     elif damage == "no description":
@@ -164,11 +176,16 @@ def test_a_use_makes_a_scene_young(folder: Path, problem: Problem, roots: tuple[
 
 
 def test_a_scene_beyond_the_limit_is_used_but_not_kept(
-    folder: Path, problem: Problem, roots: tuple[DataRoot, ...], monkeypatch: pytest.MonkeyPatch
+    folder: Path,
+    problem: Problem,
+    roots: tuple[DataRoot, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("PYTEST_VLA_CACHE_LIMIT", "1MB")
     assert cache.compiled_scene(problem, roots).model.nq > 0
     assert not [path for path in folder.iterdir() if path.suffix != ".lock"]
+    assert "MB exceed PYTEST_VLA_CACHE_LIMIT" in capsys.readouterr().err
 
 
 def test_an_unwritable_cache_costs_time_only(
@@ -217,6 +234,14 @@ def test_a_limit_that_is_no_size_is_refused(monkeypatch: pytest.MonkeyPatch, tex
     monkeypatch.setenv("PYTEST_VLA_CACHE_LIMIT", text)
     with pytest.raises(VlaError, match="expected a size such as 5GB"):
         cache.cache_limit()
+
+
+def test_the_command_line_refuses_what_is_no_limit(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PYTEST_VLA_CACHE_LIMIT", "lots")
+    assert cache.main([]) == 2
+    assert "expected a size such as 5GB" in capsys.readouterr().err
 
 
 def test_command_line_shows_and_clears(

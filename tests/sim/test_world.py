@@ -209,6 +209,10 @@ def test_a_turned_on_stove_glows(world: World) -> None:
         (0.0, "action-shape"),
         (np.array([0, 0, 0, 0, np.nan, 0, 0]), "action-nan"),
         (np.array([np.inf, 0, 0, 0, 0, 0, 0]), "action-nan"),
+        ("abc", "action-dtype"),
+        (None, "action-dtype"),
+        (np.zeros(7, dtype=complex), "action-dtype"),
+        ([[0], [0, 0]], "action-dtype"),
     ],
 )
 def test_a_bad_action_is_named_and_leaves_the_world_usable(world: World, action: Any, reason: str) -> None:
@@ -233,6 +237,9 @@ def test_an_init_state_must_exist_and_fit(world: World) -> None:
         world.reset(init_state=50)
     with pytest.raises(VlaError, match="79 finite numbers, got shape"):
         world.reset(init_state=np.zeros(5))
+    for wrong in (True, "x", None.__class__, np.array(3), 3.5):
+        with pytest.raises(VlaError, match="an init state is an index or"):
+            world.reset(init_state=wrong)
     broken = world.init_states[0].copy()
     broken[3] = np.nan
     with pytest.raises(VlaError, match="79 finite numbers"):
@@ -253,14 +260,18 @@ def test_broken_physics_ends_the_episode_by_name(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     world.reset(init_state=0, scene_seed=0)
-    world.step(np.zeros(7))
+    observation = world.step(np.zeros(7))
     getattr(world.data, field)[index] = value
     with pytest.raises(EpisodeError) as caught:
         world.step(np.zeros(7))
     assert caught.value.reason == reason
     assert os.listdir(tmp_path) == [], "MuJoCo wrote its log into the working directory"
-    with pytest.raises(VlaError, match="reset the world"):
-        world.step(np.zeros(7))
+    for use in (lambda: world.step(np.zeros(7)), world.save):
+        with pytest.raises(VlaError, match="reset the world"):
+            use()
+    # What was not read before it broke cannot be read from what it left.
+    with pytest.raises(VlaError, match="before the world moved on"):
+        observation["robot0_eef_pos"]
     # The next episode is none the worse for it.
     world.reset(init_state=3, scene_seed=7)
     after = _run(world, _actions(5))
@@ -271,6 +282,31 @@ def test_broken_physics_ends_the_episode_by_name(
 def test_stepping_before_a_reset_is_refused() -> None:
     with World(libero_task(*GOAL)) as fresh, pytest.raises(VlaError, match="reset the world before its first step"):
         fresh.step(np.zeros(7))
+
+
+def test_a_world_that_was_never_reset_has_no_state_to_save() -> None:
+    with World(libero_task(*GOAL)) as fresh, pytest.raises(VlaError, match="reset the world"):
+        fresh.save()
+
+
+def test_a_reset_that_fails_half_way_leaves_nothing_to_step(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.reset(init_state=0)
+
+    def fail(*_: Any) -> None:
+        raise VlaError("no room")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world_module, "draw_placement", fail)
+        with pytest.raises(VlaError, match="no room"):
+            world.reset(init_state=1)
+    with pytest.raises(VlaError, match="reset the world"):
+        world.step(np.zeros(7))
+
+
+@pytest.mark.parametrize("size", [(0, 0), (100_000, 10), 256, (256,), ("a", "b"), (25.5, 10)])
+def test_a_picture_size_that_cannot_be_is_refused_at_once(size: Any) -> None:
+    with pytest.raises(VlaError, match="expected height and width in pixels, 1 to 4096"):
+        World(libero_task(*GOAL), image_size=size)
 
 
 def test_unsupported_versions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,7 +329,10 @@ def test_switching_to_a_task_of_the_same_scene_is_a_new_world_of_it() -> None:
         world.reset(init_state=5, scene_seed=5)
         _run(world, actions)
         model = world.model
+        observation = world.reset(init_state=0)
         assert world.switch(bowl)
+        with pytest.raises(VlaError, match="before the world moved on"):
+            observation["state"]
         assert world.model is model
         with pytest.raises(VlaError, match="reset the world"):
             world.step(actions[0])
@@ -307,9 +346,9 @@ def test_switching_to_a_task_of_the_same_scene_is_a_new_world_of_it() -> None:
         assert world.task == bowl
 
 
-@pytest.mark.parametrize("seed", [-1, 2**32])
-def test_a_scene_seed_has_32_bits(world: World, seed: int) -> None:
-    with pytest.raises(VlaError, match=f"scene seed {seed}: expected 0 to 4294967295"):
+@pytest.mark.parametrize("seed", [-1, 2**32, 1.5, "x", None])
+def test_a_scene_seed_has_32_bits(world: World, seed: Any) -> None:
+    with pytest.raises(VlaError, match=f"scene seed {seed!r}: expected an integer from 0 to 4294967295"):
         world.reset(init_state=0, scene_seed=seed)
 
 

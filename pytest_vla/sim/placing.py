@@ -1,0 +1,69 @@
+"""Drawn placements written into a model and its data, as a reset of robosuite does."""
+
+from collections.abc import Callable, Mapping
+
+import mujoco
+import numpy as np
+import numpy.typing as npt
+
+from pytest_vla.scene.placement import Placement
+from pytest_vla.scene.scene import Scene, SceneBody
+from pytest_vla.sim.arm import ARM_JOINTS, FINGERS, REST_FINGERS, REST_JOINTS
+
+Array = npt.NDArray[np.float64]
+
+
+def site_positions(
+    model: mujoco.MjModel, scratch: mujoco.MjData, joints: Mapping[str, float]
+) -> Callable[[str], Array]:
+    """World positions (3,) of sites by name, with fixtures where `model` has them and these joints set.
+
+    `scratch` is overwritten at the first question; most scenes ask none.
+    """
+    moved = False
+
+    def position(name: str) -> Array:
+        nonlocal moved
+        if not moved:
+            moved = True
+            mujoco.mj_resetData(model, scratch)
+            for joint, value in joints.items():
+                scratch.joint(joint).qpos[0] = value
+            mujoco.mj_kinematics(model, scratch)
+        return np.array(scratch.site(name).xpos)
+
+    return position
+
+
+def place_fixtures(model: mujoco.MjModel, scene: Scene, placement: Placement) -> None:
+    """Moves fixtures: they have no joints, so that their poses are the model's."""
+    for name, (position, quaternion) in placement.fixtures.items():
+        identifier = model.body(_body(scene, name).root_body).id
+        model.body_pos[identifier] = position
+        model.body_quat[identifier] = quaternion
+
+
+def place_objects(model: mujoco.MjModel, data: mujoco.MjData, scene: Scene, placement: Placement) -> None:
+    """Sets the arm and the fingers to rest, and drawn joints and free objects to their poses."""
+    qpos = data.qpos
+    qpos[:ARM_JOINTS] = REST_JOINTS
+    qpos[ARM_JOINTS : ARM_JOINTS + FINGERS] = REST_FINGERS
+    for joint, value in placement.joints.items():
+        qpos[model.joint(joint).qposadr[0]] = value
+    for name, (position, quaternion) in placement.objects.items():
+        address = model.joint(_body(scene, name).joints[-1]).qposadr[0]
+        qpos[address : address + 7] = np.concatenate([position, quaternion])
+
+
+def hide_sites(model: mujoco.MjModel, scene: Scene) -> None:
+    """Gives sites of robot and objects a negative alpha: robosuite's way to hide them."""
+    for name in scene.hidden_sites:
+        rgba = model.site(name).rgba
+        if rgba[3] > 0:
+            rgba[3] = -rgba[3]
+
+
+def _body(scene: Scene, name: str) -> SceneBody:
+    body = scene.body(name)
+    assert body is not None, f"{name} was placed, so it is in the scene"
+    return body
