@@ -10,7 +10,7 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.options import Settings
-from pytest_vla.plan import Case, parse_node_id, plan
+from pytest_vla.plan import DEFAULT_SEEDS, Case, parse_node_id, plan
 from pytest_vla.suite import load_suite, suite_folder, suite_names, suites_folders
 
 
@@ -35,7 +35,7 @@ class Selection:
         if suite in self.cases:
             return self.cases[suite]
         settings = self.settings
-        return plan([load_suite(suite, data=settings.data)], settings.tasks, settings.seeds)
+        return plan([load_suite(suite, data=settings.data)], settings.tasks, settings.seeds or DEFAULT_SEEDS)
 
 
 SELECTION = pytest.StashKey[Selection]()
@@ -65,7 +65,7 @@ def select(settings: Settings, arguments: Sequence[str], paths_given: bool, fold
     by_path = _suites_in(kept, folder)
     suites = {name: load_suite(name, data=settings.data) for name in dict.fromkeys([*named, *by_path])}
     cases: dict[str, list[Case]] = {name: [] for name in suites}
-    for case in plan(list(suites.values()), settings.tasks, settings.seeds):
+    for case in plan(list(suites.values()), settings.tasks, settings.seeds or DEFAULT_SEEDS):
         cases[case.suite].append(case)
     # An id names its case, whatever tasks and seeds are selected beside it.
     for case in (argument.case for argument in translated if argument.case):

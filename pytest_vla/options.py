@@ -1,16 +1,18 @@
 """Every ``--vla-*`` option and ini key, declared once; read into frozen `Settings`."""
 
 import argparse
+import re
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan import parse_seeds
+from pytest_vla.plan import MAX_SEEDS, parse_seeds
 
 DEFAULT_RESULTS = ".vla"
 
@@ -44,22 +46,26 @@ class Settings:
         model: ``--vla-model``, the text; None: not given.
         suites: the suites asked for by name.
         tasks: the patterns of ``--vla-tasks``; empty: all tasks.
-        seeds: which seeds of each task.
+        seeds: which seeds of each task; None: not said.
         data: the folder of task files and assets; None: the default roots.
         results: the folder of all runs.
         allow_versions: run with another simulator version than the supported one.
         replan: how many steps of a chunk are executed; None: all.
+        min_success: the success rate that each suite has to reach; None: every failed episode fails the run.
+        min_success_typed: whether it was given for this invocation, and not by the ini file.
         given: the options that an episode's outcome depends on, as typed, without suites, tasks and seeds.
     """
 
     model: str | None
     suites: tuple[str, ...]
     tasks: tuple[str, ...]
-    seeds: tuple[int, ...]
+    seeds: tuple[int, ...] | None
     data: Path | None
     results: Path
     allow_versions: bool
     replan: int | None
+    min_success: float | None
+    min_success_typed: bool
     given: tuple[str, ...]
 
     def command(self, node_id: str) -> str:
@@ -85,6 +91,21 @@ def _steps(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of steps, 1 or more")
     return int(text)
+
+
+def _episodes(text: str) -> int:
+    if re.fullmatch("[0-9]{1,7}", text) is None or not 1 <= int(text) <= MAX_SEEDS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of episodes, 1 to {MAX_SEEDS}")
+    return int(text)
+
+
+def _share(text: str) -> float:
+    """Rounded once from what is written, so that 80% and 8 of 10 are the same number."""
+    match = re.fullmatch(r"\s*([0-9]+\.?[0-9]*|\.[0-9]+)\s*(%?)\s*", text)
+    share = None if match is None else Fraction(match[1]) / (100 if match[2] else 1)
+    if share is None or share > 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share; write 0.8 or 80%")
+    return float(share)
 
 
 OPTIONS = (
@@ -116,6 +137,12 @@ OPTIONS = (
         _seeds,
     ),
     Option(
+        "episodes",
+        "episodes of each task: seeds 0 to N-1 (default: 1)",
+        "N",
+        _episodes,
+    ),
+    Option(
         "data",
         "folder with the suite's task files, init states and assets, searched first; then PYTEST_VLA_DATA, LIBERO's "
         "own config file, an installed hf-libero",
@@ -133,6 +160,14 @@ OPTIONS = (
         "steps to execute of each chunk of actions before the policy is asked again (default: the whole chunk)",
         "K",
         _steps,
+    ),
+    Option(
+        "min-success",
+        "success rate that each suite has to reach, such as 0.8 or 80%%; failed episodes of suites then do not fail "
+        "the run by themselves",
+        "RATE",
+        _share,
+        ini="success rate that each suite of a run has to reach, where --vla-min-success is not given",
     ),
     Option(
         "allow-versions",
@@ -173,21 +208,40 @@ def read_settings(config: pytest.Config) -> Settings:
     suites = typed["suite"] or ()
     no_paths = config.args_source != pytest.Config.ArgsSource.ARGS
     if not suites and typed["model"] and no_paths and ini["suite"]:
-        try:
-            suites = _comma_list(ini["suite"])
-        except argparse.ArgumentTypeError as error:
-            raise VlaError(f"{config.inipath}: vla_suite: {error}") from error
+        suites = _from_ini(config, "vla_suite", _comma_list, ini["suite"])
+    min_success = typed["min-success"]
+    if min_success is None and ini["min-success"]:
+        min_success = _from_ini(config, "vla_min_success", _share, ini["min-success"])
     return Settings(
         model=typed["model"] or ini["model"] or None,
         suites=suites,
         tasks=typed["tasks"] or (),
-        seeds=typed["seeds"] or (0,),
+        seeds=_seeds_of(typed["seeds"], typed["episodes"]),
         data=folder("data"),
         results=folder("results") or here / DEFAULT_RESULTS,
         allow_versions=typed["allow-versions"],
         replan=typed["replan"],
+        min_success=min_success,
+        min_success_typed=typed["min-success"] is not None,
         given=_given(typed, ini),
     )
+
+
+def _from_ini(config: pytest.Config, key: str, parse: Callable[[str], Any], text: str) -> Any:
+    try:
+        return parse(text)
+    except argparse.ArgumentTypeError as error:
+        raise VlaError(f"{config.inipath}: {key}: {error}") from error
+
+
+def _seeds_of(seeds: tuple[int, ...] | None, episodes: int | None) -> tuple[int, ...] | None:
+    if episodes is None:
+        return seeds
+    if seeds is not None and sorted(seeds) != list(range(episodes)):
+        raise VlaError(
+            f"--vla-episodes={episodes} means seeds 0 to {episodes - 1}, and --vla-seeds says others: give one of them"
+        )
+    return seeds or tuple(range(episodes))
 
 
 def _given(typed: dict[str, Any], ini: dict[str, str]) -> tuple[str, ...]:

@@ -17,6 +17,9 @@ TEST_NAME = "test_episode"
 
 MAX_SEEDS = 1_000_000
 
+DEFAULT_SEEDS = (0,)
+"""Which seeds are run where nothing says which."""
+
 
 @dataclass(frozen=True)
 class Case:
@@ -93,9 +96,18 @@ def select_tasks(suites: Sequence[Suite], patterns: Sequence[str]) -> tuple[Task
     return tuple(task for task in tasks if task.name in chosen)
 
 
-def plan(suites: Sequence[Suite], patterns: Sequence[str] = (), seeds: Sequence[int] = (0,)) -> tuple[Case, ...]:
+def plan(
+    suites: Sequence[Suite], patterns: Sequence[str] = (), seeds: Sequence[int] = DEFAULT_SEEDS
+) -> tuple[Case, ...]:
     """All cases, suite by suite and task by task, a task's seeds next to each other. Raises VlaError."""
     return tuple(Case(task.suite, task.name, seed) for task in select_tasks(suites, patterns) for seed in seeds)
+
+
+def narrow(cases: Sequence[Case], patterns: Sequence[str]) -> tuple[Case, ...]:
+    """Those of the cases whose tasks the patterns of `select_tasks` select; all of them where there is no pattern."""
+    names = {case.task for case in cases}
+    chosen = {name for pattern in patterns for name in _matching(pattern, names)} if patterns else names
+    return tuple(case for case in cases if case.task in chosen)
 
 
 def _matching(pattern: str, names: Iterable[str]) -> set[str]:

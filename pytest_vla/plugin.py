@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vla import xdist_hooks
+from pytest_vla import marker, xdist_hooks
 from pytest_vla.collection import SELECTION, SuiteModule, select, suite_of
 from pytest_vla.errors import VlaError
 from pytest_vla.fixtures.rollout import rollout, vla_case, vla_policy, vla_worlds
@@ -22,7 +22,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Read the settings, and let pytest collect the suites that they name."""
-    config.addinivalue_line("markers", "vla: an episode of a robot policy; every item of a suite has it")
+    config.addinivalue_line(
+        "markers",
+        "vla(suite, tasks, seeds): an episode of a robot policy. On a test of yours that takes `rollout`: run it on "
+        "these episodes; suite and tasks are names or lists of them, seeds a number, several, or text as in "
+        "--vla-seeds. Every item of a suite has it, without arguments.",
+    )
     if config.option.help:
         return
     try:
@@ -60,3 +65,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     module = metafunc.definition.getparent(SuiteModule)
     if module is not None and "vla_case" in metafunc.fixturenames:
         metafunc.parametrize("vla_case", [pytest.param(case, id=case.parameter_id) for case in module.cases])
+    elif module is None:
+        marker.parametrize(metafunc)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests that have no episode left."""
+    marker.deselect(config, items)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
+from pytest_vla.plan import Case
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,7 +48,7 @@ class Record:
         schema: `SCHEMA` of the version that wrote it.
         run: name of the run.
         case: `Case.id`.
-        node: pytest's node id.
+        node: node id of the pytest item that ran it: a suite's own, or a test of the user's.
         suite: the suite's name.
         task: the task's name.
         seed: of the case.
@@ -93,6 +94,11 @@ class Record:
     timings: Mapping[str, float]
     digest: str
     arrays: str | None
+
+    @property
+    def of_suite(self) -> bool:
+        """Whether a suite's own item ran it, and not a test of the user's."""
+        return self.node == Case(self.suite, self.task, self.seed).node_id
 
 
 def digest_of(outcome: str, steps: int, literals: Mapping[str, bool], trajectory: Trajectory) -> str:

@@ -89,6 +89,7 @@ def run_episode(
     replan: int | None = None,
     run_seed: int = 0,
     run: str = "",
+    node: str = "",
 ) -> Rollout:
     """Run one episode to its end, whatever that is: nothing but an interrupt is raised.
 
@@ -101,6 +102,7 @@ def run_episode(
         replan: how many steps of a chunk are executed before the session is asked again; None: all of them.
         run_seed: seeds the policy's noise, together with the case.
         run: the run's name for the record.
+        node: the pytest item's id for the record; empty: the id of the suite's own item.
     """
     trace = _Trace()
     reason = message = None
@@ -122,7 +124,7 @@ def run_episode(
             schema=SCHEMA,
             run=run,
             case=case.id,
-            node=case.node_id,
+            node=node or case.node_id,
             suite=case.suite,
             task=case.task,
             seed=case.seed,

@@ -46,6 +46,10 @@ class SuccessRate:
         """Successes of those counted; None where nothing was counted."""
         return self.successes / self.counted if self.counted else None
 
+    def reaches(self, minimum: float) -> bool:
+        """Whether the rate is at least `minimum`; where nothing was counted, it is not."""
+        return self.rate is not None and self.rate >= minimum
+
 
 def success_rate(name: str, records: Sequence[Outcome]) -> SuccessRate:
     """The rate over one group of records."""

@@ -39,6 +39,13 @@ def test_the_policy_example_runs_an_episode(tmp_path: Path) -> None:
     assert "not done after 300 of 300 steps" in result.stdout, result.stdout + result.stderr
 
 
+def test_the_marker_example_is_collected(tmp_path: Path) -> None:
+    (tmp_path / "test_bowl.py").write_text(example("@pytest.mark.vla"))
+    result = run(tmp_path, "-m", "pytest", "--collect-only", "-q")
+    (shown,) = re.findall(r"`(test_bowl\.py::[^`]+)`", README)
+    assert shown in result.stdout.splitlines(), result.stdout + result.stderr
+
+
 def test_every_option_in_it_exists() -> None:
     shown = set(re.findall(r"--vla-[a-z-]+", README))
     assert shown <= {option.flag for option in OPTIONS}

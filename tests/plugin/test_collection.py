@@ -123,6 +123,14 @@ def test_tasks_and_seeds(vla: Run) -> None:
     ]
 
 
+def test_episodes_are_the_first_seeds(vla: Run) -> None:
+    goal = ("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove", "--collect-only", "-q")
+    first = [STOVE.replace("seed0", f"seed{seed}") for seed in range(3)]
+    assert ids(vla(*goal, "--vla-episodes=3")) == first
+    assert ids(vla(*goal, "--vla-episodes=3", "--vla-seeds=0-2")) == first, "that says the same"
+    assert ids(vla(*goal, "--vla-episodes=1")) == ids(vla(*goal))
+
+
 def test_a_path_that_would_hide_the_suites_is_refused(project: pytest.Pytester, vla: Run) -> None:
     with pytest.MonkeyPatch.context() as patch:
         install_within(project, patch)
@@ -162,6 +170,12 @@ def test_the_module_is_imported_once_and_no_simulator_with_it(project: pytest.Py
         (("--vla-suite=libero_goal", "--vla-model=nothing:here"), "*there is no module 'nothing' in*"),
         (("--vla-suite=libero_goal", "--vla-model=replay:none.npz"), "*there is no file *none.npz"),
         (("--vla-suite=libero_goal", "--vla-seeds=9-2"), "*argument --vla-seeds: seeds '9-2': 9-2 runs backwards*"),
+        (("--vla-suite=libero_goal", "--vla-episodes=0"), "*--vla-episodes: '0' is not a number of episodes, 1 to*"),
+        (("--vla-suite=libero_goal", "--vla-episodes=x"), "*--vla-episodes: 'x' is not a number of episodes, 1 to*"),
+        (
+            ("--vla-suite=libero_goal", "--vla-episodes=3", "--vla-seeds=1-3"),
+            "--vla-episodes=3 means seeds 0 to 2, and --vla-seeds says others: give one of them",
+        ),
         (("--vla-suite=libero_goal", "--vla-replan=0"), "*argument --vla-replan: '0' is not a number of steps*"),
         (
             (STOVE.replace("turn_on", "turn_off"), "--vla-model=random"),

@@ -270,7 +270,9 @@ def test_a_test_of_the_users_cannot_ask_for_a_rollout_of_nothing(vla: Run, proje
     project.makepyfile(test_theirs="def test_theirs(rollout): pass\n")
     result = vla("test_theirs.py", "--vla-model=random")
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*`rollout` is an episode of a suite: run one with --vla-suite and --vla-model*"])
+    result.stdout.fnmatch_lines(
+        ["`rollout` is an episode*mark the test, as in @pytest.mark.vla(suite=*, or run a suite*--vla-model"]
+    )
 
 
 def test_a_world_is_kept_for_the_next_episode_of_its_scene(vla: Run, project: pytest.Pytester) -> None:

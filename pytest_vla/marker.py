@@ -1,0 +1,182 @@
+"""``@pytest.mark.vla(suite=..., tasks=..., seeds=...)``: a test of the user's own on selected episodes."""
+
+import itertools
+import operator
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from pytest_vla.collection import SELECTION, Selection
+from pytest_vla.errors import VlaError
+from pytest_vla.plan import DEFAULT_SEEDS, MAX_SEEDS, Case, narrow, parse_seeds, plan
+from pytest_vla.suite import did_you_mean, load_suite
+
+NAME = "vla"
+KEYWORDS = ("suite", "tasks", "seeds")
+EXAMPLE = '@pytest.mark.vla(suite="libero_goal", tasks="bowl", seeds=range(3))'
+NO_MODEL = "no policy: add --vla-model=random, --vla-model=module:callable or --vla-model=replay:FILE"
+NO_CASE = "no-case"
+
+
+@dataclass(frozen=True)
+class Marked:
+    """What a test's markers ask for.
+
+    Attributes:
+        suites: by name.
+        tasks: patterns as in ``--vla-tasks``; empty: all tasks.
+        seeds: of each task; None: not said.
+    """
+
+    suites: tuple[str, ...]
+    tasks: tuple[str, ...] = ()
+    seeds: tuple[int, ...] | None = None
+
+
+def parametrize(metafunc: pytest.Metafunc) -> None:
+    """Give a marked test its episodes; without a policy, one item that is skipped."""
+    definition, selection = metafunc.definition, metafunc.config.stash[SELECTION]
+    markers = list(definition.iter_markers(NAME))
+    if not markers:
+        return
+    try:
+        if "vla_case" not in metafunc.fixturenames:
+            _check_not_in_vain(definition)
+            return
+        marked = read_markers(markers)
+        cases = select_cases(marked, selection, definition.originalname)
+    except VlaError as error:
+        file, line, name = definition.location
+        raise pytest.Collector.CollectError(f"{file}:{(line or 0) + 1}: {name}: @pytest.mark.vla: {error}") from error
+    skipped = [pytest.mark.skip(reason=NO_MODEL)] if selection.settings.model is None else []
+    listed = metafunc.config.option.collectonly or _named(selection, definition.originalname)
+    if not cases:
+        # An empty parameter set would become a skip, an xfail or an error, as empty_parameter_set_mark says.
+        parameters = [pytest.param(None, id=NO_CASE)]
+    elif skipped and not listed:
+        parameters = [pytest.param(None, id="no-model", marks=skipped)]
+    else:
+        several = len(marked.suites) > 1
+        parameters = [pytest.param(case, id=_parameter_id(case, several), marks=skipped) for case in cases]
+    metafunc.parametrize("vla_case", parameters)
+
+
+def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Take out the tests that ``--vla-tasks`` leaves no episode of."""
+    empty = [item for item in items if NO_CASE in item.name and _case_of(item, NO_CASE) is None]
+    if empty:
+        config.hook.pytest_deselected(items=empty)
+        items[:] = [item for item in items if item not in empty]
+
+
+def read_markers(markers: Iterable[pytest.Mark]) -> Marked:
+    """The markers of a test, checked; where several name a keyword, the first, which is nearest to the test, counts.
+
+    Raises:
+        VlaError: says what was expected.
+    """
+    keywords: dict[str, Any] = {}
+    for marker in markers:
+        if marker.args:
+            raise VlaError(f"expected keywords, not {', '.join(map(repr, marker.args))}; for example {EXAMPLE}")
+        for name in marker.kwargs:
+            if name not in KEYWORDS:
+                raise VlaError(f"unknown keyword {name!r}.{did_you_mean(name, KEYWORDS)} Known: {', '.join(KEYWORDS)}")
+        keywords = {**marker.kwargs, **keywords}
+    if keywords.get("suite") is None:
+        raise VlaError(f"which suite? Expected, for example, {EXAMPLE}")
+    tasks, seeds = keywords.get("tasks"), keywords.get("seeds")
+    return Marked(
+        _names("suite", keywords["suite"]),
+        () if tasks is None else _names("tasks", tasks),
+        None if seeds is None else _seeds(seeds),
+    )
+
+
+def select_cases(marked: Marked, selection: Selection, function: str) -> tuple[Case, ...]:
+    """The episodes of a marked test.
+
+    ``--vla-tasks`` narrows the marker's tasks, ``--vla-seeds`` and ``--vla-episodes`` replace its seeds. An id among
+    pytest's arguments names its episode, whatever tasks and seeds are selected beside it.
+
+    Args:
+        marked: what the test's markers ask for.
+        selection: of this invocation.
+        function: the test's name, without brackets.
+
+    Raises:
+        VlaError: no such suite or task.
+    """
+    settings = selection.settings
+    suites = [load_suite(name, data=settings.data) for name in marked.suites]
+    cases = narrow(plan(suites, marked.tasks, settings.seeds or marked.seeds or DEFAULT_SEEDS), settings.tasks)
+    named = _named(selection, function)
+    seeds = tuple(dict.fromkeys(int(seed) for text in named for seed in re.findall(r"-seed(\d{1,9})(?!\d)", text)))
+    several = len(suites) > 1
+    pasted = [
+        case
+        for case in plan(suites, marked.tasks, seeds)
+        if any(f"-{_parameter_id(case, several)}-" in f"-{text}-" for text in named)
+    ]
+    return tuple(dict.fromkeys([*cases, *pasted]))
+
+
+def _check_not_in_vain(definition: pytest.Function) -> None:
+    # On a class or a module the marker may stand for other tests; another plugin's `vla` has other keywords.
+    if any(mark.name == NAME and not mark.kwargs.keys().isdisjoint(KEYWORDS) for mark in definition.own_markers):
+        raise VlaError("the test takes no episode: give it the argument `rollout`")
+
+
+def _names(keyword: str, value: object) -> tuple[str, ...]:
+    given: list[Any] = list(value) if isinstance(value, list | tuple | set) else [value]
+    if not all(isinstance(part, str) for part in given):
+        raise VlaError(f"{keyword}={value!r}: expected a name or a list of names")
+    # A set has another order in every process, and workers must agree.
+    parts: list[str] = sorted(given) if isinstance(value, set) else given
+    names = tuple(dict.fromkeys(name.strip() for part in parts for name in part.split(",") if name.strip()))
+    if not names:
+        raise VlaError(f"{keyword}={value!r} names nothing: expected a name or a list of names")
+    return names
+
+
+def _seeds(value: object) -> tuple[int, ...]:
+    if isinstance(value, str):
+        return parse_seeds(value)
+    if isinstance(value, Iterator):
+        raise VlaError(f"seeds={value!r}: it can be read only once, by one test; expected a list or a range")
+    if isinstance(value, Iterable):
+        seeds = tuple(dict.fromkeys(_seed(part, value) for part in itertools.islice(value, MAX_SEEDS + 1)))
+    else:
+        seeds = (_seed(value, value),)
+    if not seeds:
+        raise VlaError(f"seeds={value!r}: there is none in it")
+    if len(seeds) > MAX_SEEDS:
+        raise VlaError(f"seeds={value!r}: more than {MAX_SEEDS} seeds")
+    return seeds
+
+
+def _seed(part: Any, value: object) -> int:
+    try:
+        seed = -1 if isinstance(part, bool) else operator.index(part)
+    except TypeError:
+        seed = -1
+    if seed < 0:
+        raise VlaError(f'seeds={value!r}: expected a number (0 or more), a list or range of them, or text as "0-4,10"')
+    return seed
+
+
+def _parameter_id(case: Case, several: bool) -> str:
+    return f"{case.suite}-{case.parameter_id}" if several else case.parameter_id
+
+
+def _named(selection: Selection, function: str) -> list[str]:
+    """What stands in the brackets of those arguments that are ids of this function."""
+    parts = [argument.partition(f"::{function}[") for argument in selection.arguments]
+    return [brackets.removesuffix("]") for _, separator, brackets in parts if separator]
+
+
+def _case_of(item: pytest.Item, otherwise: object) -> object:
+    return item.callspec.params.get("vla_case", otherwise) if hasattr(item, "callspec") else otherwise

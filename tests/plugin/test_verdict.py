@@ -1,0 +1,166 @@
+"""``--vla-min-success``: the success rate of each suite decides over the run."""
+
+from collections.abc import Callable
+
+import pytest
+
+Run = Callable[..., pytest.RunResult]
+
+# Seed 13 is an invalid episode of the fake world.
+STOVE = ("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove", "--vla-episodes=10")
+MODEL = "--vla-model=eight:policy"
+
+
+@pytest.fixture(autouse=True)
+def eight(project: pytest.Pytester) -> None:
+    """A policy that does seeds 0 to 7, and breaks at seed 20."""
+    project.makepyfile(
+        eight="""
+        import numpy as np
+        def policy(episode):
+            if episode.seed == 20:
+                raise RuntimeError("no more")
+            return lambda observation: np.array([[float(episode.seed < 8), 0, 0, 0, 0, 0, 0]] * 20)
+        """
+    )
+
+
+@pytest.mark.parametrize("flags", [(), ("-n2",), ("-q",), ("-qq", "-n2"), ("-p", "no:xdist"), ("-v",)])
+def test_a_suite_that_reaches_it_passes(vla: Run, flags: tuple[str, ...]) -> None:
+    result = vla(*STOVE, MODEL, "--vla-min-success=0.8", *flags)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["libero_goal: 8/10 = 80.0% [[]49.0%, 94.3%[]] >= 80%: passed"])
+    # What failed still says so, and how.
+    result.stdout.fnmatch_lines(["*does not hold  (beyond point_1 line_1)"])
+    if "-qq" not in flags:
+        result.assert_outcomes(passed=8, failed=2)
+
+
+@pytest.mark.parametrize("flags", [(), ("-n2", "-q")])
+def test_a_suite_below_it_fails(vla: Run, flags: tuple[str, ...]) -> None:
+    result = vla(*STOVE, MODEL, "--vla-min-success=80.1%", *flags)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["libero_goal: 8/10 = 80.0% [[]49.0%, 94.3%[]] < 80.1%: failed"])
+
+
+def test_without_it_a_failed_episode_fails_the_run(vla: Run) -> None:
+    result = vla(*STOVE, MODEL)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert ": passed" not in result.stdout.str()
+    assert ": failed" not in result.stdout.str()
+
+
+def test_each_suite_has_to_reach_it(vla: Run) -> None:
+    both = ("--vla-suite=libero_goal,libero_object", "--vla-tasks=turn_on_the_stove,milk", MODEL)
+    result = vla(*both, "--vla-seeds=7-8", "--vla-min-success=50%")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["libero_goal: 1/2 * passed", "libero_object: 1/2 * passed"])
+    result = vla(*both, "--vla-seeds=7-8", "--vla-min-success=50%", "-k", "goal or seed8")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["libero_goal: 1/2 * passed", "libero_object: 0/1 * failed"])
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_errors_still_fail(vla: Run, workers: str) -> None:
+    result = vla(*STOVE[:2], MODEL, "--vla-seeds=0-9,20", "--vla-min-success=0.8", workers)
+    result.assert_outcomes(passed=8, failed=2, errors=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["libero_goal: 8/10 * passed", "failed all the same: 1 beside the failed episodes*"])
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_a_users_failed_assertion_still_fails(vla: Run, project: pytest.Pytester, workers: str) -> None:
+    project.makepyfile(
+        test_mine="""
+        import pytest
+
+        @pytest.mark.vla(suite="libero_goal", tasks="turn_on_the_stove", seeds=9)
+        def test_it(rollout):
+            assert rollout.success
+        """
+    )
+    paths = ("test_mine.py", "--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove", MODEL, workers)
+    result = vla(*paths, "--vla-min-success=0.8")
+    result.assert_outcomes(passed=1, failed=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["libero_goal: 1/1 * passed", "failed all the same: 1 beside *"])
+    project.makepyfile(test_mine="def test_it(): assert False\n")
+    result = vla("test_mine.py", *STOVE, MODEL, "--vla-min-success=0.8", workers)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["libero_goal: 8/10 * passed", "failed all the same: 1 beside *"])
+
+
+def test_a_users_episode_does_not_count_in_the_suites_rate(vla: Run, project: pytest.Pytester) -> None:
+    project.makepyfile(
+        test_mine="""
+        import pytest
+
+        @pytest.mark.vla(suite="libero_goal", tasks="turn_on_the_stove", seeds=[8, 9])
+        def test_it(rollout):
+            assert not rollout.success
+        """
+    )
+    result = vla("test_mine.py", "libero_goal::test_episode[turn_on_the_stove-seed0]", MODEL, "--vla-min-success=1")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["libero_goal: 1/1 = 100.0% * >= 100%: passed"])
+
+
+def test_a_run_without_episodes_fails(vla: Run) -> None:
+    result = vla("--vla-min-success=0.8", "test_mine.py")
+    result.assert_outcomes(passed=2)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["--vla-min-success: no episode of a suite ran: failed"])
+    assert vla(*STOVE, MODEL, "--vla-min-success=0.8", "-k", "nothing").ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    result = vla(*STOVE[:2], MODEL, "--vla-seeds=13", "--vla-min-success=0")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED, "all episodes were invalid"
+    result.stdout.fnmatch_lines(["libero_goal: nothing was measured, 0% was wanted: failed"])
+
+
+def test_collecting_is_not_judged(vla: Run) -> None:
+    assert vla(*STOVE, "--vla-min-success=0.8", "--collect-only").ret == 0
+
+
+def test_a_run_that_was_stopped_does_not_pass(vla: Run) -> None:
+    result = vla(*STOVE, MODEL, "--vla-min-success=0.8", "-x")
+    result.assert_outcomes(passed=8, failed=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["libero_goal: 8/9 * passed", "failed all the same: the run was stopped*"])
+
+
+def test_the_last_failed_are_remembered_all_the_same(vla: Run) -> None:
+    assert vla(*STOVE, MODEL, "--vla-min-success=0.8").ret == 0
+    vla(*STOVE, MODEL, "--vla-min-success=0.8", "--lf").assert_outcomes(failed=2, deselected=8)
+
+
+def test_another_plugins_verdict_stands(vla: Run, project: pytest.Pytester) -> None:
+    # As pytest-cov does where too little is covered.
+    project.makeconftest(
+        """
+        import pytest
+
+        @pytest.hookimpl(wrapper=True)
+        def pytest_runtestloop(session):
+            done = yield
+            session.testsfailed += 1
+            return done
+        """
+    )
+    assert vla(*STOVE, MODEL, "--vla-min-success=0.8").ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_in_the_ini_file_it_is_for_runs_of_suites(vla: Run, project: pytest.Pytester) -> None:
+    project.makeini("[pytest]\nvla_min_success = 80%\n")
+    result = vla("test_mine.py", "-p", "no:cacheprovider")
+    assert result.ret == 0
+    assert "vla_min" not in result.stdout.str()
+    assert vla(*STOVE, MODEL).ret == 0
+    assert vla(*STOVE, MODEL, "--vla-min-success=0.9").ret == pytest.ExitCode.TESTS_FAILED
+    project.makeini("[pytest]\nvla_min_success = most\n")
+    vla().stderr.fnmatch_lines(["ERROR: *tox.ini: vla_min_success: 'most' is not a share; write 0.8 or 80%"])
+
+
+@pytest.mark.parametrize("text", ["80", "-0.1", "nan", "1e-1", "101%", "", "half"])
+def test_what_is_no_share_is_refused(vla: Run, text: str) -> None:
+    result = vla(f"--vla-min-success={text}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*--vla-min-success: '{text}' is not a share; write 0.8 or 80%"])
