@@ -131,7 +131,11 @@ def _translate(argument: str, folder: Path) -> _Argument:
     path, separator, names = argument.partition("::")
     # pytest shows ids relative to the current folder, as ../libero_goal::...; a folder cannot have names after it.
     name = Path(path).name
-    is_path = (folder / path).is_file() if separator else (folder / path).exists()
+    try:
+        is_path = (folder / path).is_file() if separator else (folder / path).exists()
+    except OSError:
+        # Too long a name, for example: pytest will say so.
+        return _Argument(argument)
     suite = (suite_of(folder / path) if separator else None) if is_path else name if name in suite_names() else None
     if suite is None:
         return _Argument(argument)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_vla.errors import VlaError
+from pytest_vla.folders import expanded
 from pytest_vla.plan import MAX_SEEDS, parse_seeds
 
 DEFAULT_RESULTS = ".vla"
@@ -87,6 +88,13 @@ def _seeds(text: str) -> tuple[int, ...]:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
+def _text(text: str) -> str:
+    # An unset variable of a shell makes it empty, and an empty path would be the current folder.
+    if not text.strip():
+        raise argparse.ArgumentTypeError("nothing is given")
+    return text
+
+
 def _steps(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of steps, 1 or more")
@@ -114,6 +122,7 @@ OPTIONS = (
         "the policy to test: random; module:callable, your own (called once an episode, returns a callable from "
         "observation to actions); replay:FILE, recorded actions (an npz file or a run's episodes.jsonl)",
         "POLICY",
+        _text,
         ini="policy to test where --vla-model is not given",
     ),
     Option(
@@ -147,12 +156,14 @@ OPTIONS = (
         "folder with the suite's task files, init states and assets, searched first; then PYTEST_VLA_DATA, LIBERO's "
         "own config file, an installed hf-libero",
         "DIR",
+        _text,
         ini="folder with task files, init states and assets, relative to the ini file",
     ),
     Option(
         "results",
         f"folder for records; each run makes its own folder in it (default: {DEFAULT_RESULTS})",
         "DIR",
+        _text,
         ini="folder for records, relative to the ini file",
     ),
     Option(
@@ -202,8 +213,8 @@ def read_settings(config: pytest.Config) -> Settings:
 
     def folder(name: str) -> Path | None:
         if typed[name] is not None:
-            return here / Path(typed[name]).expanduser()
-        return ini_folder / Path(ini[name]).expanduser() if ini[name] else None
+            return here / (expanded(typed[name]) or typed[name])
+        return ini_folder / (expanded(ini[name]) or ini[name]) if ini[name] else None
 
     suites = typed["suite"] or ()
     no_paths = config.args_source != pytest.Config.ArgsSource.ARGS

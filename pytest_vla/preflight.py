@@ -1,5 +1,6 @@
 """What can be known to be wrong before the first episode stops the run there, once, and not in every episode."""
 
+import os
 from pathlib import Path
 
 from pytest_vla.collection import Selection
@@ -31,9 +32,12 @@ def check_ready(selection: Selection, typed_model: str | None, folder: Path) -> 
             f"{', '.join(selection.named)}: which policy? Add --vla-model=random, --vla-model=module:callable or "
             "--vla-model=replay:FILE (--collect-only lists the episodes without one)"
         )
+    from pytest_vla.folders import cache_limit
     from pytest_vla.versions import check_versions
 
     check_versions(allow=settings.allow_versions)
+    cache_limit()
+    _check_results(settings.results)
     _check_data(settings)
 
 
@@ -44,3 +48,9 @@ def _check_data(settings: Settings) -> None:
     for kind in KINDS:
         if not any(root.folder(kind) for root in roots):
             raise VlaError(f"LIBERO's {kind} are nowhere. {describe_search(roots, kind)}")
+
+
+def _check_results(results: Path) -> None:
+    nearest = next(folder for folder in (results, *results.parents) if folder.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+        raise VlaError(f"--vla-results={results}: no folder can be made there; give one that can be written")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_vla.collection import SELECTION
+from pytest_vla.plan import parse_node_id
 from pytest_vla.records import (
     EPISODES,
     Record,
@@ -24,6 +25,7 @@ from pytest_vla.records import (
     record_line,
     save_trajectory,
 )
+from pytest_vla.suite import load_suite
 
 if TYPE_CHECKING:
     from pytest_vla.rollout import Rollout
@@ -78,6 +80,9 @@ class Results:
             record = self._lines[hash(line)]
             if report.failed and report.when == "call" and record.of_suite and record.outcome == "failure":
                 self._failed_episodes += 1
+        # xdist reports an item whose worker died in a phase of this name.
+        if report.when == "???":
+            self._write_lost(report)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -124,6 +129,20 @@ class Results:
         for line in summary_lines(records, own):
             terminalreporter.write_line(line)
         terminalreporter.write_line(f"records: {_shown(self._config.stash[RUN] / EPISODES)}")
+
+    def _write_lost(self, report: pytest.TestReport) -> None:
+        """An episode whose worker was killed is an error that counts as one, and not one that is missing."""
+        case = parse_node_id(report.nodeid)
+        if case is None:
+            return
+        from pytest_vla.rollout import lost_episode
+
+        settings = self._config.stash[SELECTION].settings
+        task = load_suite(case.suite, data=settings.data).task(case.task)
+        message = report.longreprtext.strip() or "its worker died"
+        run = self._config.stash[RUN].name
+        record = lost_episode(case, task, message, model=str(settings.model), replan=settings.replan, run=run)
+        self._write(record_line(record))
 
     def _write(self, line: str) -> Record:
         run = self._config.stash[RUN]

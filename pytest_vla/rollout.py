@@ -1,9 +1,8 @@
 """The episode: the only place where policy meets world."""
 
 import time
-import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import Any, Protocol
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.mishaps import describe, ends_episode, full_traceback
 from pytest_vla.plan import Case, init_state_of
 from pytest_vla.policies.base import ACTION_SIZE, Episode, Observation, Policy, Session, check_actions, episode_rng
 from pytest_vla.policies.view import policy_view
@@ -54,11 +54,13 @@ class Rollout:
         record: what is written to the run's records.
         trajectory: states and actions, step by step.
         command: the command line that runs just this episode; may be empty.
+        details: the traceback of what broke the episode; empty where nothing raised.
     """
 
     record: Record
     trajectory: Trajectory = field(repr=False)
     command: str = ""
+    details: str = field(default="", repr=False)
 
     @property
     def success(self) -> bool:
@@ -91,7 +93,7 @@ def run_episode(
     run: str = "",
     node: str = "",
 ) -> Rollout:
-    """Run one episode to its end, whatever that is: nothing but an interrupt is raised.
+    """Run one episode to its end, whatever that is: nothing but an interrupt and ``pytest.exit`` is raised.
 
     Args:
         case: which episode.
@@ -106,6 +108,7 @@ def run_episode(
     """
     trace = _Trace()
     reason = message = None
+    details = ""
     with trace.timed("wall"):
         try:
             outcome = _roll(trace, case, task, policy, open_world, replan, run_seed)
@@ -113,40 +116,55 @@ def run_episode(
             message = "the goal holds already after settling" if reason else None
         except EpisodeError as error:
             outcome, reason, message = "error", error.reason, error.message
+            details = full_traceback(error.__cause__) if error.__cause__ else ""
         except VlaError as error:
             outcome, reason, message = "error", "world-unusable", str(error)
-        except Exception as error:
-            outcome, reason, message = "error", "world-raised", _describe(error)
-        literals = trace.literals()
+        except BaseException as error:
+            if not ends_episode(error):
+                raise
+            outcome, reason, message, details = "error", "world-raised", describe(error), full_traceback(error)
+        # After physics broke, MuJoCo has put a state of its own in place.
+        literals = {} if outcome == "error" else trace.literals()
     trajectory = trace.trajectory()
-    return Rollout(
-        Record(
-            schema=SCHEMA,
-            run=run,
-            case=case.id,
-            node=node or case.node_id,
-            suite=case.suite,
-            task=case.task,
-            seed=case.seed,
-            instruction=task.language,
-            outcome=outcome,
-            reason=reason,
-            message=message,
-            steps=trace.steps,
-            success_step=trace.steps if outcome == "success" else None,
-            literals=literals,
-            eef_pos=trace.last_eef_pos(),
-            seeds={"run": run_seed, "scene": case.seed, **trace.seeds},
-            protocol=asdict(task.protocol),
-            replan=replan,
-            policy=model,
-            provenance=trace.provenance(),
-            timings={name: round(seconds, 6) for name, seconds in trace.seconds.items()},
-            digest=digest_of(outcome, trace.steps, literals, trajectory),
-            arrays=None,
-        ),
-        trajectory,
+    record = Record(
+        schema=SCHEMA,
+        run=run,
+        case=case.id,
+        node=node or case.node_id,
+        suite=case.suite,
+        task=case.task,
+        seed=case.seed,
+        instruction=task.language,
+        outcome=outcome,
+        reason=reason,
+        message=message,
+        steps=trace.steps,
+        success_step=trace.steps if outcome == "success" else None,
+        literals=literals,
+        eef_pos=trace.last_eef_pos(),
+        seeds={"run": run_seed, "scene": case.seed, **trace.seeds},
+        protocol=asdict(task.protocol),
+        replan=replan,
+        policy=model,
+        provenance=trace.provenance(),
+        timings={name: round(seconds, 6) for name, seconds in trace.seconds.items()},
+        digest=digest_of(outcome, trace.steps, literals, trajectory),
+        arrays=None,
     )
+    return Rollout(record, trajectory, details=details)
+
+
+def lost_episode(case: Case, task: Task, message: str, *, model: str, replan: int | None, run: str) -> Record:
+    """The record of an episode whose process died before it could tell: ``error``, ``worker-crashed``."""
+
+    def die(_: Task) -> EpisodeWorld:
+        raise EpisodeError("worker-crashed", message)
+
+    return run_episode(case, task, _no_policy, die, model=model, replan=replan, run=run).record
+
+
+def _no_policy(episode: Episode) -> Session:
+    raise AssertionError(f"{episode.case_id} is lost, so no policy is asked")
 
 
 def explain(record: Record, command: str = "") -> str:
@@ -189,17 +207,28 @@ def _roll(
     with trace.timed("policy"):
         session = _begin(policy, case, task, run_seed)
     try:
-        while trace.steps < task.protocol.max_steps:
-            with trace.timed("policy"):
-                chunk = _ask(session, policy_view(observation, task.protocol.image_transform))
-            with trace.timed("world"):
-                for action in chunk[: replan or len(chunk)][: task.protocol.max_steps - trace.steps]:
-                    observation = world.step(action)
-                    trace.note(observation, action)
-                    if world.success():
-                        return "success"
-    finally:
-        _close(session)
+        outcome = _drive(trace, session, world, observation, task, replan)
+    except BaseException:
+        # What broke first is what is told.
+        with suppress(Exception):
+            _close(session)
+        raise
+    _close(session)
+    return outcome
+
+
+def _drive(
+    trace: "_Trace", session: Session, world: EpisodeWorld, observation: Observation, task: Task, replan: int | None
+) -> str:
+    while trace.steps < task.protocol.max_steps:
+        with trace.timed("policy"):
+            chunk = _ask(session, policy_view(observation, task.protocol.image_transform))
+        with trace.timed("world"):
+            for action in chunk[: replan or len(chunk)][: task.protocol.max_steps - trace.steps]:
+                observation = world.step(action)
+                trace.note(observation, action)
+                if world.success():
+                    return "success"
     return "failure"
 
 
@@ -209,8 +238,8 @@ def _begin(policy: Policy, case: Case, task: Task, run_seed: int) -> Session:
         session = policy(episode)
     except EpisodeError:
         raise
-    except Exception as error:
-        raise EpisodeError("policy-raised", f"at the episode's begin: {_describe(error)}") from error
+    except BaseException as error:
+        raise _raised(error, "at the episode's begin: ") from error
     if not callable(session):
         raise EpisodeError(
             "policy-protocol",
@@ -225,8 +254,8 @@ def _ask(session: Session, observation: Observation) -> NDArray[np.float64]:
         answer = session(observation)
     except EpisodeError:
         raise
-    except Exception as error:
-        raise EpisodeError("policy-raised", _describe(error)) from error
+    except BaseException as error:
+        raise _raised(error) from error
     return check_actions(answer)
 
 
@@ -236,14 +265,13 @@ def _close(session: Session) -> None:
         return
     try:
         close()
-    except Exception as error:
-        raise EpisodeError("policy-raised", f"at the episode's end: {_describe(error)}") from error
+    except BaseException as error:
+        raise _raised(error, "at the episode's end: ") from error
 
 
-def _describe(error: Exception) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {error}{where}"
+def _raised(error: BaseException, when: str = "") -> BaseException:
+    """The episode's end by a policy's exception; the exception itself where it is not the episode's."""
+    return EpisodeError("policy-raised", f"{when}{describe(error)}") if ends_episode(error) else error
 
 
 @cache

@@ -67,7 +67,9 @@ def test_seeds(text: str, seeds: tuple[int, ...]) -> None:
         ("1,,2", "'' is no seed"),
         ("1-2-3", "'1-2-3' is no seed"),
         ("9-2", "write 2-9"),
-        ("0-9999999999999", "more than 1000000 seeds"),
+        ("0-999999999", "more than 1000000 seeds"),
+        ("4294967296", "4294967296 is beyond 4294967295, the last seed of a scene"),
+        ("9" * 5000, "is no seed"),
         ("٣", "is no seed"),
     ],
 )

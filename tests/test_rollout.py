@@ -187,6 +187,54 @@ def test_an_exception_says_where_it_was_raised() -> None:
     assert f"at the episode's begin: ImportError: no torch ({__file__}:" in str(ended.record.message)
 
 
+def _exits(observation: Any) -> Any:
+    raise SystemExit(3)
+
+
+class _Unspeakable(RuntimeError):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+def _unspeakable(observation: Any) -> Any:
+    raise _Unspeakable
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (_exits, "SystemExit: 3"),
+        (lambda o: pytest.skip("not today"), "Skipped: not today"),
+        (lambda o: pytest.fail("Timeout >5.0s"), "Failed: Timeout >5.0s"),
+        (_unspeakable, "_Unspeakable: (its text raises ValueError)"),
+    ],
+)
+def test_whatever_a_policy_raises_leaves_a_record(answer: Any, words: str) -> None:
+    ended = run(a_policy(answer))
+    assert (ended.record.outcome, ended.record.reason) == ("error", "policy-raised")
+    assert words in str(ended.record.message)
+    assert "Traceback (most recent call last)" in ended.details
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), pytest.exit.Exception("enough")])
+def test_an_interrupt_ends_the_run_and_not_the_episode(error: BaseException) -> None:
+    def answer(observation: Any) -> Any:
+        raise error
+
+    with pytest.raises(type(error)):
+        run(a_policy(answer))
+
+
+def test_the_place_of_an_error_is_the_users_own_line() -> None:
+    def answer(observation: Any) -> Any:
+        return observation["no such thing"]
+
+    line = answer.__code__.co_firstlineno + 1
+    ended = run(a_policy(answer))
+    assert f"({__file__}:{line})" in str(ended.record.message)
+    assert "view.py" in ended.details
+
+
 def test_a_policy_that_returns_no_session_is_told_the_protocol() -> None:
     ended = run(lambda episode: SLOW)
     assert ended.record.reason == "policy-protocol"
@@ -251,6 +299,16 @@ def test_a_session_that_cannot_be_closed_is_an_error() -> None:
     ended = run(lambda episode: Closing(lambda: SLOW, OSError("lost")))
     assert (ended.record.outcome, ended.record.reason) == ("error", "policy-raised")
     assert "at the episode's end: OSError: lost" in str(ended.record.message)
+
+
+def test_what_broke_first_is_told() -> None:
+    def answer() -> Any:
+        raise RuntimeError("the real cause")
+
+    session = Closing(answer, OSError("lost"))
+    ended = run(lambda episode: session)
+    assert "the real cause" in str(ended.record.message)
+    assert session.closed == 1
 
 
 def test_a_policys_own_code_is_kept() -> None:

@@ -1,5 +1,7 @@
 """``--vla-model=replay:FILE``: recorded actions again, from an npz file or from the records of an earlier run."""
 
+import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -73,7 +75,7 @@ def _read_actions(file: Path) -> NDArray[np.float64]:
     try:
         with np.load(file, allow_pickle=False) as arrays:
             actions = arrays["actions"]
-    except (OSError, ValueError, KeyError, EOFError) as error:
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise VlaError(f"{file}: expected an npz file with actions (n, {ACTION_SIZE}): {error}") from error
     if actions.ndim != 2 or actions.shape[1] != ACTION_SIZE or actions.dtype.kind not in "fiu":
         raise VlaError(f"{file}: actions are {actions.dtype} {actions.shape}, expected numbers (n, {ACTION_SIZE})")

@@ -3,13 +3,13 @@
 import importlib
 import importlib.util
 import sys
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pytest_vla.errors import VlaError
+from pytest_vla.mishaps import describe
 from pytest_vla.suite import did_you_mean
 
 if TYPE_CHECKING:
@@ -39,8 +39,12 @@ def check_model(model: str, folder: Path) -> None:
     kind, where = _parse(model)
     if kind is None:
         _check_module(model, folder)
-    elif kind.name == "replay" and not (folder / where).is_file():
-        raise VlaError(f"--vla-model={model}: there is no file {folder / where}")
+    elif kind.name == "replay":
+        file = folder / where
+        if not file.is_file():
+            raise VlaError(f"--vla-model={model}: there is no file {file}")
+        if file.suffix not in (".npz", ".jsonl"):
+            raise VlaError(f"--vla-model={model}: expected *.npz with actions (n, 7), or a run's episodes.jsonl")
 
 
 def resolve_policy(model: str, folder: Path) -> "Policy":
@@ -106,7 +110,7 @@ def _load_callable(model: str, folder: Path) -> "Policy":
         if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
             raise VlaError(_no_module(model, error.name, folder)) from error
         raise VlaError(_import_failed(model, module_name, error)) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise VlaError(_import_failed(model, module_name, error)) from error
     place = getattr(loaded, "__file__", None) or module_name
     for part in attribute.split("."):
@@ -132,7 +136,5 @@ def _no_module(model: str, name: str, folder: Path) -> str:
     return f"--vla-model={model}: there is no module {name!r} in {folder} or on Python's path.{close} Known: {_USAGE}."
 
 
-def _import_failed(model: str, module_name: str, error: Exception) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
-    return f"--vla-model={model}: importing {module_name} raised {type(error).__name__}: {error}{where}"
+def _import_failed(model: str, module_name: str, error: BaseException) -> str:
+    return f"--vla-model={model}: importing {module_name} raised {describe(error)}"

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import SceneError, VlaError
-from pytest_vla.folders import cache_folder
+from pytest_vla.folders import cache_folder, cache_limit
 from pytest_vla.locks import exclusive
 from pytest_vla.scene.assets import DataRoot, data_roots
 from pytest_vla.scene.problem import Problem
@@ -34,8 +34,6 @@ from pytest_vla.scene.scene import Scene, scene_from_json, scene_parts, scene_to
 if TYPE_CHECKING:
     import mujoco
 
-DEFAULT_LIMIT = 5 * 10**9
-_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 # Files younger than this may be another worker's unfinished work.
 _GRACE_SECONDS = 3600.0
 
@@ -47,22 +45,6 @@ class CompiledScene:
     model: "mujoco.MjModel"
     scene: Scene
     digest: str
-
-
-def cache_limit() -> int:
-    """The cache's size limit in bytes.
-
-    Raises:
-        VlaError: ``PYTEST_VLA_CACHE_LIMIT`` is not a size.
-    """
-    text = os.environ.get("PYTEST_VLA_CACHE_LIMIT", "")
-    if not text:
-        return DEFAULT_LIMIT
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?B?)\s*", text.upper())
-    if not match:
-        raise VlaError(f"PYTEST_VLA_CACHE_LIMIT={text!r}: expected a size such as 5GB or 500MB")
-    unit = match[2] if match[2].endswith("B") or not match[2] else f"{match[2]}B"
-    return int(float(match[1]) * _UNITS[unit])
 
 
 def compiled_scene(problem: Problem, roots: tuple[DataRoot, ...] | None = None) -> CompiledScene:

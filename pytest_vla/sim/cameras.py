@@ -12,13 +12,17 @@ _MAX_GEOMS = 1000
 
 
 class Cameras:
-    """An OpenGL context with a model's meshes and textures, and the scene that is drawn from it."""
+    """An OpenGL context with a model's meshes and textures, and the scene that is drawn from it.
+
+    `renderer` is the driver's name for what draws, such as ``llvmpipe (LLVM 15.0.6, 256 bits)``.
+    """
 
     def __init__(self, model: mujoco.MjModel, height: int, width: int) -> None:
         self._model = model
         self._viewport = mujoco.MjrRect(0, 0, width, height)
         self._gl = make_gl_context(width, height)
         self._gl.make_current()
+        self.renderer = _renderer()
         self._context = _context(model, height, width)
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
         self._scene = mujoco.MjvScene(model, maxgeom=_MAX_GEOMS)
@@ -61,6 +65,13 @@ class Cameras:
         self._gl.make_current()
         self._context.free()
         self._gl.free()
+
+
+def _renderer() -> str:
+    from OpenGL import GL
+
+    name = GL.glGetString(GL.GL_RENDERER)
+    return name.decode() if isinstance(name, bytes) else str(name)
 
 
 def _context(model: mujoco.MjModel, height: int, width: int) -> mujoco.MjrContext:

@@ -261,8 +261,12 @@ class World:
         return self._observe(before.copy(), after.copy(), alphas.copy())
 
     def provenance(self) -> dict[str, str]:
-        """What a record says of this world: the scene's digest, and the simulator's versions."""
-        return {"scene": self.scene_digest, **self._versions}
+        """What a record says of this world: the scene's digest, the simulator's versions, and what draws.
+
+        ``renderer`` is the OpenGL backend, with the driver's name once a picture was drawn.
+        """
+        driver = f": {self._cameras.renderer}" if self._cameras is not None else ""
+        return {"scene": self.scene_digest, **self._versions, "renderer": f"{select_gl()}{driver}"}
 
     def close(self) -> None:
         """Frees the graphics side; the world can still be stepped, and a picture makes it anew."""

@@ -49,7 +49,7 @@ def test_suites_are_apart() -> None:
 
 
 def test_the_table() -> None:
-    assert summary_lines(GOAL + OBJECT + BROKEN) == [
+    assert summary_lines(GOAL + OBJECT + BROKEN, {}) == [
         "suite          episodes  success    rate  95% Wilson interval  not in the rate",
         "libero_10             1      0/0       -                    -  errors: 1 policy-raised",
         "libero_goal           7      1/3   33.3%        [6.1%, 79.2%]  errors: 1 physics-nan, 2 policy-nan; "
@@ -61,7 +61,7 @@ def test_the_table() -> None:
 
 
 def test_one_suite_needs_no_row_over_all() -> None:
-    assert [line.split()[0] for line in summary_lines(GOAL)] == ["suite", "libero_goal"]
+    assert [line.split()[0] for line in summary_lines(GOAL, {})] == ["suite", "libero_goal"]
 
 
 def test_the_sentence() -> None:

@@ -19,8 +19,8 @@ MAPPED = {name: REPOSITORY / folder for name, folder in PROJECT["tool"]["setupto
 IMPORTED_BY_ROBOSUITE = {"termcolor"}
 # Not imported by us: pytest loads xdist and calls our hooks by name; numba's linear algebra calls scipy's BLAS.
 USED_WITHOUT_IMPORT = {"pytest-xdist", "scipy"}
-# llvmlite comes with numba, which allows one version of it only.
-COMES_WITH = {"llvmlite": "numba"}
+# llvmlite comes with numba, which allows one version of it only; MuJoCo's own contexts need PyOpenGL.
+COMES_WITH = {"llvmlite": "numba", "PyOpenGL": "mujoco"}
 
 
 def sources() -> Iterator[tuple[Path, ast.Module]]:

@@ -18,6 +18,9 @@ def straight(episode):
 def still(episode):
     return lambda observation: np.zeros((50, 7))
 
+def broken(episode):
+    return lambda observation: 1 / 0
+
 def shapeless(episode):
     return lambda observation: np.zeros(3)
 """

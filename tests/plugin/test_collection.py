@@ -176,6 +176,14 @@ def test_the_module_is_imported_once_and_no_simulator_with_it(project: pytest.Py
             ("--vla-suite=libero_goal", "--vla-episodes=3", "--vla-seeds=1-3"),
             "--vla-episodes=3 means seeds 0 to 2, and --vla-seeds says others: give one of them",
         ),
+        (("--vla-suite=libero_goal", "--vla-seeds=5000000000"), "*5000000000 is beyond 4294967295, the last seed of*"),
+        (("--vla-suite=libero_goal", "--vla-model="), "*argument --vla-model: nothing is given"),
+        (("--vla-suite=libero_goal", "--vla-model=random", "--vla-data="), "*argument --vla-data: nothing is given"),
+        (("--vla-suite=libero_goal", "--vla-model=replay:test_mine.py"), "*expected [*].npz with actions*"),
+        (
+            ("--vla-suite=libero_goal", "--vla-model=random", "--vla-results=test_mine.py"),
+            "--vla-results=*test_mine.py: no folder can be made there*",
+        ),
         (("--vla-suite=libero_goal", "--vla-replan=0"), "*argument --vla-replan: '0' is not a number of steps*"),
         (
             (STOVE.replace("turn_on", "turn_off"), "--vla-model=random"),
@@ -188,6 +196,19 @@ def test_what_cannot_be_run_stops_at_once(vla: Run, arguments: tuple[str, ...], 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"*{complaint}"])
     assert "Traceback" not in result.stderr.str()
+
+
+def test_a_cache_limit_that_is_none_stops_at_once(vla: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTEST_VLA_CACHE_LIMIT", "lots")
+    result = vla("--vla-suite=libero_goal", "--vla-model=random")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*PYTEST_VLA_CACHE_LIMIT='lots': expected a size such as 5GB*"])
+
+
+def test_an_argument_that_no_path_can_be_is_pytests(vla: Run) -> None:
+    result = vla("x" * 300)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "INTERNALERROR" not in result.stdout.str() + result.stderr.str()
 
 
 def test_errors_of_a_run_on_workers_are_told_once(vla: Run) -> None:

@@ -252,12 +252,42 @@ def test_results_go_where_they_are_wanted(vla: Run, project: pytest.Pytester) ->
 
 @pytest.mark.parametrize("workers", ["-n0", "-n2"])
 def test_a_results_folder_that_cannot_be_made_stops_the_run(vla: Run, project: pytest.Pytester, workers: str) -> None:
-    (project.path / "taken").write_text("a file")
-    result = vla(*GOAL, "--vla-model=policies:straight", "--vla-results=taken", "--vla-seeds=0-9", workers)
+    project.makepyfile(
+        taker="import numpy as np\nfrom pathlib import Path\n\n"
+        "def policy(episode):\n"
+        "    Path('taken').write_text('a file')\n"
+        "    return lambda observation: np.array([1.0, 0, 0, 0, 0, 0, -1])\n"
+    )
+    result = vla(*GOAL, "--vla-model=taker:policy", "--vla-results=taken", "--vla-seeds=0-9", workers)
     assert result.ret != 0
     result.stdout.fnmatch_lines(["*cannot write records: *taken*"])
     assert result.parseoutcomes().get("errors", 0) <= 4
     assert "INTERNALERROR" not in result.stdout.str() + result.stderr.str()
+
+
+def test_an_episode_whose_worker_is_killed_is_an_error_that_counts(vla: Run, project: pytest.Pytester) -> None:
+    project.makepyfile(
+        killer="import os, signal\nimport numpy as np\n\n"
+        "def policy(episode):\n"
+        "    if 'stove' in episode.task:\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    return lambda observation: np.array([1.0, 0, 0, 0, 0, 0, -1])\n"
+    )
+    result = vla(*GOAL, "--vla-tasks=turn_on_the_stove,middle_drawer,wine", "--vla-model=killer:policy", "-n2")
+    records = last_records(project)
+    assert len(records) == 4
+    lost = records.pop("libero_goal/turn_on_the_stove[seed0]")
+    assert (lost.outcome, lost.reason, lost.steps) == ("error", "worker-crashed", 0)
+    assert "crashed" in str(lost.message)
+    assert {record.outcome for record in records.values()} == {"success"}
+    result.stdout.fnmatch_lines(["libero_goal*4*3/3*100.0%*errors: 1 worker-crashed"])
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_the_traceback_of_what_broke_is_shown(vla: Run) -> None:
+    result = vla(*STOVE, "--vla-model=policies:broken")
+    result.stdout.fnmatch_lines(["*Captured traceback setup*", "*Traceback (most recent call last)*", "*1 / 0*"])
+    result.stdout.no_fnmatch_line("*During handling of the above exception*")
 
 
 def test_junit_xml_and_durations_still_work(vla: Run, project: pytest.Pytester) -> None:

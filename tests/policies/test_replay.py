@@ -88,6 +88,16 @@ def test_a_file_that_cannot_be_played_is_refused(tmp_path: Path, name: str, cont
         replay_policy(tmp_path / name)
 
 
+def test_a_truncated_npz_file_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "a.npz"
+    np.savez_compressed(file, actions=np.random.default_rng(0).normal(size=(500, 7)))
+    data = file.read_bytes()
+    for size in (len(data) // 2, len(data) - 10, 30):
+        file.write_bytes(data[:size])
+        with pytest.raises(VlaError, match=r"a\.npz: expected an npz file with actions"):
+            replay_policy(file)
+
+
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(VlaError, match="there is no such file"):
         replay_policy(tmp_path / "a.npz")

@@ -82,12 +82,14 @@ def test_what_cannot_be_a_policy_is_refused_before_anything_is_loaded(folder: Pa
         ("raises:Policy", "importing raises raised RuntimeError: no weights (FOLDER/raises.py:2)"),
         ("needs:Policy", "importing needs raised ModuleNotFoundError: No module named 'not_installed_here'"),
         ("broken:Policy", "importing broken raised SyntaxError"),
+        ("leaves:Policy", "importing leaves raised SystemExit: 2 (FOLDER/leaves.py:2)"),
     ],
 )
 def test_what_cannot_be_loaded_says_where_and_why(folder: Path, model: str, complaint: str) -> None:
     (folder / "raises.py").write_text("\nraise RuntimeError('no weights')\n")
     (folder / "needs.py").write_text("import not_installed_here\n")
     (folder / "broken.py").write_text("def f(:\n")
+    (folder / "leaves.py").write_text("import sys\nsys.exit(2)\n")
     with pytest.raises(VlaError) as refused:
         resolve_policy(model, folder)
     assert complaint.replace("FOLDER", str(folder)) in str(refused.value)

@@ -1,0 +1,39 @@
+"""What broke an episode, in words: whose exception it is, and where in the user's own code it came from."""
+
+import traceback
+from pathlib import Path
+
+import pytest
+
+_OURS = Path(__file__).parent
+
+
+def ends_episode(error: BaseException) -> bool:
+    """Whether an exception is the episode's; an interrupt, a generator's end and ``pytest.exit`` are not.
+
+    ``sys.exit``, ``pytest.skip`` and ``pytest.fail`` (which pytest-timeout calls) in a policy are: an episode that ends
+    without a record would be missing from every rate.
+    """
+    return not isinstance(error, KeyboardInterrupt | GeneratorExit | pytest.exit.Exception)
+
+
+def describe(error: BaseException) -> str:
+    """Type, text and place; the place is the innermost line that belongs neither to us nor to an installed package."""
+    try:
+        text = str(error)
+    except Exception as broken:
+        text = f"(its text raises {type(broken).__name__})"
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [frame for frame in frames if _is_theirs(Path(frame.filename))]
+    place = (theirs or frames or [None])[-1]
+    where = f" ({place.filename}:{place.lineno})" if place else ""
+    return f"{type(error).__name__}: {text}{where}"
+
+
+def full_traceback(error: BaseException) -> str:
+    """The whole traceback, for whoever has to mend the policy."""
+    return "".join(traceback.format_exception(error))
+
+
+def _is_theirs(file: Path) -> bool:
+    return not file.is_relative_to(_OURS) and not {"site-packages", "dist-packages"} & set(file.parts)
