@@ -25,9 +25,8 @@ def describe(error: BaseException) -> str:
         text = f"(its text raises {type(broken).__name__})"
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [frame for frame in frames if _is_theirs(Path(frame.filename))]
-    place = (theirs or frames or [None])[-1]
-    where = f" ({place.filename}:{place.lineno})" if place else ""
-    return f"{type(error).__name__}: {text}{where}"
+    places = [f" ({frame.filename}:{frame.lineno})" for frame in theirs or frames]
+    return f"{type(error).__name__}: {text}{places[-1] if places else ''}"
 
 
 def full_traceback(error: BaseException) -> str:

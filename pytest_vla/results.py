@@ -80,8 +80,8 @@ class Results:
             record = self._lines[hash(line)]
             if report.failed and report.when == "call" and record.of_suite and record.outcome == "failure":
                 self._failed_episodes += 1
-        # xdist reports an item whose worker died in a phase of this name.
-        if report.when == "???":
+        # xdist reports an item whose worker died in a phase of this name, which pytest's types do not know.
+        if str(report.when) == "???":
             self._write_lost(report)
 
     @pytest.hookimpl(trylast=True)
