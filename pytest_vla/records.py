@@ -58,7 +58,7 @@ class Record:
         message: the reason in words, with values.
         steps: control steps taken, settling not counted.
         success_step: the step after which the goal held; None unless the outcome is success.
-        literals: the goal's literals, and whether each held at the end.
+        literals: the goal's literals, and whether each held at the end; empty for errors.
         eef_pos: end effector at the end, metres, world frame; None where it is not known or not finite.
         seeds: ``run``, ``scene``, ``init_state`` and ``init_states`` (how many there are).
         protocol: the suite's, as a table.

@@ -239,7 +239,9 @@ def _begin(policy: Policy, case: Case, task: Task, run_seed: int) -> Session:
     except EpisodeError:
         raise
     except BaseException as error:
-        raise _raised(error, "at the episode's begin: ") from error
+        if not ends_episode(error):
+            raise
+        raise EpisodeError("policy-raised", f"at the episode's begin: {describe(error)}") from error
     if not callable(session):
         raise EpisodeError(
             "policy-protocol",
@@ -255,7 +257,9 @@ def _ask(session: Session, observation: Observation) -> NDArray[np.float64]:
     except EpisodeError:
         raise
     except BaseException as error:
-        raise _raised(error) from error
+        if not ends_episode(error):
+            raise
+        raise EpisodeError("policy-raised", describe(error)) from error
     return check_actions(answer)
 
 
@@ -266,12 +270,9 @@ def _close(session: Session) -> None:
     try:
         close()
     except BaseException as error:
-        raise _raised(error, "at the episode's end: ") from error
-
-
-def _raised(error: BaseException, when: str = "") -> BaseException:
-    """The episode's end by a policy's exception; the exception itself where it is not the episode's."""
-    return EpisodeError("policy-raised", f"{when}{describe(error)}") if ends_episode(error) else error
+        if not ends_episode(error):
+            raise
+        raise EpisodeError("policy-raised", f"at the episode's end: {describe(error)}") from error
 
 
 @cache

@@ -11,7 +11,7 @@ from pytest_vla import World, load_suite
 from pytest_vla.policies.view import policy_view
 from pytest_vla.versions import installed_versions
 from tests.support.data import data_root, golden, golden_root
-from tests.support.worlds import world_of
+from tests.support.worlds import readings, world_of
 
 # The traces were made with OpenBLAS' SkylakeX kernels; with others they hold for the first steps, within rounding.
 _SAME_KERNELS = installed_versions().get("blas", "").count("SkylakeX") == 2
@@ -46,14 +46,7 @@ def test_trace_repeats_bit_for_bit(name: str) -> None:
     pictures = 0
     for step, action in enumerate(trace["traj_actions"][:steps]):
         observation = world.step(action)
-        seen = {
-            "qpos": world.data.qpos,
-            "qvel": world.data.qvel,
-            "eef_pos": observation["robot0_eef_pos"],
-            "eef_quat": observation["robot0_eef_quat"],
-            "gripper_qpos": observation["robot0_gripper_qpos"],
-        }
-        for field, value in seen.items():
+        for field, value in readings(world, observation).items():
             expected = trace[f"traj_{field}"][step]
             if _SAME_KERNELS:
                 assert np.array_equal(value, expected), f"{field} at step {step}"

@@ -5,9 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pytest_vla import World
+from pytest_vla.sim.observation import Observation
 from tests.parity.reference import job, run_upstream
 from tests.support.data import libero_data
-from tests.support.worlds import world_of
+from tests.support.worlds import readings, world_of
 
 pytestmark = pytest.mark.slow
 
@@ -44,8 +46,6 @@ def test_episodes_with_pictures(tmp_path: Path) -> None:
         states.append(state)
     upstream = run_upstream(jobs, tmp_path)
     for number, (suite, name, _, seed) in enumerate(chosen):
-        from pytest_vla import World
-
         with World(world_of(suite, name).task, image_size=(128, 128)) as world:
             observation = world.reset(init_state=states[number], scene_seed=seed, settle=False)
             for field in ("body_pos", "body_quat", "site_rgba"):
@@ -60,16 +60,8 @@ def test_episodes_with_pictures(tmp_path: Path) -> None:
                         assert np.array_equal(observation[f"{camera}_image"], expected), (name, step, camera)
 
 
-def _same_step(upstream: dict[str, np.ndarray], number: int, step: int, world, observation) -> None:  # type: ignore[no-untyped-def]
-    seen = {
-        "qpos": world.data.qpos,
-        "qvel": world.data.qvel,
-        "eef_pos": observation["robot0_eef_pos"],
-        "eef_quat": observation["robot0_eef_quat"],
-        "gripper_qpos": observation["robot0_gripper_qpos"],
-        "success": world.success(),
-    }
-    for field, value in seen.items():
+def _same_step(upstream: dict[str, np.ndarray], number: int, step: int, world: World, observation: Observation) -> None:
+    for field, value in {**readings(world, observation), "success": world.success()}.items():
         assert np.array_equal(value, upstream[f"job{number}_{field}"][step]), (number, field, step)
 
 

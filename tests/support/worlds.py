@@ -3,10 +3,13 @@
 import functools
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tests.support.data import data_root, libero_data
 
 if TYPE_CHECKING:
     from pytest_vla import World
+    from pytest_vla.sim.observation import Observation
     from pytest_vla.suite import Task
 
 
@@ -24,3 +27,9 @@ def world_of(suite: str, name: str) -> "World":
     from pytest_vla import World
 
     return World(libero_task(suite, name))
+
+
+def readings(world: "World", observation: "Observation") -> dict[str, np.ndarray]:
+    """What upstream's traces hold of a step, by their names."""
+    poses = {name: observation[f"robot0_{name}"] for name in ("eef_pos", "eef_quat", "gripper_qpos")}
+    return {"qpos": world.data.qpos, "qvel": world.data.qvel, **poses}
