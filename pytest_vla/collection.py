@@ -22,13 +22,20 @@ class Selection:
         settings: of the invocation.
         arguments: pytest's arguments, with files for the names of suites.
         named: suites asked for by name, in an option or in an id.
+        paths_given: whether the user gave paths or ids.
         cases: by suite, what it is to run, where that had to be known before collection.
     """
 
     settings: Settings
     arguments: tuple[str, ...]
     named: tuple[str, ...]
+    paths_given: bool
     cases: Mapping[str, tuple[Case, ...]]
+
+    @property
+    def only_episodes(self) -> bool:
+        """Whether tests are left out that run no episode: a policy is given, and nothing says what to run on it."""
+        return self.settings.model_typed and not self.named and not self.paths_given
 
     def cases_of(self, suite: str) -> tuple[Case, ...]:
         """What a suite is to run; nothing where no task of it is selected. Raises VlaError."""
@@ -59,7 +66,7 @@ def select(settings: Settings, arguments: Sequence[str], paths_given: bool, fold
     files = [str(suite_module(name)) for name in settings.suites if name in suite_names() and name not in in_arguments]
     named = tuple(dict.fromkeys([*settings.suites, *in_arguments]))
     if not named and not settings.tasks:
-        return Selection(settings, tuple(kept), named, {})
+        return Selection(settings, tuple(kept), named, paths_given, {})
     for file in files:
         _check_not_hidden(file, kept, folder)
     by_path = _suites_in(kept, folder)
@@ -72,7 +79,8 @@ def select(settings: Settings, arguments: Sequence[str], paths_given: bool, fold
         suites[case.suite].task(case.task)
         if case not in cases[case.suite]:
             cases[case.suite].append(case)
-    return Selection(settings, (*kept, *files), named, {name: tuple(found) for name, found in cases.items()})
+    found = {name: tuple(chosen) for name, chosen in cases.items()}
+    return Selection(settings, (*kept, *files), named, paths_given, found)
 
 
 def suite_module(name: str) -> Path:

@@ -17,8 +17,12 @@ from pytest_vla.suite import did_you_mean, load_suite
 NAME = "vla"
 KEYWORDS = ("suite", "tasks", "seeds")
 EXAMPLE = '@pytest.mark.vla(suite="libero_goal", tasks="bowl", seeds=range(3))'
-NO_MODEL = "no policy: add --vla-model=random, --vla-model=module:callable or --vla-model=replay:FILE"
+NO_MODEL = "no policy: add --vla-model=random, --vla-model=module:callable or --vla-model=replay:PATH"
 NO_CASE = "no-case"
+NOTHING_TO_RUN = (
+    "--vla-model is given, but no test here runs an episode. Name a suite, as in --vla-suite=libero_goal, or mark a "
+    f"test of yours that takes `rollout`, as in {EXAMPLE}"
+)
 
 
 @dataclass(frozen=True)
@@ -65,11 +69,19 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
 
 
 def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Take out the tests that ``--vla-tasks`` leaves no episode of."""
+    """Take out the tests that ``--vla-tasks`` leaves no episode of, and those that no policy is needed for.
+
+    Raises:
+        pytest.UsageError: a policy is given, and there is no test for it. Workers leave that to the controller.
+    """
+    only_episodes = config.stash[SELECTION].only_episodes
+    others = [item for item in items if "vla_case" not in getattr(item, "fixturenames", ())] if only_episodes else []
+    if only_episodes and len(others) == len(items) and not hasattr(config, "workerinput"):
+        raise pytest.UsageError(NOTHING_TO_RUN)
     empty = [item for item in items if NO_CASE in item.name and _case_of(item, NO_CASE) is None]
-    if empty:
-        config.hook.pytest_deselected(items=empty)
-        items[:] = [item for item in items if item not in empty]
+    if out := {*others, *empty}:
+        config.hook.pytest_deselected(items=[item for item in items if item in out])
+        items[:] = [item for item in items if item not in out]
 
 
 def read_markers(markers: Iterable[pytest.Mark]) -> Marked:

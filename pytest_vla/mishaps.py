@@ -5,16 +5,18 @@ from pathlib import Path
 
 import pytest
 
+from pytest_vla.limits import WallLimitReached
+
 _OURS = Path(__file__).parent
 
 
 def ends_episode(error: BaseException) -> bool:
-    """Whether an exception is the episode's; an interrupt, a generator's end and ``pytest.exit`` are not.
+    """Whether an exception is the policy's or the world's own; an interrupt, ``pytest.exit`` and a wall limit are not.
 
     ``sys.exit``, ``pytest.skip`` and ``pytest.fail`` (which pytest-timeout calls) in a policy are: an episode that ends
     without a record would be missing from every rate.
     """
-    return not isinstance(error, KeyboardInterrupt | GeneratorExit | pytest.exit.Exception)
+    return not isinstance(error, KeyboardInterrupt | GeneratorExit | pytest.exit.Exception | WallLimitReached)
 
 
 def describe(error: BaseException) -> str:

@@ -13,20 +13,25 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.folders import expanded
-from pytest_vla.plan import MAX_SEEDS, parse_seeds
+from pytest_vla.plan import LAST_SEED, MAX_SEEDS, parse_seeds
+from pytest_vla.store import DEFAULT_RESULTS, LAST_RUN
 
-DEFAULT_RESULTS = ".vla"
+VIDEOS = ("none", "failed", "all")
 
 
 @dataclass(frozen=True)
 class Option:
-    """One ``--vla-NAME``; with `ini`, the help of an ini key ``vla_NAME`` beside it. No `metavar`: a switch."""
+    """One ``--vla-NAME``; with `ini`, the help of an ini key ``vla_NAME`` beside it.
+
+    No `metavar`: a switch. `bare` is what the option means where it is given without a value.
+    """
 
     name: str
     help: str
     metavar: str | None = None
     parse: Callable[[str], Any] = str
     ini: str | None = None
+    bare: str | None = None
 
     @property
     def flag(self) -> str:
@@ -45,6 +50,7 @@ class Settings:
 
     Attributes:
         model: ``--vla-model``, the text; None: not given.
+        model_typed: whether it was given for this invocation, and not by the ini file.
         suites: the suites asked for by name.
         tasks: the patterns of ``--vla-tasks``; empty: all tasks.
         seeds: which seeds of each task; None: not said.
@@ -52,12 +58,17 @@ class Settings:
         results: the folder of all runs.
         allow_versions: run with another simulator version than the supported one.
         replan: how many steps of a chunk are executed; None: all.
+        run_seed: seeds the policy's noise.
+        timeout: seconds of wall time that an episode may take; None: no limit.
+        video: of which episodes videos are made; one of `VIDEOS`.
+        resume: the run to go on with: a name, the beginning of one, or `LAST_RUN`; None: a new run.
         min_success: the success rate that each suite has to reach; None: every failed episode fails the run.
         min_success_typed: whether it was given for this invocation, and not by the ini file.
         given: the options that an episode's outcome depends on, as typed, without suites, tasks and seeds.
     """
 
     model: str | None
+    model_typed: bool
     suites: tuple[str, ...]
     tasks: tuple[str, ...]
     seeds: tuple[int, ...] | None
@@ -65,13 +76,17 @@ class Settings:
     results: Path
     allow_versions: bool
     replan: int | None
+    run_seed: int
+    timeout: float | None
+    video: str
+    resume: str | None
     min_success: float | None
     min_success_typed: bool
     given: tuple[str, ...]
 
     def command(self, node_id: str) -> str:
-        """The command line that runs just this item again."""
-        return shlex.join(["pytest", node_id, *self.given])
+        """The command line that runs just this item again, and shows it."""
+        return shlex.join(["pytest", node_id, *self.given, "--vla-video=all"])
 
 
 def _comma_list(text: str) -> tuple[str, ...]:
@@ -107,6 +122,26 @@ def _episodes(text: str) -> int:
     return int(text)
 
 
+def _number(text: str) -> int:
+    if re.fullmatch("[0-9]{1,10}", text) is None or int(text) > LAST_SEED:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a seed, 0 to {LAST_SEED}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    match = re.fullmatch(r"\s*([0-9]{1,9}(?:\.[0-9]+)?)\s*([smh]?)\s*", text)
+    seconds = float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else 0.0
+    if not seconds:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time; write 90, 90s, 5m or 1h")
+    return seconds
+
+
+def _video(text: str) -> str:
+    if text not in VIDEOS:
+        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(VIDEOS)}")
+    return text
+
+
 def _share(text: str) -> float:
     """Rounded once from what is written, so that 80% and 8 of 10 are the same number."""
     match = re.fullmatch(r"\s*([0-9]+\.?[0-9]*|\.[0-9]+)\s*(%?)\s*", text)
@@ -120,7 +155,7 @@ OPTIONS = (
     Option(
         "model",
         "the policy to test: random; module:callable, your own (called once an episode, returns a callable from "
-        "observation to actions); replay:FILE, recorded actions (an npz file or a run's episodes.jsonl)",
+        "observation to actions); replay:PATH, recorded actions (an npz file, or the folder of a run such as .vla/RUN)",
         "POLICY",
         _text,
         ini="policy to test where --vla-model is not given",
@@ -161,7 +196,7 @@ OPTIONS = (
     ),
     Option(
         "results",
-        f"folder for records; each run makes its own folder in it (default: {DEFAULT_RESULTS})",
+        f"folder for records: one results.sqlite for all runs, and a folder a run (default: {DEFAULT_RESULTS})",
         "DIR",
         _text,
         ini="folder for records, relative to the ini file",
@@ -171,6 +206,37 @@ OPTIONS = (
         "steps to execute of each chunk of actions before the policy is asked again (default: the whole chunk)",
         "K",
         _steps,
+    ),
+    Option(
+        "run-seed",
+        "seed of the policy's noise, which is drawn from (run seed, case, step) (default: 0)",
+        "N",
+        _number,
+    ),
+    Option(
+        "timeout",
+        "wall time that one episode may take, such as 90, 5m or 1h; it then ends as an error, and a worker that hangs "
+        "is replaced (default: no limit)",
+        "TIME",
+        _seconds,
+        ini="wall time that one episode may take, where --vla-timeout is not given",
+    ),
+    Option(
+        "video",
+        "of which episodes to make a video, after each from its recorded states: none (default), failed (errors too), "
+        "all",
+        "|".join(VIDEOS),
+        _video,
+        ini="of which episodes to make a video, where --vla-video is not given",
+    ),
+    Option(
+        "resume",
+        "go on with a run that was stopped: the episodes that are missing or ended as errors, under the options that "
+        f"it was started with; RUN is its name or the beginning of it (default: {LAST_RUN}); `pytest-vla runs` lists "
+        "them. Write it with =",
+        "RUN",
+        _text,
+        bare=LAST_RUN,
     ),
     Option(
         "min-success",
@@ -194,9 +260,10 @@ def add_options(parser: pytest.Parser) -> None:
         if option.metavar is None:
             group.addoption(option.flag, dest=option.key, action="store_true", default=False, help=option.help)
         else:
-            group.addoption(
-                option.flag, dest=option.key, metavar=option.metavar, type=option.parse, default=None, help=option.help
-            )
+            value: dict[str, Any] = {"metavar": option.metavar, "type": option.parse, "default": None}
+            if option.bare is not None:
+                value |= {"nargs": "?", "const": option.bare}
+            group.addoption(option.flag, dest=option.key, help=option.help, **value)
         if option.ini is not None:
             parser.addini(option.key, option.ini, default="")
 
@@ -220,11 +287,15 @@ def read_settings(config: pytest.Config) -> Settings:
     no_paths = config.args_source != pytest.Config.ArgsSource.ARGS
     if not suites and typed["model"] and no_paths and ini["suite"]:
         suites = _from_ini(config, "vla_suite", _comma_list, ini["suite"])
-    min_success = typed["min-success"]
-    if min_success is None and ini["min-success"]:
-        min_success = _from_ini(config, "vla_min_success", _share, ini["min-success"])
+
+    def typed_or_ini(name: str, parse: Callable[[str], Any]) -> Any:
+        if typed[name] is not None or not ini[name]:
+            return typed[name]
+        return _from_ini(config, f"vla_{name.replace('-', '_')}", parse, ini[name])
+
     return Settings(
         model=typed["model"] or ini["model"] or None,
+        model_typed=typed["model"] is not None,
         suites=suites,
         tasks=typed["tasks"] or (),
         seeds=_seeds_of(typed["seeds"], typed["episodes"]),
@@ -232,7 +303,11 @@ def read_settings(config: pytest.Config) -> Settings:
         results=folder("results") or here / DEFAULT_RESULTS,
         allow_versions=typed["allow-versions"],
         replan=typed["replan"],
-        min_success=min_success,
+        run_seed=typed["run-seed"] or 0,
+        timeout=typed_or_ini("timeout", _seconds),
+        video=typed_or_ini("video", _video) or VIDEOS[0],
+        resume=typed["resume"],
+        min_success=typed_or_ini("min-success", _share),
         min_success_typed=typed["min-success"] is not None,
         given=_given(typed, ini),
     )
@@ -256,6 +331,11 @@ def _seeds_of(seeds: tuple[int, ...] | None, episodes: int | None) -> tuple[int,
 
 
 def _given(typed: dict[str, Any], ini: dict[str, str]) -> tuple[str, ...]:
-    wanted = {"model": typed["model"] or ini["model"], "data": typed["data"], "replan": typed["replan"]}
+    wanted = {
+        "model": typed["model"] or ini["model"],
+        "data": typed["data"],
+        "replan": typed["replan"],
+        "run-seed": typed["run-seed"],
+    }
     given = [f"--vla-{name}={value}" for name, value in wanted.items() if value]
     return (*given, *(["--vla-allow-versions"] if typed["allow-versions"] else []))

@@ -1,5 +1,6 @@
 """pytest's hooks; each calls one function elsewhere. Importing this imports no numpy and no simulator."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -7,12 +8,13 @@ import pytest
 from pytest_vla import marker, xdist_hooks
 from pytest_vla.collection import SELECTION, SuiteModule, select, suite_of
 from pytest_vla.errors import VlaError
-from pytest_vla.fixtures.rollout import rollout, vla_case, vla_policy, vla_worlds
+from pytest_vla.fixtures.rollout import rollout, vla_case, vla_conditions, vla_hang_log, vla_policy, vla_worlds
 from pytest_vla.options import add_options, read_settings
 from pytest_vla.preflight import check_ready
-from pytest_vla.results import RUN, Results, new_run
+from pytest_vla.results import RUN, STDERR, Results, new_run_name
+from pytest_vla.resume import RESUMPTION, find_resumption, keep_left, resumed_settings
 
-__all__ = ["rollout", "vla_case", "vla_policy", "vla_worlds"]
+__all__ = ["rollout", "vla_case", "vla_conditions", "vla_hang_log", "vla_policy", "vla_worlds"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -38,20 +40,36 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _configure(config: pytest.Config) -> None:
     settings = read_settings(config)
-    paths_given = config.args_source == config.ArgsSource.ARGS
-    selection = select(settings, config.args, paths_given, config.invocation_params.dir)
+    arguments = list(config.args) if config.args_source == config.ArgsSource.ARGS else []
+    handed = xdist_hooks.handed_over(config)
+    resumption = None
+    if settings.resume is not None:
+        resumption = find_resumption(settings, arguments) if handed is None else handed.resumption
+        assert resumption is not None, "a worker is given what its controller found"
+        settings = resumed_settings(settings, resumption, config)
+        arguments = list(resumption.invocation["arguments"])
+    selection = select(settings, arguments or config.args, bool(arguments), config.invocation_params.dir)
     if not config.option.collectonly:
-        check_ready(selection, config.getoption("vla_model"), config.invocation_params.dir)
-    if selection.named:
+        check_ready(selection, config.invocation_params.dir)
+    if selection.named or resumption is not None:
         config.args[:] = selection.arguments
         config.args_source = config.ArgsSource.ARGS
     config.stash[SELECTION] = selection
-    given = xdist_hooks.run_of_controller(config)
-    config.stash[RUN] = Path(given) if given else new_run(settings.results)
-    if given is None:
-        config.pluginmanager.register(Results(config), "vla-results")
-        if config.pluginmanager.hasplugin("xdist"):
-            config.pluginmanager.register(xdist_hooks, "vla-xdist")
+    config.stash[RESUMPTION] = resumption
+    if handed is not None:
+        config.stash[RUN] = Path(handed.run)
+        return
+    if settings.timeout is not None:
+        from pytest_vla.limits import terminal_stderr
+
+        # pytest does not capture yet.
+        config.stash[STDERR] = stream = terminal_stderr()
+        config.add_cleanup(lambda: os.close(stream))
+    config.stash[RUN] = settings.results / (resumption.run if resumption else new_run_name())
+    results = Results(config, arguments)
+    config.pluginmanager.register(results, "vla-results")
+    if config.pluginmanager.hasplugin("xdist"):
+        config.pluginmanager.register(xdist_hooks.Controller(config, results), "vla-xdist")
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
@@ -70,5 +88,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests that have no episode left."""
+    """Leave out the tests that have no episode left, and the episodes that need not run."""
     marker.deselect(config, items)
+    resumption = config.stash[RESUMPTION]
+    if resumption is not None:
+        keep_left(config, items, resumption)
+
+
+def pytest_enter_pdb(config: pytest.Config) -> None:
+    """A person thinks longer than a policy."""
+    if config.stash[SELECTION].settings.timeout is not None:
+        from pytest_vla.limits import lift_limits
+
+        lift_limits()

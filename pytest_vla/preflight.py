@@ -8,19 +8,19 @@ from pytest_vla.errors import VlaError
 from pytest_vla.options import Settings
 
 
-def check_ready(selection: Selection, typed_model: str | None, folder: Path) -> None:
+def check_ready(selection: Selection, folder: Path) -> None:
     """Whether the episodes that were asked for by name can be run. Loads neither policy nor simulator.
 
     Args:
         selection: what is to be collected.
-        typed_model: ``--vla-model`` of the command line; a model of the ini file counts where a suite is named.
         folder: what relative paths and the user's modules are relative to.
 
     Raises:
         VlaError: no policy, or none of that name; no data; another simulator than the supported one.
     """
     settings = selection.settings
-    model = settings.model if selection.named else typed_model
+    # A model of the ini file counts where a suite is named.
+    model = settings.model if selection.named or settings.model_typed else None
     if model is not None:
         from pytest_vla.policies.resolve import check_model
 
@@ -30,7 +30,7 @@ def check_ready(selection: Selection, typed_model: str | None, folder: Path) -> 
     if model is None:
         raise VlaError(
             f"{', '.join(selection.named)}: which policy? Add --vla-model=random, --vla-model=module:callable or "
-            "--vla-model=replay:FILE (--collect-only lists the episodes without one)"
+            "--vla-model=replay:PATH (--collect-only lists the episodes without one)"
         )
     from pytest_vla.folders import cache_limit
     from pytest_vla.versions import check_versions

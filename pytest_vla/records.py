@@ -1,17 +1,18 @@
-"""What an episode leaves behind: a record (one JSON line) and its trajectory (an npz file beside it).
+"""What an episode leaves behind: a record, kept by `pytest_vla.store`, and its trajectory, an npz file.
 
-Everything that is reported is computed from records. A run's folder holds ``episodes.jsonl`` and, by suite, the npz
-files with ``qpos`` (n+1, nq), ``qvel`` (n+1, nv), ``eef_pos`` (n+1, 3) in m and ``actions`` (n, 7): row 0 is the state
-after settling, row i the state after control step i.
+Everything that is reported is computed from records. A run's folder holds, by suite, the npz files with ``qpos``
+(n+1, nq), ``qvel`` (n+1, nv), ``eef_pos`` (n+1, 3) in m and ``actions`` (n, 7): row 0 is the state after settling,
+row i the state after control step i.
 """
 
 import contextlib
 import dataclasses
-import errno
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+import zipfile
+import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,11 +24,17 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-SCHEMA = 1
+SCHEMA = 2
 """Raised whenever a field changes its meaning or goes away."""
 
-EPISODES = "episodes.jsonl"
 OUTCOMES = ("success", "failure", "error", "invalid")
+
+Literals = Mapping[str, tuple[tuple[int, bool], ...]]
+"""Of each goal literal, the steps from which on it held or did not; see `Record.literals`."""
+
+
+VIDEO_SUFFIX = ".webm"
+"""A video lies beside its trajectory. What OpenCV's wheels can encode and browsers play: VP8 in WebM."""
 
 
 @dataclass(frozen=True)
@@ -52,19 +59,26 @@ class Record:
         suite: the suite's name.
         task: the task's name.
         seed: of the case.
+        attempt: 1; one more for each time that the episode was run again because its worker died.
+        worker: the process that ran it, as xdist names it (``gw0``); empty without workers.
+        started: when it began, UTC, ISO 8601.
         instruction: what the policy was told.
         outcome: one of `OUTCOMES`.
         reason: why it is an error or invalid, a stable code; None for the other outcomes.
         message: the reason in words, with values.
         steps: control steps taken, settling not counted.
         success_step: the step after which the goal held; None unless the outcome is success.
-        literals: the goal's literals, and whether each held at the end; empty for errors.
+        literals: for each of the goal's literals, the steps from which on it held or did not: ``((0, False),
+            (57, True))``. Step 0 is after settling; up to where the episode broke, for errors.
         eef_pos: end effector at the end, metres, world frame; None where it is not known or not finite.
+        costs: safety costs by name, summed over the episode.
+        metrics: further measures of the episode by name.
         seeds: ``run``, ``scene``, ``init_state`` and ``init_states`` (how many there are).
         protocol: the suite's, as a table.
         replan: ``--vla-replan``; None: whole chunks.
         policy: the ``--vla-model`` text.
-        provenance: versions, renderer, hash of the scene.
+        policy_digest: names the content of what made the policy, such as its module's file; None: not known.
+        provenance: versions, renderer, hash of the scene with its assets, and which assets are known stand-ins.
         timings: seconds: ``wall``, of which ``reset`` (with building the world), ``policy`` (with drawing the pictures
             that it read) and ``world`` (steps).
         digest: sha256 over outcome, steps, literals and trajectory; equal for equal episodes.
@@ -78,22 +92,33 @@ class Record:
     suite: str
     task: str
     seed: int
+    attempt: int
+    worker: str
+    started: str
     instruction: str
     outcome: str
     reason: str | None
     message: str | None
     steps: int
     success_step: int | None
-    literals: Mapping[str, bool]
+    literals: Literals
     eef_pos: tuple[float, float, float] | None
+    costs: Mapping[str, float]
+    metrics: Mapping[str, float]
     seeds: Mapping[str, int]
     protocol: Mapping[str, Any]
     replan: int | None
     policy: str
+    policy_digest: str | None
     provenance: Mapping[str, str]
     timings: Mapping[str, float]
     digest: str
     arrays: str | None
+
+    @property
+    def held(self) -> dict[str, bool]:
+        """Whether each literal held at the end."""
+        return {literal: changes[-1][1] for literal, changes in self.literals.items()}
 
     @property
     def of_suite(self) -> bool:
@@ -101,7 +126,7 @@ class Record:
         return self.node == Case(self.suite, self.task, self.seed).node_id
 
 
-def digest_of(outcome: str, steps: int, literals: Mapping[str, bool], trajectory: Trajectory) -> str:
+def digest_of(outcome: str, steps: int, literals: Literals, trajectory: Trajectory) -> str:
     """sha256 (hex) over what an episode did. Bitwise: one rounding apart is another digest."""
     import numpy as np
 
@@ -130,48 +155,16 @@ def parse_record(line: str | bytes) -> Record:
     names = {field.name for field in dataclasses.fields(Record)}
     if set(table) != names:
         raise VlaError(f"not a record: fields missing or unknown: {', '.join(sorted(names ^ set(table)))}")
-    if table["eef_pos"] is not None:
-        table["eef_pos"] = tuple(table["eef_pos"])
-    return Record(**table)
-
-
-def read_records(path: str | os.PathLike[str]) -> tuple[Record, ...]:
-    """All records of a run, in the order in which the episodes ended.
-
-    Args:
-        path: ``episodes.jsonl``, or the run's folder.
-
-    Raises:
-        VlaError: the file cannot be read, or a line is no record. A last line without its end (the run was killed
-            while it was written) is left out.
-    """
-    file = Path(path)
-    file = file / EPISODES if file.is_dir() else file
     try:
-        lines = file.read_bytes().split(b"\n")
-    except OSError as error:
-        raise VlaError(f"{file}: cannot be read: {error}") from error
-    return tuple(_parse_lines(file, lines[:-1]))
-
-
-def make_run_folder(folder: Path) -> None:
-    """Make the folder of a run; a new folder of runs is kept out of git, as pytest's cache is. Raises OSError."""
-    results = folder.parent
-    if not results.exists():
-        results.mkdir(parents=True, exist_ok=True)
-        (results / ".gitignore").write_text("*\n")
-    folder.mkdir(exist_ok=True)
-
-
-def append_line(file: Path, line: str) -> None:
-    """Append a line, whole or not at all. Raises OSError."""
-    data = f"{line}\n".encode()
-    with file.open("ab", buffering=0) as stream:
-        start = stream.seek(0, os.SEEK_END)
-        written = stream.write(data)
-        if written != len(data):
-            stream.truncate(start)
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
+        if table["eef_pos"] is not None:
+            table["eef_pos"] = tuple(table["eef_pos"])
+        table["literals"] = {
+            literal: tuple((int(step), bool(held)) for step, held in changes)
+            for literal, changes in table["literals"].items()
+        }
+    except (TypeError, ValueError, AttributeError) as error:
+        raise VlaError(f"not a record: {error}") from error
+    return Record(**table)
 
 
 def save_trajectory(file: Path, trajectory: Trajectory) -> None:
@@ -190,9 +183,13 @@ def save_trajectory(file: Path, trajectory: Trajectory) -> None:
         raise
 
 
-def _parse_lines(file: Path, lines: list[bytes]) -> Iterator[Record]:
-    for number, line in enumerate(lines, 1):
-        try:
-            yield parse_record(line)
-        except VlaError as error:
-            raise VlaError(f"{file}:{number}: {error}") from error
+def load_trajectory(file: Path) -> Trajectory:
+    """The trajectory of an npz file. Raises VlaError."""
+    import numpy as np
+
+    names = [field.name for field in dataclasses.fields(Trajectory)]
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            return Trajectory(**{name: np.asarray(arrays[name], dtype=np.float64) for name in names})
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise VlaError(f"{file}: expected an npz file with {', '.join(names)}: {error}") from error

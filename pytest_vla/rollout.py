@@ -1,49 +1,31 @@
 """The episode: the only place where policy meets world."""
 
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
-from functools import cache
-from typing import Any, Protocol
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.limits import WallLimitReached, wall_limit
 from pytest_vla.mishaps import describe, ends_episode, full_traceback
 from pytest_vla.plan import Case, init_state_of
-from pytest_vla.policies.base import ACTION_SIZE, Episode, Observation, Policy, Session, check_actions, episode_rng
+from pytest_vla.policies.base import Episode, Observation, Policy, Session, check_actions, noise_generator, reseed
 from pytest_vla.policies.view import policy_view
 from pytest_vla.records import SCHEMA, Record, Trajectory, digest_of
 from pytest_vla.suite import Task
-from pytest_vla.versions import installed_versions
+from pytest_vla.trace import EpisodeWorld, Trace
 
 GOAL_AT_START = "goal-holds-at-start"
 """The reason of an invalid episode: there was nothing left to do after settling."""
 
+TIMEOUT = "timeout"
+"""The reason of an error: the episode reached ``--vla-timeout``."""
 
-class State(Protocol):
-    """MuJoCo's data, as far as a trajectory needs it."""
-
-    @property
-    def qpos(self) -> NDArray[Any]: ...
-    @property
-    def qvel(self) -> NDArray[Any]: ...
-
-
-class EpisodeWorld(Protocol):
-    """What an episode needs of a world; `pytest_vla.World` is one."""
-
-    @property
-    def data(self) -> State: ...
-    @property
-    def init_state_count(self) -> int: ...
-    def reset(self, init_state: int, scene_seed: int, settle: bool) -> Observation: ...
-    def step(self, action: NDArray[np.float64]) -> Observation: ...
-    def success(self) -> bool: ...
-    def predicates(self) -> Mapping[str, bool]: ...
-    def provenance(self) -> Mapping[str, str]: ...
+CRASHED = "worker-crashed"
+"""The reason of an error: the process died in which the episode ran."""
 
 
 @dataclass(frozen=True)
@@ -81,16 +63,36 @@ class Rollout:
         return f"<Rollout {self.record.case}: {_headline(self.record)}>"
 
 
+@dataclass(frozen=True)
+class Conditions:
+    """What all episodes of a run have in common.
+
+    Attributes:
+        model: the policy's name for the record.
+        policy_digest: names the content of what made the policy; None: not known.
+        replan: how many steps of a chunk are executed before the session is asked again; None: all of them.
+        run_seed: seeds the policy's noise, together with the case and the step.
+        timeout: seconds of wall time after which an episode is stopped; None: no limit.
+        run: the run's name for the record.
+        worker: the process's name for the record.
+    """
+
+    model: str
+    policy_digest: str | None = None
+    replan: int | None = None
+    run_seed: int = 0
+    timeout: float | None = None
+    run: str = ""
+    worker: str = ""
+
+
 def run_episode(
     case: Case,
     task: Task,
     policy: Policy,
     open_world: Callable[[Task], EpisodeWorld],
+    conditions: Conditions,
     *,
-    model: str,
-    replan: int | None = None,
-    run_seed: int = 0,
-    run: str = "",
     node: str = "",
 ) -> Rollout:
     """Run one episode to its end, whatever that is: nothing but an interrupt and ``pytest.exit`` is raised.
@@ -100,40 +102,45 @@ def run_episode(
         task: the case's task.
         policy: called once, for the episode's session.
         open_world: gives the task's world; called once.
-        model: the policy's name for the record.
-        replan: how many steps of a chunk are executed before the session is asked again; None: all of them.
-        run_seed: seeds the policy's noise, together with the case.
-        run: the run's name for the record.
+        conditions: of the run.
         node: the pytest item's id for the record; empty: the id of the suite's own item.
     """
-    trace = _Trace()
+    trace = Trace()
+    started = datetime.now(UTC)
+    limit = wall_limit(conditions.timeout)
     reason = message = None
     details = ""
-    with trace.timed("wall"):
-        try:
-            outcome = _roll(trace, case, task, policy, open_world, replan, run_seed)
-            reason = GOAL_AT_START if outcome == "invalid" else None
-            message = "the goal holds already after settling" if reason else None
-        except EpisodeError as error:
-            outcome, reason, message = "error", error.reason, error.message
-            details = full_traceback(error.__cause__) if error.__cause__ else ""
-        except VlaError as error:
-            outcome, reason, message = "error", "world-unusable", str(error)
-        except BaseException as error:
-            if not ends_episode(error):
-                raise
-            outcome, reason, message, details = "error", "world-raised", describe(error), full_traceback(error)
-        # After physics broke, MuJoCo has put a state of its own in place.
-        literals = {} if outcome == "error" else trace.literals()
-    trajectory = trace.trajectory()
+    try:
+        with trace.timed("wall"), limit:
+            outcome = _roll(trace, case, task, policy, open_world, conditions)
+        reason = GOAL_AT_START if outcome == "invalid" else None
+        message = "the goal holds already after settling" if reason else None
+    except EpisodeError as error:
+        outcome, reason, message = "error", error.reason, error.message
+        details = full_traceback(error.__cause__) if error.__cause__ else ""
+    except VlaError as error:
+        outcome, reason, message = "error", "world-unusable", str(error)
+    except WallLimitReached as error:
+        outcome, details = "error", full_traceback(error)
+    except BaseException as error:
+        if not ends_episode(error):
+            raise
+        outcome, reason, message, details = "error", "world-raised", describe(error), full_traceback(error)
+    if limit.reached is not None:
+        # Also where the policy swallowed it, or made another error of it.
+        outcome, reason, message = "error", TIMEOUT, f"{limit.reached} (--vla-timeout)"
+    trajectory, literals = trace.trajectory(), trace.literals()
     record = Record(
         schema=SCHEMA,
-        run=run,
+        run=conditions.run,
         case=case.id,
         node=node or case.node_id,
         suite=case.suite,
         task=case.task,
         seed=case.seed,
+        attempt=1,
+        worker=conditions.worker,
+        started=started.isoformat(timespec="milliseconds"),
         instruction=task.language,
         outcome=outcome,
         reason=reason,
@@ -142,10 +149,13 @@ def run_episode(
         success_step=trace.steps if outcome == "success" else None,
         literals=literals,
         eef_pos=trace.last_eef_pos(),
-        seeds={"run": run_seed, "scene": case.seed, **trace.seeds},
+        costs={},
+        metrics={},
+        seeds={"run": conditions.run_seed, "scene": case.seed, **trace.seeds},
         protocol=asdict(task.protocol),
-        replan=replan,
-        policy=model,
+        replan=conditions.replan,
+        policy=conditions.model,
+        policy_digest=conditions.policy_digest,
         provenance=trace.provenance(),
         timings={name: round(seconds, 6) for name, seconds in trace.seconds.items()},
         digest=digest_of(outcome, trace.steps, literals, trajectory),
@@ -154,13 +164,15 @@ def run_episode(
     return Rollout(record, trajectory, details=details)
 
 
-def lost_episode(case: Case, task: Task, message: str, *, model: str, replan: int | None, run: str) -> Record:
-    """The record of an episode whose process died before it could tell: ``error``, ``worker-crashed``."""
+def lost_episode(
+    case: Case, task: Task, conditions: Conditions, *, reason: str, message: str, node: str = ""
+) -> Record:
+    """The record of an episode whose process died before it could tell: ``error``, `CRASHED` or `TIMEOUT`."""
 
     def die(_: Task) -> EpisodeWorld:
-        raise EpisodeError("worker-crashed", message)
+        raise EpisodeError(reason, message)
 
-    return run_episode(case, task, _no_policy, die, model=model, replan=replan, run=run).record
+    return run_episode(case, task, _no_policy, die, replace(conditions, timeout=None), node=node).record
 
 
 def _no_policy(episode: Episode) -> Session:
@@ -170,7 +182,7 @@ def _no_policy(episode: Episode) -> Session:
 def explain(record: Record, command: str = "") -> str:
     """A record in a few lines, for a person: what happened comes first, since pytest shows the first line twice."""
     lines = [_headline(record)]
-    lines += [f"  {'holds' if held else 'does not hold':13}  {literal}" for literal, held in record.literals.items()]
+    lines += [f"  {'holds' if held else 'does not hold':13}  {literal}" for literal, held in record.held.items()]
     if record.eef_pos is not None:
         lines.append("  end effector at ({:.3f}, {:.3f}, {:.3f}) m".format(*record.eef_pos))
     if command:
@@ -188,26 +200,31 @@ def _headline(record: Record) -> str:
 
 
 def _roll(
-    trace: "_Trace",
+    trace: Trace,
     case: Case,
     task: Task,
     policy: Policy,
     open_world: Callable[[Task], EpisodeWorld],
-    replan: int | None,
-    run_seed: int,
+    conditions: Conditions,
 ) -> str:
     with trace.timed("reset"):
         trace.world = world = open_world(task)
-        init_state = init_state_of(case.seed, world.init_state_count)
+        init_state = init_state_of(case.seed, world.init_state_count, task.protocol.init_state)
         trace.seeds = {"init_state": init_state, "init_states": world.init_state_count}
         observation = world.reset(init_state=init_state, scene_seed=case.seed, settle=True)
-        trace.note(observation)
-    if world.success():
+        done = trace.note(observation)
+    if done:
         return "invalid"
+    noise = noise_generator(conditions.run_seed, case.id)
     with trace.timed("policy"):
-        session = _begin(policy, case, task, run_seed)
+        session = _begin(policy, Episode(case.id, case.suite, case.task, task.language, case.seed, noise))
+
+    def ask(observation: Observation) -> NDArray[np.float64]:
+        reseed(noise, conditions.run_seed, case.id, trace.steps)
+        return _ask(session, policy_view(observation, task.protocol.image_transform))
+
     try:
-        outcome = _drive(trace, session, world, observation, task, replan)
+        outcome = _drive(trace, ask, world, observation, task.protocol.max_steps, conditions.replan)
     except BaseException:
         # What broke first is what is told.
         with suppress(Exception):
@@ -218,22 +235,25 @@ def _roll(
 
 
 def _drive(
-    trace: "_Trace", session: Session, world: EpisodeWorld, observation: Observation, task: Task, replan: int | None
+    trace: Trace,
+    ask: Callable[[Observation], NDArray[np.float64]],
+    world: EpisodeWorld,
+    observation: Observation,
+    max_steps: int,
+    replan: int | None,
 ) -> str:
-    while trace.steps < task.protocol.max_steps:
+    while trace.steps < max_steps:
         with trace.timed("policy"):
-            chunk = _ask(session, policy_view(observation, task.protocol.image_transform))
+            chunk = ask(observation)
         with trace.timed("world"):
-            for action in chunk[: replan or len(chunk)][: task.protocol.max_steps - trace.steps]:
+            for action in chunk[: replan or len(chunk)][: max_steps - trace.steps]:
                 observation = world.step(action)
-                trace.note(observation, action)
-                if world.success():
+                if trace.note(observation, action):
                     return "success"
     return "failure"
 
 
-def _begin(policy: Policy, case: Case, task: Task, run_seed: int) -> Session:
-    episode = Episode(case.id, case.suite, case.task, task.language, case.seed, episode_rng(run_seed, case.id))
+def _begin(policy: Policy, episode: Episode) -> Session:
     try:
         session = policy(episode)
     except EpisodeError:
@@ -273,68 +293,3 @@ def _close(session: Session) -> None:
         if not ends_episode(error):
             raise
         raise EpisodeError("policy-raised", f"at the episode's end: {describe(error)}") from error
-
-
-@cache
-def _versions() -> dict[str, str]:
-    return installed_versions()
-
-
-@dataclass
-class _Trace:
-    """What has been seen of an episode so far; complete at any time, since an episode may break at any time."""
-
-    world: EpisodeWorld | None = None
-    seeds: dict[str, int] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-    _qpos: list[NDArray[np.float64]] = field(default_factory=list)
-    _qvel: list[NDArray[np.float64]] = field(default_factory=list)
-    _eef_pos: list[NDArray[np.float64]] = field(default_factory=list)
-    _actions: list[NDArray[np.float64]] = field(default_factory=list)
-
-    @property
-    def steps(self) -> int:
-        return len(self._actions)
-
-    def note(self, observation: Observation, action: NDArray[np.float64] | None = None) -> None:
-        assert self.world is not None
-        self._qpos.append(np.array(self.world.data.qpos, dtype=np.float64))
-        self._qvel.append(np.array(self.world.data.qvel, dtype=np.float64))
-        self._eef_pos.append(np.array(observation["robot0_eef_pos"], dtype=np.float64))
-        if action is not None:
-            self._actions.append(action)
-
-    def literals(self) -> dict[str, bool]:
-        if self.world is None or not self._qpos:
-            return {}
-        try:
-            return {name: bool(held) for name, held in self.world.predicates().items()}
-        except Exception:
-            # Of a world that broke, the literals may not be computable; what broke is already told.
-            return {}
-
-    def last_eef_pos(self) -> tuple[float, float, float] | None:
-        if not self._eef_pos or not np.isfinite(self._eef_pos[-1]).all():
-            return None
-        x, y, z = (float(value) for value in self._eef_pos[-1])
-        return x, y, z
-
-    def provenance(self) -> dict[str, str]:
-        return {**_versions(), **(self.world.provenance() if self.world else {})}
-
-    def trajectory(self) -> Trajectory:
-        rows, none = len(self._qpos), np.empty(0)
-        return Trajectory(
-            np.array(self._qpos or none).reshape(rows, -1 if rows else 0),
-            np.array(self._qvel or none).reshape(rows, -1 if rows else 0),
-            np.array(self._eef_pos or none).reshape(rows, 3),
-            np.array(self._actions or none).reshape(self.steps, ACTION_SIZE),
-        )
-
-    @contextmanager
-    def timed(self, name: str) -> Iterator[None]:
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start

@@ -6,7 +6,7 @@ No simulator, no numpy: a plan and a collection need nothing else.
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ class Protocol:
         image_size: height and width of a picture, pixels.
         cameras: whose pictures an observation has.
         image_transform: what the pictures' upright form becomes for a policy; one of `IMAGE_TRANSFORMS`.
+        init_state: the init state that every episode starts from; None: seed s starts from init state s mod n.
     """
 
     max_steps: int
@@ -42,6 +43,7 @@ class Protocol:
     image_size: tuple[int, int]
     cameras: tuple[str, ...]
     image_transform: str
+    init_state: int | None = None
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,8 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 def _protocol(table: Mapping[str, Any], manifest: Path) -> Protocol:
     declared = table.get("protocol", {})
     wanted = {field.name for field in fields(Protocol)}
-    wrong = [f"no {name}" for name in sorted(wanted - set(declared))]
+    optional = {field.name for field in fields(Protocol) if field.default is not MISSING}
+    wrong = [f"no {name}" for name in sorted(wanted - optional - set(declared))]
     wrong += [f"unknown {name}" for name in sorted(set(declared) - wanted)]
     wrong += [f"no {name} at the top" for name in ("title", "tasks") if name not in table]
     if declared.get("image_transform", "none") not in IMAGE_TRANSFORMS:

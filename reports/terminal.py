@@ -1,25 +1,102 @@
-"""Success rates as text, for the end of a run."""
+"""What the terminal says of a run, before it and after it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 
-from pytest_vla.metrics.success import Outcome, SuccessRate, success_rate, suite_rates
+from pytest_vla.durations import Estimate, total_seconds
+from pytest_vla.metrics.success import Outcome, SuccessRate, TaskOutcome, success_rate, suite_rates
+from pytest_vla.plan import Case
+from pytest_vla.records import VIDEO_SUFFIX, Record
+from pytest_vla.reports.progress import about
+from pytest_vla.reports.rates import interval_text, share_text
+
+MAX_TASK_ROWS = 50
+"""Beyond this many, tasks are shown with -v only."""
 
 _HEADER = ("suite", "episodes", "success", "rate", "95% Wilson interval", "not in the rate")
+_NARROWEST = 24
 
 
-def summary_lines(records: Sequence[Outcome], own: Mapping[str, Sequence[Outcome]]) -> list[str]:
-    """A table: a row a suite, one over all where there are several, and a row for each test of the user's own.
+def opening_line(
+    cases: Sequence[Case],
+    model: str,
+    workers: int,
+    estimates: Sequence[Estimate],
+    resumed: tuple[str, int] | None = None,
+) -> str:
+    """What is to come: ``vla: 40 episodes of libero_goal with random on 2 workers, about 3 min``.
+
+    Args:
+        cases: to run now.
+        model: the policy's name.
+        workers: how many processes run them.
+        estimates: of the cases, how long each is likely to take.
+        resumed: the run that is gone on with, and how many of its episodes are kept; None: a new run.
+    """
+    if resumed is not None and not cases:
+        return f"vla: nothing is left of run {resumed[0]}, {counted(resumed[1], 'episode')} kept"
+    suites = ", ".join(dict.fromkeys(case.suite for case in cases))
+    line = f"vla: {counted(len(cases), 'episode')} of {suites} with {model}"
+    if workers > 1:
+        line += f" on {workers} workers"
+    if all(estimate.measured for estimate in estimates):
+        seconds = total_seconds([estimate.seconds for estimate in estimates], workers)
+        line += f", about {about(seconds)} by earlier runs"
+    if resumed is not None:
+        line += f"; run {resumed[0]} goes on, {resumed[1]} kept"
+    return line
+
+
+def closing_lines(
+    records: Sequence[Record], run: Path, planned: Collection[str], verbosity: int, width: int | None
+) -> tuple[str, ...]:
+    """A run in a table and a few notes; with a negative verbosity in a line or two.
+
+    Args:
+        records: the last of each item.
+        run: the run's folder.
+        planned: node ids of the run's items.
+        verbosity: pytest's.
+        width: of the terminal; None: lines may have any length.
+    """
+    of_suites = [record for record in records if record.of_suite]
+    own: dict[str, list[Record]] = {}
+    for record in records:
+        if not record.of_suite:
+            own.setdefault(record.node.partition("[")[0], []).append(record)
+    if verbosity < 0:
+        lines = [summary_sentence(of_suites)] if of_suites else []
+        if own:
+            lines.append(summary_sentence([r for rs in own.values() for r in rs], "vla, own tests"))
+    else:
+        tasks = len({(record.suite, record.task) for record in of_suites})
+        lines = summary_lines(of_suites, own, verbosity > 0 or tasks <= MAX_TASK_ROWS, width)
+    return (*lines, *_notes(records, run, planned))
+
+
+def summary_lines(
+    records: Sequence[TaskOutcome], own: Mapping[str, Sequence[Outcome]], by_task: bool = True, width: int | None = None
+) -> list[str]:
+    """A table: a row a suite with a row for each of its tasks, one over all suites, and a row for each own test.
 
     Args:
         records: of the suites' own items.
         own: of the user's tests, by test: they may run a suite's cases again, so no rate is over both.
+        by_task: whether tasks have rows.
+        width: longer names are cut so that a row fits; None: they are not.
     """
-    rates = list(suite_rates(records))
-    if len(rates) > 1:
-        rates.append(success_rate("all", records))
-    rates += [success_rate(name, own[name]) for name in sorted(own)]
-    rows = [_HEADER, *map(_row, rates)]
+    suites = suite_rates(records)
+    rows: list[tuple[str, ...]] = [_HEADER]
+    for suite in suites:
+        rows.append(_row(suite))
+        if by_task:
+            rows += [_row(rate, "  ") for rate in _task_rates([r for r in records if r.suite == suite.name])]
+    if len(suites) > 1:
+        rows.append(_row(success_rate("all", records)))
+    rows += [_row(success_rate(name, own[name])) for name in sorted(own)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
+    if width is not None:
+        widths[0] = min(widths[0], max(width - sum(widths[1:]) - 2 * len(widths), _NARROWEST))
     # Names to the left, numbers to the right.
     return ["  ".join(_cell(*cell) for cell in zip(range(len(row)), row, widths, strict=True)).rstrip() for row in rows]
 
@@ -40,16 +117,51 @@ def verdict_line(rate: SuccessRate, minimum: float) -> str:
     return f"{rate.name}: {success} = {share} {interval} {sign} {wanted}: {verdict}"
 
 
-def _row(rate: SuccessRate) -> tuple[str, ...]:
-    shown = "-" if rate.rate is None else f"{rate.rate:.1%}"
-    interval = "-" if rate.interval is None else "[{:.1%}, {:.1%}]".format(*rate.interval)
+def counted(number: int, noun: str) -> str:
+    """``1 episode``, ``2 episodes``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _notes(records: Sequence[Record], run: Path, planned: Collection[str]) -> list[str]:
+    notes = []
+    arrays = [run / record.arrays for record in records if record.arrays is not None]
+    videos = [file for file in arrays if file.with_suffix(VIDEO_SUFFIX).exists()]
+    if again := [record for record in records if record.attempt > 1]:
+        notes.append(f"{counted(len(again), 'episode')} had to run again: the worker had died")
+    if len({record.policy_digest for record in records} - {None}) > 1:
+        notes.append("these records are of more than one version of the policy: its file was changed meanwhile")
+    if videos:
+        notes.append(f"{counted(len(videos), 'video')} in {_shown(run)}")
+    errors, missing = sum(record.outcome == "error" for record in records), len(planned) - len(records)
+    if missing > 0 or errors:
+        left = [f"{missing} not run" * (missing > 0), counted(errors, "error") * bool(errors)]
+        notes.append(f"{', '.join(filter(None, left))}: `pytest --vla-resume={run.name}` runs just these")
+    return [*notes, f"records: {_shown(run.parent)}, run {run.name}"]
+
+
+def _task_rates(records: Sequence[TaskOutcome]) -> list[SuccessRate]:
+    by_task: dict[str, list[TaskOutcome]] = {}
+    for record in records:
+        by_task.setdefault(record.task, []).append(record)
+    return [success_rate(task, by_task[task]) for task in sorted(by_task)]
+
+
+def _row(rate: SuccessRate, indent: str = "") -> tuple[str, ...]:
     apart = [
         f"{outcome}: {', '.join(f'{count} {reason}' for reason, count in reasons.items())}"
         for outcome, reasons in (("errors", rate.errors), ("invalid", rate.invalid))
         if reasons
     ]
-    return (rate.name, str(rate.episodes), f"{rate.successes}/{rate.counted}", shown, interval, "; ".join(apart))
+    name = f"{indent}{rate.name}"
+    success = f"{rate.successes}/{rate.counted}"
+    return (name, str(rate.episodes), success, share_text(rate), interval_text(rate), "; ".join(apart))
 
 
 def _cell(column: int, text: str, width: int) -> str:
+    if len(text) > width:
+        text = f"{text[: width - 1]}…"
     return text.ljust(width) if column in (0, len(_HEADER) - 1) else text.rjust(width)
+
+
+def _shown(path: Path) -> str:
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

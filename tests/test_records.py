@@ -1,7 +1,6 @@
-"""Records on disk: whole lines, whole files, and readers that say what is wrong."""
+"""Records as lines and trajectories as files: whole, exact, and readers that say what is wrong."""
 
 import dataclasses
-import io
 import json
 import os
 from pathlib import Path
@@ -9,69 +8,38 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pytest_vla import records
 from pytest_vla.errors import VlaError
 from pytest_vla.records import (
-    EPISODES,
-    Record,
+    OUTCOMES,
     Trajectory,
-    append_line,
-    make_run_folder,
-    read_records,
+    digest_of,
+    load_trajectory,
+    parse_record,
     record_line,
     save_trajectory,
 )
+from tests.support.records import RECORD
 
-RECORD = Record(
-    schema=records.SCHEMA,
-    run="a-run",
-    case="libero_goal/turn_on_the_stove[seed0]",
-    node="libero_goal::test_episode[turn_on_the_stove-seed0]",
-    suite="libero_goal",
-    task="turn_on_the_stove",
-    seed=0,
-    instruction="turn on the stove",
-    outcome="failure",
-    reason=None,
-    message=None,
-    steps=2,
-    success_step=None,
-    literals={"(turnon flat_stove_1)": False},
-    eef_pos=(0.1, -0.2, 1.0),
-    seeds={"run": 0, "scene": 0, "init_state": 0, "init_states": 50},
-    protocol={"max_steps": 300, "cameras": ["agentview"]},
-    replan=None,
-    policy="random",
-    provenance={"mujoco": "3.8.1"},
-    timings={"wall": 1.25},
-    digest="00",
-    arrays=None,
-)
-OTHER = dataclasses.replace(RECORD, seed=1, message="two\nlines and ümläuts")
+TABLE = json.loads(record_line(RECORD))
 TRAJECTORY = Trajectory(np.ones((3, 4)), np.zeros((3, 4)), np.ones((3, 3)), np.zeros((2, 7)))
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    for record in (RECORD, OTHER):
-        append_line(tmp_path / EPISODES, record_line(record))
-    return tmp_path / EPISODES
-
-
-def test_records_are_read_back(file: Path) -> None:
-    assert read_records(file) == (RECORD, OTHER)
-    assert read_records(str(file.parent)) == (RECORD, OTHER)
-    assert len(file.read_bytes().splitlines()) == 2
-
-
-def test_every_torn_end_of_the_last_line_is_left_out(file: Path) -> None:
-    """A kill may stop the writer after any byte, also within a character."""
-    whole = file.read_bytes()
-    first = whole.index(b"\n") + 1
-    for cut in range(first, len(whole)):
-        file.write_bytes(whole[:cut])
-        assert read_records(file) == (RECORD,)
+@given(
+    message=st.none() | st.text(),
+    outcome=st.sampled_from(OUTCOMES),
+    eef_pos=st.none() | st.tuples(*[st.floats(allow_nan=False, allow_infinity=False)] * 3),
+    literals=st.dictionaries(st.text(), st.lists(st.tuples(st.integers(0, 600), st.booleans()), min_size=1).map(tuple)),
+    metrics=st.dictionaries(st.text(), st.floats(allow_nan=False, allow_infinity=False)),
+)
+def test_a_record_is_read_back_from_one_line(**fields: Any) -> None:
+    record = dataclasses.replace(RECORD, **fields)
+    line = record_line(record)
+    assert len(line.splitlines()) == 1
+    assert parse_record(line) == parse_record(line.encode()) == record
 
 
 @pytest.mark.parametrize(
@@ -79,38 +47,16 @@ def test_every_torn_end_of_the_last_line_is_left_out(file: Path) -> None:
     [
         ("{", "not a record: Expecting"),
         ("[]", "schema is None"),
-        (json.dumps({"schema": 99}), "schema is 99"),
-        (
-            json.dumps({"schema": records.SCHEMA, "case": "x", "extra": 1}),
-            "missing or unknown: arrays, digest, eef_pos, extra",
-        ),
+        (json.dumps({"schema": 1}), "schema is 1; read it with the version that wrote it"),
+        (json.dumps({"schema": records.SCHEMA, "case": "x", "extra": 1}), "missing or unknown: arrays, attempt, costs"),
+        (json.dumps({**TABLE, "literals": {"(on a b)": True}}), "not a record"),
+        (json.dumps({**TABLE, "literals": ["(on a b)"]}), "not a record"),
+        (json.dumps({**TABLE, "eef_pos": 1.0}), "not a record"),
     ],
 )
-def test_a_line_that_is_no_record_is_refused_by_number(file: Path, line: str, complaint: str) -> None:
-    append_line(file, line)
-    append_line(file, record_line(RECORD))
-    with pytest.raises(VlaError) as refused:
-        read_records(file)
-    assert f"{file}:3: " in str(refused.value)
-    assert complaint in str(refused.value)
-
-
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(VlaError, match=r"episodes.jsonl: cannot be read"):
-        read_records(tmp_path)
-
-
-def test_a_full_disk_leaves_no_half_line(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = file.read_bytes()
-
-    class Full(io.FileIO):
-        def write(self, data: Any, /) -> int:
-            return super().write(data[:10])
-
-    monkeypatch.setattr(Path, "open", lambda path, mode, buffering=-1: Full(path, mode))
-    with pytest.raises(OSError, match="No space left"):
-        append_line(file, record_line(RECORD))
-    assert file.read_bytes() == before
+def test_a_line_that_is_no_record_is_refused(line: str, complaint: str) -> None:
+    with pytest.raises(VlaError, match=complaint):
+        parse_record(line)
 
 
 def test_not_a_number_is_never_written() -> None:
@@ -118,14 +64,54 @@ def test_not_a_number_is_never_written() -> None:
         record_line(dataclasses.replace(RECORD, timings={"wall": float("nan")}))
 
 
+def test_a_literal_is_held_as_it_was_last() -> None:
+    literals = {"(open drawer)": ((0, False), (7, True)), "(on a b)": ((0, True), (3, False)), "(in a b)": ((0, True),)}
+    record = dataclasses.replace(RECORD, literals=literals)
+    assert record.held == {"(open drawer)": True, "(on a b)": False, "(in a b)": True}
+
+
+def test_the_digest_knows_when_a_literal_held() -> None:
+    once = digest_of("failure", 2, {"(on a b)": ((0, False), (1, True))}, TRAJECTORY)
+    assert once == digest_of("failure", 2, {"(on a b)": ((0, False), (1, True))}, TRAJECTORY)
+    assert once != digest_of("failure", 2, {"(on a b)": ((0, False), (2, True))}, TRAJECTORY)
+    later = dataclasses.replace(TRAJECTORY, qpos=np.nextafter(TRAJECTORY.qpos, 2))
+    assert once != digest_of("failure", 2, {"(on a b)": ((0, False), (1, True))}, later)
+
+
+def test_a_record_of_a_suite_s_own_item_is_told_from_others() -> None:
+    assert RECORD.of_suite
+    assert not dataclasses.replace(RECORD, node="test_mine.py::test_bowl[turn_on_the_stove-seed0]").of_suite
+
+
 def test_a_trajectory_is_read_back_and_nothing_else_is_left(tmp_path: Path) -> None:
     file = tmp_path / "libero_goal" / "a-seed0.npz"
     save_trajectory(file, TRAJECTORY)
     save_trajectory(file, TRAJECTORY)
-    with np.load(file) as arrays:
-        for field in dataclasses.fields(Trajectory):
-            assert np.array_equal(arrays[field.name], getattr(TRAJECTORY, field.name))
+    loaded = load_trajectory(file)
+    for field in dataclasses.fields(Trajectory):
+        assert np.array_equal(getattr(loaded, field.name), getattr(TRAJECTORY, field.name))
     assert os.listdir(file.parent) == [file.name]
+
+
+def test_a_file_that_is_no_trajectory_is_refused_by_name(tmp_path: Path) -> None:
+    file = tmp_path / "a-seed0.npz"
+    with pytest.raises(
+        VlaError, match=r"a-seed0\.npz: expected an npz file with qpos, qvel, eef_pos, actions: .*No such"
+    ):
+        load_trajectory(file)
+    save_trajectory(file, TRAJECTORY)
+    whole = file.read_bytes()
+    for broken in (b"", whole[: len(whole) // 2], b"PK\3\4" + b"?" * 100):
+        file.write_bytes(broken)
+        with pytest.raises(VlaError, match=r"a-seed0\.npz: expected an npz file"):
+            load_trajectory(file)
+    np.savez(file, qpos=TRAJECTORY.qpos)
+    with pytest.raises(VlaError, match="qvel"):
+        load_trajectory(file)
+    pickled = np.array([print], dtype=object)
+    np.savez(file, qpos=pickled, qvel=pickled, eef_pos=pickled, actions=pickled)
+    with pytest.raises(VlaError, match="allow_pickle=False"):
+        load_trajectory(file)
 
 
 def test_a_trajectory_that_cannot_be_written_keeps_the_old_file(
@@ -144,11 +130,3 @@ def test_a_trajectory_that_cannot_be_written_keeps_the_old_file(
         save_trajectory(file, TRAJECTORY)
     assert file.read_bytes() == before
     assert list(tmp_path.iterdir()) == [file]
-
-
-def test_a_new_folder_of_runs_is_kept_out_of_git(tmp_path: Path) -> None:
-    make_run_folder(tmp_path / ".vla" / "run1")
-    make_run_folder(tmp_path / ".vla" / "run2")
-    assert (tmp_path / ".vla" / ".gitignore").read_text() == "*\n"
-    make_run_folder(tmp_path / "run3")
-    assert not (tmp_path / ".gitignore").exists(), "a folder that was there is the user's"

@@ -12,7 +12,7 @@ from pytest_vla.plan import Case
 from pytest_vla.policies.base import Episode
 from pytest_vla.policies.random import random_policy
 from pytest_vla.records import digest_of, parse_record, record_line
-from pytest_vla.rollout import Rollout, explain, run_episode
+from pytest_vla.rollout import Conditions, Rollout, explain, run_episode
 from pytest_vla.suite import Task, load_suite
 from tests.plugin.fake_sim import World
 
@@ -33,7 +33,8 @@ def a_policy(answer: Callable[..., Any]) -> Any:
 
 def run(policy: Any, world: World | None = None, *, case: Case = CASE, max_steps: int = 20, **options: Any) -> Rollout:
     task = a_task(max_steps)
-    return run_episode(case, task, policy, lambda task: world or World(task), model="mine", **options)
+    conditions = Conditions("mine", **options)
+    return run_episode(case, task, policy, lambda task: world or World(task), conditions)
 
 
 def test_success_ends_the_episode_at_the_step_that_did_it() -> None:
@@ -41,7 +42,8 @@ def test_success_ends_the_episode_at_the_step_that_did_it() -> None:
     # 0.025 m a step: beyond 0.2 m after nine steps.
     assert (ended.record.outcome, ended.steps, ended.record.success_step) == ("success", 9, 9)
     assert ended.success
-    assert ended.record.literals == {"(beyond point_1 line_1)": True, "(is point_1)": True}
+    assert ended.record.literals == {"(beyond point_1 line_1)": ((0, False), (9, True)), "(is point_1)": ((0, True),)}
+    assert ended.record.held == {"(beyond point_1 line_1)": True, "(is point_1)": True}
     assert ended.record.reason is None
 
 
@@ -53,7 +55,7 @@ def test_failure_is_the_step_budget_used_up() -> None:
     ended = run(a_policy(lambda observation: SLOW * 0), max_steps=7)
     assert (ended.record.outcome, ended.steps, ended.record.success_step) == ("failure", 7, None)
     assert not ended.success
-    assert ended.record.literals == {"(beyond point_1 line_1)": False, "(is point_1)": True}
+    assert ended.record.held == {"(beyond point_1 line_1)": False, "(is point_1)": True}
     assert ended.record.eef_pos == (0.0, 0.0, 1.0)
 
 
@@ -133,7 +135,7 @@ def test_a_suite_without_transform_shows_upright() -> None:
 
     policy = a_policy(answer)
     world = World(a_task())
-    run_episode(CASE, a_task(1, "none"), policy, lambda task: world, model="mine")
+    run_episode(CASE, a_task(1, "none"), policy, lambda task: world, Conditions("mine"))
     assert np.array_equal(seen[0], world.reset(0, 0, True)["agentview_image"])
 
 
@@ -259,7 +261,7 @@ def test_a_world_that_cannot_be_built_is_an_error() -> None:
     def open_world(task: Task) -> World:
         raise VlaError("plate.xml: not found")
 
-    ended = run_episode(CASE, a_task(), random_policy, open_world, model="random")
+    ended = run_episode(CASE, a_task(), random_policy, open_world, Conditions("random"))
     assert (ended.record.outcome, ended.record.reason) == ("error", "world-unusable")
     assert ended.record.message == "plate.xml: not found"
     assert ended.record.eef_pos is None
@@ -341,7 +343,7 @@ def test_equal_episodes_have_equal_digests_and_others_do_not() -> None:
     [
         {"outcome": "failure"},
         {"steps": 8},
-        {"literals": {"(is point_1)": True}},
+        {"literals": {"(is point_1)": ((0, True),)}},
         {"name": "qpos"},
         {"name": "qvel"},
         {"name": "actions"},

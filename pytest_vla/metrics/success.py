@@ -19,6 +19,13 @@ class Outcome(Protocol):
     def reason(self) -> str | None: ...
 
 
+class TaskOutcome(Outcome, Protocol):
+    """An outcome that says its task too."""
+
+    @property
+    def task(self) -> str: ...
+
+
 @dataclass(frozen=True)
 class SuccessRate:
     """How a group of episodes came out.

@@ -33,8 +33,8 @@ class Episode:
         task: the task's name.
         instruction: what the robot is told.
         seed: the case's seed.
-        rng: the only source of randomness that a policy may use, so that an episode repeats: seeded by the run seed
-            and the case id.
+        rng: the only source of randomness that a policy may use, so that an episode repeats. It is seeded before
+            every question, by the run seed, the case id and the control step.
     """
 
     case_id: str
@@ -63,10 +63,23 @@ class Policy(Protocol):
         """Begin an episode."""
 
 
-def episode_rng(run_seed: int, case_id: str) -> np.random.Generator:
-    """The generator of an episode: a function of the run seed and the case id, and of nothing else."""
-    digest = hashlib.sha256(case_id.encode()).digest()
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence([run_seed, int.from_bytes(digest[:16], "big")])))
+def noise_generator(run_seed: int, case_id: str) -> np.random.Generator:
+    """The generator of an episode as it is when the episode begins; before every question it is seeded anew."""
+    return np.random.Generator(_noise(run_seed, case_id, None))
+
+
+def reseed(noise: np.random.Generator, run_seed: int, case_id: str, step: int) -> None:
+    """Seed an episode's generator for the question after control step `step`.
+
+    What a policy draws is thereby a function of run seed, case and step, however much it drew before.
+    """
+    noise.bit_generator.state = _noise(run_seed, case_id, step).state
+
+
+def _noise(run_seed: int, case_id: str, step: int | None) -> np.random.PCG64:
+    case = int.from_bytes(hashlib.sha256(case_id.encode()).digest()[:16], "big")
+    moment = (0,) if step is None else (1, step)
+    return np.random.PCG64(np.random.SeedSequence([run_seed, case], spawn_key=moment))
 
 
 def check_actions(answer: object) -> NDArray[np.float64]:

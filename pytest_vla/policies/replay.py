@@ -1,4 +1,4 @@
-"""``--vla-model=replay:FILE``: recorded actions again, from an npz file or from the records of an earlier run."""
+"""``--vla-model=replay:WHERE``: recorded actions again, from an npz file or from the records of an earlier run."""
 
 import zipfile
 import zlib
@@ -11,28 +11,34 @@ from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.policies.base import ACTION_SIZE, Episode, Observation, Policy, Session
-from pytest_vla.records import read_records
+
+EXPECTED = "expected *.npz with actions (n, 7), or the folder of a run such as .vla/RUN"
 
 
-def replay_policy(file: Path) -> Policy:
+def replay_policy(path: Path) -> Policy:
     """A policy that plays back actions, one a step, and looks at nothing.
 
     Args:
-        file: ``*.npz`` with ``actions`` (n, 7), played in every episode; or ``episodes.jsonl`` of a run, of which each
-            case gets its own.
+        path: ``*.npz`` with ``actions`` (n, 7), played in every episode; or a run's folder, of which each case gets
+            its own.
 
     Raises:
-        VlaError: the file cannot be used. An episode ends with EpisodeError ``replay-missing`` (the run has no such
+        VlaError: the path cannot be used. An episode ends with EpisodeError ``replay-missing`` (the run has no such
             case) or ``policy-exhausted`` (the actions are used up and the episode goes on).
     """
-    if not file.is_file():
-        raise VlaError(f"--vla-model=replay:{file}: there is no such file; give an npz file or a run's episodes.jsonl")
-    if file.suffix == ".npz":
-        actions = _read_actions(file)
-        return _playing(lambda episode: actions)
-    if file.suffix == ".jsonl":
-        return _playing(_actions_by_case(file))
-    raise VlaError(f"--vla-model=replay:{file}: expected *.npz with actions (n, 7), or a run's episodes.jsonl")
+    check_replay(path)
+    if path.is_dir():
+        return _playing(_actions_by_case(path))
+    actions = _read_actions(path)
+    return _playing(lambda episode: actions)
+
+
+def check_replay(path: Path) -> None:
+    """Refuse what cannot be played back, without reading it. Raises VlaError."""
+    if not path.exists():
+        raise VlaError(f"--vla-model=replay:{path}: there is no such file or folder; {EXPECTED}")
+    if not path.is_dir() and path.suffix != ".npz":
+        raise VlaError(f"--vla-model=replay:{path}: {EXPECTED}")
 
 
 def _playing(actions_of: Callable[[Episode], NDArray[Any]]) -> Policy:
@@ -53,18 +59,20 @@ def _playing(actions_of: Callable[[Episode], NDArray[Any]]) -> Policy:
     return begin
 
 
-def _actions_by_case(file: Path) -> Callable[[Episode], NDArray[Any]]:
-    # A later record of the same case replaces an earlier one.
-    arrays = {record.case: record.arrays for record in read_records(file)}
+def _actions_by_case(folder: Path) -> Callable[[Episode], NDArray[Any]]:
+    from pytest_vla.store import open_store
+
+    with open_store(folder.absolute().parent, create=False) as store:
+        arrays = {record.case: record.arrays for record in store.records(folder.absolute().name)}
     if not arrays:
-        raise VlaError(f"--vla-model=replay:{file}: it has no records")
+        raise VlaError(f"--vla-model=replay:{folder}: the run has no records")
 
     def actions_of(episode: Episode) -> NDArray[Any]:
         name = arrays.get(episode.case_id)
         if name is None:
-            raise EpisodeError("replay-missing", f"{file} has no actions of {episode.case_id}")
+            raise EpisodeError("replay-missing", f"{folder} has no actions of {episode.case_id}")
         try:
-            return _read_actions(file.parent / name)
+            return _read_actions(folder / name)
         except VlaError as error:
             raise EpisodeError("replay-missing", str(error)) from error
 

@@ -1,5 +1,6 @@
 """``--vla-model``: from the text that people type to a policy. Loads numpy or a user's module only when asked to."""
 
+import hashlib
 import importlib
 import importlib.util
 import sys
@@ -18,12 +19,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of ``--vla-model``: how it is written, and how text after the colon becomes a policy."""
+    """A kind of ``--vla-model``: how it is written, and how the path after the colon becomes a policy.
+
+    `check` refuses a path early, `load` gives the policy, `digest` names the content that it is made of.
+    """
 
     name: str
     usage: str
     takes: str | None
-    load: Callable[[str, Path], "Policy"]
+    load: Callable[[Path], "Policy"]
+    check: Callable[[Path], None] = lambda path: None
+    digest: Callable[[Path], str | None] = lambda path: None
 
 
 def check_model(model: str, folder: Path) -> None:
@@ -39,35 +45,59 @@ def check_model(model: str, folder: Path) -> None:
     kind, where = _parse(model)
     if kind is None:
         _check_module(model, folder)
-    elif kind.name == "replay":
-        file = folder / where
-        if not file.is_file():
-            raise VlaError(f"--vla-model={model}: there is no file {file}")
-        if file.suffix not in (".npz", ".jsonl"):
-            raise VlaError(f"--vla-model={model}: expected *.npz with actions (n, 7), or a run's episodes.jsonl")
+    else:
+        kind.check(folder / where)
 
 
 def resolve_policy(model: str, folder: Path) -> "Policy":
     """The policy that a ``--vla-model`` names. Arguments as for `check_model`. Raises VlaError."""
     kind, where = _parse(model)
-    return kind.load(where, folder) if kind else _load_callable(model, folder)
+    return kind.load(folder / where) if kind else _load_callable(model, folder)
 
 
-def _random(where: str, folder: Path) -> "Policy":
+def policy_digest(model: str, folder: Path) -> str | None:
+    """Names the content of what makes a policy, so that records tell one version of it from the next.
+
+    sha256 (hex) of the file of ``module:callable``'s module, or of the played npz file. None where no one file is it,
+    or where the module is not loaded. Arguments as for `check_model`. Raises VlaError.
+    """
+    kind, where = _parse(model)
+    if kind is not None:
+        return kind.digest(folder / where)
+    file = getattr(sys.modules.get(model.partition(":")[0]), "__file__", None)
+    return _file_digest(Path(file)) if file else None
+
+
+def _file_digest(path: Path) -> str | None:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        # A run's folder is many files.
+        return None
+
+
+def _random(path: Path) -> "Policy":
     from pytest_vla.policies.random import random_policy
 
     return random_policy
 
 
-def _replay(where: str, folder: Path) -> "Policy":
+def _replay(path: Path) -> "Policy":
     from pytest_vla.policies.replay import replay_policy
 
-    return replay_policy(folder / where)
+    return replay_policy(path)
+
+
+def _check_replay(path: Path) -> None:
+    from pytest_vla.policies.replay import check_replay
+
+    check_replay(path)
 
 
 KINDS = (
     Kind("random", "random", None, _random),
-    Kind("replay", "replay:FILE", "FILE", _replay),
+    Kind("replay", "replay:PATH", "PATH", _replay, _check_replay, _file_digest),
 )
 _USAGE = ", ".join(kind.usage for kind in KINDS) + ", module:callable (yours)"
 

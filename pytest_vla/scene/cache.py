@@ -30,6 +30,7 @@ from pytest_vla.locks import exclusive
 from pytest_vla.scene.assets import DataRoot, data_roots
 from pytest_vla.scene.problem import Problem
 from pytest_vla.scene.scene import Scene, scene_from_json, scene_parts, scene_to_json
+from pytest_vla.scene.stand_ins import SHA256_OF_STAND_INS
 
 if TYPE_CHECKING:
     import mujoco
@@ -40,11 +41,15 @@ _GRACE_SECONDS = 3600.0
 
 @dataclass(frozen=True)
 class CompiledScene:
-    """A model with its parts. `digest` names the content of everything that made it."""
+    """A model with its parts.
+
+    `digest` names the content of everything that made it, `stand_ins` the assets that are known to be no originals.
+    """
 
     model: "mujoco.MjModel"
     scene: Scene
     digest: str
+    stand_ins: tuple[str, ...]
 
 
 def compiled_scene(problem: Problem, roots: tuple[DataRoot, ...] | None = None) -> CompiledScene:
@@ -129,13 +134,14 @@ def _load(folder: Path, key: str, roots: tuple[DataRoot, ...]) -> CompiledScene 
             if not _unchanged(value["inputs"], roots) or value["model_sha256"] != _sha256(binary):
                 continue
             scene, digest = scene_from_json(value["scene"]), value["digest"]
+            stand_ins = _stand_ins(value["inputs"])
             model = mujoco.MjModel.from_binary_path(str(binary))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             # A damaged or vanished entry is compiled anew and overwritten.
             continue
         with contextlib.suppress(OSError):
             os.utime(description)
-        return CompiledScene(model, scene, digest)
+        return CompiledScene(model, scene, digest, stand_ins)
     return None
 
 
@@ -155,6 +161,10 @@ def _unchanged(inputs: list[dict[str, Any]], roots: tuple[DataRoot, ...]) -> boo
         if status.st_size != item["bytes"] or _sha256(path) != item["sha256"]:
             return False
     return True
+
+
+def _stand_ins(inputs: list[dict[str, Any]]) -> tuple[str, ...]:
+    return tuple(sorted(item["name"] for item in inputs if item["sha256"] in SHA256_OF_STAND_INS))
 
 
 def _sha256(path: Path) -> str:
@@ -189,7 +199,7 @@ def _compile(problem: Problem, roots: tuple[DataRoot, ...], folder: Path, key: s
         raise SceneError(f"{problem.source}: MuJoCo refuses the composed scene: {error}") from error
     description = {"digest": digest, "inputs": inputs, "scene": scene_to_json(composition.scene)}
     _store(folder, f"{key}-{digest}", model, description)
-    return CompiledScene(model, composition.scene, digest)
+    return CompiledScene(model, composition.scene, digest, _stand_ins(inputs))
 
 
 def _store(folder: Path, stem: str, model: "mujoco.MjModel", description: dict[str, Any]) -> None:

@@ -17,11 +17,11 @@ import numpy.typing as npt  # noqa: E402
 from pytest_vla.errors import EpisodeError, SceneError, VlaError  # noqa: E402
 from pytest_vla.scene.assets import DataRoot, data_roots, find_file  # noqa: E402
 from pytest_vla.scene.cache import compiled_scene, scene_key  # noqa: E402
-from pytest_vla.scene.catalog import category  # noqa: E402
 from pytest_vla.scene.init_states import read_init_states  # noqa: E402
 from pytest_vla.scene.placement import draw_placement, plan_placement  # noqa: E402
 from pytest_vla.scene.problem import Problem, parse_problem  # noqa: E402
 from pytest_vla.sim.arm import ARM_JOINTS, FINGERS, HAND_BODY, SUBSTEPS, Arm, ArmState  # noqa: E402
+from pytest_vla.sim.burners import alphas_at, find_burners, get_alphas, light, showing  # noqa: E402
 from pytest_vla.sim.cameras import Cameras, Picture  # noqa: E402
 from pytest_vla.sim.faults import check_physics, redirect_warnings  # noqa: E402
 from pytest_vla.sim.observation import Observation  # noqa: E402
@@ -83,19 +83,20 @@ class World:
         problem = _problem_of(task, self._roots)
         compiled = compiled_scene(problem, self._roots)
         self._scene, self._scene_key, self.scene_digest = compiled.scene, scene_key(problem), compiled.digest
+        self._stand_ins = compiled.stand_ins
         self.model: mujoco.MjModel = compiled.model
         self.data = mujoco.MjData(self.model)
         # Poses for pictures and end-effector readings are computed here, so that `data` stays as physics left it.
         self._view = mujoco.MjData(self.model)
         self._hand = self.model.body(HAND_BODY).id
         self._compiled_poses = (self.model.body_pos.copy(), self.model.body_quat.copy(), self.model.site_rgba.copy())
-        self._burners = tuple(self._burner(*burner) for burner in self._scene.burners)
+        self._burners = find_burners(self.model, self._scene)
         self._arm = Arm(self.model, self.data)
         self._moment = itertools.count()
         self._take(task, problem)
         self._cameras: Cameras | None = None
         self._sample_at = _SAMPLE_AFTER_RESET
-        self._sampled = (np.zeros(self.model.nq), np.zeros(self.model.nq), self._burner_alphas())
+        self._sampled = (np.zeros(self.model.nq), np.zeros(self.model.nq), get_alphas(self.model, self._burners))
 
     def _take(self, task: Task, problem: Problem) -> None:
         goal = compile_goal(problem, self._scene, self.model, self.data)
@@ -185,10 +186,10 @@ class World:
         self._arm.state = self._arm.rest()
         if state is not None:
             # Upstream looks at knobs when it sets an init state and after steps, but not in a reset.
-            self._light_burners()
+            light(model, self._burners, data.qpos)
         self._is_reset = True
         self.steps = 0
-        observation = self._observe(data.qpos.copy(), data.qpos.copy(), self._burner_alphas())
+        observation = self._observe(data.qpos.copy(), data.qpos.copy(), get_alphas(model, self._burners))
         if settle:
             action = np.array(self.task.protocol.settle_action)
             for _ in range(self.task.protocol.settle_steps):
@@ -257,16 +258,33 @@ class World:
         self._arm.state = state.arm.copy()
         self.steps, self._sample_at = state.steps, state.sample_at
         self._is_reset = True
-        before, after, alphas = state.sampled
-        return self._observe(before.copy(), after.copy(), alphas.copy())
+        return self._observe(*(array.copy() for array in state.sampled))
+
+    def show(self, qpos: npt.ArrayLike) -> Observation:
+        """A recorded state as an observation: poses alone, without physics, and burners lit as after a step.
+
+        Fixtures stand where the last reset put them; `data`, `success` and `steps` are not touched. The world must be
+        reset before its next step.
+
+        Args:
+            qpos: (nq,), as `data.qpos` was.
+
+        Raises:
+            VlaError: not such a vector of finite numbers.
+        """
+        pose = _vector(qpos, self.model.nq, "a recorded state is qpos")
+        self._leave()
+        return self._observe(pose, pose.copy(), alphas_at(self.model, self._burners, pose))
 
     def provenance(self) -> dict[str, str]:
         """What a record says of this world: the scene's digest, the simulator's versions, and what draws.
 
-        ``renderer`` is the OpenGL backend, with the driver's name once a picture was drawn.
+        ``stand_ins`` are the scene's assets that are known to be no originals, ``renderer`` is the OpenGL backend, with
+        the driver's name once a picture was drawn.
         """
         driver = f": {self._cameras.renderer}" if self._cameras is not None else ""
-        return {"scene": self.scene_digest, **self._versions, "renderer": f"{select_gl()}{driver}"}
+        assets = {"scene": self.scene_digest, "stand_ins": ", ".join(self._stand_ins) or "none"}
+        return {**assets, **self._versions, "renderer": f"{select_gl()}{driver}"}
 
     def close(self) -> None:
         """Frees the graphics side; the world can still be stepped, and a picture makes it anew."""
@@ -295,20 +313,15 @@ class World:
             if not 0 <= init_state < count:
                 raise VlaError(f"init state {init_state}: task {self.task.name} has 0 to {count - 1}")
             return np.asarray(self.init_states[init_state])
-        size = 1 + self.model.nq + self.model.nv
-        state = _numbers(init_state)
-        if state is None or state.shape != (size,) or not np.isfinite(state).all():
-            got = repr(init_state) if state is None or state.ndim == 0 else f"shape {state.shape}"
-            raise VlaError(f"an init state is an index or [time, qpos, qvel] of {size} finite numbers, got {got}")
-        return state
+        return _vector(init_state, 1 + self.model.nq + self.model.nv, "an init state is an index or [time, qpos, qvel]")
 
     def _step(self, action: Array) -> Observation:
         time_before = self.data.time
         self._leave()
-        alphas = self._burner_alphas()
+        alphas = get_alphas(self.model, self._burners)
         before, after = self._arm.step(action, self._sample_at)
         check_physics(self.data, time_before)
-        self._light_burners()
+        light(self.model, self._burners, self.data.qpos)
         self._is_reset = True
         return self._observe(before, after, alphas)
 
@@ -352,35 +365,8 @@ class World:
         view = self._view_at_sample()
         mujoco.mj_comPos(self.model, view)
         mujoco.mj_camlight(self.model, view)
-        now = self._burner_alphas()
-        self._set_burner_alphas(self._sampled[2])
-        try:
+        with showing(self.model, self._burners, self._sampled[2]):
             return self._cameras.picture(view, camera)
-        finally:
-            self._set_burner_alphas(now)
-
-    def _burner(self, fixture: str, site: str) -> tuple[int, Callable[[float], bool], tuple[int, ...]]:
-        body = self._scene.body(fixture)
-        assert body is not None
-        articulation = category(body.category, fixture).articulation
-        assert articulation is not None
-        addresses = tuple(int(self.model.joint(joint).qposadr[0]) for joint in body.joints)
-        return self.model.site(site).id, articulation.is_turned_on, addresses
-
-    def _light_burners(self) -> None:
-        """A burner's site is shown while its knob is on; upstream flips alpha to 1 - alpha on a change."""
-        for site, is_on, addresses in self._burners:
-            lit = any(is_on(float(self.data.qpos[address])) for address in addresses)
-            rgba = self.model.site_rgba[site]
-            if (rgba[3] <= 0) == lit:
-                rgba[3] = 1 - rgba[3]
-
-    def _burner_alphas(self) -> Array:
-        return np.array([self.model.site_rgba[site][3] for site, _, _ in self._burners])
-
-    def _set_burner_alphas(self, alphas: Array) -> None:
-        for (site, _, _), alpha in zip(self._burners, alphas, strict=True):
-            self.model.site_rgba[site][3] = alpha
 
 
 def _problem_of(task: Task, roots: tuple[DataRoot, ...]) -> Problem:
@@ -394,6 +380,14 @@ def _numbers(value: npt.ArrayLike) -> Array | None:
     except (TypeError, ValueError):
         return None
     return array.astype(np.float64) if array.dtype.kind in "fiu" else None
+
+
+def _vector(value: npt.ArrayLike, size: int, what: str) -> Array:
+    vector = _numbers(value)
+    if vector is None or vector.shape != (size,) or not np.isfinite(vector).all():
+        got = repr(value) if vector is None or vector.ndim == 0 else f"shape {vector.shape}"
+        raise VlaError(f"{what} of {size} finite numbers, got {got}")
+    return vector
 
 
 def _checked_size(size: tuple[int, int]) -> tuple[int, int]:

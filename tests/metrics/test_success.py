@@ -12,6 +12,7 @@ class Ended:
     suite: str
     outcome: str
     reason: str | None = None
+    task: str = "a_task"
 
 
 GOAL = [
@@ -49,7 +50,7 @@ def test_suites_are_apart() -> None:
 
 
 def test_the_table() -> None:
-    assert summary_lines(GOAL + OBJECT + BROKEN, {}) == [
+    assert summary_lines(GOAL + OBJECT + BROKEN, {}, by_task=False) == [
         "suite          episodes  success    rate  95% Wilson interval  not in the rate",
         "libero_10             1      0/0       -                    -  errors: 1 policy-raised",
         "libero_goal           7      1/3   33.3%        [6.1%, 79.2%]  errors: 1 physics-nan, 2 policy-nan; "
@@ -61,7 +62,19 @@ def test_the_table() -> None:
 
 
 def test_one_suite_needs_no_row_over_all() -> None:
-    assert [line.split()[0] for line in summary_lines(GOAL, {})] == ["suite", "libero_goal"]
+    assert [line.split()[0] for line in summary_lines(GOAL, {})] == ["suite", "libero_goal", "a_task"]
+
+
+def test_tasks_have_rows_of_their_own() -> None:
+    goal = [Ended("libero_goal", "success", task="stove"), Ended("libero_goal", "failure", task="a_very_long_name")]
+    assert [line.split() for line in summary_lines(goal + OBJECT, {})][1:4] == [
+        ["libero_goal", "2", "1/2", "50.0%", "[9.5%,", "90.5%]"],
+        ["a_very_long_name", "1", "0/1", "0.0%", "[0.0%,", "79.3%]"],
+        ["stove", "1", "1/1", "100.0%", "[20.7%,", "100.0%]"],
+    ]
+    narrow = summary_lines([Ended("libero_goal", "success", task="a" * 90)], {}, width=100)
+    assert all(len(line) <= 100 for line in narrow)
+    assert "a…" in narrow[2]
 
 
 def test_the_sentence() -> None:

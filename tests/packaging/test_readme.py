@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_vla.cli import COMMANDS
 from pytest_vla.options import OPTIONS
 from pytest_vla.sim.gl import DEBIAN
 from pytest_vla.suite import suite_names
@@ -32,11 +33,13 @@ def test_the_world_example_runs(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
 
 
-def test_the_policy_example_runs_an_episode(tmp_path: Path) -> None:
+def test_the_examples_of_a_policy_and_of_records_run(tmp_path: Path) -> None:
     (tmp_path / "my_policy.py").write_text(example("def policy("))
     options = ("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove", "--vla-model=my_policy:policy")
     result = run(tmp_path, "-m", "pytest", *options)
     assert "not done after 300 of 300 steps" in result.stdout, result.stdout + result.stderr
+    result = run(tmp_path, "-c", example("open_store"))
+    assert result.stdout.startswith("libero_goal/turn_on_the_stove[seed0] failure 300 {"), result.stdout + result.stderr
 
 
 def test_the_marker_example_is_collected(tmp_path: Path) -> None:
@@ -51,6 +54,11 @@ def test_every_option_in_it_exists() -> None:
     assert shown <= {option.flag for option in OPTIONS}
     ini = {option.key for option in OPTIONS if option.ini is not None}
     assert set(re.findall(r"`(vla_[a-z_]+)", README)) <= ini
+
+
+def test_every_command_in_it_exists() -> None:
+    shown = set(re.findall(r"pytest-vla ([a-z][a-z-]*)", re.sub(r"apt-get.*|pip install.*", "", README)))
+    assert shown == {command.name for command in COMMANDS}
 
 
 def test_every_suite_is_named() -> None:

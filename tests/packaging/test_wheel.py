@@ -97,6 +97,5 @@ def test_the_wheel_runs_a_real_episode_in_an_empty_folder(fresh: Path, tmp_path:
         *("--vla-tasks=turn_on_the_stove", "--vla-model=random", "--vla-seeds=0"),
         folder=tmp_path,
     )
-    (line,) = next(tmp_path.rglob("*.jsonl")).read_text().splitlines()
-    record = json.loads(line)
+    record = json.loads(run(fresh / "pytest-vla", "export", "--format=jsonl", folder=tmp_path))
     assert record["outcome"] in ("success", "failure"), said

@@ -87,6 +87,12 @@ class World:
         if task.name == "put_the_bowl_on_the_plate":
             raise VlaError("plate.xml: not found in any root")
 
+    def show(self, qpos: Any) -> dict[str, Any]:
+        """A picture that gets brighter along x."""
+        self.shown = getattr(self, "shown", 0) + 1
+        height, width = self.task.protocol.image_size
+        return {"agentview_image": np.full((height, width, 3), int(abs(qpos[0]) * 200) % 256, dtype=np.uint8)}
+
     def success(self) -> bool:
         return bool(self.data.qpos[0] > GOAL_X)
 

@@ -8,6 +8,7 @@ import pytest
 
 from pytest_vla.suite import load_suite, suite_folder
 from tests.support.data import REPOSITORY
+from tests.support.runs import run_names
 
 Run = Callable[..., pytest.RunResult]
 
@@ -168,7 +169,7 @@ def test_the_module_is_imported_once_and_no_simulator_with_it(project: pytest.Py
         ),
         (("--vla-suite=libero_goal", "--vla-model=rnadom"), "--vla-model=rnadom: no such policy. Did you mean random*"),
         (("--vla-suite=libero_goal", "--vla-model=nothing:here"), "*there is no module 'nothing' in*"),
-        (("--vla-suite=libero_goal", "--vla-model=replay:none.npz"), "*there is no file *none.npz"),
+        (("--vla-suite=libero_goal", "--vla-model=replay:none.npz"), "*none.npz: there is no such file or folder*"),
         (("--vla-suite=libero_goal", "--vla-seeds=9-2"), "*argument --vla-seeds: seeds '9-2': 9-2 runs backwards*"),
         (("--vla-suite=libero_goal", "--vla-episodes=0"), "*--vla-episodes: '0' is not a number of episodes, 1 to*"),
         (("--vla-suite=libero_goal", "--vla-episodes=x"), "*--vla-episodes: 'x' is not a number of episodes, 1 to*"),
@@ -235,7 +236,7 @@ def test_the_ini_file(vla: Run, project: pytest.Pytester) -> None:
     assert len(ids(vla("--collect-only", "-q", "test_mine.py", "--vla-model=random"))) == 2, "nor one with paths"
     assert ids(vla("--collect-only", "-q", "--vla-model=random")) == GOAL
     vla("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove").assert_outcomes(passed=1)
-    assert list((project.path / "out" / "runs").glob("*/episodes.jsonl"))
+    assert run_names(project.path / "out" / "runs")
 
 
 def test_what_is_wrong_in_the_ini_file_is_told_when_it_is_used(vla: Run, project: pytest.Pytester) -> None:

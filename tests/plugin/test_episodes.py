@@ -1,15 +1,14 @@
 """Episodes as items: outcomes, records, workers, what is shown; on a world without a simulator."""
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from pytest_vla.records import Record, read_records
+from pytest_vla.records import Record
+from tests.support.runs import records_of, run_names
 
 Run = Callable[..., pytest.RunResult]
 
@@ -20,12 +19,12 @@ STOVE_ID = "libero_goal::test_episode[turn_on_the_stove-seed0]"
 
 def runs(project: pytest.Pytester, folder: str = ".vla") -> list[Path]:
     """The folders of all runs, in the order of their making."""
-    found = (path for path in (project.path / folder).glob("*") if path.is_dir())
-    return sorted(found, key=lambda path: path.stat().st_mtime_ns)
+    results = project.path / folder
+    return [results / name for name in run_names(results)]
 
 
 def last_records(project: pytest.Pytester) -> dict[str, Record]:
-    records = read_records(runs(project)[-1])
+    records = records_of(project.path / ".vla")
     by_case = {record.case: record for record in records}
     assert len(by_case) == len(records), "a line an episode"
     return by_case
@@ -51,7 +50,7 @@ def test_success_is_a_pass_with_a_record(vla: Run, project: pytest.Pytester) -> 
             "*= vla =*",
             "suite *episodes *success *rate *95% Wilson interval*",
             "libero_goal * 1 * 1/1 *100.0% *[[]20.7%, 100.0%[]]",
-            f"records: .vla/{record.run}/episodes.jsonl",
+            f"records: .vla, run {record.run}",
         ]
     )
 
@@ -69,7 +68,7 @@ def test_a_task_not_done_is_a_failed_test_that_says_how(vla: Run, project: pytes
             "*holds          (is point_1)",
             "*end effector at (0.000, 0.000, 1.000) m",
             f"*run it alone: pytest '{STOVE_ID.replace('[', '[[]')}' --vla-model=policies:still "
-            "'--vla-data=some where' --vla-replan=2",
+            "'--vla-data=some where' --vla-replan=2 --vla-video=all",
             f"FAILED {STOVE_ID.replace('[', '[[]')}*",
         ]
     )
@@ -139,7 +138,7 @@ def test_records_repeat_on_workers_and_in_any_order(vla: Run, project: pytest.Py
 def test_workers_hand_over_and_the_controller_writes(vla: Run, project: pytest.Pytester) -> None:
     result = vla(*STOVE, "--vla-model=policies:straight", "--vla-seeds=0-5", "-n2")
     result.assert_outcomes(passed=6)
-    result.stdout.fnmatch_lines(["libero_goal * 6 * 6/6 *100.0% *[[]61.0%, 100.0%[]]", "records: *episodes.jsonl"])
+    result.stdout.fnmatch_lines(["libero_goal * 6 * 6/6 *100.0% *[[]61.0%, 100.0%[]]", "records: .vla, run *"])
     (run,) = runs(project)
     assert {record.run for record in last_records(project).values()} == {run.name}
     assert len(list((run / "libero_goal").glob("*.npz"))) == 6
@@ -147,8 +146,8 @@ def test_workers_hand_over_and_the_controller_writes(vla: Run, project: pytest.P
 
 def test_a_replayed_run_has_the_same_digests(vla: Run, project: pytest.Pytester) -> None:
     vla(*STOVE, "--vla-model=random", "--vla-seeds=0-3")
-    first, file = digests(project), runs(project)[-1] / "episodes.jsonl"
-    vla(*STOVE, f"--vla-model=replay:{file}", "--vla-seeds=1-4", "-n2")
+    first, folder = digests(project), runs(project)[-1]
+    vla(*STOVE, f"--vla-model=replay:{folder}", "--vla-seeds=1-4", "-n2")
     records = last_records(project)
     missing = records.pop("libero_goal/turn_on_the_stove[seed4]")
     assert (missing.outcome, missing.reason) == ("error", "replay-missing")
@@ -213,12 +212,14 @@ def test_a_killed_run_keeps_what_ended(vla: Run, project: pytest.Pytester) -> No
 
 
 @pytest.mark.parametrize(
-    ("flags", "table", "sentence"), [((), 1, 0), (("-v",), 1, 0), (("-q",), 0, 1), (("-qq",), 0, 0)]
+    ("flags", "table", "sentence", "place"),
+    [((), 1, 0, 1), (("-v",), 1, 0, 1), (("-q",), 0, 1, 1), (("-qq",), 0, 0, 0)],
 )
-def test_verbosity(vla: Run, flags: tuple[str, ...], table: int, sentence: int) -> None:
+def test_verbosity(vla: Run, flags: tuple[str, ...], table: int, sentence: int, place: int) -> None:
     text = vla(*STOVE, "--vla-model=policies:straight", *flags).stdout.str()
     assert text.count("95% Wilson interval") == table
-    assert text.count("records: ") == table
+    assert text.count("records: .vla, run ") == place
+    assert text.count("vla: 1 episode of libero_goal with policies:straight") == table
     assert text.count("vla: 1/1 success, 100.0% [20.7%, 100.0%]") == sentence
 
 
@@ -245,17 +246,19 @@ def test_collecting_writes_nothing(project: pytest.Pytester, vla: Run) -> None:
 def test_results_go_where_they_are_wanted(vla: Run, project: pytest.Pytester) -> None:
     result = vla(*STOVE, "--vla-model=policies:straight", "--vla-results=out/here")
     (run,) = runs(project, "out/here")
-    assert len(read_records(run)) == 1
+    assert len(records_of(run.parent)) == 1
     assert (project.path / "out" / "here" / ".gitignore").exists()
-    result.stdout.fnmatch_lines([f"records: out/here/{run.name}/episodes.jsonl"])
+    result.stdout.fnmatch_lines([f"records: out/here, run {run.name}"])
 
 
 @pytest.mark.parametrize("workers", ["-n0", "-n2"])
 def test_a_results_folder_that_cannot_be_made_stops_the_run(vla: Run, project: pytest.Pytester, workers: str) -> None:
     project.makepyfile(
-        taker="import numpy as np\nfrom pathlib import Path\n\n"
+        taker="import shutil\nimport numpy as np\nfrom pathlib import Path\n\n"
         "def policy(episode):\n"
-        "    Path('taken').write_text('a file')\n"
+        "    if Path('taken').is_dir():\n"
+        "        Path('taken').rename('away')\n"
+        "        Path('taken').write_text('a file')\n"
         "    return lambda observation: np.array([1.0, 0, 0, 0, 0, 0, -1])\n"
     )
     result = vla(*GOAL, "--vla-model=taker:policy", "--vla-results=taken", "--vla-seeds=0-9", workers)
@@ -324,8 +327,3 @@ def test_without_xdist_it_works(vla: Run) -> None:
     vla(*STOVE, "--vla-model=policies:straight", "-p", "no:xdist").assert_outcomes(passed=1)
 
 
-def test_a_line_is_valid_json_with_the_schema_first(vla: Run, project: pytest.Pytester) -> None:
-    vla(*STOVE, "--vla-model=policies:straight")
-    (line,) = (runs(project)[-1] / "episodes.jsonl").read_text().splitlines()
-    table: dict[str, Any] = json.loads(line)
-    assert next(iter(table)) == "schema"

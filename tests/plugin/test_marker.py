@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_vla.records import Record, read_records
+from pytest_vla.records import Record
+from tests.support.runs import records_of, run_names
 
 Run = Callable[..., pytest.RunResult]
 
@@ -50,18 +51,18 @@ def ids(result: pytest.RunResult) -> list[str]:
 
 
 def last_run(project: pytest.Pytester) -> Path:
-    found = (path for path in (project.path / ".vla").glob("*") if path.is_dir())
-    return max(found, key=lambda path: path.stat().st_mtime_ns)
+    results = project.path / ".vla"
+    return results / run_names(results)[-1]
 
 
 def records(project: pytest.Pytester) -> list[Record]:
-    return list(read_records(last_run(project)))
+    return records_of(project.path / ".vla")
 
 
 def test_it_gives_a_test_its_episodes(vla: Run, project: pytest.Pytester, own: Callable[[str], None]) -> None:
     own(MARKED)
     result = vla(STRAIGHT, "-v")
-    result.assert_outcomes(passed=7)
+    result.assert_outcomes(passed=6, deselected=1)
     assert [record.node for record in records(project)] == NEAR
     result.stdout.fnmatch_lines(["test_own.py::test_near * 6 * 6/6 * 100.0% *"])
 
@@ -98,7 +99,8 @@ def test_a_failed_assertion_says_how_the_episode_ended(vla: Run, own: Callable[[
             "*<Rollout libero_goal/turn_on_the_stove[[]seed0[]]: not done after 300 of 300 steps>*",
             "*Captured vla setup*",
             "*does not hold  (beyond point_1 line_1)",
-            f"*run it alone: pytest 'test_own.py::test_it[[]{STOVE}-seed0[]]' --vla-model=policies:still",
+            f"*run it alone: pytest 'test_own.py::test_it[[]{STOVE}-seed0[]]' --vla-model=policies:still "
+            "--vla-video=all",
         ]
     )
 
@@ -137,12 +139,13 @@ def test_pytests_own_selection(vla: Run, own: Callable[[str], None]) -> None:
     assert ids(vla("--collect-only", "-q", "-m", "vla")) == NEAR
     assert ids(vla("--collect-only", "-q", "-m", "not vla")) == ["test_own.py::test_plain"]
     assert ids(vla("--collect-only", "-q", "-k", f"{STOVE} and seed1")) == [NEAR[-1]]
-    vla(STRAIGHT, "-n2").assert_outcomes(passed=7)
+    vla(STRAIGHT, "-n2").assert_outcomes(passed=6)
+    vla(STRAIGHT, "test_own.py").assert_outcomes(passed=7)
 
 
 def test_the_last_failed(vla: Run, project: pytest.Pytester, own: Callable[[str], None]) -> None:
     own(MARKED.replace("rollout.steps < 200", "rollout.record.seed == 0"))
-    vla(STRAIGHT).assert_outcomes(passed=4, failed=3)
+    vla(STRAIGHT).assert_outcomes(passed=3, failed=3, deselected=1)
     vla(STRAIGHT, "--lf").assert_outcomes(failed=3)
     assert {record.seed for record in records(project)} == {1}
 
@@ -221,11 +224,29 @@ def test_the_command_line_narrows_tasks_and_replaces_seeds(vla: Run, own: Callab
 
 def test_a_test_with_no_task_left_is_deselected(vla: Run, own: Callable[[str], None]) -> None:
     own(MARKED)
-    vla(STRAIGHT, "--vla-tasks=rack").assert_outcomes(passed=1, deselected=1)
-    vla(STRAIGHT, "--vla-tasks=rack", "-o", "empty_parameter_set_mark=fail_at_collect").assert_outcomes(
-        passed=1, deselected=1
-    )
-    vla(STRAIGHT, "--vla-tasks=rack", "-n2").assert_outcomes(passed=1)
+    vla(STRAIGHT, "--vla-tasks=rack", "test_own.py").assert_outcomes(passed=1, deselected=1)
+    strict = ("-o", "empty_parameter_set_mark=fail_at_collect")
+    vla(STRAIGHT, "--vla-tasks=rack", "test_own.py", *strict).assert_outcomes(passed=1, deselected=1)
+    vla(STRAIGHT, "--vla-tasks=rack", "test_own.py", "-n2").assert_outcomes(passed=1)
+    result = vla(STRAIGHT, "--vla-tasks=rack")
+    result.assert_outcomes(deselected=2)
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_a_policy_without_a_test_for_it_is_told_what_to_do(vla: Run, own: Callable[[str], None], workers: str) -> None:
+    own("def test_plain(): pass\n")
+    result = vla(STRAIGHT, workers)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    said = result.stdout.str() + result.stderr.str()
+    assert "no test here runs an episode. Name a suite, as in --vla-suite=libero_goal, or mark a test" in said
+    assert "INTERNALERROR" not in said
+    vla(STRAIGHT, "test_own.py", workers).assert_outcomes(passed=1)
+
+
+def test_a_model_of_the_ini_file_leaves_other_tests_in(vla: Run, own: Callable[[str], None]) -> None:
+    own(MARKED + "\n")
+    vla("-o", "vla_model=policies:straight").assert_outcomes(passed=7)
 
 
 @pytest.mark.parametrize(

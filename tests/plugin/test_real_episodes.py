@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from pytest_vla.plan import Case
-from pytest_vla.records import Record, read_records
-from pytest_vla.rollout import run_episode
+from pytest_vla.records import Record
+from pytest_vla.rollout import Conditions, run_episode
 from pytest_vla.versions import installed_versions
 from tests.support.data import data_root, golden, needs_data
+from tests.support.runs import records_of, run_names
 from tests.support.worlds import libero_task, world_of
 
 # The traces were made with these kernels; with others they hold for the first steps, within rounding.
@@ -24,7 +25,7 @@ REVERSED = "def pytest_collection_modifyitems(items): items.reverse()\n"
 
 
 def last_run(folder: Path) -> Path:
-    return max((folder / ".vla").glob("*/episodes.jsonl"), key=lambda path: path.stat().st_mtime_ns)
+    return folder / ".vla" / run_names(folder / ".vla")[-1]
 
 
 def run(pytester: pytest.Pytester, *arguments: str) -> dict[str, Record]:
@@ -33,7 +34,7 @@ def run(pytester: pytest.Pytester, *arguments: str) -> dict[str, Record]:
     result = pytester.runpytest_subprocess("-p", "no:hypothesispytest", *SUITES, data, *arguments)
     result.assert_outcomes(failed=4)
     result.stdout.fnmatch_lines(["libero_goal * 2 * 0/2 *", "libero_object * 2 * 0/2 *", "all * 4 * 0/4 *0.0% *"])
-    return {record.case: record for record in read_records(last_run(pytester.path))}
+    return {record.case: record for record in records_of(pytester.path / ".vla")}
 
 
 @needs_data
@@ -42,17 +43,17 @@ def test_records_repeat_whatever_the_workers_the_order_and_the_policys_name(pyte
     digests = {case: record.digest for case, record in alone.items()}
     assert len(set(digests.values())) == 4
     assert {(record.outcome, record.reason) for record in alone.values()} == {("failure", None)}
-    file = last_run(pytester.path)
+    folder = last_run(pytester.path)
 
     def digests_of(records: Mapping[str, Record]) -> dict[str, str]:
         return {case: record.digest for case, record in records.items()}
 
     assert digests_of(run(pytester, "--vla-model=random", "-n2")) == digests
     pytester.makeconftest(REVERSED)
-    assert digests_of(run(pytester, f"--vla-model=replay:{file}", "-n0")) == digests
+    assert digests_of(run(pytester, f"--vla-model=replay:{folder}", "-n0")) == digests
 
     stove = alone["libero_goal/turn_on_the_stove[seed1]"]
-    assert (stove.steps, stove.literals) == (300, {"(turnon flat_stove_1)": False})
+    assert (stove.steps, stove.literals) == (300, {"(turnon flat_stove_1)": ((0, False),)})
     assert stove.seeds == {"run": 0, "scene": 1, "init_state": 1, "init_states": 50}
     assert stove.provenance["mujoco"] == "3.8.1"
     assert stove.eef_pos is not None
@@ -98,7 +99,7 @@ def test_an_episode_is_upstreams_and_its_policy_sees_what_checkpoints_were_train
 
     world = Pinned(world_of(task.suite, task.name), meta["init_index"], meta["seed"])
     short = dataclasses.replace(task, protocol=dataclasses.replace(task.protocol, max_steps=last))
-    ended = run_episode(Case(task.suite, task.name, 0), short, policy, lambda task: world, model="golden")
+    ended = run_episode(Case(task.suite, task.name, 0), short, policy, lambda task: world, Conditions("golden"))
     assert (ended.record.outcome, ended.steps) == ("failure", last), ended.explanation
     for name in ("qpos", "qvel", "eef_pos"):
         # Row 0 is the state after settling, which is row 9 of the trace.

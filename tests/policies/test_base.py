@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from pytest_vla.errors import EpisodeError
-from pytest_vla.policies.base import Episode, check_actions, episode_rng
+from pytest_vla.policies.base import Episode, check_actions, noise_generator, reseed
 from pytest_vla.policies.random import random_policy
 
 
@@ -59,21 +59,30 @@ def test_what_cannot_be_an_array_is_a_coded_error() -> None:
         check_actions(OnTheDevice())
 
 
-def draws(run_seed: int, case_id: str) -> list[float]:
-    return [float(x) for x in episode_rng(run_seed, case_id).random(4)]
+def draws(run_seed: int, case_id: str, step: int | None = None, before: int = 0) -> list[float]:
+    noise = noise_generator(run_seed, case_id)
+    noise.random(before)
+    if step is not None:
+        reseed(noise, run_seed, case_id, step)
+    return [float(x) for x in noise.random(4)]
 
 
-@given(st.integers(min_value=0, max_value=2**40), st.text(max_size=30))
-def test_the_generator_is_a_function_of_run_seed_and_case(run_seed: int, case_id: str) -> None:
-    assert draws(run_seed, case_id) == draws(run_seed, case_id)
-    assert draws(run_seed, case_id) != draws(run_seed + 1, case_id)
-    assert draws(run_seed, case_id) != draws(run_seed, case_id + "x")
+@given(st.integers(min_value=0, max_value=2**40), st.text(max_size=30), st.integers(0, 600), st.integers(0, 9))
+def test_the_noise_is_a_function_of_run_seed_case_and_step(run_seed: int, case_id: str, step: int, before: int) -> None:
+    here = draws(run_seed, case_id, step)
+    assert here == draws(run_seed, case_id, step, before), "whatever was drawn before"
+    others = [draws(run_seed + 1, case_id, step), draws(run_seed, case_id + "x", step)]
+    others += [draws(run_seed, case_id, step + 1), draws(run_seed, case_id)]
+    assert here not in others
 
 
 def test_the_generator_is_the_same_for_ever() -> None:
     """Another value here means that no recorded episode repeats any more."""
-    drawn = episode_rng(0, "libero_goal/turn_on_the_stove[seed0]").integers(10**9, size=3)
-    assert drawn.tolist() == [529218076, 550111578, 810249487]
+    case_id = "libero_goal/turn_on_the_stove[seed0]"
+    noise = noise_generator(0, case_id)
+    assert noise.integers(10**9, size=3).tolist() == [888563976, 500810319, 655344036]
+    reseed(noise, 0, case_id, 8)
+    assert noise.integers(10**9, size=3).tolist() == [889118992, 15045313, 574079976]
 
 
 class Blind(dict[str, Any]):
@@ -83,7 +92,7 @@ class Blind(dict[str, Any]):
 
 def test_random_is_uniform_and_looks_at_nothing() -> None:
     def session(case_id: str) -> Any:
-        return random_policy(Episode(case_id, "s", "t", "do it", 0, episode_rng(0, case_id)))
+        return random_policy(Episode(case_id, "s", "t", "do it", 0, noise_generator(0, case_id)))
 
     act = session("a")
     actions = np.array([act(Blind()) for _ in range(4000)])

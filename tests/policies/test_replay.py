@@ -9,11 +9,12 @@ import pytest
 
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan import Case
-from pytest_vla.policies.base import Episode, episode_rng
+from pytest_vla.policies.base import Episode, noise_generator
 from pytest_vla.policies.random import random_policy
 from pytest_vla.policies.replay import replay_policy
-from pytest_vla.records import EPISODES, append_line, record_line, save_trajectory
-from pytest_vla.rollout import Rollout, run_episode
+from pytest_vla.records import save_trajectory
+from pytest_vla.rollout import Conditions, Rollout, run_episode
+from pytest_vla.store import open_store
 from pytest_vla.suite import load_suite
 from tests.plugin.fake_sim import World
 
@@ -21,12 +22,12 @@ ACTIONS = np.random.default_rng(1).uniform(-1, 1, (5, 7))
 
 
 def an_episode(case_id: str = "a") -> Episode:
-    return Episode(case_id, "s", "t", "do it", 0, episode_rng(0, case_id))
+    return Episode(case_id, "s", "t", "do it", 0, noise_generator(0, case_id))
 
 
 def roll(case: Case, policy: Any) -> Rollout:
     task = load_suite(case.suite).task(case.task)
-    return run_episode(case, task, policy, World, model="any")
+    return run_episode(case, task, policy, World, Conditions("any", run="a-run"))
 
 
 def test_an_npz_file_is_played_from_its_begin_in_every_episode(tmp_path: Path) -> None:
@@ -42,16 +43,19 @@ def test_an_npz_file_is_played_from_its_begin_in_every_episode(tmp_path: Path) -
 def test_a_run_is_played_case_by_case_to_the_same_digests(tmp_path: Path) -> None:
     cases = [Case("libero_goal", "turn_on_the_stove", seed) for seed in (0, 1, 13)]
     recorded = [roll(case, random_policy) for case in cases]
-    for index, ended in enumerate(recorded):
-        save_trajectory(tmp_path / f"{index}.npz", ended.trajectory)
-        append_line(tmp_path / EPISODES, record_line(dataclasses.replace(ended.record, arrays=f"{index}.npz")))
-    policy = replay_policy(tmp_path / EPISODES)
+    folder = tmp_path / "a-run"
+    with open_store(tmp_path, create=True) as store:
+        store.begin("a-run", [case.node_id for case in cases], command="pytest", model="any")
+        for index, ended in enumerate(recorded):
+            save_trajectory(folder / f"{index}.npz", ended.trajectory)
+            store.add(dataclasses.replace(ended.record, arrays=f"{index}.npz"))
+    policy = replay_policy(folder)
     for case, ended in reversed(list(zip(cases, recorded, strict=True))):
         assert roll(case, policy).record.digest == ended.record.digest
     missing = roll(Case("libero_goal", "turn_on_the_stove", 2), policy)
     assert missing.record.reason == "replay-missing"
     assert "has no actions of libero_goal/turn_on_the_stove[seed2]" in str(missing.record.message)
-    (tmp_path / "1.npz").unlink()
+    (folder / "1.npz").unlink()
     assert roll(cases[1], policy).record.reason == "replay-missing"
 
 
@@ -77,9 +81,7 @@ def test_an_npz_file_without_actions_is_refused(tmp_path: Path, arrays: dict[str
     [
         ("a.npz", b"no zip", "expected an npz file"),
         ("a.npz", b"", "expected an npz file"),
-        ("a.csv", b"1,2", r"expected \*.npz with actions \(n, 7\), or a run's episodes.jsonl"),
-        ("a.jsonl", b"{}\n", "a.jsonl:1: not a record"),
-        ("a.jsonl", b"", "it has no records"),
+        ("a.csv", b"1,2", r"expected \*.npz with actions \(n, 7\), or the folder of a run"),
     ],
 )
 def test_a_file_that_cannot_be_played_is_refused(tmp_path: Path, name: str, content: bytes, complaint: str) -> None:
@@ -98,6 +100,13 @@ def test_a_truncated_npz_file_is_refused(tmp_path: Path) -> None:
             replay_policy(file)
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(VlaError, match="there is no such file"):
         replay_policy(tmp_path / "a.npz")
+    (tmp_path / "a-run").mkdir()
+    with pytest.raises(VlaError, match="no runs in"):
+        replay_policy(tmp_path / "a-run")
+    with open_store(tmp_path, create=True) as store:
+        store.begin("another", ["a"], command="pytest", model="any")
+    with pytest.raises(VlaError, match="the run has no records"):
+        replay_policy(tmp_path / "a-run")

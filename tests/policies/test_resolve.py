@@ -50,12 +50,12 @@ def test_a_callable_of_a_module_in_the_folder(folder: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("model", "complaint"),
     [
-        ("rnadom", "no such policy. Did you mean random? Known: random, replay:FILE, module:callable"),
+        ("rnadom", "no such policy. Did you mean random? Known: random, replay:PATH, module:callable"),
         ("", "no such policy"),
         ("random:3", "random takes nothing after it"),
-        ("replay", "FILE is missing; write --vla-model=replay:FILE"),
-        ("replay:", "FILE is missing"),
-        ("replay:none.npz", "there is no file"),
+        ("replay", "PATH is missing; write --vla-model=replay:PATH"),
+        ("replay:", "PATH is missing"),
+        ("replay:none.npz", "there is no such file or folder"),
         (":thing", "no such policy"),
         ("thing:", "no such policy"),
         (
@@ -69,7 +69,7 @@ def test_what_cannot_be_a_policy_is_refused_before_anything_is_loaded(folder: Pa
     with pytest.raises(VlaError) as refused:
         check_model(model, folder)
     assert complaint.replace("FOLDER", str(folder)) in str(refused.value)
-    assert f"--vla-model={model}: " in str(refused.value)
+    assert f"--vla-model={model}: ".replace(":none", f":{folder}/none") in str(refused.value)
 
 
 @pytest.mark.parametrize(

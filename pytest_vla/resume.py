@@ -1,0 +1,146 @@
+"""Going on with a run: what of an invocation is kept for it, and which of its episodes are left to do."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_vla.errors import VlaError
+from pytest_vla.options import Settings
+from pytest_vla.plan import DEFAULT_SEEDS
+
+if TYPE_CHECKING:
+    from pytest_vla.store import Store
+
+# What a run is, by the option that says it: a resumed run is the same in all of these.
+_FIXED = {
+    "model": "model",
+    "suite": "suites",
+    "tasks": "tasks",
+    "seeds": "seeds",
+    "episodes": "seeds",
+    "data": "data",
+    "replan": "replan",
+    "run-seed": "run_seed",
+    "allow-versions": "allow_versions",
+}
+# How it is run and judged: as before, where nothing else is said.
+_CHANGEABLE = {"timeout": "timeout", "video": "video", "min-success": "min_success"}
+RESUMPTION = pytest.StashKey["Resumption | None"]()
+"""The run that this invocation goes on with."""
+
+_TUPLES = ("suites", "tasks", "seeds", "given")
+
+
+@dataclass(frozen=True)
+class Resumption:
+    """A run to go on with; builtin types only, since workers are given it.
+
+    Attributes:
+        run: its name.
+        invocation: of `invocation_of`.
+        left: node ids of the episodes that are missing or ended as errors.
+    """
+
+    run: str
+    invocation: Mapping[str, Any]
+    left: tuple[str, ...]
+
+
+def invocation_of(settings: Settings, arguments: Sequence[str]) -> dict[str, Any]:
+    """What a later invocation needs to go on with this run; can be written as JSON.
+
+    Args:
+        settings: of the invocation.
+        arguments: the paths and ids that the user gave to pytest, as they were typed.
+    """
+    kept = {name: getattr(settings, name) for name in dict.fromkeys([*_FIXED.values(), *_CHANGEABLE.values()])}
+    kept |= {"given": settings.given, "min_success_typed": settings.min_success_typed}
+    kept["data"] = None if settings.data is None else str(settings.data)
+    return {"settings": kept, "arguments": list(arguments)}
+
+
+def find_resumption(settings: Settings, arguments: Sequence[str]) -> Resumption:
+    """The run that ``--vla-resume`` names.
+
+    Raises:
+        VlaError: there is no such run, it is still running, the store cannot be read, or `arguments` has paths or ids,
+            which a run has already.
+    """
+    if arguments:
+        raise VlaError(
+            f"--vla-resume goes on with what the run was started with: leave {' '.join(arguments)} out, or write "
+            "--vla-resume=RUN with = where that is the name of a run"
+        )
+    from pytest_vla.store import is_alive, open_store
+
+    with open_store(settings.results, create=False) as store:
+        run = store.run(str(settings.resume))
+        if is_alive(run):
+            raise VlaError(f"--vla-resume: run {run.name} is still running, as process {run.pid} on {run.host}")
+        return Resumption(run.name, run.invocation, left_of(store, run.name))
+
+
+def left_of(store: "Store", run: str) -> tuple[str, ...]:
+    """The node ids of a run's episodes that are missing or errors, or of tests of the user's that did not pass."""
+    passed = store.passed(run)
+    ended = {
+        record.node
+        for record in store.records(run)
+        if record.outcome != "error" and (record.of_suite or record.node in passed)
+    }
+    return tuple(node for node in store.planned(run) if node not in ended)
+
+
+def resumed_settings(settings: Settings, resumption: Resumption, config: pytest.Config) -> Settings:
+    """The settings of the run, with those of this invocation that a run may change.
+
+    Args:
+        settings: of this invocation.
+        resumption: the run.
+        config: says which options were typed.
+
+    Raises:
+        VlaError: an option asks for another run, or the run was written by another version.
+    """
+    try:
+        kept = dict(resumption.invocation["settings"])
+        kept |= {name: tuple(kept[name]) for name in _TUPLES if kept[name] is not None}
+        kept["data"] = None if kept["data"] is None else Path(kept["data"])
+        fixed = {name: kept[name] for name in dict.fromkeys(_FIXED.values())}
+        changeable = {name: kept[name] for name in _CHANGEABLE.values()}
+        fixed |= {"given": kept["given"], "model_typed": True}
+        typed = {"min_success_typed": kept["min_success_typed"]}
+    except (KeyError, TypeError) as error:
+        raise VlaError(f"run {resumption.run} cannot be gone on with: it does not say {error}") from error
+    for option, name in _FIXED.items():
+        if not config.getoption(f"vla_{option.replace('-', '_')}"):
+            continue
+        before, now = fixed[name], getattr(settings, name)
+        if before != now and not (name == "seeds" and fixed["suites"] and not before and now == DEFAULT_SEEDS):
+            was = f"with --vla-{option}={_text(before)}" if before else f"without --vla-{option}"
+            raise VlaError(
+                f"--vla-resume: run {resumption.run} was started {was}, and not with {_text(now)}: leave "
+                f"--vla-{option} out, or leave --vla-resume out for a new run"
+            )
+    for option, name in _CHANGEABLE.items():
+        if config.getoption(f"vla_{option.replace('-', '_')}") is not None:
+            changeable[name] = getattr(settings, name)
+            typed = {"min_success_typed": settings.min_success_typed} if option == "min-success" else typed
+    return dataclasses.replace(settings, **fixed, **changeable, **typed)
+
+
+def keep_left(config: pytest.Config, items: list[pytest.Item], resumption: Resumption) -> None:
+    """Take out all items but those that are left to do."""
+    wanted = set(resumption.left)
+    done = [item for item in items if item.nodeid not in wanted]
+    if done:
+        config.hook.pytest_deselected(items=done)
+        items[:] = [item for item in items if item.nodeid in wanted]
+
+
+def _text(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

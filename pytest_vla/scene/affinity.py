@@ -1,0 +1,42 @@
+"""Which cases share a compiled scene, so that they can be run on one worker. Reads task files; needs no simulator."""
+
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+
+from pytest_vla.errors import SceneError
+from pytest_vla.plan import Case
+from pytest_vla.scene.assets import DataRoot, data_roots, find_file
+from pytest_vla.scene.cache import scene_key
+from pytest_vla.scene.problem import parse_problem
+
+
+def scene_names(cases: Iterable[Case], data: Path | None = None) -> dict[Case, str]:
+    """A name for each case's scene: equal where one compiled model serves both. Each task file is read once.
+
+    A task whose file is missing or invalid shares a name with others such of its suite: its episode will say what is
+    wrong.
+
+    Args:
+        cases: of any suites.
+        data: the folder given by ``--vla-data``; None: the default roots.
+    """
+    try:
+        roots = data_roots(data)
+    except (SceneError, OSError):
+        roots = ()
+    by_task: dict[tuple[str, str], str] = {}
+    names = {}
+    for case in cases:
+        task = (case.suite, case.task)
+        if task not in by_task:
+            by_task[task] = _scene_of(*task, roots) or case.suite
+        names[case] = by_task[task]
+    return names
+
+
+def _scene_of(suite: str, task: str, roots: tuple[DataRoot, ...]) -> str | None:
+    try:
+        return scene_key(parse_problem(find_file(roots, "bddl_files", f"{suite}/{task}.bddl", f"task {task}")))
+    except (SceneError, OSError, PackageNotFoundError):
+        return None

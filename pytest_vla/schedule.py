@@ -1,0 +1,149 @@
+"""Which item a free worker gets next. Pure: no pytest, no xdist.
+
+The policy, which asks of an item only its scene and its estimated seconds:
+
+1. A worker stays with its scene while the scene has items; loading another scene costs about a second.
+2. Otherwise it takes the scene that no worker is on, the one with the most remaining work first; where there is none,
+   it joins the scene with the most remaining work per worker on it. So scenes are split over workers only where they
+   are fewer than the workers, or at the end; there nobody waits while there are items, since an idle worker costs
+   more than a scene to load.
+3. Within a scene the longest item comes first, so that the last ones are short.
+
+Items without a scene are a scene of their own that costs nothing to load, in the order given. Ties are broken by the
+order given: the same calls always have the same answers.
+"""
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+
+LOADING_SECONDS = 1.0
+"""About what it costs a worker to load another scene."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing to run: its place in the order given, its scene (None: it needs none), and its estimated seconds."""
+
+    index: int
+    scene: str | None
+    seconds: float
+
+
+@dataclass(eq=False)
+class _Scene:
+    """The items of one scene that are still to be handed out."""
+
+    name: str | None
+    order: int
+    queue: list[tuple[float, int, Item]] = field(default_factory=list)
+    remaining: float = 0.0
+    workers: int = 0
+
+
+@dataclass(eq=False)
+class _Worker:
+    """Where a worker is: the scene of its last item, and the one that it has loaded."""
+
+    scene: _Scene | None = None
+    loaded: _Scene | None = None
+
+
+class Pool:
+    """The items that are not handed out yet, and the scene that each worker is on.
+
+    Handing out an item takes O(log items), and O(workers) more where the worker changes its scene.
+    """
+
+    def __init__(self, items: Iterable[Item]) -> None:
+        """All items are in the pool. Raises ValueError where estimated seconds are negative or not finite."""
+        self._scenes: dict[str | None, _Scene] = {}
+        self._workers: dict[Hashable, _Worker] = {}
+        self._occupied: dict[str | None, _Scene] = {}
+        # Scenes without a worker, the most work first; an entry that is out of date is dropped when it is met.
+        self._free: list[tuple[float, int, _Scene]] = []
+        self._count = 0
+        for item in items:
+            scene = self._add(item)
+            scene.queue.append(_entry(item))
+        for scene in self._scenes.values():
+            heapify(scene.queue)
+            self._free.append((-scene.remaining, scene.order, scene))
+        heapify(self._free)
+
+    def __len__(self) -> int:
+        """How many items are in the pool."""
+        return self._count
+
+    def take(self, worker: Hashable) -> Item | None:
+        """The next item of a worker; None where the pool is empty. A worker is known from its first call on."""
+        if not self._count:
+            return None
+        place = self._workers.setdefault(worker, _Worker())
+        scene = self._scene_for(place)
+        self._move(place, scene)
+        _, _, item = heappop(scene.queue)
+        # Sums of floats drift: an empty scene has exactly nothing left.
+        scene.remaining = scene.remaining - item.seconds if scene.queue else 0.0
+        self._count -= 1
+        return item
+
+    def stays(self, worker: Hashable) -> bool:
+        """Whether the worker's next item is of a scene that it has loaded, or needs none."""
+        place = self._workers.get(worker)
+        return place is not None and self._own(place) is not None
+
+    def put_back(self, item: Item) -> None:
+        """An item that was handed out and is to be run all the same, again or by another worker."""
+        scene = self._add(item)
+        heappush(scene.queue, _entry(item))
+        self._offer(scene)
+
+    def remove_worker(self, worker: Hashable) -> None:
+        """The worker takes nothing any more; its scene is free for others. Nothing happens where it is not known."""
+        if place := self._workers.pop(worker, None):
+            self._move(place, None)
+
+    def _add(self, item: Item) -> _Scene:
+        if not 0 <= item.seconds < float("inf"):
+            raise ValueError(f"{item}: estimated seconds are a number, 0 or more")
+        scene = self._scenes.setdefault(item.scene, _Scene(item.scene, len(self._scenes)))
+        scene.remaining += item.seconds
+        self._count += 1
+        return scene
+
+    def _own(self, place: _Worker) -> _Scene | None:
+        return next((scene for scene in (place.scene, place.loaded) if scene is not None and scene.queue), None)
+
+    def _scene_for(self, place: _Worker) -> _Scene:
+        if own := self._own(place):
+            return own
+        while self._free:
+            remaining, _, scene = self._free[0]
+            if not scene.workers and scene.queue and scene.remaining == -remaining:
+                return scene
+            heappop(self._free)
+        joinable = (scene for scene in self._occupied.values() if scene.queue)
+        return max(joinable, key=lambda scene: (scene.remaining / scene.workers, -scene.order))
+
+    def _move(self, place: _Worker, scene: _Scene | None) -> None:
+        left, place.scene = place.scene, scene
+        if scene is not None:
+            scene.workers += 1
+            self._occupied[scene.name] = scene
+            place.loaded = scene if scene.name is not None else place.loaded
+        if left is not None:
+            left.workers -= 1
+            self._offer(left)
+
+    def _offer(self, scene: _Scene) -> None:
+        """Let the scene be found, if no worker is on it any more."""
+        if scene.workers:
+            return
+        self._occupied.pop(scene.name, None)
+        if scene.queue:
+            heappush(self._free, (-scene.remaining, scene.order, scene))
+
+
+def _entry(item: Item) -> tuple[float, int, Item]:
+    return (-item.seconds if item.scene is not None else 0.0, item.index, item)

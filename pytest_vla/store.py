@@ -1,0 +1,371 @@
+"""All runs and their records: one SQLite file in the results folder, beside the runs' folders of trajectories.
+
+Tables for people with the sqlite3 tool: ``runs``, ``planned`` (the items of each run), ``episodes`` (a row for each
+record, nothing is ever overwritten), ``results`` (of these, the last one of each item, which counts) and ``records``
+(the record of an episode, as JSON). Only the process that holds the pytest session writes.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from pytest_vla.database import connect, told, transaction
+from pytest_vla.errors import VlaError
+from pytest_vla.records import Record, parse_record, record_line
+from pytest_vla.suite import did_you_mean
+
+if TYPE_CHECKING:
+    import sqlite3
+
+STORE = "results.sqlite"
+DEFAULT_RESULTS = ".vla"
+LAST_RUN = "last"
+"""In the place of a run's name: the run that began last."""
+LOCK_TIMEOUT = 30.0
+"""Seconds to wait for another process that writes."""
+
+_PAGE = 500
+_DURATION_RUNS, _DURATION_EPISODES = 10, 20_000
+_IDS = "SELECT id FROM {} WHERE run = ? ORDER BY id"
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many items of a run ended in one way; `of_suite`: suites' own items, and not tests of the user's."""
+
+    suite: str
+    of_suite: bool
+    outcome: str
+    reason: str | None
+    episodes: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """One invocation of pytest with episodes, and those that resumed it.
+
+    Attributes:
+        name: of the run, and of its folder of trajectories.
+        started: when it began, UTC, ISO 8601.
+        ended: when it ended; None: it has not, or was killed.
+        status: ``running`` (or killed, see `is_alive`), ``finished`` or ``stopped``.
+        command: the command line, for people.
+        model: the ``--vla-model`` text.
+        invocation: what a resume needs, as JSON has it.
+        host: the machine of the process that writes, or wrote last.
+        pid: that process.
+        process: tells it from later ones of the same number; None where the system does not say.
+        planned: how many items it was to run.
+        counts: the last episode of each item that has one, by outcome.
+    """
+
+    name: str
+    started: str
+    ended: str | None
+    status: str
+    command: str
+    model: str
+    invocation: Mapping[str, Any]
+    host: str
+    pid: int
+    process: str | None
+    planned: int
+    counts: tuple[Count, ...]
+
+    @property
+    def done(self) -> int:
+        """How many items have an episode, whatever its outcome."""
+        return sum(count.episodes for count in self.counts)
+
+
+def open_store(results: Path, *, create: bool, timeout: float = LOCK_TIMEOUT) -> "Store":
+    """The store of a results folder.
+
+    Args:
+        results: the folder of all runs.
+        create: make folder and file where there are none, and be ready to write.
+        timeout: seconds to wait for another process that writes.
+
+    Raises:
+        VlaError: there is none and `create` is False; it cannot be opened; it is damaged, another program's, or of
+            another version's schema. A file that is refused is left as it is.
+    """
+    try:
+        if create:
+            _make_results_folder(results)
+        connection = connect(results / STORE, create=create, timeout=timeout)
+    except OSError as error:
+        raise VlaError(f"cannot open records: {error}") from error
+    if connection is None:
+        raise _no_runs(results)
+    return Store(results, connection, timeout)
+
+
+class Store:
+    """An open store; see `open_store`. Whatever cannot be read or written is a VlaError, and changes nothing."""
+
+    def __init__(self, results: Path, connection: "sqlite3.Connection", timeout: float) -> None:
+        self.results = results
+        self._file = results / STORE
+        self._connection = connection
+        self._timeout = timeout
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file. Nothing is pending: every method that writes has written when it returns."""
+        self._connection.close()
+
+    def begin(
+        self,
+        name: str,
+        nodes: Sequence[str],
+        *,
+        command: str,
+        model: str,
+        invocation: Mapping[str, Any] | None = None,
+    ) -> Run:
+        """Enter a new run of this process, with the node ids of its items in their order. Arguments: see `Run`."""
+        items = list(dict.fromkeys(map(_encodable, nodes)))
+        host, pid, process = _this_process()
+        with self._transaction() as connection:
+            _insert(
+                connection,
+                "runs",
+                name=name,
+                started=_now(),
+                status="running",
+                command=_encodable(command),
+                model=_encodable(model),
+                invocation=json.dumps(invocation or {}),
+                host=host,
+                pid=pid,
+                process=process,
+                planned=len(items),
+            )
+            connection.executemany(
+                "INSERT INTO planned (run, position, node) VALUES (?, ?, ?)",
+                ((name, position, node) for position, node in enumerate(items)),
+            )
+        return self.run(name)
+
+    def resume(self, name: str) -> Run:
+        """Make an earlier run this process's: running again, with what was planned and recorded.
+
+        Raises:
+            VlaError: there is no such run, or another process of this machine still runs it. A run of another machine
+                is taken over: nobody can tell whether it goes on, and two that write lose nothing.
+        """
+        with self._transaction() as connection:
+            run = self.run(name)
+            if is_alive(run) and run.pid != os.getpid():
+                raise VlaError(f"run {run.name} is still running (process {run.pid}); wait for its end, or stop it")
+            connection.execute(
+                "UPDATE runs SET status = 'running', ended = NULL, host = ?, pid = ?, process = ? WHERE name = ?",
+                (*_this_process(), run.name),
+            )
+        return self.run(run.name)
+
+    def add(self, record: Record) -> None:
+        """Write a record of a run that has begun. Of several of one node all are kept, and the last one counts."""
+        line = record_line(record)
+        with self._transaction() as connection:
+            number = _insert(
+                connection,
+                "episodes",
+                run=record.run,
+                node=_encodable(record.node),
+                case_id=record.case,
+                of_suite=record.of_suite,
+                suite=record.suite,
+                task=record.task,
+                seed=record.seed,
+                attempt=record.attempt,
+                outcome=record.outcome,
+                reason=record.reason,
+                steps=record.steps,
+                wall=record.timings.get("wall"),
+                digest=record.digest,
+                ended=_now(),
+            )
+            _insert(connection, "records", episode=number, line=line)
+
+    def mark_passed(self, name: str, node: str) -> None:
+        """Note that the test of the user's in which the last episode of a node ran has passed."""
+        with self._transaction() as connection:
+            connection.execute(
+                "UPDATE episodes SET passed = 1 WHERE id = (SELECT max(id) FROM episodes WHERE run = ? AND node = ?)",
+                (name, _encodable(node)),
+            )
+
+    def end(self, name: str, status: str) -> None:
+        """Say how a run ended: ``finished`` (all that was planned has run) or ``stopped``."""
+        with self._transaction() as connection:
+            connection.execute("UPDATE runs SET status = ?, ended = ? WHERE name = ?", (status, _now(), name))
+
+    def discard(self, name: str) -> None:
+        """Forget a run that left no episode; one that left some stays."""
+        with self._transaction() as connection:
+            if connection.execute("SELECT 1 FROM episodes WHERE run = ?", (name,)).fetchone() is None:
+                connection.execute("DELETE FROM planned WHERE run = ?", (name,))
+                connection.execute("DELETE FROM runs WHERE name = ?", (name,))
+
+    def runs(self) -> tuple[Run, ...]:
+        """All runs, the newest first."""
+        return self._runs()
+
+    def run(self, text: str) -> Run:
+        """The run of this name or of this beginning of a name; ``last`` is the one that began last.
+
+        Raises:
+            VlaError: there is none, with close matches, or several begin so.
+        """
+        names = [str(name) for (name,) in self._rows("SELECT name FROM runs ORDER BY id DESC")]
+        if not names:
+            raise _no_runs(self.results)
+        if text == LAST_RUN:
+            found = names[:1]
+        else:
+            found = [text] if text in names else [name for name in names if name.startswith(text)]
+        if not found:
+            # Names are times: where none is alike, the latest ones help.
+            near = did_you_mean(text, names) or f" The latest are {', '.join(names[:3])}."
+            raise VlaError(f"there is no run {text!r} in {self._file}.{near}")
+        if len(found) > 1:
+            raise VlaError(f"{len(found)} runs in {self._file} begin with {text!r}: {', '.join(found[:5])}")
+        (run,) = self._runs(found[0])
+        return run
+
+    def records(self, name: str) -> Iterator[Record]:
+        """The last record of each node of a run (its full name), in the order in which they ended."""
+        return self._parsed(name, self.episodes(name))
+
+    def attempts(self, name: str) -> Iterator[Record]:
+        """All records of a run (its full name), in the order in which they ended."""
+        return self._parsed(name, [int(number) for (number,) in self._rows(_IDS.format("episodes"), name)])
+
+    def episodes(self, name: str) -> list[int]:
+        """The numbers of the episodes of `records`, for `lines`."""
+        return [int(number) for (number,) in self._rows(_IDS.format("results"), name)]
+
+    def lines(self, episodes: Sequence[int]) -> Iterator[str]:
+        """The records' JSON lines of episodes, by their numbers. Nothing is locked between the lines."""
+        for start in range(0, len(episodes), _PAGE):
+            page = episodes[start : start + _PAGE]
+            marks = ", ".join("?" * len(page))
+            lines = dict(self._rows(f"SELECT episode, line FROM records WHERE episode IN ({marks})", *page))
+            yield from (lines[number] for number in page)
+
+    def planned(self, name: str) -> tuple[str, ...]:
+        """The node ids of a run (its full name), as it began."""
+        return tuple(node for (node,) in self._rows("SELECT node FROM planned WHERE run = ? ORDER BY position", name))
+
+    def passed(self, name: str) -> frozenset[str]:
+        """The node ids of a run (its full name) of which `mark_passed` was told, and no later episode was written."""
+        return frozenset(node for (node,) in self._rows("SELECT node FROM results WHERE run = ? AND passed", name))
+
+    def durations(self, model: str) -> list[tuple[str, str, int, float]]:
+        """Suite, task, seed and seconds of episodes of this model in its latest runs, newest first.
+
+        Successes and failures only, and some thousands at most.
+        """
+        rows = self._rows(
+            "SELECT suite, task, seed, wall FROM episodes WHERE outcome IN ('success', 'failure') AND wall IS NOT NULL"
+            " AND run IN (SELECT name FROM runs WHERE model = ? ORDER BY id DESC LIMIT ?) ORDER BY id DESC LIMIT ?",
+            *(_encodable(model), _DURATION_RUNS, _DURATION_EPISODES),
+        )
+        return [(str(suite), str(task), int(seed), float(wall)) for suite, task, seed, wall in rows]
+
+    def _runs(self, *name: str) -> tuple[Run, ...]:
+        whose, which = ("WHERE run = ?", "WHERE name = ?") if name else ("", "")
+        counts: dict[str, list[Count]] = {}
+        for run, suite, of_suite, outcome, reason, number in self._rows(
+            f"SELECT run, suite, of_suite, outcome, reason, count(*) FROM results {whose} GROUP BY 1, 2, 3, 4, 5", *name
+        ):
+            counts.setdefault(run, []).append(Count(suite, bool(of_suite), outcome, reason, number))
+        columns = [field.name for field in fields(Run) if field.name != "counts"]
+        rows = self._rows(f"SELECT {', '.join(columns)} FROM runs {which} ORDER BY id DESC", *name)
+        tables = [dict(zip(columns, row, strict=True)) for row in rows]
+        for table in tables:
+            table |= {"invocation": json.loads(table["invocation"]), "counts": tuple(counts.get(table["name"], ()))}
+        return tuple(Run(**table) for table in tables)
+
+    def _parsed(self, name: str, episodes: Sequence[int]) -> Iterator[Record]:
+        for line in self.lines(episodes):
+            try:
+                yield parse_record(line)
+            except VlaError as error:
+                raise VlaError(f"{self._file}: run {name}: {error}") from error
+
+    def _rows(self, statement: str, *parameters: Any) -> list[Any]:
+        with told(self._file, "read", self._timeout):
+            return self._connection.execute(statement, parameters).fetchall()
+
+    @contextmanager
+    def _transaction(self) -> Iterator["sqlite3.Connection"]:
+        with told(self._file, "write", self._timeout), transaction(self._connection):
+            yield self._connection
+
+
+def is_alive(run: Run) -> bool | None:
+    """Whether the process that writes the run is there; None where nobody can tell: on another machine."""
+    if run.status != "running":
+        return False
+    host, _, known = _this_process()
+    if run.host != host or known is None:
+        return None
+    return run.process is not None and _process(run.pid) == run.process
+
+
+def _make_results_folder(results: Path) -> None:
+    # A new folder of runs is kept out of git, as pytest's cache is; one that was there is the user's.
+    if not results.exists():
+        results.mkdir(parents=True, exist_ok=True)
+        (results / ".gitignore").write_text("*\n")
+
+
+def _no_runs(results: Path) -> VlaError:
+    return VlaError(f"no runs in {results} yet: run pytest with --vla-suite and --vla-model, or give another folder")
+
+
+def _insert(connection: "sqlite3.Connection", table: str, **columns: Any) -> int | None:
+    marks = ", ".join("?" * len(columns))
+    statement = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})"
+    return connection.execute(statement, tuple(columns.values())).lastrowid
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _encodable(text: str) -> str:
+    """Names of files that are not UTF-8 have characters that SQLite does not take."""
+    return text.encode(errors="backslashreplace").decode()
+
+
+def _this_process() -> tuple[str, int, str | None]:
+    import platform
+
+    return platform.node(), os.getpid(), _process(os.getpid())
+
+
+def _process(pid: int) -> str | None:
+    """What tells a process from later ones of the same number, such as its start; None: it is not there."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    # State and start of proc(5). A zombie is dead, and nobody has asked for it yet.
+    return None if fields[0] in "ZX" else fields[19]

@@ -1,0 +1,193 @@
+"""Records as a table for other programs: csv and parquet, a row an episode, or jsonl, the records as they are kept.
+
+The columns come in the order of `Record`'s fields. A table in a record becomes a column for each of its keys, in
+alphabetical order (``timings.wall``, ``metrics.NAME``): all keys of all rows. ``eef_pos`` becomes ``eef_pos.x``, ``.y``
+and ``.z`` in metres; ``literals`` and lists are JSON text. In csv null is empty, truth is ``true`` or ``false``, and a
+text that a spreadsheet would run as a formula (``=``, ``+``, ``-`` or ``@`` first) has an apostrophe before it, as
+instructions and messages come from outside; in parquet and jsonl text is exact.
+"""
+
+import csv
+import io
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import fields
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from types import NoneType
+from typing import IO, Any, get_args, get_origin, get_type_hints
+
+from pytest_vla.errors import VlaError
+from pytest_vla.records import Record, parse_record
+
+FORMATS = ("csv", "parquet", "jsonl")
+
+Lines = Callable[[], Iterable[str]]
+"""Gives the records' lines, the same ones each time that it is called."""
+
+_EEF_POS = ("eef_pos.x", "eef_pos.y", "eef_pos.z")
+# Also the wide forms of East Asia, and white space, after which some programs look on.
+_FORMULA_SIGNS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\t", "\r", "\n")
+_BATCH = 2000
+
+
+def export(lines: Lines, format: str, stream: IO[bytes]) -> None:
+    """Write records in one of `FORMATS`, csv and jsonl in UTF-8.
+
+    Raises:
+        VlaError: a line is no record (csv, parquet), values of a column do not go together, or pyarrow is missing
+            (parquet). OSError: the stream cannot be written.
+    """
+    {"csv": _export_csv, "parquet": _export_parquet, "jsonl": _export_jsonl}[format](lines, stream)
+
+
+def check_format(format: str) -> None:
+    """Refuse a format that this installation cannot write, before anything is written. Raises VlaError."""
+    if format == "parquet":
+        try:
+            import pyarrow.parquet  # noqa: F401
+        except ImportError as error:
+            raise VlaError("parquet needs pyarrow: pip install 'pytest-vla[parquet]'") from error
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write: its content takes the place of the old one at the block's end, and only if nothing is raised.
+
+    What is no plain file (a pipe, ``/dev/stdout``) is written as it is. Raises VlaError.
+    """
+    try:
+        if path.exists() and not path.is_file():
+            with path.open("wb") as stream:
+                yield stream
+            return
+        # A link stays one.
+        path = path.resolve()
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        try:
+            with temporary.open("wb") as stream:
+                yield stream
+            temporary.replace(path)
+        finally:
+            with suppress(OSError):
+                temporary.unlink()
+    except OSError as error:
+        raise VlaError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def flatten(record: Record) -> dict[str, Any]:
+    """A record as columns: builtin scalars and None."""
+    row: dict[str, Any] = {}
+    for field in fields(Record):
+        value = getattr(record, field.name)
+        if field.name == "literals":
+            row["literals"] = json.dumps(value)
+        elif field.name == "eef_pos":
+            row.update(zip(_EEF_POS, value or (None, None, None), strict=True))
+        elif isinstance(value, Mapping):
+            row.update({f"{field.name}.{key}": _scalar(inner) for key, inner in value.items()})
+        else:
+            row[field.name] = value
+    return row
+
+
+def _scalar(value: Any) -> Any:
+    return value if value is None or isinstance(value, str | int | float) else json.dumps(value)
+
+
+def _rows(lines: Lines) -> Iterator[dict[str, Any]]:
+    for line in lines():
+        try:
+            yield flatten(parse_record(line))
+        except VlaError as error:
+            raise VlaError(f"{line[:80]}: {error}; --format jsonl writes it as it is") from error
+
+
+@cache
+def _declared() -> dict[str, tuple[tuple[str, ...] | None, Any]]:
+    """Of each field of a record its columns (None: one for each key), and the type of their values."""
+    declared: dict[str, tuple[tuple[str, ...] | None, Any]] = {}
+    for name, hint in get_type_hints(Record).items():
+        if name == "literals":
+            declared[name] = ((name,), str)
+        elif name == "eef_pos":
+            declared[name] = (_EEF_POS, float)
+        elif get_origin(hint) is Mapping:
+            declared[name] = (None, get_args(hint)[1])
+        else:
+            declared[name] = ((name,), next(kind for kind in get_args(hint) or (hint,) if kind is not NoneType))
+    return declared
+
+
+def _columns(lines: Lines) -> dict[str, type]:
+    """All columns in their order, each with the type of what it holds beside nulls."""
+    seen: dict[str, set[type]] = {}
+    for row in _rows(lines):
+        for name, value in row.items():
+            seen.setdefault(name, set()).add(type(value))
+    columns: dict[str, type] = {}
+    for field, (alone, kind) in _declared().items():
+        names = alone or sorted(name for name in seen if name.startswith(f"{field}."))
+        columns |= {name: _common(seen[name]) if kind is Any else kind for name in names}
+    return columns
+
+
+def _common(types: set[type]) -> type:
+    types = types - {NoneType}
+    if types == {int, float}:
+        return float
+    # What does not go together is text.
+    return str if len(types) > 1 else next(iter(types), NoneType)
+
+
+def _export_jsonl(lines: Lines, stream: IO[bytes]) -> None:
+    for line in lines():
+        stream.write(f"{line}\n".encode())
+
+
+def _export_csv(lines: Lines, stream: IO[bytes]) -> None:
+    columns = list(_columns(lines))
+    stream.write(_csv_line(columns))
+    for row in _rows(lines):
+        stream.write(_csv_line([_cell(row.get(name)) for name in columns]))
+
+
+def _csv_line(cells: list[Any]) -> bytes:
+    text = io.StringIO(newline="")
+    # With the standard's line ends, both of their characters are quoted within cells.
+    csv.writer(text, lineterminator="\r\n").writerow(cells)
+    return (text.getvalue().removesuffix("\r\n") + "\n").encode(errors="backslashreplace")
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA_SIGNS) else value
+
+
+def _export_parquet(lines: Lines, stream: IO[bytes]) -> None:
+    check_format("parquet")
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    arrow_types = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_(), NoneType: pa.null()}
+    columns = _columns(lines)
+    schema = pa.schema([(name, arrow_types[kind]) for name, kind in columns.items()])
+    rows = _rows(lines)
+    try:
+        with pq.ParquetWriter(stream, schema) as writer:
+            while batch := list(islice(rows, _BATCH)):
+                texts = [{name: _as_kind(row.get(name), kind) for name, kind in columns.items()} for row in batch]
+                writer.write_table(pa.Table.from_pylist(texts, schema))
+    except (pa.ArrowException, OverflowError) as error:
+        raise VlaError(f"the records cannot be written as parquet: {error}") from error
+
+
+def _as_kind(value: Any, kind: type) -> Any:
+    if kind is not str or value is None:
+        return value
+    # Arrow takes no halves of characters, which names of files may have.
+    return (value if isinstance(value, str) else json.dumps(value)).encode(errors="backslashreplace").decode()

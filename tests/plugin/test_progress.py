@@ -1,0 +1,108 @@
+"""The line that tells how a run goes."""
+
+import os
+import pty
+import re
+import select
+import subprocess
+import time
+from collections.abc import Callable
+
+import pytest
+
+from pytest_vla.metrics.success import success_rate
+from pytest_vla.reports.progress import about, duration_text, progress_line
+
+Run = Callable[..., pytest.RunResult]
+STOVE = ("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove")
+
+
+class Ended:
+    def __init__(self, outcome: str, reason: str | None = None) -> None:
+        self.suite, self.outcome, self.reason = "libero_goal", outcome, reason
+
+
+def test_the_line() -> None:
+    ended = [Ended("success")] * 7 + [Ended("failure")] * 4 + [Ended("error", "timeout"), Ended("invalid", "none")]
+    rate = success_rate("all", ended)
+    assert progress_line(rate, 13, 40, 26.0, 67.4) == (
+        "vla 13/40: success 7/11 = 63.6% [35.4%, 84.8%], 1 error, 1 invalid, 0.5 episodes/s, 1:07 left"
+    )
+    assert progress_line(success_rate("all", []), 0, 40, 0.0, None) == "vla 0/40: success 0/0"
+    assert progress_line(rate, 40, 40, 26.0, 0.0).endswith("0.5 episodes/s")
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0, "0:00"), (59.6, "1:00"), (67, "1:07"), (11100, "3:05:00")])
+def test_a_time_that_is_left(seconds: float, text: str) -> None:
+    assert duration_text(seconds) == text
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.1, "1 s"), (40, "40 s"), (180, "3 min"), (9000, "2.5 h")])
+def test_an_estimate(seconds: float, text: str) -> None:
+    assert about(seconds) == text
+
+
+def on_a_terminal(project: pytest.Pytester, *arguments: str) -> str:
+    """What pytest writes to a terminal of 100 columns."""
+    controller, terminal = pty.openpty()
+    process = subprocess.Popen(
+        [*project._getpytestargs(), "-p", "fake_sim", *arguments],
+        cwd=project.path,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        env={**os.environ, "PYTHONPATH": str(project.path), "TERM": "xterm", "COLUMNS": "100"},
+    )
+    os.close(terminal)
+    written, end = b"", time.monotonic() + 60
+    while time.monotonic() < end:
+        if not select.select([controller], [], [], 1.0)[0]:
+            continue
+        try:
+            part = os.read(controller, 65536)
+        except OSError:
+            # Linux's way to say that the other side is closed.
+            break
+        if not part:
+            break
+        written += part
+    process.wait(timeout=10)
+    os.close(controller)
+    return re.sub(r"\x1b\[[0-9;]*[mK]", "", written.decode())
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_on_a_terminal_one_line_is_rewritten(vla: Run, project: pytest.Pytester, workers: str) -> None:
+    vla("--version")
+    text = on_a_terminal(project, *STOVE, "--vla-model=policies:straight", "--vla-seeds=0-9", workers)
+    lines = re.findall(r"\rvla (\d+)/10: success (\d+)/\d+", text)
+    assert lines[0] == ("0", "0")
+    assert lines[-1] == ("10", "10")
+    assert "[100%]" not in text
+    assert not re.search(r"libero_goal \.", text), "no dots of pytest's"
+    # What comes next has a line of its own.
+    assert re.search(r"episodes/s[^\n]*\r\n", text)
+    assert re.search(r"\nlibero_goal +10 +10/10 ", text)
+
+
+def test_on_a_terminal_other_tests_keep_their_dots(vla: Run, project: pytest.Pytester) -> None:
+    vla("--version")
+    text = on_a_terminal(project, "test_mine.py", *STOVE, "--vla-model=policies:straight")
+    assert ".." in text
+    assert "3 passed" in text
+
+
+def test_verbose_output_is_pytests_own(vla: Run, project: pytest.Pytester) -> None:
+    vla("--version")
+    text = on_a_terminal(project, *STOVE, "--vla-model=policies:straight", "-v")
+    assert "PASSED" in text
+    assert "\rvla " not in text
+
+
+def test_in_a_log_there_is_a_line_now_and_then(vla: Run, project: pytest.Pytester) -> None:
+    arguments = (*STOVE, "--vla-model=policies:straight", "--vla-seeds=0-9")
+    assert "vla 3/10" not in vla(*arguments).stdout.str()
+    project.makeconftest("import pytest_vla.progress\n\npytest_vla.progress.LOG_EVERY = 0.0\n")
+    text = vla(*arguments).stdout.str()
+    assert re.findall(r"^vla (\d+)/10: ", text, re.MULTILINE) == [str(number) for number in range(1, 10)]
+    assert "vla 3/10" not in vla(*arguments, "-q").stdout.str()

@@ -1,0 +1,281 @@
+"""``--vla-resume``: a run that was stopped goes on with what is missing or broke."""
+
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+
+import pytest
+
+from pytest_vla.store import open_store
+from tests.support.runs import records_of, run_names
+
+Run = Callable[..., pytest.RunResult]
+
+STOVE = ("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove")
+# Breaks at seed 2 until the file `mended` is there, and fails at seed 3; each episode leaves its seed in `ran`.
+BREAKING = """
+import numpy as np
+from pathlib import Path
+
+def policy(episode):
+    with Path("ran").open("a") as file:
+        file.write(f"{episode.seed}\\n")
+    if episode.seed == 2 and not Path("mended").exists():
+        raise RuntimeError("not yet")
+    if Path("stop").exists() and episode.seed == int(Path("stop").read_text()):
+        raise KeyboardInterrupt
+    return lambda observation: np.array([[float(episode.seed != 3), 0, 0, 0, 0, 0, 0]] * 20)
+"""
+MODEL = "--vla-model=breaking:policy"
+
+
+@pytest.fixture(autouse=True)
+def breaking(project: pytest.Pytester) -> None:
+    project.makepyfile(breaking=BREAKING)
+
+
+def ran(project: pytest.Pytester) -> list[int]:
+    """The seeds that ran since this was last asked."""
+    file = project.path / "ran"
+    seeds = [int(line) for line in file.read_text().split()] if file.exists() else []
+    file.unlink(missing_ok=True)
+    return sorted(seeds)
+
+
+def outcomes(project: pytest.Pytester) -> dict[int, str]:
+    return {record.seed: record.outcome for record in records_of(project.path / ".vla")}
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_errors_run_again_and_nothing_else(vla: Run, project: pytest.Pytester, workers: str) -> None:
+    result = vla(*STOVE, MODEL, "--vla-seeds=0-4", workers)
+    result.assert_outcomes(passed=3, failed=1, errors=1)
+    (name,) = run_names(project.path / ".vla")
+    result.stdout.fnmatch_lines([f"1 error: `pytest --vla-resume={name}` runs just these"])
+    assert ran(project) == [0, 1, 2, 3, 4]
+    (project.path / "mended").touch()
+    result = vla("--vla-resume", workers)
+    assert ran(project) == [2]
+    assert run_names(project.path / ".vla") == [name], "it is the same run"
+    assert outcomes(project) == {0: "success", 1: "success", 2: "success", 3: "failure", 4: "success"}
+    result.stdout.fnmatch_lines(
+        [
+            f"vla: 1 episode of libero_goal with breaking:policy*run {name} goes on, 4 kept",
+            "libero_goal * 5 * 4/5 *80.0%*",
+        ]
+    )
+    assert result.ret == pytest.ExitCode.TESTS_FAILED, "the failure that was kept counts"
+    assert "--vla-resume=" not in result.stdout.str(), "nothing is left"
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_with_nothing_left_the_run_is_shown_and_judged(vla: Run, project: pytest.Pytester, workers: str) -> None:
+    vla(*STOVE, MODEL, "--vla-seeds=0-1", "--vla-min-success=0.9")
+    result = vla("--vla-resume", workers)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["libero_goal * 2 * 2/2 *", "libero_goal: 2/2 = 100.0% * >= 90%: passed"])
+    assert ran(project) == [0, 1]
+    result = vla("--vla-resume", "--vla-min-success=0.9", workers)
+    assert result.ret == 0
+    vla(*STOVE, MODEL, "--vla-seeds=3")
+    result = vla("--vla-resume", workers)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "INTERNALERROR" not in result.stdout.str()
+
+
+def test_ctrl_c_keeps_what_ended_and_says_how_to_go_on(vla: Run, project: pytest.Pytester) -> None:
+    (project.path / "stop").write_text("3")
+    result = vla(*STOVE, MODEL, "--vla-seeds=0-5", "--vla-run-seed=7")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["3 not run, 1 error: `pytest --vla-resume=* runs just these"])
+    assert ran(project) == [0, 1, 2, 3]
+    (project.path / "stop").unlink()
+    (project.path / "mended").touch()
+    vla("--vla-resume", "-n2")
+    assert ran(project) == [2, 3, 4, 5]
+    assert {record.seeds["run"] for record in records_of(project.path / ".vla")} == {7}
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_kill_9_keeps_what_ended(vla: Run, project: pytest.Pytester, workers: str) -> None:
+    project.makepyfile(
+        killing="""
+        import os, signal, time
+        from pathlib import Path
+        import breaking
+
+        def policy(episode):
+            if episode.seed == 4 and not Path("mended").exists():
+                # Of the others, some are on their way.
+                time.sleep(0.3)
+                os.kill(int(Path("controller").read_text()), signal.SIGKILL)
+                os.kill(os.getpid(), signal.SIGKILL)
+            return breaking.policy(episode)
+        """
+    )
+    project.makeconftest(
+        "import os\nfrom pathlib import Path\n\n"
+        "def pytest_configure(config):\n"
+        "    if not hasattr(config, 'workerinput'):\n"
+        "        Path('controller').write_text(str(os.getpid()))\n"
+    )
+    vla(*STOVE, "--vla-model=killing:policy", "--vla-seeds=0-5", workers)
+    kept = outcomes(project)
+    assert set(kept) >= {0, 1}
+    assert 4 not in kept
+    (project.path / "mended").touch()
+    ran(project)
+    result = vla("--vla-resume", workers)
+    assert ran(project) == sorted({0, 1, 2, 3, 4, 5} - {seed for seed, outcome in kept.items() if outcome != "error"})
+    assert len(outcomes(project)) == 6
+    assert "INTERNALERROR" not in result.stdout.str()
+
+
+def test_a_run_is_named_by_the_beginning_of_its_name(vla: Run, project: pytest.Pytester) -> None:
+    vla(*STOVE, MODEL, "--vla-seeds=2")
+    (first,) = run_names(project.path / ".vla")
+    vla(*STOVE, MODEL, "--vla-seeds=0")
+    (project.path / "mended").touch()
+    ran(project)
+    vla(f"--vla-resume={first[:-1]}")
+    assert ran(project) == [2]
+    result = vla("--vla-resume=1999")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*there is no run '1999'*{first}*"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--vla-model=random"], "was started with --vla-model=breaking:policy, and not with random*"),
+        (["--vla-seeds=0-2"], "was started without --vla-seeds, and not with 0,1,2*"),
+        (["--vla-suite=libero_object"], "was started with --vla-suite=libero_goal, and not with libero_object*"),
+        (["--vla-replan=3"], "was started without --vla-replan*"),
+        (["--vla-run-seed=1"], "was started without --vla-run-seed*"),
+    ],
+)
+def test_a_run_stays_what_it_is(vla: Run, arguments: list[str], complaint: str) -> None:
+    vla(*STOVE, MODEL)
+    result = vla("--vla-resume", *arguments)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*{complaint}"])
+    assert vla("--vla-resume", "--vla-model=breaking:policy", "--vla-seeds=0").ret == 0
+
+
+def test_a_path_after_it_is_explained(vla: Run) -> None:
+    vla(*STOVE, MODEL)
+    result = vla("--vla-resume=last", "test_mine.py")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*goes on with what the run was started with: leave test_mine.py out*"])
+    result = vla("--vla-resume", "test_mine.py")
+    result.stderr.fnmatch_lines(["*there is no run 'test_mine.py'*"])
+
+
+def test_without_a_run_it_says_so(vla: Run, project: pytest.Pytester) -> None:
+    result = vla("--vla-resume")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: no runs in *.vla yet*"])
+    assert not (project.path / ".vla").exists()
+
+
+def test_a_run_that_still_goes_on_is_left_alone(vla: Run, project: pytest.Pytester) -> None:
+    vla(*STOVE, MODEL)
+    with open_store(project.path / ".vla", create=True) as store:
+        store.begin("99990101-000000-aaaa", ["a"], command="pytest", model="random")
+        result = vla("--vla-resume")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*run 99990101-000000-aaaa is still running, as process *"])
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_pytests_own_selection_is_part_of_the_run(vla: Run, project: pytest.Pytester, workers: str) -> None:
+    vla(*STOVE, MODEL, "--vla-seeds=0-5", "-k", "seed2 or seed5", workers)
+    assert ran(project) == [2, 5]
+    (project.path / "mended").touch()
+    vla("--vla-resume", workers)
+    assert ran(project) == [2]
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_own_tests_run_again_unless_they_passed(vla: Run, project: pytest.Pytester, workers: str) -> None:
+    project.makepyfile(
+        test_mine="""
+        import pytest
+        from pathlib import Path
+
+        @pytest.mark.vla(suite="libero_goal", tasks="turn_on_the_stove", seeds=[0, 1, 2])
+        def test_it(rollout):
+            assert rollout.record.seed != 1 or Path("mended").exists()
+
+        def test_plain(): pass
+        """
+    )
+    result = vla("test_mine.py", MODEL, workers)
+    result.assert_outcomes(passed=2, failed=1, errors=1)
+    assert ran(project) == [0, 1, 2]
+    (project.path / "mended").touch()
+    result = vla("--vla-resume", workers)
+    assert ran(project) == [1, 2]
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["test_mine.py::test_it * 3 * 3/3 *"])
+
+
+def test_the_time_is_estimated_from_earlier_runs(vla: Run, project: pytest.Pytester) -> None:
+    first = vla(*STOVE, MODEL, "--vla-seeds=0-1").stdout.str()
+    assert "vla: 2 episodes of libero_goal with breaking:policy\n" in first
+    again = vla(*STOVE, MODEL, "--vla-seeds=0-3", "-n2").stdout.str()
+    assert "vla: 4 episodes of libero_goal with breaking:policy on 2 workers, about 1 s by earlier runs\n" in again
+
+
+def test_a_policy_that_was_changed_meanwhile_is_told(vla: Run, project: pytest.Pytester) -> None:
+    vla(*STOVE, MODEL, "--vla-seeds=0,2")
+    project.makepyfile(breaking=BREAKING.replace("episode.seed == 2", "False"))
+    result = vla("--vla-resume")
+    result.stdout.fnmatch_lines(["*more than one version of the policy: its file was changed meanwhile"])
+
+
+def test_the_command_that_is_shown_works_as_typed(vla: Run, project: pytest.Pytester) -> None:
+    shown = vla(*STOVE, MODEL, "--vla-seeds=2").stdout.str()
+    match = re.search(r"`pytest (--vla-resume=\S+)` runs just these", shown)
+    assert match is not None
+    (project.path / "mended").touch()
+    vla(match[1]).assert_outcomes(passed=1)
+
+
+def test_ctrl_c_at_a_terminal_loses_nothing(vla: Run, project: pytest.Pytester) -> None:
+    """Ctrl-C goes to controller and workers at once, as from a terminal."""
+    project.makepyfile(
+        slow="""
+        import time
+        import numpy as np
+        from pathlib import Path
+
+        def policy(episode):
+            if episode.seed >= 2:
+                Path(f"waiting{episode.seed}").touch()
+                time.sleep(60)
+            return lambda observation: np.array([1.0, 0, 0, 0, 0, 0, 0])
+        """
+    )
+    vla("--version")
+    arguments = ["-p", "fake_sim", *STOVE, "--vla-model=slow:policy", "--vla-seeds=0-5", "-n2"]
+    process = subprocess.Popen(
+        [*project._getpytestargs(), *arguments],
+        cwd=project.path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(project.path)},
+    )
+    end = time.monotonic() + 60
+    while len(list(project.path.glob("waiting*"))) < 2 and time.monotonic() < end:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    text, _ = process.communicate(timeout=60)
+    assert "INTERNALERROR" not in text, text
+    assert set(outcomes(project)) == {0, 1}
+    assert "4 not run: `pytest --vla-resume=" in text

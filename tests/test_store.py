@@ -1,0 +1,272 @@
+"""The store gives back what was put into it, whatever the order of things."""
+
+import dataclasses
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from pytest_vla.errors import VlaError
+from pytest_vla.records import OUTCOMES, Record
+from pytest_vla.store import STORE, Count, Store, is_alive, open_store
+from tests.support.records import RECORD, record_of
+
+NODES = tuple(record_of(seed).node for seed in range(4))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with open_store(tmp_path / ".vla", create=True) as store:
+        yield store
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """Does the same to a store and to dictionaries."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.store = open_store(Path(self.folder.name), create=True)
+        self.planned: dict[str, tuple[str, ...]] = {}
+        self.status: dict[str, str] = {}
+        self.added: dict[str, list[Record]] = {}
+        self.passed: dict[str, set[str]] = {}
+        self.begun = 0
+
+    @rule(nodes=st.permutations(NODES), count=st.integers(0, 4))
+    def begin(self, nodes: list[str], count: int) -> None:
+        name, self.begun = f"run{self.begun}", self.begun + 1
+        run = self.store.begin(
+            name, nodes[:count], command="pytest", model="random", invocation={"n": [self.begun, None]}
+        )
+        assert (run.name, run.invocation, run.pid) == (name, {"n": [self.begun, None]}, os.getpid())
+        self.planned[name], self.status[name] = tuple(nodes[:count]), "running"
+        self.added[name], self.passed[name] = [], set()
+
+    @precondition(lambda self: self.planned)
+    @rule(data=st.data(), seed=st.integers(0, 3), outcome=st.sampled_from(OUTCOMES), attempt=st.integers(1, 2))
+    def add(self, data: st.DataObject, seed: int, outcome: str, attempt: int) -> None:
+        record = record_of(seed, outcome, self._any_run(data), attempt=attempt, message="ümläut\n\0'")
+        self.store.add(record)
+        self.added[record.run].append(record)
+        self.passed[record.run].discard(record.node)
+
+    @precondition(lambda self: self.planned)
+    @rule(data=st.data(), node=st.sampled_from(NODES))
+    def mark_passed(self, data: st.DataObject, node: str) -> None:
+        name = self._any_run(data)
+        self.store.mark_passed(name, node)
+        if node in {record.node for record in self.added[name]}:
+            self.passed[name].add(node)
+
+    @precondition(lambda self: self.planned)
+    @rule(data=st.data(), status=st.sampled_from(["finished", "stopped"]))
+    def end(self, data: st.DataObject, status: str) -> None:
+        name = self._any_run(data)
+        self.store.end(name, status)
+        self.status[name] = status
+
+    @precondition(lambda self: self.planned)
+    @rule(data=st.data())
+    def resume(self, data: st.DataObject) -> None:
+        name = self._any_run(data)
+        assert self.store.resume(name).status == "running"
+        self.status[name] = "running"
+
+    @precondition(lambda self: self.planned)
+    @rule(data=st.data())
+    def discard(self, data: st.DataObject) -> None:
+        name = self._any_run(data)
+        self.store.discard(name)
+        if not self.added[name]:
+            for table in (self.planned, self.status, self.added, self.passed):
+                del table[name]
+
+    @rule()
+    def reopen(self) -> None:
+        self.store.close()
+        self.store = open_store(Path(self.folder.name), create=True)
+
+    @invariant()
+    def it_says_what_it_was_told(self) -> None:
+        runs = self.store.runs()
+        assert [run.name for run in runs] == list(reversed(self.planned))
+        for run in runs:
+            name, added = run.name, self.added[run.name]
+            last = [record for i, record in enumerate(added) if record.node not in {r.node for r in added[i + 1 :]}]
+            assert (run.status, run.ended is None) == (self.status[name], self.status[name] == "running")
+            assert (run.planned, self.store.planned(name)) == (len(self.planned[name]), self.planned[name])
+            assert list(self.store.attempts(name)) == added
+            assert list(self.store.records(name)) == last
+            assert run.done == len(last)
+            assert sorted(self.store.passed(name)) == sorted(self.passed[name])
+            outcomes = {outcome: sum(record.outcome == outcome for record in last) for outcome in OUTCOMES}
+            counted = {count.outcome: count.episodes for count in run.counts}
+            assert {outcome: counted.get(outcome, 0) for outcome in OUTCOMES} == outcomes
+            assert self.store.run(name) == run
+
+    def _any_run(self, data: st.DataObject) -> str:
+        return data.draw(st.sampled_from(sorted(self.planned)))
+
+    def teardown(self) -> None:
+        self.store.close()
+        self.folder.cleanup()
+
+
+TestStoreMachine = StoreMachine.TestCase
+TestStoreMachine.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
+
+
+def test_there_is_nothing_to_read_before_the_first_run(tmp_path: Path) -> None:
+    results = tmp_path / ".vla"
+    with pytest.raises(VlaError, match=r"no runs in .*\.vla yet: run pytest with --vla-suite"):
+        open_store(results, create=False)
+    assert not results.exists(), "looking makes nothing"
+    with open_store(results, create=True) as store, pytest.raises(VlaError, match="no runs in"):
+        store.run("last")
+
+
+def test_a_new_folder_of_runs_is_kept_out_of_git(tmp_path: Path) -> None:
+    for _ in range(2):
+        open_store(tmp_path / "deep" / ".vla", create=True).close()
+    assert sorted(os.listdir(tmp_path / "deep" / ".vla")) == [".gitignore", STORE]
+    assert (tmp_path / "deep" / ".vla" / ".gitignore").read_text() == "*\n"
+    open_store(tmp_path, create=True).close()
+    assert not (tmp_path / ".gitignore").exists(), "a folder that was there is the user's"
+
+
+def test_runs_are_found_by_name_beginning_and_last(store: Store) -> None:
+    for name in ("20260101-1-a", "20260101-1-ab", "20260102-1-c"):
+        store.begin(name, NODES, command="pytest", model="random")
+    assert store.run("20260101-1-a").name == "20260101-1-a", "a full name is not a beginning"
+    assert store.run("20260102").name == store.run("last").name == "20260102-1-c"
+    with pytest.raises(VlaError, match=r"2 runs in .* begin with '20260101': 20260101-1-ab, 20260101-1-a"):
+        store.run("20260101")
+    with pytest.raises(VlaError, match=r"no run '20260102-1-d' in .*Did you mean 20260102-1-c"):
+        store.run("20260102-1-d")
+    with pytest.raises(VlaError, match=r"no run 'xyz' in .*The latest are 20260102-1-c, 20260101-1-ab, 20260101-1-a"):
+        store.run("xyz")
+
+
+def test_a_run_counts_suites_and_own_tests_apart(store: Store) -> None:
+    store.begin("a-run", NODES, command="pytest -n 2 'a b'", model="my:policy")
+    own = "test_mine.py::test_bowl[turn_on_the_stove-seed0]"
+    for record in (record_of(0, "success"), record_of(1, "error"), record_of(0, "success", node=own)):
+        store.add(record)
+    run = store.run("last")
+    assert set(run.counts) == {
+        Count("libero_goal", True, "success", None, 1),
+        Count("libero_goal", True, "error", "policy-raised", 1),
+        Count("libero_goal", False, "success", None, 1),
+    }
+    assert (run.command, run.model, run.planned, run.done) == ("pytest -n 2 'a b'", "my:policy", 4, 3)
+    assert abs((datetime.now(UTC) - datetime.fromisoformat(run.started)).total_seconds()) < 600
+
+
+def test_nodes_that_are_no_utf_8_are_kept_and_repeated_ones_count_once(store: Store) -> None:
+    odd = b"test_\xff.py::test_it".decode(errors="surrogateescape")
+    store.begin("a-run", (odd, "b", odd), command=odd, model=odd)
+    store.add(dataclasses.replace(RECORD, node=odd, policy=odd, message=odd))
+    store.mark_passed("a-run", odd)
+    assert store.planned("a-run") == (r"test_\udcff.py::test_it", "b")
+    assert store.passed("a-run") == {r"test_\udcff.py::test_it"}
+    assert [record.node for record in store.records("a-run")] == [odd]
+    assert len(store.durations(odd)) == 1
+
+
+def test_a_record_of_a_run_that_has_not_begun_is_refused(store: Store) -> None:
+    with pytest.raises(VlaError, match=r"cannot write records: .*FOREIGN KEY"):
+        store.add(RECORD)
+    store.begin("a-run", NODES, command="", model="random")
+    with pytest.raises(VlaError, match=r"cannot write records: .*UNIQUE"):
+        store.begin("a-run", NODES, command="", model="random")
+    assert store.run("a-run").done == 0
+
+
+def test_durations_are_of_the_model_s_measured_episodes_newest_first(store: Store) -> None:
+    for number, model in enumerate(["random", "other", "random"]):
+        store.begin(f"run{number}", NODES, command="", model=model)
+    for run in ("run0", "run1", "run2"):
+        for seed, outcome in enumerate(OUTCOMES):
+            store.add(record_of(seed, outcome, run, timings={"wall": 10.0 * int(run[3]) + seed}))
+    store.add(record_of(3, "success", "run2", timings={}))
+    task = ("libero_goal", "turn_on_the_stove")
+    assert store.durations("random") == [(*task, 1, 21.0), (*task, 0, 20.0), (*task, 1, 1.0), (*task, 0, 0.0)]
+    assert store.durations("third") == []
+
+
+def test_durations_are_of_the_latest_ten_runs(store: Store) -> None:
+    for number in range(12):
+        store.begin(f"run{number}", NODES, command="", model="random")
+        store.add(record_of(number, run=f"run{number}"))
+    assert [seed for _, _, seed, _ in store.durations("random")] == list(range(11, 1, -1))
+
+
+def test_a_run_is_alive_while_its_process_is(tmp_path: Path) -> None:
+    results = tmp_path / ".vla"
+    script = f"""
+import pathlib, sys
+from pytest_vla.store import open_store
+open_store(pathlib.Path({str(results)!r}), create=True).begin("theirs", [], command="", model="random")
+print("begun", flush=True)
+sys.stdin.read()
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        with open_store(results, create=False) as store:
+            run = store.run("theirs")
+            assert is_alive(run) is True
+            assert is_alive(dataclasses.replace(run, process="1")) is False, "another process has its number now"
+            assert is_alive(dataclasses.replace(run, host="elsewhere")) is None
+            assert is_alive(dataclasses.replace(run, status="stopped", host="elsewhere")) is False
+            with pytest.raises(
+                VlaError, match=f"run theirs is still running .process {process.pid}.; wait for its end"
+            ):
+                store.resume("theirs")
+            process.kill()
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            assert is_alive(run) is False, "a zombie is dead"
+            process.wait()
+            assert is_alive(run) is False
+            mine = store.resume("theirs")
+            assert (mine.pid, is_alive(mine)) == (os.getpid(), True)
+            assert is_alive(store.resume("theirs")) is True, "a process may take up its own"
+
+
+def test_a_run_of_another_machine_can_be_taken_over(store: Store) -> None:
+    store.begin("a-run", NODES, command="", model="random")
+    store.add(record_of(0))
+    with closing(sqlite3.connect(store.results / STORE)) as other:
+        other.execute("UPDATE runs SET host = 'elsewhere', pid = 1")
+        other.commit()
+    assert store.run("last").host == "elsewhere"
+    assert store.resume("last").pid == os.getpid()
+
+
+def test_people_can_query_it_with_sqlite(store: Store) -> None:
+    store.begin("a-run", NODES, command="", model="random")
+    for outcome in ("error", "success"):
+        store.add(record_of(0, outcome))
+    with closing(sqlite3.connect(store.results / STORE)) as other:
+        (row,) = other.execute("SELECT case_id, outcome, steps, wall FROM results").fetchall()
+        assert row == ("libero_goal/turn_on_the_stove[seed0]", "success", 2, 1.25)
+        assert other.execute("SELECT count(*) FROM episodes").fetchone() == (2,)
+        assert other.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+
+
+def test_importing_it_loads_no_sqlite() -> None:
+    script = "import sys, pytest_vla.store; print('sqlite3' in sys.modules, 'numpy' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", script], text=True) == "False False\n"
