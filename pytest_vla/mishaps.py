@@ -1,13 +1,10 @@
 """What broke an episode, in words: whose exception it is, and where in the user's own code it came from."""
 
 import traceback
-from pathlib import Path
 
 import pytest
 
-from pytest_vla.limits import WallLimitReached
-
-_OURS = Path(__file__).parent
+from pytest_vla.limits import WallLimitReached, is_users_own
 
 
 def ends_episode(error: BaseException) -> bool:
@@ -20,13 +17,13 @@ def ends_episode(error: BaseException) -> bool:
 
 
 def describe(error: BaseException) -> str:
-    """Type, text and place; the place is the innermost line that belongs neither to us nor to an installed package."""
+    """Type, text and place; the place is the innermost line of the user's own code, or of all where there is none."""
     try:
         text = str(error)
     except Exception as broken:
         text = f"(its text raises {type(broken).__name__})"
     frames = traceback.extract_tb(error.__traceback__)
-    theirs = [frame for frame in frames if _is_theirs(Path(frame.filename))]
+    theirs = [frame for frame in frames if is_users_own(frame.filename)]
     places = [f" ({frame.filename}:{frame.lineno})" for frame in theirs or frames]
     return f"{type(error).__name__}: {text}{places[-1] if places else ''}"
 
@@ -34,7 +31,3 @@ def describe(error: BaseException) -> str:
 def full_traceback(error: BaseException) -> str:
     """The whole traceback, for whoever has to mend the policy."""
     return "".join(traceback.format_exception(error))
-
-
-def _is_theirs(file: Path) -> bool:
-    return not file.is_relative_to(_OURS) and not {"site-packages", "dist-packages"} & set(file.parts)

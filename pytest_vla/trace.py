@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,14 @@ def _versions() -> dict[str, str]:
     return installed_versions()
 
 
+class _Row(NamedTuple):
+    qpos: NDArray[np.float64]
+    qvel: NDArray[np.float64]
+    eef_pos: NDArray[np.float64]
+    action: NDArray[np.float64] | None
+    verdicts: Mapping[str, bool]
+
+
 @dataclass
 class Trace:
     """Complete at any time, since an episode may break at any time."""
@@ -49,50 +57,49 @@ class Trace:
     world: EpisodeWorld | None = None
     seeds: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
-    _qpos: list[NDArray[np.float64]] = field(default_factory=list)
-    _qvel: list[NDArray[np.float64]] = field(default_factory=list)
-    _eef_pos: list[NDArray[np.float64]] = field(default_factory=list)
-    _actions: list[NDArray[np.float64]] = field(default_factory=list)
-    _literals: dict[str, list[tuple[int, bool]]] = field(default_factory=dict)
+    _rows: list[_Row] = field(default_factory=list)
 
     @property
     def steps(self) -> int:
-        return len(self._actions)
+        return max(len(self._rows) - 1, 0)
 
     def note(self, observation: Observation, action: NDArray[np.float64] | None = None) -> bool:
         """Take down the present state, after `action` or after settling. Returns whether the goal holds."""
         assert self.world is not None
-        self._qpos.append(np.array(self.world.data.qpos, dtype=np.float64))
-        self._qvel.append(np.array(self.world.data.qvel, dtype=np.float64))
-        self._eef_pos.append(np.array(observation["robot0_eef_pos"], dtype=np.float64))
-        if action is not None:
-            self._actions.append(action)
+        state = self.world.data
+        qpos, qvel = np.array(state.qpos, dtype=np.float64), np.array(state.qvel, dtype=np.float64)
+        eef_pos = np.array(observation["robot0_eef_pos"], dtype=np.float64)
         verdicts = self.world.predicates()
-        for literal, held in verdicts.items():
-            changes = self._literals.setdefault(literal, [])
-            if not changes or changes[-1][1] != held:
-                changes.append((self.steps, bool(held)))
+        # Whole or not at all: a wall limit may be raised between any two lines.
+        self._rows.append(_Row(qpos, qvel, eef_pos, action, verdicts))
         return all(verdicts.values())
 
     def literals(self) -> Literals:
-        return {literal: tuple(changes) for literal, changes in self._literals.items()}
+        found: dict[str, list[tuple[int, bool]]] = {}
+        for step, row in enumerate(self._rows):
+            for literal, held in row.verdicts.items():
+                changes = found.setdefault(literal, [])
+                if not changes or changes[-1][1] != held:
+                    changes.append((step, bool(held)))
+        return {literal: tuple(changes) for literal, changes in found.items()}
 
     def last_eef_pos(self) -> tuple[float, float, float] | None:
-        if not self._eef_pos or not np.isfinite(self._eef_pos[-1]).all():
+        if not self._rows or not np.isfinite(self._rows[-1].eef_pos).all():
             return None
-        x, y, z = (float(value) for value in self._eef_pos[-1])
+        x, y, z = (float(value) for value in self._rows[-1].eef_pos)
         return x, y, z
 
     def provenance(self) -> dict[str, str]:
         return {**_versions(), **(self.world.provenance() if self.world else {})}
 
     def trajectory(self) -> Trajectory:
-        rows, none = len(self._qpos), np.empty(0)
+        rows = self._rows
+        actions = [row.action for row in rows if row.action is not None]
         return Trajectory(
-            np.array(self._qpos or none).reshape(rows, -1 if rows else 0),
-            np.array(self._qvel or none).reshape(rows, -1 if rows else 0),
-            np.array(self._eef_pos or none).reshape(rows, 3),
-            np.array(self._actions or none).reshape(self.steps, ACTION_SIZE),
+            np.array([row.qpos for row in rows]).reshape(len(rows), -1 if rows else 0),
+            np.array([row.qvel for row in rows]).reshape(len(rows), -1 if rows else 0),
+            np.array([row.eef_pos for row in rows]).reshape(len(rows), 3),
+            np.array(actions).reshape(len(actions), ACTION_SIZE),
         )
 
     @contextmanager

@@ -1,6 +1,8 @@
 """The episode loop on a world without a simulator: who is asked when, how an episode ends, what is recorded."""
 
+import contextlib
 import dataclasses
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -45,6 +47,15 @@ def test_success_ends_the_episode_at_the_step_that_did_it() -> None:
     assert ended.record.literals == {"(beyond point_1 line_1)": ((0, False), (9, True)), "(is point_1)": ((0, True),)}
     assert ended.record.held == {"(beyond point_1 line_1)": True, "(is point_1)": True}
     assert ended.record.reason is None
+
+
+def test_a_suite_may_pin_the_init_state() -> None:
+    task, world = a_task(), World(a_task())
+    pinned = dataclasses.replace(task, protocol=dataclasses.replace(task.protocol, init_state=3))
+    case = dataclasses.replace(CASE, seed=7)
+    record = run_episode(case, pinned, a_policy(lambda o: SLOW), lambda task: world, Conditions("mine")).record
+    assert world.resets == [(3, 7, True)]
+    assert (record.seeds["init_state"], record.seeds["scene"], record.protocol["init_state"]) == (3, 7, 3)
 
 
 def test_success_within_a_chunk_ends_the_episode_there() -> None:
@@ -390,3 +401,34 @@ def test_an_explanation_tells_what_a_person_wants_to_know_first() -> None:
     broken = run(a_policy(lambda observation: np.zeros(3)), max_steps=7)
     assert explain(broken.record).startswith("error policy-shape after 0 of 7 steps: a session returns an action (7,)")
     assert repr(broken).startswith("<Rollout libero_goal/turn_on_the_stove[seed0]: error policy-shape")
+
+
+def test_a_wall_limit_leaves_whole_rows_wherever_it_hits() -> None:
+    for number in range(200):
+        ended = run(a_policy(lambda observation: SLOW * 0), max_steps=10**6, timeout=0.003 + number * 1e-5)
+        assert (ended.record.outcome, ended.record.reason) == ("error", "timeout")
+        steps, trajectory = ended.steps, ended.trajectory
+        assert trajectory.actions.shape == (steps, 7)
+        rows = len(trajectory.qpos)
+        assert trajectory.qvel.shape[0] == trajectory.eef_pos.shape[0] == rows
+        assert rows == steps + 1 or (rows, steps) == (0, 0)
+        assert record_line(ended.record)
+
+
+def test_a_policy_that_hides_a_wall_limit_is_a_timeout_all_the_same() -> None:
+    def hiding(observation: Any) -> Any:
+        try:
+            time.sleep(60)
+        except BaseException as error:
+            raise RuntimeError("a retry went wrong") from error
+
+    def swallowing(observation: Any) -> Any:
+        with contextlib.suppress(BaseException):
+            time.sleep(60)
+        return SLOW * 9
+
+    for answer in (hiding, swallowing):
+        record = run(a_policy(answer), timeout=0.05).record
+        assert (record.outcome, record.reason) == ("error", "timeout")
+        assert "no end within 0.05 s; stopped at " in str(record.message)
+        assert f"in {answer.__name__} (--vla-timeout)" in str(record.message)

@@ -43,7 +43,9 @@ class Worker:
 
     def shutdown(self) -> None:
         scheduler = self.play.scheduler
-        assert not scheduler._pool or self.ids != scheduler.collection, "told to end while there are items"
+        assert self.play.stopped or not scheduler._pool or self.ids != scheduler.collection, (
+            "told to end while there are items"
+        )
         self.told = True
         self.inbox.append(END)
 
@@ -117,6 +119,7 @@ class Play:
         self.events: deque[tuple[str, dict[str, Any]]] = deque()
         self.started, self.done, self.killed = Counter[int](), Counter[int](), Counter[int]()
         self.reported: list[str] = []
+        self.stopped = False
         config: Any = SimpleNamespace(
             option=SimpleNamespace(debug=False, maxworkerrestart=None, numprocesses=None, verbose=-1),
             getvalue={"maxfail": 0}.__getitem__,
@@ -256,6 +259,16 @@ def test_the_second_item_goes_to_the_worker_with_the_least_to_do() -> None:
     play = Play([("a", 9.0), ("a", 5.0), ("a", 3.0)], 2)
     play.until(lambda: play.scheduler.collection)
     assert [list(worker.inbox) for worker in play.workers] == [[0, END], [1, 2]]
+
+
+def test_a_run_that_is_stopped_hands_out_nothing_more_and_ends_in_silence() -> None:
+    play = Play([("a", 1.0)] * 20, 2)
+    play.until(lambda: len(play.done) == 3)
+    play.stopped = True
+    play.session.triggershutdown()
+    play.run()
+    assert 3 <= len(play.done) <= 3 + 2 * 2
+    assert not play.reported
 
 
 def test_a_different_collection_is_reported_and_nothing_is_run() -> None:

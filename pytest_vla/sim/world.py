@@ -235,9 +235,8 @@ class World:
             VlaError: the world was not reset yet, or broke.
         """
         self._require_reset()
-        data = mujoco.MjData(self.model)
-        mujoco.mj_copyData(data, self.model, self.data)
-        model = self.model
+        model, data = self.model, mujoco.MjData(self.model)
+        mujoco.mj_copyData(data, model, self.data)
         fixtures = (model.body_pos.copy(), model.body_quat.copy(), model.site_rgba.copy())
         before, after, alphas = self._sampled
         sampled = (before.copy(), after.copy(), alphas.copy())

@@ -126,9 +126,10 @@ def test_records_repeat_on_workers_and_in_any_order(vla: Run, project: pytest.Py
     alone = last_records(project)
     assert len(alone) == 40
     assert {record.outcome for record in alone.values()} == {"success", "failure", "error", "invalid"}
-    vla(*MIXED, "-n2")
-    assert digests(project) == {case: record.digest for case, record in alone.items()}
-    assert len(runs(project)) == 2
+    for workers in ("-n1", "-n4"):
+        vla(*MIXED, workers)
+        assert digests(project) == {case: record.digest for case, record in alone.items()}
+    assert len(runs(project)) == 3
     project.makeconftest("def pytest_collection_modifyitems(items): items.reverse()\n")
     vla(*MIXED)
     assert digests(project) == {case: record.digest for case, record in alone.items()}
@@ -297,6 +298,35 @@ def test_junit_xml_and_durations_still_work(vla: Run, project: pytest.Pytester) 
     vla(*STOVE, "--vla-model=policies:straight", "--junit-xml=out.xml", "--durations=1").assert_outcomes(passed=1)
     text = (project.path / "out.xml").read_text()
     assert 'errors="0" failures="0" skipped="0" tests="1"' in text
+
+
+def test_records_stay_out_of_junit_files(vla: Run, project: pytest.Pytester) -> None:
+    vla(*STOVE, "--vla-model=policies:straight", "--junit-xml=out.xml", "-n2")
+    text = (project.path / "out.xml").read_text()
+    assert 'name="vla_outcome" value="success"' in text
+    assert 'name="vla_steps" value="5"' in text
+    assert "digest" not in text
+
+
+def test_the_debugger_stops_where_an_episode_failed(vla: Run) -> None:
+    result = vla(*STOVE, "--vla-model=policies:still", "--pdb", "--vla-timeout=60")
+    result.stdout.fnmatch_lines(["*not done after 300 of 300 steps*", "*entering PDB*", "*(Pdb)*"])
+    assert "INTERNALERROR" not in result.stdout.str()
+
+
+def test_the_failed_first_and_the_slowest(vla: Run, project: pytest.Pytester) -> None:
+    project.makepyfile(
+        second="""
+        import numpy as np
+        def policy(episode):
+            return lambda observation: np.array([[float(episode.seed != 2), 0, 0, 0, 0, 0, 0]] * 20)
+        """
+    )
+    arguments = (*STOVE, "--vla-model=second:policy", "--vla-seeds=0-2")
+    vla(*arguments).assert_outcomes(passed=2, failed=1)
+    result = vla(*arguments, "--ff", "--durations=2", "-vv")
+    assert [record.seed for record in records_of(project.path / ".vla")] == [2, 0, 1]
+    result.stdout.fnmatch_lines(["*slowest 2 durations*", "*s setup *libero_goal::test_episode*"])
 
 
 def test_a_test_of_the_users_cannot_ask_for_a_rollout_of_nothing(vla: Run, project: pytest.Pytester) -> None:

@@ -60,9 +60,9 @@ def test_of_which_episodes(
     assert set(videos(project)) == wanted
     if wanted:
         result.stdout.fnmatch_lines([f"{len(wanted)} videos in .vla/*"])
-        # Each state, and the last one for a second more.
-        assert frames(videos(project)["seed2"]) == 4 + 20
-        assert frames(videos(project)["seed1"]) == 301 + 20
+        # Every other state, the last, and that for a second more.
+        assert frames(videos(project)["seed2"]) == 3 + 10
+        assert frames(videos(project)["seed1"]) == 151 + 10
 
 
 def test_drawing_changes_no_episode(vla: Run, project: pytest.Pytester) -> None:
