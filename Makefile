@@ -54,9 +54,11 @@ lint: setup ## ruff, and mypy --strict
 	cd .mypy_tree && ../$(BIN)/mypy --config-file ../pyproject.toml --cache-dir ../.mypy_cache -p pytest_vla -p scripts
 
 .PHONY: bench
-bench: setup reference ## the time of a step, a reset and an episode, as ratios to bare MuJoCo and to upstream
+bench: setup reference ## the time of a step, a reset and an episode, as ratios to bare MuJoCo and to upstream; workers; videos
 	$(BIN)/python benchmarks/physics.py
 	$(BIN)/python benchmarks/episode.py
+	$(BIN)/python benchmarks/scheduling.py
+	$(BIN)/python benchmarks/video.py
 
 .PHONY: demo
 demo: setup ## LIBERO-Goal with a random policy, on LIBERO's own scenes
