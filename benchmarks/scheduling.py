@@ -226,9 +226,9 @@ def simulate() -> None:
                     f"{min(gain):.2f}x",
                     f"{max(gain):.2f}x",
                     f"{all_loads[name] / all_loads['ours']:.2f}x",
-                    str(all_loads[name]),
                 )
                 for name, gain in gains.items()
+                if name != "ours"
             ),
         ],
     )
