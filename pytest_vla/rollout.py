@@ -217,7 +217,8 @@ def _roll(
         return "invalid"
     noise = noise_generator(conditions.run_seed, case.id)
     with trace.timed("policy"):
-        session = _begin(policy, Episode(case.id, case.suite, case.task, task.language, case.seed, noise))
+        seen = world if getattr(policy, "privileged", False) else None
+        session = _begin(policy, Episode(case.id, case.suite, case.task, task.language, case.seed, noise, seen))
 
     def ask(observation: Observation) -> NDArray[np.float64]:
         reseed(noise, conditions.run_seed, case.id, trace.steps)

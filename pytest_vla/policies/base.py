@@ -35,6 +35,7 @@ class Episode:
         seed: the case's seed.
         rng: the only source of randomness that a policy may use, so that an episode repeats. It is seeded before
             every question, by the run seed, the case id and the control step.
+        world: the simulator itself, for a policy that says ``privileged = True`` of itself; None for any other.
     """
 
     case_id: str
@@ -43,6 +44,7 @@ class Episode:
     instruction: str
     seed: int
     rng: np.random.Generator
+    world: object | None = None
 
 
 class Session(Protocol):
@@ -57,7 +59,10 @@ class Session(Protocol):
 
 
 class Policy(Protocol):
-    """Called once an episode; returns the episode's session."""
+    """Called once an episode; returns the episode's session.
+
+    One with a true attribute ``privileged`` gets the world as `Episode.world`; it must not step, reset or change it.
+    """
 
     def __call__(self, episode: Episode, /) -> Session:
         """Begin an episode."""

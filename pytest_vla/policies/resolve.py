@@ -77,6 +77,12 @@ def _file_digest(path: Path) -> str | None:
         return None
 
 
+def _expert(path: Path) -> "Policy":
+    from pytest_vla.expert.policy import expert_policy
+
+    return expert_policy
+
+
 def _random(path: Path) -> "Policy":
     from pytest_vla.policies.random import random_policy
 
@@ -96,6 +102,7 @@ def _check_replay(path: Path) -> None:
 
 
 KINDS = (
+    Kind("expert", "expert", None, _expert),
     Kind("random", "random", None, _random),
     Kind("replay", "replay:PATH", "PATH", _replay, _check_replay, _file_digest),
 )

@@ -8,7 +8,6 @@ import mujoco
 import numpy as np
 import numpy.typing as npt
 
-from pytest_vla.scene.catalog import category
 from pytest_vla.scene.scene import Scene
 
 Array = npt.NDArray[np.float64]
@@ -29,7 +28,7 @@ def find_burners(model: mujoco.MjModel, scene: Scene) -> tuple[Burner, ...]:
     for fixture, site in scene.burners:
         body = scene.body(fixture)
         assert body is not None
-        articulation = category(body.category, fixture).articulation
+        articulation = body.kind.articulation
         assert articulation is not None
         knobs = tuple(int(model.joint(joint).qposadr[0]) for joint in body.joints)
         burners.append(Burner(model.site(site).id, knobs, articulation.is_turned_on))

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_vla.errors import SceneError
-from pytest_vla.scene.catalog import Articulation, category
+from pytest_vla.scene.catalog import Articulation
 from pytest_vla.scene.problem import Literal, Problem
 from pytest_vla.scene.scene import Scene, SceneBody, SceneSite
 
@@ -141,7 +141,7 @@ def _articulated(literal: Literal, scene: Scene, model: mujoco.MjModel, data: mu
     if owner is None:
         raise SceneError(f"{where}: {literal}: {name!r} is no fixture, object or part of one")
     joints = body.joints if body is not None else site.joints if site is not None else ()
-    articulation = category(owner.category, where).articulation or Articulation()
+    articulation = owner.kind.articulation or Articulation()
     test = {
         "open": articulation.is_open if articulation.open_range else None,
         "close": articulation.is_close if articulation.close_range else None,

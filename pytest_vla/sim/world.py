@@ -59,7 +59,8 @@ class World:
     """A task's scene, ready to run episodes. Belongs to the thread that first reads a picture.
 
     Attributes:
-        task: the task.
+        task, problem: the task, and its file as parsed.
+        scene: which bodies, sites and joints the compiled model has.
         model, data: MuJoCo's own objects; reset and stepped in place.
         steps: control steps since the reset, settling not counted.
         scene_digest: names the content of everything that made the compiled model.
@@ -82,7 +83,7 @@ class World:
         self._roots = data_roots(task.data)
         problem = _problem_of(task, self._roots)
         compiled = compiled_scene(problem, self._roots)
-        self._scene, self._scene_key, self.scene_digest = compiled.scene, scene_key(problem), compiled.digest
+        self.scene, self._scene_key, self.scene_digest = compiled.scene, scene_key(problem), compiled.digest
         self._stand_ins = compiled.stand_ins
         self.model: mujoco.MjModel = compiled.model
         self.data = mujoco.MjData(self.model)
@@ -90,7 +91,7 @@ class World:
         self._view = mujoco.MjData(self.model)
         self._hand = self.model.body(HAND_BODY).id
         self._compiled_poses = (self.model.body_pos.copy(), self.model.body_quat.copy(), self.model.site_rgba.copy())
-        self._burners = find_burners(self.model, self._scene)
+        self._burners = find_burners(self.model, self.scene)
         self._arm = Arm(self.model, self.data)
         self._moment = itertools.count()
         self._take(task, problem)
@@ -99,10 +100,10 @@ class World:
         self._sampled = (np.zeros(self.model.nq), np.zeros(self.model.nq), get_alphas(self.model, self._burners))
 
     def _take(self, task: Task, problem: Problem) -> None:
-        goal = compile_goal(problem, self._scene, self.model, self.data)
-        self._placement_plan = plan_placement(problem, self._scene)
+        goal = compile_goal(problem, self.scene, self.model, self.data)
+        self._placement_plan = plan_placement(problem, self.scene)
         self._goal = goal
-        self.task = task
+        self.task, self.problem = task, problem
         self._init_states: Array | None = None
         self._leave()
         self.steps = 0
@@ -171,11 +172,11 @@ class World:
         model, data = self.model, self.data
         model.body_pos[:], model.body_quat[:], model.site_rgba[:] = self._compiled_poses
         placement = draw_placement(self._placement_plan, scene_seed, partial(site_positions, model, self._view))
-        place_fixtures(model, self._scene, placement)
-        hide_sites(model, self._scene)
+        place_fixtures(model, self.scene, placement)
+        hide_sites(model, self.scene)
         mujoco.mj_resetData(model, data)
         if state is None:
-            place_objects(model, data, self._scene, placement)
+            place_objects(model, data, self.scene, placement)
             self._sample_at = _SAMPLE_AFTER_RESET
         else:
             data.time = state[0]
@@ -258,6 +259,10 @@ class World:
         self.steps, self._sample_at = state.steps, state.sample_at
         self._is_reset = True
         return self._observe(*(array.copy() for array in state.sampled))
+
+    def arm_state(self) -> ArmState:
+        """What the arm's controller remembers beside `data`, as a copy."""
+        return self._arm.state.copy()
 
     def show(self, qpos: npt.ArrayLike) -> Observation:
         """A recorded state as an observation: poses alone, without physics, and burners lit as after a step.

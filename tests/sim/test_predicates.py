@@ -19,7 +19,7 @@ def _compile(goal: str) -> tuple[tuple[str, object], ...]:
     assert _GOAL in text
     world = world_of("libero_goal", "turn_on_the_stove")
     problem = parse_problem_text(text.replace(_GOAL, goal), source="goal.bddl")
-    return compile_goal(problem, world._scene, world.model, world.data)
+    return compile_goal(problem, world.scene, world.model, world.data)
 
 
 @pytest.mark.parametrize(

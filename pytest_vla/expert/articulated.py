@@ -1,0 +1,202 @@
+"""Drawers, doors and knobs: a part that turns or slides on a joint is gripped and led along, or pushed."""
+
+from dataclasses import dataclass
+
+import mujoco
+import numpy as np
+import numpy.typing as npt
+
+from pytest_vla.expert.carrying import travel
+from pytest_vla.expert.grasps import Grasp
+from pytest_vla.expert.hand import (
+    CLOSED,
+    FINGER_HALF_WIDTH,
+    OPEN,
+    TIP_LENGTH,
+    Hand,
+    Motion,
+    facing,
+    grip,
+    move,
+    nearest_turn,
+)
+from pytest_vla.expert.heights import Heights
+from pytest_vla.expert.parts import colliding_geoms, corners
+
+Array = npt.NDArray[np.float64]
+
+_UP = np.array([0.0, 0.0, 1.0])
+# How far ahead of a part the hand aims while it leads it along: m, or rad for what turns.
+_LEAD_SLIDE, _LEAD_TURN = 0.05, 0.35
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part on a joint.
+
+    Attributes:
+        joint: its index.
+        body: the body that the joint moves.
+        geoms: all colliding geoms that move with it.
+        slides: it slides along the axis; else it turns about it.
+    """
+
+    joint: int
+    body: int
+    geoms: tuple[int, ...]
+    slides: bool
+
+    def value(self, data: mujoco.MjData, model: mujoco.MjModel) -> float:
+        """The joint's position, m or rad."""
+        return float(data.qpos[model.jnt_qposadr[self.joint]])
+
+    def moved(self, data: mujoco.MjData, point: Array, by: float) -> Array:
+        """Where a point (3,) of the part comes when the joint moves on by m or rad."""
+        axis, anchor = data.xaxis[self.joint], data.xanchor[self.joint]
+        if self.slides:
+            return np.asarray(point + by * axis)
+        return np.asarray(anchor + self.turn(data, by) @ (point - anchor))
+
+    def turn(self, data: mujoco.MjData, by: float) -> Array:
+        """The rotation (3, 3) that the part makes meanwhile."""
+        if self.slides:
+            return np.eye(3)
+        quaternion, matrix = np.zeros(4), np.zeros(9)
+        mujoco.mju_axisAngle2Quat(quaternion, data.xaxis[self.joint], by)
+        mujoco.mju_quat2Mat(matrix, quaternion)
+        return matrix.reshape(3, 3)
+
+    def direction(self, data: mujoco.MjData, point: Array, sign: float) -> Array:
+        """The way (unit, 3) that a point of the part goes when the joint grows (`sign` 1) or shrinks (-1)."""
+        way = self.moved(data, point, 0.01 * sign) - point
+        return np.asarray(way / np.linalg.norm(way))
+
+
+def part_of(model: mujoco.MjModel, joint: str) -> Part:
+    """The part that a joint moves."""
+    identifier = int(model.joint(joint).id)
+    body = int(model.jnt_bodyid[identifier])
+    slides = model.jnt_type[identifier] == mujoco.mjtJoint.mjJNT_SLIDE
+    return Part(identifier, body, colliding_geoms(model, body), bool(slides))
+
+
+@dataclass(frozen=True)
+class Handle:
+    """What of a part stands out farthest: its middle (3,), the way out (unit), and its half sizes (m) along the way
+    out, sideways and upwards."""
+
+    middle: Array
+    out: Array
+    side: Array
+    half: Array
+
+
+def handle_of(model: mujoco.MjModel, data: mujoco.MjData, part: Part, out: Array) -> Handle:
+    """The handle of a part that comes out along `out`: the geoms that reach farthest that way."""
+    side = np.cross(_UP, out)
+    side /= np.linalg.norm(side)
+    frame = np.stack([out, side, np.cross(out, side)])
+    boxes = {geom: corners(model, data, [geom]) @ frame.T for geom in part.geoms}
+    farthest = max(float(box[:, 0].max()) for box in boxes.values())
+    chosen = np.concatenate([box for box in boxes.values() if box[:, 0].max() > farthest - 0.004])
+    low, high = chosen.min(0), chosen.max(0)
+    # Behind the handle proper its posts may reach back to the panel.
+    low[0] = max(low[0], farthest - 0.025)
+    return Handle(frame.T @ ((low + high) / 2), out, side, (high - low) / 2)
+
+
+def handle_grasps(handle: Handle, current: Array) -> list[Grasp]:
+    """Grasps of a handle from the front, the hand pointing at it level or from above at a slant."""
+    lying = handle.half[1] >= handle.half[2]
+    grasps = []
+    for number, slant in enumerate(np.deg2rad([35.0, 55.0, 15.0, 75.0, 0.0])):
+        approach = -handle.out * np.cos(slant) - _UP * np.sin(slant)
+        across = np.cross(approach, handle.side) if lying else handle.side
+        rotation = nearest_turn(facing(approach, across), current)
+        for depth in (0.0, 0.006):
+            grasps.append(Grasp(handle.middle + approach * depth, rotation, number + 10 * depth))
+    return grasps
+
+
+def lead(hand: Hand, part: Part, grasp: Grasp, goal: float, terrain: Heights) -> Motion:
+    """Grips a part and leads it until its joint is at `goal` (m or rad), lets go and backs away.
+
+    Ends early where the part does not follow.
+    """
+    back = -grasp.rotation[:, 2]
+    before = grasp.position + 0.07 * back
+    yield from travel(hand, before, grasp.rotation, OPEN, terrain, TIP_LENGTH, 0.05)
+    yield from move(hand, grasp.position, grasp.rotation, OPEN, tolerance=0.004, patience=6)
+    yield from grip(hand, CLOSED, grasp.position, grasp.rotation)
+    yield from _follow(hand, part, goal)
+    yield from grip(hand, OPEN, hand.position, hand.rotation)
+    back = -hand.rotation[:, 2]
+    away = hand.position + 0.06 * back
+    yield from move(hand, away, hand.rotation, OPEN, tolerance=0.015)
+    yield from move(hand, away + 0.06 * back + 0.06 * _UP, hand.rotation, OPEN, tolerance=0.03)
+
+
+def _follow(hand: Hand, part: Part, goal: float) -> Motion:
+    most = _LEAD_SLIDE if part.slides else _LEAD_TURN
+    start, turned, value = hand.position, hand.rotation, part.value(hand.data, hand.model)
+    first, best, waited = value, np.inf, 0
+    sign = float(np.sign(goal - value))
+    while True:
+        value = part.value(hand.data, hand.model)
+        rest = (goal - value) * sign
+        if rest <= 0:
+            return
+        waited = 0 if rest < best - 0.0005 else waited + 1
+        best = min(best, rest)
+        if waited > 10:
+            return
+        ahead = value - first + sign * min(most, rest + most / 3)
+        target = part.moved(hand.data, start, ahead)
+        rotation = part.turn(hand.data, ahead) @ turned
+        yield from _one_step(hand, target, rotation, CLOSED)
+
+
+def _one_step(hand: Hand, position: Array, rotation: Array, gripper: float) -> Motion:
+    from pytest_vla.expert.hand import action_towards
+
+    yield action_towards(hand, position, rotation, gripper)
+
+
+def push(
+    hand: Hand, part: Part, point: Array, tool: Array, goal: float, terrain: Heights, *, clearance: float = 0.05
+) -> Motion:
+    """Pushes a part at a point with closed fingers until its joint is at `goal` (m or rad).
+
+    Args:
+        hand: whose.
+        part: what.
+        point: (3,) on the part, where the fingers' ends press, m.
+        tool: the hand's rotation (3, 3).
+        goal: the joint's position.
+        terrain: what stands around.
+        clearance: how far before the point the fingers come down, m.
+    """
+    value = part.value(hand.data, hand.model)
+    sign = float(np.sign(goal - value))
+    way = part.direction(hand.data, point, sign)
+    grip_point = point - way * FINGER_HALF_WIDTH - tool[:, 2] * (TIP_LENGTH - 0.012)
+    before = grip_point - way * clearance
+    yield from travel(hand, before, tool, CLOSED, terrain, TIP_LENGTH, 0.05)
+    first, best, waited = value, np.inf, 0
+    while True:
+        value = part.value(hand.data, hand.model)
+        rest = (goal - value) * sign
+        if rest <= 0:
+            break
+        reached = np.linalg.norm(hand.position - part.moved(hand.data, grip_point, value - first))
+        measure = rest + float(reached)
+        waited = 0 if measure < best - 0.0005 else waited + 1
+        best = min(best, measure)
+        if waited > 12:
+            break
+        lever = 1.0 if part.slides else max(float(np.linalg.norm(point - hand.data.xanchor[part.joint])), 0.02)
+        ahead = value - first + sign * 0.04 / lever
+        target = part.moved(hand.data, grip_point, ahead)
+        yield from _one_step(hand, target, part.turn(hand.data, (ahead if not part.slides else 0.0)) @ tool, CLOSED)
+    up = hand.position - 0.03 * way + 0.08 * _UP
+    yield from move(hand, up, hand.rotation, CLOSED, tolerance=0.03)

@@ -1,0 +1,118 @@
+"""Pick and place: a thing is gripped from above, carried over what stands in the way, and set down."""
+
+from dataclasses import dataclass
+
+import mujoco
+import numpy as np
+import numpy.typing as npt
+
+from pytest_vla.expert.grasps import Grasp
+from pytest_vla.expert.hand import (
+    CLOSED,
+    OPEN,
+    PALM_DISTANCE,
+    PALM_HALF_LENGTH,
+    TIP_LENGTH,
+    Hand,
+    Motion,
+    grip,
+    move,
+)
+from pytest_vla.expert.heights import Heights
+from pytest_vla.expert.parts import corners
+
+Array = npt.NDArray[np.float64]
+
+_ABOVE = 0.07
+_SPARE = 0.02
+
+
+@dataclass(frozen=True)
+class Thing:
+    """A movable object: its root body, its colliding geoms, and how far they reach from the root (m, horizontally)."""
+
+    name: str
+    body: int
+    geoms: tuple[int, ...]
+    radius: float
+
+    def position(self, data: mujoco.MjData) -> Array:
+        """The root's (3,), m, world frame: what literals look at."""
+        return np.array(data.xpos[self.body])
+
+
+@dataclass(frozen=True)
+class Drop:
+    """Where a thing is let go.
+
+    Attributes:
+        place: (2,) where its root shall be, m, world frame.
+        support: z of what it is set on, m.
+        gap: between the two when the fingers open, m; negative presses down until nothing gives.
+        rotation: of the hand, (3, 3); None: as it gripped.
+    """
+
+    place: Array
+    support: float
+    gap: float
+    rotation: Array | None = None
+
+
+def travel(
+    hand: Hand, position: Array, rotation: Array, gripper: float, terrain: Heights, hang: float, radius: float
+) -> Motion:
+    """Goes to a pose over all that stands on the way: up, across, down.
+
+    Args:
+        hand: whose.
+        position, rotation: where to.
+        gripper: `OPEN` or `CLOSED`.
+        terrain: what stands there, without robot and load.
+        hang: how far the load, or the fingers, reach below the grip site, m.
+        radius: of the load, m.
+    """
+    start = hand.position
+    palm = terrain.highest_along(start[:2], position[:2], PALM_HALF_LENGTH) - PALM_DISTANCE
+    low = terrain.highest_along(start[:2], position[:2], radius) + hang
+    level = max(float(position[2]), palm + _SPARE, low + _SPARE)
+    if np.linalg.norm(position[:2] - start[:2]) > 0.015:
+        if start[2] < level - 0.02:
+            yield from move(hand, np.append(start[:2], level), hand.rotation, gripper, tolerance=0.02)
+        yield from move(hand, np.append(position[:2], level), rotation, gripper, tolerance=0.02, angle=0.3)
+    yield from move(hand, position, rotation, gripper, tolerance=0.008)
+
+
+def pick(hand: Hand, grasp: Grasp, terrain: Heights) -> Motion:
+    """Grips at a grasp, and lifts a little."""
+    above = grasp.position + np.array([0.0, 0.0, _ABOVE])
+    yield from travel(hand, above, grasp.rotation, OPEN, terrain, TIP_LENGTH, 0.07)
+    yield from move(hand, grasp.position, grasp.rotation, OPEN, tolerance=0.003, angle=0.04)
+    yield from grip(hand, CLOSED, grasp.position, grasp.rotation)
+    yield from move(hand, grasp.position + np.array([0.0, 0.0, 0.03]), grasp.rotation, CLOSED, tolerance=0.01)
+
+
+def place(hand: Hand, thing: Thing, drop: Drop, terrain: Heights) -> Motion:
+    """Sets down what the hand holds, and moves up and away."""
+    rotation = hand.rotation if drop.rotation is None else drop.rotation
+    turn = rotation @ hand.rotation.T
+    position = hand.position
+    load = turn @ (thing.position(hand.data) - position)
+    hang = float(-(corners(hand.model, hand.data, thing.geoms) - position)[:, 2].min())
+    target = np.append(drop.place - load[:2], 0.0)
+    palm = terrain.highest_near(target[:2], PALM_HALF_LENGTH) - PALM_DISTANCE + 0.004
+    target[2] = max(drop.support + drop.gap + hang, palm)
+    above = target + np.array([0.0, 0.0, 0.04])
+    yield from travel(hand, above, rotation, CLOSED, terrain, hang, thing.radius)
+    # What the load's place is may have changed on the way.
+    target[:2] = drop.place - (thing.position(hand.data) - hand.position)[:2]
+    yield from move(hand, target, rotation, CLOSED, tolerance=0.006, speed=0.6, patience=5)
+    yield from grip(hand, OPEN, hand.position, rotation)
+    yield from move(hand, hand.position + np.array([0.0, 0.0, 0.1]), rotation, OPEN, tolerance=0.03)
+
+
+def carry(hand: Hand, thing: Thing, grasp: Grasp, drop: Drop, terrain: Heights) -> Motion:
+    """Picks a thing up and sets it down; stops early where the fingers close on nothing."""
+    yield from pick(hand, grasp, terrain)
+    if hand.opening < 0.002:
+        return
+    yield from place(hand, thing, drop, terrain)

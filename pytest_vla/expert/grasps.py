@@ -1,0 +1,135 @@
+"""Where a hand that comes from above can grip a thing: every place and turn on a map of heights, best first."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_vla.expert.hand import (
+    FINGER_HALF_WIDTH,
+    FINGER_INSIDE,
+    FINGER_OUTSIDE,
+    PALM_DISTANCE,
+    PALM_HALF_LENGTH,
+    PALM_HALF_WIDTH,
+    TIP_LENGTH,
+    facing,
+    nearest_turn,
+)
+from pytest_vla.expert.heights import Heights
+
+Array = npt.NDArray[np.float64]
+
+_TURNS = 12
+_CLEARANCE = 0.004
+_DEPTH = 0.03
+_LEAST_DEPTH = 0.012
+_DOWN = np.array([0.0, 0.0, -1.0])
+
+
+@dataclass(frozen=True)
+class Grasp:
+    """A pose of the grip site (m, world frame) at which the fingers close; `cost` orders grasps, the best first."""
+
+    position: Array
+    rotation: Array
+    cost: float
+
+
+def grasps_from_above(
+    heights: Heights, geoms: tuple[int, ...], centre: Array, current: Array, *, opening: float = FINGER_INSIDE
+) -> list[Grasp]:
+    """Grasps of a thing by a hand that points down.
+
+    A grasp needs room for both fingers and the palm, something of the thing between the fingers and nothing else, and
+    that to be narrower than the opening.
+
+    Args:
+        heights: around the thing.
+        geoms: the thing's.
+        centre: (2,) the thing's centre of mass; grips near it are better.
+        current: the hand's rotation now; small turns are better.
+        opening: half of the way between the fingers, m.
+
+    Returns:
+        Best first; not more than one within 1 cm and 30 degrees.
+    """
+    own = np.isin(heights.geom, geoms)
+    cells = np.argwhere(own)
+    if not len(cells):
+        return []
+    middles = heights.origin + cells * heights.cell
+    found: list[Grasp] = []
+    for turn in range(_TURNS):
+        angle = np.pi * turn / _TURNS
+        found += _of_turn(heights, own, middles, angle, centre, current, opening)
+    found.sort(key=lambda grasp: grasp.cost)
+    kept: list[Grasp] = []
+    for grasp in found:
+        if all(
+            np.linalg.norm(grasp.position - other.position) > 0.01
+            or abs(grasp.rotation[:, 0] @ other.rotation[:, 0]) < 0.87
+            for other in kept
+        ):
+            kept.append(grasp)
+            if len(kept) == 40:
+                break
+    return kept
+
+
+def _of_turn(
+    heights: Heights,
+    own: npt.NDArray[np.bool_],
+    middles: Array,
+    angle: float,
+    centre: Array,
+    current: Array,
+    opening: float,
+) -> list[Grasp]:
+    along, across = np.array([np.cos(angle), np.sin(angle)]), np.array([-np.sin(angle), np.cos(angle)])
+
+    def patch(x: Array, y: Array) -> Array:
+        """Points (n, len(x) * len(y), 2) of a rectangle at each middle."""
+        grid = (x[:, None, None] * along + y[None, :, None] * across).reshape(-1, 2)
+        return np.asarray(middles[:, None] + grid)
+
+    outside = FINGER_OUTSIDE - FINGER_INSIDE + opening
+    finger = np.linspace(opening + 0.001, outside, 6)
+    width = np.linspace(-FINGER_HALF_WIDTH, FINGER_HALF_WIDTH, 5)
+    under = np.maximum(
+        heights.at(patch(finger, width)).max(1), heights.at(patch(-finger, width)).max(1)
+    )
+    palm = heights.at(
+        patch(np.arange(-PALM_HALF_LENGTH, PALM_HALF_LENGTH, 0.01), np.linspace(-PALM_HALF_WIDTH, PALM_HALF_WIDTH, 7))
+    ).max(1)
+    steps = np.arange(-opening, opening + 1e-9, heights.cell)
+    between = patch(steps, width)
+    shape = (len(middles), len(steps), len(width))
+    high = heights.at(between).reshape(shape)
+    mine = own[heights.index(between)].reshape(shape)
+    top = np.where(mine, high, -np.inf).max(axis=(1, 2))
+    tip = np.maximum.reduce([top - _DEPTH, under + _CLEARANCE, palm - PALM_DISTANCE - TIP_LENGTH + 0.003])
+    held = high > (tip + 0.006)[:, None, None]
+    # At every width of the finger there has to be something to press on.
+    column = (held & mine).any(axis=1).sum(axis=1)
+    foreign = (held & ~mine).any(axis=(1, 2))
+    rows = (held & mine).any(axis=2)
+    first = steps[rows.argmax(axis=1)]
+    last = steps[len(steps) - 1 - rows[:, ::-1].argmax(axis=1)]
+    offset, thickness = (first + last) / 2, last - first
+    good = (
+        (top - tip >= _LEAST_DEPTH)
+        & (column >= 4)
+        & ~foreign
+        & (thickness < 2 * opening - 0.006)
+        & (np.abs(offset) <= 0.006)
+    )
+    rotation = nearest_turn(facing(_DOWN, np.append(along, 0.0)), current)
+    turned = float(np.arccos(np.clip(rotation[:, 0] @ current[:, 0], -1.0, 1.0)))
+    grasps = []
+    for index in np.flatnonzero(good):
+        place = middles[index] + offset[index] * along
+        depth = min(float(top[index] - tip[index]), _DEPTH)
+        cost = float(np.linalg.norm(place - centre)) + 0.03 * turned + 2.0 * (_DEPTH - depth)
+        grasps.append(Grasp(np.append(place, tip[index] + TIP_LENGTH), rotation, cost))
+    return grasps

@@ -1,0 +1,147 @@
+"""The hand, seen and moved: its pose, and motions that yield one action after the other until a pose is reached."""
+
+from collections.abc import Generator
+from dataclasses import dataclass
+
+import mujoco
+import numpy as np
+import numpy.typing as npt
+
+from pytest_vla.sim.arm import ARM_JOINTS, FINGERS, GRIP_SITE
+
+Array = npt.NDArray[np.float64]
+Motion = Generator[Array, None, None]
+"""Yields actions (7,) and reads the state that each of them led to. Ends when it is done or gets no further."""
+
+OPEN, CLOSED = -1.0, 1.0
+
+# The Panda gripper in the frame of its grip site (m): x is the way the fingers move, z points out of the palm.
+FINGER_INSIDE = 0.038
+"""From the middle to the inner side of a finger, open."""
+FINGER_OUTSIDE = 0.066
+"""From the middle to the outer side of a finger, open."""
+FINGER_HALF_WIDTH = 0.0105
+TIP_LENGTH = 0.0095
+"""From the grip site to the fingers' ends."""
+PALM_DISTANCE = 0.031
+"""From the grip site back to the palm."""
+PALM_HALF_LENGTH = 0.105
+PALM_HALF_WIDTH = 0.034
+
+_STEP = 0.05
+_TURN = 0.5
+# Of a distance, the part that an action asks for: what the controller's damping takes without overshooting.
+_GAIN = 1.5
+_TURN_GAIN = 1.5
+
+
+@dataclass(frozen=True)
+class Hand:
+    """A view of the hand in a state; always of now.
+
+    Attributes:
+        model, data: MuJoCo's.
+    """
+
+    model: mujoco.MjModel
+    data: mujoco.MjData
+
+    @property
+    def position(self) -> Array:
+        """The grip site's, (3,), m, world frame."""
+        return np.array(self.data.site(GRIP_SITE).xpos)
+
+    @property
+    def rotation(self) -> Array:
+        """The grip site's, (3, 3): columns are the finger's way, the width and the approach."""
+        return np.array(self.data.site(GRIP_SITE).xmat).reshape(3, 3)
+
+    @property
+    def fingers(self) -> Array:
+        """How fast the fingers move (2,), m/s."""
+        return np.array(self.data.qvel[ARM_JOINTS : ARM_JOINTS + FINGERS])
+
+    @property
+    def opening(self) -> float:
+        """Between the fingers, m."""
+        return float(self.data.qpos[ARM_JOINTS] - self.data.qpos[ARM_JOINTS + 1])
+
+
+def facing(approach: Array, fingers: Array) -> Array:
+    """The rotation (3, 3) of a hand that points along `approach` and whose fingers move along `fingers`."""
+    z = approach / np.linalg.norm(approach)
+    x = fingers - z * (fingers @ z)
+    x /= np.linalg.norm(x)
+    return np.column_stack([x, np.cross(z, x), z])
+
+
+def nearest_turn(rotation: Array, current: Array) -> Array:
+    """`rotation` or its half turn about the approach, whichever is nearer: the two fingers are alike."""
+    turned = rotation * np.array([-1.0, -1.0, 1.0])
+    return rotation if angle_between(rotation, current) <= angle_between(turned, current) else turned
+
+
+def rotation_vector(rotation: Array) -> Array:
+    """Axis times angle (rad) of a rotation matrix, (3,)."""
+    quaternion, vector = np.zeros(4), np.zeros(3)
+    mujoco.mju_mat2Quat(quaternion, np.ascontiguousarray(rotation).ravel())
+    mujoco.mju_quat2Vel(vector, quaternion, 1.0)
+    return vector
+
+
+def angle_between(one: Array, other: Array) -> float:
+    """The angle (rad) between two rotations."""
+    return float(np.linalg.norm(rotation_vector(one @ other.T)))
+
+
+def action_towards(hand: Hand, position: Array, rotation: Array, gripper: float, speed: float = 1.0) -> Array:
+    """The action (7,) that moves the hand towards a pose, at most at `speed` of its fastest."""
+    distance = (position - hand.position) * (_GAIN / _STEP)
+    distance *= min(1.0, speed / max(float(np.abs(distance).max()), 1e-9))
+    turn = rotation_vector(rotation @ hand.rotation.T) * (_TURN_GAIN / _TURN)
+    turn *= min(1.0, 1.0 / max(float(np.abs(turn).max()), 1e-9))
+    return np.concatenate([distance, turn, [gripper]])
+
+
+def move(
+    hand: Hand,
+    position: Array,
+    rotation: Array,
+    gripper: float,
+    *,
+    tolerance: float = 0.006,
+    angle: float = 0.06,
+    speed: float = 1.0,
+    patience: int = 8,
+) -> Motion:
+    """Moves the hand to a pose, until it is there or gets no nearer.
+
+    Args:
+        hand: whose.
+        position, rotation: where the grip site shall be.
+        gripper: `OPEN` or `CLOSED`.
+        tolerance: m.
+        angle: rad.
+        speed: of the fastest, 0 to 1.
+        patience: control steps without getting nearer after which it gives up.
+    """
+    best, waited = np.inf, 0
+    while True:
+        distance = float(np.linalg.norm(position - hand.position))
+        turn = angle_between(rotation, hand.rotation)
+        if distance <= tolerance and turn <= angle:
+            return
+        rest = distance + 0.1 * turn
+        waited = 0 if rest < best - 0.0005 else waited + 1
+        best = min(best, rest)
+        if waited > patience:
+            return
+        yield action_towards(hand, position, rotation, gripper, speed)
+
+
+def grip(hand: Hand, gripper: float, position: Array, rotation: Array) -> Motion:
+    """Opens or closes the fingers until they rest, and holds the hand where it is."""
+    for step in range(20):
+        yield action_towards(hand, position, rotation, gripper)
+        if step >= (8 if gripper == CLOSED else 4) and np.abs(hand.fingers).max() < 0.01:
+            return

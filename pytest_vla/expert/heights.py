@@ -1,0 +1,104 @@
+"""How high things stand: maps of the scene from above, by rays on what collides."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import mujoco
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+# Above everything that LIBERO's scenes have.
+_CEILING = 2.2
+_UNSEEN_GROUP = 5
+_COLLISION_GROUP = 0
+
+
+@dataclass(frozen=True)
+class Heights:
+    """A map of heights.
+
+    Attributes:
+        origin: (2,) x and y of the first cell, m, world frame.
+        cell: side of a cell, m.
+        height: (nx, ny) z of the highest surface, m; -inf where there is none.
+        geom: (nx, ny) the geom that it belongs to; -1 where there is none.
+    """
+
+    origin: Array
+    cell: float
+    height: Array
+    geom: npt.NDArray[np.int32]
+
+    def at(self, points: Array) -> Array:
+        """The heights at points (..., 2); of the nearest cell, and of the map's edge beyond it."""
+        x, y = self.index(points)
+        return np.asarray(self.height[x, y])
+
+    def index(self, points: Array) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """The cells of points (..., 2)."""
+        cells = np.rint((points - self.origin) / self.cell).astype(np.intp)
+        size = self.height.shape
+        return np.clip(cells[..., 0], 0, size[0] - 1), np.clip(cells[..., 1], 0, size[1] - 1)
+
+    def highest_near(self, point: Array, radius: float) -> float:
+        """The highest z within a radius of a point (2,)."""
+        return float(self.at(point + disc(radius, self.cell)).max())
+
+    def highest_along(self, start: Array, end: Array, radius: float) -> float:
+        """The highest z within a radius of the way from one point (2,) to another."""
+        count = max(2, int(np.linalg.norm(end - start) / max(radius / 2, self.cell)) + 2)
+        way = start + np.linspace(0, 1, count)[:, None] * (end - start)
+        return float(self.at(way[:, None] + disc(radius, self.cell)).max())
+
+
+def disc(radius: float, cell: float) -> Array:
+    """Offsets (n, 2) that fill a disc."""
+    steps = np.arange(-int(radius / cell), int(radius / cell) + 1) * cell
+    grid = np.stack(np.meshgrid(steps, steps, indexing="ij"), -1).reshape(-1, 2)
+    return np.asarray(grid[np.linalg.norm(grid, axis=1) <= radius + 1e-9])
+
+
+def measure(
+    model: mujoco.MjModel, data: mujoco.MjData, centre: Array, reach: float, cell: float, without: Iterable[int]
+) -> Heights:
+    """The map of a square.
+
+    Args:
+        model, data: the scene; unchanged.
+        centre: (2,) of the square, m.
+        reach: half its side, m.
+        cell: side of a cell, m.
+        without: geoms that are looked through: the robot's, and what it holds.
+    """
+    count = 2 * round(reach / cell) + 1
+    origin = np.asarray(centre[:2]) - cell * (count // 2)
+    height = np.full((count, count), -np.inf)
+    owner = np.full((count, count), -1, np.int32)
+    hit = np.zeros(1, np.int32)
+    point, down = np.array([0.0, 0.0, _CEILING]), np.array([0.0, 0.0, -1.0])
+    group = np.zeros(6, np.uint8)
+    group[_COLLISION_GROUP] = 1
+    with _solid(model, without):
+        for i in range(count):
+            point[0] = origin[0] + i * cell
+            for j in range(count):
+                point[1] = origin[1] + j * cell
+                distance = mujoco.mj_ray(model, data, point, down, group, 1, -1, hit)
+                if distance >= 0:
+                    height[i, j], owner[i, j] = _CEILING - distance, hit[0]
+    return Heights(origin, cell, height, owner)
+
+
+@contextmanager
+def _solid(model: mujoco.MjModel, without: Iterable[int]) -> Iterator[None]:
+    """Lets rays meet transparent geoms, which mj_ray passes through, and none of `without`."""
+    group, alpha = model.geom_group.copy(), model.geom_rgba[:, 3].copy()
+    model.geom_group[list(without)] = _UNSEEN_GROUP
+    model.geom_rgba[:, 3] = 1.0
+    try:
+        yield
+    finally:
+        model.geom_group[:], model.geom_rgba[:, 3] = group, alpha

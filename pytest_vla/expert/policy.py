@@ -1,0 +1,152 @@
+"""The expert's episodes: what is still to be done, which attempt does it in rehearsal, and its actions one by one."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import mujoco
+import numpy as np
+import numpy.typing as npt
+
+from pytest_vla.errors import EpisodeError
+from pytest_vla.expert.attempts import Attempt, Stage, attempts, joint_goals
+from pytest_vla.expert.hand import OPEN, Hand, Motion
+from pytest_vla.policies.base import Episode, Observation, Session
+from pytest_vla.scene.problem import Literal, Problem
+from pytest_vla.scene.scene import Scene
+from pytest_vla.sim.predicates import compile_goal
+from pytest_vla.sim.rehearsal import Rehearsal
+from pytest_vla.sim.world import World
+
+Array = npt.NDArray[np.float64]
+
+_LONGEST = 260
+"""Control steps that a rehearsal of one attempt may take."""
+_FRUITLESS = 3
+"""Attempts without success in rehearsal that are shown all the same before the expert stands still."""
+
+
+def expert_policy(episode: Episode) -> Session:
+    """Does the task by its goal literals, with all of the simulator's state at hand; draws no random number.
+
+    Raises:
+        EpisodeError: ``policy-privileged``: the world is not in this process, or no world of ours.
+    """
+    world = episode.world
+    if not isinstance(world, World):
+        raise EpisodeError("policy-privileged", "the expert reads the simulator's state, and was given no world")
+    return _Expert(world)
+
+
+expert_policy.privileged = True  # type: ignore[attr-defined]
+
+
+class _Expert:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._hand = Hand(world.model, world.data)
+        self._motion: Motion | None = None
+        self._fruitless = 0
+
+    def __call__(self, observation: Observation) -> Array:
+        for _ in range(2 * _FRUITLESS):
+            if self._motion is None and not self._plan():
+                break
+            assert self._motion is not None
+            action = next(self._motion, None)
+            if action is not None:
+                return action
+            self._motion = None
+        return np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, OPEN])
+
+    def _plan(self) -> bool:
+        if self._fruitless >= _FRUITLESS:
+            return False
+        attempt, works = choose(self._world)
+        if attempt is None:
+            self._fruitless = _FRUITLESS
+            return False
+        self._fruitless = 0 if works else self._fruitless + 1
+        self._motion = attempt.motion(self._hand)
+        return True
+
+
+def choose(world: World, told: Callable[[str], None] = lambda text: None) -> tuple[Attempt | None, bool]:
+    """The attempt for what is to be done next.
+
+    Args:
+        world: as it stands; unchanged.
+        told: called with a line for each rehearsal.
+
+    Returns:
+        The first attempt that does it in rehearsal, and True; where none does, the first one, and False.
+    """
+    rehearsal = Rehearsal(world)
+    literal = next_literal(world.problem, world.scene, world.model, world.data)
+    if literal is None:
+        return None, False
+    verdict = compile_goal(replace(world.problem, goal=(literal,)), world.scene, world.model, rehearsal.data)[0][1]
+    done = {name for name, held in rehearsal.predicates().items() if held}
+    hand = Hand(world.model, rehearsal.data)
+    first = None
+    start = rehearsal.save()
+    for attempt in attempts(Stage(world.model, rehearsal.data, world.scene), literal):
+        first = first or attempt
+        rehearsal.restore(start)
+        steps, works = _rehearse(rehearsal, attempt.motion(hand), verdict, done)
+        told(f"{literal}: {attempt.name}: {'works' if works else 'fails'} after {steps} steps")
+        if works:
+            return attempt, True
+        # The next attempt is planned on the present, not on where this one ended.
+        rehearsal.restore(start)
+    return first, False
+
+
+def _rehearse(rehearsal: Rehearsal, motion: Motion, verdict: Callable[[], bool], done: set[str]) -> tuple[int, bool]:
+    steps = 0
+    for steps, action in enumerate(motion, 1):
+        if not rehearsal.step(action):
+            return steps, False
+        predicates: Mapping[str, bool] = rehearsal.predicates()
+        if all(predicates.values()):
+            return steps, True
+        if steps >= _LONGEST:
+            return steps, False
+    predicates = rehearsal.predicates()
+    return steps, verdict() and all(predicates[name] for name in done)
+
+
+def next_literal(problem: Problem, scene: Scene, model: mujoco.MjModel, data: mujoco.MjData) -> Literal | None:
+    """What is to be done first of the goal literals that do not hold; None where all hold.
+
+    Things are put where they belong before drawers close; what others shall stand on comes before them; a drawer that
+    something shall go into is opened before.
+    """
+    goal = [literal for literal in problem.goal if literal.group == 0]
+    verdicts = compile_goal(replace(problem, goal=tuple(goal)), scene, model, data)
+    open_ = [literal for literal, (_, verdict) in zip(goal, verdicts, strict=True) if not verdict()]
+    if not open_:
+        return None
+    moved = {str(literal.arguments[0]) for literal in open_}
+    order = {"open": 0, "turnon": 1, "on": 2, "in": 2, "turnoff": 3, "close": 4}
+
+    def rank(literal: Literal) -> tuple[int, bool]:
+        target = str(literal.arguments[1]) if len(literal.arguments) > 1 else ""
+        return order.get(literal.predicate, 5), target in moved
+
+    literal = min(open_, key=rank)
+    return _before(literal, problem, scene, model, data) or literal
+
+
+def _before(
+    literal: Literal, problem: Problem, scene: Scene, model: mujoco.MjModel, data: mujoco.MjData
+) -> Literal | None:
+    """``(Open region)`` where the literal wants something in or on a region of a part that is not open."""
+    if literal.predicate not in ("in", "on"):
+        return None
+    site = scene.site(str(literal.arguments[1]))
+    if site is None or not site.joints:
+        return None
+    opened = replace(literal, predicate="open", arguments=(site.name,))
+    if not joint_goals(Stage(model, data, scene), opened):
+        return None
+    return None if compile_goal(replace(problem, goal=(opened,)), scene, model, data)[0][1]() else opened

@@ -1,0 +1,57 @@
+"""Push and drag: a thing that cannot be gripped is moved on its support by closed fingers."""
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_vla.expert.carrying import Thing, travel
+from pytest_vla.expert.hand import CLOSED, FINGER_HALF_WIDTH, TIP_LENGTH, Hand, Motion, action_towards, facing, move
+from pytest_vla.expert.heights import Heights
+from pytest_vla.expert.hand import nearest_turn
+
+Array = npt.NDArray[np.float64]
+
+_DOWN = np.array([0.0, 0.0, -1.0])
+
+
+def slide(
+    hand: Hand, thing: Thing, goal: Array, contact: Array, height: float, terrain: Heights, *, lead: float
+) -> Motion:
+    """Moves a thing over its support to a place.
+
+    Args:
+        hand: whose.
+        thing: what.
+        goal: (2,) where its root shall be, m.
+        contact: (2,) where the fingers come down, relative to its root, m.
+        height: z of the fingers' ends, m.
+        terrain: what stands around, with the thing.
+        lead: how far beyond the hand's place it aims, m.
+    """
+    way = goal - thing.position(hand.data)[:2]
+    rotation = nearest_turn(facing(_DOWN, np.array([-way[1], way[0], 0.0])), hand.rotation)
+    start = np.append(thing.position(hand.data)[:2] + contact, height + TIP_LENGTH)
+    yield from travel(hand, start + np.array([0.0, 0.0, 0.06]), rotation, CLOSED, terrain, TIP_LENGTH, 0.05)
+    yield from move(hand, start, rotation, CLOSED, tolerance=0.005, patience=6, speed=0.6)
+    best, waited = np.inf, 0
+    while True:
+        rest = goal - thing.position(hand.data)[:2]
+        distance = float(np.linalg.norm(rest))
+        if distance < 0.012:
+            break
+        waited = 0 if distance < best - 0.0005 else waited + 1
+        best = min(best, distance)
+        if waited > 15:
+            break
+        ahead = hand.position[:2] + rest / distance * min(lead, distance + 0.015)
+        yield action_towards(hand, np.append(ahead, start[2]), rotation, CLOSED, speed=0.7)
+    yield from move(hand, hand.position + np.array([0.0, 0.0, 0.1]), rotation, CLOSED, tolerance=0.03)
+
+
+def contacts(thing: Thing, way: Array) -> list[tuple[Array, bool]]:
+    """Where closed fingers may come down to move a thing along `way` (unit, 2): offsets (2,) from its root.
+
+    From inside, against the rim before it, where a thing is hollow; and from behind it. The flag says inside.
+    """
+    inside = [(way * thing.radius * part, True) for part in (0.45, 0.3, 0.6)]
+    behind = [(-way * (thing.radius + FINGER_HALF_WIDTH + extra), False) for extra in (0.012, 0.025)]
+    return inside + behind

@@ -1,0 +1,69 @@
+"""What would happen: a world's present moment, stepped on apart from the world, with the same physics bit for bit."""
+
+from typing import TYPE_CHECKING
+
+import mujoco
+import numpy as np
+import numpy.typing as npt
+
+from pytest_vla.errors import EpisodeError
+from pytest_vla.sim.arm import Arm, ArmState
+from pytest_vla.sim.faults import check_physics
+from pytest_vla.sim.predicates import compile_goal
+
+if TYPE_CHECKING:
+    from pytest_vla.sim.world import World
+
+
+class Rehearsal:
+    """A copy of a world's state that can be stepped, judged and set back; the world itself stays as it is.
+
+    Shares the world's model: where the world is reset or stepped meanwhile, `begin` anew.
+
+    Attributes:
+        data: MuJoCo's data of the copy.
+    """
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self.data = mujoco.MjData(world.model)
+        self._arm = Arm(world.model, self.data)
+        self._goal = compile_goal(world.problem, world.scene, world.model, self.data)
+        self.begin()
+
+    def begin(self) -> None:
+        """Goes to the world's present moment."""
+        mujoco.mj_copyData(self.data, self._world.model, self._world.data)
+        self._arm.state = self._world.arm_state()
+
+    def save(self) -> tuple[mujoco.MjData, ArmState]:
+        """The copy's present moment, for `restore`."""
+        data = mujoco.MjData(self._world.model)
+        mujoco.mj_copyData(data, self._world.model, self.data)
+        return data, self._arm.state.copy()
+
+    def restore(self, saved: tuple[mujoco.MjData, ArmState]) -> None:
+        """Goes back to a moment that was saved."""
+        mujoco.mj_copyData(self.data, self._world.model, saved[0])
+        self._arm.state = saved[1].copy()
+
+    def step(self, action: npt.NDArray[np.float64]) -> bool:
+        """One control step, as `World.step` makes it.
+
+        Args:
+            action: (7,), finite.
+
+        Returns:
+            False where physics broke; the copy must then be restored or begun anew.
+        """
+        time_before = self.data.time
+        try:
+            self._arm.step(action, 0)
+            check_physics(self.data, time_before)
+        except EpisodeError:
+            return False
+        return True
+
+    def predicates(self) -> dict[str, bool]:
+        """The verdict of each goal literal on the copy, by its text."""
+        return {name: verdict() for name, verdict in self._goal}
