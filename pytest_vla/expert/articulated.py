@@ -15,6 +15,7 @@ from pytest_vla.expert.hand import (
     TIP_LENGTH,
     Hand,
     Motion,
+    action_towards,
     facing,
     grip,
     move,
@@ -109,7 +110,7 @@ def handle_grasps(handle: Handle, current: Array) -> list[Grasp]:
     """Grasps of a handle from the front, the hand pointing at it level or from above at a slant."""
     lying = handle.half[1] >= handle.half[2]
     grasps = []
-    for number, slant in enumerate(np.deg2rad([35.0, 55.0, 15.0, 75.0, 0.0])):
+    for number, slant in enumerate(np.deg2rad([0.0, 20.0, 40.0, 60.0, 80.0])):
         approach = -handle.out * np.cos(slant) - _UP * np.sin(slant)
         across = np.cross(approach, handle.side) if lying else handle.side
         rotation = nearest_turn(facing(approach, across), current)
@@ -134,6 +135,7 @@ def lead(hand: Hand, part: Part, grasp: Grasp, goal: float, terrain: Heights) ->
     away = hand.position + 0.06 * back
     yield from move(hand, away, hand.rotation, OPEN, tolerance=0.015)
     yield from move(hand, away + 0.06 * back + 0.06 * _UP, hand.rotation, OPEN, tolerance=0.03)
+    return True
 
 
 def _follow(hand: Hand, part: Part, goal: float) -> Motion:
@@ -145,21 +147,15 @@ def _follow(hand: Hand, part: Part, goal: float) -> Motion:
         value = part.value(hand.data, hand.model)
         rest = (goal - value) * sign
         if rest <= 0:
-            return
+            return True
         waited = 0 if rest < best - 0.0005 else waited + 1
         best = min(best, rest)
         if waited > 10:
-            return
+            return False
         ahead = value - first + sign * min(most, rest + most / 3)
         target = part.moved(hand.data, start, ahead)
         rotation = part.turn(hand.data, ahead) @ turned
-        yield from _one_step(hand, target, rotation, CLOSED)
-
-
-def _one_step(hand: Hand, position: Array, rotation: Array, gripper: float) -> Motion:
-    from pytest_vla.expert.hand import action_towards
-
-    yield action_towards(hand, position, rotation, gripper)
+        yield action_towards(hand, target, rotation, CLOSED)
 
 
 def push(
@@ -197,6 +193,7 @@ def push(
         lever = 1.0 if part.slides else max(float(np.linalg.norm(point - hand.data.xanchor[part.joint])), 0.02)
         ahead = value - first + sign * 0.04 / lever
         target = part.moved(hand.data, grip_point, ahead)
-        yield from _one_step(hand, target, part.turn(hand.data, (ahead if not part.slides else 0.0)) @ tool, CLOSED)
+        yield action_towards(hand, target, part.turn(hand.data, ahead) @ tool, CLOSED)
     up = hand.position - 0.03 * way + 0.08 * _UP
     yield from move(hand, up, hand.rotation, CLOSED, tolerance=0.03)
+    return True

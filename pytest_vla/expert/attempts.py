@@ -39,10 +39,14 @@ class Stage:
 
 @dataclass(frozen=True)
 class Attempt:
-    """A skill with its parameters: called with the hand, it gives the motion."""
+    """A skill with its parameters: called with the hand, it gives the motion.
+
+    `grasp` is the same for attempts that begin with the same grip, of which none is of use where one lost its grip.
+    """
 
     name: str
     motion: Callable[[Hand], Motion]
+    grasp: int | None = None
 
 
 def attempts(stage: Stage, literal: Literal) -> Iterator[Attempt]:
@@ -95,6 +99,22 @@ def _joint_goal(articulation: Articulation, predicate: str) -> float | None:
     return None
 
 
+def remaining(stage: Stage, literal: Literal) -> float:
+    """How far a literal is from holding: the way of a thing to its place (m), or of a joint (m or rad)."""
+    names = [str(argument) for argument in literal.arguments]
+    if literal.predicate not in ("on", "in"):
+        return min(
+            (abs(goal - part.value(stage.data, stage.model)) for part, goal in joint_goals(stage, literal)),
+            default=np.inf,
+        )
+    body, support, site = stage.scene.body(names[0]), stage.scene.body(names[1]), stage.scene.site(names[1])
+    if body is None or (support is None and site is None):
+        return np.inf
+    data = stage.data
+    goal = data.body(support.root_body).xpos if support is not None else data.site(names[1]).xpos
+    return float(np.linalg.norm((data.body(body.root_body).xpos - goal)[:2]))
+
+
 def terrain_of(stage: Stage, without: tuple[int, ...] = ()) -> Heights:
     """The coarse map of the whole workspace, without the robot and these geoms."""
     robot = robot_geoms(stage.model)
@@ -117,6 +137,7 @@ def _carrying(stage: Stage, predicate: str, thing: Thing, target: str) -> Iterat
         return Attempt(
             f"carry {thing.name} (grasp {i}, place {j})",
             lambda hand: carry(hand, thing, grasps[i], drops[j], terrain),
+            grasp=i,
         )
 
     for _, i, j in pairs:
@@ -133,11 +154,11 @@ def _sliding(stage: Stage, thing: Thing, drop: Drop, near: Heights) -> Iterator[
     way = way / np.linalg.norm(way)
     terrain = terrain_of(stage)
     floor = float(near.height[np.isfinite(near.height)].min())
-    for number, (contact, inside) in enumerate(contacts(thing, way)):
-        height = near.highest_near(position + contact, 0.012) + 0.003 if inside else floor + 0.008
+    for number, (contact, above, lead) in enumerate(contacts(thing, way)):
+        height = floor + 0.008 if above is None else near.highest_near(position + contact, 0.024) + above
 
-        def sliding(contact: Array = contact, height: float = height, inside: bool = inside) -> Callable[[Hand], Motion]:
-            return lambda hand: slide(hand, thing, drop.place, contact, height, terrain, lead=0.05)
+        def sliding(contact: Array = contact, height: float = height, lead: float = lead) -> Callable[[Hand], Motion]:
+            return lambda hand: slide(hand, thing, drop.place, contact, height, terrain, lead=lead)
 
         yield Attempt(f"push {thing.name} (contact {number})", sliding())
 

@@ -25,6 +25,10 @@ Array = npt.NDArray[np.float64]
 
 _ABOVE = 0.07
 _SPARE = 0.02
+# Lifting goes up three centimetres; a thing that rose by less than this was lost.
+_RISEN = 0.012
+# A load that moves in the hand by more than this is not held.
+_SLIPPED = 0.05
 
 
 @dataclass(frozen=True)
@@ -80,19 +84,22 @@ def travel(
             yield from move(hand, np.append(start[:2], level), hand.rotation, gripper, tolerance=0.02)
         yield from move(hand, np.append(position[:2], level), rotation, gripper, tolerance=0.02, angle=0.3)
     yield from move(hand, position, rotation, gripper, tolerance=0.008)
+    return True
 
 
-def pick(hand: Hand, grasp: Grasp, terrain: Heights) -> Motion:
-    """Grips at a grasp, and lifts a little."""
+def pick(hand: Hand, thing: Thing, grasp: Grasp, terrain: Heights) -> Motion:
+    """Grips at a grasp, and lifts a little; false where the thing did not come up with the hand."""
+    height = thing.position(hand.data)[2]
     above = grasp.position + np.array([0.0, 0.0, _ABOVE])
     yield from travel(hand, above, grasp.rotation, OPEN, terrain, TIP_LENGTH, 0.07)
     yield from move(hand, grasp.position, grasp.rotation, OPEN, tolerance=0.003, angle=0.04)
     yield from grip(hand, CLOSED, grasp.position, grasp.rotation)
     yield from move(hand, grasp.position + np.array([0.0, 0.0, 0.03]), grasp.rotation, CLOSED, tolerance=0.01)
+    return bool(thing.position(hand.data)[2] >= height + _RISEN)
 
 
 def place(hand: Hand, thing: Thing, drop: Drop, terrain: Heights) -> Motion:
-    """Sets down what the hand holds, and moves up and away."""
+    """Sets down what the hand holds, and moves up and away; false where it was lost on the way."""
     rotation = hand.rotation if drop.rotation is None else drop.rotation
     turn = rotation @ hand.rotation.T
     position = hand.position
@@ -103,16 +110,17 @@ def place(hand: Hand, thing: Thing, drop: Drop, terrain: Heights) -> Motion:
     target[2] = max(drop.support + drop.gap + hang, palm)
     above = target + np.array([0.0, 0.0, 0.04])
     yield from travel(hand, above, rotation, CLOSED, terrain, hang, thing.radius)
-    # What the load's place is may have changed on the way.
+    # Where the load hangs may have changed on the way.
+    if np.linalg.norm(thing.position(hand.data) - hand.position - load) > _SLIPPED:
+        return False
     target[:2] = drop.place - (thing.position(hand.data) - hand.position)[:2]
     yield from move(hand, target, rotation, CLOSED, tolerance=0.006, speed=0.6, patience=5)
     yield from grip(hand, OPEN, hand.position, rotation)
     yield from move(hand, hand.position + np.array([0.0, 0.0, 0.1]), rotation, OPEN, tolerance=0.03)
+    return True
 
 
 def carry(hand: Hand, thing: Thing, grasp: Grasp, drop: Drop, terrain: Heights) -> Motion:
-    """Picks a thing up and sets it down; stops early where the fingers close on nothing."""
-    yield from pick(hand, grasp, terrain)
-    if hand.opening < 0.002:
-        return
-    yield from place(hand, thing, drop, terrain)
+    """Picks a thing up and sets it down; false where it was lost."""
+    held = yield from pick(hand, thing, grasp, terrain)
+    return held and (yield from place(hand, thing, drop, terrain))

@@ -110,8 +110,9 @@ def _of_turn(
     top = np.where(mine, high, -np.inf).max(axis=(1, 2))
     tip = np.maximum.reduce([top - _DEPTH, under + _CLEARANCE, palm - PALM_DISTANCE - TIP_LENGTH + 0.003])
     held = high > (tip + 0.006)[:, None, None]
-    # At every width of the finger there has to be something to press on.
-    column = (held & mine).any(axis=1).sum(axis=1)
+    # There has to be something to press on at the middle of the fingers; a wide thing sits firmer than a thin one.
+    pressed = (held & mine).any(axis=1)
+    wide = pressed.mean(axis=1)
     foreign = (held & ~mine).any(axis=(1, 2))
     rows = (held & mine).any(axis=2)
     first = steps[rows.argmax(axis=1)]
@@ -119,7 +120,7 @@ def _of_turn(
     offset, thickness = (first + last) / 2, last - first
     good = (
         (top - tip >= _LEAST_DEPTH)
-        & (column >= 4)
+        & pressed[:, len(width) // 2]
         & ~foreign
         & (thickness < 2 * opening - 0.006)
         & (np.abs(offset) <= 0.006)
@@ -130,6 +131,6 @@ def _of_turn(
     for index in np.flatnonzero(good):
         place = middles[index] + offset[index] * along
         depth = min(float(top[index] - tip[index]), _DEPTH)
-        cost = float(np.linalg.norm(place - centre)) + 0.03 * turned + 2.0 * (_DEPTH - depth)
+        cost = float(np.linalg.norm(place - centre)) + 0.03 * turned + 2.0 * (_DEPTH - depth) + 0.02 * (1.0 - float(wide[index]))
         grasps.append(Grasp(np.append(place, tip[index] + TIP_LENGTH), rotation, cost))
     return grasps

@@ -10,8 +10,9 @@ import numpy.typing as npt
 from pytest_vla.sim.arm import ARM_JOINTS, FINGERS, GRIP_SITE
 
 Array = npt.NDArray[np.float64]
-Motion = Generator[Array, None, None]
-"""Yields actions (7,) and reads the state that each of them led to. Ends when it is done or gets no further."""
+Motion = Generator[Array, None, bool]
+"""Yields actions (7,) and reads the state that each of them led to. Ends when it is done or gets no further; false says
+that what it grips was lost, so that gripping it so is of no use."""
 
 OPEN, CLOSED = -1.0, 1.0
 
@@ -31,8 +32,8 @@ PALM_HALF_WIDTH = 0.034
 _STEP = 0.05
 _TURN = 0.5
 # Of a distance, the part that an action asks for: what the controller's damping takes without overshooting.
-_GAIN = 1.5
-_TURN_GAIN = 1.5
+_GAIN = 1.0
+_TURN_GAIN = 1.0
 
 
 @dataclass(frozen=True)
@@ -130,12 +131,12 @@ def move(
         distance = float(np.linalg.norm(position - hand.position))
         turn = angle_between(rotation, hand.rotation)
         if distance <= tolerance and turn <= angle:
-            return
+            return True
         rest = distance + 0.1 * turn
         waited = 0 if rest < best - 0.0005 else waited + 1
         best = min(best, rest)
         if waited > patience:
-            return
+            return True
         yield action_towards(hand, position, rotation, gripper, speed)
 
 
@@ -144,4 +145,5 @@ def grip(hand: Hand, gripper: float, position: Array, rotation: Array) -> Motion
     for step in range(20):
         yield action_towards(hand, position, rotation, gripper)
         if step >= (8 if gripper == CLOSED else 4) and np.abs(hand.fingers).max() < 0.01:
-            return
+            break
+    return True

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_vla.errors import EpisodeError
-from pytest_vla.expert.attempts import Attempt, Stage, attempts, joint_goals
+from pytest_vla.expert.attempts import Attempt, Stage, attempts, joint_goals, remaining
 from pytest_vla.expert.hand import OPEN, Hand, Motion
 from pytest_vla.policies.base import Episode, Observation, Session
 from pytest_vla.scene.problem import Literal, Problem
@@ -22,7 +22,9 @@ Array = npt.NDArray[np.float64]
 _LONGEST = 260
 """Control steps that a rehearsal of one attempt may take."""
 _FRUITLESS = 3
-"""Attempts without success in rehearsal that are shown all the same before the expert stands still."""
+"""Attempts in a row that only come nearer, after which the expert stands still."""
+_NEARER = 0.01
+"""What counts as nearer, m or rad."""
 
 
 def expert_policy(episode: Episode) -> Session:
@@ -78,7 +80,8 @@ def choose(world: World, told: Callable[[str], None] = lambda text: None) -> tup
         told: called with a line for each rehearsal.
 
     Returns:
-        The first attempt that does it in rehearsal, and True; where none does, the first one, and False.
+        The first attempt that does it in rehearsal, and True; where none does, the one that comes nearest, if any
+        comes nearer than the present, and False.
     """
     rehearsal = Rehearsal(world)
     literal = next_literal(world.problem, world.scene, world.model, world.data)
@@ -86,33 +89,41 @@ def choose(world: World, told: Callable[[str], None] = lambda text: None) -> tup
         return None, False
     verdict = compile_goal(replace(world.problem, goal=(literal,)), world.scene, world.model, rehearsal.data)[0][1]
     done = {name for name, held in rehearsal.predicates().items() if held}
-    hand = Hand(world.model, rehearsal.data)
-    first = None
+    hand, stage = Hand(world.model, rehearsal.data), Stage(world.model, rehearsal.data, world.scene)
+    nearest, best = remaining(stage, literal) - _NEARER, None
+    lost: set[int | None] = set()
     start = rehearsal.save()
-    for attempt in attempts(Stage(world.model, rehearsal.data, world.scene), literal):
-        first = first or attempt
-        rehearsal.restore(start)
-        steps, works = _rehearse(rehearsal, attempt.motion(hand), verdict, done)
+    for attempt in attempts(stage, literal):
+        if attempt.grasp in lost:
+            continue
+        steps, works, held = _rehearse(rehearsal, attempt.motion(hand), verdict, done)
         told(f"{literal}: {attempt.name}: {'works' if works else 'fails'} after {steps} steps")
         if works:
             return attempt, True
+        if not held and attempt.grasp is not None:
+            lost.add(attempt.grasp)
+        if (rest := remaining(stage, literal)) < nearest:
+            nearest, best = rest, attempt
         # The next attempt is planned on the present, not on where this one ended.
         rehearsal.restore(start)
-    return first, False
+    return best, False
 
 
-def _rehearse(rehearsal: Rehearsal, motion: Motion, verdict: Callable[[], bool], done: set[str]) -> tuple[int, bool]:
-    steps = 0
-    for steps, action in enumerate(motion, 1):
+def _rehearse(
+    rehearsal: Rehearsal, motion: Motion, verdict: Callable[[], bool], done: set[str]
+) -> tuple[int, bool, bool]:
+    """Steps taken, whether the literal is done and what was done still is, and whether nothing was lost."""
+    for steps in range(_LONGEST):
+        try:
+            action = next(motion)
+        except StopIteration as ended:
+            predicates: Mapping[str, bool] = rehearsal.predicates()
+            return steps, verdict() and all(predicates[name] for name in done), bool(ended.value)
         if not rehearsal.step(action):
-            return steps, False
-        predicates: Mapping[str, bool] = rehearsal.predicates()
-        if all(predicates.values()):
-            return steps, True
-        if steps >= _LONGEST:
-            return steps, False
-    predicates = rehearsal.predicates()
-    return steps, verdict() and all(predicates[name] for name in done)
+            return steps, False, True
+        if all(rehearsal.predicates().values()):
+            return steps + 1, True, True
+    return _LONGEST, False, True
 
 
 def next_literal(problem: Problem, scene: Scene, model: mujoco.MjModel, data: mujoco.MjData) -> Literal | None:

@@ -4,9 +4,18 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_vla.expert.carrying import Thing, travel
-from pytest_vla.expert.hand import CLOSED, FINGER_HALF_WIDTH, TIP_LENGTH, Hand, Motion, action_towards, facing, move
+from pytest_vla.expert.hand import (
+    CLOSED,
+    FINGER_HALF_WIDTH,
+    TIP_LENGTH,
+    Hand,
+    Motion,
+    action_towards,
+    facing,
+    move,
+    nearest_turn,
+)
 from pytest_vla.expert.heights import Heights
-from pytest_vla.expert.hand import nearest_turn
 
 Array = npt.NDArray[np.float64]
 
@@ -43,15 +52,25 @@ def slide(
         if waited > 15:
             break
         ahead = hand.position[:2] + rest / distance * min(lead, distance + 0.015)
-        yield action_towards(hand, np.append(ahead, start[2]), rotation, CLOSED, speed=0.7)
+        yield action_towards(hand, np.append(ahead, start[2]), rotation, CLOSED, speed=0.5)
     yield from move(hand, hand.position + np.array([0.0, 0.0, 0.1]), rotation, CLOSED, tolerance=0.03)
+    return True
 
 
-def contacts(thing: Thing, way: Array) -> list[tuple[Array, bool]]:
-    """Where closed fingers may come down to move a thing along `way` (unit, 2): offsets (2,) from its root.
+def contacts(thing: Thing, way: Array) -> list[tuple[Array, float | None, float]]:
+    """Where closed fingers may come down to move a thing along `way` (unit, 2), the likeliest first.
 
-    From inside, against the rim before it, where a thing is hollow; and from behind it. The flag says inside.
+    Returns:
+        Offsets (2,) from its root; how high above what is there, m: in the middle of a hollow thing, where they meet
+        its rim on the way or drag it along; None: behind it, down to what it stands on; and how far to aim ahead, m.
     """
-    inside = [(way * thing.radius * part, True) for part in (0.45, 0.3, 0.6)]
-    behind = [(-way * (thing.radius + FINGER_HALF_WIDTH + extra), False) for extra in (0.012, 0.025)]
-    return inside + behind
+    behind: list[tuple[Array, float | None, float]] = [
+        (-way * (thing.radius + FINGER_HALF_WIDTH + extra), None, 0.04) for extra in (0.012, 0.025)
+    ]
+    inside = [
+        (way * thing.radius * part, above, lead)
+        for above in (-0.004, 0.001, -0.01)
+        for lead in (0.02, 0.035)
+        for part in (0.0, 0.25)
+    ]
+    return behind + inside
