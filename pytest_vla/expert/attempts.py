@@ -3,6 +3,7 @@
 import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import mujoco
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from pytest_vla.expert.articulated import Part, handle_grasps, handle_of, lead, part_of, push
 from pytest_vla.expert.carrying import Drop, Thing, carry
 from pytest_vla.expert.grasps import grasps_from_above
-from pytest_vla.expert.hand import Hand, Motion, facing, nearest_turn
+from pytest_vla.expert.hand import FINGER_OUTSIDE, PALM_HALF_LENGTH, Hand, Motion, facing, nearest_turn
 from pytest_vla.expert.heights import Heights, measure
 from pytest_vla.expert.parts import colliding_geoms, corners, robot_geoms
 from pytest_vla.expert.pushing import contacts, slide
@@ -26,6 +27,7 @@ _UP = np.array([0.0, 0.0, 1.0])
 _TERRAIN_CELL, _TERRAIN_REACH = 0.02, 0.6
 _GRASP_CELL = 0.004
 _SUPPORT_CELL = 0.008
+_PALM_CELL = 0.01
 
 
 @dataclass(frozen=True)
@@ -125,23 +127,22 @@ def terrain_of(stage: Stage, without: tuple[int, ...] = ()) -> Heights:
 def _carrying(stage: Stage, predicate: str, thing: Thing, target: str) -> Iterator[Attempt]:
     hand = Hand(stage.model, stage.data)
     terrain = terrain_of(stage, thing.geoms)
-    near = _close_up(stage, thing.position(stage.data)[:2], thing.radius + 0.075, _GRASP_CELL)
-    centre = stage.data.subtree_com[thing.body][:2]
-    grasps = grasps_from_above(near, thing.geoms, np.array(centre), hand.rotation)[:10]
+    middle = thing.position(stage.data)[:2]
+    near = _close_up(stage, middle, thing.radius + FINGER_OUTSIDE + 0.01, _GRASP_CELL)
+    around = _close_up(stage, middle, thing.radius + PALM_HALF_LENGTH + 0.02, _PALM_CELL)
+    centre = np.array(stage.data.subtree_com[thing.body][:2])
+    grasps = grasps_from_above(near, around, thing.geoms, centre, hand.rotation)[:10]
     drops = _drops(stage, predicate, thing, target)
     pairs = sorted(
         ((i + 3 * j, i, j) for i in range(len(grasps)) for j in range(len(drops))),
     )[:24]
 
-    def carrying(i: int, j: int) -> Attempt:
-        return Attempt(
+    for _, i, j in pairs:
+        yield Attempt(
             f"carry {thing.name} (grasp {i}, place {j})",
-            lambda hand: carry(hand, thing, grasps[i], drops[j], terrain),
+            partial(carry, thing=thing, grasp=grasps[i], drop=drops[j], terrain=terrain),
             grasp=i,
         )
-
-    for _, i, j in pairs:
-        yield carrying(i, j)
     if predicate == "on" and drops:
         yield from _sliding(stage, thing, drops[0], near)
 
@@ -154,13 +155,13 @@ def _sliding(stage: Stage, thing: Thing, drop: Drop, near: Heights) -> Iterator[
     way = way / np.linalg.norm(way)
     terrain = terrain_of(stage)
     floor = float(near.height[np.isfinite(near.height)].min())
-    for number, (contact, above, lead) in enumerate(contacts(thing, way)):
+    for number, (contact, above, ahead) in enumerate(contacts(thing, way)):
         height = floor + 0.008 if above is None else near.highest_near(position + contact, 0.024) + above
 
-        def sliding(contact: Array = contact, height: float = height, lead: float = lead) -> Callable[[Hand], Motion]:
-            return lambda hand: slide(hand, thing, drop.place, contact, height, terrain, lead=lead)
-
-        yield Attempt(f"push {thing.name} (contact {number})", sliding())
+        yield Attempt(
+            f"push {thing.name} (contact {number})",
+            partial(slide, thing=thing, goal=drop.place, contact=contact, height=height, terrain=terrain, ahead=ahead),
+        )
 
 
 def _drops(stage: Stage, predicate: str, thing: Thing, target: str) -> list[Drop]:
@@ -181,7 +182,7 @@ def _drops_at_site(stage: Stage, site: SceneSite, base: float, load: tuple[int, 
     middle = np.array(stage.data.site_xpos[frame][:2])
     heights = _close_up(stage, middle, float(half.max()) + base + 0.02, _SUPPORT_CELL, load)
     steps = [np.linspace(-0.8, 0.8, max(3, 2 * int(extent / 0.02) + 1)) * extent for extent in half]
-    spots = [middle + (x, y) for x in steps[0] for y in steps[1]]
+    spots = [middle + np.array([x, y]) for x in steps[0] for y in steps[1]]
     tops = [heights.highest_near(spot, base) for spot in spots]
     lowest = min(tops)
     costs = [
@@ -211,15 +212,17 @@ def _leading(stage: Stage, part: Part, goal: float, predicate: str) -> Iterator[
     if predicate == "open" and part.slides:
         handle = handle_of(model, data, part, way)
         for number, grasp in enumerate(handle_grasps(handle, hand.rotation)):
-            yield Attempt(f"pull (grasp {number})", lambda hand, grasp=grasp: lead(hand, part, grasp, goal, terrain))
+            yield Attempt(f"pull (grasp {number})", partial(lead, part=part, grasp=grasp, goal=goal, terrain=terrain))
         return
     if not part.slides and abs(data.xaxis[part.joint][2]) > 0.9:
         reach = float(np.linalg.norm((corners(model, data, part.geoms) - middle)[:, :2], axis=1).max())
         if reach < 0.15:
-            near = _close_up(stage, middle[:2], reach + 0.075, _GRASP_CELL)
+            near = _close_up(stage, middle[:2], reach + FINGER_OUTSIDE + 0.01, _GRASP_CELL)
+            around = _close_up(stage, middle[:2], reach + PALM_HALF_LENGTH + 0.02, _PALM_CELL)
             anchor = np.array(data.xanchor[part.joint][:2])
-            for number, grasp in enumerate(grasps_from_above(near, part.geoms, anchor, hand.rotation)[:8]):
-                yield Attempt(f"turn (grasp {number})", lambda hand, grasp=grasp: lead(hand, part, grasp, goal, terrain))
+            for number, grasp in enumerate(grasps_from_above(near, around, part.geoms, anchor, hand.rotation)[:8]):
+                leading = partial(lead, part=part, grasp=grasp, goal=goal, terrain=terrain)
+                yield Attempt(f"turn (grasp {number})", leading)
     yield from _pushing(stage, part, goal, way, terrain)
 
 
@@ -240,7 +243,7 @@ def _pushing(stage: Stage, part: Part, goal: float, way: Array, terrain: Heights
             tool = nearest_turn(facing(approach, side), hand.rotation)
             yield Attempt(
                 f"push (point {number}, slant {np.rad2deg(slant):.0f})",
-                lambda hand, point=point, tool=tool: push(hand, part, point, tool, goal, terrain),
+                partial(push, part=part, point=point, tool=tool, goal=goal, terrain=terrain),
             )
 
 

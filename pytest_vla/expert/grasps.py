@@ -24,6 +24,7 @@ _TURNS = 12
 _CLEARANCE = 0.004
 _DEPTH = 0.03
 _LEAST_DEPTH = 0.012
+_SKEW = 3.0
 _DOWN = np.array([0.0, 0.0, -1.0])
 
 
@@ -37,7 +38,7 @@ class Grasp:
 
 
 def grasps_from_above(
-    heights: Heights, geoms: tuple[int, ...], centre: Array, current: Array, *, opening: float = FINGER_INSIDE
+    heights: Heights, around: Heights, geoms: tuple[int, ...], centre: Array, current: Array
 ) -> list[Grasp]:
     """Grasps of a thing by a hand that points down.
 
@@ -45,11 +46,11 @@ def grasps_from_above(
     that to be narrower than the opening.
 
     Args:
-        heights: around the thing.
+        heights: of the thing, as far as the fingers reach.
+        around: a coarser map as far as the palm reaches.
         geoms: the thing's.
         centre: (2,) the thing's centre of mass; grips near it are better.
         current: the hand's rotation now; small turns are better.
-        opening: half of the way between the fingers, m.
 
     Returns:
         Best first; not more than one within 1 cm and 30 degrees.
@@ -62,7 +63,7 @@ def grasps_from_above(
     found: list[Grasp] = []
     for turn in range(_TURNS):
         angle = np.pi * turn / _TURNS
-        found += _of_turn(heights, own, middles, angle, centre, current, opening)
+        found += _of_turn(heights, around, own, middles, angle, centre, current)
     found.sort(key=lambda grasp: grasp.cost)
     kept: list[Grasp] = []
     for grasp in found:
@@ -79,12 +80,12 @@ def grasps_from_above(
 
 def _of_turn(
     heights: Heights,
+    around: Heights,
     own: npt.NDArray[np.bool_],
     middles: Array,
     angle: float,
     centre: Array,
     current: Array,
-    opening: float,
 ) -> list[Grasp]:
     along, across = np.array([np.cos(angle), np.sin(angle)]), np.array([-np.sin(angle), np.cos(angle)])
 
@@ -93,16 +94,15 @@ def _of_turn(
         grid = (x[:, None, None] * along + y[None, :, None] * across).reshape(-1, 2)
         return np.asarray(middles[:, None] + grid)
 
-    outside = FINGER_OUTSIDE - FINGER_INSIDE + opening
-    finger = np.linspace(opening + 0.001, outside, 6)
+    finger = np.linspace(FINGER_INSIDE + 0.001, FINGER_OUTSIDE, 6)
     width = np.linspace(-FINGER_HALF_WIDTH, FINGER_HALF_WIDTH, 5)
     under = np.maximum(
         heights.at(patch(finger, width)).max(1), heights.at(patch(-finger, width)).max(1)
     )
-    palm = heights.at(
+    palm = around.at(
         patch(np.arange(-PALM_HALF_LENGTH, PALM_HALF_LENGTH, 0.01), np.linspace(-PALM_HALF_WIDTH, PALM_HALF_WIDTH, 7))
     ).max(1)
-    steps = np.arange(-opening, opening + 1e-9, heights.cell)
+    steps = np.arange(-FINGER_INSIDE, FINGER_INSIDE + 1e-9, heights.cell)
     between = patch(steps, width)
     shape = (len(middles), len(steps), len(width))
     high = heights.at(between).reshape(shape)
@@ -114,6 +114,10 @@ def _of_turn(
     pressed = (held & mine).any(axis=1)
     wide = pressed.mean(axis=1)
     foreign = (held & ~mine).any(axis=(1, 2))
+    # A wall should lie flat between the fingers: where it is, at each width of the finger, should be the same.
+    weight = np.maximum((held & mine).sum(axis=1), 1e-9)
+    where = ((held & mine) * steps[None, :, None]).sum(axis=1) / weight
+    skew = np.where(pressed, where, -np.inf).max(axis=1) - np.where(pressed, where, np.inf).min(axis=1)
     rows = (held & mine).any(axis=2)
     first = steps[rows.argmax(axis=1)]
     last = steps[len(steps) - 1 - rows[:, ::-1].argmax(axis=1)]
@@ -122,7 +126,7 @@ def _of_turn(
         (top - tip >= _LEAST_DEPTH)
         & pressed[:, len(width) // 2]
         & ~foreign
-        & (thickness < 2 * opening - 0.006)
+        & (thickness < 2 * FINGER_INSIDE - 0.006)
         & (np.abs(offset) <= 0.006)
     )
     rotation = nearest_turn(facing(_DOWN, np.append(along, 0.0)), current)
@@ -131,6 +135,7 @@ def _of_turn(
     for index in np.flatnonzero(good):
         place = middles[index] + offset[index] * along
         depth = min(float(top[index] - tip[index]), _DEPTH)
-        cost = float(np.linalg.norm(place - centre)) + 0.03 * turned + 2.0 * (_DEPTH - depth) + 0.02 * (1.0 - float(wide[index]))
+        firm = 2.0 * (_DEPTH - depth) + 0.02 * (1.0 - float(wide[index])) + _SKEW * float(skew[index])
+        cost = float(np.linalg.norm(place - centre)) + 0.03 * turned + firm
         grasps.append(Grasp(np.append(place, tip[index] + TIP_LENGTH), rotation, cost))
     return grasps

@@ -141,9 +141,13 @@ def move(
 
 
 def grip(hand: Hand, gripper: float, position: Array, rotation: Array) -> Motion:
-    """Opens or closes the fingers until they rest, and holds the hand where it is."""
-    for step in range(20):
+    """Opens or closes the fingers until they have rested for a few steps, and holds the hand where it is."""
+    still = 0
+    for step in range(24):
         yield action_towards(hand, position, rotation, gripper)
-        if step >= (8 if gripper == CLOSED else 4) and np.abs(hand.fingers).max() < 0.01:
+        still = still + 1 if np.abs(hand.fingers).max() < 0.008 else 0
+        if gripper == OPEN and step >= 4:
+            break
+        if step >= 6 and still >= 3:
             break
     return True

@@ -23,7 +23,7 @@ _DOWN = np.array([0.0, 0.0, -1.0])
 
 
 def slide(
-    hand: Hand, thing: Thing, goal: Array, contact: Array, height: float, terrain: Heights, *, lead: float
+    hand: Hand, thing: Thing, goal: Array, contact: Array, height: float, terrain: Heights, ahead: float
 ) -> Motion:
     """Moves a thing over its support to a place.
 
@@ -34,7 +34,7 @@ def slide(
         contact: (2,) where the fingers come down, relative to its root, m.
         height: z of the fingers' ends, m.
         terrain: what stands around, with the thing.
-        lead: how far beyond the hand's place it aims, m.
+        ahead: how far before itself the hand aims, m.
     """
     way = goal - thing.position(hand.data)[:2]
     rotation = nearest_turn(facing(_DOWN, np.array([-way[1], way[0], 0.0])), hand.rotation)
@@ -51,8 +51,8 @@ def slide(
         best = min(best, distance)
         if waited > 15:
             break
-        ahead = hand.position[:2] + rest / distance * min(lead, distance + 0.015)
-        yield action_towards(hand, np.append(ahead, start[2]), rotation, CLOSED, speed=0.5)
+        aim = hand.position[:2] + rest / distance * min(ahead, distance + 0.015)
+        yield action_towards(hand, np.append(aim, start[2]), rotation, CLOSED, speed=0.5)
     yield from move(hand, hand.position + np.array([0.0, 0.0, 0.1]), rotation, CLOSED, tolerance=0.03)
     return True
 
