@@ -100,11 +100,12 @@ def travel(
 def pick(hand: Hand, thing: Thing, grasp: Grasp, terrain: Heights) -> Motion:
     """Grips at a grasp, and lifts a little; false where the thing did not come up with the hand."""
     top = _top(hand, thing)
-    above = grasp.position + np.array([0.0, 0.0, _ABOVE])
+    back = -grasp.rotation[:, 2]
+    above = grasp.position + _ABOVE * back
     yield from travel(hand, above, grasp.rotation, OPEN, terrain, TIP_LENGTH, 0.07)
     yield from move(hand, grasp.position, grasp.rotation, OPEN, tolerance=0.003, angle=0.04)
     yield from grip(hand, CLOSED, grasp.position, grasp.rotation)
-    lifted = grasp.position + np.array([0.0, 0.0, 0.04])
+    lifted = grasp.position + 0.04 * back
     yield from move(hand, lifted, grasp.rotation, CLOSED, tolerance=0.01, speed=0.5)
     return _top(hand, thing) >= top + _RISEN
 

@@ -25,6 +25,8 @@ _CLEARANCE = 0.004
 _DEPTH = 0.03
 _LEAST_DEPTH = 0.012
 _SKEW = 3.0
+_THICK = 1.0
+_LEAN, _LEANING = np.deg2rad(30.0), 0.1
 _DOWN = np.array([0.0, 0.0, -1.0])
 
 
@@ -108,7 +110,11 @@ def _of_turn(
     high = heights.at(between).reshape(shape)
     mine = own[heights.index(between)].reshape(shape)
     top = np.where(mine, high, -np.inf).max(axis=(1, 2))
-    tip = np.maximum.reduce([top - _DEPTH, under + _CLEARANCE, palm - PALM_DISTANCE - TIP_LENGTH + 0.003])
+    room = palm - PALM_DISTANCE - TIP_LENGTH + 0.003
+    tip = np.maximum(top - _DEPTH, under + _CLEARANCE)
+    # Where the palm has no room above the fingers, the hand leans to the lower side.
+    leaning = room > top - _LEAST_DEPTH
+    tip = np.where(leaning, tip, np.maximum(tip, room))
     held = high > (tip + 0.006)[:, None, None]
     # There has to be something to press on at the middle of the fingers; a wide thing sits firmer than a thin one.
     pressed = (held & mine).any(axis=1)
@@ -129,13 +135,24 @@ def _of_turn(
         & (thickness < 2 * FINGER_INSIDE - 0.006)
         & (np.abs(offset) <= 0.006)
     )
-    rotation = nearest_turn(facing(_DOWN, np.append(along, 0.0)), current)
-    turned = float(np.arccos(np.clip(rotation[:, 0] @ current[:, 0], -1.0, 1.0)))
+    upright = nearest_turn(facing(_DOWN, np.append(along, 0.0)), current)
+    turned = float(np.arccos(np.clip(upright[:, 0] @ current[:, 0], -1.0, 1.0)))
+    beside = np.linspace(0.03, 0.12, 6)
+    sides = [around.at(patch(np.linspace(-PALM_HALF_LENGTH, PALM_HALF_LENGTH, 5), s * beside)).max(1) for s in (1, -1)]
     grasps = []
     for index in np.flatnonzero(good):
         place = middles[index] + offset[index] * along
         depth = min(float(top[index] - tip[index]), _DEPTH)
         firm = 2.0 * (_DEPTH - depth) + 0.02 * (1.0 - float(wide[index])) + _SKEW * float(skew[index])
-        cost = float(np.linalg.norm(place - centre)) + 0.03 * turned + firm
-        grasps.append(Grasp(np.append(place, tip[index] + TIP_LENGTH), rotation, cost))
+        off = float(np.linalg.norm(place - centre))
+        # Away from the middle of a thing it is a wall that is gripped, and a thick one is a wall along the fingers.
+        cost = off + 0.03 * turned + firm + (_THICK * float(thickness[index]) if off > 0.02 else 0.0)
+        rotation = upright
+        if leaning[index]:
+            lean = across * (1.0 if sides[0][index] <= sides[1][index] else -1.0)
+            approach = _DOWN * np.cos(_LEAN) - np.append(lean, 0.0) * np.sin(_LEAN)
+            rotation = nearest_turn(facing(approach, np.append(along, 0.0)), current)
+            cost += _LEANING
+        site = np.append(place, tip[index]) - TIP_LENGTH * rotation[:, 2]
+        grasps.append(Grasp(site, rotation, cost))
     return grasps
