@@ -16,7 +16,7 @@ from pytest_vla.expert.hand import FINGER_OUTSIDE, PALM_HALF_LENGTH, Hand, Motio
 from pytest_vla.expert.heights import Heights, measure
 from pytest_vla.expert.parts import colliding_geoms, corners, robot_geoms
 from pytest_vla.expert.pushing import contacts, slide
-from pytest_vla.scene.catalog import Articulation, category
+from pytest_vla.scene.catalog import Articulation
 from pytest_vla.scene.problem import Literal
 from pytest_vla.scene.scene import Scene, SceneBody, SceneSite
 
@@ -79,7 +79,7 @@ def joint_goals(stage: Stage, literal: Literal) -> list[tuple[Part, float]]:
     owner = body if body is not None else stage.scene.body(site.parent) if site is not None and site.parent else None
     if owner is None:
         return []
-    articulation = category(owner.category, name).articulation or Articulation()
+    articulation = owner.kind.articulation or Articulation()
     goals = []
     for joint in joints:
         goal = _joint_goal(articulation, literal.predicate)
@@ -206,11 +206,10 @@ def _leading(stage: Stage, part: Part, goal: float, predicate: str) -> Iterator[
     model, data = stage.model, stage.data
     hand = Hand(model, data)
     terrain = terrain_of(stage)
-    sign = float(np.sign(goal - part.value(data, model)))
     middle = corners(model, data, part.geoms).mean(0)
-    way = part.direction(data, middle, sign)
     if predicate == "open" and part.slides:
-        handle = handle_of(model, data, part, way)
+        sign = float(np.sign(goal - part.value(data, model)))
+        handle = handle_of(model, data, part, part.direction(data, middle, sign))
         for number, grasp in enumerate(handle_grasps(handle, hand.rotation)):
             yield Attempt(f"pull (grasp {number})", partial(lead, part=part, grasp=grasp, goal=goal, terrain=terrain))
         return
@@ -223,20 +222,22 @@ def _leading(stage: Stage, part: Part, goal: float, predicate: str) -> Iterator[
             for number, grasp in enumerate(grasps_from_above(near, around, part.geoms, anchor, hand.rotation)[:8]):
                 leading = partial(lead, part=part, grasp=grasp, goal=goal, terrain=terrain)
                 yield Attempt(f"turn (grasp {number})", leading)
-    yield from _pushing(stage, part, goal, way, terrain)
+    yield from _pushing(stage, part, goal, terrain)
 
 
-def _pushing(stage: Stage, part: Part, goal: float, way: Array, terrain: Heights) -> Iterator[Attempt]:
+def _pushing(stage: Stage, part: Part, goal: float, terrain: Heights) -> Iterator[Attempt]:
     model, data = stage.model, stage.data
     hand = Hand(model, data)
+    sign = float(np.sign(goal - part.value(data, model)))
     if part.slides:
+        way = part.direction(data, data.xanchor[part.joint], sign)
         handle = handle_of(model, data, part, -way)
         front = handle.middle - way * handle.half[0]
         points = [front, front + _DOWN * 0.015, front + 0.04 * handle.side, front - 0.04 * handle.side]
     else:
         points = _push_points(stage, part, goal)
     for number, point in enumerate(points):
-        push_way = part.direction(data, point, float(np.sign(goal - part.value(data, model))))
+        push_way = part.direction(data, point, sign)
         side = np.cross(_UP, push_way)
         for slant in np.deg2rad([90.0, 60.0, 35.0]):
             approach = push_way * np.cos(slant) + _DOWN * np.sin(slant)

@@ -25,8 +25,6 @@ Array = npt.NDArray[np.float64]
 
 _ABOVE = 0.07
 _SPARE = 0.02
-# Of the fastest, with a load: a bowl that is held at its rim swings.
-_LOADED = 1.0
 # Lifting goes up four centimetres; a thing that rose by less than this was lost.
 _RISEN = 0.015
 # A load that moves in the hand by more than this is not held.
@@ -72,7 +70,6 @@ def travel(
     terrain: Heights,
     hang: float,
     radius: float,
-    speed: float = 1.0,
 ) -> Motion:
     """Goes to a pose over all that stands on the way: up, across, down.
 
@@ -83,18 +80,22 @@ def travel(
         terrain: what stands there, without robot and load.
         hang: how far the load, or the fingers, reach below the grip site, m.
         radius: of the load, m.
-        speed: of the fastest, 0 to 1.
     """
     start = hand.position
-    palm = terrain.highest_along(start[:2], position[:2], PALM_HALF_LENGTH) - PALM_DISTANCE
-    low = terrain.highest_along(start[:2], position[:2], radius) + hang
-    level = max(float(position[2]), palm + _SPARE, low + _SPARE)
+    level = max(float(position[2]), _level(terrain, start, position, hang, radius))
     if np.linalg.norm(position[:2] - start[:2]) > 0.015:
         if start[2] < level - 0.02:
-            yield from move(hand, np.append(start[:2], level), hand.rotation, gripper, tolerance=0.02, speed=speed)
-        yield from move(hand, np.append(position[:2], level), rotation, gripper, tolerance=0.02, angle=0.3, speed=speed)
-    yield from move(hand, position, rotation, gripper, tolerance=0.008, speed=speed)
+            yield from move(hand, np.append(start[:2], level), hand.rotation, gripper, tolerance=0.02)
+        yield from move(hand, np.append(position[:2], level), rotation, gripper, tolerance=0.02, angle=0.3)
+    yield from move(hand, position, rotation, gripper, tolerance=0.008)
     return True
+
+
+def _level(terrain: Heights, start: Array, end: Array, hang: float, radius: float) -> float:
+    """The height (m) of the grip site at which palm and load pass over all that stands between two places."""
+    palm = terrain.highest_along(start[:2], end[:2], PALM_HALF_LENGTH) - PALM_DISTANCE
+    low = terrain.highest_along(start[:2], end[:2], radius) + hang
+    return max(palm, low) + _SPARE
 
 
 def pick(hand: Hand, thing: Thing, grasp: Grasp, terrain: Heights) -> Motion:
@@ -106,7 +107,7 @@ def pick(hand: Hand, thing: Thing, grasp: Grasp, terrain: Heights) -> Motion:
     yield from move(hand, grasp.position, grasp.rotation, OPEN, tolerance=0.003, angle=0.04)
     yield from grip(hand, CLOSED, grasp.position, grasp.rotation)
     lifted = grasp.position + 0.04 * back
-    yield from move(hand, lifted, grasp.rotation, CLOSED, tolerance=0.01, speed=0.5)
+    yield from move(hand, lifted, grasp.rotation, CLOSED, tolerance=0.015)
     return _top(hand, thing) >= top + _RISEN
 
 
@@ -115,22 +116,36 @@ def _top(hand: Hand, thing: Thing) -> float:
     return float(corners(hand.model, hand.data, thing.geoms)[:, 2].max())
 
 
+def _hang(hand: Hand, thing: Thing) -> float:
+    """How far a thing reaches below the grip site, m."""
+    return float(hand.position[2] - corners(hand.model, hand.data, thing.geoms)[:, 2].min())
+
+
 def place(hand: Hand, thing: Thing, drop: Drop, terrain: Heights) -> Motion:
     """Sets down what the hand holds, and moves up and away; false where it was lost on the way."""
     rotation = hand.rotation if drop.rotation is None else drop.rotation
     turn = rotation @ hand.rotation.T
-    position = hand.position
-    load = turn @ (thing.position(hand.data) - position)
-    hang = float(-(corners(hand.model, hand.data, thing.geoms) - position)[:, 2].min())
-    target = np.append(drop.place - load[:2], 0.0)
+    before = float(np.linalg.norm(thing.position(hand.data) - hand.position))
+    for _ in range(3):
+        # A load that is held at its rim tilts while it rises, and then hangs lower.
+        position = hand.position
+        load, hang = turn @ (thing.position(hand.data) - position), _hang(hand, thing)
+        target = np.append(drop.place - load[:2], 0.0)
+        level = _level(terrain, position, target, hang, thing.radius)
+        if position[2] > level - 0.02:
+            break
+        if np.linalg.norm(load) > before + _SLIPPED:
+            return False
+        yield from move(hand, np.append(position[:2], level), hand.rotation, CLOSED, tolerance=0.015)
     palm = terrain.highest_near(target[:2], PALM_HALF_LENGTH) - PALM_DISTANCE + 0.004
     target[2] = max(drop.support + drop.gap + hang, palm)
     above = target + np.array([0.0, 0.0, 0.04])
-    yield from travel(hand, above, rotation, CLOSED, terrain, hang, thing.radius, _LOADED)
+    yield from travel(hand, above, rotation, CLOSED, terrain, hang, thing.radius)
     # Where the load hangs may have changed on the way.
     if np.linalg.norm(thing.position(hand.data) - hand.position - load) > _SLIPPED:
         return False
     target[:2] = drop.place - (thing.position(hand.data) - hand.position)[:2]
+    target[2] = max(drop.support + drop.gap + _hang(hand, thing), palm)
     yield from move(hand, target, rotation, CLOSED, tolerance=0.006, speed=0.6, patience=5)
     yield from grip(hand, OPEN, hand.position, rotation)
     yield from move(hand, hand.position + np.array([0.0, 0.0, 0.1]), rotation, OPEN, tolerance=0.03)
