@@ -83,6 +83,16 @@ def _expert(path: Path) -> "Policy":
     return expert_policy
 
 
+def _expert_digest(path: Path) -> str | None:
+    import pytest_vla.expert
+
+    content = hashlib.sha256()
+    for folder in pytest_vla.expert.__path__:
+        for file in sorted(Path(folder).glob("*.py")):
+            content.update(file.read_bytes())
+    return content.hexdigest()
+
+
 def _random(path: Path) -> "Policy":
     from pytest_vla.policies.random import random_policy
 
@@ -102,7 +112,7 @@ def _check_replay(path: Path) -> None:
 
 
 KINDS = (
-    Kind("expert", "expert", None, _expert),
+    Kind("expert", "expert", None, _expert, digest=_expert_digest),
     Kind("random", "random", None, _random),
     Kind("replay", "replay:PATH", "PATH", _replay, _check_replay, _file_digest),
 )

@@ -20,6 +20,7 @@ from pytest_vla.scene.cache import compiled_scene, scene_key  # noqa: E402
 from pytest_vla.scene.init_states import read_init_states  # noqa: E402
 from pytest_vla.scene.placement import draw_placement, plan_placement  # noqa: E402
 from pytest_vla.scene.problem import Problem, parse_problem  # noqa: E402
+from pytest_vla.sim.arguments import checked_size, numbers, vector  # noqa: E402
 from pytest_vla.sim.arm import ARM_JOINTS, FINGERS, HAND_BODY, SUBSTEPS, Arm, ArmState  # noqa: E402
 from pytest_vla.sim.burners import alphas_at, find_burners, get_alphas, light, showing  # noqa: E402
 from pytest_vla.sim.cameras import Cameras, Picture  # noqa: E402
@@ -34,8 +35,6 @@ from pytest_vla.versions import check_versions  # noqa: E402
 Array = npt.NDArray[np.float64]
 
 ACTION_SIZE = 7
-# What every OpenGL draws.
-MAX_PICTURE_SIDE = 4096
 # robosuite samples an observation once a control step: in the last substep, or, once an init state was set (which
 # samples out of turn), in the one before it.
 _SAMPLE_AFTER_RESET = SUBSTEPS - 1
@@ -79,7 +78,7 @@ class World:
         """
         self._versions = check_versions(allow=allow_versions)
         redirect_warnings()
-        self._image_size = _checked_size(task.protocol.image_size if image_size is None else image_size)
+        self._image_size = checked_size(task.protocol.image_size if image_size is None else image_size)
         self._roots = data_roots(task.data)
         problem = _problem_of(task, self._roots)
         compiled = compiled_scene(problem, self._roots)
@@ -209,15 +208,15 @@ class World:
                 latter the world must be reset.
             VlaError: the world was not reset yet, or broke before.
         """
-        vector = _numbers(action)
-        if vector is None:
+        values = numbers(action)
+        if values is None:
             raise EpisodeError("action-dtype", f"expected seven real numbers, got {action!r:.200}")
-        if vector.shape != (ACTION_SIZE,):
-            raise EpisodeError("action-shape", f"expected an action of shape (7,), got {vector.shape}")
-        if not np.isfinite(vector).all():
-            raise EpisodeError("action-nan", f"expected finite numbers, got {vector.tolist()}")
+        if values.shape != (ACTION_SIZE,):
+            raise EpisodeError("action-shape", f"expected an action of shape (7,), got {values.shape}")
+        if not np.isfinite(values).all():
+            raise EpisodeError("action-nan", f"expected finite numbers, got {values.tolist()}")
         self._require_reset()
-        observation = self._step(vector)
+        observation = self._step(values)
         self.steps += 1
         return observation
 
@@ -276,7 +275,7 @@ class World:
         Raises:
             VlaError: not such a vector of finite numbers.
         """
-        pose = _vector(qpos, self.model.nq, "a recorded state is qpos")
+        pose = vector(qpos, self.model.nq, "a recorded state is qpos")
         self._leave()
         return self._observe(pose, pose.copy(), alphas_at(self.model, self._burners, pose))
 
@@ -317,7 +316,7 @@ class World:
             if not 0 <= init_state < count:
                 raise VlaError(f"init state {init_state}: task {self.task.name} has 0 to {count - 1}")
             return np.asarray(self.init_states[init_state])
-        return _vector(init_state, 1 + self.model.nq + self.model.nv, "an init state is an index or [time, qpos, qvel]")
+        return vector(init_state, 1 + self.model.nq + self.model.nv, "an init state is an index or [time, qpos, qvel]")
 
     def _step(self, action: Array) -> Observation:
         time_before = self.data.time
@@ -375,30 +374,3 @@ class World:
 
 def _problem_of(task: Task, roots: tuple[DataRoot, ...]) -> Problem:
     return parse_problem(find_file(roots, "bddl_files", f"{task.suite}/{task.name}.bddl", f"task {task.name}"))
-
-
-def _numbers(value: npt.ArrayLike) -> Array | None:
-    """The value as float64; None where it is no array of real numbers."""
-    try:
-        array = np.asarray(value)
-    except (TypeError, ValueError):
-        return None
-    return array.astype(np.float64) if array.dtype.kind in "fiu" else None
-
-
-def _vector(value: npt.ArrayLike, size: int, what: str) -> Array:
-    vector = _numbers(value)
-    if vector is None or vector.shape != (size,) or not np.isfinite(vector).all():
-        got = repr(value) if vector is None or vector.ndim == 0 else f"shape {vector.shape}"
-        raise VlaError(f"{what} of {size} finite numbers, got {got}")
-    return vector
-
-
-def _checked_size(size: tuple[int, int]) -> tuple[int, int]:
-    try:
-        height, width = size
-    except (TypeError, ValueError):
-        height = width = 0
-    if not all(isinstance(side, int | np.integer) and 1 <= side <= MAX_PICTURE_SIDE for side in (height, width)):
-        raise VlaError(f"image_size={size!r}: expected height and width in pixels, 1 to {MAX_PICTURE_SIDE}")
-    return int(height), int(width)

@@ -1,0 +1,40 @@
+"""What callers give to a world, as numbers of the right shape."""
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_vla.errors import VlaError
+
+Array = npt.NDArray[np.float64]
+
+# What every OpenGL draws.
+MAX_PICTURE_SIDE = 4096
+
+
+def numbers(value: npt.ArrayLike) -> Array | None:
+    """The value as float64; None where it is no array of real numbers."""
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError):
+        return None
+    return array.astype(np.float64) if array.dtype.kind in "fiu" else None
+
+
+def vector(value: npt.ArrayLike, size: int, what: str) -> Array:
+    """The value as `size` finite numbers; raises VlaError, which begins with `what`."""
+    values = numbers(value)
+    if values is None or values.shape != (size,) or not np.isfinite(values).all():
+        got = repr(value) if values is None or values.ndim == 0 else f"shape {values.shape}"
+        raise VlaError(f"{what} of {size} finite numbers, got {got}")
+    return values
+
+
+def checked_size(size: tuple[int, int]) -> tuple[int, int]:
+    """Height and width in pixels; raises VlaError where no picture has them."""
+    try:
+        height, width = size
+    except (TypeError, ValueError):
+        height = width = 0
+    if not all(isinstance(side, int | np.integer) and 1 <= side <= MAX_PICTURE_SIDE for side in (height, width)):
+        raise VlaError(f"image_size={size!r}: expected height and width in pixels, 1 to {MAX_PICTURE_SIDE}")
+    return int(height), int(width)
