@@ -51,13 +51,19 @@ class Attempt:
     grasp: int | None = None
 
 
-def attempts(stage: Stage, literal: Literal) -> Iterator[Attempt]:
-    """What may make a literal true, likeliest first; nothing for what no skill is for."""
+def attempts(stage: Stage, literal: Literal, *, leave_room: bool = False) -> Iterator[Attempt]:
+    """What may make a literal true, likeliest first; nothing for what no skill is for.
+
+    Args:
+        stage: the present.
+        literal: what shall hold.
+        leave_room: something else shall come onto the same region: its middle is left free.
+    """
     names = [str(argument) for argument in literal.arguments]
     if literal.predicate in ("on", "in"):
         body = stage.scene.body(names[0])
         if body is not None and not body.is_fixture:
-            yield from _carrying(stage, literal.predicate, thing_of(stage, body), names[1])
+            yield from _carrying(stage, literal.predicate, thing_of(stage, body), names[1], leave_room)
     elif literal.predicate in ("open", "close", "turnon", "turnoff"):
         for part, goal in joint_goals(stage, literal):
             yield from _leading(stage, part, goal, literal.predicate)
@@ -124,7 +130,9 @@ def terrain_of(stage: Stage, without: tuple[int, ...] = ()) -> Heights:
     return measure(stage.model, stage.data, hand, _TERRAIN_REACH, _TERRAIN_CELL, (*robot, *without))
 
 
-def _carrying(stage: Stage, predicate: str, thing: Thing, target: str) -> Iterator[Attempt]:
+def _carrying(
+    stage: Stage, predicate: str, thing: Thing, target: str, leave_room: bool
+) -> Iterator[Attempt]:
     hand = Hand(stage.model, stage.data)
     terrain = terrain_of(stage, thing.geoms)
     middle = thing.position(stage.data)[:2]
@@ -132,7 +140,7 @@ def _carrying(stage: Stage, predicate: str, thing: Thing, target: str) -> Iterat
     around = _close_up(stage, middle, thing.radius + PALM_HALF_LENGTH + 0.02, _PALM_CELL)
     centre = np.array(stage.data.subtree_com[thing.body][:2])
     grasps = grasps_from_above(near, around, thing.geoms, centre, hand.rotation)[:10]
-    drops = _drops(stage, predicate, thing, target)
+    drops = _drops(stage, predicate, thing, target, leave_room)
     pairs = sorted(
         ((i + 3 * j, i, j) for i in range(len(grasps)) for j in range(len(drops))),
     )[:24]
@@ -164,7 +172,7 @@ def _sliding(stage: Stage, thing: Thing, drop: Drop, near: Heights) -> Iterator[
         )
 
 
-def _drops(stage: Stage, predicate: str, thing: Thing, target: str) -> list[Drop]:
+def _drops(stage: Stage, predicate: str, thing: Thing, target: str, leave_room: bool) -> list[Drop]:
     support = stage.scene.body(target)
     base = max(0.6 * thing.radius, 0.02)
     if predicate == "on" and support is not None:
@@ -172,10 +180,12 @@ def _drops(stage: Stage, predicate: str, thing: Thing, target: str) -> list[Drop
         top = _close_up(stage, place, base + 0.02, _SUPPORT_CELL, thing.geoms).highest_near(place, base)
         return [Drop(place, top, gap) for gap in (0.004, -0.02)]
     site = stage.scene.site(target)
-    return [] if site is None else _drops_at_site(stage, site, base, thing.geoms)
+    return [] if site is None else _drops_at_site(stage, site, base, thing.geoms, leave_room and predicate == "on")
 
 
-def _drops_at_site(stage: Stage, site: SceneSite, base: float, load: tuple[int, ...]) -> list[Drop]:
+def _drops_at_site(
+    stage: Stage, site: SceneSite, base: float, load: tuple[int, ...], leave_room: bool
+) -> list[Drop]:
     frame = stage.model.site(site.name).id
     rotation = stage.data.site_xmat[frame].reshape(3, 3)
     half = np.abs(rotation @ np.array(site.size))[:2]
@@ -186,7 +196,7 @@ def _drops_at_site(stage: Stage, site: SceneSite, base: float, load: tuple[int, 
     tops = [heights.highest_near(spot, base) for spot in spots]
     lowest = min(tops)
     costs = [
-        (float(np.linalg.norm(spot - middle)) + 2.0 * (top - lowest), number)
+        (float(np.linalg.norm(spot - middle)) * (-1.0 if leave_room else 1.0) + 2.0 * (top - lowest), number)
         for number, (spot, top) in enumerate(zip(spots, tops, strict=True))
     ]
     chosen: list[int] = []

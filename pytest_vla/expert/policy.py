@@ -93,7 +93,9 @@ def choose(world: World, told: Callable[[str], None] = lambda text: None) -> tup
     nearest, best = remaining(stage, literal) - _NEARER, None
     lost: set[int | None] = set()
     start = rehearsal.save()
-    for attempt in attempts(stage, literal):
+    others = [other for other in world.problem.goal if other.group == 0 and str(other) not in done | {str(literal)}]
+    shared = any(other.arguments[1:] == literal.arguments[1:] for other in others)
+    for attempt in attempts(stage, literal, leave_room=shared):
         if attempt.grasp in lost:
             continue
         steps, works, held = _rehearse(rehearsal, attempt.motion(hand), verdict, done)
