@@ -21,7 +21,7 @@ def libero_data() -> Path:
     if "PYTEST_VLA_DATA" not in os.environ and beside.is_dir():
         os.environ["PYTEST_VLA_DATA"] = str(beside)
     for root in data_roots():
-        if root.assets and root.bddl_files and root.init_files:
+        if root.suite is None and root.assets and root.bddl_files and root.init_files:
             return root.assets.parent
     sys.exit("benchmarks need LIBERO's data: set PYTEST_VLA_DATA")
 

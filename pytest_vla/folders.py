@@ -31,6 +31,18 @@ def cache_folder() -> Path:
     return folder
 
 
+def fetched_libero() -> Path:
+    """Where `pytest-vla fetch libero` puts LIBERO's data, and where it is looked for. Need not exist.
+
+    Raises:
+        VlaError: neither ``XDG_DATA_HOME`` nor a home says where.
+    """
+    folder = expanded(Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share") / "pytest-vla" / "libero")
+    if folder is None:
+        raise VlaError("there is no home folder for LIBERO's data: set XDG_DATA_HOME or HOME, or give a folder")
+    return folder
+
+
 def cache_limit() -> int:
     """The cache's size limit in bytes.
 

@@ -1,42 +1,112 @@
-"""`make demo`: LIBERO-Goal with a policy that moves at random, on LIBERO's own scenes, on all cores.
+"""`make demo`: the suite tabletop with the expert and, for contrast, with a policy that moves at random, on all cores.
 
-Exits with 0 where every episode ran to its end: a policy that moves at random is not expected to do a task.
+Leaves a picture sheet of both and a video. Exits with 0 where the expert reached the success rate that is promised of
+it and every episode of the other one ran to its end: that one is not expected to do a task.
 """
 
+import argparse
+import os
+import shlex
 import subprocess
 import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_vla.errors import VlaError
-from pytest_vla.scene.assets import KINDS, data_roots
+from pytest_vla.records import Record
+from pytest_vla.reports.rates import interval_text, share_text
+from pytest_vla.reports.runs import rate_of
+from pytest_vla.store import DEFAULT_RESULTS, Run, open_store
 
-BESIDE_THE_CHECKOUT = Path(__file__).resolve().parents[2] / "shared" / "data"
-EPISODES = ("--vla-suite=libero_goal", "--vla-model=random", "--vla-seeds=0", "--tb=no", "-rN", "-v", "-n", "auto")
-
-
-def data_option() -> list[str]:
-    """What tells the plugin where LIBERO's data is: nothing where it finds all kinds itself. Raises VlaError."""
-    roots = data_roots()
-    lacking = [kind for kind in KINDS if not any(root.folder(kind) for root in roots)]
-    if not lacking:
-        return []
-    if BESIDE_THE_CHECKOUT.is_dir():
-        return [f"--vla-data={BESIDE_THE_CHECKOUT}"]
-    raise VlaError(
-        f"the demo needs LIBERO's {', '.join(lacking)}: set PYTEST_VLA_DATA to the folder that has them "
-        "(in a checkout of LIBERO: libero/libero), or install hf-libero and let it download its assets"
-    )
+SUITE = "tabletop"
+PROMISED = "80%"
+EXPERT_EPISODES, RANDOM_EPISODES = 3, 1
+QUIET = ("--no-header", "--tb=no", "-rN", "-n", "auto")
 
 
-def main() -> int:
-    try:
-        option = data_option()
-    except VlaError as error:
-        print(error, file=sys.stderr)
-        return 2
-    ended = subprocess.run([sys.executable, "-m", "pytest", *EPISODES, *option], check=False).returncode
-    # 1: tests failed, which is what episodes without success are.
-    return 0 if ended in (0, 1) else ended
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="The demo of pytest-vla.")
+    parser.add_argument("--tasks", help="only these, as --vla-tasks")
+    parser.add_argument("--episodes", type=int, default=EXPERT_EPISODES, help="of the expert, for each task")
+    options = parser.parse_args(arguments)
+    began = time.monotonic()
+    results = Path(DEFAULT_RESULTS)
+    expert, reached = run("expert", options.episodes, options.tasks, results, f"--vla-min-success={PROMISED}")
+    if expert is None:
+        return 1
+    random, _ = run("random", RANDOM_EPISODES, options.tasks, results)
+    if random is None:
+        return 1
+    sheet, video = results / "demo.png", results / "demo.webm"
+    with open_store(results, create=False) as store:
+        shown = worth_seeing(list(store.records(expert.name)))
+    told("pytest-vla", "show", expert.name, random.name, "-o", str(sheet))
+    told("pytest-vla", "show", expert.name, f"--tasks={shown.task}", f"--seeds={shown.seed}", "-o", str(video))
+    problems = verdict(reached, random)
+    print(f"\nThe demo took {time.monotonic() - began:.0f} s. {' '.join(problems) or 'All is well.'}")
+    for ended in (expert, random):
+        rate = rate_of(ended)
+        print(f"  {ended.model:<16} {rate.successes}/{rate.counted} = {share_text(rate)} {interval_text(rate)}")
+    print(f"  {sheet!s:<16} each task: its start and its end, by the expert and at random")
+    print(f"  {video!s:<16} {shown.instruction}")
+    print(NEXT.format(activate=Path(sys.executable).with_name("activate"), suite=SUITE, task=shown.task))
+    return int(bool(problems))
+
+
+NEXT = """
+What to type next, after `. {activate}`:
+  pytest-vla show {suite}
+      the tasks, as a policy first sees them
+  pytest-vla view {suite}/{task}
+      one of them in MuJoCo's viewer
+  pytest --vla-suite={suite} --vla-model=my_policy:policy
+      your own policy, ten lines: see README.md
+  pytest-vla fetch libero
+      LIBERO's suites, with your consent"""
+
+
+def run(model: str, episodes: int, tasks: str | None, results: Path, *more: str) -> tuple[Run | None, bool]:
+    """The suite's run with a model, and whether pytest was content; None: it did not come to a run."""
+    command = [f"--vla-suite={SUITE}", f"--vla-model={model}", f"--vla-episodes={episodes}", *more]
+    before = newest(results)
+    ended = told("pytest", *command, *([f"--vla-tasks={tasks}"] if tasks else []), *QUIET)
+    after = newest(results)
+    if after is None or (before is not None and after.name == before.name):
+        print(f"the demo ends here: pytest ended with {ended} and left no run", file=sys.stderr)
+        return None, False
+    return after, ended == 0
+
+
+def newest(results: Path) -> Run | None:
+    """The run that began last; None: there is none."""
+    if not results.is_dir():
+        return None
+    with open_store(results, create=True) as store:
+        runs = store.runs()
+    return runs[0] if runs else None
+
+
+def told(program: str, *arguments: str) -> int:
+    """Show a command line, run it, and return its exit code."""
+    print(f"\n$ {shlex.join([program, *arguments])}", flush=True)
+    module = {"pytest": "pytest", "pytest-vla": "pytest_vla.cli"}[program]
+    environ = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+    return subprocess.run([sys.executable, "-m", module, *arguments], env=environ, check=False).returncode
+
+
+def worth_seeing(records: Sequence[Record]) -> Record:
+    """The success that took longest; where there is none, the first episode."""
+    successes = [record for record in records if record.outcome == "success"]
+    return max(successes, key=lambda record: record.steps) if successes else records[0]
+
+
+def verdict(reached: bool, random: Run) -> list[str]:
+    """What went wrong, a sentence each."""
+    errors = sum(count.episodes for count in random.counts if count.outcome == "error")
+    problems = [] if reached else [f"The expert did not reach {PROMISED}."]
+    if errors or random.done < random.planned or random.status != "finished":
+        problems.append(f"With random, {random.done} of {random.planned} episodes ran, and {errors} were errors.")
+    return problems
 
 
 if __name__ == "__main__":

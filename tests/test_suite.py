@@ -12,8 +12,10 @@ from pytest_vla.options import OPTIONS
 from pytest_vla.suite import Suite, did_you_mean, language_of, load_suite, suite_names
 from tests.support.data import golden, libero_data
 
-SIZES = {"libero_spatial": 10, "libero_object": 10, "libero_goal": 10, "libero_10": 10, "libero_90": 90}
+LIBERO = {"libero_spatial": 10, "libero_object": 10, "libero_goal": 10, "libero_10": 10, "libero_90": 90}
+SIZES = LIBERO | {"tabletop": 10}
 MAX_STEPS = {
+    "tabletop": 300,
     "libero_spatial": 220,
     "libero_object": 280,
     "libero_goal": 300,
@@ -45,7 +47,7 @@ def test_the_protocol_is_the_one_that_checkpoints_are_evaluated_with(name: str) 
     assert {task.protocol for task in load_suite(name).tasks} == {protocol}
 
 
-@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("name", LIBERO)
 def test_tasks_are_upstreams_files(name: str) -> None:
     files = {path.stem for path in (libero_data() / "bddl_files" / name).glob("*.bddl")}
     assert {task.name for task in load_suite(name).tasks} == files

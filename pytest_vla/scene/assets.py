@@ -1,7 +1,8 @@
-"""Where LIBERO's task files, init states and assets are found.
+"""Where task files, init states and assets are found: LIBERO's, a user's own, and those of the built-in suites.
 
 Roots are searched in this order: ``--vla-data``, ``PYTEST_VLA_DATA``, LIBERO's own ``config.yaml``, an installed
-hf-libero or libero package (with the folder into which hf-libero downloads its assets).
+hf-libero or libero package (with the folder into which hf-libero downloads its assets), what `pytest-vla fetch libero`
+brought, and last the folders of suites that bring their own data.
 """
 
 import importlib.util
@@ -11,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pytest_vla.errors import SceneError
-from pytest_vla.folders import expanded
+from pytest_vla.errors import SceneError, VlaError
+from pytest_vla.folders import expanded, fetched_libero
+from pytest_vla.suite import suite_folder, suite_names
 
 Kind = Literal["assets", "bddl_files", "init_files"]
 KINDS: tuple[Kind, ...] = ("assets", "bddl_files", "init_files")
@@ -21,18 +23,22 @@ KINDS: tuple[Kind, ...] = ("assets", "bddl_files", "init_files")
 _CONFIG_KEYS: dict[Kind, str] = {"assets": "assets", "bddl_files": "bddl_files", "init_files": "init_states"}
 _ADVICE = (
     "Give LIBERO's folder (with assets/, bddl_files/, init_files/) by --vla-data or PYTEST_VLA_DATA, "
-    "or install hf-libero and let it download its assets."
+    "or install hf-libero and let it download its assets, or run `pytest-vla fetch libero`."
 )
 
 
 @dataclass(frozen=True)
 class DataRoot:
-    """One place that may hold LIBERO's data: who named it, and a folder for each kind (None: it has none)."""
+    """One place that may hold data: who named it, and a folder for each kind (None: it has none).
+
+    `suite`: the suite whose own folder this is; None where it is somebody's data folder.
+    """
 
     origin: str
     assets: Path | None = None
     bddl_files: Path | None = None
     init_files: Path | None = None
+    suite: str | None = None
 
     def folder(self, kind: Kind) -> Path | None:
         """The folder of one kind of data."""
@@ -56,6 +62,8 @@ def data_roots(data: str | os.PathLike[str] | None = None) -> tuple[DataRoot, ..
         roots.append(_root_of_folder("PYTEST_VLA_DATA", Path(environment)))
     roots.extend(_root_of_config())
     roots.extend(_root_of_package())
+    roots.extend(_root_of_fetched())
+    roots.extend(_roots_of_suites())
     return tuple(roots)
 
 
@@ -88,8 +96,13 @@ def relative_name(roots: tuple[DataRoot, ...], path: Path) -> str | None:
 
 def describe_search(roots: tuple[DataRoot, ...], kind: Kind) -> str:
     """One sentence that lists the folders searched, and how to give another."""
-    searched = [f"{root.folder(kind)} ({root.origin})" for root in roots if root.folder(kind) is not None]
+    given = [root for root in roots if root.folder(kind) is not None and root.suite is None]
+    searched = [f"{root.folder(kind)} ({root.origin})" for root in given]
     return f"Searched: {', '.join(searched) or 'no folder, as none was given or found'}. {_ADVICE}"
+
+
+def _root(origin: str, found: dict[Kind, Path], suite: str | None = None) -> DataRoot:
+    return DataRoot(origin, found.get("assets"), found.get("bddl_files"), found.get("init_files"), suite)
 
 
 def _root_of_folder(origin: str, folder: Path) -> DataRoot:
@@ -100,7 +113,7 @@ def _root_of_folder(origin: str, folder: Path) -> DataRoot:
     for base in (folder / "libero", folder, folder / "libero" / "libero"):
         found = {kind: base / kind for kind in KINDS if (base / kind).is_dir()}
         if found:
-            return DataRoot(origin, **found)
+            return _root(origin, found)
     raise SceneError(f"{folder}: {origin} names a folder without assets/, bddl_files/ or init_files/. {_ADVICE}")
 
 
@@ -112,7 +125,7 @@ def _root_of_config() -> Iterator[DataRoot]:
     found = {kind: expanded(values[key]) or Path() for kind, key in _CONFIG_KEYS.items() if values.get(key)}
     existing = {kind: path.absolute() for kind, path in found.items() if path.is_dir()}
     if existing:
-        yield DataRoot(f"LIBERO's {config}", **existing)
+        yield _root(f"LIBERO's {config}", existing)
 
 
 def _read_flat_yaml(path: Path) -> dict[str, str]:
@@ -143,4 +156,22 @@ def _root_of_package() -> Iterator[DataRoot]:
         if "assets" not in found and downloaded is not None and downloaded.is_dir():
             found["assets"] = downloaded
         if found:
-            yield DataRoot("installed libero package", **found)
+            yield _root("installed libero package", found)
+
+
+def _root_of_fetched() -> Iterator[DataRoot]:
+    try:
+        folder = fetched_libero()
+    except VlaError:
+        # There is no home, so nothing was fetched to it.
+        return
+    found: dict[Kind, Path] = {kind: folder / kind for kind in KINDS if (folder / kind).is_dir()}
+    if found:
+        yield _root("pytest-vla fetch libero", found)
+
+
+def _roots_of_suites() -> Iterator[DataRoot]:
+    for name in suite_names():
+        found: dict[Kind, Path] = {kind: folder for kind in KINDS if (folder := suite_folder(name) / kind).is_dir()}
+        if found:
+            yield _root(f"suite {name}", found, name)

@@ -1,11 +1,14 @@
 """LIBERO's object and fixture categories: their model file, sampled rotation and articulation thresholds.
 
-Facts from hf-libero 0.1.4, ``envs/objects/{hope,google_scanned,turbosquid,articulated}_objects.py``.
+Facts from hf-libero 0.1.4, ``envs/objects/{hope,google_scanned,turbosquid,articulated}_objects.py``. Other categories
+are declared by files (category_files.py).
 """
 
 import difflib
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from pytest_vla.errors import SceneError
 
@@ -65,21 +68,38 @@ class Category:
     burner: str | None = None
 
 
-def category(name: str, location: str) -> Category:
-    """A category by its name.
+def category(name: str, location: str, others: Iterable[str] = ()) -> Category:
+    """One of LIBERO's categories by its name.
 
     Args:
         name: lower-case category, as task files write it.
         location: ``FILE:LINE:COLUMN`` of the declaration, for the error.
+        others: further names that the error lists.
 
     Raises:
         SceneError: there is no such category; lists close matches.
     """
     if name in CATEGORIES:
         return CATEGORIES[name]
-    matches = difflib.get_close_matches(name, CATEGORIES, n=3)
-    hint = f"Did you mean {' or '.join(matches)}?" if matches else f"Known: {', '.join(sorted(CATEGORIES))}."
+    known = sorted({*CATEGORIES, *others})
+    matches = difflib.get_close_matches(name, known, n=3)
+    hint = f"Did you mean {' or '.join(matches)}?" if matches else f"Known: {', '.join(known)}."
     raise SceneError(f"{location}: unknown category {name!r}. {hint}")
+
+
+def category_from_json(value: dict[str, Any]) -> Category:
+    """The category whose `dataclasses.asdict` went through JSON; raises KeyError or TypeError on another shape."""
+    ranges = value["articulation"]
+    pairs: dict[str, Any] = {
+        key: tuple(pair) if isinstance(pair, list) else pair for key, pair in (ranges or {}).items()
+    }
+    return Category(
+        **{
+            **value,
+            "rotations": tuple((axis, lowest, highest) for axis, lowest, highest in value["rotations"]),
+            "articulation": Articulation(**pairs) if ranges is not None else None,
+        }
+    )
 
 
 def _about(axis: str, angle: float, highest: float | None = None) -> tuple[tuple[str, float, float], ...]:

@@ -15,13 +15,16 @@ import numpy as np
 from pytest_vla.errors import SceneError
 from pytest_vla.quiet import quiet_robosuite
 from pytest_vla.scene.assets import DataRoot, describe_search, find_file, relative_name
-from pytest_vla.scene.catalog import category
+from pytest_vla.scene.catalog import Category
+from pytest_vla.scene.category_files import find_category
 from pytest_vla.scene.problem import Declaration, Problem, Region
 from pytest_vla.scene.scene import Scene, SceneBody, SceneSite
 from pytest_vla.scene.workspaces import Workspace, workspace
 
 # LIBERO gives every movable object one free joint with this damping (N*s/m).
 _FREE_JOINT = {"type": "free", "damping": "0.0005"}
+# Half side (m) of the zone of a region that is one point: MuJoCo takes no size of zero.
+_POINT = 1e-4
 
 
 @dataclass(frozen=True)
@@ -53,31 +56,31 @@ def compose(problem: Problem, roots: tuple[DataRoot, ...]) -> Composition:
     sources: dict[Path, str] = {}
     arena = _arena(models, place, roots, sources)
     robot, gripper = _robot(models, place)
-    bodies: dict[str, tuple[Declaration, bool, Any]] = {}
+    bodies: dict[str, tuple[Declaration, Category, bool, Any]] = {}
     for is_fixture, declarations in ((True, problem.fixtures), (False, problem.objects)):
         for item in declarations:
             if is_fixture and item.category == place.category:
                 continue
-            bodies[item.name] = (item, is_fixture, _body(models, item, is_fixture, problem, roots, sources))
+            kind, file = find_category(item.category, _where(problem, item), roots)
+            if file is not None:
+                sources[file] = f"category {item.category}"
+            bodies[item.name] = (item, kind, is_fixture, _body(models, item, kind, is_fixture, roots, sources))
     sites = _zones(models, arena, place, problem)
-    objects = [model for _, is_fixture, model in bodies.values() if not is_fixture]
-    fixtures = [model for _, is_fixture, model in bodies.values() if is_fixture]
+    objects = [model for _, _, is_fixture, model in bodies.values() if not is_fixture]
+    fixtures = [model for _, _, is_fixture, model in bodies.values() if is_fixture]
     for model in objects + fixtures:
         sites.update(_sites_of(model))
     task = models.ManipulationTask(mujoco_arena=arena, mujoco_robots=[robot], mujoco_objects=objects + fixtures)
     for model in fixtures:
         task.merge_assets(model)
+    _merge_visual(task.root, arena.root)
     hidden = [name for model in objects + fixtures + [robot, gripper] for name in model.sites]
     scene = Scene(
         problem=problem.name,
-        bodies=tuple(_scene_body(item, is_fixture, model) for item, is_fixture, model in bodies.values()),
+        bodies=tuple(_scene_body(*parts) for parts in bodies.values()),
         sites=tuple(sites.values()),
         hidden_sites=tuple(hidden),
-        burners=tuple(
-            (item.name, f"{item.name}_{burner}")
-            for item, _, _ in bodies.values()
-            if (burner := category(item.category, _where(problem, item)).burner)
-        ),
+        burners=tuple((item.name, f"{item.name}_{kind.burner}") for item, kind, _, _ in bodies.values() if kind.burner),
     )
     inputs = _resolve_inputs(task.root, roots, sources, models)
     return Composition(task.get_xml(), scene, inputs)
@@ -174,6 +177,17 @@ def _resize_table(models: _Robosuite, arena: Any, place: Workspace) -> None:
         leg.set("size", to_string([0.025, depth]))
 
 
+def _merge_visual(root: Any, arena: Any) -> None:
+    """An arena's own rendering settings (LIBERO's have none): robosuite's merge leaves them out."""
+    visual = root.find("./visual")
+    for settings in arena.findall("./visual/*"):
+        present = visual.find(f"./{settings.tag}")
+        if present is None:
+            visual.append(settings)
+        else:
+            present.attrib.update(settings.attrib)
+
+
 def _robot(models: _Robosuite, place: Workspace) -> tuple[Any, Any]:
     robot = models.Panda(idn=0)
     robot.add_mount(models.mount_factory("RethinkMount" if place.mounted else None, idn=0))
@@ -186,12 +200,11 @@ def _robot(models: _Robosuite, place: Workspace) -> tuple[Any, Any]:
 def _body(
     models: _Robosuite,
     item: Declaration,
+    kind: Category,
     is_fixture: bool,
-    problem: Problem,
     roots: tuple[DataRoot, ...],
     sources: dict[Path, str],
 ) -> Any:
-    kind = category(item.category, _where(problem, item))
     wanted_for = f"{'fixture' if is_fixture else 'object'} {item.name}"
     path = find_file(roots, "assets", kind.model, wanted_for)
     sources[path] = wanted_for
@@ -225,7 +238,7 @@ def _zones(models: _Robosuite, arena: Any, place: Workspace, problem: Problem) -
         if not region.ranges:
             raise SceneError(f"{_where(problem, region)}: region {region.name!r} on {place.name} needs :ranges")
         x0, y0, x1, y1 = region.ranges[0]
-        size = ((x1 - x0) / 2, (y1 - y0) / 2, 0.007)
+        size = (max((x1 - x0) / 2, _POINT), max((y1 - y0) / 2, _POINT), 0.007)
         centre = ((x1 + x0) / 2 + place.zone_offset[0], (y1 + y0) / 2 + place.zone_offset[1], place.zone_offset[2])
         parent.append(
             models.new_site(
@@ -250,7 +263,7 @@ def _sites_of(model: Any) -> dict[str, SceneSite]:
     return sites
 
 
-def _scene_body(item: Declaration, is_fixture: bool, model: Any) -> SceneBody:
+def _scene_body(item: Declaration, kind: Category, is_fixture: bool, model: Any) -> SceneBody:
     return SceneBody(
         name=item.name,
         category=item.category,
@@ -261,6 +274,7 @@ def _scene_body(item: Declaration, is_fixture: bool, model: Any) -> SceneBody:
         bottom=float(model.bottom_offset[-1]),
         top=float(model.top_offset[-1]),
         radius=float(model.horizontal_radius),
+        kind=kind,
     )
 
 

@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from pytest_vla.errors import SceneError
 from pytest_vla.quiet import quiet_robosuite
-from pytest_vla.scene.catalog import category
 from pytest_vla.scene.problem import Literal, Problem, Region
 from pytest_vla.scene.scene import Scene, SceneBody, SceneSite
 from pytest_vla.scene.workspaces import workspace
@@ -240,7 +239,7 @@ def _joint_draw(literal: Literal, scene: Scene, where: str) -> JointDraw:
     name = str(literal.arguments[0])
     body, site = scene.body(name), scene.site(name)
     parent = body if body is not None else scene.body(site.parent) if site is not None and site.parent else None
-    articulation = category(parent.category, where).articulation if parent is not None else None
+    articulation = parent.kind.articulation if parent is not None else None
     ranges = (
         articulation
         and {
@@ -257,11 +256,10 @@ def _joint_draw(literal: Literal, scene: Scene, where: str) -> JointDraw:
 
 
 def _on_object(body: SceneBody, target: str, where: str) -> Placer:
-    kind = category(body.category, where)
     return Placer(
         body,
-        kind.rotations,
-        kind.single,
+        body.kind.rotations,
+        body.kind.single,
         avoid_overlap=False,
         clearance=_OBJECT_CLEARANCE,
         reference=target,
@@ -279,7 +277,7 @@ def _site_of(region: Region, scene: Scene, where: str) -> SceneSite:
 def _on_site(body: SceneBody, region: Region, scene: Scene, where: str) -> Placer:
     if body.is_fixture:
         raise SceneError(f"{where}: fixture {body.name!r} can only be placed on the workspace")
-    site, kind = _site_of(region, scene, where), category(body.category, where)
+    site, kind = _site_of(region, scene, where), body.kind
     x, y = site.size[0] / 2, site.size[1] / 2
     return Placer(
         body,
@@ -294,7 +292,7 @@ def _on_site(body: SceneBody, region: Region, scene: Scene, where: str) -> Place
 
 
 def _in_site(body: SceneBody, region: Region, scene: Scene, where: str) -> Placer:
-    site, kind = _site_of(region, scene, where), category(body.category, where)
+    site, kind = _site_of(region, scene, where), body.kind
     return Placer(body, kind.rotations, kind.single, reference=region.target, site=site.name)
 
 
@@ -317,11 +315,10 @@ def _on_workspace(body: SceneBody, region: Region, problem: Problem, where: str)
             origin=place.offset,
             clearance=place.fixture_height,
         )
-    kind = category(body.category, where)
     return Placer(
         body,
-        kind.rotations,
-        kind.single,
+        body.kind.rotations,
+        body.kind.single,
         rectangles=region.ranges,
         keep_inside=place.keep_inside,
         origin=place.offset,

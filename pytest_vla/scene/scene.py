@@ -4,6 +4,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_vla.scene.catalog import CATEGORIES, Category, category_from_json
 from pytest_vla.scene.problem import Problem
 from pytest_vla.scene.workspaces import workspace
 
@@ -13,7 +14,10 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class SceneBody:
-    """An object or fixture. Offsets in metres from its root body: top and bottom (z), horizontal radius."""
+    """An object or fixture. Offsets in metres from its root body: top and bottom (z), horizontal radius.
+
+    `kind` is what its category declares: how it is placed, when it counts as open or on.
+    """
 
     name: str
     category: str
@@ -24,6 +28,7 @@ class SceneBody:
     bottom: float
     top: float
     radius: float
+    kind: Category
 
 
 @dataclass(frozen=True)
@@ -63,14 +68,25 @@ class Scene:
 
 
 def scene_to_json(scene: Scene) -> dict[str, Any]:
-    """A JSON-able form of a scene."""
-    return dataclasses.asdict(scene)
+    """A JSON-able form of a scene. LIBERO's categories are in the catalogue, and go by their names."""
+    value = dataclasses.asdict(scene)
+    for body in value["bodies"]:
+        if body["category"] in CATEGORIES:
+            del body["kind"]
+    return value
 
 
 def scene_from_json(value: dict[str, Any]) -> Scene:
     """The scene of `scene_to_json`; raises KeyError or TypeError on another shape."""
     bodies = tuple(
-        SceneBody(**{**body, "joints": tuple(body["joints"]), "contact_geoms": tuple(body["contact_geoms"])})
+        SceneBody(
+            **{
+                **body,
+                "joints": tuple(body["joints"]),
+                "contact_geoms": tuple(body["contact_geoms"]),
+                "kind": category_from_json(body["kind"]) if "kind" in body else CATEGORIES[body["category"]],
+            }
+        )
         for body in value["bodies"]
     )
     sites = tuple(

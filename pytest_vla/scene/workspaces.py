@@ -1,4 +1,4 @@
-"""LIBERO's problem classes: which table or floor, robot, arena, styles and cameras a problem name stands for.
+"""Problem classes, LIBERO's and ours: which table or floor, robot, arena, styles and cameras a problem name stands for.
 
 Facts from hf-libero 0.1.4, ``envs/problems/*.py``, ``envs/arenas/*.py`` and ``envs/robots/*.py``.
 """
@@ -51,7 +51,7 @@ def workspace(problem: str, location: str) -> Workspace:
     """The workspace of a problem name (lower-case).
 
     Raises:
-        SceneError: the problem class is not one of LIBERO's; `location` starts the message.
+        SceneError: there is no such problem class; `location` starts the message.
     """
     if problem in WORKSPACES:
         return WORKSPACES[problem]
@@ -183,6 +183,26 @@ def _workspaces() -> dict[str, Workspace]:
             zone_body="floor",
             zone_offset=(0.0, 0.0, 0.02),
             keep_inside=True,
+        ),
+        # The table of the built-in suites: robot, table and cameras stand as in LIBERO's, fixtures on the table top.
+        Workspace(
+            problem="tabletop",
+            name="main_table",
+            category="table",
+            offset=(0, 0, 0.90),
+            fixture_height=0.0,
+            robot_base=(-0.16 - _TABLE_SIZE[0] / 2, 0, 0),
+            mounted=True,
+            scene="scenes/tabletop.xml",
+            floor_texture="floor_tiles.png",
+            wall_texture="wall_plaster.png",
+            cameras=(
+                Camera("agentview", (0.6586131746834771, 0.0, 1.6103500240372423), _PITCH_39),
+                Camera("frontview", (1.0, 0.0, 1.48), _FRONT),
+            ),
+            zone_body="table",
+            zone_offset=(0.0, 0.0, 0.02),
+            keep_inside=False,
         ),
         Workspace(
             problem="libero_coffee_table_manipulation",

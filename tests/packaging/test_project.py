@@ -20,7 +20,7 @@ IMPORTED_BY_ROBOSUITE = {"termcolor"}
 # Not imported by us: pytest loads xdist and calls our hooks by name; numba's linear algebra calls scipy's BLAS.
 USED_WITHOUT_IMPORT = {"pytest-xdist", "scipy"}
 # llvmlite comes with numba, which allows one version of it only; MuJoCo's own contexts need PyOpenGL.
-COMES_WITH = {"llvmlite": "numba", "PyOpenGL": "mujoco", "opencv-python": "robosuite"}
+COMES_WITH = {"llvmlite": "numba", "PyOpenGL": "mujoco", "opencv-python": "robosuite", "pillow": "robosuite"}
 
 
 def sources() -> Iterator[tuple[Path, ast.Module]]:

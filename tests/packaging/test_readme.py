@@ -12,7 +12,7 @@ from pytest_vla.cli import COMMANDS
 from pytest_vla.options import OPTIONS
 from pytest_vla.sim.gl import DEBIAN
 from pytest_vla.suite import suite_names
-from tests.support.data import REPOSITORY, libero_data
+from tests.support.data import REPOSITORY
 
 README = (REPOSITORY / "README.md").read_text()
 
@@ -24,7 +24,6 @@ def example(containing: str) -> str:
 
 def run(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    environ["PYTEST_VLA_DATA"] = str(libero_data())
     return subprocess.run([sys.executable, *arguments], cwd=folder, env=environ, capture_output=True, text=True)
 
 
@@ -35,11 +34,11 @@ def test_the_world_example_runs(tmp_path: Path) -> None:
 
 def test_the_examples_of_a_policy_and_of_records_run(tmp_path: Path) -> None:
     (tmp_path / "my_policy.py").write_text(example("def policy("))
-    options = ("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove", "--vla-model=my_policy:policy")
+    options = ("--vla-suite=tabletop", "--vla-tasks=turn_on_the_stove", "--vla-model=my_policy:policy")
     result = run(tmp_path, "-m", "pytest", *options)
     assert "not done after 300 of 300 steps" in result.stdout, result.stdout + result.stderr
     result = run(tmp_path, "-c", example("open_store"))
-    assert result.stdout.startswith("libero_goal/turn_on_the_stove[seed0] failure 300 {"), result.stdout + result.stderr
+    assert result.stdout.startswith("tabletop/turn_on_the_stove[seed0] failure 300 {"), result.stdout + result.stderr
 
 
 def test_the_marker_example_is_collected(tmp_path: Path) -> None:
@@ -68,6 +67,20 @@ def test_every_suite_is_named() -> None:
 @pytest.mark.parametrize("target", re.findall(r"`?make ([a-z]+)`?\s", README))
 def test_every_make_target_in_it_exists(target: str) -> None:
     assert f"\n{target}:" in (REPOSITORY / "Makefile").read_text()
+
+
+def test_every_picture_in_it_is_there_and_small() -> None:
+    shown = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", README)
+    assert shown
+    assert [name for name in shown if not 0 < (REPOSITORY / name).stat().st_size <= 300_000] == []
+
+
+def test_every_link_in_it_leads_to_a_section() -> None:
+    titles = re.findall(r"^## (.+)$", README, re.MULTILINE)
+    anchors = {re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-") for title in titles}
+    linked = re.findall(r"\]\(#([^)]+)\)", README)
+    assert linked
+    assert set(linked) <= anchors
 
 
 def test_the_system_packages_are_the_error_s() -> None:

@@ -17,6 +17,7 @@ from tests.support.data import REPOSITORY, libero_data
 
 SOURCES = ("pytest_vla", "suites", "fixtures", "reports", "pyproject.toml", "README.md", "LICENSE")
 LEFT_BEHIND = shutil.ignore_patterns("__pycache__", "*.pyc", "*.egg-info")
+README_PICTURE = "suites/tabletop/tabletop.png"
 EDITABLE_INSTALL = shutil.ignore_patterns("*pytest_vla*", "*.pth", "__pycache__")
 
 
@@ -75,9 +76,14 @@ def test_the_wheel_has_every_package_its_data_and_nothing_else(distribution: dic
         f"{target}/{path.relative_to(REPOSITORY / folder).as_posix()}"
         for folder, target in folders.items()
         for path in (REPOSITORY / folder).rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
+        if path.is_file() and "__pycache__" not in path.parts and path != REPOSITORY / README_PICTURE
     }
     assert {name for name in names if ".dist-info/" not in name} == expected
+    tabletop = "pytest_vla/suites/tabletop"
+    assert f"{tabletop}/init_files/tabletop/turn_on_the_stove.pruned_init" in names
+    assert {Path(name).suffix for name in names if name.startswith(tabletop)} == {
+        *(".py", ".toml", ".xml", ".obj", ".png", ".bddl", ".pruned_init")
+    }
     assert "pytest_vla/py.typed" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
@@ -86,6 +92,18 @@ def test_the_sdist_has_what_the_wheel_is_built_from(distribution: dict[str, Path
     with tarfile.open(distribution[".gz"]) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert names >= {"pyproject.toml", "README.md", "LICENSE", "suites/libero.toml", "pytest_vla/plugin.py"}
+
+
+def test_the_wheel_runs_the_built_in_suite_without_any_data(fresh: Path, tmp_path: Path) -> None:
+    said = run(
+        *(fresh / "python", "-m", "pytest", "-p", "no:cacheprovider", "--vla-suite=tabletop"),
+        *("--vla-tasks=turn_on_the_stove", "--vla-model=random", "--vla-seeds=0"),
+        folder=tmp_path,
+        LIBERO_CONFIG_PATH=str(tmp_path),
+        PYTEST_VLA_CACHE=str(tmp_path / "cache"),
+    )
+    record = json.loads(run(fresh / "pytest-vla", "export", "--format=jsonl", folder=tmp_path))
+    assert (record["outcome"], record["suite"]) == ("failure", "tabletop"), said
 
 
 def test_the_wheel_runs_a_real_episode_in_an_empty_folder(fresh: Path, tmp_path: Path) -> None:

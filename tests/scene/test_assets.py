@@ -7,6 +7,7 @@ import pytest
 
 from pytest_vla.errors import SceneError
 from pytest_vla.scene.assets import data_roots, find_file, relative_name
+from pytest_vla.suite import suite_folder
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +45,8 @@ def test_order_of_the_roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.syspath_prepend(str(package.parent))
     (package / "__init__.py").write_text("raise RuntimeError('importing it asks on standard input')")
     roots = data_roots(option)
-    assert [root.origin.split()[0] for root in roots] == ["--vla-data", "PYTEST_VLA_DATA", "LIBERO's", "installed"]
+    origins = [root.origin.split()[0] for root in roots]
+    assert origins == ["--vla-data", "PYTEST_VLA_DATA", "LIBERO's", "installed", "suite"]
     homes = [find_file(roots, "assets", f"{name}.xml", "x") for name in "abcd"]
     assert homes == [
         option / "libero" / "assets" / "a.xml",
@@ -70,7 +72,7 @@ def test_hf_libero_downloads_its_assets_elsewhere(tmp_path: Path, monkeypatch: p
     downloaded = tmp_path / "home" / ".cache" / "libero" / "assets"
     downloaded.mkdir(parents=True)
     monkeypatch.syspath_prepend(str(package.parent))
-    (root,) = data_roots()
+    root, *_ = data_roots()
     assert root.assets == downloaded
 
 
@@ -82,6 +84,21 @@ def test_a_missing_file_names_what_for_and_where(tmp_path: Path) -> None:
     assert "assets/turbosquid_objects/moka_pot/moka_pot.xml: not found, wanted for object moka_pot_1" in message
     assert f"{tmp_path / 'data' / 'assets'} (--vla-data)" in message
     assert "PYTEST_VLA_DATA" in message
+
+
+def test_suites_that_bring_their_own_data_are_the_last_roots() -> None:
+    (root,) = data_roots()
+    assert (root.suite, root.origin) == ("tabletop", "suite tabletop")
+    arena = find_file((root,), "assets", "scenes/tabletop.xml", "the arena")
+    assert arena == suite_folder("tabletop") / "assets" / "scenes" / "tabletop.xml"
+
+
+def test_an_error_does_not_send_anyone_to_a_suites_own_folder(tmp_path: Path) -> None:
+    for roots in (data_roots(), data_roots(_libero(tmp_path / "data"))):
+        with pytest.raises(SceneError) as caught:
+            find_file(roots, "assets", "scenes/libero_tabletop_base_style.xml", "the arena")
+        assert "suites" not in str(caught.value)
+        assert "suite tabletop" not in str(caught.value)
 
 
 def test_without_any_root_the_error_says_how_to_give_one() -> None:

@@ -29,6 +29,23 @@ def world_of(suite: str, name: str) -> "World":
     return World(libero_task(suite, name))
 
 
+@functools.lru_cache(maxsize=1)
+def tabletop_world() -> "World":
+    """A world of the built-in suite, which needs no data, shared by tests: `switch` it to a task, then reset it."""
+    from pytest_vla import World, load_suite
+
+    return World(load_suite("tabletop").tasks[0])
+
+
+def tabletop(name: str) -> "World":
+    """`tabletop_world` switched to a task."""
+    from pytest_vla import load_suite
+
+    world = tabletop_world()
+    assert world.switch(load_suite("tabletop").task(name))
+    return world
+
+
 def readings(world: "World", observation: "Observation") -> dict[str, np.ndarray]:
     """What upstream's traces hold of a step, by their names."""
     poses = {name: observation[f"robot0_{name}"] for name in ("eef_pos", "eef_quat", "gripper_qpos")}
