@@ -1,7 +1,8 @@
-"""``pytest-vla``: looks at the records of earlier runs. Each command calls one function elsewhere."""
+"""``pytest-vla``: looks at tasks and at the records of earlier runs. Each command calls one function elsewhere."""
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -27,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command. Returns the exit code: 0, 1 (it could not be done) or 2 (it cannot be understood)."""
     parser = argparse.ArgumentParser(
         prog="pytest-vla",
-        description="Look at the records of robot-policy tests. The tests themselves are run by pytest: "
+        description="Look at robot-policy tests: their tasks, and the records of runs. The tests are run by pytest: "
         "`pytest --vla-suite=SUITE --vla-model=POLICY`; `pytest --help` has all --vla options.",
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True, title="commands")
@@ -129,7 +130,141 @@ def _export(options: argparse.Namespace) -> None:
             export(lambda: store.lines(episodes), format, stream)
 
 
+def _declare_show(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = (
+        "A task is SUITE/TASK, its name or a part of its name, and is shown as policies first see it, a picture for "
+        "each seed and camera; of a suite or of several tasks each has one. A run is its name or the beginning of it, "
+        "`last`, or its folder: each of its tasks has the start and the end of its first episode, and several runs "
+        "stand side by side. With -o FILE.webm it is the video of one episode instead."
+    )
+    parser.add_argument("what", metavar="TASK|SUITE|RUN", nargs="+", help="what to show; several of one kind")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, help="default: TASK.png, SUITE.png or RUN.png in this folder"
+    )
+    parser.add_argument(
+        "--seeds", metavar="SEEDS", type=_seeds, help="such as 0-9 (default: 0-3 of one task, else the first)"
+    )
+    parser.add_argument("--tasks", metavar="TASK[,TASK]", type=_names, help="of runs: only these, as --vla-tasks")
+    parser.add_argument(
+        "--frames", metavar="N", type=_frames, help="of runs: moments of each episode (default: 2, start and end)"
+    )
+    parser.add_argument("--cameras", metavar="NAME[,NAME]", type=_names, help="default: the suite's")
+    parser.add_argument("--size", metavar="PIXELS", type=_size, help="of a picture, 512 or HxW (default: the suite's)")
+    _declare_data(parser)
+    _declare_results(parser)
+
+
+def _show(options: argparse.Namespace) -> None:
+    from pytest_vla import sheets
+    from pytest_vla.pictures import SHEET_SUFFIX, check_name, write_png
+    from pytest_vla.records import VIDEO_SUFFIX
+
+    drawing = sheets.Drawing(options.cameras, options.size, options.data, options.allow_versions)
+    of_runs = [sheets.is_run(text) for text in options.what]
+    if any(of_runs) and not all(of_runs):
+        raise VlaError(f"{' '.join(options.what)}: show either tasks or runs, not both")
+    if not all(of_runs):
+        if options.tasks or options.frames:
+            raise VlaError("--tasks and --frames are for runs: name the run, such as `pytest-vla show last`")
+        tasks = [task for text in options.what for task in sheets.find_tasks(text, options.data)]
+        file = options.output or Path(f"{options.what[0] if len(tasks) > 1 else tasks[0].name}{SHEET_SUFFIX}")
+        check_name(file)
+        write_png(sheets.task_sheet(tasks, options.seeds, drawing), file)
+    else:
+        runs = sheets.load_runs(options.what, options.results)
+        file = options.output or Path("_".join(run.run.name for run in runs) + SHEET_SUFFIX)
+        if file.suffix == VIDEO_SUFFIX:
+            if len(runs) > 1 or options.frames:
+                raise VlaError("a video is of one episode: name one run, and leave --frames out")
+            sheets.run_video(runs[0], options.tasks or (), options.seeds, file, drawing)
+        else:
+            check_name(file)
+            write_png(sheets.run_sheet(runs, options.tasks or (), options.seeds, options.frames or 2, drawing), file)
+    print(file)
+
+
+def _declare_view(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = "Physics runs in real time and the robot rests. It needs a screen; `pytest-vla show` does not."
+    parser.add_argument("task", metavar="TASK", help="SUITE/TASK, a task's name or a part of it")
+    parser.add_argument("--seed", metavar="N", type=_seed, default=0, help="which init state (default: 0)")
+    _declare_data(parser)
+
+
+def _view(options: argparse.Namespace) -> None:
+    from pytest_vla.sheets import find_tasks
+    from pytest_vla.viewer import view_task
+
+    tasks = find_tasks(options.task, options.data)
+    if len(tasks) > 1:
+        raise VlaError(
+            f"{options.task} is a suite of {len(tasks)} tasks: {', '.join(task.name for task in tasks[:10])}"
+        )
+    view_task(tasks[0], options.seed, options.allow_versions)
+
+
+def _declare_fetch(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = (
+        "It says what comes from where, how much and under which licence, and asks before it downloads. Needs a "
+        "network and huggingface_hub: pip install 'pytest-vla[libero]'."
+    )
+    parser.add_argument("what", metavar="libero", choices=("libero",), help="LIBERO's assets, tasks and init states")
+    parser.add_argument(
+        "--to", metavar="DIR", type=Path, help="default: ~/.local/share/pytest-vla/libero, which is found by itself"
+    )
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def _fetch(options: argparse.Namespace) -> None:
+    from pytest_vla.fetch import fetch_libero
+
+    fetch_libero(options.to, options.yes, ask=input if sys.stdin.isatty() else None)
+
+
+def _declare_data(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data", metavar="DIR", type=Path, help="pytest's --vla-data")
+    parser.add_argument("--allow-versions", action="store_true", help="pytest's --vla-allow-versions")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if not names:
+        raise argparse.ArgumentTypeError(f"{text!r} names nothing")
+    return names
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    from pytest_vla.plan import parse_seeds
+
+    try:
+        return parse_seeds(text)
+    except VlaError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _seed(text: str) -> int:
+    seeds = _seeds(text)
+    if len(seeds) != 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is more than one seed")
+    return seeds[0]
+
+
+def _frames(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= 100:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of moments, 1 to 100")
+    return int(text)
+
+
+def _size(text: str) -> tuple[int, int]:
+    match = re.fullmatch("([0-9]{1,4})(?:x([0-9]{1,4}))?", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size in pixels; write 512, or 480x640 for height x width")
+    return int(match[1]), int(match[2] or match[1])
+
+
 COMMANDS = (
+    Command("show", "pictures of tasks, or of a run's episodes, on one sheet", _declare_show, _show),
+    Command("view", "a task in MuJoCo's viewer", _declare_view, _view),
+    Command("fetch", "LIBERO's data from where its authors put it, with your consent", _declare_fetch, _fetch),
     Command("runs", "the runs, newest first: how far they came, and their success rates", _declare_runs, _runs),
     Command("export", "the episodes of a run as a table for other programs", _declare_export, _export),
 )

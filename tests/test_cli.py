@@ -33,7 +33,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
     with open_store(Path(DEFAULT_RESULTS), create=True) as store:
-        nodes = [record_of(seed).node for seed in range(5)]
+        nodes = [*(record_of(seed).node for seed in range(4)), OWN]
         store.begin("20260101-first", nodes, command="pytest", model="random", invocation={"seeds": [0, 1]})
         for seed, outcome in enumerate(OUTCOMES):
             store.add(record_of(seed, outcome, "20260101-first"))
@@ -107,14 +107,14 @@ def test_a_run_whose_process_is_gone_was_killed(results: Path, capfd: pytest.Cap
     assert said(capfd, "runs").splitlines()[1].endswith("running on elsewhere")
 
 
-@pytest.mark.parametrize("command", ["runs", "export"])
+@pytest.mark.parametrize("command", [["runs"], ["export"], ["show", "last"]], ids=" ".join)
 def test_a_folder_without_runs_is_told(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (line,) = said(capfd, command, code=1).splitlines()
+    (line,) = said(capfd, *command, code=1).splitlines()
     assert line.startswith(f"pytest-vla: no runs in {DEFAULT_RESULTS} yet: run pytest with --vla-suite and --vla-model")
-    (line,) = said(capfd, command, "--results=elsewhere", code=1).splitlines()
+    (line,) = said(capfd, *command, "--results=elsewhere", code=1).splitlines()
     assert "no runs in elsewhere" in line
     assert os.listdir(tmp_path) == []
 
@@ -187,7 +187,10 @@ def test_the_help_names_every_command(capfd: pytest.CaptureFixture[str]) -> None
         assert left.value.code == 0
         out, err = capfd.readouterr()
         assert err == ""
-        assert all(command.name in out for command in COMMANDS) or "--results DIR" in out
+        if arguments == ["--help"]:
+            assert all(f"    {command.name} " in out for command in COMMANDS)
+        else:
+            assert out.startswith(f"usage: pytest-vla {arguments[0]} ")
         assert "%%" not in out
 
 

@@ -1,0 +1,343 @@
+"""What `pytest-vla show` draws: tasks as an episode begins, and episodes of runs from their recorded states."""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_vla.errors import VlaError
+from pytest_vla.pictures import Cell, Picture, in_rows, sheet
+from pytest_vla.plan import init_state_of, select_tasks
+from pytest_vla.records import Record, load_trajectory
+from pytest_vla.reports.rates import interval_text, share_text
+from pytest_vla.reports.runs import rate_of
+from pytest_vla.reports.terminal import counted
+from pytest_vla.store import LAST_RUN, STORE, Run, open_store
+from pytest_vla.suite import Task, did_you_mean, load_suite, suite_names
+
+if TYPE_CHECKING:
+    from pytest_vla.fixtures.worlds import WorldPool
+
+TASK_SEEDS = (0, 1, 2, 3)
+"""What the sheet of a task shows where no seeds are asked for; that of several tasks shows the first."""
+VIDEO_EVERY = 2
+MAX_PICTURES = 1000
+
+_MAX_COLUMNS = 10
+_LISTED = 6
+_BLANK = 235
+
+
+class ShownWorld(Protocol):
+    """What a sheet needs of a world; `pytest_vla.World` is one."""
+
+    @property
+    def init_state_count(self) -> int: ...
+    def reset(self, init_state: int, scene_seed: int, settle: bool) -> Mapping[str, NDArray[Any]]: ...
+    def show(self, qpos: NDArray[np.float64]) -> Mapping[str, NDArray[Any]]: ...
+    def predicates(self) -> Mapping[str, bool]: ...
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """How pictures are drawn.
+
+    Attributes:
+        cameras: by their names in the scene; None: the suite's (the first of them, where a sheet has many tasks).
+        size: height and width in pixels; None: the suite's.
+        data: the folder given by ``--data``; None: the run's, or the default roots.
+        allow_versions: draw with another simulator version than the supported one.
+    """
+
+    cameras: tuple[str, ...] | None = None
+    size: tuple[int, int] | None = None
+    data: Path | None = None
+    allow_versions: bool = False
+
+
+@dataclass(frozen=True)
+class RunEpisodes:
+    """A run, its folder, and the last record of each of its items."""
+
+    run: Run
+    folder: Path
+    records: tuple[Record, ...]
+
+
+def find_tasks(text: str, data: Path | None = None) -> tuple[Task, ...]:
+    """The tasks that a text names: a suite's, or the one task that it is the name of or a part of the name.
+
+    ``SUITE/TASK`` looks in one suite only.
+
+    Raises:
+        VlaError: it names nothing, with close matches, or several tasks, which are listed.
+    """
+    if text in suite_names():
+        return load_suite(text, data=data).tasks
+    suite, slash, name = text.rpartition("/")
+    suites = [load_suite(suite, data=data)] if slash else [load_suite(other, data=data) for other in suite_names()]
+    try:
+        found = select_tasks(suites, [name])
+    except VlaError as error:
+        near = "" if slash else did_you_mean(text, suite_names())
+        raise VlaError(f"{error}{near} `pytest-vla show SUITE` shows the tasks of a suite: {_suites()}") from None
+    if len(found) > 1:
+        listed = ", ".join(f"{task.suite}/{task.name}" for task in found[:_LISTED])
+        more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
+        raise VlaError(f"{text!r} is in the names of {len(found)} tasks: {listed}{more}. Write one of them")
+    return found
+
+
+def task_sheet(tasks: Sequence[Task], seeds: Sequence[int] | None, drawing: Drawing) -> Picture:
+    """A sheet of tasks as a policy first sees them: after the reset and the suite's settle steps.
+
+    Of one task it has a picture of each seed and camera, under the instruction and the goal's literals; of several one
+    of each task, under their instructions.
+
+    Raises:
+        VlaError: the data is missing, there is no such camera, or there are too many pictures.
+    """
+    one = len(tasks) == 1
+    seeds = (TASK_SEEDS if one else TASK_SEEDS[:1]) if seeds is None else seeds
+    drawn = [_drawn(task, drawing, None if one else 1) for task in tasks]
+    each = len(seeds) * len(drawn[0].protocol.cameras)
+    _check_number(len(tasks) * each)
+    cells, goal = [], ""
+    with closing(_pool(drawing)) as pool:
+        for task in drawn:
+            world: ShownWorld = pool(task)
+            for seed in seeds:
+                count = world.init_state_count
+                state = init_state_of(seed, count, task.protocol.init_state)
+                observation = world.reset(init_state=state, scene_seed=seed, settle=True)
+                for camera in task.protocol.cameras:
+                    picture, label = _picture(observation, camera, task), f"seed {seed}, {camera}"
+                    cells.append(Cell(picture, label if one or each > 1 else "", name="" if one else task.language))
+            goal = f"goal: {'  '.join(world.predicates())}"
+    rows = in_rows(cells, _columns(len(cells), len(drawn[0].protocol.cameras) if one else each))
+    if one:
+        return sheet(rows, title=tasks[0].language, subtitle=f"{tasks[0].suite}/{tasks[0].name}\n{goal}")
+    suites = dict.fromkeys(task.suite for task in tasks)
+    titles = ", ".join(load_suite(name).title for name in suites)
+    shown = f"{len(tasks)} tasks, seed {', '.join(map(str, seeds))}, {', '.join(drawn[0].protocol.cameras)}"
+    return sheet(rows, title=titles, subtitle=f"{', '.join(suites)}: {shown}")
+
+
+def is_run(text: str) -> bool:
+    """Whether a text is a run's: ``last``, its name or the beginning of it, which is a time, or its folder."""
+    return text == LAST_RUN or text[:1].isdigit() or _is_run_folder(Path(text))
+
+
+def load_runs(texts: Sequence[str], results: Path) -> tuple[RunEpisodes, ...]:
+    """Runs with their records.
+
+    Args:
+        texts: of which `is_run` says yes.
+        results: the folder of all runs; a run's own folder says where it is.
+
+    Raises:
+        VlaError: there is no such run, or it left no record.
+    """
+    loaded = []
+    for text in texts:
+        path = Path(text)
+        folder, name = (path.resolve().parent, path.resolve().name) if _is_run_folder(path) else (results, text)
+        with open_store(folder, create=False) as store:
+            run = store.run(name)
+            records = tuple(store.records(run.name))
+        if not records:
+            raise VlaError(f"run {run.name} has no episode yet")
+        # As in its success rate: of the suites, where it ran some.
+        of_suites = tuple(record for record in records if record.of_suite)
+        loaded.append(RunEpisodes(run, folder / run.name, of_suites or records))
+    return tuple(loaded)
+
+
+def run_sheet(
+    runs: Sequence[RunEpisodes], patterns: Sequence[str], seeds: Sequence[int] | None, frames: int, drawing: Drawing
+) -> Picture:
+    """A sheet of episodes, one after the other; of each so many moments for each run, the first and the last included.
+
+    Args:
+        runs: from `load_runs`; they stand side by side.
+        patterns: of tasks, as in ``--vla-tasks``; none: all.
+        seeds: which episodes of each task; None: the one with the lowest seed.
+        frames: moments of an episode, evenly over its steps; 1 is the end.
+        drawing: one camera only, the suite's first where it names none.
+
+    Raises:
+        VlaError: there is no such episode, its data or its states are missing, or there are too many pictures.
+    """
+    shown = [_chosen(run, patterns, seeds) for run in runs]
+    tasks = {(r.suite, r.task): _task_of(runs, r, drawing) for records in shown for r in records}
+    cases = sorted(
+        {(r.suite, r.task, r.seed) for records in shown for r in records},
+        key=lambda case: (case[0], tasks[case[:2]].index, case[2]),
+    )
+    if not cases:
+        raise VlaError(f"run {', '.join(run.run.name for run in runs)}: no episode with {_asked(patterns, seeds)}")
+    _check_number(len(cases) * frames * len(runs))
+    by_case = [{(r.suite, r.task, r.seed): r for r in records} for records in shown]
+    cells: list[Cell | None] = []
+    with closing(_pool(drawing)) as pool:
+        for suite, name, seed in cases:
+            task, block = tasks[suite, name], list[Cell | None]()
+            for run, records in zip(runs, by_case, strict=True):
+                record = records.get((suite, name, seed))
+                block += [None] * frames if record is None else _moments(pool, task, record, run.folder, frames)
+            cells += _named(block, task.language, seed)
+    together = frames * len(runs)
+    rows = in_rows(cells, _columns(len(cells), together))
+    heads = [text for name in _heads(runs) for text in (name, *[""] * (frames - 1))] * (len(rows[0]) // together)
+    lines = [f"{e.run.model}: {_rate(e.run)}   (run {e.run.name})" for e in runs]
+    title = ", ".join(dict.fromkeys(case[0] for case in cases))
+    return sheet(rows, title=title, subtitle="\n".join(lines), heads=heads)
+
+
+def run_video(
+    run: RunEpisodes, patterns: Sequence[str], seeds: Sequence[int] | None, file: Path, drawing: Drawing
+) -> None:
+    """Write the video of one episode, drawn from its recorded states; see `pytest_vla.video`.
+
+    Raises:
+        VlaError: several episodes are asked for, or none, or the video cannot be made.
+    """
+    from pytest_vla.video import write_video
+
+    records = _chosen(run, patterns, seeds)
+    if len(records) != 1:
+        listed = ", ".join(record.case for record in records[:_LISTED])
+        raise VlaError(
+            f"a video is of one episode, and run {run.run.name} has {len(records)} with {_asked(patterns, seeds)}"
+            f"{': ' if listed else ''}{listed}. Name one with --tasks and --seeds"
+        )
+    (record,) = records
+    task = _task_of([run], record, drawing)
+    if record.arrays is None:
+        raise VlaError(f"{record.case} left no states to draw: {record.reason}")
+    with closing(_pool(drawing)) as pool:
+        write_video(
+            pool(task),
+            load_trajectory(run.folder / record.arrays).qpos,
+            file,
+            init_state=record.seeds["init_state"],
+            scene_seed=record.seeds["scene"],
+            ending=record.outcome,
+            camera=task.protocol.cameras[0],
+            control_freq=task.protocol.control_freq,
+            every=VIDEO_EVERY,
+        )
+
+
+def _moments(pool: "WorldPool", task: Task, record: Record, folder: Path, frames: int) -> list[Cell | None]:
+    """An episode's pictures; the last one says how it ended."""
+    verdict = record.outcome if record.reason is None else f"{record.outcome}, {record.reason},"
+    tone = {"success": "good", "invalid": "plain"}.get(record.outcome, "bad")
+    ending = {"label": f"{verdict} after {record.steps} steps", "tone": tone}
+    if record.arrays is None:
+        blank = np.full((*task.protocol.image_size, 3), _BLANK, dtype=np.uint8)
+        return [Cell(blank, **ending), *[None] * (frames - 1)]  # type: ignore[arg-type]
+    qpos = load_trajectory(folder / record.arrays).qpos
+    world: ShownWorld = pool(task)
+    world.reset(init_state=record.seeds["init_state"], scene_seed=record.seeds["scene"], settle=False)
+    camera, last = task.protocol.cameras[0], len(qpos) - 1
+    steps = [round(last * number / max(frames - 1, 1)) for number in range(frames)]
+    steps[-1] = last
+    cells = [Cell(_picture(world.show(qpos[step]), camera, task), f"step {step}") for step in steps]
+    return [*cells[:-1], Cell(cells[-1].picture, **ending)]  # type: ignore[arg-type]
+
+
+def _heads(runs: Sequence[RunEpisodes]) -> list[str]:
+    """What tells the runs apart: their models, or their names where two have one model."""
+    models = [run.run.model for run in runs]
+    if len(runs) == 1:
+        return [""]
+    return models if len(set(models)) == len(models) else [run.run.name for run in runs]
+
+
+def _named(block: Sequence[Cell | None], name: str, seed: int) -> list[Cell | None]:
+    """The pictures of one episode: below the first of them it says which."""
+    first, cell = next((at, cell) for at, cell in enumerate(block) if cell is not None)
+    named = dataclasses.replace(cell, name=name, label=f"seed {seed}, {cell.label}")
+    return [*block[:first], named, *block[first + 1 :]]
+
+
+def _chosen(run: RunEpisodes, patterns: Sequence[str], seeds: Sequence[int] | None) -> list[Record]:
+    suites = [load_suite(name) for name in dict.fromkeys(record.suite for record in run.records)]
+    names = {(task.suite, task.name) for task in select_tasks(suites, patterns)}
+    records = [record for record in run.records if (record.suite, record.task) in names]
+    if seeds is not None:
+        return [record for record in records if record.seed in seeds]
+    lowest: dict[tuple[str, str], Record] = {}
+    for record in records:
+        key = (record.suite, record.task)
+        if key not in lowest or record.seed < lowest[key].seed:
+            lowest[key] = record
+    return list(lowest.values())
+
+
+def _task_of(runs: Sequence[RunEpisodes], record: Record, drawing: Drawing) -> Task:
+    settings = next(run.run for run in runs if run.run.name == record.run).invocation.get("settings", {})
+    data = drawing.data or (Path(settings["data"]) if settings.get("data") else None)
+    return _drawn(load_suite(record.suite, data=data).task(record.task), drawing, 1)
+
+
+def _drawn(task: Task, drawing: Drawing, cameras: int | None) -> Task:
+    """The task with the cameras and the picture size that are asked for; `cameras`: so many of the suite's."""
+    protocol = dataclasses.replace(
+        task.protocol,
+        cameras=drawing.cameras or task.protocol.cameras[:cameras],
+        image_size=drawing.size or task.protocol.image_size,
+    )
+    return dataclasses.replace(task, protocol=protocol)
+
+
+def _pool(drawing: Drawing) -> "WorldPool":
+    from pytest_vla.fixtures.worlds import WorldPool
+
+    return WorldPool(drawing.allow_versions)
+
+
+def _picture(observation: Mapping[str, NDArray[Any]], camera: str, task: Task) -> Picture:
+    try:
+        return observation[f"{camera}_image"]
+    except KeyError as error:
+        raise VlaError(f"{task.suite}/{task.name} has no camera {camera}: {error.args[0]}") from error
+
+
+def _columns(cells: int, together: int) -> int:
+    """About twice as many columns as rows; pictures that belong together stay in one row."""
+    columns = min(math.ceil(math.sqrt(2 * cells)), _MAX_COLUMNS)
+    return max(columns // together * together, together)
+
+
+def _check_number(pictures: int) -> None:
+    if pictures > MAX_PICTURES:
+        raise VlaError(f"{pictures} pictures are too many for a sheet: take fewer tasks, seeds, cameras or frames")
+
+
+def _is_run_folder(path: Path) -> bool:
+    return path.is_dir() and (path.resolve().parent / STORE).is_file()
+
+
+def _rate(run: Run) -> str:
+    rate = rate_of(run)
+    errors = sum(rate.errors.values())
+    return f"{rate.successes}/{rate.counted} = {share_text(rate)} {interval_text(rate)}" + (
+        f", {counted(errors, 'error')}" if errors else ""
+    )
+
+
+def _asked(patterns: Sequence[str], seeds: Sequence[int] | None) -> str:
+    tasks = f"tasks {', '.join(patterns)}" if patterns else "all tasks"
+    return tasks + (f", seeds {', '.join(map(str, seeds))}" if seeds is not None else "")
+
+
+def _suites() -> str:
+    return ", ".join(suite_names())

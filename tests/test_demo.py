@@ -1,0 +1,106 @@
+"""`make demo` ends with two reports, a picture sheet and a video, and its exit code says whether all was well."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cv2
+import pytest
+from PIL import Image
+
+from pytest_vla.store import open_store
+from scripts import demo
+from tests.support.data import REPOSITORY
+from tests.support.records import record_of
+
+
+@pytest.mark.slow
+def test_the_demo_shows_an_expert_and_a_random_policy(tmp_path: Path) -> None:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    # Where nobody has LIBERO's data.
+    environ |= {"PYTEST_ADDOPTS": "--collect-only", "LIBERO_CONFIG_PATH": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
+    command = [sys.executable, REPOSITORY / "scripts" / "demo.py", "--tasks=turn_on_the_stove", "--episodes=1"]
+    result = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "$ pytest --vla-suite=tabletop --vla-model=expert --vla-episodes=1 --vla-min-success=80%" in result.stdout
+    assert result.stdout.count("95% Wilson interval") == 2, "two reports"
+    end = result.stdout.partition("The demo took ")[2]
+    assert "All is well." in end
+    assert "expert           1/1 = 100.0%" in end
+    assert "random           0/1 = 0.0%" in end
+    width, height = Image.open(tmp_path / ".vla" / "demo.png").size
+    assert width > 4 * 256, "start and end of both"
+    assert height > 256
+    video = cv2.VideoCapture(str(tmp_path / ".vla" / "demo.webm"))
+    assert video.get(cv2.CAP_PROP_FPS) == 10
+    assert all(video.read()[0] for _ in range(10)), "a second of it, and more"
+    assert ".vla/demo.png" in end
+    assert ".vla/demo.webm" in end
+
+
+@pytest.fixture
+def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """The demo with pytest and pytest-vla played: pytest leaves a run of these outcomes, and ends with this code."""
+    monkeypatch.chdir(tmp_path)
+    typed: list[tuple[str, ...]] = []
+
+    def play(expert: tuple[list[str], int], random: tuple[list[str], int], planned: int = 2) -> tuple[int, Any]:
+        def told(program: str, *arguments: str) -> int:
+            typed.append((program, *arguments))
+            if program != "pytest":
+                return 0
+            model = next(a.partition("=")[2] for a in arguments if a.startswith("--vla-model="))
+            outcomes, code = {"expert": expert, "random": random}[model]
+            if outcomes:
+                with open_store(Path(".vla"), create=True) as store:
+                    nodes = [record_of(seed).node for seed in range(planned)]
+                    run = store.begin(f"{len(typed)}-{model}", nodes, command="", model=model)
+                    for seed, outcome in enumerate(outcomes):
+                        store.add(record_of(seed, outcome, run.name, steps=10 * seed))
+                    store.end(run.name, "finished" if len(outcomes) == planned else "stopped")
+            return code
+
+        monkeypatch.setattr(demo, "told", told)
+        return demo.main([]), typed
+
+    return play
+
+
+def test_it_shows_what_the_runs_left(played: Callable[..., Any], capsys: Any) -> None:
+    code, typed = played((["success", "success"], 0), (["failure", "failure"], 1))
+    assert code == 0
+    assert [program for program, *_ in typed] == ["pytest", "pytest", "pytest-vla", "pytest-vla"]
+    assert typed[2] == ("pytest-vla", "show", "1-expert", "2-random", "-o", ".vla/demo.png")
+    video = ("show", "1-expert", "--tasks=turn_on_the_stove", "--seeds=1", "-o", ".vla/demo.webm")
+    assert typed[3] == ("pytest-vla", *video), "the success that took longest"
+    assert "2/2 = 100.0%" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("expert", "random", "said"),
+    [
+        ((["success", "failure"], 1), (["failure", "failure"], 1), "The expert did not reach 80%."),
+        ((["failure", "error"], 1), (["failure", "failure"], 1), "The expert did not reach 80%."),
+        ((["success", "success"], 0), (["failure", "error"], 1), "2 of 2 episodes ran, and 1 were errors"),
+        ((["success", "success"], 0), (["failure"], 2), "1 of 2 episodes ran, and 0 were errors"),
+    ],
+)
+def test_what_went_wrong_is_said_and_is_the_exit_code(
+    played: Callable[..., Any], capsys: Any, expert: Any, random: Any, said: str
+) -> None:
+    code, typed = played(expert, random)
+    assert code == 1
+    assert said in capsys.readouterr().out
+    assert len(typed) == 4, "there is something to see all the same"
+
+
+@pytest.mark.parametrize("which", ["expert", "random"])
+def test_where_pytest_leaves_no_run_it_ends(played: Callable[..., Any], capsys: Any, which: str) -> None:
+    fine, none = (["success", "success"], 0), ([], 4)
+    code, typed = played(*((none, fine) if which == "expert" else (fine, none)))
+    assert code == 1
+    assert "pytest ended with 4 and left no run" in capsys.readouterr().err
+    assert typed[-1][0] == "pytest"
