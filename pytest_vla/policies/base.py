@@ -5,9 +5,9 @@ changes (history, chunk queue, random state) belongs to its session.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,10 +62,38 @@ class Policy(Protocol):
     """Called once an episode; returns the episode's session.
 
     One with a true attribute ``privileged`` gets the world as `Episode.world`; it must not step, reset or change it.
+    One with an attribute ``replan`` says how many steps of its chunks are executed before the session is asked again,
+    where ``--vla-replan`` is not given.
     """
 
     def __call__(self, episode: Episode, /) -> Session:
         """Begin an episode."""
+
+
+class BatchPolicy(Protocol):
+    """A policy that answers the questions of many episodes at once, as a network on a device does.
+
+    Attributes:
+        max_batch: questions that it takes at once; 1: one after the other.
+        reads: the observations that it wants, such as ``agentview_image`` and ``state``; no others are made.
+    """
+
+    max_batch: int
+    reads: Sequence[str]
+
+    def begin(self, episode: Episode, /) -> Any:
+        """Begin an episode: everything that belongs to it alone. Weights are shared, this is not."""
+
+    def act(self, states: Sequence[Any], observations: Sequence[Observation], /) -> Sequence[NDArray[Any]]:
+        """The chunks (k, 7) of a batch, one for each of its episodes' states.
+
+        An answer may depend on its own state and observation only, not on who else is in the batch.
+        """
+
+
+def is_batch_policy(policy: object) -> TypeGuard[BatchPolicy]:
+    """Whether a policy answers in batches: it has all that `BatchPolicy` asks for."""
+    return all(hasattr(policy, name) for name in ("begin", "act", "max_batch", "reads"))
 
 
 def noise_generator(run_seed: int, case_id: str) -> np.random.Generator:

@@ -3,9 +3,11 @@
 import hashlib
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,19 +19,34 @@ if TYPE_CHECKING:
     from pytest_vla.policies.base import Policy
 
 
+GROUP = "pytest_vla.policies"
+"""The entry-point group of other packages' kinds: name -> a callable that takes the text after the colon (empty where
+there is none) and returns a policy. A kind of ours goes before one of the same name."""
+
+
 @dataclass(frozen=True)
 class Kind:
-    """A kind of ``--vla-model``: how it is written, and how the path after the colon becomes a policy.
+    """A kind of ``--vla-model``: how it is written, and how the text after the colon becomes a policy.
 
-    `check` refuses a path early, `load` gives the policy, `digest` names the content that it is made of.
+    The three functions take that text, and the folder that relative paths in it are relative to.
+
+    Attributes:
+        name: what stands before the colon.
+        usage: how it is written, for messages.
+        takes: what the text after the colon is; None: there is none.
+        load: gives the policy; raises VlaError.
+        check: refuses early what cannot be loaded, by a VlaError.
+        digest: names the content that the policy is made of; None: not known.
+        required: whether the text has to be there.
     """
 
     name: str
     usage: str
     takes: str | None
-    load: Callable[[Path], "Policy"]
-    check: Callable[[Path], None] = lambda path: None
-    digest: Callable[[Path], str | None] = lambda path: None
+    load: Callable[[str, Path], "Policy"]
+    check: Callable[[str, Path], None] = lambda text, folder: None
+    digest: Callable[[str, Path], str | None] = lambda text, folder: None
+    required: bool = True
 
 
 def check_model(model: str, folder: Path) -> None:
@@ -40,31 +57,35 @@ def check_model(model: str, folder: Path) -> None:
         folder: what relative paths and the user's modules are relative to.
 
     Raises:
-        VlaError: unknown kind (with close matches), a missing file, a module that cannot be found.
+        VlaError: unknown kind (with close matches), a missing file, a module that cannot be found, a server that does
+            not answer.
     """
-    kind, where = _parse(model)
+    kind, text = _parse(model)
     if kind is None:
         _check_module(model, folder)
     else:
-        kind.check(folder / where)
+        kind.check(text, folder)
 
 
 def resolve_policy(model: str, folder: Path) -> "Policy":
     """The policy that a ``--vla-model`` names. Arguments as for `check_model`. Raises VlaError."""
-    kind, where = _parse(model)
-    return kind.load(folder / where) if kind else _load_callable(model, folder)
+    kind, text = _parse(model)
+    return kind.load(text, folder) if kind else _load_callable(model, folder)
 
 
 def policy_digest(model: str, folder: Path) -> str | None:
     """Names the content of what makes a policy, so that records tell one version of it from the next.
 
     sha256 (hex) of the file of ``module:callable``'s module, or of the played npz file. None where no one file is it,
-    or where the module is not loaded. Arguments as for `check_model`. Raises VlaError.
+    where the module is not loaded, or where a server on the network has the weights and says nothing of them.
+    Arguments as for `check_model`. Raises VlaError.
     """
-    kind, where = _parse(model)
-    if kind is not None:
-        return kind.digest(folder / where)
-    file = getattr(sys.modules.get(model.partition(":")[0]), "__file__", None)
+    kind, text = _parse(model)
+    return kind.digest(text, folder) if kind else _module_digest(model.partition(":")[0])
+
+
+def _module_digest(name: str) -> str | None:
+    file = getattr(sys.modules.get(name), "__file__", None)
     return _file_digest(Path(file)) if file else None
 
 
@@ -77,63 +98,143 @@ def _file_digest(path: Path) -> str | None:
         return None
 
 
-def _expert(path: Path) -> "Policy":
+def _expert(text: str, folder: Path) -> "Policy":
     from pytest_vla.expert.policy import expert_policy
 
     return expert_policy
 
 
-def _expert_digest(path: Path) -> str | None:
+def _expert_digest(text: str, folder: Path) -> str | None:
     import pytest_vla.expert
 
     content = hashlib.sha256()
-    for folder in pytest_vla.expert.__path__:
-        for file in sorted(Path(folder).glob("*.py")):
+    for package in pytest_vla.expert.__path__:
+        for file in sorted(Path(package).glob("*.py")):
             content.update(file.read_bytes())
     return content.hexdigest()
 
 
-def _random(path: Path) -> "Policy":
+def _random(text: str, folder: Path) -> "Policy":
     from pytest_vla.policies.random import random_policy
 
     return random_policy
 
 
-def _replay(path: Path) -> "Policy":
+def _replay(text: str, folder: Path) -> "Policy":
     from pytest_vla.policies.replay import replay_policy
 
-    return replay_policy(path)
+    return replay_policy(folder / text)
 
 
-def _check_replay(path: Path) -> None:
+def _check_replay(text: str, folder: Path) -> None:
     from pytest_vla.policies.replay import check_replay
 
-    check_replay(path)
+    check_replay(folder / text)
+
+
+def _openpi(text: str, folder: Path) -> "Policy":
+    from pytest_vla.policies.openpi import openpi_policy
+
+    return openpi_policy(text)
+
+
+def _check_openpi(text: str, folder: Path) -> None:
+    from pytest_vla.policies.openpi import check_openpi
+
+    if not _in_worker():
+        check_openpi(text)
+
+
+def _vla_eval(text: str, folder: Path) -> "Policy":
+    from pytest_vla.policies.vla_eval import vla_eval_policy
+
+    return vla_eval_policy(text)
+
+
+def _check_vla_eval(text: str, folder: Path) -> None:
+    from pytest_vla.policies.vla_eval import check_vla_eval
+
+    if not _in_worker():
+        check_vla_eval(text)
+
+
+def _in_worker() -> bool:
+    """Whether the process that started this one has called the server already, which may be busy by now."""
+    return "PYTEST_XDIST_WORKER" in os.environ
 
 
 KINDS = (
     Kind("expert", "expert", None, _expert, digest=_expert_digest),
     Kind("random", "random", None, _random),
-    Kind("replay", "replay:PATH", "PATH", _replay, _check_replay, _file_digest),
+    Kind("replay", "replay:PATH", "PATH", _replay, _check_replay, lambda text, folder: _file_digest(folder / text)),
+    Kind("openpi", "openpi:HOST[:PORT]", "HOST", _openpi, _check_openpi),
+    Kind("vla-eval", "vla-eval:HOST[:PORT]", "HOST", _vla_eval, _check_vla_eval),
 )
-_USAGE = ", ".join(kind.usage for kind in KINDS) + ", module:callable (yours)"
+
+
+def _kinds() -> tuple[Kind, ...]:
+    """Ours, and those that other packages declare."""
+    ours = {kind.name for kind in KINDS}
+    found: dict[str, list[EntryPoint]] = {}
+    for entry in entry_points(group=GROUP):
+        if entry.name not in ours:
+            found.setdefault(entry.name, []).append(entry)
+    return (*KINDS, *(_declared_kind(name, entries) for name, entries in sorted(found.items())))
+
+
+def _declared_kind(name: str, entries: list[EntryPoint]) -> Kind:
+    def check(text: str, folder: Path) -> None:
+        if len(entries) > 1:
+            listed = ", ".join(sorted(map(_origin, entries)))
+            raise VlaError(f"--vla-model={name}: several packages declare it: {listed}; uninstall all but one")
+
+    def load(text: str, folder: Path) -> "Policy":
+        check(text, folder)
+        return _load_declared(f"{name}:{text}" if text else name, entries[0], text)
+
+    def digest(text: str, folder: Path) -> str | None:
+        return _module_digest(entries[0].module)
+
+    return Kind(name, f"{name}[:TEXT]", "TEXT", load, check, digest, required=False)
+
+
+def _load_declared(model: str, entry: EntryPoint, text: str) -> "Policy":
+    doing = f"importing {_origin(entry)}"
+    try:
+        make = entry.load()
+        doing = f"{_origin(entry)}, called with {text!r},"
+        policy = make(text)
+    except VlaError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise VlaError(f"--vla-model={model}: {doing} raised {describe(error)}") from error
+    return _checked(policy, f"--vla-model={model}: {_origin(entry)} made {type(policy).__name__}")
+
+
+def _origin(entry: EntryPoint) -> str:
+    return f"{entry.value} of {entry.dist.name} {entry.dist.version}" if entry.dist else entry.value
+
+
+def _usage() -> str:
+    return ", ".join(kind.usage for kind in _kinds()) + ", module:callable (yours)"
 
 
 def _parse(model: str) -> tuple[Kind | None, str]:
     """The kind and the text after the colon; no kind for ``module:callable``."""
-    name, colon, where = model.partition(":")
+    name, colon, text = model.partition(":")
     kind = next((kind for kind in KINDS if kind.name == name), None)
-    if kind is None and colon and name and where:
-        return None, where
+    # Other packages are looked through only where the name is none of ours.
+    kind = kind or next((kind for kind in _kinds() if kind.name == name), None)
+    if kind is None and colon and name and text:
+        return None, text
     if kind is None:
-        raise VlaError(
-            f"--vla-model={model}: no such policy.{did_you_mean(name, (kind.name for kind in KINDS))} Known: {_USAGE}."
-        )
+        close = did_you_mean(name, (kind.name for kind in _kinds()))
+        raise VlaError(f"--vla-model={model}: no such policy.{close} Known: {_usage()}.")
     if kind.takes is None and colon:
         raise VlaError(f"--vla-model={model}: {kind.name} takes nothing after it; write --vla-model={kind.usage}")
-    if kind.takes and not where:
+    if kind.takes and kind.required and not text:
         raise VlaError(f"--vla-model={model}: {kind.takes} is missing; write --vla-model={kind.usage}")
-    return kind, where
+    return kind, text
 
 
 def _check_module(model: str, folder: Path) -> None:
@@ -165,12 +266,18 @@ def _load_callable(model: str, folder: Path) -> "Policy":
             names = [name for name in vars(loaded) if not name.startswith("_")] if hasattr(loaded, "__dict__") else []
             raise VlaError(f"--vla-model={model}: {place} has no {part!r}.{did_you_mean(part, names)}")
         loaded = getattr(loaded, part)
-    if not callable(loaded):
+    return _checked(loaded, f"--vla-model={model}: {attribute} of {place} is {type(loaded).__name__}")
+
+
+def _checked(policy: object, found: str) -> "Policy":
+    from pytest_vla.policies.base import is_batch_policy
+
+    if not callable(policy) and not is_batch_policy(policy):
         raise VlaError(
-            f"--vla-model={model}: {attribute} of {place} is {type(loaded).__name__}, not callable; a policy is called "
-            "with an episode and returns a session, which is called with an observation and returns actions"
+            f"{found}, not callable; a policy is called with an episode and returns a session, which is called with an "
+            "observation and returns actions"
         )
-    return cast("Policy", loaded)
+    return cast("Policy", policy)
 
 
 def _put_on_path(folder: Path) -> None:
@@ -179,8 +286,10 @@ def _put_on_path(folder: Path) -> None:
 
 
 def _no_module(model: str, name: str, folder: Path) -> str:
-    close = did_you_mean(name, [kind.name for kind in KINDS] + sorted(file.stem for file in folder.glob("*.py")))
-    return f"--vla-model={model}: there is no module {name!r} in {folder} or on Python's path.{close} Known: {_USAGE}."
+    close = did_you_mean(name, [kind.name for kind in _kinds()] + sorted(file.stem for file in folder.glob("*.py")))
+    return (
+        f"--vla-model={model}: there is no module {name!r} in {folder} or on Python's path.{close} Known: {_usage()}."
+    )
 
 
 def _import_failed(model: str, module_name: str, error: BaseException) -> str:

@@ -1,0 +1,137 @@
+"""Questions of many episodes to one policy, answered in batches: whatever waits while the device is busy goes next."""
+
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from numpy.typing import NDArray
+
+from pytest_vla.policies.base import BatchPolicy, Observation, check_actions
+
+Answer = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What one session asks: its state, an observation, and where the answer goes."""
+
+    state: Any
+    observation: Observation
+    answer: "Future[Answer]" = field(default_factory=Future)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """Something else that only the policy's thread may do."""
+
+    function: Callable[[], Any]
+    result: "Future[Any]" = field(default_factory=Future)
+
+
+class Batcher:
+    """The one thread that calls a policy.
+
+    Attributes:
+        sizes: how many batches there were of each size.
+    """
+
+    def __init__(self, policy: BatchPolicy, most: int) -> None:
+        """Starts the thread.
+
+        Args:
+            policy: called in that thread only.
+            most: questions in a batch; the policy's own limit holds too.
+        """
+        self._policy, self._most = policy, max(1, min(most, policy.max_batch))
+        self._waiting: queue.SimpleQueue[Question | _Call | None] = queue.SimpleQueue()
+        self.sizes: dict[int, int] = {}
+        self._thread = threading.Thread(target=self._run, name="vla-policy", daemon=True)
+        self._thread.start()
+
+    def ask(self, state: Any, observation: Observation) -> "Future[Answer]":
+        """The answer to come: a chunk (k, 7), or what the policy raised."""
+        question = Question(state, observation)
+        self._waiting.put(question)
+        return question.answer
+
+    def call(self, function: Callable[[], Any]) -> Any:
+        """What a function gives in the policy's thread, between two batches; raises what it raises."""
+        call = _Call(function)
+        self._waiting.put(call)
+        return call.result.result()
+
+    def close(self) -> None:
+        """Ends the thread after what was asked of it."""
+        self._waiting.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (item := self._waiting.get()) is not None:
+            batch: list[Question] = []
+            following: _Call | None = None
+            ended = False
+            while True:
+                if isinstance(item, Question):
+                    batch.append(item)
+                elif item is None:
+                    ended = True
+                else:
+                    following = item
+                if not isinstance(item, Question) or len(batch) == self._most:
+                    break
+                try:
+                    item = self._waiting.get_nowait()
+                except queue.Empty:
+                    break
+            self._answer(batch)
+            if following is not None:
+                _do(following)
+            if ended:
+                return
+
+    def _answer(self, batch: Sequence[Question]) -> None:
+        # A worker that gave up does not ask any more.
+        batch = [question for question in batch if question.answer.set_running_or_notify_cancel()]
+        if not batch:
+            return
+        self.sizes[len(batch)] = self.sizes.get(len(batch), 0) + 1
+        try:
+            answers = self._policy.act(
+                [question.state for question in batch], [question.observation for question in batch]
+            )
+            if len(answers) != len(batch):
+                raise ValueError(f"the policy gave {len(answers)} answers to a batch of {len(batch)}")
+        except BaseException as error:
+            if len(batch) == 1:
+                batch[0].answer.set_exception(error)
+                return
+            # One episode's trouble is not the others': each is asked alone.
+            for question in batch:
+                self._alone(question)
+            return
+        for question, answer in zip(batch, answers, strict=True):
+            self._check(question, answer)
+
+    def _alone(self, question: Question) -> None:
+        try:
+            (answer,) = self._policy.act([question.state], [question.observation])
+        except BaseException as error:
+            question.answer.set_exception(error)
+            return
+        self._check(question, answer)
+
+    def _check(self, question: Question, answer: object) -> None:
+        try:
+            question.answer.set_result(check_actions(answer))
+        except BaseException as error:
+            question.answer.set_exception(error)
+
+
+def _do(call: _Call) -> None:
+    try:
+        call.result.set_result(call.function())
+    except BaseException as error:
+        call.result.set_exception(error)

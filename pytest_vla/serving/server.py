@@ -1,0 +1,168 @@
+"""The process that has the policy: it listens to workers, keeps each session apart, and asks the policy in batches."""
+
+import hmac
+import socket
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pytest_vla.errors import EpisodeError
+from pytest_vla.mishaps import describe
+from pytest_vla.policies.base import BatchPolicy, Episode
+from pytest_vla.serving.batching import Batcher
+from pytest_vla.serving.wire import SharedPictures, WireError, receive, send, set_noise
+
+PROTOCOL = 1
+
+
+@dataclass(frozen=True)
+class _Session:
+    state: Any
+    noise: np.random.Generator
+
+
+class Server:
+    """Answers workers until it is closed.
+
+    Attributes:
+        batcher: asks the policy.
+    """
+
+    def __init__(self, policy: BatchPolicy, listener: socket.socket, secret: bytes, most: int) -> None:
+        """Starts to listen.
+
+        Args:
+            policy: called by one thread only, for `begin` as for `act`.
+            listener: a Unix-domain stream socket that is bound; the server closes it.
+            secret: what a worker has to know.
+            most: questions in a batch.
+        """
+        self._policy, self._listener, self._secret = policy, listener, secret
+        self.batcher = Batcher(policy, most)
+        self._connections: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        listener.listen(256)
+        threading.Thread(target=self._accept, name="vla-accept", daemon=True).start()
+
+    def close(self) -> None:
+        """Ends all connections and the policy's thread."""
+        with suppress(OSError):
+            # Wakes the thread that waits for a connection.
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        with self._lock:
+            connections = list(self._connections)
+        for connection in connections:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        self.batcher.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            with self._lock:
+                self._connections.add(connection)
+            threading.Thread(target=self._serve, args=(connection,), name="vla-worker", daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        pictures: SharedPictures | None = None
+        try:
+            hello, files = receive(connection, files=1)
+            if not files:
+                raise WireError("a worker has to bring its memory")
+            pictures = SharedPictures(files[0])
+            if hello.get("protocol") != PROTOCOL or not self._knows(hello.get("secret")):
+                send(connection, {"refused": "another protocol, or not this run's secret"})
+                return
+            send(connection, {"reads": list(self._policy.reads)})
+            _Worker(connection, pictures, self._policy, self.batcher).run()
+        except (WireError, TimeoutError):
+            # A worker that is gone takes its sessions with it.
+            pass
+        finally:
+            if pictures is not None:
+                pictures.close()
+            with self._lock:
+                self._connections.discard(connection)
+            connection.close()
+
+    def _knows(self, secret: object) -> bool:
+        return isinstance(secret, bytes) and hmac.compare_digest(secret, self._secret)
+
+
+class _Worker:
+    """One connection: its sessions, and what it asks of them, one question after the other."""
+
+    def __init__(
+        self, connection: socket.socket, pictures: SharedPictures, policy: BatchPolicy, batcher: Batcher
+    ) -> None:
+        self._connection, self._pictures, self._policy, self._batcher = connection, pictures, policy, batcher
+        self._sessions: dict[int, _Session] = {}
+        self._ways: Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+            "begin": self._begin,
+            "act": self._act,
+            "end": self._end,
+        }
+
+    def run(self) -> None:
+        while True:
+            message, _ = receive(self._connection)
+            way = self._ways.get(str(message.get("do")))
+            if way is None:
+                raise WireError(f"cannot do {message.get('do')!r}")
+            try:
+                answer = way(message)
+            except EpisodeError as error:
+                answer = {"reason": error.reason, "error": error.message}
+            except (KeyError, TypeError) as error:
+                raise WireError(f"a message lacks what it needs: {error}") from error
+            send(self._connection, answer)
+
+    def _begin(self, message: dict[str, Any]) -> dict[str, Any]:
+        noise = np.random.Generator(np.random.PCG64(0))
+        set_noise(noise, message["noise"])
+        episode = Episode(
+            message["case_id"], message["suite"], message["task"], message["instruction"], message["seed"], noise
+        )
+        state = _guarded(lambda: self._batcher.call(lambda: self._policy.begin(episode)), "at the episode's begin: ")
+        self._sessions[message["session"]] = _Session(state, noise)
+        return {}
+
+    def _act(self, message: dict[str, Any]) -> dict[str, Any]:
+        session = self._sessions[message["session"]]
+        # What a policy draws follows from the episode and the step, whoever else is in the batch.
+        set_noise(session.noise, message["noise"])
+        # Copied: the worker may give up waiting and write again while the policy still reads.
+        observation = {name: array.copy() for name, array in self._pictures.read(message["places"]).items()}
+        answer = self._batcher.ask(session.state, observation)
+        chunk = _guarded(answer.result, "")
+        return {"shape": list(chunk.shape), "chunk": np.ascontiguousarray(chunk, np.float64).tobytes()}
+
+    def _end(self, message: dict[str, Any]) -> dict[str, Any]:
+        session = self._sessions.pop(message["session"], None)
+        close = getattr(session.state, "close", None) if session else None
+        if close is not None:
+            _guarded(lambda: self._batcher.call(close), "at the episode's end: ")
+        return {}
+
+
+def _guarded(call: Callable[[], Any], moment: str) -> Any:
+    """What a call gives; what the policy raised becomes an EpisodeError that says where."""
+    try:
+        return call()
+    except EpisodeError:
+        raise
+    except CancelledError as error:
+        raise WireError("the policy's process ends") from error
+    except BaseException as error:
+        text = "".join(traceback.format_exception(error, limit=-6))
+        raise EpisodeError("policy-raised", f"{moment}{describe(error)}\n{text}") from error

@@ -1,0 +1,203 @@
+"""What workers and the policy's process say to each other: msgpack messages with a length in front, and pictures in
+memory that both have mapped.
+
+The memory has no name: it is handed over as an open file, so that a killed process leaves nothing behind.
+"""
+
+import contextlib
+import mmap
+import os
+import socket
+import struct
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+import msgpack
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_vla.errors import VlaError
+
+LONGEST_MESSAGE = 64 * 1024 * 1024
+_HEAD = struct.Struct(">I")
+_ALIGNMENT = 64
+
+
+class WireError(VlaError):
+    """The other side is gone, or does not speak this protocol."""
+
+
+def send(connection: socket.socket, message: Mapping[str, Any], files: tuple[int, ...] = ()) -> None:
+    """Sends one message, with open files beside it.
+
+    Args:
+        connection: a Unix-domain stream socket where files are sent.
+        message: of numbers, texts, bytes, lists and tables of these.
+        files: descriptors; they stay open here.
+
+    Raises:
+        WireError: the other side is gone.
+    """
+    body = msgpack.packb(message, use_bin_type=True)
+    try:
+        if files:
+            socket.send_fds(connection, [_HEAD.pack(len(body))], list(files))
+            connection.sendall(body)
+        else:
+            connection.sendall(_HEAD.pack(len(body)) + body)
+    except TimeoutError:
+        raise
+    except OSError as error:
+        raise WireError(f"the connection is broken: {error}") from error
+
+
+def receive(connection: socket.socket, files: int = 0) -> tuple[dict[str, Any], list[int]]:
+    """Waits for one message.
+
+    Args:
+        connection: a stream socket.
+        files: how many open files may come with it.
+
+    Returns:
+        The message, and descriptors that the caller has to close.
+
+    Raises:
+        WireError: the other side is gone, or sent what is no message.
+        TimeoutError: the socket's timeout passed.
+    """
+    descriptors: list[int] = []
+    try:
+        if files:
+            head, descriptors, _, _ = socket.recv_fds(connection, _HEAD.size, files)
+            head += _exactly(connection, _HEAD.size - len(head))
+        else:
+            head = _exactly(connection, _HEAD.size)
+        (length,) = _HEAD.unpack(head)
+        if length > LONGEST_MESSAGE:
+            raise WireError(f"a message of {length} bytes was announced, more than {LONGEST_MESSAGE}")
+        message = msgpack.unpackb(_exactly(connection, length), raw=False, strict_map_key=False)
+    except (TimeoutError, WireError):
+        _close(descriptors)
+        raise
+    except OSError as error:
+        _close(descriptors)
+        raise WireError(f"the connection is broken: {error}") from error
+    except Exception as error:
+        # msgpack raises half a dozen types on what is no msgpack.
+        _close(descriptors)
+        raise WireError(f"no message: {type(error).__name__}: {error}") from error
+    if not isinstance(message, dict):
+        _close(descriptors)
+        raise WireError(f"expected a table, got {type(message).__name__}")
+    return message, descriptors
+
+
+def _exactly(connection: socket.socket, count: int) -> bytes:
+    parts = bytearray()
+    while len(parts) < count:
+        part = connection.recv(min(count - len(parts), 1 << 20))
+        if not part:
+            raise WireError("the other side closed the connection")
+        parts += part
+    return bytes(parts)
+
+
+def _close(descriptors: list[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+def pack_noise(noise: np.random.Generator) -> list[Any]:
+    """The state of a PCG64 generator as a message can hold it."""
+    state = noise.bit_generator.state
+    numbers = state["state"]
+    wide = [number.to_bytes(16, "big") for number in (numbers["state"], numbers["inc"])]
+    return [*wide, state["has_uint32"], state["uinteger"]]
+
+
+def set_noise(noise: np.random.Generator, packed: Any) -> None:
+    """Gives a PCG64 generator the state that `pack_noise` read. Raises WireError where it is none."""
+    try:
+        value, increment, has_uint32, uinteger = packed
+        noise.bit_generator.state = {
+            "bit_generator": "PCG64",
+            "state": {"state": int.from_bytes(value, "big"), "inc": int.from_bytes(increment, "big")},
+            "has_uint32": has_uint32,
+            "uinteger": uinteger,
+        }
+    except (TypeError, ValueError, OverflowError) as error:
+        raise WireError(f"no state of a generator: {error}") from error
+
+
+class SharedPictures:
+    """Memory for the arrays of one question, mapped by both sides. One question at a time.
+
+    Attributes:
+        size: bytes.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        """Maps memory that `allocate` made; the descriptor is closed."""
+        try:
+            self.size = os.fstat(descriptor).st_size
+            self._memory = mmap.mmap(descriptor, self.size)
+        except (OSError, ValueError) as error:
+            raise WireError(f"the shared memory cannot be mapped: {error}") from error
+        finally:
+            os.close(descriptor)
+
+    def write(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, list[Any]]:
+        """Puts arrays into the memory.
+
+        Returns:
+            For each its place, dtype and shape, for the other side's `read`.
+
+        Raises:
+            WireError: they are more than the memory holds.
+        """
+        places: dict[str, list[Any]] = {}
+        offset = 0
+        for name, array in arrays.items():
+            if offset + array.nbytes > self.size:
+                raise WireError(f"{name!r} does not fit: {offset + array.nbytes} bytes of {self.size}")
+            view = np.ndarray(array.shape, array.dtype, self._memory, offset)
+            view[...] = array
+            places[name] = [offset, array.dtype.str, list(array.shape)]
+            offset += -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT
+        return places
+
+    def read(self, places: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+        """The arrays at these places, as views: of use until the other side writes again.
+
+        Raises:
+            WireError: a place is no place in this memory.
+        """
+        arrays = {}
+        for name, place in places.items():
+            try:
+                offset, kind, shape = place
+                dtype = np.dtype(kind)
+                if dtype.kind not in "buif" or offset < 0 or any(side < 0 for side in shape):
+                    raise ValueError("not numbers at a place")
+                arrays[name] = np.ndarray(tuple(shape), dtype, self._memory, offset)
+            except (TypeError, ValueError) as error:
+                raise WireError(f"{name!r} is not at {place!r}: {error}") from error
+        return arrays
+
+    def close(self) -> None:
+        """Gives the memory back, as soon as no view of it is left."""
+        # Where a view is still held, the memory goes with it.
+        with contextlib.suppress(BufferError):
+            self._memory.close()
+
+
+def allocate(size: int) -> int:
+    """An open file of so many bytes without a name: in memory, or in the folder of temporary files."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("pytest-vla")
+    else:
+        descriptor, name = tempfile.mkstemp(prefix="pytest-vla-")
+        os.unlink(name)
+    os.ftruncate(descriptor, size)
+    return descriptor

@@ -1,0 +1,284 @@
+"""The policy's process: sessions are kept apart, nothing is left of killed workers, every trouble has its reason."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.policies.base import Episode, noise_generator, reseed
+from pytest_vla.serving.client import ServedPolicy
+from pytest_vla.serving.process import PolicyProcess, start
+from pytest_vla.serving.server import PROTOCOL
+from pytest_vla.serving.wire import SharedPictures, allocate, receive, send
+
+# Counts its own steps, adds noise and what it sees; has troubles on demand.
+POLICIES = """
+import os, time
+import numpy as np
+
+class Counting:
+    max_batch, reads = 8, ("agentview_image", "state")
+
+    def begin(self, episode):
+        if episode.instruction == "refuse":
+            raise ValueError("no such task")
+        return {"rng": episode.rng, "steps": 0, "seed": episode.seed, "told": episode.instruction}
+
+    def act(self, states, observations):
+        if any(state["told"] == "die" for state in states):
+            os._exit(3)
+        if any(state["told"] == "hang" for state in states):
+            time.sleep(60)
+        answers = []
+        for state, observation in zip(states, observations):
+            if state["told"] == "raise":
+                raise KeyError("nothing here")
+            if state["told"] == "nan":
+                answers.append(np.full((2, 7), np.nan))
+                continue
+            state["steps"] += 1
+            chunk = np.zeros((2, 7))
+            chunk[:, 0] = state["steps"]
+            chunk[:, 1] = state["rng"].normal()
+            chunk[:, 2] = observation["agentview_image"].mean()
+            chunk[:, 3] = observation["state"][0]
+            chunk[:, 4] = state["seed"]
+            answers.append(chunk)
+        return answers
+
+counting = Counting()
+plain = lambda episode: None
+
+class Loud(Counting):
+    def __init__(self):
+        print("this goes to standard error")
+
+def broken():
+    raise RuntimeError("weights are missing")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "served_policies.py").write_text(POLICIES)
+    return tmp_path
+
+
+@pytest.fixture
+def process(folder: Path) -> Iterator[PolicyProcess]:
+    process = start("served_policies:counting", folder, 8)
+    yield process
+    process.close()
+    assert not process.path.parent.exists()
+
+
+def policy_of(process: PolicyProcess, timeout: float = 10.0) -> ServedPolicy:
+    return ServedPolicy(process.path, process.secret, timeout)
+
+
+def episode(seed: int, instruction: str = "do it") -> Episode:
+    case = f"s/t[seed{seed}]"
+    return Episode(case, "s", "t", instruction, seed, noise_generator(0, case))
+
+
+def seen(value: int) -> dict[str, Any]:
+    return {"agentview_image": np.full((64, 64, 3), value, np.uint8), "state": np.full(8, 0.5 * value), "other": None}
+
+
+def run(policy: ServedPolicy, seed: int, steps: int) -> np.ndarray:
+    """The answers of one whole episode, seeded before every question as rollouts do."""
+    begun = episode(seed)
+    session = policy(begun)
+    answers = []
+    for step in range(steps):
+        reseed(begun.rng, 0, begun.case_id, step)
+        answers.append(session(seen(seed + step)))
+    session.close()
+    return np.array(answers)
+
+
+def test_sessions_of_many_workers_are_what_they_are_alone(process: PolicyProcess) -> None:
+    alone = [run(policy_of(process), seed, 5) for seed in range(6)]
+    assert alone[2][:, 0, 0].tolist() == [1, 2, 3, 4, 5]
+    assert alone[2][3, 0, 2:5].tolist() == [5.0, 2.5, 2.0]
+    together: dict[int, np.ndarray] = {}
+
+    def work(seed: int) -> None:
+        together[seed] = run(policy_of(process), seed, 5)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    for seed in range(6):
+        assert np.array_equal(together[seed], alone[seed])
+
+
+def test_two_sessions_of_one_worker_do_not_touch_each_other(process: PolicyProcess) -> None:
+    policy = policy_of(process)
+    first, second = policy(episode(1)), policy(episode(2))
+    assert [first(seen(0))[0, 0], second(seen(0))[0, 0], first(seen(0))[0, 0], second(seen(0))[0, 0]] == [1, 1, 2, 2]
+
+
+def test_only_what_the_policy_reads_is_made(process: PolicyProcess) -> None:
+    read: list[str] = []
+
+    class Watched(dict[str, Any]):
+        def __getitem__(self, name: str) -> Any:
+            read.append(name)
+            return super().__getitem__(name)
+
+    policy_of(process)(episode(0))(Watched(seen(1)))
+    assert sorted(read) == ["agentview_image", "state"]
+
+
+@pytest.mark.parametrize(
+    ("instruction", "reason", "words"),
+    [("raise", "policy-raised", "nothing here"), ("nan", "policy-nan", "nan"), ("die", "policy-server-died", "gone")],
+)
+def test_trouble_in_a_question_is_told_with_its_reason(
+    process: PolicyProcess, instruction: str, reason: str, words: str
+) -> None:
+    session = policy_of(process)(episode(0, instruction))
+    with pytest.raises(EpisodeError, match=words) as raised:
+        session(seen(0))
+    assert raised.value.reason == reason
+
+
+def test_trouble_at_the_begin_is_told_and_the_next_episode_runs(process: PolicyProcess) -> None:
+    policy = policy_of(process)
+    with pytest.raises(EpisodeError, match=r"at the episode's begin: .*no such task") as raised:
+        policy(episode(0, "refuse"))
+    assert raised.value.reason == "policy-raised"
+    assert run(policy, 1, 1).shape == (1, 2, 7)
+
+
+def test_an_answer_that_takes_too_long_ends_the_wait_and_its_connection(process: PolicyProcess) -> None:
+    policy = policy_of(process, timeout=0.3)
+    session = policy(episode(0, "hang"))
+    with pytest.raises(EpisodeError, match=r"no answer .* in 0.3 s") as raised:
+        session(seen(0))
+    assert raised.value.reason == "policy-timeout"
+    session.close()
+
+
+def test_a_worker_without_the_secret_is_refused(process: PolicyProcess) -> None:
+    with pytest.raises(EpisodeError, match="not this run's secret"):
+        ServedPolicy(process.path, b"guess", 5.0)(episode(0))
+
+
+@pytest.mark.parametrize("message", [{"do": "harm"}, {"do": "act", "session": 5}, {"do": "begin"}, {}])
+def test_a_worker_that_speaks_nonsense_is_left_alone(process: PolicyProcess, message: dict[str, Any]) -> None:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(5)
+        connection.connect(str(process.path))
+        descriptor = allocate(4096)
+        send(connection, {"protocol": PROTOCOL, "secret": process.secret}, (descriptor,))
+        SharedPictures(descriptor)
+        assert receive(connection)[0] == {"reads": ["agentview_image", "state"]}
+        send(connection, message)
+        with pytest.raises(VlaError, match="closed the connection"):
+            receive(connection)
+    assert run(policy_of(process), 1, 2)[:, 0, 0].tolist() == [1, 2]
+
+
+WORKER = """
+import sys, numpy as np
+sys.path.insert(0, {repository!r})
+from pathlib import Path
+from pytest_vla.policies.base import Episode, noise_generator
+from pytest_vla.serving.client import ServedPolicy
+policy = ServedPolicy(Path({path!r}), bytes.fromhex({secret!r}), 10.0)
+session = policy(Episode("c", "s", "t", "do it", 0, noise_generator(0, "c")))
+print("asking", flush=True)
+while True:
+    session({{"agentview_image": np.zeros((256, 256, 3), np.uint8), "state": np.zeros(8)}})
+"""
+
+
+def test_nothing_is_left_of_workers_that_are_killed(process: PolicyProcess) -> None:
+    repository = str(Path(__file__).parents[2])
+    script = WORKER.format(repository=repository, path=str(process.path), secret=process.secret.hex())
+    shared = set(os.listdir("/dev/shm"))
+    open_files = Path(f"/proc/{process._process.pid}/fd")
+    before = len(list(open_files.iterdir()))
+    for _ in range(5):
+        workers = [
+            subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) for _ in range(2)
+        ]
+        for worker in workers:
+            assert worker.stdout is not None
+            assert worker.stdout.readline() == b"asking\n"
+            worker.send_signal(signal.SIGKILL)
+            worker.wait()
+            worker.stdout.close()
+    assert within(5.0, lambda: len(list(open_files.iterdir())) <= before)
+    assert set(os.listdir("/dev/shm")) <= shared
+    assert run(policy_of(process), 3, 1)[0, 0, 0] == 1
+
+
+def within(seconds: float, holds: Callable[[], bool]) -> bool:
+    until = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("served_policies:plain", "does not answer in batches"),
+        ("served_policies:nobody", "has no 'nobody'"),
+        ("nothing_at_all:policy", "there is no module"),
+    ],
+)
+def test_a_policy_that_cannot_be_loaded_says_why_at_once(folder: Path, model: str, words: str) -> None:
+    with pytest.raises(VlaError, match=words):
+        start(model, folder, 8)
+
+
+def test_what_a_policy_prints_while_it_loads_is_no_answer(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (folder / "served_policies.py").write_text(POLICIES + "\nloud = Loud()\n")
+    start("served_policies:loud", folder, 8).close()
+    captured = capfd.readouterr()
+    assert "this goes to standard error" in captured.err
+    assert captured.out == ""
+
+
+def test_a_process_that_dies_while_it_loads_is_told(folder: Path) -> None:
+    (folder / "dying.py").write_text("import os\nos._exit(7)\n")
+    with pytest.raises(VlaError, match="ended with 7 before it had loaded"):
+        start("dying:policy", folder, 8)
+
+
+def test_loading_tells_how_long_it_takes(folder: Path) -> None:
+    (folder / "slow.py").write_text("import time\ntime.sleep(2.5)\nfrom served_policies import counting\n")
+    told: list[float] = []
+    start("slow:counting", folder, 8, told=told.append).close()
+    assert len(told) >= 2
+    assert told == sorted(told)
+
+
+def test_the_process_ends_with_who_started_it(folder: Path) -> None:
+    repository = str(Path(__file__).parents[2])
+    script = (
+        f"import sys, os; sys.path.insert(0, {repository!r})\nfrom pathlib import Path\n"
+        f"from pytest_vla.serving.process import start\n"
+        f"process = start('served_policies:counting', Path({str(folder)!r}), 8)\n"
+        "print(process._process.pid, flush=True)\nos.kill(os.getpid(), 9)\n"
+    )
+    told = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=False).stdout
+    assert within(5.0, lambda: not Path(f"/proc/{int(told)}").exists())
