@@ -1,7 +1,13 @@
-"""Questions of many episodes to one policy, answered in batches: whatever waits while the device is busy goes next."""
+"""Questions of many episodes to one policy, answered in batches: whatever waits while the device is busy goes next.
+
+Workers whose answers came together ask again together, but never in the same instant: so right after a batch, for up to
+a tenth of the time that it took, the next one waits for as many questions as there are sessions. A lone question, and
+one that comes when nothing was asked for a while, never waits.
+"""
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -12,6 +18,9 @@ from numpy.typing import NDArray
 from pytest_vla.policies.base import BatchPolicy, Observation, check_actions
 
 Answer = NDArray[Any]
+
+_GATHERING = 0.1
+_LONGEST_GATHERING = 0.005
 
 
 @dataclass(frozen=True)
@@ -36,6 +45,7 @@ class Batcher:
 
     Attributes:
         sizes: how many batches there were of each size.
+        sessions: how many sessions are open, of which each may ask one question at a time.
     """
 
     def __init__(self, policy: BatchPolicy, most: int) -> None:
@@ -48,8 +58,16 @@ class Batcher:
         self._policy, self._most = policy, max(1, min(most, policy.max_batch))
         self._waiting: queue.SimpleQueue[Question | _Call | None] = queue.SimpleQueue()
         self.sizes: dict[int, int] = {}
+        self.sessions = 0
+        self._lock = threading.Lock()
+        self._gather_until = 0.0
         self._thread = threading.Thread(target=self._run, name="vla-policy", daemon=True)
         self._thread.start()
+
+    def count(self, more: int) -> None:
+        """So many sessions were opened, or closed where it is negative."""
+        with self._lock:
+            self.sessions += more
 
     def ask(self, state: Any, observation: Observation) -> "Future[Answer]":
         """The answer to come: a chunk (k, 7), or what the policy raised."""
@@ -70,27 +88,32 @@ class Batcher:
 
     def _run(self) -> None:
         while (item := self._waiting.get()) is not None:
-            batch: list[Question] = []
-            following: _Call | None = None
-            ended = False
-            while True:
-                if isinstance(item, Question):
-                    batch.append(item)
-                elif item is None:
-                    ended = True
-                else:
-                    following = item
-                if not isinstance(item, Question) or len(batch) == self._most:
-                    break
-                try:
-                    item = self._waiting.get_nowait()
-                except queue.Empty:
-                    break
+            if isinstance(item, _Call):
+                _do(item)
+                continue
+            batch, following, ended = self._gathered(item)
+            began = time.monotonic()
             self._answer(batch)
+            now = time.monotonic()
+            self._gather_until = now + min(_GATHERING * (now - began), _LONGEST_GATHERING)
             if following is not None:
                 _do(following)
             if ended:
                 return
+
+    def _gathered(self, first: Question) -> tuple[list[Question], _Call | None, bool]:
+        """The next batch, what else came after its last question, and whether the end did."""
+        batch = [first]
+        while len(batch) < self._most:
+            rest = self._gather_until - time.monotonic() if len(batch) < self.sessions else 0.0
+            try:
+                item = self._waiting.get(timeout=rest) if rest > 0 else self._waiting.get_nowait()
+            except queue.Empty:
+                break
+            if not isinstance(item, Question):
+                return batch, item, item is None
+            batch.append(item)
+        return batch, None, False
 
     def _answer(self, batch: Sequence[Question]) -> None:
         # A worker that gave up does not ask any more.

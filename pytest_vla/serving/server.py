@@ -84,7 +84,11 @@ class Server:
                 send(connection, {"refused": "another protocol, or not this run's secret"})
                 return
             send(connection, {"reads": list(self._policy.reads)})
-            _Worker(connection, pictures, self._policy, self.batcher).run()
+            worker = _Worker(connection, pictures, self._policy, self.batcher)
+            try:
+                worker.run()
+            finally:
+                worker.leave()
         except (WireError, TimeoutError):
             # A worker that is gone takes its sessions with it.
             pass
@@ -113,7 +117,13 @@ class _Worker:
             "end": self._end,
         }
 
+    def leave(self) -> None:
+        """The worker is gone, and its sessions with it."""
+        self._batcher.count(-len(self._sessions))
+        self._sessions.clear()
+
     def run(self) -> None:
+        """Answers until the worker is gone: WireError."""
         while True:
             message, _ = receive(self._connection)
             way = self._ways.get(str(message.get("do")))
@@ -135,6 +145,7 @@ class _Worker:
         )
         state = _guarded(lambda: self._batcher.call(lambda: self._policy.begin(episode)), "at the episode's begin: ")
         self._sessions[message["session"]] = _Session(state, noise)
+        self._batcher.count(+1)
         return {}
 
     def _act(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -149,6 +160,8 @@ class _Worker:
 
     def _end(self, message: dict[str, Any]) -> dict[str, Any]:
         session = self._sessions.pop(message["session"], None)
+        if session is not None:
+            self._batcher.count(-1)
         close = getattr(session.state, "close", None) if session else None
         if close is not None:
             _guarded(lambda: self._batcher.call(close), "at the episode's end: ")
