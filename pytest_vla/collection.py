@@ -1,6 +1,7 @@
 """From suites to pytest items: which modules are collected, under which ids, with which cases."""
 
 import importlib
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.options import Settings
-from pytest_vla.plan import DEFAULT_SEEDS, Case, parse_node_id, plan
+from pytest_vla.plan import DEFAULT_SEEDS, TEST_NAME, Case, parse_node_id, plan
 from pytest_vla.suite import load_suite, suite_folder, suite_names, suites_folders
 
 
@@ -83,6 +84,14 @@ def select(settings: Settings, arguments: Sequence[str], paths_given: bool, fold
     return Selection(settings, (*kept, *files), named, paths_given, found)
 
 
+def as_typed(node: str, config: pytest.Config) -> str:
+    """A node id such as it is to be typed where pytest was started."""
+    path, separator, names = node.partition("::")
+    if path in suite_names():
+        return node
+    return f"{os.path.relpath(config.rootpath / path, config.invocation_params.dir)}{separator}{names}"
+
+
 def suite_module(name: str) -> Path:
     """The file that pytest collects for a suite."""
     return suite_folder(name) / f"test_{name}.py"
@@ -120,6 +129,10 @@ class SuiteModule(pytest.Module):
         except VlaError as error:
             raise self.CollectError(str(error)) from error
         return super().collect() if selected else []
+
+    def funcnamefilter(self, name: str) -> bool:
+        """A project's own ``python_functions`` is about its own tests."""
+        return name == TEST_NAME
 
     def _getobj(self) -> Any:
         return importlib.import_module(f"pytest_vla.suites.{self.path.parent.name}.{self.path.stem}")

@@ -10,7 +10,7 @@ from pytest_vla.errors import VlaError
 if TYPE_CHECKING:
     import sqlite3
 
-SCHEMA = 1
+SCHEMA = 2
 """Raised whenever a table changes; `records.SCHEMA` is that of the lines in it."""
 
 # "VLAr" in the file's header: tells our file from another program's.
@@ -21,14 +21,14 @@ _TABLES = (
         id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, started TEXT NOT NULL, ended TEXT, status TEXT NOT NULL,
         command TEXT NOT NULL, model TEXT NOT NULL, invocation TEXT NOT NULL, host TEXT NOT NULL, pid INTEGER NOT NULL,
         process TEXT, planned INTEGER NOT NULL)""",
-    """CREATE TABLE planned (
-        run TEXT NOT NULL REFERENCES runs (name), position INTEGER NOT NULL, node TEXT NOT NULL,
-        PRIMARY KEY (run, position)) WITHOUT ROWID""",
+    """CREATE TABLE items (
+        run TEXT NOT NULL REFERENCES runs (name), node TEXT NOT NULL, position INTEGER NOT NULL,
+        episode INTEGER NOT NULL, status TEXT, PRIMARY KEY (run, node)) WITHOUT ROWID""",
     """CREATE TABLE episodes (
         id INTEGER PRIMARY KEY, run TEXT NOT NULL REFERENCES runs (name), node TEXT NOT NULL, case_id TEXT NOT NULL,
         of_suite INTEGER NOT NULL, suite TEXT NOT NULL, task TEXT NOT NULL, seed INTEGER NOT NULL,
         attempt INTEGER NOT NULL, outcome TEXT NOT NULL, reason TEXT, steps INTEGER NOT NULL, wall REAL,
-        digest TEXT NOT NULL, ended TEXT NOT NULL, passed INTEGER)""",
+        digest TEXT NOT NULL, ended TEXT NOT NULL)""",
     # Apart from the columns, so that counting reads a tenth of the file.
     "CREATE TABLE records (episode INTEGER PRIMARY KEY REFERENCES episodes (id), line TEXT NOT NULL)",
     "CREATE INDEX runs_model ON runs (model)",

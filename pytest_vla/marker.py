@@ -3,7 +3,7 @@
 import itertools
 import operator
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 
 from pytest_vla.collection import SELECTION, Selection
 from pytest_vla.errors import VlaError
-from pytest_vla.plan import DEFAULT_SEEDS, MAX_SEEDS, Case, narrow, parse_seeds, plan
+from pytest_vla.plan import DEFAULT_SEEDS, LAST_SEED, MAX_SEEDS, Case, narrow, parse_seeds, plan
 from pytest_vla.suite import did_you_mean, load_suite
 
 NAME = "vla"
@@ -51,12 +51,13 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
             _check_not_in_vain(definition)
             return
         marked = read_markers(markers)
-        cases = select_cases(marked, selection, definition.originalname)
+        named = _named(selection, definition)
+        cases = select_cases(marked, selection, named)
     except VlaError as error:
         file, line, name = definition.location
         raise pytest.Collector.CollectError(f"{file}:{(line or 0) + 1}: {name}: @pytest.mark.vla: {error}") from error
     skipped = [pytest.mark.skip(reason=NO_MODEL)] if selection.settings.model is None else []
-    listed = metafunc.config.option.collectonly or _named(selection, definition.originalname)
+    listed = metafunc.config.option.collectonly or named
     if not cases:
         # An empty parameter set would become a skip, an xfail or an error, as empty_parameter_set_mark says.
         parameters = [pytest.param(None, id=NO_CASE)]
@@ -68,15 +69,16 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("vla_case", parameters)
 
 
-def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
+def deselect(config: pytest.Config, items: list[pytest.Item], resumed: bool) -> None:
     """Take out the tests that ``--vla-tasks`` leaves no episode of, and those that no policy is needed for.
 
     Raises:
-        pytest.UsageError: a policy is given, and there is no test for it. Workers leave that to the controller.
+        pytest.UsageError: a policy is given for a new run, and there is no test for it. Workers leave that to the
+            controller.
     """
     only_episodes = config.stash[SELECTION].only_episodes
     others = [item for item in items if "vla_case" not in getattr(item, "fixturenames", ())] if only_episodes else []
-    if only_episodes and len(others) == len(items) and not hasattr(config, "workerinput"):
+    if only_episodes and len(others) == len(items) and not resumed and not hasattr(config, "workerinput"):
         raise pytest.UsageError(NOTHING_TO_RUN)
     empty = [item for item in items if NO_CASE in item.name and _case_of(item, NO_CASE) is None]
     if out := {*others, *empty}:
@@ -108,7 +110,7 @@ def read_markers(markers: Iterable[pytest.Mark]) -> Marked:
     )
 
 
-def select_cases(marked: Marked, selection: Selection, function: str) -> tuple[Case, ...]:
+def select_cases(marked: Marked, selection: Selection, named: Sequence[str]) -> tuple[Case, ...]:
     """The episodes of a marked test.
 
     ``--vla-tasks`` narrows the marker's tasks, ``--vla-seeds`` and ``--vla-episodes`` replace its seeds. An id among
@@ -117,7 +119,7 @@ def select_cases(marked: Marked, selection: Selection, function: str) -> tuple[C
     Args:
         marked: what the test's markers ask for.
         selection: of this invocation.
-        function: the test's name, without brackets.
+        named: what stands in the brackets of those arguments that are ids of this test.
 
     Raises:
         VlaError: no such suite or task.
@@ -125,8 +127,8 @@ def select_cases(marked: Marked, selection: Selection, function: str) -> tuple[C
     settings = selection.settings
     suites = [load_suite(name, data=settings.data) for name in marked.suites]
     cases = narrow(plan(suites, marked.tasks, settings.seeds or marked.seeds or DEFAULT_SEEDS), settings.tasks)
-    named = _named(selection, function)
-    seeds = tuple(dict.fromkeys(int(seed) for text in named for seed in re.findall(r"-seed(\d{1,9})(?!\d)", text)))
+    found = [int(seed) for text in named for seed in re.findall(r"-seed(\d{1,10})(?!\d)", text)]
+    seeds = tuple(dict.fromkeys(seed for seed in found if seed <= LAST_SEED))
     several = len(suites) > 1
     pasted = [
         case
@@ -175,8 +177,10 @@ def _seed(part: Any, value: object) -> int:
         seed = -1 if isinstance(part, bool) else operator.index(part)
     except TypeError:
         seed = -1
-    if seed < 0:
-        raise VlaError(f'seeds={value!r}: expected a number (0 or more), a list or range of them, or text as "0-4,10"')
+    if not 0 <= seed <= LAST_SEED:
+        raise VlaError(
+            f'seeds={value!r}: expected a number (0 to {LAST_SEED}), a list or range of them, or text as "0-4,10"'
+        )
     return seed
 
 
@@ -184,10 +188,19 @@ def _parameter_id(case: Case, several: bool) -> str:
     return f"{case.suite}-{case.parameter_id}" if several else case.parameter_id
 
 
-def _named(selection: Selection, function: str) -> list[str]:
-    """What stands in the brackets of those arguments that are ids of this function."""
-    parts = [argument.partition(f"::{function}[") for argument in selection.arguments]
-    return [brackets.removesuffix("]") for _, separator, brackets in parts if separator]
+def _named(selection: Selection, definition: pytest.Function) -> list[str]:
+    """What stands in the brackets of those arguments that are ids of this test, of its class and file."""
+    config, own = definition.config, definition.nodeid.partition("::")[2]
+    found = []
+    for argument in selection.arguments:
+        path, _, names = argument.partition("::")
+        name, bracket, inside = names.partition("[")
+        if not bracket or name != own:
+            continue
+        # With --pyargs it may be a module's name.
+        if config.option.pyargs or (config.invocation_params.dir / path).resolve() == definition.path.resolve():
+            found.append(inside.removesuffix("]"))
+    return found
 
 
 def _case_of(item: pytest.Item, otherwise: object) -> object:

@@ -51,6 +51,7 @@ class Settings:
     Attributes:
         model: ``--vla-model``, the text; None: not given.
         model_typed: whether it was given for this invocation, and not by the ini file.
+        model_folder: what paths and modules in it are relative to: where pytest was started, or the ini file's folder.
         suites: the suites asked for by name.
         tasks: the patterns of ``--vla-tasks``; empty: all tasks.
         seeds: which seeds of each task; None: not said.
@@ -69,6 +70,7 @@ class Settings:
 
     model: str | None
     model_typed: bool
+    model_folder: Path
     suites: tuple[str, ...]
     tasks: tuple[str, ...]
     seeds: tuple[int, ...] | None
@@ -158,12 +160,12 @@ OPTIONS = (
         "observation to actions); replay:PATH, recorded actions (an npz file, or the folder of a run such as .vla/RUN)",
         "POLICY",
         _text,
-        ini="policy to test where --vla-model is not given",
+        ini="policy to test where --vla-model is not given; modules and paths are relative to the ini file",
     ),
     Option(
         "suite",
-        "run these suites, and nothing else unless paths are given too: libero_spatial, libero_object, libero_goal, "
-        "libero_10, libero_90",
+        "run these suites, and nothing else unless paths are given too: tabletop (needs no data), libero_spatial, "
+        "libero_object, libero_goal, libero_10, libero_90",
         "NAME[,NAME]",
         _comma_list,
         ini="suites to run where --vla-model is given without --vla-suite and without paths",
@@ -231,9 +233,9 @@ OPTIONS = (
     ),
     Option(
         "resume",
-        "go on with a run that was stopped: the episodes that are missing or ended as errors, under the options that "
-        f"it was started with; RUN is its name or the beginning of it (default: {LAST_RUN}); `pytest-vla runs` lists "
-        "them. Write it with =",
+        "go on with a run that was stopped: what is missing or ended as an error, and your own tests that failed, "
+        "under the --vla options that it was started with; RUN is its name or the beginning of it (default: "
+        f"{LAST_RUN}); `pytest-vla runs` lists them. Write it with =",
         "RUN",
         _text,
         bare=LAST_RUN,
@@ -296,6 +298,7 @@ def read_settings(config: pytest.Config) -> Settings:
     return Settings(
         model=typed["model"] or ini["model"] or None,
         model_typed=typed["model"] is not None,
+        model_folder=here if typed["model"] or not ini["model"] else ini_folder,
         suites=suites,
         tasks=typed["tasks"] or (),
         seeds=_seeds_of(typed["seeds"], typed["episodes"]),
@@ -309,7 +312,7 @@ def read_settings(config: pytest.Config) -> Settings:
         resume=typed["resume"],
         min_success=typed_or_ini("min-success", _share),
         min_success_typed=typed["min-success"] is not None,
-        given=_given(typed, ini),
+        given=_given(typed),
     )
 
 
@@ -330,9 +333,10 @@ def _seeds_of(seeds: tuple[int, ...] | None, episodes: int | None) -> tuple[int,
     return seeds or tuple(range(episodes))
 
 
-def _given(typed: dict[str, Any], ini: dict[str, str]) -> tuple[str, ...]:
+def _given(typed: dict[str, Any]) -> tuple[str, ...]:
     wanted = {
-        "model": typed["model"] or ini["model"],
+        # The ini file's is relative to it, and found without being typed.
+        "model": typed["model"],
         "data": typed["data"],
         "replan": typed["replan"],
         "run-seed": typed["run-seed"],

@@ -49,37 +49,8 @@ class Case:
 
 def parse_node_id(node_id: str) -> Case | None:
     """The case of a node id as `Case.node_id` writes it; None for any other text."""
-    match = re.fullmatch(rf"(\w+)::{TEST_NAME}\[(.+)-seed(\d+)\]", node_id)
-    return Case(match[1], match[2], int(match[3])) if match else None
-
-
-def case_of_node(node_id: str, suites: Sequence[Suite]) -> Case | None:
-    """The case of any item that runs one: of a suite's own, or of a marked test of the user's.
-
-    Other parameters may stand beside the case, as in ``test_a.py::test_it[fast-turn_on_the_stove-seed0]``.
-
-    Args:
-        node_id: as pytest shows it.
-        suites: those that the case may be of.
-
-    Returns:
-        None where there is no case in the id, or where it may be one of several.
-    """
-    case = parse_node_id(node_id)
-    if case is not None and any(suite.name == case.suite for suite in suites):
-        return case
-    text = node_id.partition("::")[2].partition("[")[2].removesuffix("]")
-    found: set[Case] = set()
-    for match in re.finditer(r"-seed(0|[1-9]\d{0,9})(?=-|$)", text):
-        parts = text[: match.start()].split("-")
-        # A task's name may have a dash in it.
-        for first in range(len(parts)):
-            task = "-".join(parts[first:])
-            having = {suite.name for suite in suites if any(other.name == task for other in suite.tasks)}
-            # Before the task stands its suite, where the test is of several.
-            said = {name for name in having if f"-{'-'.join(parts[:first])}".endswith(f"-{name}")}
-            found |= {Case(name, task, int(match[1])) for name in said or having}
-    return found.pop() if len(found) == 1 else None
+    match = re.fullmatch(rf"(\w+)::{TEST_NAME}\[(.+)-seed(\d{{1,10}})\]", node_id)
+    return Case(match[1], match[2], int(match[3])) if match and int(match[3]) <= LAST_SEED else None
 
 
 def init_state_of(seed: int, count: int, pinned: int | None = None) -> int:

@@ -12,7 +12,7 @@ from pytest_vla.fixtures.rollout import rollout, vla_case, vla_conditions, vla_h
 from pytest_vla.options import add_options, read_settings
 from pytest_vla.preflight import check_ready
 from pytest_vla.results import RUN, STDERR, Results, new_run_name
-from pytest_vla.resume import RESUMPTION, find_resumption, keep_left, resumed_settings
+from pytest_vla.resume import RESUMPTION, anchored, find_resumption, keep_left, resumed_settings
 
 __all__ = ["rollout", "vla_case", "vla_conditions", "vla_hang_log", "vla_policy", "vla_worlds"]
 
@@ -41,16 +41,17 @@ def pytest_configure(config: pytest.Config) -> None:
 def _configure(config: pytest.Config) -> None:
     settings = read_settings(config)
     arguments = list(config.args) if config.args_source == config.ArgsSource.ARGS else []
+    here = config.invocation_params.dir
     handed = xdist_hooks.handed_over(config)
     resumption = None
     if settings.resume is not None:
         resumption = find_resumption(settings, arguments) if handed is None else handed.resumption
         assert resumption is not None, "a worker is given what its controller found"
         settings = resumed_settings(settings, resumption, config)
-        arguments = list(resumption.invocation["arguments"])
-    selection = select(settings, arguments or config.args, bool(arguments), config.invocation_params.dir)
+        arguments = anchored(resumption, here)
+    selection = select(settings, arguments or config.args, bool(arguments), here)
     if not config.option.collectonly:
-        check_ready(selection, config.invocation_params.dir)
+        check_ready(selection)
     if selection.named or resumption is not None:
         config.args[:] = selection.arguments
         config.args_source = config.ArgsSource.ARGS
@@ -58,6 +59,7 @@ def _configure(config: pytest.Config) -> None:
     config.stash[RESUMPTION] = resumption
     if handed is not None:
         config.stash[RUN] = Path(handed.run)
+        config.pluginmanager.register(xdist_hooks.Worker(), "vla-worker")
         return
     if settings.timeout is not None:
         from pytest_vla.limits import terminal_stderr
@@ -89,8 +91,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the tests that have no episode left, and the episodes that need not run."""
-    marker.deselect(config, items)
     resumption = config.stash[RESUMPTION]
+    marker.deselect(config, items, resumption is not None)
     if resumption is not None:
         keep_left(config, items, resumption)
 

@@ -1,6 +1,7 @@
 """What can be known to be wrong before the first episode stops the run there, once, and not in every episode."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from pytest_vla.collection import Selection
@@ -8,12 +9,11 @@ from pytest_vla.errors import VlaError
 from pytest_vla.options import Settings
 
 
-def check_ready(selection: Selection, folder: Path) -> None:
+def check_ready(selection: Selection) -> None:
     """Whether the episodes that were asked for by name can be run. Loads neither policy nor simulator.
 
     Args:
         selection: what is to be collected.
-        folder: what relative paths and the user's modules are relative to.
 
     Raises:
         VlaError: no policy, or none of that name; no data; another simulator than the supported one.
@@ -24,7 +24,7 @@ def check_ready(selection: Selection, folder: Path) -> None:
     if model is not None:
         from pytest_vla.policies.resolve import check_model
 
-        check_model(model, folder)
+        check_model(model, settings.model_folder)
     if not selection.named:
         return
     if model is None:
@@ -38,15 +38,18 @@ def check_ready(selection: Selection, folder: Path) -> None:
     check_versions(allow=settings.allow_versions)
     cache_limit()
     _check_results(settings.results)
-    _check_data(settings)
+    _check_data(settings, selection.named)
 
 
-def _check_data(settings: Settings) -> None:
+def _check_data(settings: Settings, suites: Iterable[str]) -> None:
     from pytest_vla.scene.assets import KINDS, data_roots, describe_search
 
     roots = data_roots(settings.data)
+    if {root.suite for root in roots} >= set(suites):
+        # They bring their own.
+        return
     for kind in KINDS:
-        if not any(root.folder(kind) for root in roots):
+        if not any(root.folder(kind) for root in roots if root.suite is None):
             raise VlaError(f"LIBERO's {kind} are nowhere. {describe_search(roots, kind)}")
 
 

@@ -1,7 +1,7 @@
 """Records on their way: from the process that ran an episode to the one that keeps and shows them.
 
 A worker writes the trajectory's file and hands the record over as one JSON string in the item's `user_properties`; the
-controller (the only process, without xdist) puts it into the store.
+controller (the only process, without xdist) puts it into the store, and beside it how each item ended.
 """
 
 import dataclasses
@@ -18,8 +18,9 @@ import pytest
 
 from pytest_vla.collection import SELECTION
 from pytest_vla.errors import VlaError
+from pytest_vla.items import Endings, Item
 from pytest_vla.plan import Case
-from pytest_vla.records import Record, parse_record, record_line, save_trajectory
+from pytest_vla.records import VIDEO_SUFFIX, Record, parse_record, record_line, save_trajectory
 from pytest_vla.resume import RESUMPTION, invocation_of
 from pytest_vla.suite import load_suite, suite_names
 from pytest_vla.verdict import judge
@@ -39,8 +40,8 @@ RUN = pytest.StashKey[Path]()
 STDERR = pytest.StashKey[int]()
 """A duplicate of the terminal's stderr, where there is a wall limit and no worker to take over from."""
 
-RERUNS = 1
-"""How often an episode is run again whose worker died."""
+NO_POLICY = "the policy cannot be loaded: "
+"""How a failure begins after which there is nothing to go on with."""
 
 
 def new_run_name() -> str:
@@ -55,13 +56,18 @@ def attach(item: pytest.Item, run: Path, rollout: "Rollout") -> "Rollout":
         OSError: the file cannot be written.
     """
     record = rollout.record
+    # Several tests of the user's own may run the same case; each keeps its file.
+    own = "" if record.of_suite else f"-{hashlib.sha256(record.node.encode()).hexdigest()[:12]}"
+    name = f"{record.suite}/{record.task}-seed{record.seed}{own}.npz"
+    # What an earlier attempt left is not this one's.
+    (run / name).with_suffix(VIDEO_SUFFIX).unlink(missing_ok=True)
     if len(rollout.trajectory.qpos):
-        # Several tests of the user's own may run the same case; each keeps its file.
-        own = "" if record.of_suite else f"-{hashlib.sha256(record.node.encode()).hexdigest()[:12]}"
-        name = f"{record.suite}/{record.task}-seed{record.seed}{own}.npz"
         save_trajectory(run / name, rollout.trajectory)
         record = dataclasses.replace(record, arrays=name)
-    item.user_properties.append((PROPERTY, record_line(record)))
+    else:
+        (run / name).unlink(missing_ok=True)
+    others = [(key, value) for key, value in item.user_properties if key != PROPERTY]
+    item.user_properties[:] = [*others, (PROPERTY, record_line(record))]
     return dataclasses.replace(rollout, record=record)
 
 
@@ -80,21 +86,28 @@ class Results:
         self._resumption = config.stash[RESUMPTION]
         self.estimates: dict[str, Estimate] = {}
         """By node id, how long each episode of this invocation is likely to take."""
+        self.reruns: Counter[str] = Counter()
+        """By node id, how often an episode was run again because its worker died."""
         self._store: Store | None = None
-        self._planned: frozenset[str] = frozenset()
+        self._episodes: frozenset[str] = frozenset()
         self._kept: dict[str, Record] = {}
         self._new: dict[str, Record] = {}
         self._lines: dict[str, int] = {}
-        self._crashes: Counter[str] = Counter()
-        self._failed_episodes = 0
+        self._endings = Endings()
+        self._statuses: dict[str, str] = {}
+        self._items: tuple[Item, ...] = ()
+        # Of the items that ran in this invocation, how often their call failed.
+        self._failures: Counter[str] = Counter()
+        self._without_policy = False
         self._verdict: tuple[str, ...] = ()
         self._progress: Progress | None = None
 
-    def begin(self, cases: Mapping[str, Case], workers: int) -> None:
-        """The episodes of this invocation are known: note the run, and say what is to come.
+    def begin(self, nodes: Sequence[str], cases: Mapping[str, Case], workers: int) -> None:
+        """The items of this invocation are known: note the run, and say what is to come.
 
         Args:
-            cases: by node id.
+            nodes: ids of all items.
+            cases: by node id, of those that run an episode.
             workers: how many processes run them.
         """
         settings = self._selection.settings
@@ -105,34 +118,125 @@ class Results:
         from pytest_vla.store import open_store
 
         try:
-            self._store = open_store(settings.results, create=True)
-            if self._resumption is None:
-                self._store.begin(
-                    self._run.name,
-                    tuple(cases),
-                    command=shlex.join(["pytest", *map(str, self._config.invocation_params.args)]),
-                    model=settings.model,
-                    invocation=invocation_of(settings, self._arguments),
-                )
-            else:
-                self._store.resume(self._run.name)
-                records = self._store.records(self._run.name)
-                self._kept = {record.node: record for record in records if record.node not in cases}
-            self._planned = frozenset(self._store.planned(self._run.name))
-            self.estimates = dict(zip(cases, self._estimate(tuple(cases.values()), self._store), strict=True))
+            self._store = store = open_store(settings.results, create=True)
+            self._enter(store, nodes, cases)
+            items = store.items(self._run.name)
+            self._episodes = frozenset(item.node for item in items if item.episode)
+            self.estimates = dict(zip(cases, self._estimate(tuple(cases.values()), store), strict=True))
         except VlaError as error:
             self._stop(error)
-        self._say_what_comes(cases, workers)
+        self._say_what_comes(nodes, cases, workers)
 
     # After pytest has said how many items it collected.
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Without workers, the session knows its items."""
-        cases = {item.nodeid: case for item in session.items if (case := case_of_item(item)) is not None}
-        self.begin(cases, 1)
+        self.begin([item.nodeid for item in session.items], cases_of_items(session.items), 1)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """An item's phase has ended: a record may come with it, and with the last one how the item ended."""
+        self._take_record(report)
+        if self._store is None:
+            return
+        self._without_policy |= report.failed and str(report.longrepr).startswith(NO_POLICY)
+        self._failures[report.nodeid] += report.failed and report.when == "call"
+        status = self._endings.add(report)
+        if status is not None:
+            self._statuses[report.nodeid] = status
+            # Of other tests, which may be many and quick, it is written with the next episode.
+            if report.nodeid in self._episodes:
+                self._guarded(self._write_statuses, self._store)
+
+    def pytest_report_teststatus(self, report: Any) -> tuple[str, str, Any] | None:
+        """A rerun is a status of its own; where a line shows how the run goes, its episodes have no dots."""
+        if report.outcome == "rerun":
+            return "rerun", "R", ("RERUN", {"yellow": True})
+        if self._progress is None or not self._progress.in_place or report.nodeid not in self._episodes:
+            return None
+        if report.when != "call" and report.passed:
+            return "", "", ""
+        return "error" if report.when != "call" and report.failed else report.outcome, "", ""
+
+    def keep(self, record: Record) -> None:
+        """Put a record into the store, and show how the run goes. Stops the session where it cannot be written."""
+        record = dataclasses.replace(record, attempt=1 + self.reruns[record.node])
+        if record.node not in self._episodes:
+            # Its item was not known to run an episode, which no reason is to lose it.
+            self.begin([record.node], {record.node: Case(record.suite, record.task, record.seed)}, 1)
+            self._episodes |= {record.node}
+        if self._store is not None:
+            self._guarded(self._store.add, record)
+        # By item and not by case: tests of the user's own may run one case several times.
+        self._new[record.node] = record
+        self._show_progress(record.node)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """How all items of the run ended decides; with a wanted success rate, that stands for the failed episodes."""
+        self._end(session)
+        settings = self._selection.settings
+        if self._config.option.collectonly:
+            return
+        records = [record for record in self.records if record.of_suite]
+        if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self._resumption and not self._resumption.left:
+            session.exitstatus = pytest.ExitCode.OK
+        failed = [item for item in self._items if item.failed]
+        excused = sum(self._failures[item.node] for item in failed if item.is_failed_episode)
+        kept = [item for item in failed if item.node not in self._failures]
+        # Such as those that were not collected again, or whose worker died and left nobody to run them.
+        unended = any(item.status is None for item in self._items)
+        # In the ini file it is for runs of suites, and the project's other tests are run as ever.
+        if settings.min_success is not None and (settings.min_success_typed or self._selection.named or records):
+            # pytest's own number has also what cannot be collected, and what other plugins object to.
+            others = session.testsfailed - excused + sum(not item.is_failed_episode for item in kept)
+            stopped = bool(session.shouldstop or session.shouldfail or unended)
+            self._verdict, passed = judge(records, settings.min_success, others, stopped)
+        else:
+            passed = not (session.testsfailed or failed or unended)
+        # Interrupted, a usage error, nothing collected: that stays.
+        if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            session.exitstatus = pytest.ExitCode.OK if passed else pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """A table of rates; one line with -q, nothing with -qq, nothing where no episode ran. The verdict always."""
+        verbosity = self._config.get_verbosity()
+        lines: tuple[str, ...] = ()
+        if self._items and verbosity >= -1:
+            from pytest_vla.reports.terminal import closing_lines
+
+            width = terminalreporter._tw.fullwidth if terminalreporter.isatty else None
+            typed = self._config.getoption("vla_results")
+            resume = shlex.join(
+                ["pytest", f"--vla-resume={self._run.name}", *([f"--vla-results={typed}"] if typed else [])]
+            )
+            lines = closing_lines(self.records, self._run, self._items, resume, verbosity, width)
+        if verbosity >= 0 and (lines or self._verdict):
+            terminalreporter.section("vla")
+        for line in (*lines, *self._verdict):
+            terminalreporter.write_line(line)
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """The last record of each of the run's items."""
+        return tuple({**self._kept, **self._new}.values())
+
+    def _enter(self, store: "Store", nodes: Sequence[str], cases: Mapping[str, Case]) -> None:
+        settings = self._selection.settings
+        if self._resumption is None:
+            store.begin(
+                self._run.name,
+                tuple(cases),
+                command=shlex.join(["pytest", *map(str, self._config.invocation_params.args)]),
+                model=str(settings.model),
+                invocation=invocation_of(settings, self._arguments, self._config.invocation_params.dir),
+                others=[node for node in nodes if node not in cases],
+            )
+        else:
+            store.resume(self._run.name)
+            self._kept = {record.node: record for record in store.records(self._run.name) if record.node not in cases}
+
+    def _take_record(self, report: pytest.TestReport) -> None:
         """The record comes with the report of the phase in which the episode ran, and again with later ones."""
         line = next((str(value) for name, value in report.user_properties if name == PROPERTY), None)
         if line is None:
@@ -145,110 +249,10 @@ class Results:
         shown = {"vla_case": record.case, "vla_outcome": record.outcome, "vla_steps": record.steps}
         others = [(name, value) for name, value in report.user_properties if name != PROPERTY]
         report.user_properties[:] = [*others, *shown.items()]
-        if report.when == "call" and not record.of_suite and report.passed and self._store is not None:
-            self._guarded(self._store.mark_passed, self._run.name, record.node)
-        if report.failed and report.when == "call" and record.of_suite and record.outcome == "failure":
-            self._failed_episodes += 1
 
-    def pytest_report_teststatus(self, report: Any) -> tuple[str, str, Any] | None:
-        """A rerun is a status of its own; where a line shows how the run goes, its episodes have no dots."""
-        if report.outcome == "rerun":
-            return "rerun", "R", ("RERUN", {"yellow": True})
-        if self._progress is None or not self._progress.in_place or report.nodeid not in self._planned:
-            return None
-        if report.when != "call" and report.passed:
-            return "", "", ""
-        return "error" if report.when != "call" and report.failed else report.outcome, "", ""
-
-    def crashed(self, node: str, case: Case, report: Any, *, hung: str | None, can_rerun: bool) -> bool:
-        """An episode's worker died. The first time, the episode is to run again; then it is an error.
-
-        Args:
-            node: node id of the item.
-            case: of the item.
-            report: xdist's report of the crash; becomes that of a rerun.
-            hung: where it hung, if it was ended for that; such an episode is not run again.
-            can_rerun: whether the scheduler can.
-
-        Returns:
-            Whether to run it again.
-        """
-        self._crashes[node] += 1
-        if hung is None and can_rerun and self._crashes[node] <= RERUNS:
-            report.outcome = "rerun"
-            return True
-        from pytest_vla.rollout import CRASHED, TIMEOUT, Conditions, lost_episode
-
-        settings = self._selection.settings
-        message = hung or report.longreprtext.strip() or "its worker died"
-        if self._crashes[node] > 1:
-            message += f", for the {self._crashes[node]}. time"
-        conditions = Conditions(
-            str(settings.model),
-            replan=settings.replan,
-            run_seed=settings.run_seed,
-            run=self._run.name,
-            worker=report.node.gateway.id,
-        )
-        task = load_suite(case.suite, data=settings.data).task(case.task)
-        reason = CRASHED if hung is None else TIMEOUT
-        report.longrepr = f"error {reason}: {message}\n  run it alone: {settings.command(node)}"
-        self.keep(lost_episode(case, task, conditions, reason=reason, message=message, node=node))
-        return False
-
-    def keep(self, record: Record) -> None:
-        """Put a record into the store, and show how the run goes. Stops the session where it cannot be written."""
-        record = dataclasses.replace(record, attempt=1 + min(self._crashes[record.node], RERUNS))
-        if self._store is not None:
-            self._guarded(self._store.add, record)
-        # By item and not by case: tests of the user's own may run one case several times.
-        self._new[record.node] = record
-        self._show_progress(record.node)
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """With a wanted success rate, that and not the failed episodes decides over the run."""
-        self._end(session)
-        settings = self._selection.settings
-        if self._config.option.collectonly:
-            return
-        records = [record for record in self.records if record.of_suite]
-        if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self._resumption and not self._resumption.left:
-            session.exitstatus = pytest.ExitCode.OK
-        others = session.testsfailed - self._failed_episodes
-        stopped = bool(session.shouldstop or session.shouldfail)
-        # In the ini file it is for runs of suites, and the project's other tests are run as ever.
-        if settings.min_success is not None and (settings.min_success_typed or self._selection.named or records):
-            self._verdict, passed = judge(records, settings.min_success, others, stopped)
-        else:
-            # What was kept of a run that is gone on with counts as if it had failed now.
-            passed = not session.testsfailed and all(record.outcome != "failure" for record in self._kept.values())
-        # Interrupted, a usage error, nothing collected: that stays.
-        if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
-            session.exitstatus = pytest.ExitCode.OK if passed else pytest.ExitCode.TESTS_FAILED
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """A table of rates; one line with -q, nothing with -qq, nothing where no episode ran. The verdict always."""
-        verbosity = self._config.get_verbosity()
-        lines: tuple[str, ...] = ()
-        if self.records and verbosity >= -1:
-            from pytest_vla.reports.terminal import closing_lines
-
-            width = terminalreporter._tw.fullwidth if terminalreporter.isatty else None
-            lines = closing_lines(self.records, self._run, self._planned, verbosity, width)
-        if verbosity >= 0 and (lines or self._verdict):
-            terminalreporter.section("vla")
-        for line in (*lines, *self._verdict):
-            terminalreporter.write_line(line)
-
-    @property
-    def records(self) -> tuple[Record, ...]:
-        """The last record of each of the run's items."""
-        return tuple({**self._kept, **self._new}.values())
-
-    def _say_what_comes(self, cases: Mapping[str, Case], workers: int) -> None:
+    def _say_what_comes(self, nodes: Sequence[str], cases: Mapping[str, Case], workers: int) -> None:
         from pytest_vla.progress import Progress
-        from pytest_vla.reports.terminal import opening_line
+        from pytest_vla.reports.terminal import opening_line, uncollected_line
 
         reporter = self._config.pluginmanager.getplugin("terminalreporter")
         if reporter is None:
@@ -256,9 +260,12 @@ class Results:
         if self._config.get_verbosity() >= 0:
             model = str(self._selection.settings.model)
             resumed = None if self._resumption is None else (self._run.name, len(self._kept))
-            reporter.ensure_newline()
+            left = () if self._resumption is None else self._resumption.left
             estimates = tuple(self.estimates.values())
-            reporter.write_line(opening_line(tuple(cases.values()), model, workers, estimates, resumed))
+            reporter.ensure_newline()
+            reporter.write_line(opening_line(tuple(cases.values()), model, workers, estimates, resumed, bool(left)))
+            if self._resumption is not None and (missing := set(left).difference(nodes)):
+                reporter.write_line(uncollected_line(sorted(missing), self._resumption.command))
         self._progress = Progress(reporter, {node: expected.seconds for node, expected in self.estimates.items()})
         self._show_progress(None)
 
@@ -274,26 +281,34 @@ class Results:
 
     def _show_progress(self, node: str | None) -> None:
         if self._progress is not None:
-            self._progress.show(node, tuple(self._new.values()), len(self._kept), len(self._planned))
+            self._progress.show(node, tuple(self._new.values()), len(self._kept), len(self._episodes))
 
     def _end(self, session: pytest.Session) -> None:
         store, self._store = self._store, None
         if store is None:
             return
         try:
-            if not self.records:
-                # Such as a policy that could not be loaded: there is nothing to go on with.
+            self._write_statuses(store)
+            items = store.items(self._run.name)
+            nothing_left = self._without_policy or not any(item.is_left for item in items)
+            if nothing_left and not self.records and self._resumption is None:
+                # Such as a policy that could not be loaded, or --setup-plan: there is nothing to go on with.
                 store.discard(self._run.name)
-            else:
-                finished = len(self.records) >= len(self._planned)
-                store.end(self._run.name, "finished" if finished else "stopped")
+                return
+            self._items = items
+            store.end(self._run.name, "finished" if all(item.status for item in items) else "stopped")
         except VlaError as error:
+            session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
             reporter = self._config.pluginmanager.getplugin("terminalreporter")
             if reporter is not None:
                 reporter.ensure_newline()
                 reporter.write_line(f"pytest-vla: {error}")
         finally:
             store.close()
+
+    def _write_statuses(self, store: "Store") -> None:
+        store.mark(self._run.name, self._statuses)
+        self._statuses.clear()
 
     def _guarded(self, write: Any, *arguments: Any) -> None:
         try:
@@ -305,7 +320,7 @@ class Results:
         pytest.exit(str(error), returncode=pytest.ExitCode.INTERNAL_ERROR)
 
 
-def case_of_item(item: pytest.Item) -> Case | None:
-    """The case that an item runs; None where it is no episode."""
-    case = item.callspec.params.get("vla_case") if hasattr(item, "callspec") else None
-    return case if isinstance(case, Case) else None
+def cases_of_items(items: Sequence[pytest.Item]) -> dict[str, Case]:
+    """By node id, the cases of those items that run one."""
+    cases = {item.nodeid: item.callspec.params.get("vla_case") for item in items if hasattr(item, "callspec")}
+    return {node: case for node, case in cases.items() if isinstance(case, Case)}

@@ -1,19 +1,16 @@
-"""Going on with a run: what of an invocation is kept for it, and which of its episodes are left to do."""
+"""Going on with a run: what of an invocation is kept for it, and which of its items are left to do."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.options import Settings
 from pytest_vla.plan import DEFAULT_SEEDS
-
-if TYPE_CHECKING:
-    from pytest_vla.store import Store
 
 # What a run is, by the option that says it: a resumed run is the same in all of these.
 _FIXED = {
@@ -41,58 +38,63 @@ class Resumption:
 
     Attributes:
         run: its name.
+        command: the command line that it was started with.
         invocation: of `invocation_of`.
-        left: node ids of the episodes that are missing or ended as errors.
+        left: node ids of the items that are missing, ended as errors, or failed for another reason than the policy.
     """
 
     run: str
+    command: str
     invocation: Mapping[str, Any]
     left: tuple[str, ...]
 
 
-def invocation_of(settings: Settings, arguments: Sequence[str]) -> dict[str, Any]:
+def invocation_of(settings: Settings, arguments: Sequence[str], folder: Path) -> dict[str, Any]:
     """What a later invocation needs to go on with this run; can be written as JSON.
 
     Args:
         settings: of the invocation.
         arguments: the paths and ids that the user gave to pytest, as they were typed.
+        folder: what they are relative to.
     """
     kept = {name: getattr(settings, name) for name in dict.fromkeys([*_FIXED.values(), *_CHANGEABLE.values()])}
     kept |= {"given": settings.given, "min_success_typed": settings.min_success_typed}
     kept["data"] = None if settings.data is None else str(settings.data)
-    return {"settings": kept, "arguments": list(arguments)}
+    kept["model_folder"] = str(settings.model_folder)
+    return {"settings": kept, "arguments": list(arguments), "folder": str(folder)}
 
 
 def find_resumption(settings: Settings, arguments: Sequence[str]) -> Resumption:
     """The run that ``--vla-resume`` names.
 
     Raises:
-        VlaError: there is no such run, it is still running, the store cannot be read, or `arguments` has paths or ids,
-            which a run has already.
+        VlaError: there is no such run, it is still running, the store cannot be read, or `arguments` has other paths
+            or ids than the run.
     """
-    if arguments:
-        raise VlaError(
-            f"--vla-resume goes on with what the run was started with: leave {' '.join(arguments)} out, or write "
-            "--vla-resume=RUN with = where that is the name of a run"
-        )
     from pytest_vla.store import is_alive, open_store
 
     with open_store(settings.results, create=False) as store:
         run = store.run(str(settings.resume))
         if is_alive(run):
             raise VlaError(f"--vla-resume: run {run.name} is still running, as process {run.pid} on {run.host}")
-        return Resumption(run.name, run.invocation, left_of(store, run.name))
+        # They may stand in the ini file, and be given each time.
+        if arguments and list(arguments) != run.invocation.get("arguments"):
+            raise VlaError(
+                f"--vla-resume goes on with what the run was started with: leave {' '.join(arguments)} out, or write "
+                "--vla-resume=RUN with = where that is the name of a run"
+            )
+        left = tuple(item.node for item in store.items(run.name) if item.is_left)
+        return Resumption(run.name, run.command, run.invocation, left)
 
 
-def left_of(store: "Store", run: str) -> tuple[str, ...]:
-    """The node ids of a run's episodes that are missing or errors, or of tests of the user's that did not pass."""
-    passed = store.passed(run)
-    ended = {
-        record.node
-        for record in store.records(run)
-        if record.outcome != "error" and (record.of_suite or record.node in passed)
-    }
-    return tuple(node for node in store.planned(run) if node not in ended)
+def anchored(resumption: Resumption, here: Path) -> list[str]:
+    """The run's paths and ids, such as they mean the same here as where it was started."""
+    folder, arguments = Path(resumption.invocation["folder"]), resumption.invocation["arguments"]
+    if folder == here:
+        return list(arguments)
+    parts = [argument.partition("::") for argument in arguments]
+    # A suite's name is no path.
+    return ["".join([str(folder / path) if (folder / path).exists() else path, *names]) for path, *names in parts]
 
 
 def resumed_settings(settings: Settings, resumption: Resumption, config: pytest.Config) -> Settings:
@@ -112,7 +114,7 @@ def resumed_settings(settings: Settings, resumption: Resumption, config: pytest.
         kept["data"] = None if kept["data"] is None else Path(kept["data"])
         fixed = {name: kept[name] for name in dict.fromkeys(_FIXED.values())}
         changeable = {name: kept[name] for name in _CHANGEABLE.values()}
-        fixed |= {"given": kept["given"], "model_typed": True}
+        fixed |= {"given": kept["given"], "model_typed": True, "model_folder": Path(kept["model_folder"])}
         typed = {"min_success_typed": kept["min_success_typed"]}
     except (KeyError, TypeError) as error:
         raise VlaError(f"run {resumption.run} cannot be gone on with: it does not say {error}") from error

@@ -1,8 +1,8 @@
 """All runs and their records: one SQLite file in the results folder, beside the runs' folders of trajectories.
 
-Tables for people with the sqlite3 tool: ``runs``, ``planned`` (the items of each run), ``episodes`` (a row for each
-record, nothing is ever overwritten), ``results`` (of these, the last one of each item, which counts) and ``records``
-(the record of an episode, as JSON). Only the process that holds the pytest session writes.
+Tables for people with the sqlite3 tool: ``runs``, ``items`` (of each run, with how they ended in pytest's eyes),
+``episodes`` (a row for each record, nothing is ever overwritten), ``results`` (of these, the last one of each item,
+which counts) and ``records`` (the record of an episode, as JSON). Only the process with the pytest session writes.
 """
 
 import json
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vla.database import connect, told, transaction
 from pytest_vla.errors import VlaError
+from pytest_vla.items import Item
 from pytest_vla.records import Record, parse_record, record_line
 from pytest_vla.suite import did_you_mean
 
@@ -61,7 +62,7 @@ class Run:
         host: the machine of the process that writes, or wrote last.
         pid: that process.
         process: tells it from later ones of the same number; None where the system does not say.
-        planned: how many items it was to run.
+        planned: how many of its items run an episode.
         counts: the last episode of each item that has one, by outcome.
     """
 
@@ -136,9 +137,18 @@ class Store:
         command: str,
         model: str,
         invocation: Mapping[str, Any] | None = None,
+        others: Sequence[str] = (),
     ) -> Run:
-        """Enter a new run of this process, with the node ids of its items in their order. Arguments: see `Run`."""
-        items = list(dict.fromkeys(map(_encodable, nodes)))
+        """Enter a new run of this process.
+
+        Args:
+            name: of the run.
+            nodes: node ids of the items that run an episode, in their order.
+            command, model, invocation: see `Run`.
+            others: node ids of its further items.
+        """
+        episodes = dict.fromkeys(map(_encodable, nodes), True)
+        items = {**dict.fromkeys(map(_encodable, others), False), **episodes}
         host, pid, process = _this_process()
         with self._transaction() as connection:
             _insert(
@@ -153,11 +163,11 @@ class Store:
                 host=host,
                 pid=pid,
                 process=process,
-                planned=len(items),
+                planned=len(episodes),
             )
             connection.executemany(
-                "INSERT INTO planned (run, position, node) VALUES (?, ?, ?)",
-                ((name, position, node) for position, node in enumerate(items)),
+                "INSERT INTO items (run, node, position, episode) VALUES (?, ?, ?, ?)",
+                ((name, node, position, episode) for position, (node, episode) in enumerate(items.items())),
             )
         return self.run(name)
 
@@ -179,9 +189,21 @@ class Store:
         return self.run(run.name)
 
     def add(self, record: Record) -> None:
-        """Write a record of a run that has begun. Of several of one node all are kept, and the last one counts."""
-        line = record_line(record)
+        """Write a record of a run that has begun. Of several of one node all are kept, and the last one counts.
+
+        An item that nobody knew to run an episode is one of the run's from now on.
+        """
+        line, item = record_line(record), (record.run, _encodable(record.node))
         with self._transaction() as connection:
+            known = "SELECT 1 FROM items WHERE run = ? AND node = ? AND episode"
+            if connection.execute(known, item).fetchone() is None:
+                connection.execute(
+                    "INSERT INTO items (run, node, position, episode)"
+                    " SELECT ?, ?, ifnull(max(position), -1) + 1, 1 FROM items WHERE run = ?"
+                    " ON CONFLICT DO UPDATE SET episode = 1",
+                    (*item, record.run),
+                )
+                connection.execute("UPDATE runs SET planned = planned + 1 WHERE name = ?", (record.run,))
             number = _insert(
                 connection,
                 "episodes",
@@ -202,16 +224,16 @@ class Store:
             )
             _insert(connection, "records", episode=number, line=line)
 
-    def mark_passed(self, name: str, node: str) -> None:
-        """Note that the test of the user's in which the last episode of a node ran has passed."""
+    def mark(self, name: str, statuses: Mapping[str, str]) -> None:
+        """Note how items of a run (its full name) ended: node ids with one of `pytest_vla.items.STATUSES`."""
         with self._transaction() as connection:
-            connection.execute(
-                "UPDATE episodes SET passed = 1 WHERE id = (SELECT max(id) FROM episodes WHERE run = ? AND node = ?)",
-                (name, _encodable(node)),
+            connection.executemany(
+                "UPDATE items SET status = ? WHERE run = ? AND node = ?",
+                ((status, name, _encodable(node)) for node, status in statuses.items()),
             )
 
     def end(self, name: str, status: str) -> None:
-        """Say how a run ended: ``finished`` (all that was planned has run) or ``stopped``."""
+        """Say how a run ended: ``finished`` (all its items have run) or ``stopped``."""
         with self._transaction() as connection:
             connection.execute("UPDATE runs SET status = ?, ended = ? WHERE name = ?", (status, _now(), name))
 
@@ -219,7 +241,7 @@ class Store:
         """Forget a run that left no episode; one that left some stays."""
         with self._transaction() as connection:
             if connection.execute("SELECT 1 FROM episodes WHERE run = ?", (name,)).fetchone() is None:
-                connection.execute("DELETE FROM planned WHERE run = ?", (name,))
+                connection.execute("DELETE FROM items WHERE run = ?", (name,))
                 connection.execute("DELETE FROM runs WHERE name = ?", (name,))
 
     def runs(self) -> tuple[Run, ...]:
@@ -268,13 +290,17 @@ class Store:
             lines = dict(self._rows(f"SELECT episode, line FROM records WHERE episode IN ({marks})", *page))
             yield from (lines[number] for number in page)
 
-    def planned(self, name: str) -> tuple[str, ...]:
-        """The node ids of a run (its full name), as it began."""
-        return tuple(node for (node,) in self._rows("SELECT node FROM planned WHERE run = ? ORDER BY position", name))
-
-    def passed(self, name: str) -> frozenset[str]:
-        """The node ids of a run (its full name) of which `mark_passed` was told, and no later episode was written."""
-        return frozenset(node for (node,) in self._rows("SELECT node FROM results WHERE run = ? AND passed", name))
+    def items(self, name: str) -> tuple[Item, ...]:
+        """The items of a run (its full name), episodes or not."""
+        rows = self._rows(
+            "SELECT i.node, i.episode, i.status, r.of_suite, r.outcome FROM items AS i LEFT JOIN results AS r"
+            " ON r.run = i.run AND r.node = i.node WHERE i.run = ? ORDER BY i.position",
+            name,
+        )
+        return tuple(
+            Item(node, bool(episode), status, None if of_suite is None else bool(of_suite), outcome)
+            for node, episode, status, of_suite, outcome in rows
+        )
 
     def durations(self, model: str) -> list[tuple[str, str, int, float]]:
         """Suite, task, seed and seconds of episodes of this model in its latest runs, newest first.

@@ -11,7 +11,7 @@ def judge(records: Sequence[Record], minimum: float, others: int, stopped: bool)
     Args:
         records: of the suites' own items.
         minimum: the success rate that each suite has to reach.
-        others: how many reports failed beside failed episodes: errors, and tests of the user's own.
+        others: how many items failed beside failed episodes: errors, and tests of the user's own.
         stopped: whether the run ended before all its items had run.
     """
     from pytest_vla.metrics.success import suite_rates

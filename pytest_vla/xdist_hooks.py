@@ -1,24 +1,35 @@
-"""What the controller does for its workers. Registered only where pytest-xdist is: its hooks are unknown elsewhere."""
+"""What controller and workers tell each other. Registered only where pytest-xdist is: its hooks are unknown elsewhere.
 
+Beside xdist's own messages, which have ids alone, each worker has a channel to tell which items run which episodes.
+"""
+
+import copy
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_vla.collection import SELECTION
+from pytest_vla.collection import SELECTION, as_typed
 from pytest_vla.marker import NOTHING_TO_RUN
-from pytest_vla.plan import Case, case_of_node
-from pytest_vla.results import RUN, Results
+from pytest_vla.plan import Case
+from pytest_vla.results import RUN, Results, cases_of_items
 from pytest_vla.resume import RESUMPTION, Resumption
-from pytest_vla.suite import Suite, load_suite, suite_names
+from pytest_vla.suite import load_suite
 
 if TYPE_CHECKING:
     from pytest_vla.schedule import Item
     from pytest_vla.xdist_scheduler import VlaScheduling
 
 WORKER_INPUT = "vla"
+CHANNEL = "vla_channel"
+
+RERUNS = 1
+"""How often an episode is run again whose worker died."""
+
+BY_SCOPE = ("loadscope", "loadfile", "loadgroup")
+"""Values of ``--dist`` under which a worker may not die."""
 
 OTHER_TEST_SECONDS = 1.0
 """What is taken for the time of a test that runs no episode."""
@@ -40,8 +51,20 @@ def handed_over(config: pytest.Config) -> Handed | None:
     table = json.loads(text)
     resumption = table["resumption"]
     if resumption is not None:
-        resumption = Resumption(resumption["run"], resumption["invocation"], tuple(resumption["left"]))
+        resumption = Resumption(**{**resumption, "left": tuple(resumption["left"])})
     return Handed(table["run"], resumption)
+
+
+class Worker:
+    """The worker's hooks."""
+
+    # Before xdist tells that this worker has collected.
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Tell the controller which items run an episode."""
+        channel: Any = getattr(session.config, "workerinput", {}).get(CHANNEL)
+        if channel is not None:
+            channel.send({node: astuple(case) for node, case in cases_of_items(session.items).items()})
 
 
 class Controller:
@@ -51,19 +74,33 @@ class Controller:
         self._config, self._results = config, results
         self._selection, self._run = config.stash[SELECTION], config.stash[RUN]
         self._handed = json.dumps(asdict(Handed(str(self._run), config.stash[RESUMPTION])))
-        self._suites: tuple[Suite, ...] | None = None
+        self._cases: dict[str, Case] = {}
+        # What is to run again, with the report to give where it does not come to that.
+        self._awaited: dict[str, Any] = {}
         self._interrupted = False
+
+    def pytest_sessionstart(self) -> None:
+        """xdist's schedulers by scope hand out an item that kills its worker for ever, or wait for ever."""
+        how = self._config.getoption("dist")
+        if self._runs_episodes and how in BY_SCOPE and self._config.pluginmanager.hasplugin("dsession"):
+            raise pytest.UsageError(
+                f"--dist={how}: under it xdist cannot go on when a worker dies, and episodes would be lost. Give "
+                "--dist=load, which keeps a scene on its worker, or --dist=worksteal"
+            )
 
     def pytest_configure_node(self, node: Any) -> None:
         """A worker is about to start."""
         node.workerinput[WORKER_INPUT] = self._handed
+        if self._selection.settings.model is not None:
+            node.workerinput[CHANNEL] = node.gateway.newchannel()
+            # Called before xdist is told that the worker has collected: messages keep their order.
+            node.workerinput[CHANNEL].setcallback(self._learn_cases)
 
     # After a project's own choice, before xdist's.
     @pytest.hookimpl(trylast=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> "VlaScheduling | None":
         """Ours in the place of `load`, which `--dist` says also where nobody asked for it."""
-        episodes = self._selection.settings.model_typed or self._selection.named
-        if not episodes or config.getoption("dist") != "load":
+        if not self._runs_episodes or config.getoption("dist") != "load":
             return None
         from pytest_vla.xdist_scheduler import VlaScheduling
 
@@ -75,8 +112,7 @@ class Controller:
 
         if not ids and self._selection.only_episodes and self._config.stash[RESUMPTION] is None:
             pytest.exit(NOTHING_TO_RUN, returncode=pytest.ExitCode.USAGE_ERROR)
-        cases = {name: case for name in ids if (case := self._case_of(name)) is not None}
-        self._results.begin(cases, len(parse_tx_spec_config(self._config)))
+        self._results.begin(ids, self._cases_of(ids), len(parse_tx_spec_config(self._config)))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_testnodedown(self, node: Any, error: object | None) -> None:
@@ -84,31 +120,83 @@ class Controller:
         self._interrupted = self._interrupted or error == "keyboard-interrupt"
 
     def pytest_handlecrashitem(self, crashitem: str, report: Any, sched: Any) -> None:
-        """A worker died in this item."""
-        case = self._case_of(crashitem)
-        if case is None or self._interrupted:
+        """A worker died in this item. The first time, the episode is to run again; then it is an error."""
+        if crashitem not in self._cases or self._interrupted:
             return
         from pytest_vla.limits import hung_place, hung_traceback
 
+        self._grant_a_worker()
+        self._awaited.pop(crashitem, None)
         dump = hung_traceback(self._run, report.node.gateway.id)
         if dump is not None:
             report.sections.append(("traceback of the hang", dump))
-        hung = None if dump is None else hung_place(dump)
-        if self._results.crashed(crashitem, case, report, hung=hung, can_rerun=_can_rerun(sched)):
-            sched.mark_test_pending(crashitem)
+        if dump is None and self._results.reruns[crashitem] < RERUNS and _reruns(sched, crashitem):
+            self._results.reruns[crashitem] += 1
+            self._awaited[crashitem] = copy.copy(report)
+            report.outcome = "rerun"
+            return
+        message = str(report.longrepr)
+        if self._results.reruns[crashitem]:
+            message += ", for the second time"
+        self._lose(report, message if dump is None else hung_place(dump), hung=dump is not None)
 
-    def _case_of(self, node: str) -> Case | None:
-        # The controller has no items: of a user's own test it knows only the id.
-        if self._suites is None:
-            data = self._selection.settings.data
-            self._suites = tuple(load_suite(name, data=data) for name in suite_names())
-        return case_of_node(node, self._suites)
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """What was to run again does."""
+        if report.outcome != "rerun":
+            self._awaited.pop(report.nodeid, None)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """What was to run again, and found no worker, is an error. A run that was stopped has it left."""
+        if exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            return
+        for node, report in list(self._awaited.items()):
+            self._results.reruns[node] -= 1
+            limit = self._config.getoption("maxworkerrestart")
+            told = f"{report.longrepr}, and no worker was left to run it again"
+            self._lose(report, told if limit is None else f"{told} (--max-worker-restart={limit})", hung=False)
+            self._config.hook.pytest_runtest_logreport(report=report)
+
+    @property
+    def _runs_episodes(self) -> bool:
+        return bool(self._selection.settings.model_typed or self._selection.named)
+
+    def _lose(self, report: Any, message: str | None, hung: bool) -> None:
+        """An episode ends as an error, with a record."""
+        from pytest_vla.rollout import CRASHED, TIMEOUT, Conditions, lost_episode
+
+        node, settings = report.nodeid, self._selection.settings
+        case, reason = self._cases[node], TIMEOUT if hung else CRASHED
+        conditions = Conditions(
+            str(settings.model),
+            replan=settings.replan,
+            run_seed=settings.run_seed,
+            run=self._run.name,
+            worker=report.node.gateway.id,
+        )
+        task = load_suite(case.suite, data=settings.data).task(case.task)
+        report.longrepr = f"error {reason}: {message}\n  run it alone: {settings.command(as_typed(node, self._config))}"
+        self._results.keep(lost_episode(case, task, conditions, reason=reason, message=str(message), node=node))
+
+    def _grant_a_worker(self) -> None:
+        """xdist's limit is on workers that fail for ever: an episode that kills its worker does it twice at most."""
+        dsession = self._config.pluginmanager.getplugin("dsession")
+        limit = getattr(dsession, "_max_worker_restart", None)
+        if limit is not None and self._config.getoption("maxworkerrestart") is None:
+            dsession._max_worker_restart = limit + 1
+
+    def _learn_cases(self, told: dict[str, tuple[str, str, int]]) -> None:
+        self._cases.update({node: Case(*fields) for node, fields in told.items()})
+
+    def _cases_of(self, ids: Sequence[str]) -> dict[str, Case]:
+        return {node: self._cases[node] for node in ids if node in self._cases}
 
     def _items_of(self, ids: Sequence[str]) -> "list[Item]":
         from pytest_vla.scene.affinity import scene_names
         from pytest_vla.schedule import Item
 
-        cases = {name: case for name in ids if (case := self._case_of(name)) is not None}
+        cases = self._cases_of(ids)
         scenes = scene_names(cases.values(), self._selection.settings.data)
         estimates = self._results.estimates
         return [
@@ -119,6 +207,10 @@ class Controller:
         ]
 
 
-def _can_rerun(sched: Any) -> bool:
-    # xdist's schedulers by scope raise NotImplementedError, and break when a worker dies.
-    return type(sched).__name__ in ("VlaScheduling", "LoadScheduling", "WorkStealingScheduling")
+def _reruns(sched: Any, node: str) -> bool:
+    """Have a scheduler hand out a crashed item again. Returns whether it does."""
+    try:
+        sched.mark_test_pending(node)
+    except NotImplementedError:
+        return False
+    return True

@@ -1,9 +1,10 @@
 """What the terminal says of a run, before it and after it."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pytest_vla.durations import Estimate, total_seconds
+from pytest_vla.items import Item
 from pytest_vla.metrics.success import Outcome, SuccessRate, TaskOutcome, success_rate, suite_rates
 from pytest_vla.plan import Case
 from pytest_vla.records import VIDEO_SUFFIX, Record
@@ -23,6 +24,7 @@ def opening_line(
     workers: int,
     estimates: Sequence[Estimate],
     resumed: tuple[str, int] | None = None,
+    left: bool = True,
 ) -> str:
     """What is to come: ``vla: 40 episodes of libero_goal with random on 2 workers, about 3 min``.
 
@@ -32,9 +34,11 @@ def opening_line(
         workers: how many processes run them.
         estimates: of the cases, how long each is likely to take.
         resumed: the run that is gone on with, and how many of its episodes are kept; None: a new run.
+        left: whether anything is left of that run.
     """
     if resumed is not None and not cases:
-        return f"vla: nothing is left of run {resumed[0]}, {counted(resumed[1], 'episode')} kept"
+        here = "no episode to run" if left else "nothing is left"
+        return f"vla: {here} of run {resumed[0]}, {counted(resumed[1], 'episode')} kept"
     suites = ", ".join(dict.fromkeys(case.suite for case in cases))
     line = f"vla: {counted(len(cases), 'episode')} of {suites} with {model}"
     if workers > 1:
@@ -47,15 +51,25 @@ def opening_line(
     return line
 
 
+def uncollected_line(nodes: Sequence[str], command: str) -> str:
+    """What a run that is gone on with has left, and pytest did not collect; `command` is what it was started with."""
+    more = f" and {len(nodes) - 1} more" * (len(nodes) > 1)
+    return (
+        f"vla: {nodes[0]}{more}, left of it, was not collected or is not selected. The run was started as `{command}`: "
+        "give pytest's own options again; where a test was renamed or removed, start a new run"
+    )
+
+
 def closing_lines(
-    records: Sequence[Record], run: Path, planned: Collection[str], verbosity: int, width: int | None
+    records: Sequence[Record], run: Path, items: Sequence[Item], resume: str, verbosity: int, width: int | None
 ) -> tuple[str, ...]:
     """A run in a table and a few notes; with a negative verbosity in a line or two.
 
     Args:
         records: the last of each item.
         run: the run's folder.
-        planned: node ids of the run's items.
+        items: all of the run.
+        resume: the command that goes on with it.
         verbosity: pytest's.
         width: of the terminal; None: lines may have any length.
     """
@@ -64,14 +78,15 @@ def closing_lines(
     for record in records:
         if not record.of_suite:
             own.setdefault(record.node.partition("[")[0], []).append(record)
+    lines: list[str] = []
     if verbosity < 0:
         lines = [summary_sentence(of_suites)] if of_suites else []
         if own:
             lines.append(summary_sentence([r for rs in own.values() for r in rs], "vla, own tests"))
-    else:
+    elif records:
         tasks = len({(record.suite, record.task) for record in of_suites})
         lines = summary_lines(of_suites, own, verbosity > 0 or tasks <= MAX_TASK_ROWS, width)
-    return (*lines, *_notes(records, run, planned))
+    return (*lines, *_notes(records, run, items, resume))
 
 
 def summary_lines(
@@ -122,7 +137,7 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _notes(records: Sequence[Record], run: Path, planned: Collection[str]) -> list[str]:
+def _notes(records: Sequence[Record], run: Path, items: Sequence[Item], resume: str) -> list[str]:
     notes = []
     arrays = [run / record.arrays for record in records if record.arrays is not None]
     videos = [file for file in arrays if file.with_suffix(VIDEO_SUFFIX).exists()]
@@ -132,10 +147,12 @@ def _notes(records: Sequence[Record], run: Path, planned: Collection[str]) -> li
         notes.append("these records are of more than one version of the policy: its file was changed meanwhile")
     if videos:
         notes.append(f"{counted(len(videos), 'video')} in {_shown(run)}")
-    errors, missing = sum(record.outcome == "error" for record in records), len(planned) - len(records)
-    if missing > 0 or errors:
-        left = [f"{missing} not run" * (missing > 0), counted(errors, "error") * bool(errors)]
-        notes.append(f"{', '.join(filter(None, left))}: `pytest --vla-resume={run.name}` runs just these")
+    if left := [item for item in items if item.is_left]:
+        missing, errors = sum(item.status is None for item in left), sum(item.is_error for item in left)
+        failed = len(left) - missing - errors
+        counts = [(missing, f"{missing} not run"), (errors, counted(errors, "error"))]
+        counts.append((failed, counted(failed, "failed test")))
+        notes.append(f"{', '.join(text for number, text in counts if number)}: `{resume}` runs just these")
     return [*notes, f"records: {_shown(run.parent)}, run {run.name}"]
 
 

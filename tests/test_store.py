@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from pytest_vla.errors import VlaError
+from pytest_vla.items import STATUSES, Item
 from pytest_vla.records import OUTCOMES, Record
 from pytest_vla.store import STORE, Count, Store, is_alive, open_store
 from tests.support.records import RECORD, record_of
@@ -37,59 +38,65 @@ class StoreMachine(RuleBasedStateMachine):
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
         self.store = open_store(Path(self.folder.name), create=True)
-        self.planned: dict[str, tuple[str, ...]] = {}
         self.status: dict[str, str] = {}
         self.added: dict[str, list[Record]] = {}
-        self.passed: dict[str, set[str]] = {}
+        self.items: dict[str, dict[str, tuple[bool, str | None]]] = {}
         self.begun = 0
 
     @rule(nodes=st.permutations(NODES), count=st.integers(0, 4))
     def begin(self, nodes: list[str], count: int) -> None:
         name, self.begun = f"run{self.begun}", self.begun + 1
+        episodes, others = nodes[:count], nodes[count : count + 1]
         run = self.store.begin(
-            name, nodes[:count], command="pytest", model="random", invocation={"n": [self.begun, None]}
+            name,
+            episodes,
+            command="pytest",
+            model="random",
+            invocation={"n": [self.begun, None]},
+            others=others,
         )
         assert (run.name, run.invocation, run.pid) == (name, {"n": [self.begun, None]}, os.getpid())
-        self.planned[name], self.status[name] = tuple(nodes[:count]), "running"
-        self.added[name], self.passed[name] = [], set()
+        self.items[name] = {**dict.fromkeys(others, (False, None)), **dict.fromkeys(episodes, (True, None))}
+        self.status[name], self.added[name] = "running", []
 
-    @precondition(lambda self: self.planned)
+    @precondition(lambda self: self.items)
     @rule(data=st.data(), seed=st.integers(0, 3), outcome=st.sampled_from(OUTCOMES), attempt=st.integers(1, 2))
     def add(self, data: st.DataObject, seed: int, outcome: str, attempt: int) -> None:
         record = record_of(seed, outcome, self._any_run(data), attempt=attempt, message="ümläut\n\0'")
         self.store.add(record)
         self.added[record.run].append(record)
-        self.passed[record.run].discard(record.node)
+        _, status = self.items[record.run].get(record.node, (True, None))
+        self.items[record.run][record.node] = (True, status)
 
-    @precondition(lambda self: self.planned)
-    @rule(data=st.data(), node=st.sampled_from(NODES))
-    def mark_passed(self, data: st.DataObject, node: str) -> None:
+    @precondition(lambda self: self.items)
+    @rule(data=st.data(), statuses=st.dictionaries(st.sampled_from(NODES), st.sampled_from(STATUSES)))
+    def mark(self, data: st.DataObject, statuses: dict[str, str]) -> None:
         name = self._any_run(data)
-        self.store.mark_passed(name, node)
-        if node in {record.node for record in self.added[name]}:
-            self.passed[name].add(node)
+        self.store.mark(name, statuses)
+        items = self.items[name]
+        items |= {node: (items[node][0], status) for node, status in statuses.items() if node in items}
 
-    @precondition(lambda self: self.planned)
+    @precondition(lambda self: self.items)
     @rule(data=st.data(), status=st.sampled_from(["finished", "stopped"]))
     def end(self, data: st.DataObject, status: str) -> None:
         name = self._any_run(data)
         self.store.end(name, status)
         self.status[name] = status
 
-    @precondition(lambda self: self.planned)
+    @precondition(lambda self: self.items)
     @rule(data=st.data())
     def resume(self, data: st.DataObject) -> None:
         name = self._any_run(data)
         assert self.store.resume(name).status == "running"
         self.status[name] = "running"
 
-    @precondition(lambda self: self.planned)
+    @precondition(lambda self: self.items)
     @rule(data=st.data())
     def discard(self, data: st.DataObject) -> None:
         name = self._any_run(data)
         self.store.discard(name)
         if not self.added[name]:
-            for table in (self.planned, self.status, self.added, self.passed):
+            for table in (self.items, self.status, self.added):
                 del table[name]
 
     @rule()
@@ -100,23 +107,26 @@ class StoreMachine(RuleBasedStateMachine):
     @invariant()
     def it_says_what_it_was_told(self) -> None:
         runs = self.store.runs()
-        assert [run.name for run in runs] == list(reversed(self.planned))
+        assert [run.name for run in runs] == list(reversed(self.items))
         for run in runs:
             name, added = run.name, self.added[run.name]
             last = [record for i, record in enumerate(added) if record.node not in {r.node for r in added[i + 1 :]}]
             assert (run.status, run.ended is None) == (self.status[name], self.status[name] == "running")
-            assert (run.planned, self.store.planned(name)) == (len(self.planned[name]), self.planned[name])
+            assert run.planned == sum(episode for episode, _ in self.items[name].values())
+            results = {record.node: (record.of_suite, record.outcome) for record in last}
+            assert self.store.items(name) == tuple(
+                Item(node, *known, *results.get(node, (None, None))) for node, known in self.items[name].items()
+            )
             assert list(self.store.attempts(name)) == added
             assert list(self.store.records(name)) == last
             assert run.done == len(last)
-            assert sorted(self.store.passed(name)) == sorted(self.passed[name])
             outcomes = {outcome: sum(record.outcome == outcome for record in last) for outcome in OUTCOMES}
             counted = {count.outcome: count.episodes for count in run.counts}
             assert {outcome: counted.get(outcome, 0) for outcome in OUTCOMES} == outcomes
             assert self.store.run(name) == run
 
     def _any_run(self, data: st.DataObject) -> str:
-        return data.draw(st.sampled_from(sorted(self.planned)))
+        return data.draw(st.sampled_from(sorted(self.items)))
 
     def teardown(self) -> None:
         self.store.close()
@@ -169,7 +179,7 @@ def test_a_run_counts_suites_and_own_tests_apart(store: Store) -> None:
         Count("libero_goal", True, "error", "policy-raised", 1),
         Count("libero_goal", False, "success", None, 1),
     }
-    assert (run.command, run.model, run.planned, run.done) == ("pytest -n 2 'a b'", "my:policy", 4, 3)
+    assert (run.command, run.model, run.planned, run.done) == ("pytest -n 2 'a b'", "my:policy", 5, 3)
     assert abs((datetime.now(UTC) - datetime.fromisoformat(run.started)).total_seconds()) < 600
 
 
@@ -177,9 +187,11 @@ def test_nodes_that_are_no_utf_8_are_kept_and_repeated_ones_count_once(store: St
     odd = b"test_\xff.py::test_it".decode(errors="surrogateescape")
     store.begin("a-run", (odd, "b", odd), command=odd, model=odd)
     store.add(dataclasses.replace(RECORD, node=odd, policy=odd, message=odd))
-    store.mark_passed("a-run", odd)
-    assert store.planned("a-run") == (r"test_\udcff.py::test_it", "b")
-    assert store.passed("a-run") == {r"test_\udcff.py::test_it"}
+    store.mark("a-run", {odd: "passed"})
+    assert store.items("a-run") == (
+        Item(r"test_\udcff.py::test_it", True, "passed", False, "failure"),
+        Item("b", True, None),
+    )
     assert [record.node for record in store.records("a-run")] == [odd]
     assert len(store.durations(odd)) == 1
 

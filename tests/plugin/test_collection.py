@@ -45,7 +45,7 @@ def test_all_suites_by_path(vla: Run) -> None:
     assert len(ids(result)) == len(set(ids(result)))
     suites = {line.partition("::")[0] for line in ids(result)}
     # libero_object has no stove, and no placeholder for having none.
-    assert suites == {"libero_spatial", "libero_goal", "libero_10", "libero_90"}
+    assert suites == {"libero_spatial", "libero_goal", "libero_10", "libero_90", "tabletop"}
 
 
 @pytest.mark.parametrize("written", [STOVE, f"../{STOVE}", f"./{STOVE}"])
@@ -271,3 +271,10 @@ def test_from_site_packages_of_an_environment_within_the_project(project: pytest
         project.makeconftest("def pytest_collection_finish(session): print('FROM', session.items[0].path)\n")
         result = vla(STOVE, "--collect-only", "-s")
         result.stdout.fnmatch_lines([f"*FROM {packages / 'suites' / 'libero_goal' / 'test_libero_goal.py'}"])
+
+
+def test_a_projects_own_names_for_tests_hide_no_suite(vla: Run, project: pytest.Pytester) -> None:
+    project.makeini("[pytest]\npython_functions = check_*\npython_files = check_*.py\npython_classes = Check*\n")
+    project.makepyfile(check_mine="def check_one(): pass\n\ndef test_no(): pass\n")
+    result = vla("--vla-suite=libero_goal", "--vla-model=policies:straight", "--collect-only", "-q", "check_mine.py")
+    result.stdout.fnmatch_lines(["check_mine.py::check_one", "11 tests collected*"])

@@ -355,5 +355,3 @@ def test_a_world_is_kept_for_the_next_episode_of_its_scene(vla: Run, project: py
 
 def test_without_xdist_it_works(vla: Run) -> None:
     vla(*STOVE, "--vla-model=policies:straight", "-p", "no:xdist").assert_outcomes(passed=1)
-
-

@@ -260,9 +260,9 @@ def test_a_model_of_the_ini_file_leaves_other_tests_in(vla: Run, own: Callable[[
         ('suite=3, tasks="stove"', "suite=3: expected a name or a list of names"),
         ('suite="libero_goal", tasks=["stove", 1]', "tasks=['stove', 1]: expected a name or a list of names"),
         ('suite="libero_goal", tasks=[]', "tasks=[] names nothing"),
-        ('suite="libero_goal", seeds=-1', "seeds=-1: expected a number (0 or more)"),
-        ('suite="libero_goal", seeds=True', "seeds=True: expected a number (0 or more)"),
-        ('suite="libero_goal", seeds=1.0', "seeds=1.0: expected a number (0 or more)"),
+        ('suite="libero_goal", seeds=-1', "seeds=-1: expected a number (0 to 4294967295)"),
+        ('suite="libero_goal", seeds=True', "seeds=True: expected a number (0 to 4294967295)"),
+        ('suite="libero_goal", seeds=1.0', "seeds=1.0: expected a number (0 to 4294967295)"),
         ('suite="libero_goal", seeds=[]', "seeds=[]: there is none in it"),
         ('suite="libero_goal", seeds="9-2"', "9-2 runs backwards; write 2-9"),
         ('suite="libero_goal", seeds=(n for n in (1, 2))', "it can be read only once, by one test"),
@@ -312,3 +312,33 @@ def test_the_command_that_is_shown_runs_just_that_item(vla: Run, own: Callable[[
     result = vla(item, model, "-v")
     result.assert_outcomes(failed=1)
     assert f"{item} FAILED" in result.stdout.str()
+
+
+def test_an_id_names_the_test_of_its_class_and_file_alone(
+    vla: Run, project: pytest.Pytester, own: Callable[[str], None]
+) -> None:
+    mark = f'@pytest.mark.vla(suite="libero_goal", tasks="{STOVE}")'
+    text = f"import pytest\n\nclass TestA:\n    {mark}\n    def test_e(self, rollout): pass\n\n"
+    text += text.partition("\n\n")[2].replace("TestA", "TestB")
+    own(text)
+    project.makepyfile(test_third=text)
+    typed = (f"test_own.py::TestA::test_e[{STOVE}-seed4]", "test_own.py::TestB", "test_third.py")
+    result = vla(*typed, STRAIGHT, "--collect-only", "-q")
+    assert ids(result) == [
+        f"test_own.py::TestA::test_e[{STOVE}-seed4]",
+        f"test_own.py::TestB::test_e[{STOVE}-seed0]",
+        f"test_third.py::TestA::test_e[{STOVE}-seed0]",
+        f"test_third.py::TestB::test_e[{STOVE}-seed0]",
+    ]
+
+
+def test_the_last_seed_is_the_last(vla: Run, own: Callable[[str], None]) -> None:
+    own(marked(f'suite="libero_goal", tasks="{STOVE}", seeds=2**32'))
+    result = vla("test_own.py", STRAIGHT)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["*seeds=4294967296: expected a number (0 to 4294967295)*"])
+    own(marked(f'suite="libero_goal", tasks="{STOVE}"'))
+    vla(f"test_own.py::test_it[{STOVE}-seed4294967295]", STRAIGHT).assert_outcomes(passed=1)
+    result = vla(f"test_own.py::test_it[{STOVE}-seed4294967296]", STRAIGHT)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: not found: *"])

@@ -38,6 +38,16 @@ def test_a_data_folder_without_a_kind(no_data: Run, tmp_path: Path) -> None:
     stops_with(result, "ERROR: LIBERO's init_files are nowhere.*")
 
 
+def test_a_suite_that_brings_its_own_data_wants_none(no_data: Run) -> None:
+    tabletop = ("--vla-suite=tabletop", "--vla-tasks=turn_on_the_stove")
+    no_data(*tabletop, "--vla-model=policies:straight").assert_outcomes(passed=1)
+
+
+def test_its_data_is_not_taken_for_liberos(no_data: Run) -> None:
+    result = no_data("--vla-suite=tabletop,libero_goal", "--vla-tasks=turn_on_the_stove", "--vla-model=random")
+    stops_with(result, "ERROR: LIBERO's assets are nowhere. Searched: no folder, *--vla-data or PYTEST_VLA_DATA*")
+
+
 def test_a_data_folder_that_is_none(vla: Run) -> None:
     stops_with(vla(*STOVE, "--vla-model=random", "--vla-data=nowhere"), "ERROR: *nowhere: --vla-data names a folder *")
 

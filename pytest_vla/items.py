@@ -1,0 +1,67 @@
+"""The items of a run and how each ended in pytest's eyes: what fails a run, and what is left of it. Pure."""
+
+from dataclasses import dataclass
+from typing import Any
+
+PASSED, SKIPPED, FAILED, ERROR = STATUSES = ("passed", "skipped", "failed", "error")
+"""How an item ended, the worst of its phases: skipped is also an expected failure, error is outside of the call."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One item of a run.
+
+    Attributes:
+        node: its id.
+        episode: whether it runs one.
+        status: one of `STATUSES`, known after its teardown; None: it has not ended.
+        of_suite: whether it is a suite's own and no test of the user's; None where it has no record.
+        outcome: of its last record; None where it has none.
+    """
+
+    node: str
+    episode: bool
+    status: str | None
+    of_suite: bool | None = None
+    outcome: str | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether pytest counts it as failed or as an error."""
+        return self.status in (FAILED, ERROR)
+
+    @property
+    def is_failed_episode(self) -> bool:
+        """Whether it failed because the policy did not do the task, and for nothing else: that has been measured."""
+        return self.status == FAILED and self.outcome == "failure" and bool(self.of_suite)
+
+    @property
+    def is_error(self) -> bool:
+        """Whether it or its episode ended as an error."""
+        return self.status == ERROR or (self.status is not None and self.outcome == "error")
+
+    @property
+    def is_left(self) -> bool:
+        """Whether the run, when it is gone on with, runs it again or for the first time."""
+        return self.status is None or self.is_error or (self.failed and not self.is_failed_episode)
+
+
+class Endings:
+    """Makes one status out of the reports of an item's phases."""
+
+    def __init__(self) -> None:
+        self._so_far: dict[str, str] = {}
+
+    def add(self, report: Any) -> str | None:
+        """Take note of a report of pytest's. Returns the item's status with its last report, else None."""
+        worst = self._so_far.pop(report.nodeid, PASSED)
+        if report.outcome not in ("passed", "skipped", "failed"):
+            # Such as a rerun: all begins anew.
+            return None
+        status = ERROR if report.outcome == "failed" and report.when != "call" else str(report.outcome)
+        worst = max(worst, status, key=STATUSES.index)
+        if report.when in ("setup", "call"):
+            self._so_far[report.nodeid] = worst
+            return None
+        # A teardown, or the crash of a worker.
+        return worst
