@@ -70,7 +70,8 @@ class Conditions:
     Attributes:
         model: the policy's name for the record.
         policy_digest: names the content of what made the policy; None: not known.
-        replan: how many steps of a chunk are executed before the session is asked again; None: all of them.
+        replan: how many steps of a chunk are executed before the session is asked again; None: as many as the policy
+            says (`Policy`), or all of them.
         run_seed: seeds the policy's noise, together with the case and the step.
         timeout: seconds of wall time after which an episode is stopped; None: no limit.
         run: the run's name for the record.
@@ -112,6 +113,7 @@ def run_episode(
     details = ""
     try:
         with trace.timed("wall"), limit:
+            conditions = replace(conditions, replan=conditions.replan or _own_replan(policy))
             outcome = _roll(trace, case, task, policy, open_world, conditions)
         reason = GOAL_AT_START if outcome == "invalid" else None
         message = "the goal holds already after settling" if reason else None
@@ -252,6 +254,16 @@ def _drive(
                 if trace.note(observation, action):
                     return "success"
     return "failure"
+
+
+def _own_replan(policy: Policy) -> int | None:
+    """How many steps of a chunk the policy wants executed; None: it does not say."""
+    steps = getattr(policy, "replan", None)
+    if steps is None:
+        return None
+    if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
+        raise EpisodeError("policy-protocol", f"a policy's replan is a number of steps, 1 or more; this is {steps!r}")
+    return steps
 
 
 def _begin(policy: Policy, episode: Episode) -> Session:

@@ -27,6 +27,24 @@ def policy_view(observation: Observation, image_transform: str) -> Observation:
     return _View(observation, _TRANSFORMS[image_transform])
 
 
+def resize_with_padding(picture: Picture, height: int, width: int) -> Picture:
+    """A picture (h, w, 3) uint8 as (height, width, 3): its aspect kept, in the middle, black around it.
+
+    Bilinear, as Pillow does it: bit for bit what openpi's and vla-eval's clients send.
+    """
+    if picture.shape[:2] == (height, width):
+        return picture
+    from PIL import Image
+
+    ratio = max(picture.shape[1] / width, picture.shape[0] / height)
+    inner_height, inner_width = int(picture.shape[0] / ratio), int(picture.shape[1] / ratio)
+    top, left = (height - inner_height) // 2, (width - inner_width) // 2
+    resized = Image.fromarray(picture).resize((inner_width, inner_height), resample=Image.Resampling.BILINEAR)
+    padded = np.zeros((height, width, 3), dtype=np.uint8)
+    padded[top : top + inner_height, left : left + inner_width] = np.asarray(resized)
+    return padded
+
+
 class _View(Mapping[str, NDArray[Any]]):
     def __init__(self, observation: Observation, transform: Callable[[Picture], Picture]) -> None:
         self._observation = observation

@@ -1,0 +1,94 @@
+"""msgpack with openpi's encoding of numpy arrays, for bytes from a server that is not trusted."""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+MAX_DIMENSIONS = 8
+MAX_LENGTH = 2**24
+"""Of each dimension; what bounds an array that is not empty is the number of its bytes."""
+
+# Truth values, integers, floats, texts and bytes: no objects, structures or dates. Texts by their length.
+_DTYPE = re.compile(r"[<>=|]?(?:b1|[iu][1248]|f[248]|[SU][1-9][0-9]{0,5})")
+_SCALARS: Mapping[str, tuple[type, ...]] = {"b": (bool,), "i": (int,), "u": (int,), "f": (int, float), "S": (bytes,)}
+
+
+def pack(value: object) -> bytes:
+    """A value of dicts, lists, texts, numbers and arrays as msgpack.
+
+    Raises:
+        TypeError: something else, an array of objects, of structures or of dates among it.
+    """
+    import msgpack
+
+    packed: bytes = msgpack.packb(value, default=_encoded)
+    return packed
+
+
+def unpack(data: bytes) -> Any:
+    """The value of msgpack bytes; its arrays are read-only.
+
+    What is allocated is bounded by the length of `data`. Nothing is unpickled or evaluated.
+
+    Raises:
+        ValueError: not msgpack, or an array whose dtype, shape and bytes do not belong together.
+    """
+    import msgpack
+
+    try:
+        return msgpack.unpackb(data, object_hook=_decoded)
+    except Exception as error:
+        # msgpack's own errors are of several types, and some have no text.
+        raise ValueError(str(error) or type(error).__name__) from error
+
+
+def _encoded(value: object) -> object:
+    if isinstance(value, np.ndarray | np.generic) and _DTYPE.fullmatch(value.dtype.str):
+        if isinstance(value, np.ndarray):
+            return {
+                b"__ndarray__": True,
+                b"data": value.tobytes(),
+                b"dtype": value.dtype.str,
+                b"shape": value.shape,
+            }
+        return {b"__npgeneric__": True, b"data": value.item(), b"dtype": value.dtype.str}
+    kind = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
+    raise TypeError(f"{kind} cannot be sent")
+
+
+def _decoded(table: dict[Any, Any]) -> Any:
+    if b"__ndarray__" in table:
+        data, shape, dtype = table.get(b"data"), table.get(b"shape"), _dtype(table)
+        if not isinstance(data, bytes):
+            raise ValueError(f"an array's data are bytes, not {type(data).__name__}")
+        if not isinstance(shape, list) or len(shape) > MAX_DIMENSIONS:
+            raise ValueError(f"an array's shape is a list of {MAX_DIMENSIONS} lengths at most, not {_short(shape)}")
+        if not all(type(length) is int and 0 <= length <= MAX_LENGTH for length in shape):
+            raise ValueError(f"an array cannot have the shape {_short(shape)}")
+        if math.prod(shape) * dtype.itemsize != len(data):
+            raise ValueError(f"an array {_short(shape)} of {dtype.str} has not {len(data)} bytes")
+        return np.frombuffer(data, dtype).reshape(shape)
+    if b"__npgeneric__" in table:
+        data, dtype = table.get(b"data"), _dtype(table)
+        if type(data) not in _SCALARS.get(dtype.kind, (str,)):
+            raise ValueError(f"{type(data).__name__} is no scalar of {dtype.str}")
+        try:
+            return dtype.type(data)
+        except OverflowError as error:
+            raise ValueError(f"{_short(data)} is no scalar of {dtype.str}") from error
+    return table
+
+
+def _dtype(table: Mapping[Any, Any]) -> "np.dtype[Any]":
+    name = table.get(b"dtype")
+    if not isinstance(name, str) or not _DTYPE.fullmatch(name):
+        raise ValueError(f"arrays are of numbers, texts or bytes, not of dtype {_short(name)}")
+    return np.dtype(name)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}..."

@@ -1,0 +1,228 @@
+"""``--vla-model=vla-eval:HOST:PORT``: a model server of vla-eval, asked by that package's own client."""
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Coroutine, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.policies.address import Address, parse_address
+from pytest_vla.policies.base import Episode, Observation, Session, check_actions
+from pytest_vla.policies.view import resize_with_padding
+
+DEFAULT_PORT = 8000
+IMAGE_SIZE = 256
+"""Height and width of the pictures that vla-eval's LIBERO benchmark sends, pixels."""
+
+REQUEST_TIMEOUT = 60.0
+"""Seconds that connecting, or one request, may take in an episode."""
+
+CHECK_TIMEOUT = 10.0
+"""Seconds that the server may take to answer before the first episode."""
+
+_CLOSE_TIMEOUT = 1.0
+_GRACE = 5.0  # The client keeps its own limits; beyond them something else is wrong.
+
+
+@dataclass(frozen=True)
+class VlaEvalPolicy:
+    """A policy behind vla-eval's protocol; each episode has a connection of its own, and thereby a server's session.
+
+    An observation is what vla-eval's own LIBERO benchmark sends: ``images`` with ``agentview`` (256, 256, 3) uint8,
+    turned as the suite says, and ``task_description``; ``wrist`` and ``states`` (8,) where the server's hello asks for
+    them. Answers are taken as that benchmark takes them: the gripper closes at 0 and above. One question a step, since
+    the server keeps the chunks. Pictures are sent uncompressed.
+
+    Episodes end with EpisodeError ``policy-connection`` (no server, it is gone, or it was away for a moment and has
+    forgotten the episode), ``policy-timeout``, ``policy-raised`` (the server's error) or ``policy-protocol``.
+
+    Attributes:
+        address: of the server.
+    """
+
+    address: Address
+
+    def __call__(self, episode: Episode) -> Session:
+        """Connect for an episode, and begin it on the server."""
+        return _Session(self.address, episode)
+
+
+def vla_eval_policy(where: str) -> VlaEvalPolicy:
+    """The policy of the model server at `where`: HOST, HOST:PORT or a URL. Connects to nothing yet. Raises VlaError."""
+    _client()
+    return VlaEvalPolicy(parse_address("vla-eval", where, DEFAULT_PORT))
+
+
+def check_vla_eval(where: str) -> None:
+    """Connect once, and leave. Raises VlaError: no package, no server, or one that wants what no suite gives."""
+    policy = vla_eval_policy(where)
+    try:
+        connection = _connect(policy.address, CHECK_TIMEOUT)
+    except EpisodeError as error:
+        raise VlaError(
+            f"--vla-model={policy.address.model}: {error.message}. Expected a model server of vla-eval there: start it "
+            "first (`vla-eval serve`), and look at host and port"
+        ) from error
+    _leave(connection)
+
+
+def vla_eval_state(state: NDArray[Any], *, antipodal: bool) -> NDArray[np.float64]:
+    """The state (8,) as vla-eval sends it: unless `antipodal`, a rotation of more than pi is the one the other way."""
+    sent = np.array(state, dtype=np.float64)
+    angle = float(np.linalg.norm(sent[3:6]))
+    if not antipodal and angle > np.pi:
+        sent[3:6] *= (angle - 2 * np.pi) / angle
+    return sent
+
+
+class _Session:
+    def __init__(self, address: Address, episode: Episode) -> None:
+        self._address, self._instruction = address, episode.instruction
+        self._connection = _connect(address, REQUEST_TIMEOUT)
+        # Another hello: the client has connected again, to a server that knows nothing of the episode.
+        self._hello = self._connection.server_info
+        self._wishes = _wishes(self._hello)
+        self._in_step = True
+        task = {"name": episode.instruction, "suite": episode.suite, "episode_idx": episode.seed}
+        try:
+            self._ask(self._connection.start_episode({"task": task}))
+        except BaseException:
+            _leave(self._connection)
+            raise
+
+    def __call__(self, observation: Observation) -> NDArray[np.float64]:
+        self._refuse_if_gone()
+        reply = self._ask(self._connection.act(self._observation(observation)))
+        self._refuse_if_gone()
+        actions = reply.get("actions", reply.get("action")) if isinstance(reply, dict) else None
+        if actions is None:
+            listed = ", ".join(sorted(map(str, reply)))[:200] if isinstance(reply, dict) else type(reply).__name__
+            raise EpisodeError("policy-protocol", f"{self._address} replied without actions; the reply has {listed}")
+        chunk = check_actions(actions)
+        chunk[:, 6] = np.where(chunk[:, 6] < 0, -1.0, 1.0)
+        return chunk
+
+    def close(self) -> None:
+        if self._in_step and self._connection.is_connected and self._connection.server_info is self._hello:
+            with suppress(Exception):
+                _run(self._connection.end_episode({}), _CLOSE_TIMEOUT)
+        _leave(self._connection)
+
+    def _observation(self, observation: Observation) -> dict[str, Any]:
+        images = {"agentview": resize_with_padding(observation["agentview_image"], IMAGE_SIZE, IMAGE_SIZE)}
+        if self._wishes.get("send_wrist_image"):
+            images["wrist"] = resize_with_padding(observation["robot0_eye_in_hand_image"], IMAGE_SIZE, IMAGE_SIZE)
+        sent: dict[str, Any] = {"images": images, "task_description": self._instruction}
+        if self._wishes.get("send_state"):
+            antipodal = bool(self._wishes.get("quat_no_antipodal"))
+            sent["states"] = vla_eval_state(observation["state"], antipodal=antipodal)
+        return sent
+
+    def _ask(self, question: Coroutine[Any, Any, Any]) -> Any:
+        self._in_step = False
+        reply = _guarded(question, self._address, REQUEST_TIMEOUT)
+        self._in_step = True
+        return reply
+
+    def _refuse_if_gone(self) -> None:
+        if not self._connection.is_connected or self._connection.server_info is not self._hello:
+            raise EpisodeError(
+                "policy-connection", f"{self._address} ended the connection, and with it the episode's session"
+            )
+
+
+def _client() -> Any:
+    try:
+        from vla_eval.connection import Connection
+        from vla_eval.protocol.numpy_codec import set_image_format
+    except ImportError as error:
+        raise VlaError(
+            f"--vla-model=vla-eval needs the package vla-eval ({error}): pip install 'pytest-vla[vla-eval]'"
+        ) from error
+    # Its default, PNG, takes 50 ms a picture to make, longer than a network takes to carry it as it is.
+    set_image_format("raw")
+    return Connection
+
+
+def _connect(address: Address, timeout: float) -> Any:
+    """A connection whose server has said hello. Raises EpisodeError."""
+    connection = _client()(address.url, timeout=timeout, max_retries=1)
+    try:
+        _guarded(connection.connect(), address, timeout)
+        _wishes(connection.server_info)
+    except EpisodeError as error:
+        _leave(connection)
+        if error.reason == "policy-timeout":
+            raise EpisodeError("policy-connection", f"{error.message} to a new connection") from error
+        raise
+    return connection
+
+
+def _wishes(hello: Any) -> Mapping[str, Any]:
+    """What the server wants to be sent. Raises EpisodeError ``policy-protocol`` where no suite has it."""
+    wishes = hello.get("observation_params") or {} if isinstance(hello, dict) else {}
+    if not isinstance(wishes, dict):
+        raise EpisodeError("policy-protocol", f"a server's observation_params are a dict, not {wishes!r}")
+    known = {"send_wrist_image", "send_state"}
+    foreign = [name for name, wish in wishes.items() if wish and str(name).startswith("send_") and name not in known]
+    if wishes.get("absolute_action"):
+        foreign.append("absolute_action")
+    if foreign:
+        raise EpisodeError("policy-protocol", f"the model server asks for {', '.join(foreign)}, which no suite has")
+    return wishes
+
+
+def _guarded(talk: Coroutine[Any, Any, Any], address: Address, timeout: float) -> Any:
+    """What `talk` returns; what goes wrong on the way is an EpisodeError."""
+    from websockets.exceptions import WebSocketException
+
+    try:
+        return _run(talk, timeout + _GRACE)
+    except TimeoutError as error:
+        raise EpisodeError("policy-timeout", f"{address} gave no answer within {timeout:g} s") from error
+    except (OSError, EOFError, WebSocketException) as error:
+        cause = error.__cause__ or error
+        if isinstance(cause, TimeoutError):
+            raise EpisodeError("policy-timeout", f"{address} gave no answer within {timeout:g} s") from error
+        if isinstance(cause, ConnectionRefusedError):
+            raise EpisodeError("policy-connection", f"nothing listens at {address}") from error
+        raise EpisodeError(
+            "policy-connection", f"no connection to {address}: {type(cause).__name__}: {cause}"
+        ) from error
+    except RuntimeError as error:
+        # The client's own way to hand on what the server says.
+        raise EpisodeError("policy-raised", f"{address}: {error}") from error
+    except Exception as error:
+        raise EpisodeError(
+            "policy-protocol", f"{address} does not speak vla-eval's protocol: {type(error).__name__}: {error}"
+        ) from error
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """The event loop of this process that all connections live in; in a thread, where no test's own loop is met."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="vla-eval", daemon=True).start()
+    return loop
+
+
+def _run(talk: Coroutine[Any, Any, Any], timeout: float) -> Any:
+    running: concurrent.futures.Future[Any] = asyncio.run_coroutine_threadsafe(talk, _loop())
+    try:
+        return running.result(timeout)
+    except BaseException:
+        running.cancel()
+        raise
+
+
+def _leave(connection: Any) -> None:
+    # What a goodbye runs into changes nothing about the episode.
+    with suppress(Exception):
+        _run(connection.close(), _CLOSE_TIMEOUT)

@@ -1,0 +1,139 @@
+"""Policies of another process as `--vla-model`, on a world without a simulator."""
+
+import math
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pytest_vla.records import Record
+from tests.policies.model_server import model_server
+from tests.policies.openpi_server import Died, serving
+from tests.support.runs import records_of
+
+Run = Callable[..., pytest.RunResult]
+
+# One task of the fake world cannot be built.
+GOAL = ("--vla-suite=libero_goal", "--vla-tasks=bowl_on_the_stove,turn,drawer", "--vla-seeds=0-2")
+EPISODES = 12
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+
+
+def straight(request: dict[str, Any]) -> Any:
+    """Towards the goal, the faster the nearer: what it answers depends on what it was sent."""
+    action = np.zeros((10, 7), dtype=np.float32)
+    action[:, 0] = 0.4 + 0.1 * request["observation/state"][0]
+    action[:, 6] = -1
+    return {"actions": action}
+
+
+def records(project: pytest.Pytester) -> dict[str, Record]:
+    return {record.case: record for record in records_of(project.path / ".vla")}
+
+
+def test_episodes_are_the_same_with_and_without_workers(vla: Run, project: pytest.Pytester) -> None:
+    with serving(straight) as server:
+        model = f"--vla-model=openpi:127.0.0.1:{server.port}"
+        alone = vla(*GOAL, model, "-n0")
+        alone.assert_outcomes(passed=EPISODES)
+        first = records(project)
+        assert {record.replan for record in first.values()} == {5}
+        # Without workers they run in the order in which they are recorded.
+        asked = [math.ceil(record.steps / 5) for record in first.values()]
+        assert [len(requests) for requests in server.connections] == [0, *asked], "a connection an episode"
+        assert set(asked) == {2, 3}
+
+        shared = vla(*GOAL, model, "-n2")
+        shared.assert_outcomes(passed=EPISODES)
+        assert len(server.connections) == 2 * (1 + EPISODES), "a worker does not look again whether the server is there"
+    second = records(project)
+    assert {case: record.digest for case, record in second.items()} == {
+        case: record.digest for case, record in first.items()
+    }
+    assert {record.worker for record in second.values()} == {"gw0", "gw1"}
+
+
+def test_the_number_of_steps_of_a_chunk_can_be_given(vla: Run, project: pytest.Pytester) -> None:
+    with serving(straight) as server:
+        vla(*GOAL, f"--vla-model=openpi:127.0.0.1:{server.port}", "--vla-replan=10").assert_outcomes(passed=EPISODES)
+        assert {len(requests) for requests in server.connections[1:]} <= {1, 2}
+    assert {record.replan for record in records(project).values()} == {10}
+
+
+def test_a_server_that_is_not_there_stops_the_run_before_the_first_item(vla: Run, project: pytest.Pytester) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    for workers in ("-n0", "-n2"):
+        result = vla(*GOAL, f"--vla-model=openpi:127.0.0.1:{port}", workers)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines(
+            [f"ERROR: --vla-model=openpi:127.0.0.1:{port}: nothing listens at ws://127.0.0.1:{port}. Expected *"]
+        )
+    assert not (project.path / ".vla").exists()
+    vla(*GOAL, f"--vla-model=openpi:127.0.0.1:{port}", "--collect-only").assert_outcomes()
+
+
+def test_a_server_that_dies_is_an_error_of_that_episode_alone(vla: Run, project: pytest.Pytester) -> None:
+    asked = iter([None, Died])
+
+    def infer(request: dict[str, Any]) -> Any:
+        if next(asked, None) is Died:
+            raise Died
+        return straight(request)
+
+    with serving(infer) as server:
+        result = vla(*GOAL, f"--vla-model=openpi:127.0.0.1:{server.port}")
+    result.assert_outcomes(passed=EPISODES - 1, errors=1)
+    result.stdout.fnmatch_lines(["libero_goal * errors: 1 policy-connection"])
+
+
+def test_a_traceback_of_the_server_is_shown_with_the_item(vla: Run, project: pytest.Pytester) -> None:
+    def infer(request: dict[str, Any]) -> Any:
+        raise ValueError("norm stats are missing")
+
+    with serving(infer) as server:
+        result = vla(*GOAL[:1], "--vla-tasks=turn", f"--vla-model=openpi:127.0.0.1:{server.port}")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "error policy-raised after 0 of 300 steps: ws://127.0.0.1:*: ValueError: norm stats are missing",
+            "*Traceback (most recent call last):",
+            "ValueError: norm stats are missing",
+        ],
+        consecutive=False,
+    )
+
+
+def test_a_model_server_of_vla_eval_serves_workers(vla: Run, project: pytest.Pytester, tmp_path: Path) -> None:
+    pytest.importorskip("vla_eval", reason="vla-eval is not installed")
+    chosen = ("--vla-suite=libero_goal", "--vla-tasks=turn", "--vla-seeds=0-3")
+    kept = []
+    with model_server(tmp_path / "log.jsonl", send_state=True) as server:
+        for workers in ("-n0", "-n2"):
+            result = vla(*chosen, f"--vla-model=vla-eval:{server.where}", workers, "-p", "no:anyio")
+            result.assert_outcomes(passed=4)
+            kept.append({case: record.digest for case, record in records(project).items()})
+        sessions = [line["session"] for line in server.lines() if "start" in line]
+    assert kept[0] == kept[1]
+    assert len(set(sessions)) == len(sessions) == 8
+
+
+def test_the_key_is_in_no_output_and_in_no_record(
+    vla: Run, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_VLA_POLICY_KEY", "s3cret")
+    with serving(straight, key="s3cret") as server:
+        result = vla(*GOAL, f"--vla-model=openpi:127.0.0.1:{server.port}", "-n2", "-v")
+    result.assert_outcomes(passed=EPISODES)
+    assert set(server.headers) == {"Api-Key s3cret"}
+    assert "s3cret" not in result.stdout.str() + result.stderr.str()
+    kept = [file.read_bytes() for file in (project.path / ".vla").rglob("*") if file.is_file()]
+    assert kept
+    assert not any(b"s3cret" in content for content in kept)

@@ -1,0 +1,54 @@
+"""Starts a model server of vla-eval, tests/policies/vla_eval_server.py, in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class ModelServer:
+    """A running server.
+
+    Attributes:
+        where: its address, as ``--vla-model=vla-eval:`` takes it.
+        log: the file of what it was asked.
+    """
+
+    where: str
+    log: Path
+
+    def lines(self, *, ended: int = 0) -> list[dict[str, Any]]:
+        """What it was asked, in order; waits until so many episodes have ended, which the server is told last."""
+        limit = time.monotonic() + 20
+        while True:
+            lines = [json.loads(line) for line in self.log.read_text().splitlines()]
+            if len([line for line in lines if "end" in line]) >= ended:
+                return lines
+            assert time.monotonic() < limit, f"not so many episodes ended: {lines}"
+            time.sleep(0.01)
+
+
+@contextmanager
+def model_server(log: Path, **params: Any) -> Iterator[ModelServer]:
+    """A server whose hello asks for `params`; killed at the end."""
+    log.touch()
+    with subprocess.Popen(
+        [sys.executable, str(Path(__file__).with_name("vla_eval_server.py")), str(log)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OBSERVATION_PARAMS": json.dumps(params)},
+    ) as process:
+        assert process.stdout is not None
+        port = process.stdout.readline().strip()
+        assert port, "the server did not start"
+        try:
+            yield ModelServer(f"127.0.0.1:{port}", log)
+        finally:
+            process.kill()

@@ -1,0 +1,196 @@
+"""The client of vla-eval's model servers, against that package's own server in a process of its own."""
+
+import dataclasses
+import itertools
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis.extra import numpy as hnp
+
+from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.plan import Case
+from pytest_vla.policies import vla_eval
+from pytest_vla.policies.base import Episode
+from pytest_vla.policies.vla_eval import check_vla_eval, vla_eval_policy, vla_eval_state
+from pytest_vla.rollout import Conditions, Rollout, run_episode
+from pytest_vla.suite import load_suite
+from tests.plugin.fake_sim import World
+from tests.policies.model_server import ModelServer, model_server
+from tests.policies.openpi_server import serving
+
+TASK = load_suite("libero_goal").task("turn_on_the_stove")
+EPISODE = Episode("libero_goal/a[seed0]", "libero_goal", "a", "walk", 0, np.random.default_rng(0))
+ALL = {"send_wrist_image": True, "send_state": True, "quat_no_antipodal": True, "seed": 0}
+
+Start = Callable[..., ModelServer]
+
+
+@pytest.fixture
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    """Starts a server whose hello asks for what is given."""
+    pytest.importorskip("vla_eval", reason="vla-eval is not installed")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with ExitStack() as servers:
+        names = itertools.count()
+        yield lambda **params: servers.enter_context(model_server(tmp_path / f"{next(names)}.jsonl", **params))
+
+
+def run(where: str, language: str = "walk", max_steps: int = 12, **conditions: Any) -> Rollout:
+    protocol = dataclasses.replace(TASK.protocol, max_steps=max_steps)
+    task = dataclasses.replace(TASK, protocol=protocol, language=language)
+    case = Case("libero_goal", TASK.name, 0)
+    return run_episode(case, task, vla_eval_policy(where), World, Conditions("vla-eval", **conditions))
+
+
+def test_an_episode_is_a_session_of_the_server_from_its_start_to_its_end(start: Start) -> None:
+    server = start(**ALL)
+    check_vla_eval(server.where)
+    first, second = run(server.where), run(server.where)
+    assert (first.record.outcome, first.steps, first.record.replan) == ("failure", 12, None)
+    # Chunks of four; the gripper closes at 0 and above.
+    assert np.allclose(first.trajectory.actions[:, 0], np.repeat([0.01, 0.02, 0.03], 4))
+    assert first.trajectory.actions[:, 6].tolist() == [-1.0] * 4 + [1.0] * 8
+    assert first.record.digest == second.record.digest, "the second episode knows nothing of the first"
+    lines = server.lines(ended=2)
+    assert [next(iter(line)) for line in lines] == ["start", *["session"] * 3, "end"] * 2
+    assert [line["step"] for line in lines if "step" in line] == [0, 4, 8] * 2
+    assert len({line["session"] for line in lines[:5]}) == len({line["session"] for line in lines[5:]}) == 1
+    assert lines[0]["session"] != lines[5]["session"]
+    assert lines[0]["start"] == {"task": {"name": "walk", "suite": "libero_goal", "episode_idx": 0}}
+
+
+def test_the_server_gets_what_its_hello_asks_for_and_no_more(start: Start) -> None:
+    server = start(**ALL)
+    bare = start()
+    assert run(server.where, max_steps=1).steps == run(bare.where, max_steps=1).steps == 1
+    world = World(TASK)
+    picture = world.reset(0, 0, settle=True)["agentview_image"]
+    image = [256, 256, 3, int(picture.sum())]
+    assert server.lines()[1]["images"] == {"agentview": image, "wrist": image}
+    assert server.lines()[1]["states"] == [0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    assert (bare.lines()[1]["images"], bare.lines()[1]["states"]) == ({"agentview": image}, None)
+
+
+@pytest.mark.parametrize(
+    ("language", "reason", "message", "steps"),
+    [
+        ("raise", "policy-raised", "observation_failed: RuntimeError: no memory", 0),
+        ("refused", "policy-raised", "episode_start_failed: ValueError: not this task", 0),
+        ("shape", "policy-shape", "(6,)", 0),
+        ("silent", "policy-protocol", "without actions; the reply has thoughts", 0),
+        ("die", "policy-connection", "", 4),
+    ],
+)
+def test_what_goes_wrong_is_an_error_that_says_so(
+    start: Start, language: str, reason: str, message: str, steps: int
+) -> None:
+    server = start(**ALL)
+    ended = run(server.where, language)
+    assert (ended.record.outcome, ended.record.reason, ended.steps) == ("error", reason, steps), ended.record.message
+    assert message in str(ended.record.message)
+    assert server.where in str(ended.record.message) or reason == "policy-shape"
+
+
+def test_a_slow_reply_is_waited_for_up_to_the_limit(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vla_eval, "REQUEST_TIMEOUT", 1.0)
+    server = start(**ALL)
+    ended = run(server.where, "sleep")
+    assert (ended.record.outcome, ended.record.reason, ended.steps) == ("error", "policy-timeout", 4)
+    assert ended.record.message == f"ws://{server.where} gave no answer within 1 s"
+
+
+def test_the_wall_limit_of_an_episode_stops_the_waiting(start: Start) -> None:
+    server = start(**ALL)
+    ended = run(server.where, "sleep", timeout=1.0)
+    assert (ended.record.outcome, ended.record.reason, ended.steps) == ("error", "timeout", 4)
+
+
+@pytest.mark.parametrize("away", ["close", "reconnect"])
+def test_a_connection_that_broke_within_an_episode_is_not_taken_up_again(start: Start, away: str) -> None:
+    """The package's client connects again by itself, to a session that knows nothing of the episode."""
+    server = start()
+    session: Any = vla_eval_policy(server.where)(EPISODE)
+    observation = {"agentview_image": np.zeros((256, 256, 3), dtype=np.uint8)}
+    assert session(observation).shape == (1, 7)
+    vla_eval._run(getattr(session._connection, away)(), 10)
+    with pytest.raises(EpisodeError, match=r"policy-connection: ws://.* ended the connection, and with it the episode"):
+        session(observation)
+    session.close()
+    assert len([line for line in server.lines() if "step" in line]) == 1
+
+
+def test_closing_twice_and_late_is_harmless(start: Start) -> None:
+    server = start()
+    session: Any = vla_eval_policy(server.where)(EPISODE)
+    session.close()
+    session.close()
+    assert len(server.lines(ended=1)) == 2
+
+
+@pytest.mark.parametrize("wish", ["send_video_history", "absolute_action"])
+def test_a_server_that_wants_what_no_suite_has_is_refused(start: Start, wish: str) -> None:
+    server = start(send_state=True, **{wish: True})
+    with pytest.raises(VlaError, match=f"the model server asks for {wish}, which no suite has"):
+        check_vla_eval(server.where)
+    ended = run(server.where)
+    assert (ended.record.outcome, ended.record.reason) == ("error", "policy-protocol")
+
+
+def test_a_server_that_is_not_there_is_refused_before_the_first_episode() -> None:
+    pytest.importorskip("vla_eval", reason="vla-eval is not installed")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with pytest.raises(VlaError) as refused:
+        check_vla_eval(f"127.0.0.1:{port}")
+    assert str(refused.value).startswith(
+        f"--vla-model=vla-eval:127.0.0.1:{port}: nothing listens at ws://127.0.0.1:{port}. Expected a model server of "
+    )
+    ended = run(f"127.0.0.1:{port}")
+    assert (ended.record.outcome, ended.record.reason) == ("error", "policy-connection")
+
+
+def test_a_server_of_openpi_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("vla_eval", reason="vla-eval is not installed")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with (
+        serving(lambda request: {}) as server,
+        pytest.raises(VlaError, match=r"does not speak vla-eval's protocol: ValueError"),
+    ):
+        check_vla_eval(f"127.0.0.1:{server.port}")
+
+
+def test_a_missing_package_is_named_with_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "vla_eval.connection", None)
+    with pytest.raises(VlaError, match=r"needs the package vla-eval .*: pip install 'pytest-vla\[vla-eval\]'"):
+        vla_eval_policy("gpu")
+
+
+quaternions = hnp.arrays(np.float64, 4, elements={"min_value": -1, "max_value": 1}).filter(
+    lambda quaternion: np.linalg.norm(quaternion) > 0.1
+)
+
+
+@given(quaternions)
+def test_the_rotation_of_a_state_is_that_of_vla_eval(quaternion: Any) -> None:
+    """As vla_eval.rotation.quat_to_axisangle makes it: of the quaternion with w of 0 or more, so at most pi."""
+    x, y, z, w = quaternion / np.linalg.norm(quaternion)
+    sine = np.sqrt(max(1.0 - w * w, 0.0))
+    if sine < 1e-6 or abs(w) < 1e-6:
+        # No axis, or two.
+        return
+    axis = np.array([x, y, z]) / sine
+    # robosuite's: up to 2 pi, of the quaternion as it is.
+    state = np.concatenate([[1, 2, 3], axis * 2 * np.arccos(w), [4, 5]])
+    sign = -1.0 if w < 0 else 1.0
+    expected = sign * axis * 2 * np.arccos(sign * w)
+    assert np.array_equal(vla_eval_state(state, antipodal=True), state)
+    sent = vla_eval_state(state, antipodal=False)
+    assert sent[[0, 1, 2, 6, 7]].tolist() == [1, 2, 3, 4, 5]
+    assert np.allclose(sent[3:6], expected, atol=1e-6)
