@@ -156,8 +156,9 @@ def _share(text: str) -> float:
 OPTIONS = (
     Option(
         "model",
-        "the policy to test: random; module:callable, your own (called once an episode, returns a callable from "
-        "observation to actions); replay:PATH, recorded actions (an npz file, or the folder of a run such as .vla/RUN)",
+        "the policy to test: module:callable, your own (called once an episode, returns a callable from observation to "
+        "actions); expert, a script that sees the simulator's state; random; replay:PATH, recorded actions (an npz "
+        "file, or the folder of a run such as .vla/RUN); openpi:HOST[:PORT], vla-eval:HOST[:PORT], served elsewhere",
         "POLICY",
         _text,
         ini="policy to test where --vla-model is not given; modules and paths are relative to the ini file",
@@ -205,7 +206,7 @@ OPTIONS = (
     ),
     Option(
         "replan",
-        "steps to execute of each chunk of actions before the policy is asked again (default: the whole chunk)",
+        "steps to execute of each chunk of actions before the policy is asked again (default: the policy's own number, or the whole chunk)",
         "K",
         _steps,
     ),
