@@ -206,7 +206,8 @@ OPTIONS = (
     ),
     Option(
         "replan",
-        "steps to execute of each chunk of actions before the policy is asked again (default: the policy's own number, or the whole chunk)",
+        "steps to execute of each chunk of actions before the policy is asked again (default: the policy's own number, "
+        "or the whole chunk)",
         "K",
         _steps,
     ),

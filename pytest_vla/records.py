@@ -75,7 +75,7 @@ class Record:
         metrics: further measures of the episode by name.
         seeds: ``run``, ``scene``, ``init_state`` and ``init_states`` (how many there are).
         protocol: the suite's, as a table.
-        replan: ``--vla-replan``; None: whole chunks.
+        replan: steps executed of each chunk, by ``--vla-replan`` or the policy itself; None: whole chunks.
         policy: the ``--vla-model`` text.
         policy_digest: names the content of what made the policy, such as its module's file; None: not known.
         provenance: versions, renderer, hash of the scene with its assets, and which assets are known stand-ins.

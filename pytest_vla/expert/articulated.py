@@ -29,6 +29,8 @@ Array = npt.NDArray[np.float64]
 _UP = np.array([0.0, 0.0, 1.0])
 # How far ahead of a part the hand aims while it leads it along: m, or rad for what turns.
 _LEAD_SLIDE, _LEAD_TURN = 0.05, 0.35
+# How far before what they push the fingers come down, m.
+_CLEARANCE = 0.05
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Part:
     geoms: tuple[int, ...]
     slides: bool
 
-    def value(self, data: mujoco.MjData, model: mujoco.MjModel) -> float:
+    def value(self, model: mujoco.MjModel, data: mujoco.MjData) -> float:
         """The joint's position, m or rad."""
         return float(data.qpos[model.jnt_qposadr[self.joint]])
 
@@ -67,10 +69,14 @@ class Part:
         mujoco.mju_quat2Mat(matrix, quaternion)
         return matrix.reshape(3, 3)
 
-    def direction(self, data: mujoco.MjData, point: Array, sign: float) -> Array:
-        """The way (unit, 3) that a point of the part goes when the joint grows (`sign` 1) or shrinks (-1)."""
+    def direction(self, data: mujoco.MjData, point: Array, sign: float) -> Array | None:
+        """The way (unit, 3) that a point of the part goes when the joint grows (`sign` 1) or shrinks (-1).
+
+        None for a point that stays where it is, as on the axis of a knob.
+        """
         way = self.moved(data, point, 0.01 * sign) - point
-        return np.asarray(way / np.linalg.norm(way))
+        length = float(np.linalg.norm(way))
+        return np.asarray(way / length) if length > 1e-6 else None
 
 
 def part_of(model: mujoco.MjModel, joint: str) -> Part:
@@ -140,11 +146,11 @@ def lead(hand: Hand, part: Part, grasp: Grasp, goal: float, terrain: Heights) ->
 
 def _follow(hand: Hand, part: Part, goal: float) -> Motion:
     most = _LEAD_SLIDE if part.slides else _LEAD_TURN
-    start, turned, value = hand.position, hand.rotation, part.value(hand.data, hand.model)
+    start, turned, value = hand.position, hand.rotation, part.value(hand.model, hand.data)
     first, best, waited = value, np.inf, 0
     sign = float(np.sign(goal - value))
     while True:
-        value = part.value(hand.data, hand.model)
+        value = part.value(hand.model, hand.data)
         rest = (goal - value) * sign
         if rest <= 0:
             return True
@@ -159,7 +165,7 @@ def _follow(hand: Hand, part: Part, goal: float) -> Motion:
 
 
 def push(
-    hand: Hand, part: Part, point: Array, tool: Array, goal: float, terrain: Heights, *, clearance: float = 0.05
+    hand: Hand, part: Part, point: Array, tool: Array, goal: float, terrain: Heights
 ) -> Motion:
     """Pushes a part at a point with closed fingers until its joint is at `goal` (m or rad).
 
@@ -170,17 +176,18 @@ def push(
         tool: the hand's rotation (3, 3).
         goal: the joint's position.
         terrain: what stands around.
-        clearance: how far before the point the fingers come down, m.
     """
-    value = part.value(hand.data, hand.model)
+    value = part.value(hand.model, hand.data)
     sign = float(np.sign(goal - value))
     way = part.direction(hand.data, point, sign)
+    if way is None:
+        return False
     grip_point = point - way * FINGER_HALF_WIDTH - tool[:, 2] * (TIP_LENGTH - 0.012)
-    before = grip_point - way * clearance
+    before = grip_point - way * _CLEARANCE
     yield from travel(hand, before, tool, CLOSED, terrain, TIP_LENGTH, 0.05)
     first, best, waited = value, np.inf, 0
     while True:
-        value = part.value(hand.data, hand.model)
+        value = part.value(hand.model, hand.data)
         rest = (goal - value) * sign
         if rest <= 0:
             break

@@ -53,13 +53,11 @@ class Drop:
         place: (2,) where its root shall be, m, world frame.
         support: z of what it is set on, m.
         gap: between the two when the fingers open, m; negative presses down until nothing gives.
-        rotation: of the hand, (3, 3); None: as it gripped.
     """
 
     place: Array
     support: float
     gap: float
-    rotation: Array | None = None
 
 
 def travel(
@@ -123,13 +121,12 @@ def _hang(hand: Hand, thing: Thing) -> float:
 
 def place(hand: Hand, thing: Thing, drop: Drop, terrain: Heights) -> Motion:
     """Sets down what the hand holds, and moves up and away; false where it was lost on the way."""
-    rotation = hand.rotation if drop.rotation is None else drop.rotation
-    turn = rotation @ hand.rotation.T
+    rotation = hand.rotation
     before = float(np.linalg.norm(thing.position(hand.data) - hand.position))
     for _ in range(3):
         # A load that is held at its rim tilts while it rises, and then hangs lower.
         position = hand.position
-        load, hang = turn @ (thing.position(hand.data) - position), _hang(hand, thing)
+        load, hang = thing.position(hand.data) - position, _hang(hand, thing)
         target = np.append(drop.place - load[:2], 0.0)
         level = _level(terrain, position, target, hang, thing.radius)
         if position[2] > level - 0.02:

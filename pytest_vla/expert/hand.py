@@ -29,11 +29,9 @@ PALM_DISTANCE = 0.031
 PALM_HALF_LENGTH = 0.105
 PALM_HALF_WIDTH = 0.034
 
+# What an action of 1 asks the controller for: m and rad. Asking for all of what is left is critically damped.
 _STEP = 0.05
 _TURN = 0.5
-# Of a distance, the part that an action asks for: what the controller's damping takes without overshooting.
-_GAIN = 1.0
-_TURN_GAIN = 1.0
 
 
 @dataclass(frozen=True)
@@ -61,11 +59,6 @@ class Hand:
     def fingers(self) -> Array:
         """How fast the fingers move (2,), m/s."""
         return np.array(self.data.qvel[ARM_JOINTS : ARM_JOINTS + FINGERS])
-
-    @property
-    def opening(self) -> float:
-        """Between the fingers, m."""
-        return float(self.data.qpos[ARM_JOINTS] - self.data.qpos[ARM_JOINTS + 1])
 
 
 def facing(approach: Array, fingers: Array) -> Array:
@@ -97,9 +90,9 @@ def angle_between(one: Array, other: Array) -> float:
 
 def action_towards(hand: Hand, position: Array, rotation: Array, gripper: float, speed: float = 1.0) -> Array:
     """The action (7,) that moves the hand towards a pose, at most at `speed` of its fastest."""
-    distance = (position - hand.position) * (_GAIN / _STEP)
+    distance = (position - hand.position) / _STEP
     distance *= min(1.0, speed / max(float(np.abs(distance).max()), 1e-9))
-    turn = rotation_vector(rotation @ hand.rotation.T) * (_TURN_GAIN / _TURN)
+    turn = rotation_vector(rotation @ hand.rotation.T) / _TURN
     turn *= min(1.0, 1.0 / max(float(np.abs(turn).max()), 1e-9))
     return np.concatenate([distance, turn, [gripper]])
 

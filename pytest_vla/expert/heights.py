@@ -96,9 +96,10 @@ def measure(
 def _solid(model: mujoco.MjModel, without: Iterable[int]) -> Iterator[None]:
     """Lets rays meet transparent geoms, which mj_ray passes through, and none of `without`."""
     group, alpha = model.geom_group.copy(), model.geom_rgba[:, 3].copy()
-    model.geom_group[list(without)] = _UNSEEN_GROUP
-    model.geom_rgba[:, 3] = 1.0
     try:
+        # Within, as an alarm may go off at any time.
+        model.geom_group[list(without)] = _UNSEEN_GROUP
+        model.geom_rgba[:, 3] = 1.0
         yield
     finally:
         model.geom_group[:], model.geom_rgba[:, 3] = group, alpha

@@ -35,7 +35,7 @@ def corners(model: mujoco.MjModel, data: mujoco.MjData, geoms: Iterable[int]) ->
     for geom in geoms:
         centre, half = model.geom_aabb[geom][:3], model.geom_aabb[geom][3:]
         points.append(data.geom_xpos[geom] + (centre + _CORNERS * half) @ data.geom_xmat[geom].reshape(3, 3).T)
-    return np.concatenate(points)
+    return np.concatenate(points) if points else np.zeros((0, 3))
 
 
 def _hangs_on(model: mujoco.MjModel, body: int, root: int) -> bool:

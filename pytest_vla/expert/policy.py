@@ -8,8 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_vla.errors import EpisodeError
-from pytest_vla.expert.attempts import Attempt, Stage, attempts, joint_goals, remaining
+from pytest_vla.expert.attempts import attempts, remaining
 from pytest_vla.expert.hand import OPEN, Hand, Motion
+from pytest_vla.expert.joints import joint_goals
+from pytest_vla.expert.stage import Attempt, Stage
 from pytest_vla.policies.base import Episode, Observation, Session
 from pytest_vla.scene.problem import Literal, Problem
 from pytest_vla.scene.scene import Scene
@@ -50,6 +52,7 @@ class _Expert:
         self._fruitless = 0
 
     def __call__(self, observation: Observation) -> Array:
+        # A motion may have nothing to do where it begins; then the next is planned, but not for ever.
         for _ in range(2 * _FRUITLESS):
             if self._motion is None and not self._plan():
                 break
@@ -121,7 +124,7 @@ def _rehearse(
         except StopIteration as ended:
             predicates: Mapping[str, bool] = rehearsal.predicates()
             return steps, verdict() and all(predicates[name] for name in done), bool(ended.value)
-        if not rehearsal.step(action):
+        if not np.isfinite(action).all() or not rehearsal.step(action):
             return steps, False, True
         if all(rehearsal.predicates().values()):
             return steps + 1, True, True

@@ -106,11 +106,12 @@ def _expert(text: str, folder: Path) -> "Policy":
 
 def _expert_digest(text: str, folder: Path) -> str | None:
     import pytest_vla.expert
+    from pytest_vla.sim import rehearsal
 
     content = hashlib.sha256()
-    for package in pytest_vla.expert.__path__:
-        for file in sorted(Path(package).glob("*.py")):
-            content.update(file.read_bytes())
+    files = [file for package in pytest_vla.expert.__path__ for file in sorted(Path(package).glob("*.py"))]
+    for file in [*files, Path(rehearsal.__file__)]:
+        content.update(file.read_bytes())
     return content.hexdigest()
 
 
