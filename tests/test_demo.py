@@ -25,7 +25,7 @@ def test_the_demo_shows_an_expert_and_a_random_policy(tmp_path: Path) -> None:
     command = [sys.executable, REPOSITORY / "scripts" / "demo.py", "--tasks=turn_on_the_stove", "--episodes=1"]
     result = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stdout + result.stderr
-    assert "$ pytest --vla-suite=tabletop --vla-model=expert --vla-episodes=1 --vla-min-success=80%" in result.stdout
+    assert "$ pytest --vla-suite=tabletop --vla-model=expert --vla-episodes=1 --vla-min-success=95%" in result.stdout
     assert result.stdout.count("95% Wilson interval") == 2, "two reports"
     end = result.stdout.partition("The demo took ")[2]
     assert "All is well." in end
@@ -82,10 +82,11 @@ def test_it_shows_what_the_runs_left(played: Callable[..., Any], capsys: Any) ->
 @pytest.mark.parametrize(
     ("expert", "random", "said"),
     [
-        ((["success", "failure"], 1), (["failure", "failure"], 1), "The expert did not reach 80%."),
-        ((["failure", "error"], 1), (["failure", "failure"], 1), "The expert did not reach 80%."),
+        ((["success", "failure"], 1), (["failure", "failure"], 1), "The expert did not reach 95%."),
+        ((["failure", "error"], 1), (["failure", "failure"], 1), "The expert did not reach 95%."),
         ((["success", "success"], 0), (["failure", "error"], 1), "2 of 2 episodes ran, and 1 were errors"),
         ((["success", "success"], 0), (["failure"], 2), "1 of 2 episodes ran, and 0 were errors"),
+        ((["success", "success"], 0), (["success", "failure"], 1), "Random moves did 1 of 2 episodes"),
     ],
 )
 def test_what_went_wrong_is_said_and_is_the_exit_code(
