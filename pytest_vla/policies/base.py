@@ -96,6 +96,38 @@ def is_batch_policy(policy: object) -> TypeGuard[BatchPolicy]:
     return all(hasattr(policy, name) for name in ("begin", "act", "max_batch", "reads"))
 
 
+def one_by_one(policy: BatchPolicy) -> Policy:
+    """A policy that answers in batches as one that is asked by one episode at a time, in this process."""
+    return _OneByOne(policy)
+
+
+class _OneByOne:
+    def __init__(self, policy: BatchPolicy) -> None:
+        self._policy = policy
+        # What a policy says of itself beside the protocol, such as how many steps of a chunk are executed.
+        self.replan = getattr(policy, "replan", None)
+
+    def __call__(self, episode: Episode) -> Session:
+        return _Alone(self._policy, self._policy.begin(episode))
+
+
+class _Alone:
+    def __init__(self, policy: BatchPolicy, state: Any) -> None:
+        self._policy, self._state = policy, state
+
+    def __call__(self, observation: Observation) -> NDArray[Any]:
+        wanted = {name: observation[name] for name in self._policy.reads}
+        answers = self._policy.act([self._state], [wanted])
+        if len(answers) != 1:
+            raise EpisodeError("policy-protocol", f"{len(answers)} answers to a batch of one question")
+        return answers[0]
+
+    def close(self) -> None:
+        close = getattr(self._state, "close", None)
+        if close is not None:
+            close()
+
+
 def noise_generator(run_seed: int, case_id: str) -> np.random.Generator:
     """The generator of an episode as it is when the episode begins; before every question it is seeded anew."""
     return np.random.Generator(_noise(run_seed, case_id, None))

@@ -16,7 +16,7 @@ from pytest_vla.mishaps import describe
 from pytest_vla.suite import did_you_mean
 
 if TYPE_CHECKING:
-    from pytest_vla.policies.base import Policy
+    from pytest_vla.policies.base import BatchPolicy, Policy
 
 
 GROUP = "pytest_vla.policies"
@@ -43,7 +43,7 @@ class Kind:
     name: str
     usage: str
     takes: str | None
-    load: Callable[[str, Path], "Policy"]
+    load: Callable[[str, Path], "Policy | BatchPolicy"]
     check: Callable[[str, Path], None] = lambda text, folder: None
     digest: Callable[[str, Path], str | None] = lambda text, folder: None
     required: bool = True
@@ -68,7 +68,18 @@ def check_model(model: str, folder: Path) -> None:
 
 
 def resolve_policy(model: str, folder: Path) -> "Policy":
-    """The policy that a ``--vla-model`` names. Arguments as for `check_model`. Raises VlaError."""
+    """The policy that a ``--vla-model`` names, one that answers in batches with one question at a time.
+
+    Arguments as for `check_model`. Raises VlaError.
+    """
+    from pytest_vla.policies.base import is_batch_policy, one_by_one
+
+    policy = load_policy(model, folder)
+    return one_by_one(policy) if is_batch_policy(policy) else cast("Policy", policy)
+
+
+def load_policy(model: str, folder: Path) -> "Policy | BatchPolicy":
+    """The policy that a ``--vla-model`` names, as it is. Arguments as for `check_model`. Raises VlaError."""
     kind, text = _parse(model)
     return kind.load(text, folder) if kind else _load_callable(model, folder)
 
@@ -250,7 +261,7 @@ def _check_module(model: str, folder: Path) -> None:
         raise VlaError(_no_module(model, name, folder))
 
 
-def _load_callable(model: str, folder: Path) -> "Policy":
+def _load_callable(model: str, folder: Path) -> "Policy | BatchPolicy":
     _put_on_path(folder)
     module_name, _, attribute = model.partition(":")
     try:

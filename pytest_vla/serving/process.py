@@ -136,10 +136,10 @@ def main() -> int:
     orders = json.loads(sys.stdin.readline())
     try:
         from pytest_vla.policies.base import is_batch_policy
-        from pytest_vla.policies.resolve import resolve_policy
+        from pytest_vla.policies.resolve import load_policy
         from pytest_vla.serving.server import Server
 
-        policy = resolve_policy(orders["model"], Path(orders["folder"]))
+        policy = load_policy(orders["model"], Path(orders["folder"]))
         if not is_batch_policy(policy):
             raise VlaError(f"--vla-model={orders['model']}: this policy does not answer in batches")
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -1,5 +1,6 @@
 """What a session may return, and the randomness that an episode gets."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from pytest_vla.errors import EpisodeError
-from pytest_vla.policies.base import Episode, check_actions, noise_generator, reseed
+from pytest_vla.policies.base import Episode, check_actions, noise_generator, one_by_one, reseed
 from pytest_vla.policies.random import random_policy
 
 
@@ -103,3 +104,34 @@ def test_random_is_uniform_and_looks_at_nothing() -> None:
     assert np.abs(actions.var(axis=0) - 1 / 3).max() < 5 * np.sqrt(4 / 45 / 4000)
     assert np.array_equal(session("a")(Blind()), actions[0])
     assert not np.array_equal(session("b")(Blind()), actions[0])
+
+
+class Counting:
+    """Answers in batches; each episode's state counts its own questions."""
+
+    max_batch, reads, replan = 4, ("state",), 2
+
+    def begin(self, episode: Episode) -> dict[str, int]:
+        return {"asked": 0}
+
+    def act(self, states: Sequence[Any], observations: Sequence[Any]) -> Sequence[Any]:
+        assert all(list(observation) == ["state"] for observation in observations)
+        for state in states:
+            state["asked"] += 1
+        return [np.full((3, 7), state["asked"] / 10) for state in states]
+
+
+def test_a_policy_that_answers_in_batches_serves_one_episode_at_a_time() -> None:
+    policy = one_by_one(Counting())
+    assert policy.replan == 2  # type: ignore[attr-defined]
+    first, second = (policy(Episode(f"c{n}", "s", "t", "do it", n, noise_generator(0, f"c{n}"))) for n in range(2))
+    seen = {"state": np.zeros(8), "agentview_image": None}
+    assert [first(seen)[0, 0], first(seen)[0, 0], second(seen)[0, 0]] == [0.1, 0.2, 0.1]
+
+
+def test_answers_that_are_not_one_for_one_question_are_refused() -> None:
+    counting = Counting()
+    counting.act = lambda states, observations: []  # type: ignore[method-assign]
+    session = one_by_one(counting)(Episode("c", "s", "t", "do it", 0, noise_generator(0, "c")))
+    with pytest.raises(EpisodeError, match="0 answers to a batch of one question"):
+        session({"state": np.zeros(8)})
