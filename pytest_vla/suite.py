@@ -90,10 +90,12 @@ def load_suite(name: str, *, data: str | os.PathLike[str] | None = None) -> Suit
 
     Args:
         name: one of `suite_names()`.
-        data: folder with the suite's task files, init states and assets; None: the default roots.
+        data: folder with the suite's task files, init states and assets; None: the default roots. A suite that takes
+            tasks (`takes_tasks`) also has those whose files are there or in ``PYTEST_VLA_DATA``: after its own, by
+            name.
 
     Raises:
-        VlaError: no such suite, or its manifest cannot be used.
+        VlaError: no such suite, its manifest cannot be used, or a further task's file name is no name.
     """
     if name not in suite_names():
         known = ", ".join(suite_names())
@@ -102,9 +104,8 @@ def load_suite(name: str, *, data: str | os.PathLike[str] | None = None) -> Suit
     table = _read_manifest(manifest)
     protocol = _protocol(table, manifest)
     folder = None if data is None else Path(data)
-    tasks = tuple(
-        Task(name, stem, index, language_of(stem), protocol, folder) for index, stem in enumerate(table["tasks"])
-    )
+    stems = [*table["tasks"], *(_further_tasks(name, table["tasks"], folder) if takes_tasks(name) else ())]
+    tasks = tuple(Task(name, stem, index, language_of(stem), protocol, folder) for index, stem in enumerate(stems))
     return Suite(name, table["title"], tasks, protocol)
 
 
@@ -126,6 +127,27 @@ def suites_folders() -> tuple[Path, ...]:
 def suite_folder(name: str) -> Path:
     """The folder of a suite, by one of `suite_names()`."""
     return next(folder / name for folder in suites_folders() if (folder / name / MANIFEST).is_file())
+
+
+def takes_tasks(name: str) -> bool:
+    """Whether a user's task files join this suite, by one of `suite_names()`: its manifest says ``open = true``."""
+    return _read_manifest(suite_folder(name) / MANIFEST).get("open", False) is True
+
+
+def _further_tasks(name: str, listed: Iterable[str], data: Path | None) -> list[str]:
+    """The stems of the user's task files that the manifest does not list."""
+    from pytest_vla.folders import expanded
+    from pytest_vla.scene.assets import data_base
+
+    found: set[str] = set()
+    given = [folder for folder in (data, os.environ.get("PYTEST_VLA_DATA")) if folder]
+    for folder in given:
+        base = data_base(expanded(folder) or Path(folder))
+        for path in (base / "bddl_files" / name).glob("[!.]*.bddl") if base is not None else ():
+            if not re.fullmatch(r"[A-Za-z0-9_]+", path.stem):
+                raise VlaError(f"{path}: expected a name of letters, digits and _, as it is in ids. Rename the file.")
+            found.add(path.stem)
+    return sorted(found - set(listed))
 
 
 def language_of(stem: str) -> str:

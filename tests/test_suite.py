@@ -1,6 +1,8 @@
 """Suites: upstream's tasks in upstream's order, and errors that say what there is."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +11,7 @@ import pytest
 from pytest_vla import suite as suite_module
 from pytest_vla.errors import VlaError
 from pytest_vla.options import OPTIONS
-from pytest_vla.suite import Suite, did_you_mean, language_of, load_suite, suite_names
+from pytest_vla.suite import Suite, did_you_mean, language_of, load_suite, suite_names, takes_tasks
 from tests.support.data import golden, libero_data
 
 LIBERO = {"libero_spatial": 10, "libero_object": 10, "libero_goal": 10, "libero_10": 10, "libero_90": 90}
@@ -114,6 +116,65 @@ def test_nothing_close_is_suggested_where_nothing_is() -> None:
 def test_the_help_names_every_suite() -> None:
     (option,) = (option for option in OPTIONS if option.name == "suite")
     assert all(name in option.help for name in suite_names())
+
+
+def with_tasks(folder: Path, *names: str, suite: str = "tabletop") -> Path:
+    """A data folder with empty task files: a suite reads their names only."""
+    tasks = folder / "bddl_files" / suite
+    tasks.mkdir(parents=True)
+    for name in names:
+        (tasks / name).touch()
+    return folder
+
+
+def own_names(suite: Suite) -> list[str]:
+    return [task.name for task in suite.tasks[SIZES[suite.name] :]]
+
+
+def test_a_users_tasks_join_an_open_suite_by_name(tmp_path: Path) -> None:
+    plain = load_suite("tabletop")
+    names = ("wipe.bddl", "KITCHEN_SCENE2_hide_it.bddl", "turn_on_the_stove.bddl", "notes.txt", "._wipe.bddl")
+    data = with_tasks(tmp_path, *names)
+    suite = load_suite("tabletop", data=data)
+    assert own_names(suite) == ["KITCHEN_SCENE2_hide_it", "wipe"], "what the manifest lists comes first, and once"
+    assert [task.name for task in suite.tasks[:10]] == [task.name for task in plain.tasks]
+    assert [task.index for task in suite.tasks] == list(range(12))
+    hidden = suite.task("KITCHEN_SCENE2_hide_it")
+    assert (hidden.suite, hidden.language, hidden.data) == ("tabletop", "hide it", data)
+    assert hidden.protocol == plain.protocol
+    assert load_suite("tabletop") == plain
+
+
+def test_tasks_are_found_wherever_data_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_tasks(tmp_path / "one" / "libero", "b.bddl")
+    monkeypatch.setenv("PYTEST_VLA_DATA", str(with_tasks(tmp_path / "other", "a.bddl", "b.bddl")))
+    assert own_names(load_suite("tabletop", data=tmp_path / "one")) == ["a", "b"]
+    assert own_names(load_suite("tabletop")) == ["a", "b"]
+    monkeypatch.setenv("PYTEST_VLA_DATA", str(tmp_path / "nowhere"))
+    assert own_names(load_suite("tabletop")) == [], "who needs the data says that it is not there"
+
+
+def test_liberos_suites_take_no_tasks(tmp_path: Path) -> None:
+    assert [name for name in suite_names() if takes_tasks(name)] == ["tabletop"]
+    assert own_names(load_suite("libero_goal", data=with_tasks(tmp_path, "mine.bddl", suite="libero_goal"))) == []
+
+
+@pytest.mark.parametrize("name", ["put it.bddl", "a[seed3].bddl", "lösche.bddl", "a-seed1.bddl"])
+def test_a_task_file_whose_name_cannot_stand_in_an_id_is_refused(tmp_path: Path, name: str) -> None:
+    data = with_tasks(tmp_path, name)
+    with pytest.raises(VlaError, match=r"expected a name of letters, digits and _.* Rename the file") as refused:
+        load_suite("tabletop", data=data)
+    assert str(refused.value).startswith(str(data / "bddl_files" / "tabletop" / name))
+
+
+def test_listing_a_users_tasks_loads_no_numpy(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pytest_vla.suite import load_suite; "
+        f"print(load_suite('tabletop', data={str(with_tasks(tmp_path, 'mine.bddl'))!r}).tasks[-1].name); "
+        "print({'numpy', 'mujoco', 'robosuite'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["mine", "set()"]
 
 
 GOOD = """

@@ -7,6 +7,7 @@ brought, and last the folders of suites that bring their own data.
 
 import importlib.util
 import os
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Literal
 
 from pytest_vla.errors import SceneError, VlaError
 from pytest_vla.folders import expanded, fetched_libero
-from pytest_vla.suite import suite_folder, suite_names
+from pytest_vla.suite import suite_folder, suite_names, takes_tasks
 
 Kind = Literal["assets", "bddl_files", "init_files"]
 KINDS: tuple[Kind, ...] = ("assets", "bddl_files", "init_files")
@@ -67,7 +68,7 @@ def data_roots(data: str | os.PathLike[str] | None = None) -> tuple[DataRoot, ..
     return tuple(roots)
 
 
-def find_file(roots: tuple[DataRoot, ...], kind: Kind, name: str, wanted_for: str) -> Path:
+def find_file(roots: tuple[DataRoot, ...], kind: Kind, name: str, wanted_for: str, advice: str | None = None) -> Path:
     """The first root's file of this relative name.
 
     Args:
@@ -75,6 +76,7 @@ def find_file(roots: tuple[DataRoot, ...], kind: Kind, name: str, wanted_for: st
         kind: which kind of data.
         name: path relative to that kind's folder, with forward slashes.
         wanted_for: what needs the file, for the error (``object plate_1``).
+        advice: how to come by the file; None: as its place and its kind have it.
 
     Raises:
         SceneError: no root has it; names the object, the file and the roots searched.
@@ -83,7 +85,8 @@ def find_file(roots: tuple[DataRoot, ...], kind: Kind, name: str, wanted_for: st
         folder = root.folder(kind)
         if folder is not None and (folder / name).is_file():
             return folder / name
-    raise SceneError(f"{kind}/{name}: not found, wanted for {wanted_for}. {describe_search(roots, kind)}")
+    told = describe_search(roots, kind, advice or _advice_on_task(roots, kind, name))
+    raise SceneError(f"{kind}/{name}: not found, wanted for {wanted_for}. {told}")
 
 
 def relative_name(roots: tuple[DataRoot, ...], path: Path) -> str | None:
@@ -94,11 +97,35 @@ def relative_name(roots: tuple[DataRoot, ...], path: Path) -> str | None:
     return None
 
 
-def describe_search(roots: tuple[DataRoot, ...], kind: Kind) -> str:
-    """One sentence that lists the folders searched, and how to give another."""
+def describe_search(roots: tuple[DataRoot, ...], kind: Kind, advice: str | None = None) -> str:
+    """Which folders were searched, and how to come by what is missing; `advice` None: how to come by LIBERO's data."""
     given = [root for root in roots if root.folder(kind) is not None and root.suite is None]
     searched = [f"{root.folder(kind)} ({root.origin})" for root in given]
-    return f"Searched: {', '.join(searched) or 'no folder, as none was given or found'}. {_ADVICE}"
+    return f"Searched: {', '.join(searched) or 'no folder, as none was given or found'}. {advice or _ADVICE}"
+
+
+def _advice_on_task(roots: tuple[DataRoot, ...], kind: Kind, name: str) -> str | None:
+    """How a file of a user's own task comes to be; None for LIBERO's."""
+    suite, _, file = name.partition("/")
+    if suite not in suite_names() or not takes_tasks(suite):
+        return None
+    task = Path(file).stem
+    if kind == "bddl_files":
+        return f"Put {task}.bddl into bddl_files/{suite} of the folder that you give by --vla-data."
+    if kind != "init_files":
+        return None
+    folders = [
+        root.bddl_files for root in roots if root.bddl_files and (root.bddl_files / suite / f"{task}.bddl").is_file()
+    ]
+    data = shlex.quote(str(folders[0].parent)) if folders else "DIR"
+    return f"Make them: python -m pytest_vla.sim.settle --suite={suite} --data={data} {task}"
+
+
+def data_base(folder: Path) -> Path | None:
+    """Where in a folder assets/, bddl_files/ and init_files/ lie; None where it has none of them."""
+    # A data folder, a LIBERO folder, and a checkout or installed package of LIBERO.
+    bases = (folder / "libero", folder, folder / "libero" / "libero")
+    return next((base for base in bases if any((base / kind).is_dir() for kind in KINDS)), None)
 
 
 def _root(origin: str, found: dict[Kind, Path], suite: str | None = None) -> DataRoot:
@@ -109,12 +136,10 @@ def _root_of_folder(origin: str, folder: Path) -> DataRoot:
     folder = (expanded(folder) or folder).absolute()
     if not folder.is_dir():
         raise SceneError(f"{folder}: {origin} names a folder that does not exist. {_ADVICE}")
-    # A data folder, a LIBERO folder, and a checkout or installed package of LIBERO.
-    for base in (folder / "libero", folder, folder / "libero" / "libero"):
-        found = {kind: base / kind for kind in KINDS if (base / kind).is_dir()}
-        if found:
-            return _root(origin, found)
-    raise SceneError(f"{folder}: {origin} names a folder without assets/, bddl_files/ or init_files/. {_ADVICE}")
+    base = data_base(folder)
+    if base is None:
+        raise SceneError(f"{folder}: {origin} names a folder without assets/, bddl_files/ or init_files/. {_ADVICE}")
+    return _root(origin, {kind: base / kind for kind in KINDS if (base / kind).is_dir()})
 
 
 def _root_of_config() -> Iterator[DataRoot]:

@@ -3,12 +3,12 @@
 All keys of ``category.toml`` are optional::
 
     yaw_degrees = [-180, 180]   # turn about the vertical that a placement draws; [0, 0] where it is left out
-    burner = "burner"           # the model's site that glows while the fixture is turned on
+    burner = "burner"           # the model's site that glows while the fixture is turned on (model_checks.py)
 
     [articulation]              # joint positions (m or rad): [lowest, highest] that (:init ...) draws from
     open = [0.14, 0.16]         # open beyond the end that is nearer to `close`
     close = [0.0, 0.005]        # closed on this side of the end that is nearer to `open`
-    turn_on = [0.5, 2.1]        # on from its lower end
+    turn_on = [0.5, 2.1]        # on from its lower end, above turn_off
     turn_off = [-0.005, 0.0]    # off below its upper end
 """
 
@@ -88,12 +88,17 @@ def _articulation(table: Any, file: Path) -> Articulation:
         if (one in table) != (other in table):
             raise SceneError(f"{file}: [articulation] has {one} or {other} without the other: give both or none")
     ranges = {key: _range(table, key, file) for key in _STATES}
-    opens, closes = ranges["open"], ranges["close"]
-    below = False
-    if opens is not None and closes is not None:
-        below = max(opens) < min(closes)
-        if not below and min(opens) <= max(closes):
-            raise SceneError(f"{file}: open = {list(opens)} and close = {list(closes)} overlap: move them apart")
+    for one, other in _PAIRS:
+        first, second = ranges[one], ranges[other]
+        if first is not None and second is not None and min(first) <= max(second) and min(second) <= max(first):
+            raise SceneError(f"{file}: {one} = {list(first)} and {other} = {list(second)} overlap: move them apart")
+    opens, closes, on, off = (ranges[key] for key in _STATES)
+    if on is not None and off is not None and on < off:
+        raise SceneError(
+            f"{file}: turn_on = {list(on)} lies below turn_off = {list(off)}, but a knob is on from the lower end of "
+            "turn_on upwards. Turn the joint's axis round, and change the signs of its range and of both."
+        )
+    below = opens is not None and closes is not None and opens < closes
     return Articulation(**{_STATES[key]: value for key, value in ranges.items()}, opens_below=below)
 
 

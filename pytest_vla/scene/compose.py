@@ -17,6 +17,7 @@ from pytest_vla.quiet import quiet_robosuite
 from pytest_vla.scene.assets import DataRoot, describe_search, find_file, relative_name
 from pytest_vla.scene.catalog import Category
 from pytest_vla.scene.category_files import find_category
+from pytest_vla.scene.model_checks import check_model
 from pytest_vla.scene.problem import Declaration, Problem, Region
 from pytest_vla.scene.scene import Scene, SceneBody, SceneSite
 from pytest_vla.scene.workspaces import Workspace, workspace
@@ -47,13 +48,14 @@ def compose(problem: Problem, roots: tuple[DataRoot, ...]) -> Composition:
         roots: where assets are looked for, from `data_roots`.
 
     Raises:
-        SceneError: an unknown class, category or duplicate name, a region without ranges on the workspace, or a
-            missing asset (names object, file and the roots searched).
+        SceneError: an unknown class, category or duplicate name, a region without ranges on the workspace, a model
+            that cannot be used, or a missing asset (names object, file and the roots searched).
     """
     place = workspace(problem.name, problem.source)
     _refuse_duplicates(problem)
     models = _robosuite_models()
     sources: dict[Path, str] = {}
+    own: list[Path] = []
     arena = _arena(models, place, roots, sources)
     robot, gripper = _robot(models, place)
     bodies: dict[str, tuple[Declaration, Category, bool, Any]] = {}
@@ -64,7 +66,9 @@ def compose(problem: Problem, roots: tuple[DataRoot, ...]) -> Composition:
             kind, file = find_category(item.category, _where(problem, item), roots)
             if file is not None:
                 sources[file] = f"category {item.category}"
-            bodies[item.name] = (item, kind, is_fixture, _body(models, item, kind, is_fixture, roots, sources))
+                own.append(file)
+            model = _body(models, item, kind, is_fixture, roots, sources, file)
+            bodies[item.name] = (item, kind, is_fixture, model)
     sites = _zones(models, arena, place, problem)
     objects = [model for _, _, is_fixture, model in bodies.values() if not is_fixture]
     fixtures = [model for _, _, is_fixture, model in bodies.values() if is_fixture]
@@ -82,7 +86,7 @@ def compose(problem: Problem, roots: tuple[DataRoot, ...]) -> Composition:
         hidden_sites=tuple(hidden),
         burners=tuple((item.name, f"{item.name}_{kind.burner}") for item, kind, _, _ in bodies.values() if kind.burner),
     )
-    inputs = _resolve_inputs(task.root, roots, sources, models)
+    inputs = _resolve_inputs(task.root, roots, sources, models, own)
     return Composition(task.get_xml(), scene, inputs)
 
 
@@ -90,6 +94,7 @@ def compose(problem: Problem, roots: tuple[DataRoot, ...]) -> Composition:
 class _Robosuite:
     Arena: Any
     Panda: Any
+    MujocoXML: Any
     MujocoXMLObject: Any
     ManipulationTask: Any
     mount_factory: Any
@@ -103,6 +108,7 @@ def _robosuite_models() -> _Robosuite:
     with quiet_robosuite():
         import robosuite
         from robosuite.models.arenas import Arena
+        from robosuite.models.base import MujocoXML
         from robosuite.models.grippers import gripper_factory
         from robosuite.models.mounts import mount_factory
         from robosuite.models.objects import MujocoXMLObject
@@ -113,6 +119,7 @@ def _robosuite_models() -> _Robosuite:
     return _Robosuite(
         Arena,
         Panda,
+        MujocoXML,
         MujocoXMLObject,
         ManipulationTask,
         mount_factory,
@@ -204,15 +211,19 @@ def _body(
     is_fixture: bool,
     roots: tuple[DataRoot, ...],
     sources: dict[Path, str],
+    file: Path | None,
 ) -> Any:
     wanted_for = f"{'fixture' if is_fixture else 'object'} {item.name}"
-    path = find_file(roots, "assets", kind.model, wanted_for)
+    advice = f"{file} declares this category: put its model {item.category}.xml beside it." if file else None
+    path = find_file(roots, "assets", kind.model, wanted_for, advice)
     sources[path] = wanted_for
     joints = None if is_fixture else [dict(_FREE_JOINT)]
 
-    def make(file: str) -> Any:
+    def make(model: str) -> Any:
+        if file is not None:
+            check_model(models.MujocoXML(model).root, kind, path, file)
         return models.MujocoXMLObject(
-            file, name=item.name, joints=joints, obj_type="all", duplicate_collision_geoms=False
+            model, name=item.name, joints=joints, obj_type="all", duplicate_collision_geoms=False
         )
 
     return _parse(make, path, wanted_for)
@@ -226,6 +237,12 @@ def _parse(make: Any, path: Path, wanted_for: str) -> Any:
         reason = str(error).partition(":")[0]
         raise SceneError(
             f"{path}:{line}:{column + 1}: expected well-formed XML for {wanted_for}: {reason}. "
+            "Mend the file or bring it anew."
+        ) from error
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        # What robosuite raises of a model that is laid out otherwise than it expects.
+        raise SceneError(
+            f"{path}: expected a model such as robosuite reads for {wanted_for}: {type(error).__name__}: {error}. "
             "Mend the file or bring it anew."
         ) from error
 
@@ -279,7 +296,7 @@ def _scene_body(item: Declaration, kind: Category, is_fixture: bool, model: Any)
 
 
 def _resolve_inputs(
-    root: Any, roots: tuple[DataRoot, ...], sources: dict[Path, str], models: _Robosuite
+    root: Any, roots: tuple[DataRoot, ...], sources: dict[Path, str], models: _Robosuite, own: list[Path]
 ) -> tuple[tuple[str, str, Path], ...]:
     """Points every file attribute at an existing file (a later root may hold it) and lists what was used."""
     inputs = {}
@@ -295,9 +312,12 @@ def _resolve_inputs(
         name = relative_name(roots, normal)
         if not normal.is_file():
             label = f"{element.tag} {element.get('name')!r} of the scene"
+            # Not normalised, a name starts with the folder of the model that gives it, whatever ../ follows.
+            folder = next((file.parent for file in own if path.is_relative_to(file.parent)), None)
+            advice = f"Put it there, or mend the file name in {folder / folder.name}.xml." if folder else None
             if name is None:
-                raise SceneError(f"{normal}: not found, wanted for {label}. {describe_search(roots, 'assets')}")
-            normal = find_file(roots, "assets", name, label)
+                raise SceneError(f"{normal}: not found, wanted for {label}. {describe_search(roots, 'assets', advice)}")
+            normal = find_file(roots, "assets", name, label, advice)
             element.set("file", str(normal))
         inputs[normal] = ("assets", name or normal.as_posix())
     for name in ("base.xml", "robots/panda/robot.xml", "grippers/panda_gripper.xml", "mounts/rethink_mount.xml"):

@@ -121,3 +121,18 @@ def test_a_config_file_of_another_form_names_its_line(
     monkeypatch.setenv("LIBERO_CONFIG_PATH", str(tmp_path))
     with pytest.raises(SceneError, match=r"config\.yaml:2: expected `key: folder`"):
         data_roots()
+
+
+def test_a_users_task_without_its_files_is_told_how_they_are_made(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    roots = data_roots(_libero(folder))
+    with pytest.raises(SceneError, match=r"mine.bddl: not found, .* Put mine.bddl into bddl_files/tabletop of"):
+        find_file(roots, "bddl_files", "tabletop/mine.bddl", "task mine")
+    with pytest.raises(SceneError, match=r"python -m pytest_vla.sim.settle --suite=tabletop --data=DIR mine$"):
+        find_file(roots, "init_files", "tabletop/mine.pruned_init", "task mine")
+    (folder / "bddl_files" / "tabletop").mkdir()
+    (folder / "bddl_files" / "tabletop" / "mine.bddl").touch()
+    with pytest.raises(SceneError, match=rf"Make them: .* --data={folder} mine$"):
+        find_file(roots, "init_files", "tabletop/mine.pruned_init", "task mine")
+    with pytest.raises(SceneError, match="fetch libero"):
+        find_file(roots, "init_files", "libero_goal/mine.pruned_init", "task mine")

@@ -79,6 +79,11 @@ def test_a_joint_may_open_downwards(tmp_path: Path) -> None:
         ("[articulation]\nopen = [0, 1]", "has open or close without the other: give both or none"),
         ("[articulation]\nturn_off = [0, 1]", "has turn_on or turn_off without the other"),
         ("[articulation]\nopen = [0, 1]\nclose = [1, 2]", "overlap: move them apart"),
+        (
+            "[articulation]\nturn_on = [0.1, 0.2]\nturn_off = [0, 0.15]",
+            r"turn_on = \[0.1, 0.2\] and turn_off .* overlap",
+        ),
+        ("[articulation]\nturn_on = [0, 0.1]\nturn_off = [0.2, 0.3]", "lies below turn_off = .* Turn the joint's axis"),
         ("burner = 3", "burner = 3: expected the name of a site of mug.xml"),
         ("burner = 'flame'", "burner = 'flame' needs turn_on and turn_off"),
         ("yaw_degrees = [", "cannot be read as TOML: .* Mend the file or bring it anew"),
@@ -163,3 +168,125 @@ def test_a_new_object_and_a_new_task_take_files_alone(tmp_path: Path) -> None:
     rotation = world.data.body("brick_1_main").xmat.reshape(3, 3)
     assert math.degrees(math.atan2(rotation[1, 0], rotation[0, 0])) == pytest.approx(30, abs=1)
     assert world.predicates() == {"(on brick_1 plate_1)": True}, "it was placed there"
+
+
+def block(folder: Path, model: str, declaration: str = "") -> Path:
+    """A user's wooden block beside the bowl; returns its category.toml."""
+    file = declared(folder, declaration, name="wood_block")
+    (file.parent / "wood_block.xml").write_text(model)
+    return file
+
+
+def complaint_on(folder: Path, kind: str = "objects") -> str:
+    """What a task with the block on the table is refused with."""
+    text = (TASKS / f"{BOWL_ON_PLATE}.bddl").read_text()
+    before = {"objects": "box_1 - food_box", "fixtures": "rack_1 - bottle_rack"}[kind]
+    text = text.replace(before, f"{before}\n    block_1 - wood_block")
+    text = text.replace("(On box_1", "(On block_1 main_table_box_side_region) (On box_1")
+    task = folder / f"{BOWL_ON_PLATE}.bddl"
+    task.write_text(text)
+    with pytest.raises(SceneError) as caught:
+        compose(parse_problem(task), roots_of(folder))
+    return str(caught.value)
+
+
+PARTS = {
+    "geom": '<geom name="wood" type="box" size="0.02 0.02 0.02" group="0"/>',
+    "part": '<body name="lid"><joint name="lid" type="hinge"/><geom type="box" size=".1 .1 .1" group="1"/></body>',
+    "bottom": '<site name="bottom_site" pos="0 0 -0.02"/>',
+    "top": '<site name="top_site" pos="0 0 0.02"/>',
+    "radius": '<site name="horizontal_radius_site" pos="0.03 0 0"/>',
+}
+
+
+def model_of(body: str = "object", **parts: str) -> str:
+    """The block's model, with some of its parts replaced."""
+    geom, part, *sites = (PARTS | parts).values()
+    return (
+        f'<mujoco><worldbody><body><body name="{body}">{geom}{part}</body>{"".join(sites)}</body></worldbody></mujoco>'
+    )
+
+
+@pytest.mark.parametrize("kind", ["objects", "fixtures"])
+@pytest.mark.parametrize(
+    ("model", "complaint"),
+    [
+        (model_of(body="block"), 'expected the model in <worldbody><body><body name="object">'),
+        (model_of(bottom=""), "expected a site bottom_site (the lowest point) with a pos of three numbers"),
+        (model_of(top='<site name="top_site"/>'), "expected a site top_site"),
+        (model_of(top='<site name="top_site" pos="0 0 up"/>'), "expected a site top_site"),
+        (model_of(radius='<site name="radius" pos="1 0 0"/>'), "expected a site horizontal_radius_site (its x is"),
+        (
+            model_of(geom='<geom name="wood" type="box" size="1 1 1"/>'),
+            "geom 'wood' has group None: expected group=\"0\"",
+        ),
+        (model_of(part='<site pos="0 0 0"/>'), "expected a name for every site"),
+        (model_of(part='<body name="lid"><joint type="slide"/></body>'), "expected a name for every joint"),
+        ("<mujoco>", "expected well-formed XML"),
+    ],
+)
+def test_a_model_that_cannot_be_used_is_named(tmp_path: Path, model: str, complaint: str, kind: str) -> None:
+    file = block(tmp_path, model)
+    told = complaint_on(tmp_path, kind)
+    assert told.startswith(f"{file.with_name('wood_block.xml')}:")
+    assert complaint in told
+
+
+@pytest.mark.parametrize(
+    ("declaration", "part", "complaint"),
+    [
+        (
+            "burner = 'b'\n[articulation]\nturn_on = [0.5, 2]\nturn_off = [-0.1, 0]",
+            PARTS["part"] + '<site name="flame"/>',
+            "burner = 'b': wood_block.xml has no such site in <body name=\"object\">. Add it there or name another: fl",
+        ),
+        (
+            "[articulation]\nopen = [1, 2]\nclose = [0, 0.1]",
+            "",
+            "[articulation] needs a joint, but wood_block.xml has none",
+        ),
+        (
+            "[articulation]\nopen = [1, 2]\nclose = [0, 0.1]",
+            '<body name="lid"><joint name="swivel" type="ball"/></body>',
+            "joint 'swivel' of wood_block.xml is of type ball",
+        ),
+    ],
+)
+def test_a_declaration_that_its_model_does_not_fit_is_named(
+    tmp_path: Path, declaration: str, part: str, complaint: str
+) -> None:
+    file = block(tmp_path, model_of(part=part), declaration)
+    told = complaint_on(tmp_path, "fixtures")
+    assert told.startswith(f"{file}: ")
+    assert complaint in told
+
+
+def test_what_robosuite_cannot_read_is_told_as_a_file(tmp_path: Path) -> None:
+    block(tmp_path, model_of(geom='<geom class="wood" group="0"/>'))
+    told = complaint_on(tmp_path)
+    assert told.startswith(
+        f"{tmp_path / 'assets' / 'objects' / 'wood_block' / 'wood_block.xml'}: expected a model such as"
+    )
+
+
+def test_missing_files_of_an_own_category_are_not_asked_of_libero(tmp_path: Path) -> None:
+    file = declared(tmp_path, "", name="wood_block")
+    told = complaint_on(tmp_path)
+    assert "assets/objects/wood_block/wood_block.xml: not found, wanted for object block_1" in told
+    assert f"{file} declares this category: put its model wood_block.xml beside it." in told
+    assert "fetch libero" not in told
+    for name, place in (("a.png", "assets/objects/wood_block/"), ("../../textures/a.png", "assets/textures/")):
+        image = f'<asset><texture name="grain" type="2d" file="{name}"/></asset>'
+        file.with_name("wood_block.xml").write_text(model_of().replace("<mujoco>", f"<mujoco>{image}"))
+        told = complaint_on(tmp_path)
+        assert f"{place}a.png: not found, wanted for texture 'block_1_grain' of the scene" in told
+        assert f"mend the file name in {file.with_name('wood_block.xml')}." in told
+        assert "fetch libero" not in told
+
+
+def test_liberos_own_missing_model_still_asks_for_libero(tmp_path: Path) -> None:
+    text = (TASKS / f"{BOWL_ON_PLATE}.bddl").read_text().replace("box_1 - food_box", "box_1 - red_coffee_mug")
+    task = tmp_path / f"{BOWL_ON_PLATE}.bddl"
+    task.write_text(text)
+    with pytest.raises(SceneError, match=r"red_coffee_mug.xml: not found, .*pytest-vla fetch libero"):
+        compose(parse_problem(task), tuple(root for root in data_roots() if root.suite))

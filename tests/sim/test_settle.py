@@ -1,13 +1,19 @@
 """Init states are made of scenes that came to rest; what is not calm is refused, by name."""
 
+import re
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pytest_vla.errors import SceneError
+from pytest_vla.errors import SceneError, VlaError
+from pytest_vla.scene.init_states import read_init_states
 from pytest_vla.sim.arm import ARM_JOINTS, REST_JOINTS
-from pytest_vla.sim.settle import Limits, settled_states, unrest
+from pytest_vla.sim.settle import Limits, generator_of, main, settled_states, unrest, write_init_states
 from pytest_vla.sim.world import World
+from pytest_vla.suite import load_suite, suite_folder
 from tests.support.worlds import tabletop, world_of
 
 TASK = "put_the_bowl_on_the_plate"
@@ -108,3 +114,73 @@ def test_what_is_never_fit_is_given_up_with_the_reasons(world: World, limits: Li
     expected = rf"{TASK}.bddl: no init state 0 that is calm in 4 draws: {complaint}.*\. Move the regions apart"
     with pytest.raises(SceneError, match=expected):
         settled_states(world, 1, np.random.default_rng(0), tries=4, hold_seconds=0.1, limits=limits)
+
+
+SHORT = ("--count=2", "--hold=0.1")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A user's folder with two tasks, one of which has init states."""
+    tasks, states = (tmp_path / kind / "tabletop" for kind in ("bddl_files", "init_files"))
+    for folder in (tasks, states):
+        folder.mkdir(parents=True)
+    for name in ("mine", "yours"):
+        shutil.copy(suite_folder("tabletop") / "bddl_files" / "tabletop" / f"{TASK}.bddl", tasks / f"{name}.bddl")
+    (states / "yours.pruned_init").write_bytes(b"made before")
+    return tmp_path
+
+
+def test_the_command_makes_what_is_lacking(data: Path, capfd: pytest.CaptureFixture[str], world: World) -> None:
+    assert main([f"--data={data}", *SHORT]) == 0
+    made = data / "init_files" / "tabletop" / "mine.pruned_init"
+    assert capfd.readouterr().out.split() == [str(made)]
+    assert made.with_name("yours.pruned_init").read_bytes() == b"made before"
+    expected = settled_states(world, 2, generator_of("mine"), hold_seconds=0.1)
+    assert (read_init_states(made) == expected).all(), "the name decides, not the process"
+    assert {path.name for path in made.parent.iterdir()} == {"mine.pruned_init", "yours.pruned_init"}
+    assert main([f"--data={data}", *SHORT]) == 2
+    assert "all of its 2 tasks have init states; name those to make anew" in capfd.readouterr().err
+    assert main([f"--data={data}", *SHORT, "yours"]) == 0
+    assert read_init_states(made.with_name("yours.pruned_init")).shape == expected.shape
+
+
+def test_a_task_that_fails_leaves_what_was_there(data: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (data / "bddl_files" / "tabletop" / "yours.bddl").write_text("(define")
+    assert main([f"--data={data}", *SHORT, "yours", "mine"]) == 1
+    told = capfd.readouterr()
+    assert "mine.pruned_init" in told.out, "the other one is made"
+    assert f"{data / 'bddl_files' / 'tabletop' / 'yours.bddl'}:" in told.err
+    assert (data / "init_files" / "tabletop" / "yours.pruned_init").read_bytes() == b"made before"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["theirs"], "suite tabletop has no task 'theirs'"),
+        (["--suite=libero_goal"], "suite libero_goal: its init states are upstream's, .* Yours join: tabletop"),
+        (["--suite=tabeltop"], "there is no suite 'tabeltop'. Did you mean tabletop"),
+        (["--count=0"], "--count=0: expected 1 to"),
+        (["--hold=nan"], "--hold=nan: expected seconds"),
+    ],
+)
+def test_the_command_refuses_what_it_cannot_make(
+    data: Path, capfd: pytest.CaptureFixture[str], arguments: list[str], complaint: str
+) -> None:
+    assert main([f"--data={data}", *arguments]) == 2
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert len(captured.err.splitlines()) == 1
+    assert re.search(complaint, captured.err)
+
+
+def test_the_command_needs_a_folder_with_task_files(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main([f"--data={tmp_path}"]) == 2
+    assert f"{tmp_path}: expected task files in bddl_files/tabletop" in capfd.readouterr().err
+
+
+def test_init_states_that_cannot_be_written_are_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    task = load_suite("tabletop").task(TASK)
+    with pytest.raises(VlaError, match="cannot be written: "):
+        write_init_states(task, tmp_path / "file", 1, hold_seconds=0)

@@ -16,7 +16,7 @@ from pytest_vla.scene.cache import scene_key
 from pytest_vla.scene.init_states import read_init_states
 from pytest_vla.scene.placement import plan_placement
 from pytest_vla.scene.problem import Problem, parse_problem
-from pytest_vla.sim.settle import settled_states, unrest
+from pytest_vla.sim.settle import generator_of, settled_states, unrest
 from pytest_vla.suite import suite_folder
 from tests.support.data import REPOSITORY
 from tests.support.worlds import tabletop
@@ -117,8 +117,6 @@ def test_nothing_drifts_for_ten_seconds(name: str) -> None:
 
 
 def test_committed_init_states_are_what_the_script_makes() -> None:
-    from scripts.tabletop_init_states import generator_of
-
     name = "put_the_box_in_the_bowl"
     made = settled_states(tabletop(name), 2, generator_of(name), hold_seconds=0)
     # Another processor rounds otherwise.
