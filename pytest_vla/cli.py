@@ -139,7 +139,10 @@ def _declare_show(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("what", metavar="TASK|SUITE|RUN", nargs="+", help="what to show; several of one kind")
     parser.add_argument(
-        "-o", "--output", metavar="FILE", type=Path, help="default: TASK.png, SUITE.png or RUN.png in this folder"
+        *("-o", "--output"),
+        metavar="FILE",
+        type=Path,
+        help="default: TASK.png, SUITE.png or RUN.png in this folder, the names of several joined",
     )
     parser.add_argument(
         "--seeds", metavar="SEEDS", type=_seeds, help="such as 0-9 (default: 0-3 of one task, else the first)"
@@ -156,7 +159,7 @@ def _declare_show(parser: argparse.ArgumentParser) -> None:
 
 def _show(options: argparse.Namespace) -> None:
     from pytest_vla import sheets
-    from pytest_vla.pictures import SHEET_SUFFIX, check_name, write_png
+    from pytest_vla.pictures import check_target, default_name, write_png
     from pytest_vla.records import VIDEO_SUFFIX
 
     drawing = sheets.Drawing(options.cameras, options.size, options.data, options.allow_versions)
@@ -166,19 +169,21 @@ def _show(options: argparse.Namespace) -> None:
     if not all(of_runs):
         if options.tasks or options.frames:
             raise VlaError("--tasks and --frames are for runs: name the run, such as `pytest-vla show last`")
-        tasks = [task for text in options.what for task in sheets.find_tasks(text, options.data)]
-        file = options.output or Path(f"{options.what[0] if len(tasks) > 1 else tasks[0].name}{SHEET_SUFFIX}")
-        check_name(file)
+        found = [sheets.find_tasks(text, options.data) for text in options.what]
+        names = [tasks[0].name if len(tasks) == 1 else tasks[0].suite for tasks in found]
+        tasks = [task for tasks in found for task in tasks]
+        file = options.output or default_name(names)
+        check_target(file)
         write_png(sheets.task_sheet(tasks, options.seeds, drawing), file)
     else:
         runs = sheets.load_runs(options.what, options.results)
-        file = options.output or Path("_".join(run.run.name for run in runs) + SHEET_SUFFIX)
+        file = options.output or default_name([run.run.name for run in runs])
         if file.suffix == VIDEO_SUFFIX:
             if len(runs) > 1 or options.frames:
                 raise VlaError("a video is of one episode: name one run, and leave --frames out")
             sheets.run_video(runs[0], options.tasks or (), options.seeds, file, drawing)
         else:
-            check_name(file)
+            check_target(file)
             write_png(sheets.run_sheet(runs, options.tasks or (), options.seeds, options.frames or 2, drawing), file)
     print(file)
 
@@ -255,7 +260,7 @@ def _frames(text: str) -> int:
 
 
 def _size(text: str) -> tuple[int, int]:
-    match = re.fullmatch("([0-9]{1,4})(?:x([0-9]{1,4}))?", text)
+    match = re.fullmatch("0*([1-9][0-9]{0,3})(?:x0*([1-9][0-9]{0,3}))?", text)
     if match is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not a size in pixels; write 512, or 480x640 for height x width")
     return int(match[1]), int(match[2] or match[1])

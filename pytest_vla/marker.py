@@ -16,11 +16,13 @@ from pytest_vla.suite import did_you_mean, load_suite
 
 NAME = "vla"
 KEYWORDS = ("suite", "tasks", "seeds")
-EXAMPLE = '@pytest.mark.vla(suite="libero_goal", tasks="bowl", seeds=range(3))'
-NO_MODEL = "no policy: add --vla-model=random, --vla-model=module:callable or --vla-model=replay:PATH"
+# Of the suite that needs no data.
+EXAMPLE = '@pytest.mark.vla(suite="tabletop", tasks="bowl_on", seeds=range(3))'
+MODELS = "--vla-model=expert, --vla-model=random, --vla-model=module:callable or --vla-model=replay:PATH"
+NO_MODEL = f"no policy: add {MODELS}"
 NO_CASE = "no-case"
 NOTHING_TO_RUN = (
-    "--vla-model is given, but no test here runs an episode. Name a suite, as in --vla-suite=libero_goal, or mark a "
+    "--vla-model is given, but no test here runs an episode. Name a suite, as in --vla-suite=tabletop, or mark a "
     f"test of yours that takes `rollout`, as in {EXAMPLE}"
 )
 

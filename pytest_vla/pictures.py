@@ -1,5 +1,6 @@
 """Picture sheets: labelled pictures in a grid, as one PNG file. Pure functions of arrays and texts."""
 
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.errors import VlaError
+from pytest_vla.missing import what_to_install
 from pytest_vla.reports.export import whole_file
 
 if TYPE_CHECKING:
@@ -26,10 +28,15 @@ Tone = Literal["plain", "good", "bad"]
 SHEET_SUFFIX = ".png"
 MAX_SHEET_SIDE = 30_000
 """Pixels: what programs that show pictures take."""
+MAX_SHEET_PIXELS = 170_000_000
+"""Pillow opens no picture of 179 million pixels or more."""
 
 _INK, _QUIET, _PAPER, _LINE = "#1c2126", "#59626b", "#ffffff", "#d5dade"
 _TONES: dict[Tone, str] = {"plain": _INK, "good": "#1a7f37", "bad": "#c0282d"}
 _NARROWEST_TEXT = 360
+# Pixels of height for what only the drawn scene says, such as its goal.
+_RESERVE = 400
+_LONGEST_NAME = 120
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,15 @@ class _Line:
     colour: str
 
 
+@dataclass(frozen=True)
+class _Layout:
+    """Where texts and pictures (left, top) of a sheet are, and its width and height."""
+
+    lines: tuple[_Line, ...]
+    pictures: tuple[tuple[Cell, int, int], ...]
+    size: tuple[int, int]
+
+
 def sheet(
     rows: Sequence[Sequence[Cell | None]],
     *,
@@ -82,6 +98,25 @@ def sheet(
     Raises:
         VlaError: there is no picture, one is not (H, W, 3) uint8, or the sheet would be too large.
     """
+    layout = _layout(rows, title, subtitle, heads)
+    _check_size(*layout.size)
+    return _drawn(layout)
+
+
+def check_layout(
+    rows: Sequence[Sequence[Cell | None]], *, title: str = "", subtitle: str = "", heads: Sequence[str] = ()
+) -> None:
+    """Refuse what `sheet` would refuse, before its pictures are drawn: `blank` ones stand for them. Raises VlaError."""
+    width, height = _layout(rows, title, subtitle, heads).size
+    _check_size(width, height + _RESERVE)
+
+
+def blank(size: tuple[int, int], grey: int = 0) -> Picture:
+    """A picture (H, W, 3) of one grey that takes no memory; it cannot be written to."""
+    return np.broadcast_to(np.uint8(grey), (*size, 3))
+
+
+def _layout(rows: Sequence[Sequence[Cell | None]], title: str, subtitle: str, heads: Sequence[str]) -> _Layout:
     if not any(cell is not None for row in rows for cell in row):
         raise VlaError("a picture sheet needs a picture")
     for picture in (cell.picture for row in rows for cell in row if cell is not None):
@@ -115,7 +150,15 @@ def sheet(
                 below = write(cell.name, left, below, width, _INK)
                 ends.append(write(cell.label, left, below, width, _TONES[cell.tone]))
         y = max(ends) + style.gap
-    return _drawn(lines, placed, (style.margin * 2 + text_width, y - style.gap + style.margin))
+    return _Layout(tuple(lines), tuple(placed), (style.margin * 2 + text_width, y - style.gap + style.margin))
+
+
+def _check_size(width: int, height: int) -> None:
+    if max(width, height) > MAX_SHEET_SIDE or width * height > MAX_SHEET_PIXELS:
+        raise VlaError(
+            f"a picture sheet of {width}x{height} pixels is too large: take fewer tasks, seeds or cameras, or smaller "
+            "pictures"
+        )
 
 
 def in_rows(cells: Sequence[Cell | None], columns: int) -> list[list[Cell | None]]:
@@ -123,15 +166,46 @@ def in_rows(cells: Sequence[Cell | None], columns: int) -> list[list[Cell | None
     return [list(cells[start : start + columns]) for start in range(0, len(cells), columns)]
 
 
-def check_name(file: Path) -> None:
-    """Refuse a name that is no picture's, before anything is drawn. Raises VlaError."""
+def default_name(names: Sequence[str]) -> Path:
+    """The file that a sheet is written to where none is given: the names of what it shows, so many as fit a name."""
+    for count in range(len(names), 0, -1):
+        stem = "_".join(names[:count]) + (f"_and_{len(names) - count}_more" if count < len(names) else "")
+        if len(stem) <= _LONGEST_NAME:
+            break
+    return Path(f"{stem}{SHEET_SUFFIX}")
+
+
+def check_target(file: Path) -> None:
+    """Refuse what no picture can be written to, before anything is drawn. Leaves the file as it is.
+
+    Raises:
+        VlaError: the name is no picture's, its folder is missing or refuses a file, or Pillow is not there.
+    """
     if file.suffix.lower() != SHEET_SUFFIX:
         raise VlaError(f"{file}: a picture's name ends in {SHEET_SUFFIX}")
+    try:
+        if file.is_dir():
+            raise VlaError(f"cannot write {file}: it is a folder")
+        folder = file.resolve().parent
+        if not folder.is_dir():
+            raise VlaError(f"cannot write {file}: there is no folder {folder}")
+        # As `whole_file` does: what is no plain file is written as it is.
+        if file.is_file() or not file.exists():
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+    except OSError as error:
+        raise VlaError(f"cannot write {file}: {error.strerror or error}") from error
+    try:
+        from PIL import Image  # noqa: F401
+    except ImportError as error:
+        raise VlaError(
+            f"a picture needs Pillow, which cannot be imported: {error}. {what_to_install(error)}"
+        ) from error
 
 
 def write_png(picture: Picture, file: Path) -> None:
-    """Write a picture, whole or not at all. Raises VlaError where `check_name` does or the file is refused."""
-    check_name(file)
+    """Write a picture, whole or not at all. Raises VlaError where `check_target` does or the file is refused."""
+    check_target(file)
     from PIL import Image
 
     with whole_file(file) as stream:
@@ -151,21 +225,16 @@ def _font(size: int) -> "Font":
     return ImageFont.load_default(size)
 
 
-def _drawn(lines: Sequence[_Line], placed: Sequence[tuple[Cell, int, int]], size: tuple[int, int]) -> Picture:
+def _drawn(layout: _Layout) -> Picture:
     from PIL import Image, ImageDraw
 
-    if max(size) > MAX_SHEET_SIDE:
-        raise VlaError(
-            f"a picture sheet of {size[0]}x{size[1]} pixels is too large: take fewer tasks, seeds or cameras, or "
-            "smaller pictures"
-        )
-    image = Image.new("RGB", size, _PAPER)
+    image = Image.new("RGB", layout.size, _PAPER)
     draw = ImageDraw.Draw(image)
-    for cell, x, y in placed:
+    for cell, x, y in layout.pictures:
         height, width = cell.picture.shape[:2]
         image.paste(Image.fromarray(cell.picture), (x, y))
         draw.rectangle((x - 1, y - 1, x + width, y + height), outline=_LINE)
-    for line in lines:
+    for line in layout.lines:
         draw.text((line.x, line.y), line.text, font=_font(line.size), fill=line.colour)
     return np.asarray(image)
 

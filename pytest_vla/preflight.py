@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pytest_vla.collection import Selection
 from pytest_vla.errors import VlaError
+from pytest_vla.marker import MODELS
 from pytest_vla.options import Settings
 
 
@@ -29,8 +30,7 @@ def check_ready(selection: Selection) -> None:
         return
     if model is None:
         raise VlaError(
-            f"{', '.join(selection.named)}: which policy? Add --vla-model=random, --vla-model=module:callable or "
-            "--vla-model=replay:PATH (--collect-only lists the episodes without one)"
+            f"{', '.join(selection.named)}: which policy? Add {MODELS} (--collect-only lists the episodes without one)"
         )
     from pytest_vla.folders import cache_limit
     from pytest_vla.versions import check_versions

@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.folders import cache_folder
-from pytest_vla.sim.gl import DEBIAN, FEDORA
+from pytest_vla.missing import what_to_install
 
 
 @contextlib.contextmanager
@@ -22,7 +22,7 @@ def quiet_robosuite() -> Iterator[None]:
     The file would be shared by all users of a machine, and the import fails for whoever does not own it.
 
     Raises:
-        VlaError: the import fails, mostly for want of a system library; names the packages to install.
+        VlaError: the import fails, for want of a package or a system library; names what to install.
     """
     _give_numba_a_cache()
     logger = logging.getLogger("robosuite_logs")
@@ -38,9 +38,7 @@ def quiet_robosuite() -> Iterator[None]:
             warnings.simplefilter("ignore", DeprecationWarning)
             yield
     except ImportError as error:
-        raise VlaError(
-            f"robosuite cannot be imported: {error}. Where a system library is missing: {DEBIAN} (Fedora: {FEDORA})."
-        ) from error
+        raise VlaError(f"robosuite cannot be imported: {error}. {what_to_install(error)}.") from error
     finally:
         logging.FileHandler = handler  # type: ignore[misc]
         logger.setLevel(level)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,21 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.errors import VlaError
-from pytest_vla.pictures import Cell, Picture, in_rows, sheet
+from pytest_vla.pictures import Cell, Picture, blank, check_layout, in_rows, sheet
 from pytest_vla.plan import init_state_of, select_tasks
 from pytest_vla.records import Record, load_trajectory
 from pytest_vla.reports.rates import interval_text, share_text
 from pytest_vla.reports.runs import rate_of
 from pytest_vla.reports.terminal import counted
 from pytest_vla.store import LAST_RUN, STORE, Run, open_store
-from pytest_vla.suite import Task, did_you_mean, load_suite, suite_names
+from pytest_vla.suite import Task, did_you_mean, load_suite, suite_folder, suite_names
 
 if TYPE_CHECKING:
     from pytest_vla.fixtures.worlds import WorldPool
 
 TASK_SEEDS = (0, 1, 2, 3)
 """What the sheet of a task shows where no seeds are asked for; that of several tasks shows the first."""
-VIDEO_EVERY = 2
 MAX_PICTURES = 1000
 
 _MAX_COLUMNS = 10
@@ -73,20 +72,26 @@ class RunEpisodes:
 def find_tasks(text: str, data: Path | None = None) -> tuple[Task, ...]:
     """The tasks that a text names: a suite's, or the one task that it is the name of or a part of the name.
 
-    ``SUITE/TASK`` looks in one suite only.
+    ``SUITE/TASK`` looks in one suite only, and ``SUITE/`` is the suite.
 
     Raises:
         VlaError: it names nothing, with close matches, or several tasks, which are listed.
     """
-    if text in suite_names():
-        return load_suite(text, data=data).tasks
+    names = _suites()
+    advice = f"`pytest-vla show SUITE` shows the tasks of a suite: {', '.join(names)}"
+    if not text.strip("/ "):
+        raise VlaError(f"{text!r} names no task. {advice}")
     suite, slash, name = text.rpartition("/")
-    suites = [load_suite(suite, data=data)] if slash else [load_suite(other, data=data) for other in suite_names()]
+    if text in names or (slash and not name):
+        return load_suite(text.removesuffix("/"), data=data).tasks
+    suites = [load_suite(suite, data=data)] if slash else [load_suite(other, data=data) for other in names]
     try:
         found = select_tasks(suites, [name])
     except VlaError as error:
-        near = "" if slash else did_you_mean(text, suite_names())
-        raise VlaError(f"{error}{near} `pytest-vla show SUITE` shows the tasks of a suite: {_suites()}") from None
+        near = "" if slash else did_you_mean(text, names)
+        # A suite is nearer than the words of tasks that the error names.
+        complaint = f"no suite is {text!r}, and no task contains it.{near}" if near else error
+        raise VlaError(f"{complaint} {advice}") from None
     if len(found) > 1:
         listed = ", ".join(f"{task.suite}/{task.name}" for task in found[:_LISTED])
         more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
@@ -106,9 +111,29 @@ def task_sheet(tasks: Sequence[Task], seeds: Sequence[int] | None, drawing: Draw
     one = len(tasks) == 1
     seeds = (TASK_SEEDS if one else TASK_SEEDS[:1]) if seeds is None else seeds
     drawn = [_drawn(task, drawing, None if one else 1) for task in tasks]
-    each = len(seeds) * len(drawn[0].protocol.cameras)
+    cameras = drawn[0].protocol.cameras
+    each = len(seeds) * len(cameras)
     _check_number(len(tasks) * each)
-    cells, goal = [], ""
+    cells = [
+        Cell(
+            blank(task.protocol.image_size),
+            f"seed {seed}, {camera}" if one or each > 1 else "",
+            name="" if one else task.language,
+        )
+        for task in drawn
+        for seed in seeds
+        for camera in task.protocol.cameras
+    ]
+    if one:
+        title, about = tasks[0].language, f"{tasks[0].suite}/{tasks[0].name}"
+    else:
+        suites = dict.fromkeys(task.suite for task in tasks)
+        title = ", ".join(load_suite(name).title for name in suites)
+        shown = f"{len(tasks)} tasks, seed {', '.join(map(str, seeds))}, {', '.join(cameras)}"
+        about = f"{', '.join(suites)}: {shown}"
+    columns = _columns(len(cells), len(cameras) if one else each)
+    check_layout(in_rows(cells, columns), title=title, subtitle=about)
+    pictures: list[Picture] = []
     with closing(_pool(drawing)) as pool:
         for task in drawn:
             world: ShownWorld = pool(task)
@@ -116,17 +141,11 @@ def task_sheet(tasks: Sequence[Task], seeds: Sequence[int] | None, drawing: Draw
                 count = world.init_state_count
                 state = init_state_of(seed, count, task.protocol.init_state)
                 observation = world.reset(init_state=state, scene_seed=seed, settle=True)
-                for camera in task.protocol.cameras:
-                    picture, label = _picture(observation, camera, task), f"seed {seed}, {camera}"
-                    cells.append(Cell(picture, label if one or each > 1 else "", name="" if one else task.language))
-            goal = f"goal: {'  '.join(world.predicates())}"
-    rows = in_rows(cells, _columns(len(cells), len(drawn[0].protocol.cameras) if one else each))
-    if one:
-        return sheet(rows, title=tasks[0].language, subtitle=f"{tasks[0].suite}/{tasks[0].name}\n{goal}")
-    suites = dict.fromkeys(task.suite for task in tasks)
-    titles = ", ".join(load_suite(name).title for name in suites)
-    shown = f"{len(tasks)} tasks, seed {', '.join(map(str, seeds))}, {', '.join(drawn[0].protocol.cameras)}"
-    return sheet(rows, title=titles, subtitle=f"{', '.join(suites)}: {shown}")
+                pictures += [_picture(observation, camera, task) for camera in task.protocol.cameras]
+            if one:
+                about += f"\ngoal: {'  '.join(world.predicates())}"
+    cells = [dataclasses.replace(cell, picture=picture) for cell, picture in zip(cells, pictures, strict=True)]
+    return sheet(in_rows(cells, columns), title=title, subtitle=about)
 
 
 def is_run(text: str) -> bool:
@@ -174,7 +193,7 @@ def run_sheet(
     Raises:
         VlaError: there is no such episode, its data or its states are missing, or there are too many pictures.
     """
-    shown = [_chosen(run, patterns, seeds) for run in runs]
+    shown = [_chosen(run, patterns, seeds, drawing) for run in runs]
     tasks = {(r.suite, r.task): _task_of(runs, r, drawing) for records in shown for r in records}
     cases = sorted(
         {(r.suite, r.task, r.seed) for records in shown for r in records},
@@ -184,20 +203,27 @@ def run_sheet(
         raise VlaError(f"run {', '.join(run.run.name for run in runs)}: no episode with {_asked(patterns, seeds)}")
     _check_number(len(cases) * frames * len(runs))
     by_case = [{(r.suite, r.task, r.seed): r for r in records} for records in shown]
-    cells: list[Cell | None] = []
-    with closing(_pool(drawing)) as pool:
+    together = frames * len(runs)
+    columns = _columns(len(cases) * together, together)
+
+    def rows(moments: Callable[[Task, Record, Path], list[Cell | None]]) -> list[list[Cell | None]]:
+        cells: list[Cell | None] = []
         for suite, name, seed in cases:
             task, block = tasks[suite, name], list[Cell | None]()
             for run, records in zip(runs, by_case, strict=True):
                 record = records.get((suite, name, seed))
-                block += [None] * frames if record is None else _moments(pool, task, record, run.folder, frames)
+                block += [None] * frames if record is None else moments(task, record, run.folder)
             cells += _named(block, task.language, seed)
-    together = frames * len(runs)
-    rows = in_rows(cells, _columns(len(cells), together))
-    heads = [text for name in _heads(runs) for text in (name, *[""] * (frames - 1))] * (len(rows[0]) // together)
-    lines = [f"{e.run.model}: {_rate(e.run)}   (run {e.run.name})" for e in runs]
+        return in_rows(cells, columns)
+
+    planned = rows(lambda task, record, _: _moments(task, record, _steps(record.steps, frames)))
+    heads = [text for name in _heads(runs) for text in (name, *[""] * (frames - 1))] * (len(planned[0]) // together)
+    subtitle = "\n".join(f"{e.run.model}: {_rate(e.run)}   (run {e.run.name})" for e in runs)
     title = ", ".join(dict.fromkeys(case[0] for case in cases))
-    return sheet(rows, title=title, subtitle="\n".join(lines), heads=heads)
+    check_layout(planned, title=title, subtitle=subtitle, heads=heads)
+    with closing(_pool(drawing)) as pool:
+        drawn = rows(lambda task, record, folder: _shown(pool, task, record, folder, frames))
+    return sheet(drawn, title=title, subtitle=subtitle, heads=heads)
 
 
 def run_video(
@@ -208,9 +234,9 @@ def run_video(
     Raises:
         VlaError: several episodes are asked for, or none, or the video cannot be made.
     """
-    from pytest_vla.video import write_video
+    from pytest_vla.video import VIDEO_EVERY, write_video
 
-    records = _chosen(run, patterns, seeds)
+    records = _chosen(run, patterns, seeds, drawing)
     if len(records) != 1:
         listed = ", ".join(record.case for record in records[:_LISTED])
         raise VlaError(
@@ -235,22 +261,35 @@ def run_video(
         )
 
 
-def _moments(pool: "WorldPool", task: Task, record: Record, folder: Path, frames: int) -> list[Cell | None]:
-    """An episode's pictures; the last one says how it ended."""
+def _steps(last: int, frames: int) -> list[int]:
+    """Moments of an episode, evenly over its steps; the last one is its end."""
+    return [*(round(last * number / (frames - 1)) for number in range(frames - 1)), last]
+
+
+def _moments(task: Task, record: Record, steps: Sequence[int]) -> list[Cell | None]:
+    """The places of an episode's pictures after these steps; the last one says how it ended."""
     verdict = record.outcome if record.reason is None else f"{record.outcome}, {record.reason},"
     tone = {"success": "good", "invalid": "plain"}.get(record.outcome, "bad")
     ending = {"label": f"{verdict} after {record.steps} steps", "tone": tone}
+    picture = blank(task.protocol.image_size, _BLANK)
+    end = Cell(picture, **ending)  # type: ignore[arg-type]
     if record.arrays is None:
-        blank = np.full((*task.protocol.image_size, 3), _BLANK, dtype=np.uint8)
-        return [Cell(blank, **ending), *[None] * (frames - 1)]  # type: ignore[arg-type]
+        return [end, *[None] * (len(steps) - 1)]
+    return [*(Cell(picture, f"step {step}") for step in steps[:-1]), end]
+
+
+def _shown(pool: "WorldPool", task: Task, record: Record, folder: Path, frames: int) -> list[Cell | None]:
+    """An episode's pictures, drawn from its recorded states."""
+    if record.arrays is None:
+        return _moments(task, record, _steps(record.steps, frames))
     qpos = load_trajectory(folder / record.arrays).qpos
     world: ShownWorld = pool(task)
     world.reset(init_state=record.seeds["init_state"], scene_seed=record.seeds["scene"], settle=False)
-    camera, last = task.protocol.cameras[0], len(qpos) - 1
-    steps = [round(last * number / max(frames - 1, 1)) for number in range(frames)]
-    steps[-1] = last
-    cells = [Cell(_picture(world.show(qpos[step]), camera, task), f"step {step}") for step in steps]
-    return [*cells[:-1], Cell(cells[-1].picture, **ending)]  # type: ignore[arg-type]
+    camera, steps = task.protocol.cameras[0], _steps(len(qpos) - 1, frames)
+    return [
+        cell and dataclasses.replace(cell, picture=_picture(world.show(qpos[step]), camera, task))
+        for cell, step in zip(_moments(task, record, steps), steps, strict=True)
+    ]
 
 
 def _heads(runs: Sequence[RunEpisodes]) -> list[str]:
@@ -268,8 +307,11 @@ def _named(block: Sequence[Cell | None], name: str, seed: int) -> list[Cell | No
     return [*block[:first], named, *block[first + 1 :]]
 
 
-def _chosen(run: RunEpisodes, patterns: Sequence[str], seeds: Sequence[int] | None) -> list[Record]:
-    suites = [load_suite(name) for name in dict.fromkeys(record.suite for record in run.records)]
+def _chosen(
+    run: RunEpisodes, patterns: Sequence[str], seeds: Sequence[int] | None, drawing: Drawing
+) -> list[Record]:
+    data = _data_of(run, drawing)
+    suites = [load_suite(name, data=data) for name in dict.fromkeys(record.suite for record in run.records)]
     names = {(task.suite, task.name) for task in select_tasks(suites, patterns)}
     records = [record for record in run.records if (record.suite, record.task) in names]
     if seeds is not None:
@@ -283,9 +325,14 @@ def _chosen(run: RunEpisodes, patterns: Sequence[str], seeds: Sequence[int] | No
 
 
 def _task_of(runs: Sequence[RunEpisodes], record: Record, drawing: Drawing) -> Task:
-    settings = next(run.run for run in runs if run.run.name == record.run).invocation.get("settings", {})
-    data = drawing.data or (Path(settings["data"]) if settings.get("data") else None)
+    data = _data_of(next(run for run in runs if run.run.name == record.run), drawing)
     return _drawn(load_suite(record.suite, data=data).task(record.task), drawing, 1)
+
+
+def _data_of(run: RunEpisodes, drawing: Drawing) -> Path | None:
+    """The folder of the run's task files and assets: a user's own tasks are known with it only."""
+    data = run.run.invocation.get("settings", {}).get("data")
+    return drawing.data or (Path(data) if data else None)
 
 
 def _drawn(task: Task, drawing: Drawing, cameras: int | None) -> Task:
@@ -339,5 +386,6 @@ def _asked(patterns: Sequence[str], seeds: Sequence[int] | None) -> str:
     return tasks + (f", seeds {', '.join(map(str, seeds))}" if seeds is not None else "")
 
 
-def _suites() -> str:
-    return ", ".join(suite_names())
+def _suites() -> list[str]:
+    """The names of all suites; those first that bring their own data, and so can be shown anywhere."""
+    return sorted(suite_names(), key=lambda name: not (suite_folder(name) / "init_files").is_dir())

@@ -10,11 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.errors import VlaError
+from pytest_vla.missing import what_to_install
 from pytest_vla.records import VIDEO_SUFFIX
-from pytest_vla.sim.gl import DEBIAN, FEDORA
 
 Frame = NDArray[np.uint8]
 """(H, W, 3), red first, upright."""
+
+VIDEO_EVERY = 2
+"""Control steps a frame: drawing is nearly all that a video costs, and ten frames a second show what went wrong."""
 
 # OpenCV's wheels have no H.264, and their VP9 is slow.
 _CODEC = "VP80"
@@ -159,8 +162,8 @@ def _opencv() -> Any:
         import cv2
     except ImportError as error:
         raise VlaError(
-            f"a video needs OpenCV, which cannot be imported: {error}. pip install opencv-python; where a system "
-            f"library is missing: {DEBIAN} (Fedora: {FEDORA}). Or run with --vla-video=none"
+            f"a video needs OpenCV, which cannot be imported: {error}. {what_to_install(error)}. Or run with "
+            "--vla-video=none"
         ) from error
     return cv2
 

@@ -1,5 +1,6 @@
 """Picture sheets: every picture is there as it was, nothing overlaps, and every text is on the sheet and legible."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,7 +11,21 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from pytest_vla.errors import VlaError
-from pytest_vla.pictures import MAX_SHEET_SIDE, Cell, _font, _wrap, in_rows, sheet, write_png
+from pytest_vla.pictures import (
+    MAX_SHEET_PIXELS,
+    MAX_SHEET_SIDE,
+    Cell,
+    _font,
+    _wrap,
+    blank,
+    check_layout,
+    check_target,
+    default_name,
+    in_rows,
+    sheet,
+    write_png,
+)
+from pytest_vla.suite import load_suite, suite_names
 
 WHITE = 255
 
@@ -156,6 +171,70 @@ def test_a_sheet_that_no_program_shows_is_refused() -> None:
     rows: Sequence[Sequence[Cell]] = [[Cell(plain(1, MAX_SHEET_SIDE, 1))]]
     with pytest.raises(VlaError, match="too large: take fewer tasks, seeds or cameras"):
         sheet(rows)
+
+
+@pytest.mark.parametrize("shape", [(MAX_SHEET_SIDE, 1), (1, MAX_SHEET_SIDE), (MAX_SHEET_PIXELS // 9000, 9000)])
+def test_a_sheet_that_would_be_too_large_is_refused_without_its_pictures(shape: tuple[int, int]) -> None:
+    with pytest.raises(VlaError, match="too large: take fewer tasks, seeds or cameras"):
+        check_layout([[Cell(blank(shape))]])
+    check_layout([[Cell(blank((shape[0] - shape[0] // 10, shape[1] - shape[1] // 10)))]])
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(1, 30), st.integers(1, 10), st.tuples(st.integers(1, 9999), st.integers(1, 9999)))
+def test_what_is_let_through_before_drawing_is_let_through_after_it(
+    count: int, columns: int, size: tuple[int, int]
+) -> None:
+    """Also with the goal, which nobody knows before the scene is there."""
+    rows = in_rows([Cell(blank(size), "seed 0, agentview")] * count, columns)
+    try:
+        check_layout(rows, title="turn on the stove")
+    except VlaError:
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        # The pixels themselves would take seconds.
+        patch.setattr("pytest_vla.pictures._drawn", lambda layout: np.zeros((1, 1, 3), np.uint8))
+        sheet(rows, title="turn on the stove", subtitle="goal: " + "(on bowl_1 stove_1_cook_region)  " * 4)
+
+
+def test_a_blank_picture_takes_no_memory() -> None:
+    assert blank((4096, 2048), 7).shape == (4096, 2048, 3)
+    assert blank((4096, 2048), 7).base.nbytes == 1
+    assert (sheet([[Cell(blank((40, 60), 235))]]) == 235).all(axis=2).sum() >= 40 * 60
+
+
+def test_a_sheet_s_own_name_has_no_folder_and_is_no_longer_than_a_file_s_name_may_be() -> None:
+    assert default_name(["a_task"]) == Path("a_task.png")
+    assert default_name(["a_task", "another"]) == Path("a_task_another.png")
+    many = default_name([f"{number:02}_is_a_task_with_quite_a_long_name" for number in range(40)])
+    assert many == Path(
+        "00_is_a_task_with_quite_a_long_name_01_is_a_task_with_quite_a_long_name_"
+        "02_is_a_task_with_quite_a_long_name_and_37_more.png"
+    )
+    longest = max((task.name for name in suite_names() for task in load_suite(name).tasks), key=len)
+    assert longest in default_name([longest] * 200).name
+
+
+def test_a_target_that_cannot_be_written_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    check_target(tmp_path / "a.png")
+    (tmp_path / "is.png").mkdir()
+    for file, why in (
+        (tmp_path / "a.jpg", "name ends in .png"),
+        (tmp_path / "missing" / "a.png", r"cannot write .*missing/a\.png: .*no folder"),
+        (tmp_path / "is.png", r"cannot write .*is\.png: it is a folder"),
+        # Not even root makes files here.
+        (Path("/proc/a.png"), r"cannot write /proc/a\.png: "),
+        (tmp_path / f"{'x' * 300}.png", r"cannot write .*x\.png: .*too long"),
+    ):
+        with pytest.raises(VlaError, match=why):
+            check_target(file)
+    assert [path.name for path in tmp_path.iterdir()] == ["is.png"]
+
+
+def test_without_pillow_the_cure_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(VlaError, match=r"needs Pillow, which cannot be imported: .*\. pip install pillow"):
+        check_target(tmp_path / "a.png")
 
 
 def test_a_picture_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

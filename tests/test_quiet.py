@@ -1,6 +1,7 @@
 """robosuite's import is quiet, and its failure says what to install."""
 
 import logging
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vla.errors import VlaError
+from pytest_vla.missing import what_to_install
 from pytest_vla.quiet import quiet_robosuite
 
 
@@ -15,6 +17,31 @@ def test_a_missing_system_library_names_the_packages() -> None:
     reason = "libGL.so.1: cannot open shared object file"
     with pytest.raises(VlaError, match=r"libGL\.so\.1.*apt-get install .*libgl1"), quiet_robosuite():
         raise ImportError(reason)
+
+
+def test_a_missing_module_names_its_package_and_no_system_library(tmp_path: Path) -> None:
+    code = (
+        "import sys\n"
+        "sys.modules['PIL'] = None\n"
+        "from pytest_vla.errors import VlaError\n"
+        "try: import pytest_vla.sim.robosuite_control\n"
+        "except VlaError as error: print(error)"
+    )
+    said = subprocess.check_output([sys.executable, "-c", code], cwd=tmp_path, text=True)
+    assert re.fullmatch(r"robosuite cannot be imported: .*PIL.*\. pip install pillow\.\n", said)
+
+
+@pytest.mark.parametrize(
+    ("module", "cure"),
+    [
+        ("PIL.Image", "pip install --force-reinstall pillow"),
+        ("cv2", "pip install opencv-python"),
+        ("robosuite", "pip install robosuite==1.4.0"),
+        ("termcolor", "pip install termcolor"),
+    ],
+)
+def test_the_cure_of_a_missing_module_is_its_package(module: str, cure: str) -> None:
+    assert what_to_install(ModuleNotFoundError(f"No module named {module!r}", name=module)) == cure
 
 
 def test_logging_is_left_as_it_was(tmp_path: Path) -> None:

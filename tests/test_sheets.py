@@ -110,7 +110,7 @@ def test_a_task_is_named_by_its_suite_by_its_name_or_by_a_part() -> None:
     assert [task.name for task in find_tasks("SCENE5_put_the_red_mug_on_the_left_plate")] == [
         "LIVING_ROOM_SCENE5_put_the_red_mug_on_the_left_plate"
     ]
-    assert find_tasks("libero_goal") == load_suite("libero_goal").tasks
+    assert find_tasks("libero_goal") == find_tasks("libero_goal/") == load_suite("libero_goal").tasks
     assert find_tasks("libero_goal/turn_on", Path("data"))[0].data == Path("data")
 
 
@@ -118,11 +118,20 @@ def test_a_task_is_named_by_its_suite_by_its_name_or_by_a_part() -> None:
     ("text", "message"),
     [
         ("libero_goal/bowl", r"in the names of 5 tasks: libero_goal/put_the_bowl_on_the_stove, .*Write one of them"),
-        ("plate", r"in the names of \d+ tasks: libero_10/.* and \d+ more"),
+        ("plate", r"in the names of \d+ tasks: tabletop/push_the_plate_.*, libero_10/.* and \d+ more"),
+        ("turn_on_the_stov", r"in the names of \d+ tasks: tabletop/turn_on_the_stove, libero_10/"),
+        ("turn_on_the_stove", r"in the names of 2 tasks: tabletop/turn_on_the_stove, libero_goal/turn_on_the_stove\."),
+        ("put_the", r"in the names of \d+ tasks: tabletop/.* and \d+ more"),
+        ("tabletp", r"is 'tabletp'[^?]*Did you mean tabletop\? [^?]*$"),
+        ("", "'' names no task.*shows the tasks of a suite: tabletop, "),
+        (" ", "' ' names no task"),
+        ("/", "'/' names no task"),
+        ("/turn_on", "there is no suite ''"),
+        ("tabletp/", r"no suite 'tabletp'\. Did you mean tabletop\?"),
         ("libero_goal/stoev", r"no task of libero_goal is 'stoev'.* Did you mean stove\?"),
         (
             "libero_gaol",
-            r"is 'libero_gaol'.*Did you mean libero_goal.*shows the tasks of a suite: libero_10, libero_90",
+            r"is 'libero_gaol'.*Did you mean libero_goal.*shows the tasks of a suite: tabletop, libero_10, libero_90",
         ),
         ("libero_gaol/bowl", r"no suite 'libero_gaol'\. Did you mean libero_goal"),
     ],
@@ -189,6 +198,25 @@ def test_too_many_pictures_are_refused_before_one_is_drawn() -> None:
     with pytest.raises(VlaError, match="1002 pictures are too many"):
         task_sheet(tasks(STOVE), range(501), Drawing())
     assert World.log == []
+
+
+def test_too_large_a_sheet_is_refused_before_a_picture_is_drawn(results: Path) -> None:
+    for draw in (
+        lambda: task_sheet(tasks(STOVE), range(16), Drawing(size=(4096, 4096))),
+        lambda: task_sheet(tasks(STOVE, BOWL), range(100), Drawing(size=(2000, 2000))),
+        lambda: run_sheet(load_runs(["20260101", "last"], results), (), None, 2, Drawing(size=(9999, 9999))),
+    ):
+        with pytest.raises(VlaError, match="pixels is too large: take fewer tasks, seeds or cameras, or smaller"):
+            draw()
+    assert (World.made, World.log) == ([], [])
+
+
+def test_videos_have_as_many_frames_as_the_run_s_own(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pytest_vla.video.VIDEO_EVERY", 3)
+    run_video(load_runs(["20260101"], results)[0], ("turn_on",), (1,), tmp_path / "x.webm", Drawing(size=(64, 64)))
+    assert [entry[2] for entry in World.log if entry[0] == "show"] == [10.0, 13.0, 16.0, 17.0]
 
 
 def keep(results: Path, run: str, model: str, *records: Record, **settings: Any) -> None:
@@ -346,6 +374,25 @@ def test_show_writes_a_sheet_and_says_where(tmp_path: Path, monkeypatch: pytest.
     assert sorted(path.name for path in tmp_path.iterdir()) == ["both.png", "libero_goal.png", f"{STOVE}.png"]
 
 
+def test_the_sheet_of_several_tasks_is_named_by_them_and_lies_in_this_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "libero_goal").mkdir()
+    assert main(["show", f"libero_goal/{STOVE}", f"libero_goal/{BOWL}", "--size=20"]) == 0
+    assert main(["show", "libero_goal/", f"libero_goal/{BOWL}", "--size=20"]) == 0
+    names = [f"{STOVE}_{BOWL}.png", f"libero_goal_{BOWL}.png"]
+    assert capsys.readouterr().out.split() == names
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["libero_goal", *names])
+
+
+def test_a_folder_that_is_not_there_is_told_before_anything_is_drawn(results: Path, capsys: Any) -> None:
+    for what in ("libero_goal", "last"):
+        assert main(["show", what, "-o", "missing/x.png"]) == 1
+        assert "cannot write missing/x.png: " in capsys.readouterr().err
+    assert (World.made, World.log) == ([], [])
+
+
 def test_show_draws_runs(results: Path, capsys: Any) -> None:
     assert main(["show", "last"]) == 0
     assert main(["show", "20260101", "last", "--frames=3", "--tasks=turn_on", "--seeds=0"]) == 0
@@ -373,7 +420,17 @@ def test_what_cannot_be_shown_is_one_line(results: Path, capsys: Any, arguments:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--seeds=x"], ["--size=0x"], ["--size=big"], ["--frames=0"], ["--frames=²"], ["--cameras=,"]]
+    "arguments",
+    [
+        ["--seeds=x"],
+        ["--size=0x"],
+        ["--size=0"],
+        ["--size=8x0"],
+        ["--size=big"],
+        ["--frames=0"],
+        ["--frames=²"],
+        ["--cameras=,"],
+    ],
 )
 def test_arguments_that_are_none_exit_with_2(arguments: list[str], capsys: Any) -> None:
     with pytest.raises(SystemExit) as left:

@@ -147,9 +147,16 @@ def test_an_encoder_that_is_missing_is_told_with_its_cure(tmp_path: Path, monkey
 
 def test_without_opencv_the_cure_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cv2", None)
-    with pytest.raises(VlaError, match=r"a video needs OpenCV.*pip install opencv-python.*libglib"):
+    with pytest.raises(VlaError, match=r"a video needs OpenCV.*\. pip install opencv-python\. Or run with --vla-video"):
         encode(_grey(3), tmp_path / "a.webm", 20)
-    assert os.listdir(tmp_path) == []
+    # The wheel is there, and a library that it loads is not.
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules" / "cv2.py").write_text("raise ImportError('libGL.so.1: cannot open shared object file')\n")
+    monkeypatch.delitem(sys.modules, "cv2")
+    monkeypatch.syspath_prepend(tmp_path / "modules")
+    with pytest.raises(VlaError, match=r"OpenCV.*libGL\.so\.1.*apt-get install .*libglib"):
+        encode(_grey(3), tmp_path / "a.webm", 20)
+    assert [name for name in os.listdir(tmp_path) if "webm" in name] == []
 
 
 def test_what_breaks_while_drawing_leaves_nothing_half_written(tmp_path: Path) -> None:

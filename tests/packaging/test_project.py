@@ -10,6 +10,7 @@ from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 from typing import Any
 
+from pytest_vla.options import OPTIONS
 from pytest_vla.versions import SUPPORTED
 from tests.support.data import REPOSITORY
 
@@ -20,7 +21,7 @@ IMPORTED_BY_ROBOSUITE = {"termcolor"}
 # Not imported by us: pytest loads xdist and calls our hooks by name; numba's linear algebra calls scipy's BLAS.
 USED_WITHOUT_IMPORT = {"pytest-xdist", "scipy"}
 # llvmlite comes with numba, which allows one version of it only; MuJoCo's own contexts need PyOpenGL.
-COMES_WITH = {"llvmlite": "numba", "PyOpenGL": "mujoco", "opencv-python": "robosuite", "pillow": "robosuite"}
+COMES_WITH = {"llvmlite": "numba", "PyOpenGL": "mujoco"}
 
 
 def sources() -> Iterator[tuple[Path, ast.Module]]:
@@ -124,6 +125,15 @@ def test_torch_is_pinned_in_the_constraints_only() -> None:
 def test_the_supported_pair_is_what_is_installed() -> None:
     dependencies = PROJECT["project"]["dependencies"]
     assert {f"{name}=={version}" for name, version in SUPPORTED.items()} <= set(dependencies)
+
+
+def test_the_changelog_names_every_kind_of_policy() -> None:
+    changes = (REPOSITORY / "CHANGELOG.md").read_text()
+    (listed,) = re.findall(r"^- Policies: (.*?)\.$", changes, re.MULTILINE | re.DOTALL)
+    (help,) = [option.help for option in OPTIONS if option.flag == "--vla-model"]
+    kinds = set(re.findall(r"(?:^|[ ;])(module|expert|random|replay|openpi|vla-eval)\b", help))
+    assert len(kinds) == 6
+    assert kinds <= {name.partition(":")[0] for name in re.findall("`([^`]+)`", listed)}
 
 
 def test_the_changelog_has_this_version() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vla.cli import COMMANDS
+from pytest_vla.marker import EXAMPLE
 from pytest_vla.options import OPTIONS
 from pytest_vla.sim.gl import DEBIAN
 from pytest_vla.suite import suite_names
@@ -41,11 +42,17 @@ def test_the_examples_of_a_policy_and_of_records_run(tmp_path: Path) -> None:
     assert result.stdout.startswith("tabletop/turn_on_the_stove[seed0] failure 300 {"), result.stdout + result.stderr
 
 
-def test_the_marker_example_is_collected(tmp_path: Path) -> None:
+def test_the_marker_example_passes_with_the_expert(tmp_path: Path) -> None:
+    """Its first seed here; all of its seeds keep far from the bound."""
     (tmp_path / "test_bowl.py").write_text(example("@pytest.mark.vla"))
-    result = run(tmp_path, "-m", "pytest", "--collect-only", "-q")
     (shown,) = re.findall(r"`(test_bowl\.py::[^`]+)`", README)
-    assert shown in result.stdout.splitlines(), result.stdout + result.stderr
+    result = run(tmp_path, "-m", "pytest", "--vla-model=expert", "--vla-seeds=0", "-rA")
+    assert f"PASSED {shown}" in result.stdout.splitlines(), result.stdout + result.stderr
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_the_marker_example_is_the_error_s() -> None:
+    assert EXAMPLE in example("@pytest.mark.vla")
 
 
 def test_every_option_in_it_exists() -> None:
@@ -76,7 +83,7 @@ def test_every_picture_in_it_is_there_and_small() -> None:
 
 
 def test_every_link_in_it_leads_to_a_section() -> None:
-    titles = re.findall(r"^## (.+)$", README, re.MULTILINE)
+    titles = re.findall(r"^###? (.+)$", README, re.MULTILINE)
     anchors = {re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-") for title in titles}
     linked = re.findall(r"\]\(#([^)]+)\)", README)
     assert linked

@@ -160,7 +160,7 @@ def test_the_module_is_imported_once_and_no_simulator_with_it(project: pytest.Py
     ("arguments", "complaint"),
     [
         (("--vla-suite=libero_gaol",), "there is no suite 'libero_gaol'. Did you mean libero_goal*Suites: libero_10,*"),
-        (("--vla-suite=libero_goal",), "libero_goal: which policy[?] Add --vla-model=random*"),
+        (("--vla-suite=libero_goal",), "libero_goal: which policy[?] Add --vla-model=expert, *"),
         ((STOVE,), "libero_goal: which policy[?]*"),
         (("--vla-suite=,",), "*argument --vla-suite: ',' names nothing"),
         (
@@ -227,7 +227,7 @@ def test_a_task_that_no_suite_under_a_path_has_is_an_error(vla: Run) -> None:
 def test_a_suite_by_path_without_a_model_is_skipped_with_a_hint(vla: Run) -> None:
     result = vla(suite_folder("libero_goal"), "-rs")
     result.assert_outcomes(skipped=10)
-    result.stdout.fnmatch_lines(["SKIPPED*no policy: add --vla-model=random*"])
+    result.stdout.fnmatch_lines(["SKIPPED*no policy: add --vla-model=expert, *"])
 
 
 def test_the_ini_file(vla: Run, project: pytest.Pytester) -> None:

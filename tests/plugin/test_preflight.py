@@ -1,9 +1,12 @@
 """What is known to be wrong stops the run before its first episode, once."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from pytest_vla.marker import EXAMPLE, NOTHING_TO_RUN
 
 Run = Callable[..., pytest.RunResult]
 
@@ -41,6 +44,19 @@ def test_a_data_folder_without_a_kind(no_data: Run, tmp_path: Path) -> None:
 def test_a_suite_that_brings_its_own_data_wants_none(no_data: Run) -> None:
     tabletop = ("--vla-suite=tabletop", "--vla-tasks=turn_on_the_stove")
     no_data(*tabletop, "--vla-model=policies:straight").assert_outcomes(passed=1)
+
+
+def test_without_a_policy_every_kind_that_needs_no_server_is_named(no_data: Run) -> None:
+    kinds = ("expert", "random", "module:callable", "replay:PATH")
+    named = " or ".join((", ".join(f"--vla-model={kind}" for kind in kinds[:-1]), f"--vla-model={kinds[-1]}"))
+    stops_with(no_data("--vla-suite=tabletop"), f"ERROR: tabletop: which policy[?] Add {named} (*")
+
+
+@pytest.mark.parametrize("suite", sorted(set(re.findall(r"suite=\W?(\w+)", NOTHING_TO_RUN + EXAMPLE))))
+def test_a_suite_in_an_example_needs_no_data(no_data: Run, suite: str) -> None:
+    (tasks,) = re.findall('tasks="([a-z_]+)"', EXAMPLE)
+    result = no_data(f"--vla-suite={suite}", f"--vla-tasks={tasks}_the_stove", "--vla-model=policies:straight")
+    result.assert_outcomes(passed=1)
 
 
 def test_its_data_is_not_taken_for_liberos(no_data: Run) -> None:

@@ -1,0 +1,17 @@
+"""What to install where an import fails: a package, or the system's libraries behind one that is there."""
+
+from pytest_vla.sim.gl import DEBIAN, FEDORA
+from pytest_vla.versions import SUPPORTED
+
+_PACKAGES = {"PIL": "pillow", "cv2": "opencv-python"}
+
+
+def what_to_install(error: ImportError) -> str:
+    """What mends a failed import, as a sentence without its full stop."""
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        module, dot, _ = error.name.partition(".")
+        package = _PACKAGES.get(module, module)
+        pin = f"=={SUPPORTED[package]}" if package in SUPPORTED else ""
+        # Of a package that is there a part is not.
+        return f"pip install {'--force-reinstall ' if dot else ''}{package}{pin}"
+    return f"Where a system library is missing: {DEBIAN} (Fedora: {FEDORA})"
