@@ -1,4 +1,4 @@
-# make help lists the targets. Everything goes into .venv (and .venv-ref, .venv-hub); nothing else on the machine is changed, but for
+# make help lists the targets. Everything goes into .venv (and .venv-ref, .venv-hub, .venv-lerobot); nothing else on the machine is changed, but for
 # the system libraries of headless rendering, which scripts/system_libraries.py installs where it is root on Debian or Ubuntu.
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -41,6 +41,18 @@ slow: setup reference .venv-hub/.installed ## the tests that take minutes, upstr
 	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt --target .venv-hub --upgrade huggingface-hub
 	@touch $@
 
+.PHONY: lerobot
+lerobot: .venv-lerobot/.installed ## the tests of lerobot's policies, with lerobot itself (2 GB)
+	.venv-lerobot/bin/python -m pytest tests/policies/test_lerobot.py
+
+.venv-lerobot/.installed: lerobot.txt pyproject.toml
+	@test -x .venv-lerobot/bin/python || $(PYTHON) -m venv .venv-lerobot
+	.venv-lerobot/bin/python -m pip install -qq --disable-pip-version-check -r lerobot.txt --editable '.[remote]'
+	.venv-lerobot/bin/python -m pip install -qq --disable-pip-version-check --no-deps lerobot==0.4.4
+	@# draccus 0.10.0 installs a package named tests, which hides ours.
+	rm -rf .venv-lerobot/lib/python3*/site-packages/tests
+	@touch $@
+
 .PHONY: reference
 reference: .venv-ref/.installed ## .venv-ref with upstream's LIBERO, for the slow tests
 
@@ -72,5 +84,5 @@ demo: setup ## the suite tabletop with an expert and at random: a report, a pict
 
 .PHONY: clean
 clean: ## removes the environments, caches and build results
-	rm -rf $(VENV) .venv-ref .venv-hub .mypy_tree .mypy_cache .ruff_cache .pytest_cache .hypothesis .vla build dist *.egg-info
+	rm -rf $(VENV) .venv-ref .venv-hub .venv-lerobot .mypy_tree .mypy_cache .ruff_cache .pytest_cache .hypothesis .vla build dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

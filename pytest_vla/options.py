@@ -158,7 +158,8 @@ OPTIONS = (
         "model",
         "the policy to test: module:callable, your own (called once an episode, returns a callable from observation to "
         "actions); expert, a script that sees the simulator's state; random; replay:PATH, recorded actions (an npz "
-        "file, or the folder of a run such as .vla/RUN); openpi:HOST[:PORT], vla-eval:HOST[:PORT], served elsewhere",
+        "file, or the folder of a run such as .vla/RUN); openpi:HOST[:PORT], vla-eval:HOST[:PORT], served elsewhere; "
+        "lerobot:PATH_OR_HUB_ID, any policy of lerobot, and pi0, pi05, smolvla, its LIBERO checkpoints",
         "POLICY",
         _text,
         ini="policy to test where --vla-model is not given; modules and paths are relative to the ini file",

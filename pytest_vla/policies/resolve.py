@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pytest_vla.errors import VlaError
 from pytest_vla.mishaps import describe
+from pytest_vla.policies.names import CHECKPOINTS
 from pytest_vla.suite import did_you_mean
 
 if TYPE_CHECKING:
@@ -126,6 +127,42 @@ def _expert_digest(text: str, folder: Path) -> str | None:
     return content.hexdigest()
 
 
+def _lerobot(text: str, folder: Path) -> "BatchPolicy":
+    from pytest_vla.policies.lerobot import load
+
+    return load(text, folder=folder)
+
+
+def _check_lerobot(text: str, folder: Path) -> None:
+    from pytest_vla.policies.lerobot import check
+
+    check(text, folder)
+
+
+def _lerobot_digest(text: str, folder: Path) -> str | None:
+    from pytest_vla.policies.lerobot import digest
+
+    return digest(text, folder)
+
+
+def _checkpoint(name: str, hub_id: str) -> Kind:
+    """A published checkpoint by the name that people type."""
+
+    def load(text: str, folder: Path) -> "BatchPolicy":
+        from pytest_vla.policies.lerobot import load_checkpoint
+
+        return load_checkpoint(name)
+
+    return Kind(
+        name,
+        name,
+        None,
+        load,
+        lambda text, folder: _check_lerobot(hub_id, folder),
+        lambda text, folder: _lerobot_digest(hub_id, folder),
+    )
+
+
 def _random(text: str, folder: Path) -> "Policy":
     from pytest_vla.policies.random import random_policy
 
@@ -181,6 +218,8 @@ KINDS = (
     Kind("replay", "replay:PATH", "PATH", _replay, _check_replay, lambda text, folder: _file_digest(folder / text)),
     Kind("openpi", "openpi:HOST[:PORT]", "HOST", _openpi, _check_openpi),
     Kind("vla-eval", "vla-eval:HOST[:PORT]", "HOST", _vla_eval, _check_vla_eval),
+    Kind("lerobot", "lerobot:PATH_OR_HUB_ID", "PATH_OR_HUB_ID", _lerobot, _check_lerobot, _lerobot_digest),
+    *(_checkpoint(checkpoint.name, checkpoint.hub_id) for checkpoint in CHECKPOINTS),
 )
 
 

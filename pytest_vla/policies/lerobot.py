@@ -1,0 +1,295 @@
+"""``--vla-model=lerobot:WHERE``: any policy of lerobot, in process, with its own pre- and postprocessors."""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from pytest_vla.errors import VlaError
+from pytest_vla.mishaps import describe
+from pytest_vla.policies.lerobot_inputs import read_inputs
+from pytest_vla.policies.names import find_checkpoint
+
+if TYPE_CHECKING:
+    from pytest_vla.policies.lerobot_policy import LerobotPolicy
+
+_HUB_ID = re.compile(r"(?P<id>[\w-][\w.-]*/[\w-][\w.-]*)(@(?P<revision>[\w./-]+))?")
+_CONFIG, _WEIGHTS = "config.json", "model.safetensors"
+_PROCESSORS = ("policy_preprocessor.json", "policy_postprocessor.json")
+# Where lerobot-train puts a policy below its output folder.
+_BELOW = (".", "pretrained_model", "checkpoints/last/pretrained_model")
+
+
+def load(where: str, device: str = "auto", *, folder: Path = Path(), replan: int | None = None) -> "LerobotPolicy":
+    """Load a policy, and try it out: what it draws, whether it batches, and the shape of its actions.
+
+    Args:
+        where: a folder that ``save_pretrained`` or lerobot-train wrote, or a model of the hub, ``OWNER/NAME`` or
+            ``OWNER/NAME@REVISION``.
+        device: ``auto`` (cuda, mps, cpu: the first there is) or one that torch knows, such as ``cuda:1``.
+        folder: what a relative path is relative to.
+        replan: how many steps of a chunk to execute by default; None: the config's ``n_action_steps``.
+
+    Raises:
+        VlaError: lerobot is missing, there is no such policy or it cannot be fetched, it was saved without processors,
+            or it does not fit: other cameras, state or actions, or state of episodes that cannot be kept apart.
+    """
+    option = f"--vla-model=lerobot:{where}"
+    torch = _import(option)
+    device = _choose_device(option, device, torch)
+    policy_folder = _find(option, where, folder)
+    _check_files(option, policy_folder)
+
+    from lerobot.configs.policies import PreTrainedConfig
+    from lerobot.policies.factory import get_policy_class, make_pre_post_processors
+
+    config = _guarded(
+        lambda: PreTrainedConfig.from_pretrained(policy_folder),
+        f"{option}: lerobot {_version()} cannot read {policy_folder / _CONFIG}; was it saved by another version?",
+    )
+    if getattr(config, "use_peft", False):
+        raise VlaError(f"{option}: an adapter (use_peft); merge it into its base first (PEFT's merge_and_unload)")
+    config.device = device
+    if hasattr(config, "pretrained_backbone_weights"):
+        # They would be downloaded, and then replaced by the policy's own.
+        config.pretrained_backbone_weights = None
+    saved = {name: json.loads((policy_folder / name).read_text()) for name in _PROCESSORS}
+    inputs = _guarded(lambda: read_inputs(config, _renames(saved[_PROCESSORS[0]])), option)
+    needs = _also_needs(config, saved)
+    model = _guarded(
+        lambda: get_policy_class(config.type).from_pretrained(policy_folder, config=config),
+        f"{option}: {config.type} could not be loaded{needs}",
+    )
+    before, after = _guarded(
+        lambda: make_pre_post_processors(
+            config,
+            pretrained_path=str(policy_folder),
+            preprocessor_overrides=_overrides(saved[_PROCESSORS[0]], device),
+            postprocessor_overrides=_overrides(saved[_PROCESSORS[1]], "cpu"),
+        ),
+        f"{option}: its processors could not be loaded{needs}",
+    )
+
+    from pytest_vla.policies.lerobot_policy import make_policy
+
+    return cast(
+        "LerobotPolicy",
+        _guarded(
+            lambda: make_policy(model.to(device).eval(), before, after, inputs, device, replan),
+            f"{option}: {config.type} on {device}",
+        ),
+    )
+
+
+def load_checkpoint(name: str, device: str = "auto") -> "LerobotPolicy":
+    """Load what people mean by ``pi0``, ``pi05``, ``smolvla`` or ``xvla``. Raises VlaError as `load` does."""
+    checkpoint = find_checkpoint(name)
+    if checkpoint is None:
+        raise VlaError(f"--vla-model={name}: no such checkpoint")
+    return load(checkpoint.hub_id, device, replan=checkpoint.replan)
+
+
+def check(where: str, folder: Path = Path()) -> None:
+    """Refuse early what cannot be loaded, without importing torch or asking the hub; the hub's models pass.
+
+    Args:
+        where: as for `load`.
+        folder: what a relative path is relative to.
+
+    Raises:
+        VlaError: lerobot is not installed, or there is no such folder, or it is no policy's.
+    """
+    option = f"--vla-model=lerobot:{where}"
+    if find_spec("lerobot") is None:
+        raise VlaError(_not_installed(option, "there is none"))
+    place = _find_here(option, where, folder)
+    if place is not None:
+        _check_files(option, place)
+
+
+def digest(where: str, folder: Path = Path()) -> str | None:
+    """Names the content of a policy: sha256 (hex) over its config, processors and weights; None: not on this machine.
+
+    Args:
+        where: as for `load`; nothing is downloaded.
+        folder: what a relative path is relative to.
+    """
+    place = _local(where, folder)
+    if place is None:
+        try:
+            place = _fetch(where, local_files_only=True)
+        except Exception:
+            # Not downloaded yet, or no huggingface_hub.
+            return None
+    content = hashlib.sha256()
+    for file in sorted(place.glob("*")):
+        if file.suffix in (".json", ".safetensors") and file.is_file():
+            with file.open("rb") as opened:
+                content.update(f"{file.name} {hashlib.file_digest(opened, 'sha256').hexdigest()}\n".encode())
+    return content.hexdigest()
+
+
+def _import(option: str) -> Any:
+    try:
+        import lerobot.policies.factory  # noqa: F401
+        import torch
+        from lerobot.utils.import_utils import register_third_party_plugins
+    except ImportError as error:
+        raise VlaError(_not_installed(option, str(error))) from error
+    except Exception as error:
+        # A torchvision of another torch raises RuntimeError, for instance.
+        raise VlaError(f"{option}: importing lerobot {_version()} raised {describe(error)}") from error
+    register_third_party_plugins()
+    return torch
+
+
+def _not_installed(option: str, reason: str) -> str:
+    return (
+        f"{option} needs the package lerobot ({reason}): pip install 'pytest-vla[lerobot]', and lerobot's own extra "
+        "for that kind of policy, such as 'lerobot[smolvla]'"
+    )
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("lerobot")
+    except PackageNotFoundError:
+        return "of unknown version"
+
+
+def _choose_device(option: str, device: str, torch: Any) -> str:
+    if device == "auto":
+        there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+        return next(name for name, is_there in there.items() if is_there)
+    try:
+        torch.zeros(1, device=device)
+    except Exception as error:
+        text = str(error).partition("\n")[0]
+        raise VlaError(f"{option}: there is no device {device!r} ({text}); auto takes what there is") from error
+    return device
+
+
+def _find(option: str, where: str, folder: Path) -> Path:
+    """The folder of a policy, downloaded where it has to be."""
+    place = _find_here(option, where, folder)
+    if place is not None:
+        return place
+    try:
+        return _fetch(where, local_files_only=False)
+    except Exception as error:
+        with suppress(Exception):
+            # Some versions of the client ask the network even for a commit that is in the cache.
+            place = _fetch(where, local_files_only=True)
+            if (place / _WEIGHTS).is_file():
+                return place
+        name = where.partition("@")[0]
+        raise VlaError(
+            f"{option}: there is no folder {_path(where, folder)}, and https://huggingface.co/{name} "
+            f"({', '.join((_CONFIG, _WEIGHTS, *_PROCESSORS))}) could not be fetched: {_short(error)}. Without a "
+            f"network give a folder: `hf download {name} --local-dir DIR` where there is one, then "
+            "--vla-model=lerobot:DIR"
+        ) from error
+
+
+def _find_here(option: str, where: str, folder: Path) -> Path | None:
+    """The folder of a policy on this machine; None for what may be a model of the hub. Raises VlaError."""
+    place, path = _local(where, folder), _path(where, folder)
+    if place is not None:
+        return place
+    if path.exists():
+        raise VlaError(
+            f"{option}: {path} has no {_CONFIG}; expected the folder that save_pretrained wrote (lerobot-train: "
+            "OUTPUT/checkpoints/last/pretrained_model)"
+        )
+    if not _HUB_ID.fullmatch(where):
+        raise VlaError(f"{option}: there is no folder {path}; expected one, or OWNER/NAME[@REVISION] of the hub")
+    return None
+
+
+def _path(where: str, folder: Path) -> Path:
+    return (folder / Path(where).expanduser()).resolve()
+
+
+def _local(where: str, folder: Path) -> Path | None:
+    path = _path(where, folder)
+    return next((path / below for below in _BELOW if (path / below / _CONFIG).is_file()), None)
+
+
+def _fetch(where: str, *, local_files_only: bool) -> Path:
+    from huggingface_hub import snapshot_download
+
+    name, _, revision = where.partition("@")
+    patterns = ["*.json", "*.safetensors"]
+    # No subfolders: checkpoints of a training run lie there.
+    return Path(
+        snapshot_download(
+            name,
+            revision=revision or None,
+            allow_patterns=patterns,
+            ignore_patterns=["*/*"],
+            local_files_only=local_files_only,
+        )
+    )
+
+
+def _check_files(option: str, place: Path) -> None:
+    missing = [name for name in (_WEIGHTS, *_PROCESSORS) if not (place / name).is_file()]
+    if _WEIGHTS in missing:
+        raise VlaError(f"{option}: {place} has no {_WEIGHTS}; expected a folder that save_pretrained wrote")
+    if missing:
+        raise VlaError(
+            f"{option}: {place} has no {' and no '.join(missing)}, so how to normalise is not known. Policies saved "
+            "before lerobot 0.4 have it in their weights: python -m lerobot.processor.migrate_policy_normalization "
+            "--pretrained-path DIR makes a folder that has them"
+        )
+
+
+def _steps(saved: Any) -> list[dict[str, Any]]:
+    steps = saved.get("steps", []) if isinstance(saved, dict) else []
+    return [step for step in steps if isinstance(step, dict)]
+
+
+def _renames(saved: Any) -> dict[str, str]:
+    renames: dict[str, str] = {}
+    for step in _steps(saved):
+        if step.get("registry_name") == "rename_observations_processor":
+            renames.update((step.get("config") or {}).get("rename_map") or {})
+    return renames
+
+
+def _overrides(saved: Any, device: str) -> dict[str, dict[str, str]]:
+    name = "device_processor"
+    return {name: {"device": device}} if any(step.get("registry_name") == name for step in _steps(saved)) else {}
+
+
+def _also_needs(config: Any, saved: dict[str, Any]) -> str:
+    """What a policy reads beside its own folder, as the end of a sentence: tokenizers and configs of base models."""
+    names = [getattr(config, "vlm_model_name", None), getattr(config, "tokenizer_path", None)]
+    names += [(step.get("config") or {}).get("tokenizer_name") for step in _steps(saved[_PROCESSORS[0]])]
+    found = sorted({name for name in names if isinstance(name, str) and name})
+    if not found:
+        return ""
+    return (
+        f" (it also reads {', '.join(found)}, a folder or from the hub; without a network have it in the hub's cache, "
+        f"`hf download {found[0]}`, or write a folder into {_CONFIG} and {_PROCESSORS[0]})"
+    )
+
+
+def _guarded(call: Callable[[], Any], trouble: str) -> Any:
+    try:
+        return call()
+    except VlaError as error:
+        raise VlaError(f"{trouble}: {error}") from error
+    except (Exception, SystemExit) as error:
+        raise VlaError(f"{trouble}: {_short(error)}") from error
+
+
+def _short(error: BaseException) -> str:
+    text = describe(error)
+    return text if len(text) < 600 else f"{text[:600]} ..."

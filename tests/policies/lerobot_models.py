@@ -1,0 +1,236 @@
+"""Small randomly initialised policies from lerobot's own classes, saved as lerobot saves them, without a network."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+INSTRUCTIONS = ("turn on the stove", "put the bowl on the plate", "open the drawer", "push the plate to the stove")
+PICTURE = 64
+_SPECIAL = (
+    "<pad>", "<s>", "</s>", "<unk>", "<image>", "<fake_token_around_image>", "<global-img>", "<end_of_utterance>",
+)  # fmt: skip
+
+
+def mend_torchvision() -> None:
+    """Makes a CUDA build of torchvision importable beside a CPU torch: it looks for operators that it did not load."""
+    try:
+        import torchvision
+    except RuntimeError:
+        import torch
+
+        for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+            del sys.modules[name]
+        library = torch.library.Library("torchvision", "FRAGMENT")
+        for name in ("nms", "qnms"):
+            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        _KEPT.append(library)
+        import torchvision  # noqa: F401
+
+
+# A library that is collected takes its operators with it.
+_KEPT: list[Any] = []
+
+
+def save_smolvla(folder: Path, *, seed: int = 0, renames: dict[str, str] | None = None, **changes: Any) -> Path:
+    """A SmolVLA of 0.6 million parameters, with its processors, in a new folder."""
+    import torch
+    from lerobot.configs.types import FeatureType, PolicyFeature
+    from lerobot.policies.smolvla.configuration_smolvla import SmolVLAConfig
+    from lerobot.policies.smolvla.modeling_smolvla import SmolVLAPolicy
+    from lerobot.policies.smolvla.processor_smolvla import make_smolvla_pre_post_processors
+
+    base = _save_vlm(folder / "vlm")
+    pictures = changes.pop("pictures", {"observation.images.image": None, "observation.images.image2": None})
+    config = SmolVLAConfig(
+        **{
+            "vlm_model_name": str(base),
+            "load_vlm_weights": False,
+            "device": "cpu",
+            "chunk_size": 12,
+            "n_action_steps": 5,
+            "num_steps": 4,
+            "num_vlm_layers": 2,
+            "resize_imgs_with_padding": (PICTURE, PICTURE),
+            "tokenizer_max_length": 16,
+            "input_features": {
+                **{name: PolicyFeature(FeatureType.VISUAL, (3, PICTURE, PICTURE)) for name in pictures},
+                "observation.state": PolicyFeature(FeatureType.STATE, (8,)),
+            },
+            "output_features": {"action": PolicyFeature(FeatureType.ACTION, (7,))},
+            **changes,
+        }
+    )
+    torch.manual_seed(seed)
+    policy = SmolVLAPolicy(config)
+    before, after = make_smolvla_pre_post_processors(config, dataset_stats())
+    for step in before.steps:
+        if renames and hasattr(step, "rename_map"):
+            step.rename_map = renames
+    return save(folder / "policy", policy, before, after)
+
+
+def save_act(folder: Path, *, seed: int = 0, **changes: Any) -> Path:
+    """A small ACT, which draws nothing, with its processors, in a new folder."""
+    import torch
+    from lerobot.configs.types import FeatureType, PolicyFeature
+    from lerobot.policies.act.configuration_act import ACTConfig
+    from lerobot.policies.act.modeling_act import ACTPolicy
+    from lerobot.policies.act.processor_act import make_act_pre_post_processors
+
+    config = ACTConfig(
+        **{
+            "device": "cpu",
+            "pretrained_backbone_weights": None,
+            "dim_model": 32,
+            "n_heads": 2,
+            "dim_feedforward": 32,
+            "n_encoder_layers": 1,
+            "n_vae_encoder_layers": 1,
+            "latent_dim": 8,
+            "chunk_size": 6,
+            "n_action_steps": 6,
+            "input_features": {
+                "observation.images.front": PolicyFeature(FeatureType.VISUAL, (3, PICTURE, PICTURE)),
+                "observation.images.wrist": PolicyFeature(FeatureType.VISUAL, (3, PICTURE, PICTURE)),
+                "observation.state": PolicyFeature(FeatureType.STATE, (8,)),
+            },
+            "output_features": {"action": PolicyFeature(FeatureType.ACTION, (7,))},
+            **changes,
+        }
+    )
+    torch.manual_seed(seed)
+    policy = ACTPolicy(config)
+    stats = dataset_stats() | {name: _picture_stats() for name in config.image_features}
+    return save(folder / "policy", policy, *make_act_pre_post_processors(config, stats))
+
+
+def save_diffusion(folder: Path, *, seed: int = 0) -> Path:
+    """A small diffusion policy, which looks at two steps and draws noise itself, in a new folder."""
+    import torch
+    from lerobot.configs.types import FeatureType, PolicyFeature
+    from lerobot.policies.diffusion.configuration_diffusion import DiffusionConfig
+    from lerobot.policies.diffusion.modeling_diffusion import DiffusionPolicy
+    from lerobot.policies.diffusion.processor_diffusion import make_diffusion_pre_post_processors
+
+    config = DiffusionConfig(
+        device="cpu",
+        n_obs_steps=2,
+        horizon=8,
+        n_action_steps=4,
+        crop_shape=(56, 56),
+        pretrained_backbone_weights=None,
+        use_group_norm=True,
+        spatial_softmax_num_keypoints=4,
+        down_dims=(16, 32),
+        diffusion_step_embed_dim=16,
+        n_groups=4,
+        num_train_timesteps=4,
+        input_features={
+            "observation.images.image": PolicyFeature(FeatureType.VISUAL, (3, PICTURE, PICTURE)),
+            "observation.state": PolicyFeature(FeatureType.STATE, (8,)),
+        },
+        output_features={"action": PolicyFeature(FeatureType.ACTION, (7,))},
+    )
+    torch.manual_seed(seed)
+    policy = DiffusionPolicy(config)
+    stats = dataset_stats() | {name: _picture_stats() for name in config.image_features}
+    return save(folder / "policy", policy, *make_diffusion_pre_post_processors(config, stats))
+
+
+def dataset_stats() -> dict[str, dict[str, Any]]:
+    """Statistics of a data set that make normalisation show: no mean is 0, no deviation 1."""
+    import torch
+
+    def stats(size: int, scale: float) -> dict[str, Any]:
+        mean = torch.linspace(-1, 1, size) * scale
+        deviation = torch.linspace(0.5, 2, size) * scale
+        return {"mean": mean, "std": deviation, "min": mean - 3 * deviation, "max": mean + 3 * deviation}
+
+    return {"observation.state": stats(8, 0.7), "action": stats(7, 0.3)}
+
+
+def save(folder: Path, policy: Any, before: Any, after: Any) -> Path:
+    """Writes what ``save_pretrained`` of a policy and of its processors writes."""
+    policy.save_pretrained(folder)
+    before.save_pretrained(folder)
+    after.save_pretrained(folder)
+    return folder
+
+
+def _picture_stats() -> dict[str, Any]:
+    import torch
+
+    mean, deviation = torch.full((3, 1, 1), 0.45), torch.full((3, 1, 1), 0.25)
+    return {"mean": mean, "std": deviation, "min": torch.zeros(3, 1, 1), "max": torch.ones(3, 1, 1)}
+
+
+def _save_vlm(folder: Path) -> Path:
+    """Config, processor and tokenizer of a tiny SmolVLM: all that SmolVLA reads where it loads no weights of it."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast, SmolVLMConfig
+
+    folder.mkdir(parents=True)
+    words = sorted({word for text in INSTRUCTIONS for word in text.split()})
+    vocabulary = {word: number for number, word in enumerate([*_SPECIAL, *words, "\n"])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "removed")
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token="<pad>",
+        bos_token="<s>",
+        eos_token="</s>",
+        unk_token="<unk>",
+        extra_special_tokens={
+            "image_token": "<image>",
+            "fake_image_token": "<fake_token_around_image>",
+            "global_image_token": "<global-img>",
+            "end_of_utterance_token": "<end_of_utterance>",
+        },
+    ).save_pretrained(folder)
+    text = {
+        "model_type": "llama",
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+        "vocab_size": 128,
+        "pad_token_id": 0,
+        "max_position_embeddings": 512,
+    }
+    vision = {
+        "hidden_size": 48,
+        "intermediate_size": 96,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "image_size": PICTURE,
+        "patch_size": 16,
+    }
+    SmolVLMConfig(
+        text_config=text, vision_config=vision, scale_factor=2, image_token_id=vocabulary["<image>"], pad_token_id=0
+    ).save_pretrained(folder)
+    (folder / "preprocessor_config.json").write_text(
+        json.dumps(
+            {
+                "image_processor_type": "SmolVLMImageProcessor",
+                "processor_class": "SmolVLMProcessor",
+                "size": {"longest_edge": PICTURE},
+                "max_image_size": {"longest_edge": PICTURE},
+            }
+        )
+    )
+    return folder
+
+
+def observation(seed: int, size: int = PICTURE) -> dict[str, Any]:
+    """What a suite's policy view gives: pictures (size, size, 3) uint8 and a state (8,)."""
+    drawn = np.random.default_rng(seed)
+    return {
+        "agentview_image": drawn.integers(0, 256, (size, size, 3), dtype=np.uint8),
+        "robot0_eye_in_hand_image": drawn.integers(0, 256, (size, size, 3), dtype=np.uint8),
+        "state": drawn.normal(0, 0.5, 8),
+    }

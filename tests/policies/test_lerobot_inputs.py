@@ -1,0 +1,141 @@
+"""Which camera is which of a policy's pictures, and what is refused; lerobot itself is not needed."""
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_vla.errors import VlaError
+from pytest_vla.policies import lerobot
+from pytest_vla.policies.lerobot_inputs import Inputs, read_inputs
+from pytest_vla.policies.names import CHECKPOINTS, find_checkpoint
+
+SCENE, WRIST = "agentview_image", "robot0_eye_in_hand_image"
+
+
+def feature(*shape: int) -> SimpleNamespace:
+    return SimpleNamespace(shape=shape)
+
+
+def config(*pictures: str, state: int | None = 8, actions: int = 7, side: int = 256, **more: Any) -> SimpleNamespace:
+    images = {f"observation.images.{name}": feature(3, side, side) for name in pictures}
+    states = {} if state is None else {"observation.state": feature(state)}
+    output = {"action": feature(actions)}
+    return SimpleNamespace(image_features=images, input_features=images | states, output_features=output, **more)
+
+
+def seen(inputs: Inputs) -> dict[str, str]:
+    return {key.removeprefix("observation.images."): picture for key, picture in inputs.pictures.items()}
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["image", "image2"], [SCENE, WRIST]),
+        (["image", "wrist_image"], [SCENE, WRIST]),
+        (["wrist_image", "image"], [WRIST, SCENE]),
+        (["camera1", "camera2"], [SCENE, WRIST]),
+        (["agentview", "robot0_eye_in_hand"], [SCENE, WRIST]),
+        (["base_0_rgb", "left_wrist_0_rgb"], [SCENE, WRIST]),
+        (["left", "right"], [SCENE, WRIST]),
+        (["gripper", "left"], [WRIST, SCENE]),
+        (["left", "front"], [WRIST, SCENE]),
+        (["image"], [SCENE]),
+        (["wrist"], [WRIST]),
+    ],
+)
+def test_cameras_are_found_by_name_and_then_by_order(names: list[str], expected: list[str]) -> None:
+    assert seen(read_inputs(config(*names), {})) == dict(zip(names, expected, strict=True))
+
+
+def test_a_single_picture_without_a_name_of_its_own_is_the_scene() -> None:
+    only = config()
+    only.image_features["observation.image"] = only.input_features["observation.image"] = feature(3, 96, 96)
+    assert read_inputs(only, {}).pictures == {"observation.image": SCENE}
+
+
+@given(st.permutations(["image", "image2", "state"]))
+def test_what_is_read_is_what_the_policy_wants_in_whatever_order(order: list[str]) -> None:
+    wanted = config(*[name for name in order if name != "state"])
+    assert set(read_inputs(wanted, {}).reads) == {SCENE, WRIST, "state"}
+    assert read_inputs(config("image2", state=None), {}).reads == (WRIST,)
+
+
+def test_a_key_that_the_preprocessor_renames_is_given_under_the_name_that_it_takes() -> None:
+    renames = {"observation.images.image": "observation.images.camera1", "observation.state": "observation.state"}
+    assert seen(read_inputs(config("camera1", "camera2"), renames)) == {"image": SCENE, "camera2": WRIST}
+
+
+def test_a_third_camera_is_refused_unless_the_policy_was_trained_with_it_empty() -> None:
+    with pytest.raises(VlaError, match=r"wants 3 cameras .*third would see nothing.*empty_cameras"):
+        read_inputs(config("image", "image2", "third"), {})
+    with pytest.raises(VlaError, match=r"right_wrist_0_rgb would see nothing"):
+        read_inputs(config("base_0_rgb", "left_wrist_0_rgb", "right_wrist_0_rgb"), {})
+    assert seen(read_inputs(config("image", "image2", "third", empty_cameras=1), {})) == {
+        "image": SCENE,
+        "image2": WRIST,
+    }
+    assert seen(read_inputs(config("image", "image2", "empty_camera_0", empty_cameras=1), {})) == {
+        "image": SCENE,
+        "image2": WRIST,
+    }
+    with pytest.raises(VlaError, match="third would see nothing"):
+        read_inputs(config("image", "image2", "third", "empty_camera_0", empty_cameras=1), {})
+
+
+def test_pictures_are_brought_to_the_configs_size_only_for_a_class_that_does_not_do_so_itself() -> None:
+    assert read_inputs(config("image", side=96), {}).sizes == {"observation.images.image": (96, 96)}
+    assert read_inputs(config("image", side=96, resize_imgs_with_padding=(512, 512)), {}).sizes == {}
+    assert read_inputs(config("image", side=96, image_resolution=(224, 224)), {}).sizes == {}
+    last = config("image")
+    last.image_features["observation.images.image"].shape = (48, 64, 3)
+    assert read_inputs(last, {}).sizes == {"observation.images.image": (48, 64)}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        (config("image", actions=14), r"actions are \(14,\), the suite takes \(7,\)"),
+        (config("image", state=6), r"a state \(6,\), the suite's is \(8,\)"),
+        (config("image", action_mode="ee6d", actions=20), r"absolute end-effector poses.*--env.control_mode=absolute"),
+    ],
+)
+def test_a_policy_for_another_robot_is_refused_with_what_it_wants(wanted: SimpleNamespace, message: str) -> None:
+    with pytest.raises(VlaError, match=message):
+        read_inputs(wanted, {})
+
+
+def test_an_observation_that_no_suite_has_is_refused() -> None:
+    wanted = config("image")
+    wanted.input_features["observation.environment_state"] = feature(3)
+    with pytest.raises(VlaError, match=r"wants 'observation.environment_state', which no suite has"):
+        read_inputs(wanted, {})
+
+
+def test_the_names_that_people_type_are_four_models_of_the_hub() -> None:
+    assert {checkpoint.name: checkpoint.hub_id for checkpoint in CHECKPOINTS} == {
+        "pi0": "lerobot/pi0_libero_finetuned",
+        "pi05": "lerobot/pi05_libero_finetuned",
+        "smolvla": "HuggingFaceVLA/smolvla_libero",
+        "xvla": "lerobot/xvla-libero",
+    }
+    assert find_checkpoint("pi05") is CHECKPOINTS[1]
+    assert find_checkpoint("expert") is None
+
+
+def test_without_lerobot_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "lerobot"]:
+        monkeypatch.delitem(sys.modules, name)
+    # None: importing it raises ImportError.
+    monkeypatch.setitem(sys.modules, "lerobot", None)
+    monkeypatch.setattr(lerobot, "find_spec", lambda name: None)
+    for refuse in (lerobot.check, lerobot.load):
+        with pytest.raises(
+            VlaError, match=r"--vla-model=lerobot:a/b needs the package lerobot .*'pytest-vla\[lerobot\]'"
+        ):
+            refuse("a/b")
+    with pytest.raises(VlaError, match="needs the package lerobot"):
+        lerobot.load_checkpoint("pi0")
