@@ -1,7 +1,7 @@
 """Questions of many episodes to one policy, answered in batches: whatever waits while the device is busy goes next.
 
 Workers whose answers came together ask again together, but never in the same instant: so right after a batch, for up to
-a tenth of the time that it took, the next one waits for as many questions as there are sessions. A lone question, and
+a quarter of the time that it took (five milliseconds at most), the next one waits for as many questions as there are sessions. A lone question, and
 one that comes when nothing was asked for a while, never waits.
 """
 
@@ -19,7 +19,7 @@ from pytest_vla.policies.base import BatchPolicy, Observation, check_actions
 
 Answer = NDArray[Any]
 
-_GATHERING = 0.1
+_GATHERING = 0.25
 _LONGEST_GATHERING = 0.005
 
 
