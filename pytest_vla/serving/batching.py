@@ -1,8 +1,8 @@
 """Questions of many episodes to one policy, answered in batches: whatever waits while the device is busy goes next.
 
 Workers whose answers came together ask again together, but never in the same instant: so right after a batch, for up to
-a quarter of the time that it took (five milliseconds at most), the next one waits for as many questions as there are sessions. A lone question, and
-one that comes when nothing was asked for a while, never waits.
+a quarter of the time that it took (five milliseconds at most), the next one waits for as many questions as there are
+sessions. A lone question, and one that comes when nothing was asked for a while, never waits.
 """
 
 import queue
