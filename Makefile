@@ -72,11 +72,13 @@ lint: setup ## ruff, and mypy --strict
 	cd .mypy_tree && ../$(BIN)/mypy --config-file ../pyproject.toml --cache-dir ../.mypy_cache -p pytest_vla -p scripts
 
 .PHONY: bench
-bench: setup reference ## the time of a step, a reset and an episode, as ratios to bare MuJoCo and to upstream; workers; videos
+bench: setup reference ## the time of a step, a reset and an episode, as ratios to bare MuJoCo and to upstream; workers; videos; pictures
 	$(BIN)/python benchmarks/physics.py
 	$(BIN)/python benchmarks/episode.py
 	$(BIN)/python benchmarks/scheduling.py
 	$(BIN)/python benchmarks/video.py
+	$(BIN)/python benchmarks/pictures.py
+	$(BIN)/python benchmarks/serving.py
 
 .PHONY: demo
 demo: setup ## the suite tabletop with an expert and at random: a report, a picture sheet, a video (3 minutes)
