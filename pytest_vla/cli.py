@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_vla.errors import VlaError
+from pytest_vla.options import comma_list, seed_list
 
 # What a command needs is imported when it runs: --help has to come at once.
 
@@ -145,13 +146,13 @@ def _declare_show(parser: argparse.ArgumentParser) -> None:
         help="default: TASK.png, SUITE.png or RUN.png in this folder, the names of several joined",
     )
     parser.add_argument(
-        "--seeds", metavar="SEEDS", type=_seeds, help="such as 0-9 (default: 0-3 of one task, else the first)"
+        "--seeds", metavar="SEEDS", type=seed_list, help="such as 0-9 (default: 0-3 of one task, else the first)"
     )
-    parser.add_argument("--tasks", metavar="TASK[,TASK]", type=_names, help="of runs: only these, as --vla-tasks")
+    parser.add_argument("--tasks", metavar="TASK[,TASK]", type=comma_list, help="of runs: only these, as --vla-tasks")
     parser.add_argument(
         "--frames", metavar="N", type=_frames, help="of runs: moments of each episode (default: 2, start and end)"
     )
-    parser.add_argument("--cameras", metavar="NAME[,NAME]", type=_names, help="default: the suite's")
+    parser.add_argument("--cameras", metavar="NAME[,NAME]", type=comma_list, help="default: the suite's")
     parser.add_argument("--size", metavar="PIXELS", type=_size, help="of a picture, 512 or HxW (default: the suite's)")
     _declare_data(parser)
     _declare_results(parser)
@@ -230,24 +231,8 @@ def _declare_data(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--allow-versions", action="store_true", help="pytest's --vla-allow-versions")
 
 
-def _names(text: str) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-    if not names:
-        raise argparse.ArgumentTypeError(f"{text!r} names nothing")
-    return names
-
-
-def _seeds(text: str) -> tuple[int, ...]:
-    from pytest_vla.plan import parse_seeds
-
-    try:
-        return parse_seeds(text)
-    except VlaError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-
-
 def _seed(text: str) -> int:
-    seeds = _seeds(text)
+    seeds = seed_list(text)
     if len(seeds) != 1:
         raise argparse.ArgumentTypeError(f"{text!r} is more than one seed")
     return seeds[0]

@@ -91,14 +91,16 @@ class Settings:
         return shlex.join(["pytest", node_id, *self.given, "--vla-video=all"])
 
 
-def _comma_list(text: str) -> tuple[str, ...]:
+def comma_list(text: str) -> tuple[str, ...]:
+    """``a, b`` as names, each once; for argparse."""
     names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     if not names:
         raise argparse.ArgumentTypeError(f"{text!r} names nothing")
     return names
 
 
-def _seeds(text: str) -> tuple[int, ...]:
+def seed_list(text: str) -> tuple[int, ...]:
+    """Seeds as `parse_seeds` reads them; for argparse."""
     try:
         return parse_seeds(text)
     except VlaError as error:
@@ -169,20 +171,20 @@ OPTIONS = (
         "run these suites, and nothing else unless paths are given too: tabletop (needs no data), libero_spatial, "
         "libero_object, libero_goal, libero_10, libero_90",
         "NAME[,NAME]",
-        _comma_list,
+        comma_list,
         ini="suites to run where --vla-model is given without --vla-suite and without paths",
     ),
     Option(
         "tasks",
         "only these tasks: names, parts of names, or patterns with * and ?",
         "TASK[,TASK]",
-        _comma_list,
+        comma_list,
     ),
     Option(
         "seeds",
         "seeds of each task, such as 0-9 or 0,3,7 or 0-4,10; seed s starts from init state s (default: 0)",
         "SEEDS",
-        _seeds,
+        seed_list,
     ),
     Option(
         "episodes",
@@ -291,7 +293,7 @@ def read_settings(config: pytest.Config) -> Settings:
     suites = typed["suite"] or ()
     no_paths = config.args_source != pytest.Config.ArgsSource.ARGS
     if not suites and typed["model"] and no_paths and ini["suite"]:
-        suites = _from_ini(config, "vla_suite", _comma_list, ini["suite"])
+        suites = _from_ini(config, "vla_suite", comma_list, ini["suite"])
 
     def typed_or_ini(name: str, parse: Callable[[str], Any]) -> Any:
         if typed[name] is not None or not ini[name]:

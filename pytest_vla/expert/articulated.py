@@ -15,6 +15,7 @@ from pytest_vla.expert.hand import (
     TIP_LENGTH,
     Hand,
     Motion,
+    Patience,
     action_towards,
     facing,
     grip,
@@ -147,16 +148,14 @@ def lead(hand: Hand, part: Part, grasp: Grasp, goal: float, terrain: Heights) ->
 def _follow(hand: Hand, part: Part, goal: float) -> Motion:
     most = _LEAD_SLIDE if part.slides else _LEAD_TURN
     start, turned, value = hand.position, hand.rotation, part.value(hand.model, hand.data)
-    first, best, waited = value, np.inf, 0
+    first, patience = value, Patience(10)
     sign = float(np.sign(goal - value))
     while True:
         value = part.value(hand.model, hand.data)
         rest = (goal - value) * sign
         if rest <= 0:
             return True
-        waited = 0 if rest < best - 0.0005 else waited + 1
-        best = min(best, rest)
-        if waited > 10:
+        if patience.ends(rest):
             return False
         ahead = value - first + sign * min(most, rest + most / 3)
         target = part.moved(hand.data, start, ahead)
@@ -164,9 +163,7 @@ def _follow(hand: Hand, part: Part, goal: float) -> Motion:
         yield action_towards(hand, target, rotation, CLOSED)
 
 
-def push(
-    hand: Hand, part: Part, point: Array, tool: Array, goal: float, terrain: Heights
-) -> Motion:
+def push(hand: Hand, part: Part, point: Array, tool: Array, goal: float, terrain: Heights) -> Motion:
     """Pushes a part at a point with closed fingers until its joint is at `goal` (m or rad).
 
     Args:
@@ -185,17 +182,14 @@ def push(
     grip_point = point - way * FINGER_HALF_WIDTH - tool[:, 2] * (TIP_LENGTH - 0.012)
     before = grip_point - way * _CLEARANCE
     yield from travel(hand, before, tool, CLOSED, terrain, TIP_LENGTH, 0.05)
-    first, best, waited = value, np.inf, 0
+    first, patience = value, Patience(12)
     while True:
         value = part.value(hand.model, hand.data)
         rest = (goal - value) * sign
         if rest <= 0:
             break
         reached = np.linalg.norm(hand.position - part.moved(hand.data, grip_point, value - first))
-        measure = rest + float(reached)
-        waited = 0 if measure < best - 0.0005 else waited + 1
-        best = min(best, measure)
-        if waited > 12:
+        if patience.ends(rest + float(reached)):
             break
         lever = 1.0 if part.slides else max(float(np.linalg.norm(point - hand.data.xanchor[part.joint])), 0.02)
         ahead = value - first + sign * 0.04 / lever

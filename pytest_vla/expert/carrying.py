@@ -110,7 +110,7 @@ def pick(hand: Hand, thing: Thing, grasp: Grasp, terrain: Heights) -> Motion:
 
 
 def _top(hand: Hand, thing: Thing) -> float:
-    """A thing that is held at its rim tilts as it comes up: its root rises less than what is held."""
+    """The highest z of a thing, m. Held at its rim it tilts as it comes up: its root rises less than what is held."""
     return float(corners(hand.model, hand.data, thing.geoms)[:, 2].max())
 
 

@@ -1,5 +1,6 @@
 """Where a hand that comes from above can grip a thing: every place and turn on a map of heights, best first."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,12 +21,18 @@ from pytest_vla.expert.heights import Heights
 
 Array = npt.NDArray[np.float64]
 
+# Turns of the hand that are looked at, over half a circle: the two fingers are alike.
 _TURNS = 12
+# Between the fingers' ends and what is under them; how deep they reach down beside a thing, at best and at least;
+# above the ends, what the pads touch; how far what is gripped may be from the middle (m).
 _CLEARANCE = 0.004
-_DEPTH = 0.03
-_LEAST_DEPTH = 0.012
-_SKEW = 3.0
-_THICK = 1.0
+_DEPTH, _LEAST_DEPTH = 0.03, 0.012
+_TOUCHED = 0.006
+_CENTRED = 0.006
+# What a grasp costs, found by trying: a metre from the thing's middle is 1. Per radian of turn, metre of missing depth,
+# missing share of the fingers' width, metre of skew and of thickness (beyond `_MIDDLE` from the middle), and to lean.
+_TURNED, _SHALLOW, _NARROW, _SKEW, _THICK = 0.03, 2.0, 0.02, 3.0, 1.0
+_MIDDLE = 0.02
 _LEAN, _LEANING = np.deg2rad(30.0), 0.1
 _DOWN = np.array([0.0, 0.0, -1.0])
 
@@ -80,6 +87,25 @@ def grasps_from_above(
     return kept
 
 
+@dataclass(frozen=True)
+class _Fit:
+    """How the fingers fit at each place of one turn; arrays (n,), heights and lengths in m.
+
+    tip: z of the fingers' ends; depth: what is between the fingers above that; offset: of that from the middle, along
+    the fingers' way; thickness: of that; wide: the part of the fingers' width that presses on something; skew: how far
+    a wall between them is from lying flat; leaning: the palm has no room above the fingers; good: it is a grasp.
+    """
+
+    tip: Array
+    depth: Array
+    offset: Array
+    thickness: Array
+    wide: Array
+    skew: Array
+    leaning: npt.NDArray[np.bool_]
+    good: npt.NDArray[np.bool_]
+
+
 def _of_turn(
     heights: Heights,
     around: Heights,
@@ -96,17 +122,46 @@ def _of_turn(
         grid = (x[:, None, None] * along + y[None, :, None] * across).reshape(-1, 2)
         return np.asarray(middles[:, None] + grid)
 
+    fit = _fit(heights, around, own, len(middles), patch)
+    upright = nearest_turn(facing(_DOWN, np.append(along, 0.0)), current)
+    turned = float(np.arccos(np.clip(upright[:, 0] @ current[:, 0], -1.0, 1.0)))
+    beside, length = np.linspace(0.03, 0.12, 6), np.linspace(-PALM_HALF_LENGTH, PALM_HALF_LENGTH, 5)
+    left, right = (around.at(patch(length, side * beside)).max(1) for side in (1, -1))
+    grasps = []
+    for index in np.flatnonzero(fit.good):
+        place = middles[index] + fit.offset[index] * along
+        off = float(np.linalg.norm(place - centre))
+        shallow = _DEPTH - min(float(fit.depth[index]), _DEPTH)
+        firm = _SHALLOW * shallow + _NARROW * (1.0 - float(fit.wide[index])) + _SKEW * float(fit.skew[index])
+        # Away from the middle of a thing it is a wall that is gripped, and a thick one is a wall along the fingers.
+        cost = off + _TURNED * turned + firm + (_THICK * float(fit.thickness[index]) if off > _MIDDLE else 0.0)
+        rotation = upright
+        if fit.leaning[index]:
+            lean = across * (1.0 if left[index] <= right[index] else -1.0)
+            approach = _DOWN * np.cos(_LEAN) - np.append(lean, 0.0) * np.sin(_LEAN)
+            rotation = nearest_turn(facing(approach, np.append(along, 0.0)), current)
+            cost += _LEANING
+        site = np.append(place, fit.tip[index]) - TIP_LENGTH * rotation[:, 2]
+        grasps.append(Grasp(site, rotation, cost))
+    return grasps
+
+
+def _fit(
+    heights: Heights,
+    around: Heights,
+    own: npt.NDArray[np.bool_],
+    count: int,
+    patch: Callable[[Array, Array], Array],
+) -> _Fit:
     finger = np.linspace(FINGER_INSIDE + 0.001, FINGER_OUTSIDE, 6)
     width = np.linspace(-FINGER_HALF_WIDTH, FINGER_HALF_WIDTH, 5)
-    under = np.maximum(
-        heights.at(patch(finger, width)).max(1), heights.at(patch(-finger, width)).max(1)
-    )
+    under = np.maximum(heights.at(patch(finger, width)).max(1), heights.at(patch(-finger, width)).max(1))
     palm = around.at(
         patch(np.arange(-PALM_HALF_LENGTH, PALM_HALF_LENGTH, 0.01), np.linspace(-PALM_HALF_WIDTH, PALM_HALF_WIDTH, 7))
     ).max(1)
     steps = np.arange(-FINGER_INSIDE, FINGER_INSIDE + 1e-9, heights.cell)
     between = patch(steps, width)
-    shape = (len(middles), len(steps), len(width))
+    shape = (count, len(steps), len(width))
     high = heights.at(between).reshape(shape)
     mine = own[heights.index(between)].reshape(shape)
     top = np.where(mine, high, -np.inf).max(axis=(1, 2))
@@ -115,16 +170,14 @@ def _of_turn(
     # Where the palm has no room above the fingers, the hand leans to the lower side.
     leaning = room > top - _LEAST_DEPTH
     tip = np.where(leaning, tip, np.maximum(tip, room))
-    held = high > (tip + 0.006)[:, None, None]
+    above = high > (tip + _TOUCHED)[:, None, None]
+    held, foreign = above & mine, (above & ~mine).any(axis=(1, 2))
     # There has to be something to press on at the middle of the fingers; a wide thing sits firmer than a thin one.
-    pressed = (held & mine).any(axis=1)
-    wide = pressed.mean(axis=1)
-    foreign = (held & ~mine).any(axis=(1, 2))
+    pressed = held.any(axis=1)
     # A wall should lie flat between the fingers: where it is, at each width of the finger, should be the same.
-    weight = np.maximum((held & mine).sum(axis=1), 1e-9)
-    where = ((held & mine) * steps[None, :, None]).sum(axis=1) / weight
+    where = (held * steps[None, :, None]).sum(axis=1) / np.maximum(held.sum(axis=1), 1e-9)
     skew = np.where(pressed, where, -np.inf).max(axis=1) - np.where(pressed, where, np.inf).min(axis=1)
-    rows = (held & mine).any(axis=2)
+    rows = held.any(axis=2)
     first = steps[rows.argmax(axis=1)]
     last = steps[len(steps) - 1 - rows[:, ::-1].argmax(axis=1)]
     offset, thickness = (first + last) / 2, last - first
@@ -133,26 +186,6 @@ def _of_turn(
         & pressed[:, len(width) // 2]
         & ~foreign
         & (thickness < 2 * FINGER_INSIDE - 0.006)
-        & (np.abs(offset) <= 0.006)
+        & (np.abs(offset) <= _CENTRED)
     )
-    upright = nearest_turn(facing(_DOWN, np.append(along, 0.0)), current)
-    turned = float(np.arccos(np.clip(upright[:, 0] @ current[:, 0], -1.0, 1.0)))
-    beside = np.linspace(0.03, 0.12, 6)
-    sides = [around.at(patch(np.linspace(-PALM_HALF_LENGTH, PALM_HALF_LENGTH, 5), s * beside)).max(1) for s in (1, -1)]
-    grasps = []
-    for index in np.flatnonzero(good):
-        place = middles[index] + offset[index] * along
-        depth = min(float(top[index] - tip[index]), _DEPTH)
-        firm = 2.0 * (_DEPTH - depth) + 0.02 * (1.0 - float(wide[index])) + _SKEW * float(skew[index])
-        off = float(np.linalg.norm(place - centre))
-        # Away from the middle of a thing it is a wall that is gripped, and a thick one is a wall along the fingers.
-        cost = off + 0.03 * turned + firm + (_THICK * float(thickness[index]) if off > 0.02 else 0.0)
-        rotation = upright
-        if leaning[index]:
-            lean = across * (1.0 if sides[0][index] <= sides[1][index] else -1.0)
-            approach = _DOWN * np.cos(_LEAN) - np.append(lean, 0.0) * np.sin(_LEAN)
-            rotation = nearest_turn(facing(approach, np.append(along, 0.0)), current)
-            cost += _LEANING
-        site = np.append(place, tip[index]) - TIP_LENGTH * rotation[:, 2]
-        grasps.append(Grasp(site, rotation, cost))
-    return grasps
+    return _Fit(tip, top - tip, offset, thickness, pressed.mean(axis=1), skew, leaning, good)

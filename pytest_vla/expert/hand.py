@@ -32,6 +32,9 @@ PALM_HALF_WIDTH = 0.034
 # What an action of 1 asks the controller for: m and rad. Asking for all of what is left is critically damped.
 _STEP = 0.05
 _TURN = 0.5
+# What counts as nearer, m; and how many metres a turn of one radian counts.
+_NEARER = 0.0005
+_TURN_AS_WAY = 0.1
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,20 @@ def action_towards(hand: Hand, position: Array, rotation: Array, gripper: float,
     return np.concatenate([distance, turn, [gripper]])
 
 
+class Patience:
+    """Notices that something gets no nearer any more."""
+
+    def __init__(self, steps: int) -> None:
+        """Allows so many control steps in a row without coming nearer."""
+        self._steps, self._waited, self._nearest = steps, 0, np.inf
+
+    def ends(self, rest: float) -> bool:
+        """Whether it is at its end, after one more step; `rest` is how far there is to go, m or rad."""
+        self._waited = 0 if rest < self._nearest - _NEARER else self._waited + 1
+        self._nearest = min(self._nearest, rest)
+        return self._waited > self._steps
+
+
 def move(
     hand: Hand,
     position: Array,
@@ -119,16 +136,13 @@ def move(
         speed: of the fastest, 0 to 1.
         patience: control steps without getting nearer after which it gives up.
     """
-    best, waited = np.inf, 0
+    patient = Patience(patience)
     while True:
         distance = float(np.linalg.norm(position - hand.position))
         turn = angle_between(rotation, hand.rotation)
         if distance <= tolerance and turn <= angle:
             return True
-        rest = distance + 0.1 * turn
-        waited = 0 if rest < best - 0.0005 else waited + 1
-        best = min(best, rest)
-        if waited > patience:
+        if patient.ends(distance + _TURN_AS_WAY * turn):
             return True
         yield action_towards(hand, position, rotation, gripper, speed)
 

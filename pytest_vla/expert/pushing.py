@@ -10,6 +10,7 @@ from pytest_vla.expert.hand import (
     TIP_LENGTH,
     Hand,
     Motion,
+    Patience,
     action_towards,
     facing,
     move,
@@ -41,15 +42,13 @@ def slide(
     start = np.append(thing.position(hand.data)[:2] + contact, height + TIP_LENGTH)
     yield from travel(hand, start + np.array([0.0, 0.0, 0.06]), rotation, CLOSED, terrain, TIP_LENGTH, 0.05)
     yield from move(hand, start, rotation, CLOSED, tolerance=0.005, patience=6, speed=0.6)
-    best, waited = np.inf, 0
+    patience = Patience(15)
     while True:
         rest = goal - thing.position(hand.data)[:2]
         distance = float(np.linalg.norm(rest))
         if distance < 0.012:
             break
-        waited = 0 if distance < best - 0.0005 else waited + 1
-        best = min(best, distance)
-        if waited > 15:
+        if patience.ends(distance):
             break
         aim = hand.position[:2] + rest / distance * min(ahead, distance + 0.015)
         yield action_towards(hand, np.append(aim, start[2]), rotation, CLOSED, speed=0.5)
