@@ -9,8 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_vla.arguments import comma_list, seed_list
 from pytest_vla.errors import VlaError
-from pytest_vla.options import comma_list, seed_list
 
 # What a command needs is imported when it runs: --help has to come at once.
 

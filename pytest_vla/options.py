@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from pytest_vla.arguments import comma_list, seed_list
 from pytest_vla.errors import VlaError
 from pytest_vla.folders import expanded
-from pytest_vla.plan import LAST_SEED, MAX_SEEDS, parse_seeds
+from pytest_vla.plan import LAST_SEED, MAX_SEEDS
 from pytest_vla.store import DEFAULT_RESULTS, LAST_RUN
 
 VIDEOS = ("none", "failed", "all")
@@ -89,22 +90,6 @@ class Settings:
     def command(self, node_id: str) -> str:
         """The command line that runs just this item again, and shows it."""
         return shlex.join(["pytest", node_id, *self.given, "--vla-video=all"])
-
-
-def comma_list(text: str) -> tuple[str, ...]:
-    """``a, b`` as names, each once; for argparse."""
-    names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-    if not names:
-        raise argparse.ArgumentTypeError(f"{text!r} names nothing")
-    return names
-
-
-def seed_list(text: str) -> tuple[int, ...]:
-    """Seeds as `parse_seeds` reads them; for argparse."""
-    try:
-        return parse_seeds(text)
-    except VlaError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _text(text: str) -> str:
