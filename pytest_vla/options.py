@@ -15,9 +15,11 @@ from pytest_vla.arguments import comma_list, seed_list
 from pytest_vla.errors import VlaError
 from pytest_vla.folders import expanded
 from pytest_vla.plan import LAST_SEED, MAX_SEEDS
+from pytest_vla.policies.spec import AUTO, REQUEST_TIMEOUT, ModelSpec
 from pytest_vla.store import DEFAULT_RESULTS, LAST_RUN
 
 VIDEOS = ("none", "failed", "all")
+DEFAULT_BATCH = 32
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,11 @@ class Settings:
     Attributes:
         model: ``--vla-model``, the text; None: not given.
         model_typed: whether it was given for this invocation, and not by the ini file.
+        model_text: what `model` stands for: itself, or what the ini file says of that name.
         model_folder: what paths and modules in it are relative to: where pytest was started, or the ini file's folder.
+        devices: of ``--vla-device``: one policy on each.
+        batch: questions in a batch, at most.
+        policy_timeout: seconds that an answer of the policy may take; None: not said.
         suites: the suites asked for by name.
         tasks: the patterns of ``--vla-tasks``; empty: all tasks.
         seeds: which seeds of each task; None: not said.
@@ -71,7 +77,11 @@ class Settings:
 
     model: str | None
     model_typed: bool
+    model_text: str | None
     model_folder: Path
+    devices: tuple[str, ...]
+    batch: int
+    policy_timeout: float | None
     suites: tuple[str, ...]
     tasks: tuple[str, ...]
     seeds: tuple[int, ...] | None
@@ -86,6 +96,12 @@ class Settings:
     min_success: float | None
     min_success_typed: bool
     given: tuple[str, ...]
+
+    @property
+    def spec(self) -> ModelSpec:
+        """What the policy is loaded from, on the first device; there has to be one."""
+        timeout = self.policy_timeout or REQUEST_TIMEOUT
+        return ModelSpec(str(self.model_text), self.model_folder, self.devices[0], timeout)
 
     def command(self, node_id: str) -> str:
         """The command line that runs just this item again, and shows it."""
@@ -103,6 +119,22 @@ def _steps(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of steps, 1 or more")
     return int(text)
+
+
+def _questions(text: str) -> int:
+    if re.fullmatch("[0-9]{1,4}", text) is None or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of questions, 1 to 9999")
+    return int(text)
+
+
+def _devices(text: str) -> tuple[str, ...]:
+    names = comma_list(text)
+    wrong = [name for name in names if re.fullmatch("[a-z]+(:[0-9]+)?", name) is None]
+    if wrong:
+        raise argparse.ArgumentTypeError(f"{wrong[0]!r} is not a device; write auto, cpu, cuda or cuda:0,cuda:1")
+    if len(names) > 1 and AUTO in names:
+        raise argparse.ArgumentTypeError(f"{text!r}: of several devices each is named, as in cuda:0,cuda:1")
+    return names
 
 
 def _episodes(text: str) -> int:
@@ -206,6 +238,30 @@ OPTIONS = (
         _number,
     ),
     Option(
+        "device",
+        "where the policy's weights go: auto (default: cuda, mps, cpu, the first there is), or torch's name; with "
+        "several, as in cuda:0,cuda:1, a policy on each, and the workers are shared out among them",
+        "DEVICE[,DEVICE]",
+        _devices,
+        ini="where the policy's weights go, where --vla-device is not given",
+    ),
+    Option(
+        "batch",
+        f"questions of episodes that the policy answers at once, at most (default: {DEFAULT_BATCH}, or the policy's "
+        "own limit)",
+        "N",
+        _questions,
+        ini="questions that the policy answers at once, at most, where --vla-batch is not given",
+    ),
+    Option(
+        "policy-timeout",
+        "time that one answer of the policy may take, such as 90, 5m or 1h; its episode then ends as an error "
+        f"(default: {REQUEST_TIMEOUT:g}s for a policy in another process, else no limit)",
+        "TIME",
+        _seconds,
+        ini="time that one answer of the policy may take, where --vla-policy-timeout is not given",
+    ),
+    Option(
         "timeout",
         "wall time that one episode may take, such as 90, 5m or 1h; it then ends as an error, and a worker that hangs "
         "is replaced (default: no limit)",
@@ -245,8 +301,18 @@ OPTIONS = (
 )
 
 
+MODELS_KEY = "vla_models"
+"""The ini key of a project's own names for policies."""
+
+
 def add_options(parser: pytest.Parser) -> None:
     """Declare all options and ini keys."""
+    parser.addini(
+        MODELS_KEY,
+        "names for --vla-model, one a line, NAME = POLICY, such as pi0 = lerobot:checkpoints/mine; before the built-in "
+        "ones; modules and paths are relative to the ini file",
+        type="linelist",
+    )
     group = parser.getgroup("vla", "robot policies as tests (pytest-vla)")
     for option in OPTIONS:
         if option.metavar is None:
@@ -285,10 +351,16 @@ def read_settings(config: pytest.Config) -> Settings:
             return typed[name]
         return _from_ini(config, f"vla_{name.replace('-', '_')}", parse, ini[name])
 
+    model = typed["model"] or ini["model"] or None
+    named = _models(config)
     return Settings(
-        model=typed["model"] or ini["model"] or None,
+        model=model,
         model_typed=typed["model"] is not None,
-        model_folder=here if typed["model"] or not ini["model"] else ini_folder,
+        model_text=model and named.get(model, model),
+        model_folder=here if model not in named and (typed["model"] or not model) else ini_folder,
+        devices=typed_or_ini("device", _devices) or (AUTO,),
+        batch=typed_or_ini("batch", _questions) or DEFAULT_BATCH,
+        policy_timeout=typed_or_ini("policy-timeout", _seconds),
         suites=suites,
         tasks=typed["tasks"] or (),
         seeds=_seeds_of(typed["seeds"], typed["episodes"]),
@@ -313,6 +385,17 @@ def _from_ini(config: pytest.Config, key: str, parse: Callable[[str], Any], text
         raise VlaError(f"{config.inipath}: {key}: {error}") from error
 
 
+def _models(config: pytest.Config) -> dict[str, str]:
+    """The project's own names for policies. Raises VlaError."""
+    models = {}
+    for line in config.getini(MODELS_KEY):
+        name, separator, text = (part.strip() for part in line.partition("="))
+        if not separator or re.fullmatch(r"[\w.-]+", name) is None or not text:
+            raise VlaError(f"{config.inipath}: {MODELS_KEY}: expected NAME = POLICY, got {line!r}")
+        models[name] = text
+    return models
+
+
 def _seeds_of(seeds: tuple[int, ...] | None, episodes: int | None) -> tuple[int, ...] | None:
     if episodes is None:
         return seeds
@@ -330,6 +413,7 @@ def _given(typed: dict[str, Any]) -> tuple[str, ...]:
         "data": typed["data"],
         "replan": typed["replan"],
         "run-seed": typed["run-seed"],
+        "device": ",".join(typed["device"] or ()),
     }
     given = [f"--vla-{name}={value}" for name, value in wanted.items() if value]
     return (*given, *(["--vla-allow-versions"] if typed["allow-versions"] else []))

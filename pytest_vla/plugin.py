@@ -9,10 +9,11 @@ from pytest_vla import marker, xdist_hooks
 from pytest_vla.collection import SELECTION, SuiteModule, select, suite_of
 from pytest_vla.errors import VlaError
 from pytest_vla.fixtures.rollout import rollout, vla_case, vla_conditions, vla_hang_log, vla_policy, vla_worlds
-from pytest_vla.options import add_options, read_settings
+from pytest_vla.options import Settings, add_options, read_settings
 from pytest_vla.preflight import check_ready
 from pytest_vla.results import RUN, STDERR, Results, new_run_name
 from pytest_vla.resume import RESUMPTION, anchored, find_resumption, keep_left, resumed_settings
+from pytest_vla.xdist_policy import SERVED, PolicyOfWorkers
 
 __all__ = ["rollout", "vla_case", "vla_conditions", "vla_hang_log", "vla_policy", "vla_worlds"]
 
@@ -52,13 +53,14 @@ def _configure(config: pytest.Config) -> None:
     selection = select(settings, arguments or config.args, bool(arguments), here)
     if not config.option.collectonly:
         check_ready(selection)
+        _check_devices(settings, config)
     if selection.named or resumption is not None:
         config.args[:] = selection.arguments
         config.args_source = config.ArgsSource.ARGS
     config.stash[SELECTION] = selection
     config.stash[RESUMPTION] = resumption
     if handed is not None:
-        config.stash[RUN] = Path(handed.run)
+        config.stash[RUN], config.stash[SERVED] = Path(handed.run), handed.served
         config.pluginmanager.register(xdist_hooks.Worker(), "vla-worker")
         return
     if settings.timeout is not None:
@@ -71,7 +73,17 @@ def _configure(config: pytest.Config) -> None:
     results = Results(config, arguments)
     config.pluginmanager.register(results, "vla-results")
     if config.pluginmanager.hasplugin("xdist"):
-        config.pluginmanager.register(xdist_hooks.Controller(config, results), "vla-xdist")
+        policy = PolicyOfWorkers(config)
+        config.pluginmanager.register(policy, "vla-policy")
+        config.pluginmanager.register(xdist_hooks.Controller(config, results, policy), "vla-xdist")
+
+
+def _check_devices(settings: Settings, config: pytest.Config) -> None:
+    if len(settings.devices) > 1 and not config.getoption("tx", None) and xdist_hooks.handed_over(config) is None:
+        raise VlaError(
+            f"--vla-device={','.join(settings.devices)}: without workers the policy is in this process, on one device; "
+            f"add -n {len(settings.devices)}"
+        )
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:

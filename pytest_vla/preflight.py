@@ -25,7 +25,7 @@ def check_ready(selection: Selection) -> None:
     if model is not None:
         from pytest_vla.policies.resolve import check_model
 
-        check_model(model, settings.model_folder)
+        check_model(settings.spec)
     if not selection.named:
         return
     if model is None:

@@ -59,7 +59,8 @@ class Record:
         suite: the suite's name.
         task: the task's name.
         seed: of the case.
-        attempt: 1; one more for each time that the episode was run again because its worker died.
+        attempt: 1; one more for each time that the episode was run again because its worker or
+            the policy's process died.
         worker: the process that ran it, as xdist names it (``gw0``); empty without workers.
         started: when it began, UTC, ISO 8601.
         instruction: what the policy was told.

@@ -160,7 +160,7 @@ class Results:
 
     def keep(self, record: Record) -> None:
         """Put a record into the store, and show how the run goes. Stops the session where it cannot be written."""
-        record = dataclasses.replace(record, attempt=1 + self.reruns[record.node])
+        record = dataclasses.replace(record, attempt=record.attempt + self.reruns[record.node])
         if record.node not in self._episodes:
             # Its item was not known to run an episode, which no reason is to lose it.
             self.begin([record.node], {record.node: Case(record.suite, record.task, record.seed)}, 1)

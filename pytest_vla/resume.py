@@ -25,11 +25,18 @@ _FIXED = {
     "allow-versions": "allow_versions",
 }
 # How it is run and judged: as before, where nothing else is said.
-_CHANGEABLE = {"timeout": "timeout", "video": "video", "min-success": "min_success"}
+_CHANGEABLE = {
+    "timeout": "timeout",
+    "video": "video",
+    "min-success": "min_success",
+    "device": "devices",
+    "batch": "batch",
+    "policy-timeout": "policy_timeout",
+}
 RESUMPTION = pytest.StashKey["Resumption | None"]()
 """The run that this invocation goes on with."""
 
-_TUPLES = ("suites", "tasks", "seeds", "given")
+_TUPLES = ("suites", "tasks", "seeds", "given", "devices")
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,7 @@ def invocation_of(settings: Settings, arguments: Sequence[str], folder: Path) ->
     kept = {name: getattr(settings, name) for name in dict.fromkeys([*_FIXED.values(), *_CHANGEABLE.values()])}
     kept |= {"given": settings.given, "min_success_typed": settings.min_success_typed}
     kept["data"] = None if settings.data is None else str(settings.data)
-    kept["model_folder"] = str(settings.model_folder)
+    kept |= {"model_text": settings.model_text, "model_folder": str(settings.model_folder)}
     return {"settings": kept, "arguments": list(arguments), "folder": str(folder)}
 
 
@@ -114,7 +121,8 @@ def resumed_settings(settings: Settings, resumption: Resumption, config: pytest.
         kept["data"] = None if kept["data"] is None else Path(kept["data"])
         fixed = {name: kept[name] for name in dict.fromkeys(_FIXED.values())}
         changeable = {name: kept[name] for name in _CHANGEABLE.values()}
-        fixed |= {"given": kept["given"], "model_typed": True, "model_folder": Path(kept["model_folder"])}
+        fixed |= {"given": kept["given"], "model_typed": True}
+        fixed |= {"model_text": kept["model_text"], "model_folder": Path(kept["model_folder"])}
         typed = {"min_success_typed": kept["min_success_typed"]}
     except (KeyError, TypeError) as error:
         raise VlaError(f"run {resumption.run} cannot be gone on with: it does not say {error}") from error

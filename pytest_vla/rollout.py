@@ -4,6 +4,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,18 @@ from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.limits import WallLimitReached, wall_limit
 from pytest_vla.mishaps import describe, ends_episode, full_traceback
 from pytest_vla.plan import Case, init_state_of
-from pytest_vla.policies.base import Episode, Observation, Policy, Session, check_actions, noise_generator, reseed
+from pytest_vla.policies.base import (
+    NO_WISHES,
+    Answer,
+    Episode,
+    Observation,
+    Policy,
+    Session,
+    Wishes,
+    check_answer,
+    noise_generator,
+    reseed,
+)
 from pytest_vla.policies.view import policy_view
 from pytest_vla.records import SCHEMA, Record, Trajectory, digest_of
 from pytest_vla.suite import Task
@@ -24,8 +36,16 @@ GOAL_AT_START = "goal-holds-at-start"
 TIMEOUT = "timeout"
 """The reason of an error: the episode reached ``--vla-timeout``."""
 
+POLICY_TIMEOUT = "policy-timeout"
+"""The reason of an error: an answer of the policy took longer than ``--vla-policy-timeout``."""
+
+SERVER_DIED = "policy-server-died"
+"""The reason of an error: the policy's process ended, or closed the connection."""
+
 CRASHED = "worker-crashed"
 """The reason of an error: the process died in which the episode ran."""
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -35,12 +55,14 @@ class Rollout:
     Attributes:
         record: what is written to the run's records.
         trajectory: states and actions, step by step.
+        answers: what the policy gave beside actions, where metrics wished for it: (control step, answer).
         command: the command line that runs just this episode; may be empty.
         details: the traceback of what broke the episode; empty where nothing raised.
     """
 
     record: Record
     trajectory: Trajectory = field(repr=False)
+    answers: tuple[tuple[int, Answer], ...] = field(default=(), repr=False)
     command: str = ""
     details: str = field(default="", repr=False)
 
@@ -74,6 +96,8 @@ class Conditions:
             says (`Policy`), or all of them.
         run_seed: seeds the policy's noise, together with the case and the step.
         timeout: seconds of wall time after which an episode is stopped; None: no limit.
+        policy_timeout: seconds of wall time that one answer of the policy may take; None: no limit.
+        wishes: what metrics want of answers beside actions.
         run: the run's name for the record.
         worker: the process's name for the record.
     """
@@ -83,6 +107,8 @@ class Conditions:
     replan: int | None = None
     run_seed: int = 0
     timeout: float | None = None
+    policy_timeout: float | None = None
+    wishes: Wishes = NO_WISHES
     run: str = ""
     worker: str = ""
 
@@ -152,7 +178,7 @@ def run_episode(
         literals=literals,
         eef_pos=trace.last_eef_pos(),
         costs={},
-        metrics={},
+        metrics={"clipped_actions": float(trace.clipped)},
         seeds={"run": conditions.run_seed, "scene": case.seed, **trace.seeds},
         protocol=asdict(task.protocol),
         replan=conditions.replan,
@@ -163,7 +189,7 @@ def run_episode(
         digest=digest_of(outcome, trace.steps, literals, trajectory),
         arrays=None,
     )
-    return Rollout(record, trajectory, details=details)
+    return Rollout(record, trajectory, tuple(trace.answers), details=details)
 
 
 def lost_episode(
@@ -220,11 +246,20 @@ def _roll(
     noise = noise_generator(conditions.run_seed, case.id)
     with trace.timed("policy"):
         seen = world if getattr(policy, "privileged", False) else None
-        session = _begin(policy, Episode(case.id, case.suite, case.task, task.language, case.seed, noise, seen))
+        episode = Episode(
+            case.id, case.suite, case.task, task.language, case.seed, noise, conditions.wishes, seen
+        )
+        session = _limited(lambda: _begin(policy, episode), conditions.policy_timeout)
 
     def ask(observation: Observation) -> NDArray[np.float64]:
         reseed(noise, conditions.run_seed, case.id, trace.steps)
-        return _ask(session, policy_view(observation, task.protocol.image_transform))
+        view = policy_view(observation, task.protocol.image_transform)
+        answer = _limited(lambda: _ask(session, view), conditions.policy_timeout)
+        if not answer.is_bare:
+            trace.answers.append((trace.steps, answer))
+        if task.protocol.out_of_range == "error":
+            _refuse_out_of_range(answer.actions)
+        return answer.actions
 
     try:
         outcome = _drive(trace, ask, world, observation, task.protocol.max_steps, conditions.replan)
@@ -249,11 +284,35 @@ def _drive(
         with trace.timed("policy"):
             chunk = ask(observation)
         with trace.timed("world"):
-            for action in chunk[: replan or len(chunk)][: max_steps - trace.steps]:
+            for wanted in chunk[: replan or len(chunk)][: max_steps - trace.steps]:
+                action = np.clip(wanted, -1.0, 1.0)
+                trace.clipped += not np.array_equal(action, wanted)
                 observation = world.step(action)
                 if trace.note(observation, action):
                     return "success"
     return "failure"
+
+
+def _limited(call: Callable[[], _T], seconds: float | None) -> _T:
+    """What a call to the policy gives, within its limit of wall time."""
+    limit = wall_limit(seconds)
+    try:
+        with limit:
+            return call()
+    except WallLimitReached as error:
+        if limit.reached is None:
+            # The episode's own.
+            raise
+        raise EpisodeError(POLICY_TIMEOUT, f"{limit.reached} (--vla-policy-timeout)") from error
+
+
+def _refuse_out_of_range(chunk: NDArray[np.float64]) -> None:
+    wild = (np.abs(chunk) > 1.0).any(axis=1)
+    if wild.any():
+        row = int(wild.argmax())
+        raise EpisodeError(
+            "policy-range", f"action {row} of the chunk of {len(chunk)} is not in [-1, 1]: {chunk[row].tolist()}"
+        )
 
 
 def _own_replan(policy: Policy) -> int | None:
@@ -284,7 +343,7 @@ def _begin(policy: Policy, episode: Episode) -> Session:
     return session
 
 
-def _ask(session: Session, observation: Observation) -> NDArray[np.float64]:
+def _ask(session: Session, observation: Observation) -> Answer:
     try:
         answer = session(observation)
     except EpisodeError:
@@ -293,7 +352,7 @@ def _ask(session: Session, observation: Observation) -> NDArray[np.float64]:
         if not ends_episode(error):
             raise
         raise EpisodeError("policy-raised", describe(error)) from error
-    return check_actions(answer)
+    return check_answer(answer)
 
 
 def _close(session: Session) -> None:

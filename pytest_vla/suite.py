@@ -16,6 +16,9 @@ from pytest_vla.errors import VlaError
 IMAGE_TRANSFORMS = ("none", "rotate_180")
 """What a suite may do to the pictures of its policies; `pytest_vla.policies.view` does it."""
 
+OUT_OF_RANGE = ("clip", "error")
+"""What a suite may do about actions outside of [-1, 1]; `pytest_vla.rollout` does it."""
+
 MANIFEST = "suite.toml"
 
 
@@ -32,6 +35,7 @@ class Protocol:
         image_size: height and width of a picture, pixels.
         cameras: whose pictures an observation has.
         image_transform: what the pictures' upright form becomes for a policy; one of `IMAGE_TRANSFORMS`.
+        out_of_range: what is done about actions outside of [-1, 1]; one of `OUT_OF_RANGE`.
         init_state: the init state that every episode starts from; None: seed s starts from init state s mod n.
     """
 
@@ -43,6 +47,7 @@ class Protocol:
     image_size: tuple[int, int]
     cameras: tuple[str, ...]
     image_transform: str
+    out_of_range: str
     init_state: int | None = None
 
 
@@ -186,8 +191,9 @@ def _protocol(table: Mapping[str, Any], manifest: Path) -> Protocol:
     wrong = [f"no {name}" for name in sorted(wanted - optional - set(declared))]
     wrong += [f"unknown {name}" for name in sorted(set(declared) - wanted)]
     wrong += [f"no {name} at the top" for name in ("title", "tasks") if name not in table]
-    if declared.get("image_transform", "none") not in IMAGE_TRANSFORMS:
-        wrong.append(f"image_transform is not one of {', '.join(IMAGE_TRANSFORMS)}")
+    for name, known in (("image_transform", IMAGE_TRANSFORMS), ("out_of_range", OUT_OF_RANGE)):
+        if declared.get(name, known[0]) not in known:
+            wrong.append(f"{name} is not one of {', '.join(known)}")
     if wrong:
         raise VlaError(f"{manifest}: [protocol]: {'; '.join(wrong)}")
     values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in declared.items()}

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_vla.policies.base import ACTION_SIZE, Observation
+from pytest_vla.policies.base import ACTION_SIZE, Answer, Observation
 from pytest_vla.records import Literals, Trajectory
 from pytest_vla.versions import installed_versions
 
@@ -52,11 +52,21 @@ class _Row(NamedTuple):
 
 @dataclass
 class Trace:
-    """Complete at any time, since an episode may break at any time."""
+    """Complete at any time, since an episode may break at any time.
+
+    Attributes:
+        world: the episode's, once it is open.
+        seeds: by name.
+        seconds: by what they were spent on.
+        answers: those of the policy that have more than actions, with the control step that they were given at.
+        clipped: executed actions that were outside of [-1, 1].
+    """
 
     world: EpisodeWorld | None = None
     seeds: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    answers: list[tuple[int, Answer]] = field(default_factory=list)
+    clipped: int = 0
     _rows: list[_Row] = field(default_factory=list)
 
     @property

@@ -17,6 +17,7 @@ from pytest_vla.plan import Case
 from pytest_vla.results import RUN, Results, cases_of_items
 from pytest_vla.resume import RESUMPTION, Resumption
 from pytest_vla.suite import load_suite
+from pytest_vla.xdist_policy import PolicyOfWorkers, Served
 
 if TYPE_CHECKING:
     from pytest_vla.schedule import Item
@@ -37,10 +38,11 @@ OTHER_TEST_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Handed:
-    """What a worker is given: the run's folder, and what is left of a run that is gone on with."""
+    """What a worker is given: the run's folder, what is left of a run that is gone on with, where the policy is."""
 
     run: str
     resumption: Resumption | None
+    served: Served | None
 
 
 def handed_over(config: pytest.Config) -> Handed | None:
@@ -52,7 +54,7 @@ def handed_over(config: pytest.Config) -> Handed | None:
     resumption = table["resumption"]
     if resumption is not None:
         resumption = Resumption(**{**resumption, "left": tuple(resumption["left"])})
-    return Handed(table["run"], resumption)
+    return Handed(table["run"], resumption, table["served"] and Served(**table["served"]))
 
 
 class Worker:
@@ -70,10 +72,9 @@ class Worker:
 class Controller:
     """The controller's hooks of xdist."""
 
-    def __init__(self, config: pytest.Config, results: Results) -> None:
-        self._config, self._results = config, results
+    def __init__(self, config: pytest.Config, results: Results, policy: PolicyOfWorkers) -> None:
+        self._config, self._results, self._policy = config, results, policy
         self._selection, self._run = config.stash[SELECTION], config.stash[RUN]
-        self._handed = json.dumps(asdict(Handed(str(self._run), config.stash[RESUMPTION])))
         self._cases: dict[str, Case] = {}
         # What is to run again, with the report to give where it does not come to that.
         self._awaited: dict[str, Any] = {}
@@ -90,7 +91,9 @@ class Controller:
 
     def pytest_configure_node(self, node: Any) -> None:
         """A worker is about to start."""
-        node.workerinput[WORKER_INPUT] = self._handed
+        served = self._policy.served(node.workerinput["workerid"])
+        handed = Handed(str(self._run), self._config.stash[RESUMPTION], served)
+        node.workerinput[WORKER_INPUT] = json.dumps(asdict(handed))
         if self._selection.settings.model is not None:
             node.workerinput[CHANNEL] = node.gateway.newchannel()
             # Called before xdist is told that the worker has collected: messages keep their order.
@@ -168,9 +171,11 @@ class Controller:
 
         node, settings = report.nodeid, self._selection.settings
         case, reason = self._cases[node], TIMEOUT if hung else CRASHED
+        about = self._policy.about
         conditions = Conditions(
             str(settings.model),
-            replan=settings.replan,
+            about and about.digest,
+            replan=settings.replan or (about and about.replan),
             run_seed=settings.run_seed,
             run=self._run.name,
             worker=report.node.gateway.id,

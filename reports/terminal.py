@@ -142,7 +142,7 @@ def _notes(records: Sequence[Record], run: Path, items: Sequence[Item], resume: 
     arrays = [run / record.arrays for record in records if record.arrays is not None]
     videos = [file for file in arrays if file.with_suffix(VIDEO_SUFFIX).exists()]
     if again := [record for record in records if record.attempt > 1]:
-        notes.append(f"{counted(len(again), 'episode')} had to run again: the worker had died")
+        notes.append(f"{counted(len(again), 'episode')} had to run again: its process had died")
     if len({record.policy_digest for record in records} - {None}) > 1:
         notes.append("these records are of more than one version of the policy: its file was changed meanwhile")
     if videos:

@@ -194,6 +194,7 @@ init_states = 3
 image_size = [64, 48]
 cameras = ["eye"]
 image_transform = "none"
+out_of_range = "clip"
 """
 
 

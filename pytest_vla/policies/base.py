@@ -24,6 +24,42 @@ World frame, SI units."""
 
 
 @dataclass(frozen=True)
+class Wishes:
+    """What metrics want of a policy's answers beside actions. A policy gives of it what it can.
+
+    Attributes:
+        samples: how many further draws of each chunk; 0: none.
+        token_probabilities: whether the probability of each token that was decoded.
+    """
+
+    samples: int = 0
+    token_probabilities: bool = False
+
+
+NO_WISHES = Wishes()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Actions, and what was wished for beside them (`Episode.wishes`).
+
+    Attributes:
+        actions: as a session may return them by themselves, (7,) or (k, 7).
+        samples: (n, k, 7) further draws of the chunk, none of which is executed; None: not given.
+        token_probabilities: (t,) in [0, 1], of the chosen tokens in the order of decoding; None: not given.
+    """
+
+    actions: NDArray[Any]
+    samples: NDArray[Any] | None = None
+    token_probabilities: NDArray[Any] | None = None
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether it has actions only."""
+        return self.samples is None and self.token_probabilities is None
+
+
+@dataclass(frozen=True)
 class Episode:
     """What a policy learns when an episode begins.
 
@@ -35,6 +71,7 @@ class Episode:
         seed: the case's seed.
         rng: the only source of randomness that a policy may use, so that an episode repeats. It is seeded before
             every question, by the run seed, the case id and the control step.
+        wishes: what an answer should have beside actions.
         world: the simulator itself, for a policy that says ``privileged = True`` of itself; None for any other.
     """
 
@@ -44,14 +81,15 @@ class Episode:
     instruction: str
     seed: int
     rng: np.random.Generator
+    wishes: Wishes = NO_WISHES
     world: object | None = None
 
 
 class Session(Protocol):
     """One episode of a policy. May have a method ``close()``, called when the episode has ended."""
 
-    def __call__(self, observation: Observation, /) -> NDArray[Any]:
-        """The next action (7,), or a chunk of them (k, 7), each in [-1, 1].
+    def __call__(self, observation: Observation, /) -> NDArray[Any] | Answer:
+        """The next action (7,), or a chunk of them (k, 7), each in [-1, 1]; in an `Answer` with what else is wished.
 
         An action is a translation (x, y, z; 1 is 0.05 m), a rotation (axis-angle; 1 is 0.5 rad), and the gripper
         (-1 opens, 1 closes), for one control step. The observation is of now; its pictures cannot be read later.
@@ -84,8 +122,8 @@ class BatchPolicy(Protocol):
     def begin(self, episode: Episode, /) -> Any:
         """Begin an episode: everything that belongs to it alone. Weights are shared, this is not."""
 
-    def act(self, states: Sequence[Any], observations: Sequence[Observation], /) -> Sequence[NDArray[Any]]:
-        """The chunks (k, 7) of a batch, one for each of its episodes' states.
+    def act(self, states: Sequence[Any], observations: Sequence[Observation], /) -> Sequence[NDArray[Any] | Answer]:
+        """The chunks (k, 7) of a batch, one for each of its episodes' states; or an `Answer` each.
 
         An answer may depend on its own state and observation only, not on who else is in the batch.
         """
@@ -115,7 +153,7 @@ class _Alone:
     def __init__(self, policy: BatchPolicy, state: Any) -> None:
         self._policy, self._state = policy, state
 
-    def __call__(self, observation: Observation) -> NDArray[Any]:
+    def __call__(self, observation: Observation) -> NDArray[Any] | Answer:
         wanted = {name: observation[name] for name in self._policy.reads}
         answers = self._policy.act([self._state], [wanted])
         if len(answers) != 1:
@@ -173,3 +211,35 @@ def check_actions(answer: object) -> NDArray[np.float64]:
         row = int(broken.argmax())
         raise EpisodeError("policy-nan", f"action {row} of the chunk of {len(chunk)} is {chunk[row].tolist()}")
     return chunk
+
+
+def check_answer(answer: object) -> Answer:
+    """A session's answer with its actions as `check_actions` gives them.
+
+    Raises:
+        EpisodeError: as `check_actions`; ``policy-shape`` or ``policy-nan`` for samples that are not (n, k, 7) and
+            finite, or probabilities that are not (t,) in [0, 1].
+    """
+    if not isinstance(answer, Answer):
+        return Answer(check_actions(answer))
+    actions, samples = check_actions(answer.actions), answer.samples
+    probabilities = answer.token_probabilities
+    if samples is not None:
+        samples = _numbers(samples, "samples")
+        if samples.ndim != 3 or samples.shape[1:] != actions.shape:
+            raise EpisodeError("policy-shape", f"samples of a chunk {actions.shape} are {samples.shape}")
+    if probabilities is not None:
+        probabilities = _numbers(probabilities, "token probabilities")
+        if probabilities.ndim != 1 or not ((probabilities >= 0) & (probabilities <= 1)).all():
+            raise EpisodeError("policy-shape", "token probabilities are (t,), each from 0 to 1")
+    return Answer(actions, samples, probabilities)
+
+
+def _numbers(values: object, name: str) -> NDArray[np.float64]:
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except Exception as error:
+        raise EpisodeError("policy-dtype", f"{name} are no array of numbers: {error}") from error
+    if not np.isfinite(array).all():
+        raise EpisodeError("policy-nan", f"{name} are not finite")
+    return array

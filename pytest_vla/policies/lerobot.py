@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, cast
 from pytest_vla.errors import VlaError
 from pytest_vla.mishaps import describe
 from pytest_vla.policies.lerobot_inputs import read_inputs
-from pytest_vla.policies.names import find_checkpoint
 
 if TYPE_CHECKING:
     from pytest_vla.policies.lerobot_policy import LerobotPolicy
@@ -83,14 +82,6 @@ def load(where: str, device: str = "auto", *, folder: Path = Path(), replan: int
             f"{option}: {config.type} on {device}",
         ),
     )
-
-
-def load_checkpoint(name: str, device: str = "auto") -> "LerobotPolicy":
-    """Load what people mean by ``pi0``, ``pi05``, ``smolvla`` or ``xvla``. Raises VlaError as `load` does."""
-    checkpoint = find_checkpoint(name)
-    if checkpoint is None:
-        raise VlaError(f"--vla-model={name}: no such checkpoint")
-    return load(checkpoint.hub_id, device, replan=checkpoint.replan)
 
 
 def check(where: str, folder: Path = Path()) -> None:

@@ -31,8 +31,3 @@ CHECKPOINTS = (
     # Gives absolute poses (lerobot-eval runs it with --env.control_mode=absolute): loading it says so.
     Checkpoint("xvla", "lerobot/xvla-libero", f"{_DOCS}/xvla"),
 )
-
-
-def find_checkpoint(name: str) -> Checkpoint | None:
-    """The checkpoint that people mean by a name; None where it is no such name."""
-    return next((checkpoint for checkpoint in CHECKPOINTS if checkpoint.name == name), None)

@@ -15,14 +15,12 @@ from numpy.typing import NDArray
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.policies.address import Address, parse_address
 from pytest_vla.policies.base import Episode, Observation, Session, check_actions
+from pytest_vla.policies.spec import REQUEST_TIMEOUT
 from pytest_vla.policies.view import resize_with_padding
 
 DEFAULT_PORT = 8000
 IMAGE_SIZE = 256
 """Height and width of the pictures that vla-eval's LIBERO benchmark sends, pixels."""
-
-REQUEST_TIMEOUT = 60.0
-"""Seconds that connecting, or one request, may take in an episode."""
 
 CHECK_TIMEOUT = 10.0
 """Seconds that the server may take to answer before the first episode."""
@@ -45,19 +43,26 @@ class VlaEvalPolicy:
 
     Attributes:
         address: of the server.
+        timeout: seconds that connecting, or one request, may take in an episode.
     """
 
     address: Address
+    timeout: float = REQUEST_TIMEOUT
 
     def __call__(self, episode: Episode) -> Session:
         """Connect for an episode, and begin it on the server."""
-        return _Session(self.address, episode)
+        return _Session(self.address, episode, self.timeout)
 
 
-def vla_eval_policy(where: str) -> VlaEvalPolicy:
-    """The policy of the model server at `where`: HOST, HOST:PORT or a URL. Connects to nothing yet. Raises VlaError."""
+def vla_eval_policy(where: str, timeout: float = REQUEST_TIMEOUT) -> VlaEvalPolicy:
+    """The policy of the model server at `where`: HOST, HOST:PORT or a URL. Connects to nothing yet. Raises VlaError.
+
+    Args:
+        where: of the server.
+        timeout: seconds that connecting, or one request, may take in an episode.
+    """
     _client()
-    return VlaEvalPolicy(parse_address("vla-eval", where, DEFAULT_PORT))
+    return VlaEvalPolicy(parse_address("vla-eval", where, DEFAULT_PORT), timeout)
 
 
 def check_vla_eval(where: str) -> None:
@@ -83,9 +88,9 @@ def vla_eval_state(state: NDArray[Any], *, antipodal: bool) -> NDArray[np.float6
 
 
 class _Session:
-    def __init__(self, address: Address, episode: Episode) -> None:
-        self._address, self._instruction = address, episode.instruction
-        self._connection = _connect(address, REQUEST_TIMEOUT)
+    def __init__(self, address: Address, episode: Episode, timeout: float) -> None:
+        self._address, self._instruction, self._timeout = address, episode.instruction, timeout
+        self._connection = _connect(address, timeout)
         # Another hello: the client has connected again, to a server that knows nothing of the episode.
         self._hello = self._connection.server_info
         self._wishes = _wishes(self._hello)
@@ -127,7 +132,7 @@ class _Session:
 
     def _ask(self, question: Coroutine[Any, Any, Any]) -> Any:
         self._in_step = False
-        reply = _guarded(question, self._address, REQUEST_TIMEOUT)
+        reply = _guarded(question, self._address, self._timeout)
         self._in_step = True
         return reply
 

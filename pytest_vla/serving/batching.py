@@ -13,11 +13,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from numpy.typing import NDArray
-
-from pytest_vla.policies.base import BatchPolicy, Observation, check_actions
-
-Answer = NDArray[Any]
+from pytest_vla.policies.base import Answer, BatchPolicy, Observation, check_answer
 
 _GATHERING = 0.25
 _LONGEST_GATHERING = 0.005
@@ -46,6 +42,7 @@ class Batcher:
     Attributes:
         sizes: how many batches there were of each size.
         sessions: how many sessions are open, of which each may ask one question at a time.
+        busy_since: when the call began that the policy is at, by the monotonic clock; None: it is at none.
     """
 
     def __init__(self, policy: BatchPolicy, most: int) -> None:
@@ -59,6 +56,7 @@ class Batcher:
         self._waiting: queue.SimpleQueue[Question | _Call | None] = queue.SimpleQueue()
         self.sizes: dict[int, int] = {}
         self.sessions = 0
+        self.busy_since: float | None = None
         self._lock = threading.Lock()
         self._gather_until = 0.0
         self._thread = threading.Thread(target=self._run, name="vla-policy", daemon=True)
@@ -70,7 +68,7 @@ class Batcher:
             self.sessions += more
 
     def ask(self, state: Any, observation: Observation) -> "Future[Answer]":
-        """The answer to come: a chunk (k, 7), or what the policy raised."""
+        """The answer to come, checked, or what the policy raised."""
         question = Question(state, observation)
         self._waiting.put(question)
         return question.answer
@@ -89,15 +87,16 @@ class Batcher:
     def _run(self) -> None:
         while (item := self._waiting.get()) is not None:
             if isinstance(item, _Call):
-                _do(item)
+                self._do(item)
                 continue
             batch, following, ended = self._gathered(item)
-            began = time.monotonic()
+            self.busy_since = began = time.monotonic()
             self._answer(batch)
             now = time.monotonic()
+            self.busy_since = None
             self._gather_until = now + min(_GATHERING * (now - began), _LONGEST_GATHERING)
             if following is not None:
-                _do(following)
+                self._do(following)
             if ended:
                 return
 
@@ -148,13 +147,14 @@ class Batcher:
 
     def _check(self, question: Question, answer: object) -> None:
         try:
-            question.answer.set_result(check_actions(answer))
+            question.answer.set_result(check_answer(answer))
         except BaseException as error:
             question.answer.set_exception(error)
 
-
-def _do(call: _Call) -> None:
-    try:
-        call.result.set_result(call.function())
-    except BaseException as error:
-        call.result.set_exception(error)
+    def _do(self, call: _Call) -> None:
+        self.busy_since = time.monotonic()
+        try:
+            call.result.set_result(call.function())
+        except BaseException as error:
+            call.result.set_exception(error)
+        self.busy_since = None

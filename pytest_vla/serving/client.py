@@ -3,39 +3,45 @@
 import itertools
 import os
 import socket
-from pathlib import Path
+import time
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError
-from pytest_vla.policies.base import Episode, Observation
+from pytest_vla.policies.base import Answer, Episode, Observation
+from pytest_vla.rollout import SERVER_DIED
+from pytest_vla.serving.process import About, PolicyAddress
+from pytest_vla.serving.replicas import lost_file
 from pytest_vla.serving.server import PROTOCOL
-from pytest_vla.serving.wire import SharedPictures, WireError, allocate, pack_noise, receive, send
-
-DIED = "policy-server-died"
-"""The reason of an error: the policy's process ended, or closed the connection."""
-
-SLOW = "policy-timeout"
-"""The reason of an error: an answer took longer than ``--vla-policy-timeout``."""
+from pytest_vla.serving.wire import SharedPictures, WireError, allocate, pack_noise, receive, send, unpack_answer
 
 # Two cameras of 1024 x 1024 pixels, or a dozen of 256 x 256.
 _MEMORY = 8 * 1024 * 1024
+_RETRY_SECONDS = 0.2
 
 
 class ServedPolicy:
-    """A policy whose weights are in another process. One question at a time; belongs to one thread."""
+    """A policy whose weights are in another process. One question at a time; belongs to one thread.
 
-    def __init__(self, path: Path, secret: bytes, timeout: float) -> None:
+    Attributes:
+        timeout: seconds that an answer may take.
+        replan: the policy's own.
+        traits: the policy's own.
+    """
+
+    def __init__(self, address: PolicyAddress, timeout: float, about: About | None = None) -> None:
         """Connects at the first episode.
 
         Args:
-            path: of the server's Unix-domain socket.
-            secret: the run's.
+            address: where the process listens.
             timeout: seconds that an answer may take.
+            about: what the policy says of itself.
         """
-        self._path, self._secret, self._timeout = path, secret, timeout
+        about = about or About()
+        self.timeout, self.replan, self.traits = timeout, about.replan, about.traits
+        self._address = address
         self._numbers = itertools.count()
         self._connection: socket.socket | None = None
         self._pictures: SharedPictures | None = None
@@ -53,18 +59,30 @@ class ServedPolicy:
             "instruction": episode.instruction,
             "seed": episode.seed,
             "noise": pack_noise(episode.rng),
+            "wishes": asdict(episode.wishes),
         }
         self._connect()
         self._ask(message)
         return _ServedSession(self, number, episode.rng)
 
-    def act(self, number: int, noise: np.random.Generator, observation: Observation) -> NDArray[np.float64]:
-        """The chunk (k, 7) of a session. Raises EpisodeError."""
+    def await_restart(self) -> bool:
+        """Waits until the process answers again, after it died. Returns whether it does; False: it is lost for good."""
+        while self._address.path.parent.is_dir() and not lost_file(self._address).exists():
+            try:
+                self._connect()
+            except EpisodeError:
+                time.sleep(_RETRY_SECONDS)
+            else:
+                return True
+        return False
+
+    def act(self, number: int, noise: np.random.Generator, observation: Observation) -> Answer:
+        """The answer to a session's question. Raises EpisodeError."""
         if self._pictures is None:
-            raise EpisodeError(DIED, "the connection to the policy's process was lost")
+            raise EpisodeError(SERVER_DIED, "the connection to the policy's process was lost")
         places = self._pictures.write({name: observation[name] for name in self._reads})
         answer = self._ask({"do": "act", "session": number, "noise": pack_noise(noise), "places": places})
-        return np.frombuffer(answer["chunk"], np.float64).reshape(answer["shape"]).copy()
+        return unpack_answer(answer)
 
     def end(self, number: int) -> None:
         """Ends a session; nothing where the connection is lost, since its sessions went with it."""
@@ -85,16 +103,16 @@ class ServedPolicy:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         descriptor = allocate(_MEMORY)
         try:
-            connection.settimeout(self._timeout)
-            connection.connect(str(self._path))
-            send(connection, {"protocol": PROTOCOL, "secret": self._secret}, (descriptor,))
+            connection.settimeout(self.timeout)
+            connection.connect(str(self._address.path))
+            send(connection, {"protocol": PROTOCOL, "secret": self._address.secret}, (descriptor,))
             answer, _ = receive(connection)
             if "refused" in answer:
                 raise WireError(f"the policy's process refused this worker: {answer['refused']}")
         except (OSError, WireError) as error:
             os.close(descriptor)
             connection.close()
-            raise EpisodeError(DIED, f"the policy's process cannot be reached: {error}") from error
+            raise EpisodeError(SERVER_DIED, f"the policy's process cannot be reached: {error}") from error
         self._reads = tuple(answer["reads"])
         self._connection, self._pictures = connection, SharedPictures(descriptor)
 
@@ -103,13 +121,15 @@ class ServedPolicy:
         try:
             send(self._connection, message)
             answer, _ = receive(self._connection)
-        except TimeoutError as error:
+        except BaseException as error:
             # What comes late would be taken for the answer to the next question.
             self.close()
-            raise EpisodeError(SLOW, f"no answer from the policy's process in {self._timeout:g} s") from error
-        except WireError as error:
-            self.close()
-            raise EpisodeError(DIED, f"the policy's process is gone: {error}") from error
+            if isinstance(error, TimeoutError):
+                told = f"no answer from the policy's process in {self.timeout:g} s (--vla-policy-timeout)"
+                raise EpisodeError("policy-timeout", told) from error
+            if isinstance(error, WireError):
+                raise EpisodeError(SERVER_DIED, f"the policy's process is gone: {error}") from error
+            raise
         if "reason" in answer:
             raise EpisodeError(answer["reason"], answer["error"])
         return answer
@@ -121,7 +141,7 @@ class _ServedSession:
     def __init__(self, policy: ServedPolicy, number: int, noise: np.random.Generator) -> None:
         self._policy, self._number, self._noise = policy, number, noise
 
-    def __call__(self, observation: Observation) -> NDArray[np.float64]:
+    def __call__(self, observation: Observation) -> Answer:
         return self._policy.act(self._number, self._noise, observation)
 
     def close(self) -> None:

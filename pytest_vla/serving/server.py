@@ -14,9 +14,9 @@ import numpy as np
 
 from pytest_vla.errors import EpisodeError
 from pytest_vla.mishaps import describe
-from pytest_vla.policies.base import BatchPolicy, Episode
+from pytest_vla.policies.base import BatchPolicy, Episode, Wishes
 from pytest_vla.serving.batching import Batcher
-from pytest_vla.serving.wire import SharedPictures, WireError, receive, send, set_noise
+from pytest_vla.serving.wire import SharedPictures, WireError, pack_answer, receive, send, set_noise
 
 PROTOCOL = 1
 
@@ -140,8 +140,9 @@ class _Worker:
     def _begin(self, message: dict[str, Any]) -> dict[str, Any]:
         noise = np.random.Generator(np.random.PCG64(0))
         set_noise(noise, message["noise"])
+        wishes = Wishes(**message["wishes"])
         episode = Episode(
-            message["case_id"], message["suite"], message["task"], message["instruction"], message["seed"], noise
+            *(message[name] for name in ("case_id", "suite", "task", "instruction", "seed")), noise, wishes
         )
         state = _guarded(lambda: self._batcher.call(lambda: self._policy.begin(episode)), "at the episode's begin: ")
         self._sessions[message["session"]] = _Session(state, noise)
@@ -152,11 +153,10 @@ class _Worker:
         session = self._sessions[message["session"]]
         # What a policy draws follows from the episode and the step, whoever else is in the batch.
         set_noise(session.noise, message["noise"])
-        # Copied: the worker may give up waiting and write again while the policy still reads.
+        # Copied: what a session keeps of it must not change with the next question.
         observation = {name: array.copy() for name, array in self._pictures.read(message["places"]).items()}
         answer = self._batcher.ask(session.state, observation)
-        chunk = _guarded(answer.result, "")
-        return {"shape": list(chunk.shape), "chunk": np.ascontiguousarray(chunk, np.float64).tobytes()}
+        return pack_answer(_guarded(answer.result, ""))
 
     def _end(self, message: dict[str, Any]) -> dict[str, Any]:
         session = self._sessions.pop(message["session"], None)

@@ -11,6 +11,7 @@ import socket
 import struct
 import tempfile
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 import msgpack
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.errors import VlaError
+from pytest_vla.policies.base import Answer
 
 LONGEST_MESSAGE = 64 * 1024 * 1024
 _HEAD = struct.Struct(">I")
@@ -128,6 +130,26 @@ def set_noise(noise: np.random.Generator, packed: Any) -> None:
         }
     except (TypeError, ValueError, OverflowError) as error:
         raise WireError(f"no state of a generator: {error}") from error
+
+
+def pack_answer(answer: Answer) -> dict[str, Any]:
+    """A checked answer as a message."""
+    arrays = {field.name: getattr(answer, field.name) for field in fields(Answer)}
+    return {
+        name: [list(array.shape), np.ascontiguousarray(array, np.float64).tobytes()]
+        for name, array in arrays.items()
+        if array is not None
+    }
+
+
+def unpack_answer(message: Mapping[str, Any]) -> Answer:
+    """The answer of a message. Raises WireError where it is none."""
+    try:
+        return Answer(
+            **{name: np.frombuffer(data, np.float64).reshape(shape).copy() for name, (shape, data) in message.items()}
+        )
+    except (TypeError, ValueError) as error:
+        raise WireError(f"no answer: {error}") from error
 
 
 class SharedPictures:

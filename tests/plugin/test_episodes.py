@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pytest_vla.records import Record
+from tests.support import runs as runs_support
 from tests.support.runs import records_of, run_names
 
 Run = Callable[..., pytest.RunResult]
@@ -24,14 +25,11 @@ def runs(project: pytest.Pytester, folder: str = ".vla") -> list[Path]:
 
 
 def last_records(project: pytest.Pytester) -> dict[str, Record]:
-    records = records_of(project.path / ".vla")
-    by_case = {record.case: record for record in records}
-    assert len(by_case) == len(records), "a line an episode"
-    return by_case
+    return runs_support.last_records(project.path / ".vla")
 
 
 def digests(project: pytest.Pytester) -> dict[str, str]:
-    return {case: record.digest for case, record in last_records(project).items()}
+    return runs_support.digests(project.path / ".vla")
 
 
 def test_success_is_a_pass_with_a_record(vla: Run, project: pytest.Pytester) -> None:
@@ -175,14 +173,28 @@ def test_replan(vla: Run, project: pytest.Pytester) -> None:
         assert arrays["actions"][:, 1].tolist() == [(1 + step // 4) / 1000 for step in range(300)]
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
-def test_a_policy_that_cannot_be_loaded_stops_the_run(vla: Run, project: pytest.Pytester, workers: str) -> None:
+NO_WEIGHTS = "*importing heavy raised RuntimeError: no weights at /weights (*heavy.py:1)*"
+
+
+def test_a_policy_that_cannot_be_loaded_stops_the_run(vla: Run, project: pytest.Pytester) -> None:
     project.makepyfile(heavy="raise RuntimeError('no weights at /weights')")
-    result = vla(*GOAL, "--vla-model=heavy:policy", "--vla-seeds=0-9", workers)
+    result = vla(*GOAL, "--vla-model=heavy:policy", "--vla-seeds=0-9", "-n0")
     assert result.ret in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)
-    result.stdout.fnmatch_lines(["*importing heavy raised RuntimeError: no weights at /weights (*heavy.py:1)*"])
-    assert result.parseoutcomes()["errors"] <= 4, "not one error an episode"
+    result.stdout.fnmatch_lines([NO_WEIGHTS])
+    assert result.parseoutcomes()["errors"] == 1, "not one error an episode"
     assert "INTERNALERROR" not in result.stdout.str()
+    assert runs(project) == []
+
+
+def test_a_policy_that_cannot_be_loaded_stops_the_run_before_there_are_workers(
+    vla: Run, project: pytest.Pytester
+) -> None:
+    project.makepyfile(heavy="raise RuntimeError('no weights at /weights')")
+    result = vla(*GOAL, "--vla-model=heavy:policy", "--vla-seeds=0-9", "-n2")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: the policy cannot be loaded: {NO_WEIGHTS}"])
+    assert "Traceback" not in result.stderr.str()
+    assert "created" not in result.stdout.str()
     assert runs(project) == []
 
 

@@ -12,6 +12,7 @@ import pytest
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.random import random_policy
 from pytest_vla.policies.resolve import check_model, policy_digest, resolve_policy
+from pytest_vla.policies.spec import ModelSpec
 
 
 @pytest.fixture
@@ -31,21 +32,21 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_random(folder: Path) -> None:
-    check_model("random", folder)
-    assert resolve_policy("random", folder) is random_policy
+    check_model(ModelSpec("random", folder))
+    assert resolve_policy(ModelSpec("random", folder)) is random_policy
 
 
 def test_a_file_is_relative_to_the_folder(folder: Path) -> None:
     np.savez(folder / "a.npz", actions=np.zeros((1, 7)))
-    check_model("replay:a.npz", folder)
-    assert callable(resolve_policy("replay:a.npz", folder))
+    check_model(ModelSpec("replay:a.npz", folder))
+    assert callable(resolve_policy(ModelSpec("replay:a.npz", folder)))
 
 
 @pytest.mark.parametrize("name", ["Policy", "loaded.begin"])
 def test_a_callable_of_a_module_in_the_folder(folder: Path, name: str) -> None:
-    check_model(f"my_policy_of_test:{name}", folder)
+    check_model(ModelSpec(f"my_policy_of_test:{name}", folder))
     assert "my_policy_of_test" not in sys.modules, "checking does not import"
-    policy = resolve_policy(f"my_policy_of_test:{name}", folder)
+    policy = resolve_policy(ModelSpec(f"my_policy_of_test:{name}", folder))
     assert list(policy(None)({})) == [0.0] * 7  # type: ignore[arg-type]
 
 
@@ -72,7 +73,7 @@ def test_a_callable_of_a_module_in_the_folder(folder: Path, name: str) -> None:
 )
 def test_what_cannot_be_a_policy_is_refused_before_anything_is_loaded(folder: Path, model: str, complaint: str) -> None:
     with pytest.raises(VlaError) as refused:
-        check_model(model, folder)
+        check_model(ModelSpec(model, folder))
     assert complaint.replace("FOLDER", str(folder)) in str(refused.value)
     assert f"--vla-model={model}: ".replace(":none", f":{folder}/none") in str(refused.value)
 
@@ -96,7 +97,7 @@ def test_what_cannot_be_loaded_says_where_and_why(folder: Path, model: str, comp
     (folder / "broken.py").write_text("def f(:\n")
     (folder / "leaves.py").write_text("import sys\nsys.exit(2)\n")
     with pytest.raises(VlaError) as refused:
-        resolve_policy(model, folder)
+        resolve_policy(ModelSpec(model, folder))
     assert complaint.replace("FOLDER", str(folder)) in str(refused.value)
 
 
@@ -135,17 +136,17 @@ def add_distribution(place: Path, name: str, **kinds: str) -> None:
 
 @pytest.mark.parametrize(("model", "action"), [("zoo:3", 3.0), ("zoo:", 7.0), ("zoo", 7.0)])
 def test_another_package_may_declare_a_kind(folder: Path, declared: Path, model: str, action: float) -> None:
-    check_model(model, folder)
+    check_model(ModelSpec(model, folder))
     assert "robot_zoo" not in sys.modules, "checking does not import"
-    assert policy_digest(model, folder) is None
-    policy = resolve_policy(model, folder)
+    assert policy_digest(ModelSpec(model, folder)) is None
+    policy = resolve_policy(ModelSpec(model, folder))
     assert list(policy(None)({})) == [action] * 7  # type: ignore[arg-type]
     content = (declared / "robot_zoo.py").read_bytes()
-    assert policy_digest(model, folder) == hashlib.sha256(content).hexdigest()
+    assert policy_digest(ModelSpec(model, folder)) == hashlib.sha256(content).hexdigest()
 
 
 def test_a_kind_of_ours_goes_before_one_of_the_same_name(folder: Path, declared: Path) -> None:
-    assert resolve_policy("random", folder) is random_policy
+    assert resolve_policy(ModelSpec("random", folder)) is random_policy
 
 
 @pytest.mark.parametrize(
@@ -166,7 +167,7 @@ def test_a_declared_kind_that_cannot_be_loaded_says_whose_it_is(
     folder: Path, declared: Path, model: str, complaint: str
 ) -> None:
     with pytest.raises(VlaError) as refused:
-        resolve_policy(model, folder)
+        resolve_policy(ModelSpec(model, folder))
     assert complaint.replace("SITE", str(declared)) in str(refused.value)
 
 
@@ -174,14 +175,14 @@ def test_a_kind_that_two_packages_declare_is_refused(folder: Path, declared: Pat
     add_distribution(declared, "another-zoo", zoo="another:make")
     listed = "another:make of another-zoo 1.0, robot_zoo:make of robot-zoo 1.0"
     with pytest.raises(VlaError, match=f"several packages declare it: {re.escape(listed)}"):
-        check_model("zoo:3", folder)
+        check_model(ModelSpec("zoo:3", folder))
 
 
 def test_a_worker_does_not_look_for_the_server_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw0")
     # The reserved name resolves nowhere.
-    check_model("openpi:policy.invalid", folder)
+    check_model(ModelSpec("openpi:policy.invalid", folder))
     monkeypatch.delenv("PYTEST_XDIST_WORKER")
     with pytest.raises(VlaError, match=r"openpi:policy\.invalid: no connection to ws://policy\.invalid:8000: gaierror"):
-        check_model("openpi:policy.invalid", folder)
+        check_model(ModelSpec("openpi:policy.invalid", folder))

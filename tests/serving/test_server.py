@@ -16,8 +16,10 @@ import pytest
 
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.policies.base import Episode, noise_generator, reseed
+from pytest_vla.policies.spec import ModelSpec
 from pytest_vla.serving.client import ServedPolicy
-from pytest_vla.serving.process import PolicyProcess, start
+from pytest_vla.serving.process import PolicyAddress, PolicyProcess
+from pytest_vla.serving.process import start as start_at
 from pytest_vla.serving.server import PROTOCOL
 from pytest_vla.serving.wire import SharedPictures, allocate, receive, send
 
@@ -79,11 +81,26 @@ def process(folder: Path) -> Iterator[PolicyProcess]:
     process = start("served_policies:counting", folder, 8)
     yield process
     process.close()
-    assert not process.path.parent.exists()
+    assert not process.is_alive()
+
+
+@pytest.fixture(autouse=True)
+def addresses() -> Iterator[list[PolicyAddress]]:
+    yield ADDRESSES
+    while ADDRESSES:
+        ADDRESSES.pop().remove()
+
+
+ADDRESSES: list[PolicyAddress] = []
+
+
+def start(model: str, folder: Path, most: int, **more: Any) -> PolicyProcess:
+    ADDRESSES.append(PolicyAddress.new())
+    return start_at(ModelSpec(model, folder), most, ADDRESSES[-1], **more)
 
 
 def policy_of(process: PolicyProcess, timeout: float = 10.0) -> ServedPolicy:
-    return ServedPolicy(process.path, process.secret, timeout)
+    return ServedPolicy(process.address, timeout)
 
 
 def episode(seed: int, instruction: str = "do it") -> Episode:
@@ -102,7 +119,7 @@ def run(policy: ServedPolicy, seed: int, steps: int) -> np.ndarray:
     answers = []
     for step in range(steps):
         reseed(begun.rng, 0, begun.case_id, step)
-        answers.append(session(seen(seed + step)))
+        answers.append(session(seen(seed + step)).actions)
     session.close()
     return np.array(answers)
 
@@ -128,7 +145,7 @@ def test_sessions_of_many_workers_are_what_they_are_alone(process: PolicyProcess
 def test_two_sessions_of_one_worker_do_not_touch_each_other(process: PolicyProcess) -> None:
     policy = policy_of(process)
     first, second = policy(episode(1)), policy(episode(2))
-    assert [first(seen(0))[0, 0], second(seen(0))[0, 0], first(seen(0))[0, 0], second(seen(0))[0, 0]] == [1, 1, 2, 2]
+    assert [asked(seen(0)).actions[0, 0] for asked in (first, second, first, second)] == [1, 1, 2, 2]
 
 
 def test_only_what_the_policy_reads_is_made(process: PolicyProcess) -> None:
@@ -175,16 +192,16 @@ def test_an_answer_that_takes_too_long_ends_the_wait_and_its_connection(process:
 
 def test_a_worker_without_the_secret_is_refused(process: PolicyProcess) -> None:
     with pytest.raises(EpisodeError, match="not this run's secret"):
-        ServedPolicy(process.path, b"guess", 5.0)(episode(0))
+        ServedPolicy(PolicyAddress(process.address.path, b"guess"), 5.0)(episode(0))
 
 
 @pytest.mark.parametrize("message", [{"do": "harm"}, {"do": "act", "session": 5}, {"do": "begin"}, {}])
 def test_a_worker_that_speaks_nonsense_is_left_alone(process: PolicyProcess, message: dict[str, Any]) -> None:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(5)
-        connection.connect(str(process.path))
+        connection.connect(str(process.address.path))
         descriptor = allocate(4096)
-        send(connection, {"protocol": PROTOCOL, "secret": process.secret}, (descriptor,))
+        send(connection, {"protocol": PROTOCOL, "secret": process.address.secret}, (descriptor,))
         SharedPictures(descriptor)
         assert receive(connection)[0] == {"reads": ["agentview_image", "state"]}
         send(connection, message)
@@ -199,7 +216,8 @@ sys.path.insert(0, {repository!r})
 from pathlib import Path
 from pytest_vla.policies.base import Episode, noise_generator
 from pytest_vla.serving.client import ServedPolicy
-policy = ServedPolicy(Path({path!r}), bytes.fromhex({secret!r}), 10.0)
+from pytest_vla.serving.process import PolicyAddress
+policy = ServedPolicy(PolicyAddress(Path({path!r}), bytes.fromhex({secret!r})), 10.0)
 session = policy(Episode("c", "s", "t", "do it", 0, noise_generator(0, "c")))
 print("asking", flush=True)
 while True:
@@ -209,7 +227,7 @@ while True:
 
 def test_nothing_is_left_of_workers_that_are_killed(process: PolicyProcess) -> None:
     repository = str(Path(__file__).parents[2])
-    script = WORKER.format(repository=repository, path=str(process.path), secret=process.secret.hex())
+    script = WORKER.format(repository=repository, path=str(process.address.path), secret=process.address.secret.hex())
     shared = set(os.listdir("/dev/shm"))
     open_files = Path(f"/proc/{process._process.pid}/fd")
     before = len(list(open_files.iterdir()))
@@ -276,8 +294,8 @@ def test_the_process_ends_with_who_started_it(folder: Path) -> None:
     repository = str(Path(__file__).parents[2])
     script = (
         f"import sys, os; sys.path.insert(0, {repository!r})\nfrom pathlib import Path\n"
-        f"from pytest_vla.serving.process import start\n"
-        f"process = start('served_policies:counting', Path({str(folder)!r}), 8)\n"
+        "from pytest_vla.policies.spec import ModelSpec\nfrom pytest_vla.serving.process import PolicyAddress, start\n"
+        f"process = start(ModelSpec('served_policies:counting', Path({str(folder)!r})), 8, PolicyAddress.new())\n"
         "print(process._process.pid, flush=True)\nos.kill(os.getpid(), 9)\n"
     )
     told = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=False).stdout

@@ -18,3 +18,16 @@ def records_of(results: Path, run: str = "last") -> list[Record]:
     """The last record of each item of a run, in the order in which they ended."""
     with open_store(results, create=False) as store:
         return list(store.records(store.run(run).name))
+
+
+def last_records(results: Path) -> dict[str, Record]:
+    """The last run's records by case; each case has to be there once."""
+    records = records_of(results)
+    by_case = {record.case: record for record in records}
+    assert len(by_case) == len(records), "a record an episode"
+    return by_case
+
+
+def digests(results: Path) -> dict[str, str]:
+    """The last run's digests by case."""
+    return {case: record.digest for case, record in last_records(results).items()}
