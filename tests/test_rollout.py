@@ -11,7 +11,7 @@ import pytest
 
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan import Case
-from pytest_vla.policies.base import Episode
+from pytest_vla.policies.base import Answer, Episode, Wishes
 from pytest_vla.policies.random import random_policy
 from pytest_vla.records import digest_of, parse_record, record_line
 from pytest_vla.rollout import Conditions, Rollout, explain, run_episode
@@ -432,3 +432,55 @@ def test_a_policy_that_hides_a_wall_limit_is_a_timeout_all_the_same() -> None:
         assert (record.outcome, record.reason) == ("error", "timeout")
         assert "no end within 0.05 s; stopped at " in str(record.message)
         assert f"in {answer.__name__} (--vla-timeout)" in str(record.message)
+
+
+def a_suite_that(out_of_range: str) -> Task:
+    task = a_task()
+    return dataclasses.replace(task, protocol=dataclasses.replace(task.protocol, out_of_range=out_of_range))
+
+
+WILD = np.array([[0.5, 0, 0, 0, 0, 0, -1.0], [0.5, 0, 1.25, 0, 0, 0, -1.0]])
+
+
+def test_actions_out_of_range_are_clipped_where_the_suite_says_so() -> None:
+    ended = run_episode(CASE, a_suite_that("clip"), a_policy(lambda o: WILD), World, Conditions("mine"))
+    assert ended.success
+    assert np.array_equal(ended.trajectory.actions[:2], WILD.clip(-1, 1))
+    assert ended.record.metrics == {"clipped_actions": ended.steps // 2}
+
+
+def test_actions_out_of_range_are_an_error_where_the_suite_says_so() -> None:
+    ended = run_episode(CASE, a_suite_that("error"), a_policy(lambda o: WILD), World, Conditions("mine"))
+    assert (ended.record.outcome, ended.record.reason, ended.steps) == ("error", "policy-range", 0)
+    assert "action 1 of the chunk of 2 is not in [-1, 1]: [0.5, 0.0, 1.25," in str(ended.record.message)
+
+
+def test_what_is_wished_for_beside_actions_is_kept_with_its_step() -> None:
+    def policy(episode: Episode) -> Any:
+        assert episode.wishes == Wishes(samples=3, token_probabilities=True)
+
+        def act(observation: Any) -> Answer:
+            chunk = np.tile(SLOW, (4, 1))
+            return Answer(chunk, np.stack([chunk] * episode.wishes.samples), np.array([0.5, 1.0]))
+
+        return act
+
+    ended = run(policy, wishes=Wishes(3, True))
+    assert [step for step, _ in ended.answers] == [0, 4, 8]
+    assert {answer.samples.shape for _, answer in ended.answers if answer.samples is not None} == {(3, 4, 7)}
+    assert ended.record.digest == run(a_policy(lambda o: np.tile(SLOW, (4, 1)))).record.digest
+    assert run(a_policy(lambda o: SLOW)).answers == ()
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (Answer(SLOW, samples=np.zeros((3, 7))), "policy-shape"),
+        (Answer(SLOW, samples=np.full((3, 1, 7), np.nan)), "policy-nan"),
+        (Answer(SLOW, token_probabilities=np.array([1.5])), "policy-shape"),
+        (Answer(SLOW, token_probabilities=np.array(["high"])), "policy-dtype"),
+        (Answer(np.zeros(3)), "policy-shape"),
+    ],
+)
+def test_what_is_given_beside_actions_is_checked(answer: Answer, reason: str) -> None:
+    assert run(a_policy(lambda observation: answer)).record.reason == reason

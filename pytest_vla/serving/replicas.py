@@ -50,7 +50,7 @@ class Replicas:
         self._specs = [dataclasses.replace(spec, device=device) for device in devices]
         self.addresses = [PolicyAddress.new() for _ in devices]
         self._processes: list[PolicyProcess | None] = [None for _ in devices]
-        self._lock, self._closing = threading.Lock(), False
+        self._lock, self._closing = threading.Lock(), threading.Event()
         errors: list[BaseException] = []
 
         def load(number: int) -> None:
@@ -84,7 +84,7 @@ class Replicas:
     def close(self) -> None:
         """Ends them all, and removes their addresses."""
         with self._lock:
-            self._closing = True
+            self._closing.set()
         for process in self._processes:
             if process is not None:
                 process.close()
@@ -99,7 +99,7 @@ class Replicas:
             assert process is not None
             code = process.wait()
             with self._lock:
-                if self._closing:
+                if self._closing.is_set():
                     return
             ended = f"{name} ended with {_code(code)}"
             if attempt == RESTARTS:
@@ -112,7 +112,7 @@ class Replicas:
                 self._give_up(number, f"{ended}, and could not be started again: {error}")
                 return
             with self._lock:
-                if self._closing:
+                if self._closing.is_set():
                     started.close()
                     return
                 self._processes[number] = started

@@ -140,10 +140,8 @@ class _Worker:
     def _begin(self, message: dict[str, Any]) -> dict[str, Any]:
         noise = np.random.Generator(np.random.PCG64(0))
         set_noise(noise, message["noise"])
-        wishes = Wishes(**message["wishes"])
-        episode = Episode(
-            *(message[name] for name in ("case_id", "suite", "task", "instruction", "seed")), noise, wishes
-        )
+        told = {name: message[name] for name in ("case_id", "suite", "task", "instruction", "seed")}
+        episode = Episode(**told, rng=noise, wishes=Wishes(**message["wishes"]))
         state = _guarded(lambda: self._batcher.call(lambda: self._policy.begin(episode)), "at the episode's begin: ")
         self._sessions[message["session"]] = _Session(state, noise)
         self._batcher.count(+1)

@@ -1,7 +1,7 @@
 """The policy's process: sessions are kept apart, nothing is left of killed workers, every trouble has its reason."""
 
+import dataclasses
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.policies.base import Episode, noise_generator, reseed
+from pytest_vla.policies.base import Episode, Wishes, noise_generator, reseed
 from pytest_vla.policies.spec import ModelSpec
 from pytest_vla.serving.client import ServedPolicy
 from pytest_vla.serving.process import PolicyAddress, PolicyProcess
@@ -27,6 +27,7 @@ from pytest_vla.serving.wire import SharedPictures, allocate, receive, send
 POLICIES = """
 import os, time
 import numpy as np
+from pytest_vla.policies.base import Answer
 
 class Counting:
     max_batch, reads = 8, ("agentview_image", "state")
@@ -34,7 +35,8 @@ class Counting:
     def begin(self, episode):
         if episode.instruction == "refuse":
             raise ValueError("no such task")
-        return {"rng": episode.rng, "steps": 0, "seed": episode.seed, "told": episode.instruction}
+        return {"rng": episode.rng, "steps": 0, "seed": episode.seed, "told": episode.instruction,
+                "wishes": episode.wishes}
 
     def act(self, states, observations):
         if any(state["told"] == "die" for state in states):
@@ -43,6 +45,10 @@ class Counting:
             time.sleep(60)
         answers = []
         for state, observation in zip(states, observations):
+            if state["told"] == "doubt":
+                drawn = state["rng"].normal(size=(state["wishes"].samples, 2, 7))
+                answers.append(Answer(drawn[0], drawn, np.array([0.25])))
+                continue
             if state["told"] == "raise":
                 raise KeyError("nothing here")
             if state["told"] == "nan":
@@ -148,6 +154,15 @@ def test_two_sessions_of_one_worker_do_not_touch_each_other(process: PolicyProce
     assert [asked(seen(0)).actions[0, 0] for asked in (first, second, first, second)] == [1, 1, 2, 2]
 
 
+def test_what_is_wished_for_beside_actions_crosses_too(process: PolicyProcess) -> None:
+    begun = dataclasses.replace(episode(0, "doubt"), wishes=Wishes(samples=5))
+    answer = policy_of(process)(begun)(seen(0))
+    assert answer.samples is not None
+    assert answer.token_probabilities is not None
+    assert (answer.samples.shape, answer.token_probabilities.tolist()) == ((5, 2, 7), [0.25])
+    assert np.array_equal(answer.samples[0], answer.actions)
+
+
 def test_only_what_the_policy_reads_is_made(process: PolicyProcess) -> None:
     read: list[str] = []
 
@@ -210,37 +225,44 @@ def test_a_worker_that_speaks_nonsense_is_left_alone(process: PolicyProcess, mes
     assert run(policy_of(process), 1, 2)[:, 0, 0].tolist() == [1, 2]
 
 
-WORKER = """
-import sys, numpy as np
+# Each child is killed while it asks.
+WORKERS = """
+import os, signal, sys, numpy as np
 sys.path.insert(0, {repository!r})
 from pathlib import Path
 from pytest_vla.policies.base import Episode, noise_generator
 from pytest_vla.serving.client import ServedPolicy
 from pytest_vla.serving.process import PolicyAddress
-policy = ServedPolicy(PolicyAddress(Path({path!r}), bytes.fromhex({secret!r})), 10.0)
-session = policy(Episode("c", "s", "t", "do it", 0, noise_generator(0, "c")))
-print("asking", flush=True)
-while True:
-    session({{"agentview_image": np.zeros((256, 256, 3), np.uint8), "state": np.zeros(8)}})
+
+def ask(told):
+    policy = ServedPolicy(PolicyAddress(Path({path!r}), bytes.fromhex({secret!r})), 10.0)
+    session = policy(Episode("c", "s", "t", "do it", 0, noise_generator(0, "c")))
+    while True:
+        session({{"agentview_image": np.zeros((256, 256, 3), np.uint8), "state": np.zeros(8)}})
+        os.write(told, b"asked")
+
+for _ in range({count}):
+    heard, told = os.pipe()
+    child = os.fork()
+    if child == 0:
+        ask(told)
+    assert os.read(heard, 5) == b"asked"
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    os.close(heard)
+    os.close(told)
 """
+KILLS = 100
 
 
 def test_nothing_is_left_of_workers_that_are_killed(process: PolicyProcess) -> None:
     repository = str(Path(__file__).parents[2])
-    script = WORKER.format(repository=repository, path=str(process.address.path), secret=process.address.secret.hex())
+    where = {"path": str(process.address.path), "secret": process.address.secret.hex()}
+    script = WORKERS.format(repository=repository, count=KILLS, **where)
     shared = set(os.listdir("/dev/shm"))
     open_files = Path(f"/proc/{process._process.pid}/fd")
     before = len(list(open_files.iterdir()))
-    for _ in range(5):
-        workers = [
-            subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) for _ in range(2)
-        ]
-        for worker in workers:
-            assert worker.stdout is not None
-            assert worker.stdout.readline() == b"asking\n"
-            worker.send_signal(signal.SIGKILL)
-            worker.wait()
-            worker.stdout.close()
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
     assert within(5.0, lambda: len(list(open_files.iterdir())) <= before)
     assert set(os.listdir("/dev/shm")) <= shared
     assert run(policy_of(process), 3, 1)[0, 0, 0] == 1
