@@ -101,7 +101,8 @@ class Policy(Protocol):
 
     One with a true attribute ``privileged`` gets the world as `Episode.world`; it must not step, reset or change it.
     One with an attribute ``replan`` says how many steps of its chunks are executed before the session is asked again,
-    where ``--vla-replan`` is not given.
+    where ``--vla-replan`` is not given. One with a text ``digest`` names thereby what it is made of, such as its weights,
+    for the record; else the file of its module is taken.
     """
 
     def __call__(self, episode: Episode, /) -> Session:

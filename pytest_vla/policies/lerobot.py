@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pytest_vla.policies.lerobot_policy import LerobotPolicy
 
 _HUB_ID = re.compile(r"(?P<id>[\w-][\w.-]*/[\w-][\w.-]*)(@(?P<revision>[\w./-]+))?")
+_BLOB = re.compile("[0-9a-f]{64}")
 _CONFIG, _WEIGHTS = "config.json", "model.safetensors"
 _PROCESSORS = ("policy_preprocessor.json", "policy_postprocessor.json")
 # Where lerobot-train puts a policy below its output folder.
@@ -119,9 +120,16 @@ def digest(where: str, folder: Path = Path()) -> str | None:
     content = hashlib.sha256()
     for file in sorted(place.glob("*")):
         if file.suffix in (".json", ".safetensors") and file.is_file():
-            with file.open("rb") as opened:
-                content.update(f"{file.name} {hashlib.file_digest(opened, 'sha256').hexdigest()}\n".encode())
+            content.update(f"{file.name} {_file_digest(file)}\n".encode())
     return content.hexdigest()
+
+
+def _file_digest(file: Path) -> str:
+    # The hub's cache names large files by their digest, as a link's target: gigabytes need not be read.
+    if file.is_symlink() and _BLOB.fullmatch(blob := file.resolve().name):
+        return blob
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def _import(option: str) -> Any:

@@ -1,51 +1,37 @@
 """``--vla-model=openpi:HOST:PORT``: a policy behind openpi's websocket protocol, run by another process or machine."""
 
-import os
-import struct
-import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.policies.address import KEY, Address, parse_address
-from pytest_vla.policies.base import Episode, Observation, Session
-from pytest_vla.policies.msgpack_arrays import pack, unpack
+from pytest_vla.policies.address import Address, parse_address
+from pytest_vla.policies.base import Answer, Episode, Observation, Session
+from pytest_vla.policies.openpi_connection import OpenpiConnection, ServerTraceback, require_websockets
+from pytest_vla.policies.openpi_protocol import DEFAULT_PORT, OBSERVATIONS, OURS, PROMPT, Served
+from pytest_vla.policies.spec import REQUEST_TIMEOUT
+from pytest_vla.policies.traits import Traits
 from pytest_vla.policies.view import resize_with_padding
+from pytest_vla.serving.wire import pack_noise
 
-if TYPE_CHECKING:
-    from websockets.sync.client import ClientConnection
-
-T = TypeVar("T")
-
-DEFAULT_PORT = 8000
 REPLAN = 5
 """Steps of a chunk that openpi's LIBERO client executes before it asks again."""
 
 IMAGE_SIZE = 224
-"""Height and width of the pictures that the server gets, pixels."""
-
-REQUEST_TIMEOUT = 60.0
-"""Seconds that connecting, or one request, may take in an episode: a server's first inference compiles the model."""
+"""Height and width of the pictures that openpi's own server gets, pixels."""
 
 CHECK_TIMEOUT = 10.0
 """Seconds that the server may take to answer before the first episode."""
-
-MAX_REPLY = 16 * 1024 * 1024
-"""Bytes that one reply may have."""
-
-_CLOSE_TIMEOUT = 1.0  # A server that is inferring for somebody else does not answer a goodbye.
-_LONGEST_TEXT = 20_000
 
 
 @dataclass(frozen=True)
 class OpenpiPolicy:
     """A policy behind openpi's websocket protocol; each episode has a connection of its own.
 
-    The protocol knows no beginning and no end of an episode, and no seed. What follows: a server that keeps state
+    openpi's protocol knows no beginning and no end of an episode, and no seed. What follows: a server that keeps state
     between requests keeps it between episodes too, and mixes those of several workers; and what it draws at random is
     its own, so that episodes repeat only where the server's policy is deterministic. On this side nothing outlives an
     episode.
@@ -54,182 +40,161 @@ class OpenpiPolicy:
     uint8, ``observation/state`` (8,), ``prompt``. That client turns MuJoCo's raw pictures by 180 degrees, which is the
     suite's ``image_transform = "rotate_180"``: pictures are sent as the suite gives them to any policy.
 
-    Episodes end with EpisodeError ``policy-connection`` (no server, or it is gone), ``policy-timeout`` (no reply within
-    `REQUEST_TIMEOUT`), ``policy-raised`` (the server's traceback) or ``policy-protocol`` (another kind of reply).
+    ``pytest-vla serve`` says in its metadata that it is ours. Then an episode's begin, end and noise cross the wire,
+    and pictures as they are: an episode is bit for bit what it is with the policy in this process.
+
+    Episodes end with the EpisodeErrors of `OpenpiConnection`, and with those of a policy that ours serves.
 
     Attributes:
-        address: of the server. A key is read from the environment variable `KEY`.
-        replan: how many steps of a chunk are executed, unless ``--vla-replan`` says otherwise.
+        address: of the server. A key is read from the environment variable `pytest_vla.policies.address.KEY`.
+        timeout: seconds that connecting, or one request, may take in an episode.
     """
 
     address: Address
-    replan: int = REPLAN
+    timeout: float = REQUEST_TIMEOUT
+
+    @cached_property
+    def served(self) -> Served | None:
+        """What our own server says of its policy; None: another server. Connects once. Raises EpisodeError."""
+        return ask_served(self.address, self.timeout)
+
+    @property
+    def replan(self) -> int | None:
+        """How many steps of a chunk are executed, unless ``--vla-replan`` says otherwise. As `served`."""
+        return REPLAN if self.served is None else self.served.replan
+
+    @property
+    def digest(self) -> str | None:
+        """Names the content of the policy; None: not known. As `served`."""
+        return None if self.served is None else self.served.digest
+
+    @property
+    def traits(self) -> Traits:
+        """What the policy says of itself. As `served`."""
+        return Traits() if self.served is None else self.served.traits
 
     def __call__(self, episode: Episode) -> Session:
         """Connect for an episode."""
-        return _Session(self.address, episode.instruction)
+        expected = self.served
+        connection = OpenpiConnection(self.address, self.timeout)
+        try:
+            if _served(connection) != expected:
+                raise EpisodeError("policy-connection", f"{self.address} serves another policy than when the run began")
+            if expected is None:
+                return _Session(connection, episode.instruction)
+            return _OwnSession(connection, expected, episode)
+        except BaseException:
+            connection.close()
+            raise
 
 
-def openpi_policy(where: str) -> OpenpiPolicy:
-    """The policy of the server at `where`: HOST, HOST:PORT or a URL. Connects to nothing yet. Raises VlaError."""
-    _websockets()
-    return OpenpiPolicy(parse_address("openpi", where, DEFAULT_PORT))
+def openpi_policy(where: str, timeout: float = REQUEST_TIMEOUT) -> OpenpiPolicy:
+    """The policy of the server at `where`: HOST, HOST:PORT or a URL. Connects to nothing yet. Raises VlaError.
+
+    Args:
+        where: of the server.
+        timeout: seconds that connecting, or one request, may take in an episode.
+    """
+    require_websockets("--vla-model=openpi")
+    return OpenpiPolicy(parse_address("openpi", where, DEFAULT_PORT), timeout)
 
 
 def check_openpi(where: str) -> None:
     """Connect once, and leave. Raises VlaError: a package is missing, or no such server answers in `CHECK_TIMEOUT`."""
-    policy = openpi_policy(where)
+    address = openpi_policy(where).address
     try:
-        _connect(policy.address, CHECK_TIMEOUT).close()
+        ask_served(address, CHECK_TIMEOUT)
     except EpisodeError as error:
         raise VlaError(
-            f"--vla-model={policy.address.model}: {error.message}. Expected openpi's policy server there "
-            "(scripts/serve_policy.py of openpi, or another server of its protocol): start it first, and look at host "
-            "and port"
+            f"--vla-model={address.model}: {error.message}. Expected openpi's policy server there "
+            "(scripts/serve_policy.py of openpi, `pytest-vla serve`, or another server of its protocol): start it "
+            "first, and look at host and port"
         ) from error
+
+
+def ask_served(address: Address, timeout: float) -> Served | None:
+    """What our own server says of its policy; None: another server. Connects, and leaves. Raises EpisodeError."""
+    connection = OpenpiConnection(address, timeout)
+    try:
+        return _served(connection)
+    finally:
+        connection.close()
 
 
 def libero_request(observation: Observation, instruction: str) -> dict[str, Any]:
     """The request that openpi's LIBERO client makes of an observation; see `OpenpiPolicy`."""
-    return {
-        "observation/image": resize_with_padding(observation["agentview_image"], IMAGE_SIZE, IMAGE_SIZE),
-        "observation/wrist_image": resize_with_padding(observation["robot0_eye_in_hand_image"], IMAGE_SIZE, IMAGE_SIZE),
-        "observation/state": np.asarray(observation["state"], dtype=np.float64),
-        "prompt": instruction,
-    }
+    request: dict[str, Any] = {}
+    for sent, name in OBSERVATIONS.items():
+        if name.endswith("_image"):
+            request[sent] = resize_with_padding(observation[name], IMAGE_SIZE, IMAGE_SIZE)
+        else:
+            request[sent] = np.asarray(observation[name], dtype=np.float64)
+    return {**request, PROMPT: instruction}
+
+
+def _served(connection: OpenpiConnection) -> Served | None:
+    try:
+        return Served.of(connection.metadata)
+    except (ValueError, VlaError) as error:
+        raise EpisodeError("policy-protocol", f"{connection.address}: {error}") from error
 
 
 class _Session:
-    def __init__(self, address: Address, instruction: str) -> None:
-        self._address, self._instruction = address, instruction
-        self._connection = _connect(address, REQUEST_TIMEOUT)
+    """An episode on a server of openpi's protocol."""
+
+    def __init__(self, connection: OpenpiConnection, instruction: str) -> None:
+        self._connection, self._instruction = connection, instruction
 
     def __call__(self, observation: Observation) -> Any:
-        request = pack(libero_request(observation, self._instruction))
-        connection = self._connection
-
-        def ask(left: Callable[[], float]) -> str | bytes:
-            connection.send(request)
-            return connection.recv(timeout=left())
-
-        reply = _table(_guarded(ask, self._address, REQUEST_TIMEOUT), self._address)
-        if "actions" not in reply:
-            listed = ", ".join(sorted(map(str, reply)))[:200] or "nothing"
-            raise EpisodeError("policy-protocol", f"{self._address} replied without actions; the reply has {listed}")
-        return reply["actions"]
+        return _actions(self._connection.ask(libero_request(observation, self._instruction)), self._connection)
 
     def close(self) -> None:
-        # What a goodbye runs into changes nothing about the episode.
-        with suppress(Exception):
+        self._connection.close()
+
+
+class _OwnSession:
+    """An episode on a server of ours: see `pytest_vla.serving.websocket`."""
+
+    def __init__(self, connection: OpenpiConnection, served: Served, episode: Episode) -> None:
+        self._connection, self._reads, self._noise = connection, served.reads, episode.rng
+        self._ask(
+            {
+                OURS: "begin",
+                "case_id": episode.case_id,
+                "suite": episode.suite,
+                "task": episode.task,
+                "instruction": episode.instruction,
+                "seed": episode.seed,
+                "wishes": asdict(episode.wishes),
+                "noise": pack_noise(episode.rng),
+            }
+        )
+
+    def __call__(self, observation: Observation) -> Answer:
+        names = tuple(observation) if self._reads is None else self._reads
+        wanted = {name: np.asarray(observation[name]) for name in names}
+        reply = self._ask({OURS: "act", "noise": pack_noise(self._noise), "observation": wanted})
+        actions = _actions(reply, self._connection)
+        return Answer(actions, reply.get("samples"), reply.get("token_probabilities"))
+
+    def close(self) -> None:
+        """Ends the episode over there too, unless a question to it failed."""
+        try:
+            if self._connection.is_sound:
+                self._ask({OURS: "end"})
+        finally:
             self._connection.close()
 
-
-def _connect(address: Address, timeout: float) -> "ClientConnection":
-    """A connection whose server has sent its metadata. Raises EpisodeError."""
-    connect = _websockets()
-    key = os.environ.get(KEY, "").strip()
-
-    def open_connection(left: Callable[[], float]) -> "ClientConnection":
-        opening = connect(
-            address.url,
-            additional_headers={"Authorization": f"Api-Key {key}"} if key else None,
-            compression=None,
-            max_size=MAX_REPLY,
-            open_timeout=left(),
-            # The server infers in the loop that would answer a ping.
-            ping_interval=None,
-            close_timeout=_CLOSE_TIMEOUT,
-        )
-        # From websockets 17.1 on, a connection that is not entered warns.
-        connection = opening.__enter__()
-        try:
-            _limit_sending(connection)
-            _table(connection.recv(timeout=left()), address)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    try:
-        return _guarded(open_connection, address, timeout)
-    except EpisodeError as error:
-        if error.reason != "policy-timeout":
-            raise
-        raise EpisodeError("policy-connection", f"{error.message} to a new connection") from error
+    def _ask(self, request: Mapping[str, Any]) -> Mapping[Any, Any]:
+        reply = self._connection.ask(request)
+        if "reason" in reply:
+            reason, message, details = (str(reply.get(name, "")) for name in ("reason", "message", "details"))
+            raise EpisodeError(reason, message) from (ServerTraceback(details) if details else None)
+        return reply
 
 
-def _websockets() -> "Callable[..., ClientConnection]":
-    try:
-        from websockets.sync.client import connect
-    except ImportError as error:
-        raise VlaError(
-            f"--vla-model=openpi needs the package websockets ({error}): pip install 'pytest-vla[remote]'"
-        ) from error
-    return connect
-
-
-def _guarded(talk: Callable[[Callable[[], float]], T], address: Address, timeout: float) -> T:
-    """What `talk` returns, which is told how many seconds are left; what goes wrong on the way is an EpisodeError."""
-    from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
-
-    deadline = time.monotonic() + timeout
-    late = EpisodeError("policy-timeout", f"{address} gave no answer within {timeout:g} s")
-    try:
-        return talk(lambda: max(deadline - time.monotonic(), 0.0))
-    except EpisodeError:
-        raise
-    except TimeoutError as error:
-        raise late from error
-    except ConnectionRefusedError as error:
-        raise EpisodeError("policy-connection", f"nothing listens at {address}") from error
-    except InvalidStatus as error:
-        raise EpisodeError("policy-connection", _refusal(address, error.response.status_code)) from error
-    except ConnectionClosed as error:
-        if time.monotonic() >= deadline:
-            # Sending took too long.
-            raise late from error
-        raise EpisodeError("policy-connection", f"{address} ended the connection: {error}") from error
-    except (OSError, EOFError, ValueError, ImportError, WebSocketException) as error:
-        text = f"{type(error).__name__}: {error}"
-        raise EpisodeError("policy-connection", f"no connection to {address}: {text}") from error
-
-
-def _refusal(address: Address, status: int) -> str:
-    if status in (401, 403):
-        given = "the key in" if os.environ.get(KEY, "").strip() else "a connection without a key; give it in"
-        return f"{address} refuses {given} the environment variable {KEY} (HTTP {status})"
-    return f"{address} is no websocket server (HTTP {status})"
-
-
-def _limit_sending(connection: "ClientConnection") -> None:
-    """Let a send fail after `REQUEST_TIMEOUT`, where nobody takes the bytes; receiving has a limit of its own."""
-    import socket
-
-    timeout = struct.pack("ll", int(REQUEST_TIMEOUT), int(REQUEST_TIMEOUT % 1 * 1e6))
-    with suppress(OSError, AttributeError):
-        connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
-
-
-class _ServerTraceback(Exception):
-    """The cause of ``policy-raised``: what the server said, shown with the item."""
-
-    def __str__(self) -> str:
-        return f"\n{self.args[0]}"
-
-
-def _table(frame: str | bytes, address: Address) -> Mapping[Any, Any]:
-    """The dict of a binary frame; a text frame is the server's traceback. Raises EpisodeError."""
-    if isinstance(frame, str):
-        lines = [line for line in frame.splitlines() if line.strip()] or ["(an empty text)"]
-        raise EpisodeError("policy-raised", f"{address}: {lines[-1].strip()[:500]}") from _ServerTraceback(
-            frame[-_LONGEST_TEXT:]
-        )
-    try:
-        table = unpack(frame)
-    except ValueError as error:
-        raise EpisodeError(
-            "policy-protocol", f"{address} sent {len(frame)} bytes that are no reply: {error}"
-        ) from error
-    if not isinstance(table, dict):
-        raise EpisodeError("policy-protocol", f"{address} sent {type(table).__name__}, and not a dict")
-    return table
+def _actions(reply: Mapping[Any, Any], connection: OpenpiConnection) -> Any:
+    if "actions" not in reply:
+        listed = ", ".join(sorted(map(str, reply)))[:200] or "nothing"
+        raise EpisodeError("policy-protocol", f"{connection.address} replied without actions; the reply has {listed}")
+    return reply["actions"]

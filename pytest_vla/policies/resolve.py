@@ -54,6 +54,12 @@ def load_policy(spec: ModelSpec) -> "Policy | BatchPolicy":
     return kind.load(text, spec) if kind else _load_callable(spec.text, spec.folder)
 
 
+def digest_of(policy: object, spec: ModelSpec) -> str | None:
+    """What a loaded policy says that it is made of, or else `policy_digest`. Raises VlaError."""
+    own = getattr(policy, "digest", None)
+    return own if isinstance(own, str) else policy_digest(spec)
+
+
 def policy_digest(spec: ModelSpec) -> str | None:
     """Names the content of what makes a policy, so that records tell one version of it from the next.
 

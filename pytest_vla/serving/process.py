@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -201,13 +202,17 @@ def main() -> int:
 
 def _load(spec: ModelSpec, orders: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
     from pytest_vla.policies.base import is_batch_policy
-    from pytest_vla.policies.resolve import load_policy, policy_digest
+    from pytest_vla.policies.resolve import digest_of, load_policy, may_batch, policy_digest
     from pytest_vla.serving.server import Server
 
-    policy = load_policy(spec)
-    if not is_batch_policy(policy):
-        return {"not_batched": f"--vla-model={spec.text}: this policy does not answer in batches"}, None
-    about = About(policy_digest(spec), getattr(policy, "replan", None))
+    with ThreadPoolExecutor(1) as pool:
+        # Of a checkpoint, which may be gigabytes, while it is loaded; of a module, once it is there.
+        early = pool.submit(policy_digest, spec) if may_batch(spec) else None
+        policy = load_policy(spec)
+        if not is_batch_policy(policy):
+            return {"not_batched": f"--vla-model={spec.text}: this policy does not answer in batches"}, None
+        digest = digest_of(policy, spec) if early is None else early.result()
+    about = About(digest, getattr(policy, "replan", None))
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     with suppress(FileNotFoundError):
         # Of a process that died.

@@ -19,7 +19,8 @@ from websockets.server import ServerProtocol
 
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan import Case
-from pytest_vla.policies import openpi
+from pytest_vla.policies import openpi, openpi_connection, openpi_protocol
+from pytest_vla.policies.address import KEY
 from pytest_vla.policies.base import Episode
 from pytest_vla.policies.openpi import check_openpi, openpi_policy
 from pytest_vla.policies.view import policy_view, resize_with_padding
@@ -36,7 +37,7 @@ TASK = load_suite("libero_goal").task("turn_on_the_stove")
 @pytest.fixture(autouse=True)
 def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.delenv(openpi.KEY, raising=False)
+    monkeypatch.delenv(KEY, raising=False)
 
 
 def chunks(request: dict[str, Any]) -> Any:
@@ -50,11 +51,11 @@ def an_observation(height: int = 256, width: int = 256) -> dict[str, Any]:
     return {**pictures, "state": np.arange(8.0)}
 
 
-def run(server: OpenpiServer | str, max_steps: int = 20, **conditions: Any) -> Rollout:
+def run(server: OpenpiServer | str, max_steps: int = 20, limit: float = 30.0, **conditions: Any) -> Rollout:
     where = server if isinstance(server, str) else f"127.0.0.1:{server.port}"
     task = dataclasses.replace(TASK, protocol=dataclasses.replace(TASK.protocol, max_steps=max_steps))
     case = Case("libero_goal", "turn_on_the_stove", 0)
-    return run_episode(case, task, openpi_policy(where), World, Conditions(f"openpi:{where}", **conditions))
+    return run_episode(case, task, openpi_policy(where, limit), World, Conditions(f"openpi:{where}", **conditions))
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -149,9 +150,10 @@ def test_an_episode_has_a_connection_of_its_own_that_ends_with_it() -> None:
     with serving(chunks) as server:
         for _ in range(3):
             assert run(server).record.outcome == "failure"
-        until(lambda: server.closed == 3)
+        until(lambda: server.closed == 6)
         assert threading.active_count() < 10
-    assert [len(requests) for requests in server.connections] == [4, 4, 4]
+    # Before its first episode each policy asks who serves.
+    assert [len(requests) for requests in server.connections] == [0, 4, 0, 4, 0, 4]
     assert {request["prompt"] for request in server.requests} == {"turn on the stove"}
 
 
@@ -194,7 +196,7 @@ def test_a_server_that_dies_within_an_episode_is_an_error_and_the_next_episode_i
         (b"\xc1", "policy-protocol", "1 bytes that are no reply"),
         (encoded({"actions": {b"__ndarray__": True, b"dtype": "|O"}}), "policy-protocol", "not of dtype '|O'"),
         ("", "policy-raised", "(an empty text)"),
-        (bytes(openpi.MAX_REPLY + 1), "policy-connection", "ended the connection"),
+        (bytes(openpi_connection.MAX_REPLY + 1), "policy-connection", "ended the connection"),
     ],
 )
 def test_a_reply_that_is_none_is_an_error_that_says_what_it_is(reply: Any, reason: str, message: str) -> None:
@@ -204,7 +206,7 @@ def test_a_reply_that_is_none_is_an_error_that_says_what_it_is(reply: Any, reaso
     assert message in str(ended.record.message)
 
 
-def test_a_slow_reply_is_waited_for_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_reply_is_waited_for_up_to_the_limit() -> None:
     released = threading.Event()
 
     def infer(request: dict[str, Any]) -> Any:
@@ -214,10 +216,9 @@ def test_a_slow_reply_is_waited_for_up_to_the_limit(monkeypatch: pytest.MonkeyPa
             released.wait(30)
         return chunks(request)
 
-    monkeypatch.setattr(openpi, "REQUEST_TIMEOUT", 1.0)
     with serving(infer) as server:
         started = time.monotonic()
-        ended = run(server)
+        ended = run(server, limit=1.0)
         took = time.monotonic() - started
         released.set()
     assert (ended.record.outcome, ended.record.reason, ended.steps) == ("error", "policy-timeout", 5)
@@ -233,7 +234,7 @@ def test_a_server_that_takes_no_bytes_is_given_up_too(monkeypatch: pytest.Monkey
     listener.listen()
     released = threading.Event()
 
-    def greet() -> None:
+    def greet(last: bool) -> None:
         connection, _ = listener.accept()
         with connection:
             protocol = ServerProtocol()
@@ -243,16 +244,17 @@ def test_a_server_that_takes_no_bytes_is_given_up_too(monkeypatch: pytest.Monkey
             protocol.send_response(protocol.accept(request))
             protocol.send_binary(encoded({}))
             connection.sendall(b"".join(protocol.data_to_send()))
-            released.wait(30)
+            if last:
+                released.wait(30)
 
-    thread = threading.Thread(target=greet)
+    # Before its first episode the policy asks who serves.
+    thread = threading.Thread(target=lambda: [greet(last) for last in (False, True)])
     thread.start()
-    monkeypatch.setattr(openpi, "REQUEST_TIMEOUT", 1.0)
     # More than the system's buffers take.
     monkeypatch.setattr(openpi, "IMAGE_SIZE", 2000)
     with listener:
         started = time.monotonic()
-        ended = run(f"127.0.0.1:{listener.getsockname()[1]}")
+        ended = run(f"127.0.0.1:{listener.getsockname()[1]}", limit=1.0)
         took = time.monotonic() - started
         released.set()
         thread.join()
@@ -280,15 +282,15 @@ def test_the_key_of_the_environment_is_sent(monkeypatch: pytest.MonkeyPatch) -> 
             VlaError, match=r"refuses a connection without a key; .* PYTEST_VLA_POLICY_KEY \(HTTP 401\)"
         ):
             check_openpi(where)
-        monkeypatch.setenv(openpi.KEY, "wrong")
+        monkeypatch.setenv(KEY, "wrong")
         ended = run(server)
         assert ended.record.reason == "policy-connection"
         assert "refuses the key in the environment variable PYTEST_VLA_POLICY_KEY" in str(ended.record.message)
-        monkeypatch.setenv(openpi.KEY, "s3cret\n")
+        monkeypatch.setenv(KEY, "s3cret\n")
         check_openpi(where)
         ended = run(server)
     assert ended.record.outcome == "failure"
-    assert server.headers == [None, "Api-Key wrong", "Api-Key s3cret", "Api-Key s3cret"]
+    assert server.headers == [None, "Api-Key wrong", *["Api-Key s3cret"] * 3]
     assert "s3cret" not in repr(ended.record)
 
 
@@ -299,8 +301,8 @@ def test_a_server_that_is_not_there_is_refused_before_the_first_episode() -> Non
     assert not isinstance(refused.value, EpisodeError)
     assert str(refused.value) == (
         f"--vla-model=openpi:127.0.0.1:{port}: nothing listens at ws://127.0.0.1:{port}. Expected openpi's policy "
-        "server there (scripts/serve_policy.py of openpi, or another server of its protocol): start it first, and look "
-        "at host and port"
+        "server there (scripts/serve_policy.py of openpi, `pytest-vla serve`, or another server of its protocol): "
+        "start it first, and look at host and port"
     )
     ended = run(f"127.0.0.1:{port}")
     assert (ended.record.outcome, ended.record.reason) == ("error", "policy-connection")
@@ -326,6 +328,43 @@ def test_a_server_without_metadata_is_refused(metadata: str | bytes, complaint: 
         pytest.raises(VlaError, match=rf"^--vla-model=openpi:127.*{complaint}"),
     ):
         check_openpi(f"127.0.0.1:{server.port}")
+
+
+@pytest.mark.parametrize(
+    ("table", "complaint"),
+    [
+        ({"protocol": 2}, "speaks version 2 of pytest-vla's protocol, and this is version 1: install the same"),
+        (
+            {"protocol": 1, "reads": None, "replan": 0, "digest": None, "traits": {}},
+            "replan is 0, and no number of steps",
+        ),
+        ({"protocol": 1, "reads": None, "traits": {"gripper": "shut"}}, "a policy's traits: gripper is 'shut'"),
+    ],
+)
+def test_a_server_of_ours_that_cannot_be_understood_is_refused(table: Any, complaint: str) -> None:
+    with serving(chunks, metadata={openpi_protocol.OURS: table}) as server:
+        with pytest.raises(VlaError, match=complaint):
+            check_openpi(f"127.0.0.1:{server.port}")
+        ended = run(server)
+    assert (ended.record.outcome, ended.record.reason, ended.steps) == ("error", "policy-protocol", 0)
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason", "message"),
+    [
+        ({"actions": np.zeros((2, 8))}, "policy-shape", "(2, 8)"),
+        ({"actions": np.zeros((2, 7)), "samples": np.zeros((1, 3, 7))}, "policy-shape", "samples of a chunk (2, 7)"),
+        ({}, "policy-protocol", "without actions; the reply has nothing"),
+        ({"reason": "policy-nan", "message": "action 0 is bad"}, "policy-nan", "action 0 is bad"),
+    ],
+)
+def test_what_a_server_of_ours_replies_is_not_trusted_either(reply: Any, reason: str, message: str) -> None:
+    metadata = openpi_protocol.Served(("state",)).metadata()
+    with serving(lambda request: {} if request["pytest_vla"] != "act" else reply, metadata=metadata) as server:
+        ended = run(server)
+    assert (ended.record.outcome, ended.record.reason) == ("error", reason), ended.record.message
+    assert message in str(ended.record.message)
+    assert [request["pytest_vla"] for request in server.requests] == ["begin", "act", "end"]
 
 
 def test_metadata_may_hold_arrays() -> None:

@@ -264,7 +264,8 @@ def test_nothing_is_left_of_workers_that_are_killed(process: PolicyProcess) -> N
     before = len(list(open_files.iterdir()))
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
     assert within(5.0, lambda: len(list(open_files.iterdir())) <= before)
-    assert set(os.listdir("/dev/shm")) <= shared
+    # Within a while: other programs use it too.
+    assert within(10.0, lambda: set(os.listdir("/dev/shm")) <= shared)
     assert run(policy_of(process), 3, 1)[0, 0, 0] == 1
 
 

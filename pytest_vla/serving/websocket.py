@@ -1,0 +1,348 @@
+"""Offers a policy to other machines in openpi's websocket protocol; clients of pytest-vla's own get more than that has.
+
+Sessions of our own clients begin and end by message and bring their noise; for any other a connection is a session.
+"""
+
+import errno
+import hmac
+import itertools
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError, Future, wait
+from contextlib import suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.mishaps import describe, full_traceback
+from pytest_vla.policies.base import Answer, BatchPolicy, Episode, noise_generator, reseed
+from pytest_vla.policies.msgpack_arrays import pack
+from pytest_vla.policies.openpi_connection import limit_sending, require_websockets
+from pytest_vla.policies.openpi_protocol import OURS, Served
+from pytest_vla.policies.traits import traits_of
+from pytest_vla.serving.batching import Batcher
+from pytest_vla.serving.plain import PlainPolicy
+from pytest_vla.serving.requests import (
+    MAX_REQUEST,
+    BadRequest,
+    read_episode,
+    read_libero_request,
+    read_noise,
+    read_observation,
+    read_request,
+)
+
+if TYPE_CHECKING:
+    from websockets.http11 import Request, Response
+    from websockets.sync.server import ServerConnection
+
+HEALTH = "/healthz"
+
+_BAD_REQUEST, _POLICY_RAISED = 1008, 1011  # Websocket's codes.
+_CLOSE_SECONDS = 1.0
+_SEND_SECONDS = 30.0
+_PING_SECONDS = 30.0
+_PONG_SECONDS = 120.0  # A client that compiles a scene may hold its interpreter for long.
+_POLL_SECONDS = 0.5
+_LONGEST_TEXT = 100_000
+_MOST_THREADS = 1500  # Three a connection.
+
+
+class WebsocketServer:
+    """Answers clients until it is closed.
+
+    Attributes:
+        batcher: asks the policy.
+        port: on which it listens.
+    """
+
+    def __init__(
+        self,
+        policy: BatchPolicy,
+        listener: socket.socket,
+        *,
+        key: str = "",
+        most: int = 1,
+        run_seed: int = 0,
+        digest: str | None = None,
+        told: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        """Starts to listen.
+
+        Args:
+            policy: called by one thread only; a `PlainPolicy` gets all that a client has.
+            listener: a TCP socket that is bound; the server takes it over.
+            key: what a client has to know; empty: nothing.
+            most: questions in a batch.
+            run_seed: seeds, with a connection's and a request's number, the noise of clients that bring none.
+            digest: names the content of the policy.
+            told: called, from any thread, with a line for the person who runs the server.
+
+        Raises:
+            VlaError: the package websockets is missing, or what the policy says of itself is wrong.
+            OSError: it cannot listen there.
+        """
+        require_websockets("serving a policy")
+        from websockets.sync.server import serve
+
+        replan = getattr(policy, "replan", None)
+        if replan is not None and (type(replan) is not int or replan < 1):
+            raise VlaError(f"a policy's replan is a number of steps, 1 or more; this is {replan!r}")
+        self._policy, self._key, self._run_seed, self._told = policy, key, run_seed, told
+        self._reads = None if isinstance(policy, PlainPolicy) else tuple(policy.reads)
+        traits = traits_of(policy.policy if isinstance(policy, PlainPolicy) else policy)
+        self._greeting = pack(Served(self._reads, replan, digest, traits).metadata())
+        self._numbers = itertools.count(1)
+        self._lock, self._open = threading.Lock(), 0
+        listener.listen(128)
+        self.port: int = listener.getsockname()[1]
+        self.batcher = Batcher(policy, most)
+        self._server = serve(
+            self._serve,
+            sock=_Listener(fileno=listener.detach()),
+            process_request=self._admit,
+            # A web page in somebody's browser could reach a server on loopback otherwise.
+            origins=[None],
+            compression=None,
+            max_size=MAX_REQUEST,
+            max_queue=2,
+            ping_interval=_PING_SECONDS,
+            ping_timeout=_PONG_SECONDS,
+            close_timeout=_CLOSE_SECONDS,
+        )
+        threading.Thread(target=self._server.serve_forever, name="vla-accept", daemon=True).start()
+
+    @property
+    def connections(self) -> int:
+        """How many clients are connected."""
+        return self._open
+
+    def close(self, seconds: float = 3.0) -> bool:
+        """Ends all connections and the policy's thread. Returns whether all ended in time; a policy may hang."""
+
+        def end() -> None:
+            self._server.shutdown()
+            self.batcher.close()
+
+        closing = threading.Thread(target=end, daemon=True)
+        closing.start()
+        closing.join(seconds)
+        return not closing.is_alive()
+
+    def _admit(self, connection: "ServerConnection", request: "Request") -> "Response | None":
+        if request.path.partition("?")[0] == HEALTH:
+            return connection.respond(HTTPStatus.OK, "OK\n")
+        given = request.headers.get_all("Authorization")
+        if self._key and not (len(given) == 1 and _is_same(given[0], f"Api-Key {self._key}")):
+            self._told(f"{_peer(connection)}: refused, {'the key is another' if given else 'there is no key'}")
+            return connection.respond(HTTPStatus.UNAUTHORIZED, "this server asks for a key\n")
+        return None
+
+    def _serve(self, connection: "ServerConnection") -> None:
+        from websockets.exceptions import ConnectionClosed
+
+        with self._lock:
+            self._open += 1
+            number = next(self._numbers)
+        talk = _Conversation(connection, number, self._policy, self.batcher, self._reads, self._run_seed)
+        peer = _peer(connection)
+        try:
+            limit_sending(connection, _SEND_SECONDS)
+            connection.send(self._greeting)
+            for frame in connection:
+                try:
+                    reply = pack(talk.answer(read_request(frame)))
+                except BadRequest as error:
+                    self._told(f"{peer}: {error}")
+                    connection.send(_sendable(str(error)))
+                    connection.close(_BAD_REQUEST, "what is wrong was told in the previous frame")
+                except EpisodeError as error:
+                    self._told(_sendable(f"{peer}: {error}"))
+                    connection.send(_sendable(_traceback(error)))
+                    connection.close(_POLICY_RAISED, "the traceback is in the previous frame")
+                else:
+                    if talk.mishap is not None:
+                        self._told(_sendable(f"{peer}: {talk.mishap}"))
+                    connection.send(reply)
+        except ConnectionClosed:
+            # A client that is gone takes its session with it.
+            pass
+        except Exception as error:
+            # A defect of ours is this connection's alone.
+            self._told(f"{peer}: {describe(error)}")
+        finally:
+            with self._lock:
+                self._open -= 1
+            talk.leave()
+
+
+class _Listener(socket.socket):
+    """Waits where a connection cannot be taken now; websockets' server would take none any more."""
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        self.settimeout(1.0)
+        while True:
+            if self.fileno() >= 0 and threading.active_count() > _MOST_THREADS:
+                time.sleep(_POLL_SECONDS)
+                continue
+            try:
+                return super().accept()
+            except TimeoutError:
+                continue
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED):
+                    raise
+                time.sleep(_POLL_SECONDS)
+
+
+@dataclass(frozen=True)
+class _Session:
+    state: Any
+    noise: np.random.Generator
+    prompt: str | None = None
+
+
+class _Conversation:
+    """One connection: its session, and what it asks, one question after the other.
+
+    Attributes:
+        mishap: what the last answer tells a client of ours that went wrong; None: nothing.
+    """
+
+    def __init__(
+        self,
+        connection: "ServerConnection",
+        number: int,
+        policy: BatchPolicy,
+        batcher: Batcher,
+        reads: tuple[str, ...] | None,
+        run_seed: int,
+    ) -> None:
+        self._connection, self._policy, self._batcher, self._reads = connection, policy, batcher, reads
+        self._number, self._run_seed, self._requests = number, run_seed, itertools.count()
+        self._session: _Session | None = None
+        self.mishap: EpisodeError | None = None
+
+    def answer(self, request: Mapping[Any, Any]) -> dict[str, Any]:
+        """The reply. Raises BadRequest, and EpisodeError to a client that is not ours."""
+        self.mishap = None
+        if OURS not in request:
+            return self._infer(request)
+        ways: Mapping[str, Callable[[Mapping[Any, Any]], dict[str, Any]]] = {
+            "begin": self._begin,
+            "act": self._act,
+            "end": self._end,
+        }
+        way = request[OURS]
+        if not isinstance(way, str) or way not in ways:
+            raise BadRequest(f"{OURS}: expected one of {', '.join(ways)}, got {str(way)[:100]!r}")
+        try:
+            return ways[way](request)
+        except EpisodeError as error:
+            self.mishap = error
+            details = full_traceback(error.__cause__) if error.__cause__ else ""
+            return {"reason": error.reason, "message": _sendable(error.message), "details": _sendable(details)}
+
+    def leave(self) -> None:
+        """The client is gone, and its session with it."""
+        with suppress(EpisodeError):
+            self._close()
+
+    def _infer(self, request: Mapping[Any, Any]) -> dict[str, Any]:
+        """A request of openpi's protocol."""
+        observation, prompt = read_libero_request(request, self._reads)
+        name = f"connection {self._number}"
+        if self._session is None or self._session.prompt != prompt:
+            self._close()
+            noise = noise_generator(self._run_seed, name)
+            self._open(Episode(name, "", "", prompt, self._number, noise), prompt)
+        assert self._session is not None
+        reseed(self._session.noise, self._run_seed, name, next(self._requests))
+        return self._asked(self._session, observation)
+
+    def _begin(self, request: Mapping[Any, Any]) -> dict[str, Any]:
+        episode = read_episode(request)
+        self._close()
+        self._open(episode)
+        return {}
+
+    def _act(self, request: Mapping[Any, Any]) -> dict[str, Any]:
+        if self._session is None:
+            raise BadRequest("a question before the episode's begin")
+        observation = read_observation(request, self._reads)
+        # What a policy draws follows from the episode and the step, whoever else is in the batch.
+        read_noise(self._session.noise, request)
+        return self._asked(self._session, observation)
+
+    def _end(self, request: Mapping[Any, Any]) -> dict[str, Any]:
+        self._close()
+        return {}
+
+    def _asked(self, session: _Session, observation: Mapping[str, Any]) -> dict[str, Any]:
+        began = time.perf_counter()
+        question = self._batcher.ask(session.state, observation)
+        answer: Answer = _guarded(lambda: self._awaited(question), "")
+        spent = 1000 * (time.perf_counter() - began)
+        given = {name: value for name, value in vars(answer).items() if value is not None}
+        return {**given, "server_timing": {"infer_ms": spent}}
+
+    def _awaited(self, question: "Future[Answer]") -> Answer:
+        from websockets.protocol import State
+
+        while not wait([question], _POLL_SECONDS).done:
+            if self._connection.state is not State.OPEN and question.cancel():
+                break
+        return question.result()
+
+    def _open(self, episode: Episode, prompt: str | None = None) -> None:
+        begun = _guarded(lambda: self._batcher.call(lambda: self._policy.begin(episode)), "at the episode's begin: ")
+        self._session = _Session(begun, episode.rng, prompt)
+        self._batcher.count(+1)
+
+    def _close(self) -> None:
+        session, self._session = self._session, None
+        if session is None:
+            return
+        self._batcher.count(-1)
+        close = getattr(session.state, "close", None)
+        if close is not None:
+            _guarded(lambda: self._batcher.call(close), "at the episode's end: ")
+
+
+def _guarded(call: Callable[[], Any], moment: str) -> Any:
+    """What a call gives; what the policy raised becomes an EpisodeError that says where."""
+    try:
+        return call()
+    except EpisodeError:
+        raise
+    except CancelledError as error:
+        raise EpisodeError("policy-connection", "the question was given up") from error
+    except BaseException as error:
+        raise EpisodeError("policy-raised", f"{moment}{describe(error)}") from error
+
+
+def _traceback(error: EpisodeError) -> str:
+    """What openpi's server sends: the traceback, or else its last line."""
+    return full_traceback(error.__cause__) if error.__cause__ else str(error)
+
+
+def _sendable(text: str) -> str:
+    """A text of any exception as one that can be encoded, and of a bounded length: its end."""
+    return text[-_LONGEST_TEXT:].encode(errors="backslashreplace").decode()
+
+
+def _is_same(given: str, expected: str) -> bool:
+    return hmac.compare_digest(given.encode(errors="surrogateescape"), expected.encode(errors="surrogateescape"))
+
+
+def _peer(connection: "ServerConnection") -> str:
+    try:
+        host, port = connection.remote_address[:2]
+    except OSError:
+        return "a client that is gone"
+    return f"{host}:{port}"
