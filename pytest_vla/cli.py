@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_vla import serve
+from pytest_vla import check_policy, serve
 from pytest_vla.arguments import comma_list, seed_list
 from pytest_vla.errors import VlaError
 
@@ -256,6 +256,12 @@ COMMANDS = (
     Command("show", "pictures of tasks, or of a run's episodes, on one sheet", _declare_show, _show),
     Command("view", "a task in MuJoCo's viewer", _declare_view, _view),
     Command("fetch", "LIBERO's data from where its authors put it, with your consent", _declare_fetch, _fetch),
+    Command(
+        "check-policy",
+        "whether a policy fits a suite: what it says, what a trial shows, how long answers take",
+        check_policy.declare,
+        check_policy.run,
+    ),
     Command("serve", "a policy for other machines, in openpi's protocol", serve.declare, serve.run),
     Command("runs", "the runs, newest first: how far they came, and their success rates", _declare_runs, _runs),
     Command("export", "the episodes of a run as a table for other programs", _declare_export, _export),

@@ -8,14 +8,22 @@ import pytest
 from pytest_vla import marker, xdist_hooks
 from pytest_vla.collection import SELECTION, SuiteModule, select, suite_of
 from pytest_vla.errors import VlaError
-from pytest_vla.fixtures.rollout import rollout, vla_case, vla_conditions, vla_hang_log, vla_policy, vla_worlds
+from pytest_vla.fixtures.rollout import (
+    rollout,
+    vla_case,
+    vla_conditions,
+    vla_hang_log,
+    vla_policy,
+    vla_preflight,
+    vla_worlds,
+)
 from pytest_vla.options import Settings, add_options, read_settings
 from pytest_vla.preflight import check_ready
 from pytest_vla.results import RUN, STDERR, Results, new_run_name
 from pytest_vla.resume import RESUMPTION, anchored, find_resumption, keep_left, resumed_settings
 from pytest_vla.xdist_policy import SERVED, PolicyOfWorkers
 
-__all__ = ["rollout", "vla_case", "vla_conditions", "vla_hang_log", "vla_policy", "vla_worlds"]
+__all__ = ["rollout", "vla_case", "vla_conditions", "vla_hang_log", "vla_policy", "vla_preflight", "vla_worlds"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,13 +1,16 @@
 """What can be known to be wrong before the first episode stops the run there, once, and not in every episode."""
 
+import dataclasses
 import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from pytest_vla.collection import Selection
-from pytest_vla.errors import VlaError
+from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.marker import MODELS
 from pytest_vla.options import Settings
+from pytest_vla.results import MISFIT
+from pytest_vla.suite import load_suite
 
 
 def check_ready(selection: Selection) -> None:
@@ -39,6 +42,41 @@ def check_ready(selection: Selection) -> None:
     cache_limit()
     _check_results(settings.results)
     _check_data(settings, selection.named)
+
+
+def check_fits(policy: object, selection: Selection, suites: Iterable[str]) -> tuple[str, ...]:
+    """Whether a policy fits suites, by what it says of itself. Needs no simulator.
+
+    Args:
+        policy: loaded, or what stands for one that is loaded elsewhere.
+        selection: says which tasks.
+        suites: by name.
+
+    Returns:
+        What may be meant, in a line each.
+
+    Raises:
+        VlaError: it does not fit one of them; the message has a line for each cause.
+    """
+    from pytest_vla.policies.fit import ERROR, check_fit
+    from pytest_vla.policies.traits import traits_of
+
+    try:
+        traits = traits_of(policy)
+    except EpisodeError:
+        # A server that is gone; the episodes tell it.
+        return ()
+    found = {}
+    for name in suites:
+        wanted = {case.task for case in selection.cases_of(name)}
+        suite = load_suite(name, data=selection.settings.data)
+        tasks = tuple(task for task in suite.tasks if task.name in wanted) or suite.tasks
+        found[name] = check_fit(traits, dataclasses.replace(suite, tasks=tasks))
+    errors = [f"\n  {finding}" for findings in found.values() for finding in findings if finding.severity == ERROR]
+    if errors:
+        listed = "".join(dict.fromkeys(errors))
+        raise VlaError(f"{MISFIT}--vla-model={selection.settings.model} and {', '.join(found)}{listed}")
+    return tuple(dict.fromkeys(str(finding) for findings in found.values() for finding in findings))
 
 
 def _check_data(settings: Settings, suites: Iterable[str]) -> None:

@@ -41,7 +41,8 @@ STDERR = pytest.StashKey[int]()
 """A duplicate of the terminal's stderr, where there is a wall limit and no worker to take over from."""
 
 NO_POLICY = "the policy cannot be loaded: "
-"""How a failure begins after which there is nothing to go on with."""
+MISFIT = "the policy does not fit: "
+"""How failures begin after which there is nothing to go on with."""
 
 
 def new_run_name() -> str:
@@ -139,7 +140,7 @@ class Results:
         self._take_record(report)
         if self._store is None:
             return
-        self._without_policy |= report.failed and str(report.longrepr).startswith(NO_POLICY)
+        self._without_policy |= report.failed and str(report.longrepr).startswith((NO_POLICY, MISFIT))
         self._failures[report.nodeid] += report.failed and report.when == "call"
         status = self._endings.add(report)
         if status is not None:

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_vla.policies.base import ACTION_SIZE, Answer, Observation
+from pytest_vla.policies.base import Answer, Observation
+from pytest_vla.policies.fit import ACTION_SIZE
 from pytest_vla.records import Literals, Trajectory
 from pytest_vla.versions import installed_versions
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_vla.collection import SELECTION
+from pytest_vla.collection import SELECTION, Selection
 from pytest_vla.errors import VlaError
 from pytest_vla.loading import LoadingLine
+from pytest_vla.preflight import check_fits
 from pytest_vla.results import NO_POLICY
 from pytest_vla.resume import RESUMPTION
 
@@ -106,6 +107,15 @@ class PolicyOfWorkers:
             raise pytest.UsageError(f"{NO_POLICY}{error}") from error
         else:
             line.end()
+            self._check_fits(selection)
+
+    def _check_fits(self, selection: Selection) -> None:
+        assert self._replicas is not None
+        try:
+            for warning in check_fits(self._replicas.about, selection, selection.named):
+                self._notices.put(warning)
+        except VlaError as error:
+            raise pytest.UsageError(str(error)) from error
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self) -> None:

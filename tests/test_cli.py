@@ -188,7 +188,7 @@ def test_the_help_names_every_command(capfd: pytest.CaptureFixture[str]) -> None
         out, err = capfd.readouterr()
         assert err == ""
         if arguments == ["--help"]:
-            assert all(f"    {command.name} " in out for command in COMMANDS)
+            assert all(f"    {command.name}" in out for command in COMMANDS)
         else:
             assert out.startswith(f"usage: pytest-vla {arguments[0]} ")
         assert "%%" not in out

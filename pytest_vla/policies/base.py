@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError
-
-ACTION_SIZE = 7
+from pytest_vla.policies.fit import ACTION_SIZE
+from pytest_vla.policies.traits import traits_of
 
 Observation = Mapping[str, NDArray[Any]]
 """`agentview_image`, `robot0_eye_in_hand_image`: (H, W, 3) uint8, drawn when read, in the form that the suite's
@@ -99,10 +99,13 @@ class Session(Protocol):
 class Policy(Protocol):
     """Called once an episode; returns the episode's session.
 
-    One with a true attribute ``privileged`` gets the world as `Episode.world`; it must not step, reset or change it.
-    One with an attribute ``replan`` says how many steps of its chunks are executed before the session is asked again,
-    where ``--vla-replan`` is not given. One with a text ``digest`` names thereby what it is made of, such as its weights,
-    for the record; else the file of its module is taken.
+    It may say of itself, by attributes of these names:
+        privileged: true: it gets the world as `Episode.world`, and must not step, reset or change it.
+        replan: how many steps of its chunks are executed before the session is asked again, unless ``--vla-replan``
+            says otherwise.
+        digest: a text that names what it is made of, such as its weights, for the record; else the file of its module
+            is taken.
+        traits: what it expects of a suite; see `pytest_vla.policies.traits`.
     """
 
     def __call__(self, episode: Episode, /) -> Session:
@@ -143,8 +146,10 @@ def one_by_one(policy: BatchPolicy) -> Policy:
 class _OneByOne:
     def __init__(self, policy: BatchPolicy) -> None:
         self._policy = policy
-        # What a policy says of itself beside the protocol, such as how many steps of a chunk are executed.
+        # What a policy says of itself beside the protocol.
         self.replan = getattr(policy, "replan", None)
+        self.digest = getattr(policy, "digest", None)
+        self.traits = traits_of(policy)
 
     def __call__(self, episode: Episode) -> Session:
         return _Alone(self._policy, self._policy.begin(episode))

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.policies.base import ACTION_SIZE
+from pytest_vla.policies import fit
+from pytest_vla.policies.fit import ACTION_SIZE, STATE_SIZE
 
-STATE_SIZE = 8
 STATE = "observation.state"
 ACTION = "action"
 
@@ -59,11 +59,13 @@ def read_inputs(config: Any, renames: Mapping[str, str]) -> Inputs:
         if key in config.image_features:
             continue
         if key != STATE:
-            raise VlaError(f"the policy wants {key!r}, which no suite has; there are pictures and {STATE!r}")
+            raise _unfit(fit.OBSERVATION, f"the policy wants {key!r}, which no suite has: pictures and {STATE!r}")
         if tuple(feature.shape) != (STATE_SIZE,):
-            raise VlaError(
+            raise _unfit(
+                fit.STATE,
                 f"the policy wants a state {tuple(feature.shape)}, the suite's is ({STATE_SIZE},): position, "
-                "axis-angle, two fingers; take a checkpoint that was trained on LIBERO"
+                "axis-angle, two fingers",
+                "take a checkpoint that was trained on LIBERO",
             )
         state = taken.get(key, key)
     sizes = {}
@@ -76,14 +78,20 @@ def read_inputs(config: Any, renames: Mapping[str, str]) -> Inputs:
 def _check_actions(config: Any) -> None:
     mode = getattr(config, "action_mode", None)
     if isinstance(mode, str) and "ee6d" in mode:
-        raise VlaError(
+        raise _unfit(
+            fit.ACTION_CONVENTION,
             f"the policy gives absolute end-effector poses (action_mode {mode!r}), and the suites' worlds execute "
-            "relative ones; lerobot-eval runs such a checkpoint with --env.control_mode=absolute, which is not here yet"
+            "relative ones",
+            "lerobot-eval runs such a checkpoint with --env.control_mode=absolute, which is not here yet",
         )
     feature = (config.output_features or {}).get(ACTION)
     if feature is None or tuple(feature.shape) != (ACTION_SIZE,):
         shape = "none" if feature is None else tuple(feature.shape)
-        raise VlaError(f"the policy's actions are {shape}, the suite takes ({ACTION_SIZE},)")
+        raise _unfit(
+            fit.ACTION_DIMENSION,
+            f"the policy's actions are {shape}, the suite takes ({ACTION_SIZE},)",
+            "take a checkpoint that was trained on LIBERO",
+        )
 
 
 def _assign(keys: list[str], config: Any) -> dict[str, str]:
@@ -102,17 +110,26 @@ def _assign(keys: list[str], config: Any) -> dict[str, str]:
         assigned[rest.pop(0)] = left.pop(0)
     named_empty = sum("empty" in key.rpartition(".")[2].lower() for key in keys)
     if len(rest) > max(int(getattr(config, "empty_cameras", 0) or 0) - named_empty, 0):
-        raise VlaError(
+        raise _unfit(
+            fit.OBSERVATION,
             f"the policy wants {len(keys) - named_empty} cameras ({', '.join(keys)}), and there are two "
-            f"({_SCENE}, {_WRIST}): {', '.join(rest)} would see nothing. If it was trained without, say so by "
-            "empty_cameras in its config.json"
+            f"({_SCENE}, {_WRIST}): {', '.join(rest)} would see nothing",
+            "if it was trained without, say so by empty_cameras in its config.json",
         )
     return {key: assigned[key] for key in keys if key in assigned}
 
 
 def _height_and_width(shape: tuple[int, ...]) -> tuple[int, int]:
     if len(shape) != 3:
-        raise VlaError(f"the policy wants a picture of shape {shape}; expected (3, height, width)")
+        raise _unfit(
+            fit.PICTURE_SIZE,
+            f"the policy wants a picture of shape {shape}, a suite's are (3, height, width)",
+            "look at input_features in its config.json",
+        )
     # Some datasets were recorded with channels last.
     height, width = shape[1:] if shape[0] == 3 else shape[:2]
     return height, width
+
+
+def _unfit(code: fit.Code, said: str, mend: str | None = None) -> VlaError:
+    return VlaError(str(code.found(said, mend=mend)))

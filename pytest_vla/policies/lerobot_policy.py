@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from pytest_vla.errors import VlaError
 from pytest_vla.mishaps import describe
-from pytest_vla.policies.base import ACTION_SIZE, Episode, Observation
-from pytest_vla.policies.lerobot_inputs import STATE_SIZE, Inputs
+from pytest_vla.policies.base import Episode, Observation
+from pytest_vla.policies.fit import ACTION_SIZE, STATE_SIZE
+from pytest_vla.policies.lerobot_inputs import ACTION, Inputs
+from pytest_vla.policies.traits import Traits
 from pytest_vla.policies.view import resize_with_padding
 
 MOST = 1024
@@ -69,6 +71,7 @@ class LerobotPolicy:
         reads: the observations that are needed.
         replan: how many steps of a chunk are executed, unless ``--vla-replan`` says otherwise.
         manner: how it is asked.
+        device: where its weights are.
     """
 
     max_batch: int
@@ -81,7 +84,7 @@ class LerobotPolicy:
     ) -> None:
         """See `make_policy`, which finds out the manner."""
         self._model, self._before, self._after = model, before, after
-        self._inputs, self._device = inputs, torch.device(device)
+        self._inputs, self.device = inputs, torch.device(device)
         self.manner = manner
         self.max_batch = MOST if manner.batches else 1
         self.reads = inputs.reads
@@ -90,6 +93,15 @@ class LerobotPolicy:
         if manner.apart:
             model.reset()
             self._fresh = _plain_attributes(model)
+
+    @property
+    def traits(self) -> Traits:
+        """What its config says of it; `read_inputs` has refused what does not fit."""
+        return Traits(
+            action_size=self._model.config.output_features[ACTION].shape[0],
+            reads=tuple(self.reads),
+            state_size=None if self._inputs.state is None else STATE_SIZE,
+        )
 
     def begin(self, episode: Episode) -> LerobotSession:
         """A session with nothing in its memory."""
@@ -103,14 +115,14 @@ class LerobotPolicy:
         options = {}
         if self.manner.noise is not None:
             drawn = [session.rng.standard_normal(self.manner.noise, dtype=np.float32) for session in sessions]
-            options["noise"] = torch.from_numpy(np.stack(drawn)).to(self._device)
+            options["noise"] = torch.from_numpy(np.stack(drawn)).to(self.device)
         if not self.manner.apart:
             with torch.no_grad():
                 return self._finish(self._model.predict_action_chunk(batch, **options))
         (session,) = sessions
         vars(self._model).update(session.memory)
         # The generator is put back: in the user's own process others draw from it too.
-        with torch.random.fork_rng(devices=[self._device] if self._device.type == "cuda" else []), torch.no_grad():
+        with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []), torch.no_grad():
             torch.manual_seed(int(session.rng.integers(2**63)))
             if self.manner.chunks:
                 chunk = self._model.predict_action_chunk(batch)
@@ -127,10 +139,10 @@ class LerobotPolicy:
             if key in self._inputs.sizes:
                 pictures = [resize_with_padding(picture, *self._inputs.sizes[key]) for picture in pictures]
             # As bytes to the device: a quarter of the way's load.
-            batch[key] = torch.from_numpy(np.stack(pictures)).to(self._device).permute(0, 3, 1, 2).float() / 255
+            batch[key] = torch.from_numpy(np.stack(pictures)).to(self.device).permute(0, 3, 1, 2).float() / 255
         if self._inputs.state is not None:
             states = np.stack([observation["state"] for observation in observations]).astype(np.float32)
-            batch[self._inputs.state] = torch.from_numpy(states).to(self._device)
+            batch[self._inputs.state] = torch.from_numpy(states).to(self.device)
         return batch
 
     def _finish(self, chunk: Any) -> list[NDArray[np.float64]]:

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_vla.policies.base import ACTION_SIZE, Episode, Observation, Session
+from pytest_vla.policies.base import Episode, Observation, Session
+from pytest_vla.policies.fit import ACTION_SIZE
 
 
 def random_policy(episode: Episode) -> Session:

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.policies.base import ACTION_SIZE, Episode, Observation, Policy, Session
+from pytest_vla.policies.base import Episode, Observation, Policy, Session
+from pytest_vla.policies.fit import ACTION_SIZE
 
 EXPECTED = "expected *.npz with actions (n, 7), or the folder of a run such as .vla/RUN"
 

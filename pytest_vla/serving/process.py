@@ -203,6 +203,7 @@ def main() -> int:
 def _load(spec: ModelSpec, orders: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
     from pytest_vla.policies.base import is_batch_policy
     from pytest_vla.policies.resolve import digest_of, load_policy, may_batch, policy_digest
+    from pytest_vla.policies.traits import traits_of
     from pytest_vla.serving.server import Server
 
     with ThreadPoolExecutor(1) as pool:
@@ -212,7 +213,7 @@ def _load(spec: ModelSpec, orders: Mapping[str, Any]) -> tuple[dict[str, Any], A
         if not is_batch_policy(policy):
             return {"not_batched": f"--vla-model={spec.text}: this policy does not answer in batches"}, None
         digest = digest_of(policy, spec) if early is None else early.result()
-    about = About(digest, getattr(policy, "replan", None))
+    about = About(digest, getattr(policy, "replan", None), traits_of(policy).table())
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     with suppress(FileNotFoundError):
         # Of a process that died.

@@ -1,0 +1,276 @@
+"""Whether a policy fits a suite, by what each says of itself: findings with stable codes. Loads no policy.
+
+`CODES` is the one list of all that may be found; what only a trial shows is found by `pytest_vla.policies.trial`.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from pytest_vla.policies.traits import GRIPPERS, Traits
+from pytest_vla.suite import Protocol, Suite
+
+ERROR, WARNING = "error", "warning"
+
+ACTION_SIZE = 7
+STATE_SIZE = 8
+
+WORLD = Traits(
+    action_size=ACTION_SIZE,
+    action_convention="relative",
+    rotation="axis_angle",
+    gripper=GRIPPERS[0],
+    reads=("state", "robot0_eef_pos", "robot0_eef_quat", "robot0_gripper_qpos", "robot0_joint_pos"),
+    state_size=STATE_SIZE,
+    state_layout="eef_pos, axis_angle, gripper_qpos",
+)
+"""What every suite's world takes and gives: robosuite's OSC_POSE, 1 is 0.05 m or 0.5 rad. A protocol says the rest."""
+
+
+@dataclass(frozen=True)
+class Code:
+    """One cause for which a policy does not fit a suite.
+
+    Attributes:
+        name: stable for ever.
+        severity: `ERROR`: such a policy cannot do well; `WARNING`: it may be meant.
+        meaning: one line.
+        mend: one line.
+    """
+
+    name: str
+    severity: str
+    meaning: str
+    mend: str
+
+    def found(self, said: str, *, mend: str | None = None, severity: str | None = None) -> "Finding":
+        """A finding of this code.
+
+        Args:
+            said: what the policy says or does, and what the suite has.
+            mend: how to mend it, where that can be said better than in general.
+            severity: where it is another one than the code's.
+        """
+        line = " ".join(f"{said}; {mend or self.mend}".split())
+        # A terminal would obey control characters.
+        return Finding(self.name, severity or self.severity, "".join(c if c.isprintable() else "?" for c in line))
+
+
+@dataclass(frozen=True)
+class Finding:
+    """That a policy does not fit a suite. `message` is one line: what the policy says, what the suite has, how to
+    mend it."""
+
+    code: str
+    severity: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+
+ACTION_DIMENSION = Code(
+    "VLA-P001", ERROR, "An action has another number of values than the suite's.",
+    "give 7 numbers: translation (3), rotation (3), gripper (1)",
+)  # fmt: skip
+ACTION_CONVENTION = Code(
+    "VLA-P002", ERROR, "Actions are poses where the suite takes changes of the pose.",
+    "give the change of the end effector's pose in the world's frame, divided by 0.05 m and 0.5 rad, or take a "
+    "checkpoint that was trained so",
+)  # fmt: skip
+ROTATION = Code(
+    "VLA-P003", ERROR, "An action writes its rotation in another way than the suite.",
+    "convert it to axis-angle (scipy's Rotation.as_rotvec), divided by 0.5 rad",
+)  # fmt: skip
+GRIPPER = Code(
+    "VLA-P004", ERROR, "The gripper's number means another thing than the suite's.",
+    "turn it into -1 opens, 1 closes",
+)  # fmt: skip
+OBSERVATION = Code(
+    "VLA-P005", ERROR, "It reads a camera or another observation that the suite does not have.",
+    "read what there is, or take a checkpoint that was trained on it",
+)  # fmt: skip
+PICTURE_SIZE = Code(
+    "VLA-P006", ERROR, "It takes pictures of another size only.",
+    "resize them in the policy (pytest_vla.policies.view.resize_with_padding does it as openpi does), and leave "
+    "image_size out",
+)  # fmt: skip
+PICTURE_TRANSFORM = Code(
+    "VLA-P007", ERROR, "It was trained on pictures that are turned or mirrored in another way.",
+    "mirror them in the policy, picture[:, ::-1], and say the suite's image_transform",
+)  # fmt: skip
+STATE = Code(
+    "VLA-P008", ERROR, "The state has other values than the suite's.",
+    "make its state from the observations robot0_eef_pos, _eef_quat (xyzw), _gripper_qpos, _joint_pos, or take a "
+    "checkpoint that was trained on LIBERO",
+)  # fmt: skip
+# No error: data sets made from LIBERO's demonstrations of 20 Hz say 10.
+CONTROL_RATE = Code(
+    "VLA-P009", WARNING, "It was trained at another control rate.",
+    "look where that number is from, as data sets often say a wrong one",
+)  # fmt: skip
+NO_INSTRUCTION = Code(
+    "VLA-P010", ERROR, "It reads the instruction, and a task has none.",
+    "give the task's file a name in words: they are the instruction",
+)  # fmt: skip
+OTHER_INSTRUCTIONS = Code(
+    "VLA-P011", WARNING, "It was trained on other instructions than the tasks'.",
+    "select the tasks that it knows with --vla-tasks, or go on where this is what you test",
+)  # fmt: skip
+READS_NO_INSTRUCTION = Code(
+    "VLA-P012", WARNING, "It reads no instruction, and the suite's tasks differ by it.",
+    "select one task with --vla-tasks, or expect it to do any of them",
+)  # fmt: skip
+
+ANSWER = Code(
+    "VLA-P101", ERROR, "An answer is no array of numbers, an action (7,) or a chunk (k, 7).",
+    "return an array of that shape, float32 or float64",
+)  # fmt: skip
+NOT_FINITE = Code(
+    "VLA-P102", ERROR, "An answer has a NaN or an infinity.",
+    "look at its normalisation (a deviation of 0?), at half precision, and at weights that were not loaded",
+)  # fmt: skip
+OUT_OF_RANGE = Code(
+    "VLA-P103", WARNING, "Actions are outside of [-1, 1]; an error where the suite does not clip them.",
+    "look at the scale, 1 is 0.05 m or 0.5 rad; a few that random pictures make are no trouble",
+)  # fmt: skip
+NOT_REPEATABLE = Code(
+    "VLA-P104", ERROR, "The same question has another answer the next time; a warning for a policy on a server.",
+    "draw from episode.rng only, and keep nothing of an earlier episode",
+)  # fmt: skip
+LEAK = Code(
+    "VLA-P105", ERROR, "An episode's answers change where another one runs beside or before it.",
+    "keep what an episode changes (history, chunk queue, caches) in its session; weights alone are shared",
+)  # fmt: skip
+BATCH = Code(
+    "VLA-P106", ERROR, "An answer depends on what else is in its batch.",
+    "look at padding, at normalisation over the batch and at the order of answers, or set max_batch = 1",
+)  # fmt: skip
+IGNORES_INSTRUCTION = Code(
+    "VLA-P107", WARNING, "Answers do not depend on the instruction.",
+    "see that episode.instruction reaches the model",
+)  # fmt: skip
+IGNORES_PICTURES = Code(
+    "VLA-P108", WARNING, "Answers do not depend on the pictures.",
+    "see that they reach the model, under the names that it takes",
+)  # fmt: skip
+CONSTANT_GRIPPER = Code(
+    "VLA-P109", WARNING, "The gripper never changes.",
+    "see that it reaches both signs (-1 opens, 1 closes); on random pictures a policy may just keep it",
+)  # fmt: skip
+RAISES = Code(
+    "VLA-P110", ERROR, "The policy raises an exception.",
+    "every episode would end as an error",
+)  # fmt: skip
+
+CODES = {
+    code.name: code
+    for code in (
+        ACTION_DIMENSION, ACTION_CONVENTION, ROTATION, GRIPPER, OBSERVATION, PICTURE_SIZE, PICTURE_TRANSFORM, STATE,
+        CONTROL_RATE, NO_INSTRUCTION, OTHER_INSTRUCTIONS, READS_NO_INSTRUCTION, ANSWER, NOT_FINITE, OUT_OF_RANGE,
+        NOT_REPEATABLE, LEAK, BATCH, IGNORES_INSTRUCTION, IGNORES_PICTURES, CONSTANT_GRIPPER, RAISES,
+    )
+}  # fmt: skip
+"""All codes by name: VLA-P0.. by what a policy says, VLA-P1.. by trial."""
+
+_MEND_GRIPPER = {
+    "1 opens, -1 closes": "return -gripper",
+    "0 opens, 1 closes": "return 2 * gripper - 1",
+    "1 opens, 0 closes": "return 1 - 2 * gripper",
+    "width": "return 1 where it is to be less than the fingers' opening, and -1 where it is to be more",
+}
+
+
+def suite_traits(protocol: Protocol) -> Traits:
+    """What a suite takes and gives, in the words of `Traits`; of instructions nothing."""
+    pictures = tuple(f"{camera}_image" for camera in protocol.cameras)
+    return replace(
+        WORLD,
+        reads=(*pictures, *(WORLD.reads or ())),
+        image_size=protocol.image_size,
+        image_transform=protocol.image_transform,
+        control_freq=protocol.control_freq,
+    )
+
+
+def check_fit(traits: Traits, suite: Suite | tuple[str, Protocol]) -> tuple[Finding, ...]:
+    """What a policy says of itself against a suite; what it does not say is not checked.
+
+    Args:
+        traits: the policy's.
+        suite: a suite; or its name and protocol, where instructions are not checked.
+
+    Returns:
+        Findings in the order of `CODES`.
+    """
+    name, protocol = (suite.name, suite.protocol) if isinstance(suite, Suite) else suite
+    found = list(_compared(traits, name, suite_traits(protocol)))
+    if isinstance(suite, Suite):
+        found += _instructions(traits, name, [task.language for task in suite.tasks])
+    return tuple(found)
+
+
+def has_errors(findings: Iterable[Finding]) -> bool:
+    """Whether one of the findings is an error."""
+    return any(finding.severity == ERROR for finding in findings)
+
+
+def _compared(said: Traits, name: str, has: Traits) -> Iterator[Finding]:
+    def differs(one: object, other: object) -> bool:
+        return one is not None and one != other
+
+    if differs(said.action_size, has.action_size):
+        yield ACTION_DIMENSION.found(f"the policy gives {said.action_size} numbers an action, {name} takes 7")
+    if differs(said.action_convention, has.action_convention):
+        yield ACTION_CONVENTION.found(
+            f"the policy gives {said.action_convention} actions, {name} takes {has.action_convention} ones"
+        )
+    if differs(said.rotation, has.rotation):
+        yield ROTATION.found(f"the policy gives rotations as {said.rotation}, {name} takes {has.rotation}")
+    if differs(said.gripper, has.gripper):
+        yield GRIPPER.found(
+            f"the policy's gripper is {said.gripper!r}, {name}'s {has.gripper!r}",
+            mend=_MEND_GRIPPER.get(said.gripper or ""),
+        )
+    given = has.reads or ()
+    if missing := [reading for reading in said.reads or () if reading not in given]:
+        yield OBSERVATION.found(f"the policy reads {', '.join(missing)}, {name} has {', '.join(given)}")
+    if differs(said.image_size, has.image_size):
+        yield PICTURE_SIZE.found(f"the policy takes {_sized(said)} pictures only, {name} has {_sized(has)}")
+    if differs(said.image_transform, has.image_transform):
+        yield PICTURE_TRANSFORM.found(
+            f"the policy was trained on pictures with image_transform {said.image_transform!r}, {name} has "
+            f"{has.image_transform!r}"
+        )
+    if differs(said.state_size, has.state_size) or differs(said.state_layout, has.state_layout):
+        yield STATE.found(f"the policy takes a state{_state(said)}, {name} has one{_state(has)}")
+    if differs(said.control_freq, has.control_freq):
+        yield CONTROL_RATE.found(
+            f"the policy was trained at {said.control_freq:g} Hz, {name} runs at {has.control_freq:g} Hz"
+        )
+
+
+def _instructions(said: Traits, name: str, instructions: list[str]) -> Iterator[Finding]:
+    number = len(instructions)
+    without = sum(not instruction.strip() for instruction in instructions)
+    if said.language and without:
+        yield NO_INSTRUCTION.found(f"the policy reads the instruction, {without} of {name}'s {number} tasks have none")
+    if said.instructions is not None:
+        new = [instruction for instruction in instructions if instruction not in said.instructions]
+        if new:
+            yield OTHER_INSTRUCTIONS.found(
+                f"the policy was not trained on {len(new)} of {name}'s {number} instructions, such as {new[0]!r}"
+            )
+    if said.language is False and len(set(instructions)) > 1:
+        yield READS_NO_INSTRUCTION.found(
+            f"the policy reads no instruction, {name} has {number} tasks with {len(set(instructions))}"
+        )
+
+
+def _sized(traits: Traits) -> str:
+    height, width = traits.image_size or (0, 0)
+    return f"{height}x{width}"
+
+
+def _state(traits: Traits) -> str:
+    size = "" if traits.state_size is None else f" of {traits.state_size} numbers"
+    return size if traits.state_layout is None else f"{size} ({traits.state_layout})"

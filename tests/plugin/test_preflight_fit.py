@@ -1,0 +1,94 @@
+"""What a policy says of itself is held against the suite before the first rollout, wherever the policy is."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.runs import last_records, run_names
+
+Run = Callable[..., pytest.RunResult]
+GOAL = ("--vla-suite=libero_goal", "--vla-tasks=stove")
+
+POLICIES = """
+import numpy as np
+
+class Batched:
+    max_batch, reads = 4, ("state",)
+    def __init__(self, **traits):
+        self.traits = traits
+    def begin(self, episode):
+        pass
+    def act(self, states, observations):
+        return [np.array([1.0, 0, 0, 0, 0, 0, -1]) for state in states]
+
+def plain(episode):
+    return lambda observation: np.array([1.0, 0, 0, 0, 0, 0, -1])
+
+plain.traits = {"gripper": "1 opens, -1 closes", "action_convention": "absolute"}
+good = Batched(action_size=7, gripper="-1 opens, 1 closes", image_transform="rotate_180")
+bad = Batched(action_size=8, reads=("third_eye_image",))
+slow = Batched(control_freq=10)
+wrong = Batched(grip=1)
+"""
+
+
+@pytest.fixture(autouse=True)
+def fitting(project: pytest.Pytester) -> None:
+    project.makepyfile(fitting=POLICIES)
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_a_policy_that_does_not_fit_stops_the_run(vla: Run, project: pytest.Pytester, workers: str) -> None:
+    result = vla(*GOAL, "--vla-model=fitting:bad", "--vla-seeds=0-9", workers)
+    told = result.stdout.str() + result.stderr.str()
+    assert result.ret in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)
+    assert "the policy does not fit: --vla-model=fitting:bad and libero_goal" in told
+    assert "\n  VLA-P001: the policy gives 8 numbers an action, libero_goal takes 7; " in told.replace("\nE ", "\n")
+    assert "VLA-P005: the policy reads third_eye_image, libero_goal has " in told
+    assert told.count("VLA-P001") <= 3, "not one error an episode"
+    assert run_names(project.path / ".vla") == []
+
+
+def test_a_plain_policy_says_it_in_each_worker(vla: Run, project: pytest.Pytester) -> None:
+    result = vla(*GOAL, "--vla-model=fitting:plain", "--vla-seeds=0-9", "-n2")
+    assert result.ret != 0
+    result.stdout.fnmatch_lines(
+        ["*VLA-P002: the policy gives absolute actions, *", "*VLA-P004: the policy's gripper is*"]
+    )
+    assert result.parseoutcomes()["errors"] <= 4, "not one error an episode"
+    assert run_names(project.path / ".vla") == []
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_what_may_be_meant_is_told_once_and_runs(vla: Run, project: pytest.Pytester, workers: str) -> None:
+    result = vla(*GOAL, "--vla-model=fitting:slow", "--vla-seeds=0-3", workers)
+    assert result.ret == 0
+    assert result.stdout.str().count("VLA-P009: the policy was trained at 10 Hz, libero_goal runs at 20 Hz") == 1
+    assert len(last_records(project.path / ".vla")) == 12
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_one_that_fits_is_not_talked_about(vla: Run, workers: str) -> None:
+    assert "VLA-P" not in vla(*GOAL, "--vla-model=fitting:good", workers).stdout.str()
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_traits_that_are_none(vla: Run, workers: str) -> None:
+    result = vla(*GOAL, "--vla-model=fitting:wrong", workers)
+    assert result.ret != 0
+    assert "a policy's traits: there is no 'grip'. Did you mean gripper?" in result.stdout.str() + result.stderr.str()
+    assert "INTERNALERROR" not in result.stdout.str()
+
+
+def test_own_tests_are_held_against_their_suites(vla: Run, project: pytest.Pytester) -> None:
+    project.makepyfile(
+        test_mine="""
+        import pytest
+        @pytest.mark.vla(suite="libero_goal", tasks="stove")
+        def test_stove(rollout):
+            assert rollout.success
+        """
+    )
+    result = vla("--vla-model=fitting:bad")
+    result.stdout.fnmatch_lines(["*VLA-P001: *"])
+    assert result.ret != 0
