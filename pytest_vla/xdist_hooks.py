@@ -174,8 +174,8 @@ class Controller:
         about = self._policy.about
         conditions = Conditions(
             str(settings.model),
-            about and about.digest,
-            replan=settings.replan or (about and about.replan),
+            about.digest if about else None,
+            replan=settings.replan or (about.replan if about else None),
             run_seed=settings.run_seed,
             run=self._run.name,
             worker=report.node.gateway.id,

@@ -65,7 +65,7 @@ class PolicyOfWorkers:
     @property
     def about(self) -> "About | None":
         """What the policy says of itself; None where workers load it for themselves."""
-        return self._replicas and self._replicas.about
+        return None if self._replicas is None else self._replicas.about
 
     def served(self, worker: str) -> Served | None:
         """What a worker of this name (``gw3``) is told; None: it is to load the policy for itself."""

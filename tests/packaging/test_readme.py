@@ -10,7 +10,7 @@ import pytest
 
 from pytest_vla.cli import COMMANDS
 from pytest_vla.marker import EXAMPLE
-from pytest_vla.options import OPTIONS
+from pytest_vla.options import MODELS_KEY, OPTIONS
 from pytest_vla.sim.gl import DEBIAN
 from pytest_vla.suite import suite_names
 from tests.support.data import REPOSITORY
@@ -42,6 +42,18 @@ def test_the_examples_of_a_policy_and_of_records_run(tmp_path: Path) -> None:
     assert result.stdout.startswith("tabletop/turn_on_the_stove[seed0] failure 300 {"), result.stdout + result.stderr
 
 
+def test_the_example_of_a_policy_that_batches_runs_in_one_process_and_fits(tmp_path: Path) -> None:
+    text = f"import numpy as np\n{example('class MyPolicy')}\n{example('policy.traits')}"
+    (tmp_path / "my_policy.py").write_text(text)
+    options = ("--vla-suite=tabletop", "--vla-tasks=turn_on_the_stove", "--vla-model=my_policy:policy", "-n1")
+    result = run(tmp_path, "-m", "pytest", *options)
+    assert "vla: loaded my_policy:policy" in result.stdout, result.stdout + result.stderr
+    assert "not done after 300 of 300 steps" in result.stdout, result.stdout + result.stderr
+    result = run(tmp_path, "-m", "pytest_vla.cli", "check-policy", "--vla-model=my_policy:policy")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "error" not in result.stdout
+
+
 def test_the_marker_example_passes_with_the_expert(tmp_path: Path) -> None:
     """Its first seed here; all of its seeds keep far from the bound."""
     (tmp_path / "test_bowl.py").write_text(example("@pytest.mark.vla"))
@@ -58,7 +70,7 @@ def test_the_marker_example_is_the_error_s() -> None:
 def test_every_option_in_it_exists() -> None:
     shown = set(re.findall(r"--vla-[a-z-]+", README))
     assert shown <= {option.flag for option in OPTIONS}
-    ini = {option.key for option in OPTIONS if option.ini is not None}
+    ini = {MODELS_KEY, *(option.key for option in OPTIONS if option.ini is not None)}
     assert set(re.findall(r"`(vla_[a-z_]+)", README)) <= ini
 
 
