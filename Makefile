@@ -1,5 +1,6 @@
-# make help lists the targets. Everything goes into .venv (and .venv-ref, .venv-hub, .venv-lerobot); nothing else on the machine is changed, but for
-# the system libraries of headless rendering, which scripts/system_libraries.py installs where it is root on Debian or Ubuntu.
+# make help lists the targets. Everything goes into .venv (and .venv-ref, .venv-hub, .venv-vla-eval, .venv-lerobot);
+# nothing else on the machine is changed, but for the system libraries of headless rendering, which
+# scripts/system_libraries.py installs where it is root on Debian or Ubuntu.
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
@@ -11,6 +12,8 @@ STAMP := $(VENV)/.installed
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python3.14; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 PYTEST := $(BIN)/pytest
+# For what has an environment of its own: there, a test that is skipped fails.
+NO_SKIPS := -m pytest -p tests.support.no_skips
 
 .PHONY: help
 help: ## this list
@@ -34,16 +37,24 @@ test: lint ## lint, types, and every test that is not slow
 .PHONY: slow
 slow: setup reference .venv-hub/.installed ## the tests that take minutes, upstream live beside us among them
 	$(PYTEST) -m slow
-	PYTHONPATH=$(CURDIR)/.venv-hub $(PYTEST) tests/test_fetch.py
+	PYTHONPATH=$(CURDIR)/.venv-hub $(BIN)/python $(NO_SKIPS) tests/test_fetch.py
 
-# The hub's client, apart from .venv: what it brings slows every start of pytest down.
+# The hub's client and vla-eval, apart from .venv: what they bring slows every start of pytest down.
 .venv-hub/.installed: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt --target .venv-hub --upgrade huggingface-hub
 	@touch $@
 
+.PHONY: vla-eval
+vla-eval: setup .venv-vla-eval/.installed ## the tests of vla-eval's servers, with vla-eval itself (0.3 GB)
+	PYTHONPATH=$(CURDIR)/.venv-vla-eval $(BIN)/python $(NO_SKIPS) tests/policies/test_vla_eval.py tests/plugin/test_remote.py
+
+.venv-vla-eval/.installed: pyproject.toml constraints.txt
+	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt --target .venv-vla-eval --upgrade vla-eval
+	@touch $@
+
 .PHONY: lerobot
-lerobot: .venv-lerobot/.installed ## the tests of lerobot's policies, with lerobot itself (2 GB)
-	.venv-lerobot/bin/python -m pytest tests/policies/test_lerobot.py
+lerobot: .venv-lerobot/.installed ## the tests of lerobot's policies, with lerobot itself (3 GB)
+	.venv-lerobot/bin/python $(NO_SKIPS) tests/policies/test_lerobot.py tests/policies/test_lerobot_runs.py
 
 .venv-lerobot/.installed: lerobot.txt pyproject.toml
 	@test -x .venv-lerobot/bin/python || $(PYTHON) -m venv .venv-lerobot
@@ -51,6 +62,7 @@ lerobot: .venv-lerobot/.installed ## the tests of lerobot's policies, with lerob
 	.venv-lerobot/bin/python -m pip install -qq --disable-pip-version-check --no-deps lerobot==0.4.4
 	@# draccus 0.10.0 installs a package named tests, which hides ours.
 	rm -rf .venv-lerobot/lib/python3*/site-packages/tests
+	.venv-lerobot/bin/python scripts/system_libraries.py
 	@touch $@
 
 .PHONY: reference
@@ -86,5 +98,5 @@ demo: setup ## the suite tabletop with an expert and at random: a report, a pict
 
 .PHONY: clean
 clean: ## removes the environments, caches and build results
-	rm -rf $(VENV) .venv-ref .venv-hub .venv-lerobot .mypy_tree .mypy_cache .ruff_cache .pytest_cache .hypothesis .vla build dist *.egg-info
+	rm -rf $(VENV) .venv-ref .venv-hub .venv-vla-eval .venv-lerobot .mypy_tree .mypy_cache .ruff_cache .pytest_cache .hypothesis .vla build dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,11 +1,14 @@
 """Small randomly initialised policies from lerobot's own classes, saved as lerobot saves them, without a network."""
 
+import inspect
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 INSTRUCTIONS = ("turn on the stove", "put the bowl on the plate", "open the drawer", "push the plate to the stove")
 PICTURE = 64
@@ -14,24 +17,61 @@ _SPECIAL = (
 )  # fmt: skip
 
 
-def mend_torchvision() -> None:
-    """Makes a CUDA build of torchvision importable beside a CPU torch: it looks for operators that it did not load."""
-    try:
-        import torchvision
-    except RuntimeError:
-        import torch
+def define_operators() -> Any:
+    """The operators that a CUDA build of torchvision looks for beside a CPU torch: keep what this returns."""
+    import torch
 
-        for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
-            del sys.modules[name]
-        library = torch.library.Library("torchvision", "FRAGMENT")
-        for name in ("nms", "qnms"):
-            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        _KEPT.append(library)
-        import torchvision  # noqa: F401
+    library = torch.library.Library("torchvision", "FRAGMENT")
+    for name in ("nms", "qnms"):
+        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    return library
 
 
 # A library that is collected takes its operators with it.
 _KEPT: list[Any] = []
+
+
+def mend_torchvision() -> None:
+    """Makes a CUDA build of torchvision importable beside a CPU torch."""
+    try:
+        import torchvision
+    except RuntimeError:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+            del sys.modules[name]
+        _KEPT.append(define_operators())
+        import torchvision  # noqa: F401
+
+
+_SITE = f"""import sys
+from typing import Any
+
+
+{inspect.getsource(define_operators)}
+
+class Mend:
+    def find_spec(self, name, path=None, target=None):
+        if name == "torchvision":
+            sys.meta_path.remove(self)
+            Mend.kept = define_operators()
+        return None
+
+
+sys.meta_path.insert(0, Mend())
+"""
+
+
+def mend_torchvision_of_processes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same for every process that a test starts from now on, where this one had to be mended.
+
+    Args:
+        folder: a new one, for a module that Python loads when it starts.
+        monkeypatch: puts it on their path.
+    """
+    mend_torchvision()
+    if _KEPT:
+        folder.mkdir()
+        (folder / "sitecustomize.py").write_text(_SITE)
+        monkeypatch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
 
 
 def save_smolvla(folder: Path, *, seed: int = 0, renames: dict[str, str] | None = None, **changes: Any) -> Path:

@@ -42,11 +42,13 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
         yield lambda **params: servers.enter_context(model_server(tmp_path / f"{next(names)}.jsonl", **params))
 
 
-def run(where: str, language: str = "walk", max_steps: int = 12, **conditions: Any) -> Rollout:
+def run(
+    where: str, language: str = "walk", max_steps: int = 12, policy_timeout: float = 20.0, **conditions: Any
+) -> Rollout:
     protocol = dataclasses.replace(TASK.protocol, max_steps=max_steps)
     task = dataclasses.replace(TASK, protocol=protocol, language=language)
     case = Case("libero_goal", TASK.name, 0)
-    return run_episode(case, task, vla_eval_policy(where), World, Conditions("vla-eval", **conditions))
+    return run_episode(case, task, vla_eval_policy(where, policy_timeout), World, Conditions("vla-eval", **conditions))
 
 
 def test_an_episode_is_a_session_of_the_server_from_its_start_to_its_end(start: Start) -> None:
@@ -98,10 +100,9 @@ def test_what_goes_wrong_is_an_error_that_says_so(
     assert server.where in str(ended.record.message) or reason == "policy-shape"
 
 
-def test_a_slow_reply_is_waited_for_up_to_the_limit(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vla_eval, "REQUEST_TIMEOUT", 1.0)
+def test_a_slow_reply_is_waited_for_up_to_the_limit(start: Start) -> None:
     server = start(**ALL)
-    ended = run(server.where, "sleep")
+    ended = run(server.where, "sleep", policy_timeout=1.0)
     assert (ended.record.outcome, ended.record.reason, ended.steps) == ("error", "policy-timeout", 4)
     assert ended.record.message == f"ws://{server.where} gave no answer within 1 s"
 
