@@ -91,6 +91,7 @@ bench: setup reference ## the time of a step, a reset and an episode, as ratios 
 	$(BIN)/python benchmarks/video.py
 	$(BIN)/python benchmarks/pictures.py
 	$(BIN)/python benchmarks/serving.py
+	$(BIN)/python benchmarks/rates.py
 
 .PHONY: demo
 demo: setup ## the suite tabletop with an expert and at random: a report, a picture sheet, a video (3 minutes)

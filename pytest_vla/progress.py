@@ -67,12 +67,17 @@ class Progress:
             self._reporter.currentfspath = -2
             self._reporter.flush()
         else:
-            # With workers, pytest does not know that dots stand in the line.
-            if not self._reporter.currentfspath and self._reporter._tw.width_of_current_line:
-                self._reporter.line("")
-            self._reporter.write_line(line)
+            write_apart(self._reporter, line)
 
     def _left(self, elapsed: float) -> float | None:
         if not self._weight_done:
             return None
         return elapsed * max(sum(self._weights.values()) - self._weight_done, 0.0) / self._weight_done
+
+
+def write_apart(reporter: pytest.TerminalReporter, line: str, **markup: bool) -> None:
+    """Write a line of its own, wherever pytest is in its line of dots."""
+    # With workers, pytest does not know that dots stand in the line.
+    if not reporter.currentfspath and reporter._tw.width_of_current_line:
+        reporter.line("")
+    reporter.write_line(line, **markup)

@@ -120,12 +120,21 @@ class PolicyOfWorkers:
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self) -> None:
         """Show what happened to the processes meanwhile."""
+        self._show_notices()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self) -> None:
+        """Show what happened to them since."""
+        self._show_notices()
+
+    def _show_notices(self) -> None:
+        reporter = self._config.pluginmanager.getplugin("terminalreporter")
         while not self._notices.empty():
-            reporter = self._config.pluginmanager.getplugin("terminalreporter")
+            from pytest_vla.progress import write_apart
+
             text = self._notices.get()
             if reporter is not None:
-                reporter.ensure_newline()
-                reporter.write_line(f"vla: {text}", yellow=True)
+                write_apart(reporter, f"vla: {text}", yellow=True)
 
     def pytest_unconfigure(self) -> None:
         """The last worker has ended."""

@@ -21,7 +21,7 @@ from pytest_vla.serving.wire import SharedPictures, WireError, pack_answer, rece
 PROTOCOL = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Session:
     state: Any
     noise: np.random.Generator
@@ -119,7 +119,8 @@ class _Worker:
 
     def leave(self) -> None:
         """The worker is gone, and its sessions with it."""
-        self._batcher.count(-len(self._sessions))
+        for session in self._sessions.values():
+            self._batcher.end(session)
         self._sessions.clear()
 
     def run(self) -> None:
@@ -143,8 +144,8 @@ class _Worker:
         told = {name: message[name] for name in ("case_id", "suite", "task", "instruction", "seed")}
         episode = Episode(**told, rng=noise, wishes=Wishes(**message["wishes"]))
         state = _guarded(lambda: self._batcher.call(lambda: self._policy.begin(episode)), "at the episode's begin: ")
-        self._sessions[message["session"]] = _Session(state, noise)
-        self._batcher.count(+1)
+        session = self._sessions[message["session"]] = _Session(state, noise)
+        self._batcher.begin(session)
         return {}
 
     def _act(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -153,13 +154,13 @@ class _Worker:
         set_noise(session.noise, message["noise"])
         # Copied: what a session keeps of it must not change with the next question.
         observation = {name: array.copy() for name, array in self._pictures.read(message["places"]).items()}
-        answer = self._batcher.ask(session.state, observation)
+        answer = self._batcher.ask(session.state, observation, session)
         return pack_answer(_guarded(answer.result, ""))
 
     def _end(self, message: dict[str, Any]) -> dict[str, Any]:
         session = self._sessions.pop(message["session"], None)
         if session is not None:
-            self._batcher.count(-1)
+            self._batcher.end(session)
         close = getattr(session.state, "close", None) if session else None
         if close is not None:
             _guarded(lambda: self._batcher.call(close), "at the episode's end: ")

@@ -200,7 +200,7 @@ class _Listener(socket.socket):
                 time.sleep(_POLL_SECONDS)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Session:
     state: Any
     noise: np.random.Generator
@@ -285,7 +285,7 @@ class _Conversation:
 
     def _asked(self, session: _Session, observation: Mapping[str, Any]) -> dict[str, Any]:
         began = time.perf_counter()
-        question = self._batcher.ask(session.state, observation)
+        question = self._batcher.ask(session.state, observation, session)
         answer: Answer = _guarded(lambda: self._awaited(question), "")
         spent = 1000 * (time.perf_counter() - began)
         given = {name: value for name, value in vars(answer).items() if value is not None}
@@ -302,13 +302,13 @@ class _Conversation:
     def _open(self, episode: Episode, prompt: str | None = None) -> None:
         begun = _guarded(lambda: self._batcher.call(lambda: self._policy.begin(episode)), "at the episode's begin: ")
         self._session = _Session(begun, episode.rng, prompt)
-        self._batcher.count(+1)
+        self._batcher.begin(self._session)
 
     def _close(self) -> None:
         session, self._session = self._session, None
         if session is None:
             return
-        self._batcher.count(-1)
+        self._batcher.end(session)
         close = getattr(session.state, "close", None)
         if close is not None:
             _guarded(lambda: self._batcher.call(close), "at the episode's end: ")
