@@ -7,6 +7,13 @@ import pytest
 from pytest_vla.limits import WallLimitReached, is_users_own
 
 
+class ServerTraceback(Exception):
+    """The cause of an EpisodeError: what another process said, shown with the item."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
+
+
 def ends_episode(error: BaseException) -> bool:
     """Whether an exception is the policy's or the world's own; an interrupt, ``pytest.exit`` and a wall limit are not.
 

@@ -56,6 +56,7 @@ class Settings:
         model_typed: whether it was given for this invocation, and not by the ini file.
         model_text: what `model` stands for: itself, or what the ini file says of that name.
         model_folder: what paths and modules in it are relative to: where pytest was started, or the ini file's folder.
+        model_names: the ini file's names for policies.
         devices: of ``--vla-device``: one policy on each.
         batch: questions in a batch, at most.
         policy_timeout: seconds that an answer of the policy may take; None: not said.
@@ -79,6 +80,7 @@ class Settings:
     model_typed: bool
     model_text: str | None
     model_folder: Path
+    model_names: tuple[str, ...]
     devices: tuple[str, ...]
     batch: int
     policy_timeout: float | None
@@ -101,7 +103,7 @@ class Settings:
     def spec(self) -> ModelSpec:
         """What the policy is loaded from, on the first device; there has to be one."""
         timeout = self.policy_timeout or REQUEST_TIMEOUT
-        return ModelSpec(str(self.model_text), self.model_folder, self.devices[0], timeout)
+        return ModelSpec(str(self.model_text), self.model_folder, self.devices[0], timeout, self.model_names)
 
     def command(self, node_id: str) -> str:
         """The command line that runs just this item again, and shows it."""
@@ -358,6 +360,7 @@ def read_settings(config: pytest.Config) -> Settings:
         model_typed=typed["model"] is not None,
         model_text=model and named.get(model, model),
         model_folder=here if model not in named and (typed["model"] or not model) else ini_folder,
+        model_names=tuple(named),
         devices=typed_or_ini("device", _devices) or (AUTO,),
         batch=typed_or_ini("batch", _questions) or DEFAULT_BATCH,
         policy_timeout=typed_or_ini("policy-timeout", _seconds),

@@ -14,6 +14,7 @@ from pytest_vla.limits import WallLimitReached, wall_limit
 from pytest_vla.mishaps import describe, ends_episode, full_traceback
 from pytest_vla.plan import Case, init_state_of
 from pytest_vla.policies.base import (
+    BATCH_FAILED,
     NO_WISHES,
     Answer,
     Episode,
@@ -23,6 +24,7 @@ from pytest_vla.policies.base import (
     Wishes,
     check_answer,
     noise_generator,
+    own_number,
     reseed,
 )
 from pytest_vla.policies.view import policy_view
@@ -41,6 +43,9 @@ POLICY_TIMEOUT = "policy-timeout"
 
 SERVER_DIED = "policy-server-died"
 """The reason of an error: the policy's process ended, or closed the connection."""
+
+MOST_ATTEMPTS = 4
+"""How often an episode is run whose policy was lost in it."""
 
 CRASHED = "worker-crashed"
 """The reason of an error: the process died in which the episode ran."""
@@ -98,6 +103,7 @@ class Conditions:
         timeout: seconds of wall time after which an episode is stopped; None: no limit.
         policy_timeout: seconds of wall time that one answer of the policy may take; None: no limit.
         wishes: what metrics want of answers beside actions.
+        alone: whether the policy is to answer in no batch with other episodes.
         run: the run's name for the record.
         worker: the process's name for the record.
     """
@@ -109,6 +115,7 @@ class Conditions:
     timeout: float | None = None
     policy_timeout: float | None = None
     wishes: Wishes = NO_WISHES
+    alone: bool = False
     run: str = ""
     worker: str = ""
 
@@ -192,6 +199,39 @@ def run_episode(
     return Rollout(record, trajectory, tuple(trace.answers), details=details)
 
 
+def play_until_it_counts(
+    play: Callable[[Conditions], Rollout], policy: Policy, conditions: Conditions
+) -> tuple[Rollout, str]:
+    """An episode, once more where that was not its own fault.
+
+    That is where the policy's process died in it, or where the policy raised on a batch that others were in too. The
+    record's `attempt` says how often.
+
+    Args:
+        play: runs the episode.
+        policy: may have a method ``recover(reason)``: waits until it can be asked again, and says whether the episode
+            that ended for this reason is to be run again; raises VlaError where it cannot be asked any more.
+        conditions: of the run.
+
+    Returns:
+        The episode as it counts, and why the policy cannot be asked any more; an empty text: it can.
+    """
+    recover = getattr(policy, "recover", None)
+    for attempt in range(1, MOST_ATTEMPTS + 1):
+        ended = play(conditions)
+        ended = replace(ended, record=replace(ended.record, attempt=attempt))
+        reason = ended.record.reason
+        if reason == BATCH_FAILED:
+            conditions = replace(conditions, alone=True)
+            continue
+        try:
+            if recover is None or ended.record.outcome != "error" or not recover(reason):
+                break
+        except VlaError as error:
+            return ended, str(error)
+    return ended, ""
+
+
 def lost_episode(
     case: Case, task: Task, conditions: Conditions, *, reason: str, message: str, node: str = ""
 ) -> Record:
@@ -246,9 +286,8 @@ def _roll(
     noise = noise_generator(conditions.run_seed, case.id)
     with trace.timed("policy"):
         seen = world if getattr(policy, "privileged", False) else None
-        episode = Episode(
-            case.id, case.suite, case.task, task.language, case.seed, noise, conditions.wishes, seen
-        )
+        names = (case.id, case.suite, case.task, task.language, case.seed)
+        episode = Episode(*names, noise, conditions.wishes, conditions.alone, seen)
         session = _limited(lambda: _begin(policy, episode), conditions.policy_timeout)
 
     def ask(observation: Observation) -> NDArray[np.float64]:
@@ -317,12 +356,12 @@ def _refuse_out_of_range(chunk: NDArray[np.float64]) -> None:
 
 def _own_replan(policy: Policy) -> int | None:
     """How many steps of a chunk the policy wants executed; None: it does not say."""
-    steps = getattr(policy, "replan", None)
-    if steps is None:
-        return None
-    if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
-        raise EpisodeError("policy-protocol", f"a policy's replan is a number of steps, 1 or more; this is {steps!r}")
-    return steps
+    try:
+        return own_number(policy, "replan")
+    except EpisodeError:
+        raise
+    except VlaError as error:
+        raise EpisodeError("policy-protocol", str(error)) from error
 
 
 def _begin(policy: Policy, episode: Episode) -> Session:
@@ -361,6 +400,8 @@ def _close(session: Session) -> None:
         return
     try:
         close()
+    except EpisodeError:
+        raise
     except BaseException as error:
         if not ends_episode(error):
             raise

@@ -3,7 +3,7 @@
 Registered only where pytest-xdist is.
 """
 
-import queue
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,12 +14,17 @@ from pytest_vla.collection import SELECTION, Selection
 from pytest_vla.errors import VlaError
 from pytest_vla.loading import LoadingLine
 from pytest_vla.preflight import check_fits
-from pytest_vla.results import NO_POLICY
+from pytest_vla.results import NO_POLICY, RUN
 from pytest_vla.resume import RESUMPTION
 
 if TYPE_CHECKING:
     from pytest_vla.serving.process import About, PolicyAddress
     from pytest_vla.serving.replicas import Replicas
+
+LOG = "policy.log"
+"""The file in a run's folder that gets what the policy prints; there only where it prints."""
+
+_LONG_LOAD = 2.0
 
 
 @dataclass(frozen=True)
@@ -59,8 +64,6 @@ class PolicyOfWorkers:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._replicas: Replicas | None = None
-        # Told by other threads, shown by this one.
-        self._notices: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     @property
     def about(self) -> "About | None":
@@ -91,18 +94,21 @@ class PolicyOfWorkers:
         from pytest_vla.serving.process import NotBatched
         from pytest_vla.serving.replicas import Replicas
 
-        line = LoadingLine(self._config, settings.model, settings.devices)
+        line, began = LoadingLine(self._config, settings.model, settings.devices), time.monotonic()
         try:
             self._replicas = Replicas(
                 settings.spec,
                 settings.devices[: len(specs)],
                 settings.batch,
                 told=line.tell,
-                notice=self._notices.put,
+                notice=self._tell,
+                log=self._config.stash[RUN] / LOG,
             )
-        except NotBatched:
+        except NotBatched as error:
             line.drop()
-        except VlaError as error:
+            if time.monotonic() - began > _LONG_LOAD:
+                self._tell(f"{error}: each of the {len(specs)} workers loads it for itself")
+        except (VlaError, OSError) as error:
             line.drop()
             raise pytest.UsageError(f"{NO_POLICY}{error}") from error
         else:
@@ -113,28 +119,17 @@ class PolicyOfWorkers:
         assert self._replicas is not None
         try:
             for warning in check_fits(self._replicas.about, selection, selection.named):
-                self._notices.put(warning)
+                self._tell(warning)
         except VlaError as error:
             raise pytest.UsageError(str(error)) from error
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_runtest_logreport(self) -> None:
-        """Show what happened to the processes meanwhile."""
-        self._show_notices()
+    def _tell(self, text: str) -> None:
+        """Shows what happened to the processes; from any thread, since pytest's own may wait for all workers."""
+        from pytest_vla.progress import write_apart
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self) -> None:
-        """Show what happened to them since."""
-        self._show_notices()
-
-    def _show_notices(self) -> None:
         reporter = self._config.pluginmanager.getplugin("terminalreporter")
-        while not self._notices.empty():
-            from pytest_vla.progress import write_apart
-
-            text = self._notices.get()
-            if reporter is not None:
-                write_apart(reporter, f"vla: {text}", yellow=True)
+        if reporter is not None:
+            write_apart(reporter, f"vla: {text}", yellow=True)
 
     def pytest_unconfigure(self) -> None:
         """The last worker has ended."""

@@ -1,14 +1,20 @@
 """Where a policy server listens: HOST, HOST:PORT or a websocket URL, as typed after the kind in ``--vla-model``."""
 
 import re
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from pytest_vla.errors import VlaError
+from pytest_vla.errors import EpisodeError, VlaError
+
+AWAY_SECONDS = 60.0
+"""How long a server on the network may be away before the run stops."""
 
 KEY = "PYTEST_VLA_POLICY_KEY"
 """The environment variable with a policy server's key: a key in ``--vla-model`` would be kept in every record."""
 
+_RETRY_SECONDS = 0.5
 _HOST = re.compile(r"\[[0-9A-Fa-f:.]+(?:%\w+)?\]|[^\s/:@?#\[\]]+")
 
 
@@ -51,6 +57,30 @@ def parse_address(kind: str, where: str, default_port: int) -> Address:
     if colon and not (port.isascii() and port.isdecimal() and 1 <= int(port) <= 65535):
         raise VlaError(f"--vla-model={model}: a port is a number from 1 to 65535, and {port!r} is none")
     return Address(f"ws://{host[0]}:{int(port) if colon else default_port}", model)
+
+
+def await_server(address: Address, reach: Callable[[], object]) -> None:
+    """Waits until a server on the network answers again.
+
+    Args:
+        address: of the server.
+        reach: connects once; raises EpisodeError where there is nobody.
+
+    Raises:
+        VlaError: it stayed away for `AWAY_SECONDS`.
+    """
+    end = time.monotonic() + AWAY_SECONDS
+    while True:
+        try:
+            reach()
+            return
+        except EpisodeError as error:
+            if time.monotonic() > end:
+                raise VlaError(
+                    f"{error.message}, for {AWAY_SECONDS:g} s: the run stops; start the server, and go on with "
+                    "--vla-resume"
+                ) from error
+        time.sleep(_RETRY_SECONDS)
 
 
 def _checked_url(where: str, model: str, kind: str) -> str:

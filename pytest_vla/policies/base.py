@@ -5,6 +5,7 @@ changes (history, chunk queue, random state) belongs to its session.
 """
 
 import hashlib
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeGuard
@@ -12,7 +13,7 @@ from typing import Any, Protocol, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_vla.errors import EpisodeError
+from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.policies.fit import ACTION_SIZE
 from pytest_vla.policies.traits import traits_of
 
@@ -72,6 +73,7 @@ class Episode:
         rng: the only source of randomness that a policy may use, so that an episode repeats. It is seeded before
             every question, by the run seed, the case id and the control step.
         wishes: what an answer should have beside actions.
+        alone: whether its questions are to be in no batch with others'.
         world: the simulator itself, for a policy that says ``privileged = True`` of itself; None for any other.
     """
 
@@ -82,6 +84,7 @@ class Episode:
     seed: int
     rng: np.random.Generator
     wishes: Wishes = NO_WISHES
+    alone: bool = False
     world: object | None = None
 
 
@@ -129,13 +132,36 @@ class BatchPolicy(Protocol):
     def act(self, states: Sequence[Any], observations: Sequence[Observation], /) -> Sequence[NDArray[Any] | Answer]:
         """The chunks (k, 7) of a batch, one for each of its episodes' states; or an `Answer` each.
 
-        An answer may depend on its own state and observation only, not on who else is in the batch.
+        An answer may depend on its own state and observation only, not on who else is in the batch. Where it raises,
+        the episodes of the batch run again, each alone, so that one's trouble is no other's.
         """
+
+
+BATCH_FAILED = "policy-batch-failed"
+"""The reason of an error: the policy raised on a batch, and nobody knows on whose account."""
 
 
 def is_batch_policy(policy: object) -> TypeGuard[BatchPolicy]:
     """Whether a policy answers in batches: it has all that `BatchPolicy` asks for."""
     return all(hasattr(policy, name) for name in ("begin", "act", "max_batch", "reads"))
+
+
+def own_number(policy: object, name: str) -> int | None:
+    """What a policy says of itself in an attribute that is a number of 1 or more; None: it does not say.
+
+    Raises:
+        VlaError: it is something else.
+    """
+    value = getattr(policy, name, None)
+    if value is None:
+        return None
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = 0
+    if number < 1 or isinstance(value, bool):
+        raise VlaError(f"a policy's {name} is a number, 1 or more; this one's is {value!r}")
+    return number
 
 
 def one_by_one(policy: BatchPolicy) -> Policy:
@@ -155,16 +181,24 @@ class _OneByOne:
         return _Alone(self._policy, self._policy.begin(episode))
 
 
+def counted_answers(answers: Any, questions: int) -> Sequence[Any]:
+    """A batch's answers. Raises EpisodeError where there are not as many as questions."""
+    if not hasattr(answers, "__len__") or len(answers) != questions:
+        given = str(len(answers)) if hasattr(answers, "__len__") else type(answers).__name__
+        raise EpisodeError(
+            "policy-protocol", f"act gives an answer to each question of a batch; this one gave {given} to {questions}"
+        )
+    return answers  # type: ignore[no-any-return]
+
+
 class _Alone:
     def __init__(self, policy: BatchPolicy, state: Any) -> None:
         self._policy, self._state = policy, state
 
     def __call__(self, observation: Observation) -> NDArray[Any] | Answer:
         wanted = {name: observation[name] for name in self._policy.reads}
-        answers = self._policy.act([self._state], [wanted])
-        if len(answers) != 1:
-            raise EpisodeError("policy-protocol", f"{len(answers)} answers to a batch of one question")
-        return answers[0]
+        answer: NDArray[Any] | Answer = counted_answers(self._policy.act([self._state], [wanted]), 1)[0]
+        return answer
 
     def close(self) -> None:
         close = getattr(self._state, "close", None)

@@ -69,9 +69,24 @@ def all_kinds() -> tuple[Kind, ...]:
 
 def checked_policy(policy: Any, found: str) -> "Policy | BatchPolicy":
     """What somebody gave as a policy. Raises VlaError, which begins with `found`, where it is none."""
-    from pytest_vla.policies.base import is_batch_policy
+    from pytest_vla.policies.base import is_batch_policy, own_number
 
-    if not callable(policy) and not is_batch_policy(policy):
+    if isinstance(policy, type) and hasattr(policy, "begin") and hasattr(policy, "act"):
+        raise VlaError(f"{found}, a class; name an object of it, policy = {policy.__name__}()")
+    if is_batch_policy(policy):
+        if getattr(policy, "privileged", False):
+            raise VlaError(f"{found}, privileged, and it answers in batches: these see no simulator; leave one out")
+        for name in ("replan", "max_batch"):
+            try:
+                number = own_number(policy, name)
+            except VlaError as error:
+                raise VlaError(f"{found}: {error}") from error
+            if number is None and name == "max_batch":
+                raise VlaError(f"{found}; its max_batch is None, and not the questions that it takes at once")
+    elif not callable(policy):
+        lacks = [name for name in ("begin", "act", "max_batch", "reads") if not hasattr(policy, name)]
+        if len(lacks) < 4 and ("begin" not in lacks or "act" not in lacks):
+            raise VlaError(f"{found}, which lacks {', '.join(lacks)} of a policy that answers in batches")
         raise VlaError(
             f"{found}, not callable; a policy is called with an episode and returns a session, which is called with an "
             "observation and returns actions"

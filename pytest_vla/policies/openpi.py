@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.policies.address import Address, parse_address
+from pytest_vla.mishaps import ServerTraceback
+from pytest_vla.policies.address import Address, await_server, parse_address
 from pytest_vla.policies.base import Answer, Episode, Observation, Session
-from pytest_vla.policies.openpi_connection import OpenpiConnection, ServerTraceback, require_websockets
+from pytest_vla.policies.openpi_connection import OpenpiConnection, require_websockets
 from pytest_vla.policies.openpi_protocol import DEFAULT_PORT, OBSERVATIONS, OURS, PROMPT, Served
 from pytest_vla.policies.spec import REQUEST_TIMEOUT
 from pytest_vla.policies.traits import Traits
@@ -72,6 +73,13 @@ class OpenpiPolicy:
     def traits(self) -> Traits:
         """What the policy says of itself. As `served`."""
         return Traits() if self.served is None else self.served.traits
+
+    def recover(self, reason: str | None) -> bool:
+        """Waits for a server that went away; see `pytest_vla.rollout.play_until_it_counts`."""
+        if reason != "policy-connection":
+            return False
+        await_server(self.address, lambda: ask_served(self.address, CHECK_TIMEOUT))
+        return True
 
     def __call__(self, episode: Episode) -> Session:
         """Connect for an episode."""
@@ -166,6 +174,7 @@ class _OwnSession:
                 "instruction": episode.instruction,
                 "seed": episode.seed,
                 "wishes": asdict(episode.wishes),
+                "alone": episode.alone,
                 "noise": pack_noise(episode.rng),
             }
         )

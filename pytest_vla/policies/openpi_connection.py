@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.mishaps import ServerTraceback
 from pytest_vla.policies.address import KEY, Address
 from pytest_vla.policies.msgpack_arrays import pack, unpack
 
@@ -22,13 +23,6 @@ MAX_REPLY = 16 * 1024 * 1024
 
 _CLOSE_TIMEOUT = 1.0  # A server that is inferring for somebody else does not answer a goodbye.
 _LONGEST_TEXT = 20_000
-
-
-class ServerTraceback(Exception):
-    """The cause of an EpisodeError: what the server said, shown with the item."""
-
-    def __str__(self) -> str:
-        return f"\n{self.args[0]}"
 
 
 class OpenpiConnection:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pytest_vla.errors import VlaError
 from pytest_vla.mishaps import describe
 from pytest_vla.policies.kinds import Kind, all_kinds, checked_policy, find_kind, module_digest
-from pytest_vla.policies.spec import AUTO, DEVICE, ModelSpec
+from pytest_vla.policies.spec import DEVICE, ModelSpec
 from pytest_vla.suite import did_you_mean
 
 if TYPE_CHECKING:
@@ -24,16 +24,16 @@ def check_model(spec: ModelSpec) -> None:
         VlaError: unknown kind (with close matches), a missing file, a module that cannot be found, a server that does
             not answer.
     """
-    kind, text = _parse(spec.text)
+    kind, text = _parse(spec)
     if kind is None:
-        _check_module(spec.text, spec.folder)
+        _check_module(spec)
     else:
         kind.check(text, spec)
 
 
 def may_batch(spec: ModelSpec) -> bool | None:
     """Whether the policy answers in batches, as far as is known without loading it; None: it may. Raises VlaError."""
-    kind, _ = _parse(spec.text)
+    kind, _ = _parse(spec)
     return kind.batches if kind else None
 
 
@@ -47,11 +47,10 @@ def resolve_policy(spec: ModelSpec) -> "Policy":
 
 def load_policy(spec: ModelSpec) -> "Policy | BatchPolicy":
     """The policy of a spec, as it is. Raises VlaError."""
-    kind, text = _parse(spec.text)
-    if spec.device != AUTO:
-        # For code that is not ours, which is told nothing else.
-        os.environ[DEVICE] = spec.device
-    return kind.load(text, spec) if kind else _load_callable(spec.text, spec.folder)
+    kind, text = _parse(spec)
+    # For code that is not ours, which is told nothing else.
+    os.environ[DEVICE] = spec.device
+    return kind.load(text, spec) if kind else _load_callable(spec)
 
 
 def digest_of(policy: object, spec: ModelSpec) -> str | None:
@@ -67,23 +66,24 @@ def policy_digest(spec: ModelSpec) -> str | None:
     None where no one file is it, where the module is not loaded, or where a server on the network has the weights and
     says nothing of them. Raises VlaError.
     """
-    kind, text = _parse(spec.text)
+    kind, text = _parse(spec)
     return kind.digest(text, spec) if kind else module_digest(spec.text.partition(":")[0])
 
 
-def _usage() -> str:
-    return ", ".join(kind.usage for kind in all_kinds()) + ", module:callable (yours)"
+def _usage(names: tuple[str, ...]) -> str:
+    return ", ".join([*names, *(kind.usage for kind in all_kinds())]) + ", module:callable (yours)"
 
 
-def _parse(model: str) -> tuple[Kind | None, str]:
+def _parse(spec: ModelSpec) -> tuple[Kind | None, str]:
     """The kind and the text after the colon; no kind for ``module:callable``."""
+    model = spec.text
     name, colon, text = model.partition(":")
     kind = find_kind(name)
     if kind is None and colon and name and text:
         return None, text
     if kind is None:
-        close = did_you_mean(name, (kind.name for kind in all_kinds()))
-        raise VlaError(f"--vla-model={model}: no such policy.{close} Known: {_usage()}.")
+        close = did_you_mean(name, [*spec.names, *(kind.name for kind in all_kinds())])
+        raise VlaError(f"--vla-model={model}: no such policy.{close} Known: {_usage(spec.names)}.")
     if kind.takes is None and colon:
         raise VlaError(f"--vla-model={model}: {kind.name} takes nothing after it; write --vla-model={kind.usage}")
     if kind.takes and kind.required and not text:
@@ -91,26 +91,27 @@ def _parse(model: str) -> tuple[Kind | None, str]:
     return kind, text
 
 
-def _check_module(model: str, folder: Path) -> None:
-    _put_on_path(folder)
-    name = model.partition(":")[0]
+def _check_module(spec: ModelSpec) -> None:
+    _put_on_path(spec.folder)
+    name = spec.text.partition(":")[0]
     try:
         # Of a dotted name, only the first part can be looked for without importing anything.
         found = importlib.util.find_spec(name.partition(".")[0])
     except (ImportError, ValueError):
         found = None
     if found is None:
-        raise VlaError(_no_module(model, name, folder))
+        raise VlaError(_no_module(spec, name))
 
 
-def _load_callable(model: str, folder: Path) -> "Policy | BatchPolicy":
-    _put_on_path(folder)
+def _load_callable(spec: ModelSpec) -> "Policy | BatchPolicy":
+    model = spec.text
+    _put_on_path(spec.folder)
     module_name, _, attribute = model.partition(":")
     try:
         loaded: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
-            raise VlaError(_no_module(model, error.name, folder)) from error
+            raise VlaError(_no_module(spec, error.name)) from error
         raise VlaError(_import_failed(model, module_name, error)) from error
     except (Exception, SystemExit) as error:
         raise VlaError(_import_failed(model, module_name, error)) from error
@@ -128,10 +129,12 @@ def _put_on_path(folder: Path) -> None:
         sys.path.insert(0, str(folder))
 
 
-def _no_module(model: str, name: str, folder: Path) -> str:
-    close = did_you_mean(name, [kind.name for kind in all_kinds()] + sorted(file.stem for file in folder.glob("*.py")))
+def _no_module(spec: ModelSpec, name: str) -> str:
+    files = sorted(file.stem for file in spec.folder.glob("*.py"))
+    close = did_you_mean(name, [*spec.names, *(kind.name for kind in all_kinds()), *files])
     return (
-        f"--vla-model={model}: there is no module {name!r} in {folder} or on Python's path.{close} Known: {_usage()}."
+        f"--vla-model={spec.text}: there is no module {name!r} in {spec.folder} or on Python's path.{close} Known: "
+        f"{_usage(spec.names)}."
     )
 
 

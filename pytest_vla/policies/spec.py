@@ -12,7 +12,7 @@ AUTO = "auto"
 """The device that there is: cuda, mps, cpu."""
 
 DEVICE = "PYTEST_VLA_DEVICE"
-"""The environment variable in which a user's own policy finds ``--vla-device``, where it was given."""
+"""The environment variable in which a user's own policy finds ``--vla-device``, `AUTO` where it was not given."""
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,14 @@ class ModelSpec:
         folder: what relative paths and the user's modules are relative to.
         device: torch's name of the device that weights go to, or `AUTO`; of one alone.
         timeout: seconds that one answer may take where the policy is in another process.
+        names: further ones that people may have meant, for messages.
     """
 
     text: str
     folder: Path
     device: str = AUTO
     timeout: float = REQUEST_TIMEOUT
+    names: tuple[str, ...] = ()
 
     def table(self) -> dict[str, Any]:
         """Of texts and numbers, as it goes to another process."""
@@ -38,4 +40,4 @@ class ModelSpec:
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> "ModelSpec":
         """What `table` made a table of."""
-        return cls(**{**table, "folder": Path(table["folder"])})
+        return cls(**{**table, "folder": Path(table["folder"]), "names": tuple(table["names"])})

@@ -13,9 +13,9 @@ from typing import cast
 
 import numpy as np
 
-from pytest_vla.errors import EpisodeError
+from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.policies import fit
-from pytest_vla.policies.base import BatchPolicy, Policy, is_batch_policy, one_by_one
+from pytest_vla.policies.base import BatchPolicy, Policy, is_batch_policy, one_by_one, own_number
 from pytest_vla.policies.fit import Finding
 from pytest_vla.policies.questions import Actions, Script, asking, draw_observation, make_script, play_scripts
 from pytest_vla.policies.traits import GRIPPERS
@@ -146,9 +146,12 @@ def _tried(policy: Policy | BatchPolicy, suite: Suite, seed: int, served: bool, 
 
 def _check_numbers(policy: object) -> None:
     for name in ("replan", "max_batch"):
-        value = getattr(policy, name, None)
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-            raise EpisodeError("policy-protocol", f"a policy's {name} is a number, 1 or more; this is {value!r}")
+        try:
+            own_number(policy, name)
+        except EpisodeError:
+            raise
+        except VlaError as error:
+            raise EpisodeError("policy-protocol", str(error)) from error
 
 
 def _not_repeatable(script: Script, play: _Play, served: bool) -> Finding:

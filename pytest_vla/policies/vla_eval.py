@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.policies.address import Address, parse_address
+from pytest_vla.policies.address import Address, await_server, parse_address
 from pytest_vla.policies.base import Episode, Observation, Session, check_actions
 from pytest_vla.policies.spec import REQUEST_TIMEOUT
 from pytest_vla.policies.view import resize_with_padding
@@ -48,6 +48,13 @@ class VlaEvalPolicy:
 
     address: Address
     timeout: float = REQUEST_TIMEOUT
+
+    def recover(self, reason: str | None) -> bool:
+        """Waits for a server that went away; see `pytest_vla.rollout.play_until_it_counts`."""
+        if reason != "policy-connection":
+            return False
+        await_server(self.address, lambda: _leave(_connect(self.address, CHECK_TIMEOUT)))
+        return True
 
     def __call__(self, episode: Episode) -> Session:
         """Connect for an episode, and begin it on the server."""

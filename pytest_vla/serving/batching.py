@@ -5,104 +5,22 @@ for those who will soon ask again, as far as that pays (`Returns`). A question t
 once, and none waits for others longer than a batch takes.
 """
 
+import collections
 import queue
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pytest_vla.policies.base import Answer, BatchPolicy, Observation, check_answer
+from pytest_vla.errors import EpisodeError
+from pytest_vla.mishaps import describe
+from pytest_vla.policies.base import BATCH_FAILED, Answer, BatchPolicy, Observation, check_answer, counted_answers
+from pytest_vla.serving.returns import Returns
 
-_FORGETS_RETURNS = 0.1
-_FORGETS_COSTS = 0.05
-_LATE = 6.0  # Mean deviations after which one that was expected is no longer waited for.
-_LEAST_DEVIATION = 1e-4
-
-
-class Returns:
-    """Who was answered and will ask again, when, and how long it pays to wait for them. All times in seconds.
-
-    A batch of n costs a fixed time and something for each question. One more question in it saves the fixed time of
-    another batch and costs those that wait their time: waiting w for j more pays while n w < j times the fixed time.
-    """
-
-    def __init__(self) -> None:
-        self._answered: dict[Hashable, float] = {}
-        # How long sessions were away.
-        self._mean: float | None = None
-        self._deviation = 0.0
-        # Of batches, the older the less: how many, sums of size, seconds, size squared, and size times seconds.
-        self._sums: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0, 0.0)
-        self._last = 0.0
-
-    def answered(self, session: Hashable, now: float) -> None:
-        """A session has its answer; None: one whose return is not waited for."""
-        if session is not None:
-            self._answered[session] = now
-
-    def asked(self, session: Hashable, now: float) -> None:
-        """A session asks, again or for the first time."""
-        answered = self._answered.pop(session, None)
-        if answered is None:
-            return
-        took = now - answered
-        if self._mean is None:
-            self._mean, self._deviation = took, took / 2
-        # Who was long away, as for another scene, counts as one that was late: the others are as quick as before.
-        off = min(took, self._latest) - self._mean
-        self._mean += _FORGETS_RETURNS * off
-        self._deviation += _FORGETS_RETURNS * (abs(off) - self._deviation)
-
-    def forget(self, session: Hashable) -> None:
-        """A session has ended, and will not ask again."""
-        self._answered.pop(session, None)
-
-    def took(self, size: int, seconds: float) -> None:
-        """A batch of so many questions took so long."""
-        new = (1.0, size, seconds, size * size, size * seconds)
-        self._sums = tuple((1 - _FORGETS_COSTS) * old + more for old, more in zip(self._sums, new, strict=True))
-        self._last = seconds
-
-    @property
-    def _latest(self) -> float:
-        """How long after its answer a session is waited for."""
-        assert self._mean is not None
-        return self._mean + _LATE * max(self._deviation, self._mean / 10, _LEAST_DEVIATION)
-
-    @property
-    def fixed(self) -> float:
-        """What a batch costs beside its questions: by least squares, and no more than the last one took in all."""
-        weight, sizes, seconds, squares, products = self._sums
-        if not weight:
-            return 0.0
-        spread = weight * squares - sizes * sizes
-        # Batches of one size do not tell.
-        each = max(0.0, (weight * products - sizes * seconds) / spread) if spread > 1e-6 * squares * weight else 0.0
-        return min(max(0.0, (seconds - each * sizes) / weight), self._last)
-
-    def worth_waiting(self, size: int, room: int, since: float, now: float) -> float:
-        """Until when a batch should wait for more.
-
-        Args:
-            size: questions that it has.
-            room: how many more it may have.
-            since: when it could have gone: its first question was there, and the policy idle.
-            now: the time.
-
-        Returns:
-            A moment, no later than `since` and a batch's time; `now` or earlier: it should go.
-        """
-        if self._mean is None:
-            return now
-        fixed, latest = self.fixed, self._latest
-        until = now
-        expected = sorted(answered for answered in self._answered.values() if answered + latest > now)
-        for more, answered in enumerate(expected[:room], 1):
-            if size * (answered + self._mean - now) < more * fixed:
-                until = min(answered + latest, now + more * fixed / size)
-        return min(until, since + fixed)
+_SHORTEST_LOOK, _LONGEST_LOOK = 0.02, 0.5
 
 
 @dataclass(frozen=True)
@@ -112,6 +30,7 @@ class Question:
     state: Any
     observation: Observation
     session: Hashable = None
+    alone: bool = False
     asked: float = field(default_factory=time.monotonic)
     answer: "Future[Answer]" = field(default_factory=Future)
 
@@ -131,6 +50,9 @@ class _Call:
     result: "Future[Any]" = field(default_factory=Future)
 
 
+_Item = Question | _Call | _Ended | None
+
+
 class Batcher:
     """The one thread that calls a policy.
 
@@ -140,37 +62,58 @@ class Batcher:
         busy_since: when the call began that the policy is at, by the monotonic clock; None: it is at none.
     """
 
-    def __init__(self, policy: BatchPolicy, most: int) -> None:
+    def __init__(
+        self,
+        policy: BatchPolicy,
+        most: int,
+        *,
+        limit: float | None = None,
+        hung: Callable[[], None] = lambda: None,
+    ) -> None:
         """Starts the thread.
 
         Args:
             policy: called in that thread only.
             most: questions in a batch; the policy's own limit holds too.
+            limit: seconds that one call of the policy may take; who is in it then gets ``policy-timeout``.
+            hung: called after that, from another thread: the policy's thread is lost.
         """
         self._policy, self._most = policy, max(1, min(most, policy.max_batch))
-        self._waiting: queue.SimpleQueue[Question | _Call | _Ended | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[_Item] = queue.SimpleQueue()
+        # Taken from the queue before its turn.
+        self._held: collections.deque[_Item] = collections.deque()
         self.sizes: dict[int, int] = {}
         self.busy_since: float | None = None
         self.sessions = 0
         self._lock = threading.Lock()
         self._returns, self._idle_since = Returns(), 0.0
+        # What the policy is at: who gets its answer.
+        self._current: tuple[Future[Any], ...] = ()
         self._thread = threading.Thread(target=self._run, name="vla-policy", daemon=True)
         self._thread.start()
+        if limit is not None:
+            threading.Thread(target=self._watch, args=(limit, hung), name="vla-watch", daemon=True).start()
 
     def begin(self, session: Hashable) -> None:
         """A session is open; it may ask one question at a time."""
         with self._lock:
             self.sessions += 1
 
-    def ask(self, state: Any, observation: Observation, session: Hashable = None) -> "Future[Answer]":
+    def ask(
+        self, state: Any, observation: Observation, session: Hashable = None, *, alone: bool = False
+    ) -> "Future[Answer]":
         """The answer to come, checked, or what the policy raised.
+
+        Raised on a batch of several it becomes an EpisodeError `BATCH_FAILED` of each: a policy that broke off may have
+        left any of their states half changed, and generators drawn from.
 
         Args:
             state: of the session.
             observation: what it sees.
             session: who asks; None: somebody whose return is not waited for.
+            alone: in a batch of its own.
         """
-        question = Question(state, observation, session)
+        question = Question(state, observation, session, alone)
         self._waiting.put(question)
         return question.answer
 
@@ -180,11 +123,11 @@ class Batcher:
             self.sessions -= 1
         self._waiting.put(_Ended(session))
 
-    def call(self, function: Callable[[], Any]) -> Any:
-        """What a function gives in the policy's thread, between two batches; raises what it raises."""
+    def call(self, function: Callable[[], Any]) -> "Future[Any]":
+        """What a function will give in the policy's thread, between two batches, or what it raises."""
         call = _Call(function)
         self._waiting.put(call)
-        return call.result.result()
+        return call.result
 
     def close(self) -> None:
         """Ends the thread after what was asked of it."""
@@ -192,45 +135,38 @@ class Batcher:
         self._thread.join()
 
     def _run(self) -> None:
-        while (item := self._waiting.get()) is not None:
+        while (item := self._held.popleft() if self._held else self._waiting.get()) is not None:
             if isinstance(item, _Ended):
                 self._returns.forget(item.session)
-                continue
-            if isinstance(item, _Call):
+            elif isinstance(item, _Call):
                 self._do(item)
-                continue
-            batch, following, ended = self._gathered(item)
-            self.busy_since = time.monotonic()
-            self._answer(batch)
-            self.busy_since = None
-            self._idle_since = time.monotonic()
-            if following is not None:
-                self._do(following)
-            if ended:
-                return
-
-    def _gathered(self, first: Question) -> tuple[list[Question], _Call | None, bool]:
-        """The next batch, what else came after its last question, and whether the end did."""
-        batch: list[Question] = []
-        since = max(first.asked, self._idle_since)
-        item: Question | _Call | _Ended | None = first
-        while item is not None and not isinstance(item, _Call):
-            if isinstance(item, Question):
-                self._returns.asked(item.session, item.asked)
-                batch.append(item)
             else:
-                self._returns.forget(item.session)
-                # Its question may be in this very batch: whoever gave up will not return.
-                batch = [replace(other, session=None) if other.session is item.session else other for other in batch]
-            if len(batch) == self._most:
-                return batch, None, False
+                self._answer(self._gathered(item))
+                self._idle_since = time.monotonic()
+
+    def _gathered(self, first: Question) -> list[Question]:
+        """The next batch."""
+        self._returns.asked(first.session, first.asked)
+        batch = [first]
+        since = max(first.asked, self._idle_since)
+        while len(batch) < self._most and not first.alone:
             try:
                 item = self._next(len(batch), since)
             except queue.Empty:
-                return batch, None, False
-        return batch, item, item is None
+                break
+            if isinstance(item, _Ended):
+                self._returns.forget(item.session)
+                # Its question may be in this very batch: whoever gave up will not return.
+                batch = [replace(other, session=None) if other.session is item.session else other for other in batch]
+            elif isinstance(item, Question) and not item.alone:
+                self._returns.asked(item.session, item.asked)
+                batch.append(item)
+            else:
+                self._held.append(item)
+                break
+        return batch
 
-    def _next(self, size: int, since: float) -> Question | _Call | _Ended | None:
+    def _next(self, size: int, since: float) -> _Item:
         """What comes next, as long as a batch of this size should wait for it; queue.Empty."""
         try:
             return self._waiting.get_nowait()
@@ -245,44 +181,80 @@ class Batcher:
         if not batch:
             return
         self.sizes[len(batch)] = self.sizes.get(len(batch), 0) + 1
+        self._begin_call([question.answer for question in batch])
         began = time.monotonic()
         try:
-            answers = self._policy.act(
+            given = self._policy.act(
                 [question.state for question in batch], [question.observation for question in batch]
             )
-            if len(answers) != len(batch):
-                raise ValueError(f"the policy gave {len(answers)} answers to a batch of {len(batch)}")
         except BaseException as error:
-            if len(batch) == 1:
-                batch[0].answer.set_exception(error)
-                return
-            # One episode's trouble is not the others': each is asked alone.
-            for question in batch:
-                self._alone(question)
+            self._end_call()
+            self._fail(batch, error)
             return
+        self._end_call()
         self._returns.took(len(batch), time.monotonic() - began)
+        try:
+            answers = counted_answers(given, len(batch))
+        except EpisodeError as error:
+            for question in batch:
+                _refuse(question.answer, error)
+            return
         for question, answer in zip(batch, answers, strict=True):
             self._check(question, answer)
 
-    def _alone(self, question: Question) -> None:
-        try:
-            (answer,) = self._policy.act([question.state], [question.observation])
-        except BaseException as error:
-            question.answer.set_exception(error)
-            return
-        self._check(question, answer)
+    def _fail(self, batch: Sequence[Question], error: BaseException) -> None:
+        failure = error
+        if len(batch) > 1:
+            failure = EpisodeError(BATCH_FAILED, f"on a batch of {len(batch)} the policy raised {describe(error)}")
+            failure.__cause__ = error
+        for question in batch:
+            _refuse(question.answer, failure)
 
     def _check(self, question: Question, answer: object) -> None:
         try:
-            question.answer.set_result(check_answer(answer))
-            self._returns.answered(question.session, time.monotonic())
+            checked = check_answer(answer)
         except BaseException as error:
-            question.answer.set_exception(error)
+            _refuse(question.answer, error)
+            return
+        with suppress(InvalidStateError):
+            question.answer.set_result(checked)
+        self._returns.answered(question.session, time.monotonic())
 
     def _do(self, call: _Call) -> None:
-        self.busy_since = time.monotonic()
+        if not call.result.set_running_or_notify_cancel():
+            return
+        self._begin_call([call.result])
         try:
-            call.result.set_result(call.function())
+            result = call.function()
         except BaseException as error:
-            call.result.set_exception(error)
+            _refuse(call.result, error)
+        else:
+            with suppress(InvalidStateError):
+                call.result.set_result(result)
+        self._end_call()
+
+    def _begin_call(self, answers: Sequence["Future[Any]"]) -> None:
+        self._current = tuple(answers)
+        self.busy_since = time.monotonic()
+
+    def _end_call(self) -> None:
         self.busy_since = None
+        self._current = ()
+
+    def _watch(self, limit: float, hung: Callable[[], None]) -> None:
+        while self._thread.is_alive():
+            time.sleep(min(max(limit / 8, _SHORTEST_LOOK), _LONGEST_LOOK))
+            # In this order: what is current is no older than the call.
+            since, current = self.busy_since, self._current
+            if since is not None and time.monotonic() - since > limit:
+                late = EpisodeError("policy-timeout", f"no answer of the policy in {limit:g} s (--vla-policy-timeout)")
+                for answer in current:
+                    _refuse(answer, late)
+                hung()
+                return
+
+
+def _refuse(answer: "Future[Any]", error: BaseException) -> None:
+    # One that was late may have its refusal already.
+    with suppress(InvalidStateError):
+        answer.set_exception(error)

@@ -9,24 +9,26 @@ from typing import Any
 
 import numpy as np
 
-from pytest_vla.errors import EpisodeError
+from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.mishaps import ServerTraceback
 from pytest_vla.policies.base import Answer, Episode, Observation
 from pytest_vla.rollout import SERVER_DIED
 from pytest_vla.serving.process import About, PolicyAddress
 from pytest_vla.serving.replicas import lost_file
-from pytest_vla.serving.server import PROTOCOL
+from pytest_vla.serving.server import PROTOCOL, WAIT
 from pytest_vla.serving.wire import SharedPictures, WireError, allocate, pack_noise, receive, send, unpack_answer
 
 # Two cameras of 1024 x 1024 pixels, or a dozen of 256 x 256.
 _MEMORY = 8 * 1024 * 1024
 _RETRY_SECONDS = 0.2
+_GRACE_SECONDS = 12.0  # Beyond what the process allows itself.
 
 
 class ServedPolicy:
     """A policy whose weights are in another process. One question at a time; belongs to one thread.
 
     Attributes:
-        timeout: seconds that an answer may take.
+        timeout: seconds that an answer may take, from when the policy begins with it: the process looks at the clock.
         replan: the policy's own.
         traits: the policy's own.
     """
@@ -60,21 +62,35 @@ class ServedPolicy:
             "seed": episode.seed,
             "noise": pack_noise(episode.rng),
             "wishes": asdict(episode.wishes),
+            "alone": episode.alone,
         }
         self._connect()
         self._ask(message)
         return _ServedSession(self, number, episode.rng)
 
-    def await_restart(self) -> bool:
-        """Waits until the process answers again, after it died. Returns whether it does; False: it is lost for good."""
-        while self._address.path.parent.is_dir() and not lost_file(self._address).exists():
+    def recover(self, reason: str | None) -> bool:
+        """Waits until the process answers again, after it died.
+
+        Args:
+            reason: why an episode ended as an error.
+
+        Returns:
+            Whether the episode is to be run again.
+
+        Raises:
+            VlaError: the process is lost for good; says why.
+        """
+        if reason != SERVER_DIED:
+            return False
+        while True:
+            if (lost := self._lost()) is not None:
+                raise VlaError(lost)
             try:
                 self._connect()
             except EpisodeError:
                 time.sleep(_RETRY_SECONDS)
             else:
                 return True
-        return False
 
     def act(self, number: int, noise: np.random.Generator, observation: Observation) -> Answer:
         """The answer to a session's question. Raises EpisodeError."""
@@ -97,13 +113,21 @@ class ServedPolicy:
             self._pictures.close()
         self._connection = self._pictures = None
 
+    def _lost(self) -> str | None:
+        """Why the process will not come back; None: it may."""
+        try:
+            return lost_file(self._address).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None if self._address.path.parent.is_dir() else "the policy's process has ended"
+
     def _connect(self) -> None:
         if self._connection is not None:
             return
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         descriptor = allocate(_MEMORY)
         try:
-            connection.settimeout(self.timeout)
+            # It tells now and then that it lives.
+            connection.settimeout(self.timeout + _GRACE_SECONDS)
             connection.connect(str(self._address.path))
             send(connection, {"protocol": PROTOCOL, "secret": self._address.secret}, (descriptor,))
             answer, _ = receive(connection)
@@ -121,17 +145,20 @@ class ServedPolicy:
         try:
             send(self._connection, message)
             answer, _ = receive(self._connection)
+            while answer == WAIT:
+                answer, _ = receive(self._connection)
         except BaseException as error:
             # What comes late would be taken for the answer to the next question.
             self.close()
             if isinstance(error, TimeoutError):
-                told = f"no answer from the policy's process in {self.timeout:g} s (--vla-policy-timeout)"
+                told = f"no sign of life from the policy's process in {self.timeout:g} s (--vla-policy-timeout)"
                 raise EpisodeError("policy-timeout", told) from error
             if isinstance(error, WireError):
                 raise EpisodeError(SERVER_DIED, f"the policy's process is gone: {error}") from error
             raise
         if "reason" in answer:
-            raise EpisodeError(answer["reason"], answer["error"])
+            details = answer.get("details")
+            raise EpisodeError(answer["reason"], answer["error"]) from (ServerTraceback(details) if details else None)
         return answer
 
 

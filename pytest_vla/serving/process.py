@@ -1,33 +1,45 @@
 """Starts the policy's process, waits until it has loaded, and ends it: ``python -m pytest_vla.serving.process``.
 
-The process lives as long as its standard input is open, so that it ends with who started it, however that ends.
+The process lives as long as the pipe is open that it gets its orders by, so that it ends with who started it, however
+that ends, and with it all that it started itself.
 """
 
+import faulthandler
 import json
 import os
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pytest_vla.errors import VlaError
 from pytest_vla.mishaps import describe
 from pytest_vla.policies.spec import ModelSpec
 
+if TYPE_CHECKING:
+    from pytest_vla.policies.base import BatchPolicy, Episode, Observation
+
 _SOCKET = "policy.sock"
 _POLL_SECONDS = 1.0
 _END_SECONDS = 5.0
-_HUNG_GRACE = 5.0  # Beyond a worker's patience, so that the worker is the one to tell.
+_BACKSTOP_SECONDS = 10.0  # Beyond the limit, after which code is ended that holds Python's lock.
+_FAREWELL_SECONDS = 0.5  # For the answers on their way.
+_LONGEST_PATH = 100
+"""Bytes of a socket's path; systems take 104 or 108."""
+
+HUNG = 70
+"""The exit code of a process that gave up because one call of its policy took too long."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +56,25 @@ class PolicyAddress:
 
     @classmethod
     def new(cls) -> "PolicyAddress":
-        """One that nobody listens at yet, in a folder of its own that only this user can enter."""
-        return cls(Path(tempfile.mkdtemp(prefix="pytest-vla-")) / _SOCKET, secrets.token_bytes(32))
+        """One that nobody listens at yet, in a folder of its own that only this user can enter.
+
+        Raises:
+            VlaError: no such folder can be made whose name is short enough for a socket.
+        """
+        places = dict.fromkeys([tempfile.gettempdir(), os.environ.get("XDG_RUNTIME_DIR", ""), "/tmp"])
+        trouble: OSError | str = "their names are too long for a socket"
+        for place in filter(None, places):
+            if len(os.fsencode(place)) + len(_SOCKET) + 24 > _LONGEST_PATH:
+                continue
+            try:
+                return cls(Path(tempfile.mkdtemp(prefix="pytest-vla-", dir=place)) / _SOCKET, secrets.token_bytes(32))
+            except OSError as error:
+                trouble = error
+        tried = ", ".join(filter(None, places))
+        raise VlaError(
+            f"the policy's process needs a folder for its socket, and none can be made in {tried}: {trouble}; let "
+            "TMPDIR name a folder with a short name that can be written"
+        )
 
     def remove(self) -> None:
         """Removes socket and folder."""
@@ -89,7 +118,7 @@ class PolicyProcess:
         return self._process.wait()
 
     def close(self) -> None:
-        """Ends the process; its address stays."""
+        """Ends the process, and what it started; its address goes with it."""
         _end(self._process)
 
 
@@ -103,6 +132,8 @@ def start(
     address: PolicyAddress,
     *,
     told: Callable[[float], None] = lambda seconds: None,
+    log: Path | None = None,
+    given_up: Callable[[], bool] = lambda: False,
 ) -> PolicyProcess:
     """Starts a process, and waits until it has loaded its policy.
 
@@ -111,21 +142,36 @@ def start(
         most: questions in a batch.
         address: where it is to listen; a socket that is there is replaced.
         told: called about once a second while it loads, with the seconds that it took so far.
+        log: the file that gets what the policy prints once it is loaded; None: standard error.
+        given_up: asked about once a second whether nobody wants it any more.
 
     Raises:
         NotBatched: the policy is no `BatchPolicy`.
         VlaError: it could not be loaded: the policy's own message.
     """
-    orders = {"spec": spec.table(), "most": most, "socket": str(address.path), "secret": address.secret.hex()}
+    orders = {
+        "spec": spec.table(),
+        "most": most,
+        "socket": str(address.path),
+        "secret": address.secret.hex(),
+        "log": None if log is None else str(log),
+        # What can be imported here can be there.
+        "path": sys.path,
+    }
     process = subprocess.Popen(
-        [sys.executable, "-m", "pytest_vla.serving.process"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        # -P: a user's file must not take the place of a module of Python's own.
+        [sys.executable, "-P", "-m", "pytest_vla.serving.process"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        # A group of its own, which is ended as a whole; Ctrl-C is for who started it.
+        start_new_session=True,
     )
     try:
         assert process.stdin is not None
         with suppress(BrokenPipeError):
             process.stdin.write(json.dumps(orders).encode() + b"\n")
             process.stdin.flush()
-        answer = _answer(process, told)
+        answer = _answer(process, told, given_up)
         if "about" in answer:
             return PolicyProcess(address, About(**answer["about"]), process)
     except BaseException:
@@ -138,7 +184,9 @@ def start(
     raise VlaError(str(answer.get("error") or f"--vla-model={spec.text}: {ended}"))
 
 
-def _answer(process: "subprocess.Popen[bytes]", told: Callable[[float], None]) -> dict[str, Any]:
+def _answer(
+    process: "subprocess.Popen[bytes]", told: Callable[[float], None], given_up: Callable[[], bool]
+) -> dict[str, Any]:
     lines: list[bytes] = []
 
     def read() -> None:
@@ -152,6 +200,8 @@ def _answer(process: "subprocess.Popen[bytes]", told: Callable[[float], None]) -
         reader.join(_POLL_SECONDS)
         if reader.is_alive():
             told(time.monotonic() - began)
+            if given_up():
+                return {"error": "the policy's process was given up while it loaded"}
     try:
         answer = json.loads(lines[0])
     except ValueError:
@@ -165,20 +215,27 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
     assert process.stdout is not None
     with suppress(OSError):
         process.stdin.close()
-    try:
+    with suppress(subprocess.TimeoutExpired):
         process.wait(_END_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    with suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
     process.stdout.close()
 
 
 def main() -> int:
     """The process: reads its orders from standard input, answers one line when it is ready or cannot be."""
-    # What the policy prints goes to standard error: standard output is for the one answer.
-    answers = os.fdopen(os.dup(1), "w")
+    # What the policy prints goes to standard error, and it has nothing to read: these two are ours.
+    answers, control = os.fdopen(os.dup(1), "w"), os.fdopen(os.dup(0), "rb")
     os.dup2(2, 1)
-    orders = json.loads(sys.stdin.readline())
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    line = control.readline()
+    if not line:
+        return 1
+    orders = json.loads(line)
+    threading.Thread(target=_end_with_starter, args=(control, Path(orders["socket"]).parent), daemon=True).start()
     spec = ModelSpec.of(orders["spec"])
     try:
         answer, server = _load(spec, orders)
@@ -190,21 +247,21 @@ def main() -> int:
     if server is None:
         # A module that started threads must not keep the process.
         os._exit(1)
-    threading.Thread(target=_end_if_hung, args=(server.batcher, spec.timeout + _HUNG_GRACE), daemon=True).start()
-    # Until who started this process is gone.
-    with suppress(KeyboardInterrupt):
-        sys.stdin.read()
-    # Not Server.close alone: a policy that hangs must not keep the process.
-    threading.Thread(target=server.close, daemon=True).start()
-    time.sleep(0.1)
-    os._exit(0)
+    if orders["log"] is not None:
+        with suppress(OSError):
+            _write_to(Path(orders["log"]))
+    while True:
+        time.sleep(3600)
 
 
 def _load(spec: ModelSpec, orders: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
-    from pytest_vla.policies.base import is_batch_policy
+    from pytest_vla.policies.base import is_batch_policy, own_number
     from pytest_vla.policies.resolve import digest_of, load_policy, may_batch, policy_digest
     from pytest_vla.policies.traits import traits_of
     from pytest_vla.serving.server import Server
+
+    # After our own imports: a user's file may have the name of a module of Python's.
+    sys.path[:] = orders["path"]
 
     with ThreadPoolExecutor(1) as pool:
         # Of a checkpoint, which may be gigabytes, while it is loaded; of a module, once it is there.
@@ -212,25 +269,70 @@ def _load(spec: ModelSpec, orders: Mapping[str, Any]) -> tuple[dict[str, Any], A
         policy = load_policy(spec)
         if not is_batch_policy(policy):
             return {"not_batched": f"--vla-model={spec.text}: this policy does not answer in batches"}, None
-        digest = digest_of(policy, spec) if early is None else early.result()
-    about = About(digest, getattr(policy, "replan", None), traits_of(policy).table())
+        # One that had to be downloaded is known only now.
+        digest = (early and early.result()) or digest_of(policy, spec)
+    about = About(digest, own_number(policy, "replan"), traits_of(policy).table())
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     with suppress(FileNotFoundError):
         # Of a process that died.
         os.unlink(orders["socket"])
     listener.bind(orders["socket"])
-    server = Server(policy, listener, bytes.fromhex(orders["secret"]), orders["most"])
+    secret, most = bytes.fromhex(orders["secret"]), orders["most"]
+    watched = _Watched(policy, spec.timeout + _BACKSTOP_SECONDS)
+    server = Server(watched, listener, secret, most, limit=spec.timeout, hung=_end_hung)
     return {"about": asdict(about)}, server
 
 
-def _end_if_hung(batcher: Any, seconds: float) -> None:
-    """Ends the process where one call of the policy takes longer: it would keep all episodes waiting."""
-    while True:
-        time.sleep(_POLL_SECONDS)
-        since = batcher.busy_since
-        if since is not None and time.monotonic() - since > seconds:
-            print(f"pytest-vla: the policy has been at one call for {seconds:.0f} s; its process ends", file=sys.stderr)
-            os._exit(70)
+class _Watched:
+    """A policy whose calls end the process where they take too long, also where they hold Python's lock."""
+
+    def __init__(self, policy: "BatchPolicy", seconds: float) -> None:
+        self._policy, self._seconds = policy, seconds
+        self.max_batch, self.reads = policy.max_batch, policy.reads
+
+    def begin(self, episode: "Episode") -> Any:
+        with self._limited():
+            return self._policy.begin(episode)
+
+    def act(self, states: Sequence[Any], observations: "Sequence[Observation]") -> Sequence[Any]:
+        with self._limited():
+            return self._policy.act(states, observations)
+
+    @contextmanager
+    def _limited(self) -> Iterator[None]:
+        faulthandler.dump_traceback_later(self._seconds, exit=True)
+        try:
+            yield
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+
+
+def _end_with_starter(control: "BinaryIO", folder: Path) -> None:
+    """Ends this process and what it started, as soon as who started it is gone or wants it to."""
+    control.read()
+    shutil.rmtree(folder, ignore_errors=True)
+    # A group of our own, see `start`. Nothing is asked: a policy that hangs must not keep the process.
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(0)
+
+
+def _end_hung() -> None:
+    print("pytest-vla: one call of the policy took too long; its process ends", file=sys.stderr, flush=True)
+    faulthandler.dump_traceback()
+    time.sleep(_FAREWELL_SECONDS)
+    os._exit(HUNG)
+
+
+def _write_to(log: Path) -> None:
+    """Sends what is printed to a file."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    stream = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.dup2(stream, 1)
+    os.dup2(stream, 2)
+    os.close(stream)
 
 
 if __name__ == "__main__":

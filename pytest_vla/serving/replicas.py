@@ -3,17 +3,21 @@
 import dataclasses
 import signal
 import threading
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.spec import AUTO, ModelSpec
-from pytest_vla.serving.process import About, PolicyAddress, PolicyProcess, start
+from pytest_vla.serving.process import HUNG, About, PolicyAddress, PolicyProcess, start
 
 RESTARTS = 1
-"""How often a process is started again that died."""
+"""How often a process is started again that died. One that gave up a call that hung is, however often."""
 
 _LOST = "lost"
+_LEAST_PATIENCE, _PATIENCE = 60.0, 5.0  # Seconds, and times the first loading, that loading again may take.
+_LAST_WORDS = 2000
 
 
 class Replicas:
@@ -32,6 +36,7 @@ class Replicas:
         *,
         told: Callable[[float], None] = lambda seconds: None,
         notice: Callable[[str], None] = lambda text: None,
+        log: Path | None = None,
     ) -> None:
         """Starts all at once, and waits until each has loaded its policy.
 
@@ -41,12 +46,13 @@ class Replicas:
             most: questions in a batch.
             told: called about once a second while they load, with the seconds that it took so far.
             notice: called from another thread with what happens to them later, for a person.
+            log: the file that gets what the policy prints once it is loaded; None: standard error.
 
         Raises:
             NotBatched: the policy is no `BatchPolicy`; see `pytest_vla.serving.process.start`.
             VlaError: it could not be loaded.
         """
-        self._most, self._notice = most, notice
+        self._most, self._notice, self._log = most, notice, log
         self._specs = [dataclasses.replace(spec, device=device) for device in devices]
         self.addresses = [PolicyAddress.new() for _ in devices]
         self._processes: list[PolicyProcess | None] = [None for _ in devices]
@@ -54,14 +60,14 @@ class Replicas:
         errors: list[BaseException] = []
 
         def load(number: int) -> None:
-            tell = told if number == 0 else lambda seconds: None
             try:
-                self._processes[number] = start(self._specs[number], most, self.addresses[number], told=tell)
+                self._processes[number] = self._start(number, told if number == 0 else lambda seconds: None, errors)
             except BaseException as error:
                 errors.append(error)
 
         # The first in this thread, which is the one that may print.
         others = [threading.Thread(target=load, args=(number,)) for number in range(1, len(devices))]
+        began = time.monotonic()
         try:
             for other in others:
                 other.start()
@@ -73,6 +79,7 @@ class Replicas:
         except BaseException:
             self.close()
             raise
+        self._patience = max(_LEAST_PATIENCE, _PATIENCE * (time.monotonic() - began))
         self.about: About = next(process.about for process in self._processes if process is not None)
         for number in range(len(devices)):
             threading.Thread(target=self._watch, args=(number,), name="vla-replica", daemon=True).start()
@@ -90,26 +97,40 @@ class Replicas:
                 process.close()
         for address in self.addresses:
             address.remove()
+        if self._log is not None:
+            with suppress(OSError):
+                if not self._log.stat().st_size:
+                    self._log.unlink()
+                    # Where no episode left anything.
+                    self._log.parent.rmdir()
+
+    def _start(self, number: int, told: Callable[[float], None], errors: list[BaseException]) -> PolicyProcess:
+        spec, address = self._specs[number], self.addresses[number]
+        return start(spec, self._most, address, told=told, log=self._log, given_up=lambda: bool(errors))
 
     def _watch(self, number: int) -> None:
-        device = self._specs[number].device
+        device, deaths = self._specs[number].device, 0
         name = "the policy's process" + (f" on {device}" if device != AUTO else "")
-        for attempt in range(RESTARTS + 1):
+        while True:
             process = self._processes[number]
             assert process is not None
             code = process.wait()
             with self._lock:
                 if self._closing.is_set():
                     return
-            ended = f"{name} ended with {_code(code)}"
-            if attempt == RESTARTS:
-                self._give_up(number, f"{ended}, for the second time")
+            # What it started may live on.
+            process.close()
+            deaths += code != HUNG
+            hung = "gave up a call that took too long (--vla-policy-timeout)"
+            ended = f"{name} {hung if code == HUNG else f'ended with {_code(code)}'}"
+            if deaths > RESTARTS:
+                self._give_up(number, f"{ended}, for the second time{self._last_words()}")
                 return
-            self._notice(f"{ended}; it is started again, and its open episodes are run again")
+            self._notice(f"{ended}; it is started again, and its open episodes run again")
             try:
-                started = start(self._specs[number], self._most, self.addresses[number])
+                started = self._start_again(number)
             except VlaError as error:
-                self._give_up(number, f"{ended}, and could not be started again: {error}")
+                self._give_up(number, f"{ended}, and could not be started again: {error}{self._last_words()}")
                 return
             with self._lock:
                 if self._closing.is_set():
@@ -117,13 +138,28 @@ class Replicas:
                     return
                 self._processes[number] = started
 
+    def _start_again(self, number: int) -> PolicyProcess:
+        began = time.monotonic()
+
+        def given_up() -> bool:
+            return self._closing.is_set() or time.monotonic() - began > self._patience
+
+        self.addresses[number].path.parent.mkdir(mode=0o700, exist_ok=True)
+        return start(self._specs[number], self._most, self.addresses[number], log=self._log, given_up=given_up)
+
     def _give_up(self, number: int, why: str) -> None:
         self._notice(why)
         # Who waits for it to come back looks for this file; with the folder gone, nobody is left to wait for.
-        try:
+        with suppress(OSError):
+            lost_file(self.addresses[number]).parent.mkdir(mode=0o700, exist_ok=True)
             lost_file(self.addresses[number]).write_text(why, encoding="utf-8")
+
+    def _last_words(self) -> str:
+        try:
+            text = "" if self._log is None else self._log.read_text(errors="replace")[-_LAST_WORDS:].strip()
         except OSError:
-            return
+            text = ""
+        return f"; its last words:\n{text}" if text else ""
 
 
 def lost_file(address: PolicyAddress) -> Path:

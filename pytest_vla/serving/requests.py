@@ -49,7 +49,10 @@ def read_episode(request: Mapping[Any, Any]) -> Episode:
         raise BadRequest(f"seed: expected an integer, got {_short(seed)}")
     noise = np.random.Generator(np.random.PCG64(0))
     read_noise(noise, request)
-    return Episode(case_id, suite, task, instruction, seed, noise, _wishes(wishes))
+    alone = request.get("alone", False)
+    if not isinstance(alone, bool):
+        raise BadRequest(f"alone: expected true or false, got {_short(alone)}")
+    return Episode(case_id, suite, task, instruction, seed, noise, _wishes(wishes), alone)
 
 
 def read_noise(noise: np.random.Generator, request: Mapping[Any, Any]) -> None:

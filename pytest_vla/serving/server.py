@@ -3,28 +3,23 @@
 import hmac
 import socket
 import threading
-import traceback
 from collections.abc import Callable, Mapping
-from concurrent.futures import CancelledError
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pytest_vla.errors import EpisodeError
-from pytest_vla.mishaps import describe
 from pytest_vla.policies.base import BatchPolicy, Episode, Wishes
 from pytest_vla.serving.batching import Batcher
+from pytest_vla.serving.sessions import Session, Sessions, details_of
 from pytest_vla.serving.wire import SharedPictures, WireError, pack_answer, receive, send, set_noise
 
 PROTOCOL = 1
 
 
-@dataclass(frozen=True, eq=False)
-class _Session:
-    state: Any
-    noise: np.random.Generator
+WAIT = {"wait": True}
+"""What a worker is sent now and then while it waits for an answer."""
 
 
 class Server:
@@ -34,7 +29,16 @@ class Server:
         batcher: asks the policy.
     """
 
-    def __init__(self, policy: BatchPolicy, listener: socket.socket, secret: bytes, most: int) -> None:
+    def __init__(
+        self,
+        policy: BatchPolicy,
+        listener: socket.socket,
+        secret: bytes,
+        most: int,
+        *,
+        limit: float | None = None,
+        hung: Callable[[], None] = lambda: None,
+    ) -> None:
         """Starts to listen.
 
         Args:
@@ -42,9 +46,11 @@ class Server:
             listener: a Unix-domain stream socket that is bound; the server closes it.
             secret: what a worker has to know.
             most: questions in a batch.
+            limit, hung: see `Batcher`.
         """
         self._policy, self._listener, self._secret = policy, listener, secret
-        self.batcher = Batcher(policy, most)
+        self.batcher = Batcher(policy, most, limit=limit, hung=hung)
+        self._sessions = Sessions(policy, self.batcher)
         self._connections: set[socket.socket] = set()
         self._lock = threading.Lock()
         listener.listen(256)
@@ -84,7 +90,7 @@ class Server:
                 send(connection, {"refused": "another protocol, or not this run's secret"})
                 return
             send(connection, {"reads": list(self._policy.reads)})
-            worker = _Worker(connection, pictures, self._policy, self.batcher)
+            worker = _Worker(connection, pictures, self._sessions)
             try:
                 worker.run()
             finally:
@@ -106,11 +112,9 @@ class Server:
 class _Worker:
     """One connection: its sessions, and what it asks of them, one question after the other."""
 
-    def __init__(
-        self, connection: socket.socket, pictures: SharedPictures, policy: BatchPolicy, batcher: Batcher
-    ) -> None:
-        self._connection, self._pictures, self._policy, self._batcher = connection, pictures, policy, batcher
-        self._sessions: dict[int, _Session] = {}
+    def __init__(self, connection: socket.socket, pictures: SharedPictures, sessions: Sessions) -> None:
+        self._connection, self._pictures, self._policy = connection, pictures, sessions
+        self._sessions: dict[int, Session] = {}
         self._ways: Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "begin": self._begin,
             "act": self._act,
@@ -120,7 +124,7 @@ class _Worker:
     def leave(self) -> None:
         """The worker is gone, and its sessions with it."""
         for session in self._sessions.values():
-            self._batcher.end(session)
+            self._policy.abandon(session)
         self._sessions.clear()
 
     def run(self) -> None:
@@ -133,7 +137,7 @@ class _Worker:
             try:
                 answer = way(message)
             except EpisodeError as error:
-                answer = {"reason": error.reason, "error": error.message}
+                answer = {"reason": error.reason, "error": error.message, "details": details_of(error)}
             except (KeyError, TypeError) as error:
                 raise WireError(f"a message lacks what it needs: {error}") from error
             send(self._connection, answer)
@@ -141,11 +145,9 @@ class _Worker:
     def _begin(self, message: dict[str, Any]) -> dict[str, Any]:
         noise = np.random.Generator(np.random.PCG64(0))
         set_noise(noise, message["noise"])
-        told = {name: message[name] for name in ("case_id", "suite", "task", "instruction", "seed")}
+        told = {name: message[name] for name in ("case_id", "suite", "task", "instruction", "seed", "alone")}
         episode = Episode(**told, rng=noise, wishes=Wishes(**message["wishes"]))
-        state = _guarded(lambda: self._batcher.call(lambda: self._policy.begin(episode)), "at the episode's begin: ")
-        session = self._sessions[message["session"]] = _Session(state, noise)
-        self._batcher.begin(session)
+        self._sessions[message["session"]] = self._policy.begin(episode, self._still_waiting)
         return {}
 
     def _act(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -154,27 +156,14 @@ class _Worker:
         set_noise(session.noise, message["noise"])
         # Copied: what a session keeps of it must not change with the next question.
         observation = {name: array.copy() for name, array in self._pictures.read(message["places"]).items()}
-        answer = self._batcher.ask(session.state, observation, session)
-        return pack_answer(_guarded(answer.result, ""))
+        return pack_answer(self._policy.ask(session, observation, self._still_waiting))
 
     def _end(self, message: dict[str, Any]) -> dict[str, Any]:
         session = self._sessions.pop(message["session"], None)
         if session is not None:
-            self._batcher.end(session)
-        close = getattr(session.state, "close", None) if session else None
-        if close is not None:
-            _guarded(lambda: self._batcher.call(close), "at the episode's end: ")
+            self._policy.end(session, self._still_waiting)
         return {}
 
-
-def _guarded(call: Callable[[], Any], moment: str) -> Any:
-    """What a call gives; what the policy raised becomes an EpisodeError that says where."""
-    try:
-        return call()
-    except EpisodeError:
-        raise
-    except CancelledError as error:
-        raise WireError("the policy's process ends") from error
-    except BaseException as error:
-        text = "".join(traceback.format_exception(error, limit=-6))
-        raise EpisodeError("policy-raised", f"{moment}{describe(error)}\n{text}") from error
+    def _still_waiting(self) -> None:
+        """Tells the worker that this process is alive; WireError where the worker is not."""
+        send(self._connection, WAIT)

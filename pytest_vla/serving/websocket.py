@@ -10,17 +10,12 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import CancelledError, Future, wait
-from contextlib import suppress
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.mishaps import describe, full_traceback
-from pytest_vla.policies.base import Answer, BatchPolicy, Episode, noise_generator, reseed
+from pytest_vla.errors import EpisodeError
+from pytest_vla.mishaps import describe
+from pytest_vla.policies.base import BatchPolicy, Episode, noise_generator, own_number, reseed
 from pytest_vla.policies.msgpack_arrays import pack
 from pytest_vla.policies.openpi_connection import limit_sending, require_websockets
 from pytest_vla.policies.openpi_protocol import OURS, Served
@@ -36,6 +31,7 @@ from pytest_vla.serving.requests import (
     read_observation,
     read_request,
 )
+from pytest_vla.serving.sessions import Session, Sessions, details_of
 
 if TYPE_CHECKING:
     from websockets.http11 import Request, Response
@@ -90,10 +86,8 @@ class WebsocketServer:
         require_websockets("serving a policy")
         from websockets.sync.server import serve
 
-        replan = getattr(policy, "replan", None)
-        if replan is not None and (type(replan) is not int or replan < 1):
-            raise VlaError(f"a policy's replan is a number of steps, 1 or more; this is {replan!r}")
-        self._policy, self._key, self._run_seed, self._told = policy, key, run_seed, told
+        replan = own_number(policy, "replan")
+        self._key, self._run_seed, self._told = key, run_seed, told
         self._reads = None if isinstance(policy, PlainPolicy) else tuple(policy.reads)
         traits = traits_of(policy.policy if isinstance(policy, PlainPolicy) else policy)
         self._greeting = pack(Served(self._reads, replan, digest, traits).metadata())
@@ -102,6 +96,7 @@ class WebsocketServer:
         listener.listen(128)
         self.port: int = listener.getsockname()[1]
         self.batcher = Batcher(policy, most)
+        self._sessions = Sessions(policy, self.batcher)
         self._server = serve(
             self._serve,
             sock=_Listener(fileno=listener.detach()),
@@ -149,7 +144,7 @@ class WebsocketServer:
         with self._lock:
             self._open += 1
             number = next(self._numbers)
-        talk = _Conversation(connection, number, self._policy, self.batcher, self._reads, self._run_seed)
+        talk = _Conversation(connection, number, self._sessions, self._reads, self._run_seed)
         peer = _peer(connection)
         try:
             limit_sending(connection, _SEND_SECONDS)
@@ -200,13 +195,6 @@ class _Listener(socket.socket):
                 time.sleep(_POLL_SECONDS)
 
 
-@dataclass(frozen=True, eq=False)
-class _Session:
-    state: Any
-    noise: np.random.Generator
-    prompt: str | None = None
-
-
 class _Conversation:
     """One connection: its session, and what it asks, one question after the other.
 
@@ -218,14 +206,15 @@ class _Conversation:
         self,
         connection: "ServerConnection",
         number: int,
-        policy: BatchPolicy,
-        batcher: Batcher,
+        sessions: Sessions,
         reads: tuple[str, ...] | None,
         run_seed: int,
     ) -> None:
-        self._connection, self._policy, self._batcher, self._reads = connection, policy, batcher, reads
+        self._connection, self._sessions, self._reads = connection, sessions, reads
         self._number, self._run_seed, self._requests = number, run_seed, itertools.count()
-        self._session: _Session | None = None
+        self._session: Session | None = None
+        # Of a client that knows no begin: what its session is about.
+        self._prompt: str | None = None
         self.mishap: EpisodeError | None = None
 
     def answer(self, request: Mapping[Any, Any]) -> dict[str, Any]:
@@ -245,30 +234,30 @@ class _Conversation:
             return ways[way](request)
         except EpisodeError as error:
             self.mishap = error
-            details = full_traceback(error.__cause__) if error.__cause__ else ""
-            return {"reason": error.reason, "message": _sendable(error.message), "details": _sendable(details)}
+            told = {"message": _sendable(error.message), "details": _sendable(details_of(error))}
+            return {"reason": error.reason, **told}
 
     def leave(self) -> None:
         """The client is gone, and its session with it."""
-        with suppress(EpisodeError):
-            self._close()
+        if self._session is not None:
+            self._sessions.abandon(self._session)
 
     def _infer(self, request: Mapping[Any, Any]) -> dict[str, Any]:
         """A request of openpi's protocol."""
         observation, prompt = read_libero_request(request, self._reads)
         name = f"connection {self._number}"
-        if self._session is None or self._session.prompt != prompt:
+        if self._session is None or self._prompt != prompt:
             self._close()
             noise = noise_generator(self._run_seed, name)
-            self._open(Episode(name, "", "", prompt, self._number, noise), prompt)
-        assert self._session is not None
+            self._session = self._sessions.begin(Episode(name, "", "", prompt, self._number, noise), self._waiting)
+            self._prompt = prompt
         reseed(self._session.noise, self._run_seed, name, next(self._requests))
         return self._asked(self._session, observation)
 
     def _begin(self, request: Mapping[Any, Any]) -> dict[str, Any]:
         episode = read_episode(request)
         self._close()
-        self._open(episode)
+        self._session = self._sessions.begin(episode, self._waiting)
         return {}
 
     def _act(self, request: Mapping[Any, Any]) -> dict[str, Any]:
@@ -283,52 +272,28 @@ class _Conversation:
         self._close()
         return {}
 
-    def _asked(self, session: _Session, observation: Mapping[str, Any]) -> dict[str, Any]:
+    def _asked(self, session: Session, observation: Mapping[str, Any]) -> dict[str, Any]:
         began = time.perf_counter()
-        question = self._batcher.ask(session.state, observation, session)
-        answer: Answer = _guarded(lambda: self._awaited(question), "")
+        answer = self._sessions.ask(session, observation, self._waiting)
         spent = 1000 * (time.perf_counter() - began)
         given = {name: value for name, value in vars(answer).items() if value is not None}
         return {**given, "server_timing": {"infer_ms": spent}}
 
-    def _awaited(self, question: "Future[Answer]") -> Answer:
+    def _waiting(self) -> None:
         from websockets.protocol import State
 
-        while not wait([question], _POLL_SECONDS).done:
-            if self._connection.state is not State.OPEN and question.cancel():
-                break
-        return question.result()
-
-    def _open(self, episode: Episode, prompt: str | None = None) -> None:
-        begun = _guarded(lambda: self._batcher.call(lambda: self._policy.begin(episode)), "at the episode's begin: ")
-        self._session = _Session(begun, episode.rng, prompt)
-        self._batcher.begin(self._session)
+        if self._connection.state is not State.OPEN:
+            raise EpisodeError("policy-connection", "the client is gone")
 
     def _close(self) -> None:
         session, self._session = self._session, None
-        if session is None:
-            return
-        self._batcher.end(session)
-        close = getattr(session.state, "close", None)
-        if close is not None:
-            _guarded(lambda: self._batcher.call(close), "at the episode's end: ")
-
-
-def _guarded(call: Callable[[], Any], moment: str) -> Any:
-    """What a call gives; what the policy raised becomes an EpisodeError that says where."""
-    try:
-        return call()
-    except EpisodeError:
-        raise
-    except CancelledError as error:
-        raise EpisodeError("policy-connection", "the question was given up") from error
-    except BaseException as error:
-        raise EpisodeError("policy-raised", f"{moment}{describe(error)}") from error
+        if session is not None:
+            self._sessions.end(session, self._waiting)
 
 
 def _traceback(error: EpisodeError) -> str:
     """What openpi's server sends: the traceback, or else its last line."""
-    return full_traceback(error.__cause__) if error.__cause__ else str(error)
+    return details_of(error) or str(error)
 
 
 def _sendable(text: str) -> str:

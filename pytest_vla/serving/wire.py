@@ -78,21 +78,27 @@ def receive(connection: socket.socket, files: int = 0) -> tuple[dict[str, Any], 
         (length,) = _HEAD.unpack(head)
         if length > LONGEST_MESSAGE:
             raise WireError(f"a message of {length} bytes was announced, more than {LONGEST_MESSAGE}")
-        message = msgpack.unpackb(_exactly(connection, length), raw=False, strict_map_key=False)
-    except (TimeoutError, WireError):
-        _close(descriptors)
-        raise
+        message = _unpacked(_exactly(connection, length))
     except OSError as error:
         _close(descriptors)
+        if isinstance(error, TimeoutError):
+            raise
         raise WireError(f"the connection is broken: {error}") from error
-    except Exception as error:
-        # msgpack raises half a dozen types on what is no msgpack.
+    except BaseException:
         _close(descriptors)
-        raise WireError(f"no message: {type(error).__name__}: {error}") from error
+        raise
     if not isinstance(message, dict):
         _close(descriptors)
         raise WireError(f"expected a table, got {type(message).__name__}")
     return message, descriptors
+
+
+def _unpacked(body: bytes) -> Any:
+    try:
+        return msgpack.unpackb(body, raw=False, strict_map_key=False)
+    except Exception as error:
+        # msgpack raises half a dozen types on what is no msgpack.
+        raise WireError(f"no message: {type(error).__name__}: {error}") from error
 
 
 def _exactly(connection: socket.socket, count: int) -> bytes:

@@ -135,7 +135,7 @@ def test_a_process_that_dies_is_started_again_and_its_open_episodes_run_again(
     assert 1 <= attempts.count(2) <= 3
     assert attempts.count(1) == 18 - attempts.count(2)
     result.stdout.fnmatch_lines(
-        ["vla: the policy's process ended with SIGKILL; it is started again, and its open episodes are run again"]
+        ["vla: the policy's process ended with SIGKILL; it is started again, and its open episodes run again"]
     )
     result.stdout.re_match_lines([rf"{attempts.count(2)} episodes? had to run again: its process had died"])
 
@@ -167,7 +167,9 @@ def test_an_answer_that_takes_too_long_is_an_error_and_the_process_is_replaced(
     assert outcomes.pop(2) == ("error", "policy-timeout")
     assert set(outcomes.values()) <= {("success", None), ("error", "policy-timeout")}
     assert list(outcomes.values()).count(("success", None)) >= 2
-    result.stdout.fnmatch_lines(["*no answer from the policy's process in 1 s (--vla-policy-timeout)*"])
+    result.stdout.fnmatch_lines(["error policy-timeout *no answer of the policy in 1 s (--vla-policy-timeout)"])
+    gave_up = "the policy's process gave up a call that took too long (--vla-policy-timeout); it is started again, "
+    assert f"vla: {gave_up}" in result.stdout.str()
     assert time.monotonic() - began < 120
 
 
@@ -295,3 +297,110 @@ def test_actions_out_of_range_are_clipped_and_counted(vla: Run, project: pytest.
     vla("--vla-suite=libero_goal", "--vla-tasks=rack", "--vla-model=wild:policy").assert_outcomes(passed=1)
     (record,) = last_records(project.path / ".vla").values()
     assert record.metrics["clipped_actions"] == record.steps > 0
+
+
+RAISES = """
+        state["rng"].normal()
+        if state["seed"] == 2 and state["asked"] == 2:
+            raise RuntimeError("a bad episode")
+"""
+
+
+def test_an_episode_that_raises_changes_no_other_whatever_the_batches(vla: Run, project: pytest.Pytester) -> None:
+    troubled(project, RAISES + "        time.sleep(0.01)\n")
+    found = []
+    for way in (("-n0",), ("-n4",), ("-n4", "--vla-batch=1")):
+        vla(*GOAL, *way, "--vla-seeds=0-4").assert_outcomes(passed=12, errors=3)
+        records = last_records(project.path / ".vla")
+        errors = [record for record in records.values() if record.outcome == "error"]
+        assert {(record.seed, record.reason) for record in errors} == {(2, "policy-raised")}
+        assert {str(record.message).partition(" (")[0] for record in errors} == {"RuntimeError: a bad episode"}
+        found.append(digests(project.path / ".vla"))
+    assert found[1] == found[0]
+    assert found[2] == found[0]
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (("policy = Batched()", "policy = Batched"), "is type, a class; name an object of it, policy = Batched()"),
+        (
+            ('max_batch, reads, replan = 16, ("agentview_image", "state"), 3', "max_batch = 16"),
+            "which lacks reads of a",
+        ),
+        (("replan = 16,", "replan = 0,"), "a policy's max_batch is a number, 1 or more; this one's is 0"),
+        (('"state"), 3', '"state"), 2.5'), "a policy's replan is a number, 1 or more; this one's is 2.5"),
+        (("policy = Batched()", "policy = Batched(); policy.privileged = True"), "these see no simulator"),
+        (("replan = 16,", "replan = None,"), "its max_batch is None"),
+    ],
+)
+def test_what_is_wrong_with_a_policy_is_told_before_its_first_episode(
+    vla: Run, project: pytest.Pytester, workers: str, change: tuple[str, str], complaint: str
+) -> None:
+    project.makepyfile(batched=BATCHED.replace(*change))
+    result = vla(*GOAL, workers, "--vla-seeds=0-9")
+    assert result.ret != 0
+    told = result.stdout.str() + result.stderr.str()
+    assert complaint in told
+    assert told.count(complaint) <= 3, "not one error an episode"
+    assert run_names(project.path / ".vla") == []
+
+
+def test_numbers_of_numpy_are_numbers(vla: Run, project: pytest.Pytester) -> None:
+    project.makepyfile(batched=BATCHED.replace('"state"), 3', '"state"), np.int64(3)'))
+    for workers in ("-n0", "-n2"):
+        vla(*GOAL, workers).assert_outcomes(passed=3)
+        assert {record.replan for record in last_records(project.path / ".vla").values()} == {3}
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_a_wrong_number_of_answers_is_told_as_such(vla: Run, project: pytest.Pytester, workers: str) -> None:
+    project.makepyfile(batched=BATCHED.replace("return answers", "return answers * 2"))
+    vla(*GOAL, workers).assert_outcomes(errors=3)
+    records = last_records(project.path / ".vla").values()
+    assert {record.reason for record in records} == {"policy-protocol"}
+    assert all("act gives an answer to each question" in str(record.message) for record in records)
+
+
+def test_loading_in_vain_is_told_where_it_took_long(vla: Run, project: pytest.Pytester) -> None:
+    project.makepyfile(
+        plain="""
+        import time
+        import numpy as np
+        time.sleep(2.5)
+        policy = lambda episode: lambda observation: np.array([1.0, 0, 0, 0, 0, 0, -1])
+        """
+    )
+    result = vla("--vla-suite=libero_goal", "--vla-tasks=rack", "--vla-model=plain:policy", "-n2")
+    result.stdout.fnmatch_lines(
+        ["vla: *this policy does not answer in batches: each of the 2 workers loads it for itself"]
+    )
+
+
+def test_a_restart_that_takes_for_ever_is_given_up(vla: Run, project: pytest.Pytester) -> None:
+    project.makeconftest("import pytest_vla.serving.replicas as replicas\nreplicas._LEAST_PATIENCE = 3.0\n")
+    head = "class Batched:"
+    hangs = 'if (HERE / "died").exists():\n    time.sleep(600)\n'
+    text = BATCHED.replace(head, hangs + head)
+    project.makepyfile(batched=text.replace("        pass\n", DIES_ONCE.lstrip("\n")))
+    result = vla(*GOAL, "-n2", "--vla-seeds=0-5")
+    assert result.ret != 0
+    assert "and could not be started again: the policy's process was given up while it loaded" in result.stdout.str()
+
+
+def test_what_the_policy_prints_is_in_the_runs_folder(vla: Run, project: pytest.Pytester) -> None:
+    troubled(project, '        print("thinking")\n')
+    result = vla(*GOAL, "-n1")
+    assert "thinking" not in result.stdout.str() + result.stderr.str()
+    (name,) = run_names(project.path / ".vla")
+    assert "thinking" in (project.path / ".vla" / name / "policy.log").read_text()
+
+
+@pytest.mark.parametrize("model", ["ourz", "ourz:x"])
+def test_names_of_the_ini_file_are_among_those_that_may_be_meant(
+    vla: Run, project: pytest.Pytester, batched: Path, model: str
+) -> None:
+    project.makeini("[pytest]\nvla_models =\n    ours = batched:policy\n")
+    result = vla("--vla-suite=libero_goal", f"--vla-model={model}")
+    result.stderr.fnmatch_lines(["*Did you mean ours? Known: ours, expert, *"])

@@ -65,7 +65,7 @@ def decoded(data: str | bytes) -> Any:
 
 
 @contextmanager
-def serving(infer: Infer, *, metadata: Any = None, key: str | None = None) -> Iterator[OpenpiServer]:
+def serving(infer: Infer, *, metadata: Any = None, key: str | None = None, port: int = 0) -> Iterator[OpenpiServer]:
     """A server that answers requests with `infer`.
 
     Args:
@@ -73,6 +73,7 @@ def serving(infer: Infer, *, metadata: Any = None, key: str | None = None) -> It
             exception ends the connection as openpi's server ends it, by a text frame; `Died` without one.
         metadata: sent first, in place of an empty dict; a text or bytes as they are.
         key: the key that is asked for.
+        port: where it listens; 0: at a free one.
     """
     seen = OpenpiServer()
 
@@ -108,7 +109,7 @@ def serving(infer: Infer, *, metadata: Any = None, key: str | None = None) -> It
             with seen.lock:
                 seen.closed += 1
 
-    server: Server = serve(talk, "127.0.0.1", 0, compression=None, max_size=None, process_request=admit)
+    server: Server = serve(talk, "127.0.0.1", port, compression=None, max_size=None, process_request=admit)
     seen.port = server.socket.getsockname()[1]
     thread = threading.Thread(target=server.serve_forever)
     thread.start()

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from pytest_vla.errors import EpisodeError
 from pytest_vla.policies.base import Episode, Observation, is_batch_policy
-from pytest_vla.serving.batching import Batcher, Returns
+from pytest_vla.serving.batching import Batcher
+from pytest_vla.serving.returns import Returns
 
 
 class Adding:
@@ -38,6 +39,13 @@ class Adding:
                 raise ZeroDivisionError("nan")
         pairs = zip(states, observations, strict=True)
         return [np.full(7, state + observation["state"][0]) for state, observation in pairs]
+
+
+def until_busy(batcher: Batcher) -> None:
+    end = time.monotonic() + 5
+    while batcher.busy_since is None:
+        assert time.monotonic() < end
+        time.sleep(0.001)
 
 
 def seen(value: float) -> dict[str, Any]:
@@ -66,15 +74,66 @@ def test_a_lone_question_waits_for_nobody() -> None:
     assert policy.batches == [1]
 
 
-def test_one_episodes_trouble_is_not_the_others() -> None:
+def test_trouble_in_a_batch_is_told_to_all_in_it_since_nobody_knows_whose_it_is() -> None:
     policy = Adding()
     batcher = Batcher(policy, 8)
-    answers = [batcher.ask(0.0, seen(value)) for value in (0.0, 1.0, np.nan, 3.0)]
+    first = batcher.ask(5.0, seen(0.0))
+    until_busy(batcher)
+    answers = [batcher.ask(0.0, seen(value)) for value in (1.0, np.nan, 3.0)]
     policy.gate.set()
-    assert [answers[number].result(5).actions[0, 0] for number in (0, 1, 3)] == [0.0, 1.0, 3.0]
+    assert first.result(5).actions[0, 0] == 5.0
+    for answer in answers:
+        with pytest.raises(EpisodeError, match=r"on a batch of 3 the policy raised ZeroDivisionError: nan") as raised:
+            answer.result(5)
+        assert raised.value.reason == "policy-batch-failed"
+    batcher.close()
+    assert policy.batches == [1, 3], "nobody is asked again with a state that may be half changed"
+
+
+def test_one_that_is_to_be_alone_is_in_no_batch() -> None:
+    policy = Adding()
+    batcher = Batcher(policy, 8)
+    first = batcher.ask(0.0, seen(0.0))
+    until_busy(batcher)
+    ways = ((1.0, False), (2.0, False), (np.nan, True), (4.0, False), (5.0, True))
+    answers = [batcher.ask(0.0, seen(value), alone=alone) for value, alone in ways]
+    policy.gate.set()
+    first.result(5)
     with pytest.raises(ZeroDivisionError, match="nan"):
         answers[2].result(5)
+    assert [answers[number].result(5).actions[0, 0] for number in (0, 1, 3, 4)] == [1.0, 2.0, 4.0, 5.0]
     batcher.close()
+    assert policy.batches == [1, 2, 1, 1, 1]
+
+
+def test_a_call_that_takes_too_long_is_told_to_who_is_in_it_and_to_nobody_else() -> None:
+    policy, hung = Adding(), threading.Event()
+    policy.max_batch = 1
+    batcher = Batcher(policy, 8, limit=0.2, hung=hung.set)
+    time.sleep(0.5)
+    stuck, waits = batcher.ask(0.0, seen(0.0)), batcher.ask(0.0, seen(1.0))
+    with pytest.raises(EpisodeError, match=r"no answer of the policy in 0.2 s \(--vla-policy-timeout\)") as raised:
+        stuck.result(5)
+    assert raised.value.reason == "policy-timeout"
+    assert hung.wait(5)
+    assert not waits.done()
+    policy.gate.set()
+    assert waits.result(5).actions[0, 0] == 1.0
+    batcher.close()
+
+
+def test_waiting_for_others_is_no_time_of_ones_own() -> None:
+    policy, hung = Adding(), threading.Event()
+    policy.max_batch = 1
+    policy.gate.set()
+    act = policy.act
+    policy.act = lambda *batch: (time.sleep(0.1), act(*batch))[1]  # type: ignore[method-assign,func-returns-value]
+    batcher = Batcher(policy, 8, limit=1.0, hung=hung.set)
+    answers = [batcher.ask(0.0, seen(0.0)) for _ in range(15)]
+    for answer in answers:
+        answer.result(10)
+    batcher.close()
+    assert not hung.is_set()
 
 
 def test_an_answer_that_is_no_chunk_is_an_error_with_its_reason() -> None:
@@ -93,8 +152,9 @@ def test_answers_that_are_too_few_are_nobodys() -> None:
     policy.gate.set()
     policy.act = lambda states, observations: []  # type: ignore[method-assign]
     batcher = Batcher(policy, 1)
-    with pytest.raises(ValueError, match="0 answers to a batch of 1"):
+    with pytest.raises(EpisodeError, match="an answer to each question of a batch; this one gave 0 to 1") as raised:
         batcher.ask(0.0, seen(0.0)).result(5)
+    assert raised.value.reason == "policy-protocol"
     batcher.close()
 
 
@@ -103,10 +163,10 @@ def test_other_calls_are_made_by_the_same_thread_between_batches() -> None:
     batcher = Batcher(policy, 8)
     before = batcher.ask(1.0, seen(0.0))
     policy.gate.set()
-    assert batcher.call(threading.get_ident) in policy.threads
+    assert batcher.call(threading.get_ident).result(5) in policy.threads
     assert before.done()
     with pytest.raises(KeyError):
-        batcher.call(lambda: {}["x"])
+        batcher.call(lambda: {}["x"]).result(5)
     batcher.close()
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.policies.base import Episode, Wishes, noise_generator, reseed
 from pytest_vla.policies.spec import ModelSpec
 from pytest_vla.serving.client import ServedPolicy
-from pytest_vla.serving.process import PolicyAddress, PolicyProcess
+from pytest_vla.serving.process import HUNG, PolicyAddress, PolicyProcess
 from pytest_vla.serving.process import start as start_at
 from pytest_vla.serving.server import PROTOCOL
 from pytest_vla.serving.wire import SharedPictures, allocate, receive, send
@@ -26,8 +27,13 @@ from pytest_vla.serving.wire import SharedPictures, allocate, receive, send
 # Counts its own steps, adds noise and what it sees; has troubles on demand.
 POLICIES = """
 import os, time
+from pathlib import Path
 import numpy as np
 from pytest_vla.policies.base import Answer
+
+class Telling:
+    def close(self):
+        Path(__file__).with_name("closed.txt").touch()
 
 class Counting:
     max_batch, reads = 8, ("agentview_image", "state")
@@ -35,6 +41,8 @@ class Counting:
     def begin(self, episode):
         if episode.instruction == "refuse":
             raise ValueError("no such task")
+        if episode.instruction == "tell":
+            return Telling()
         return {"rng": episode.rng, "steps": 0, "seed": episode.seed, "told": episode.instruction,
                 "wishes": episode.wishes}
 
@@ -43,6 +51,8 @@ class Counting:
             os._exit(3)
         if any(state["told"] == "hang" for state in states):
             time.sleep(60)
+        if any(state["told"] == "slow" for state in states):
+            time.sleep(1)
         answers = []
         for state, observation in zip(states, observations):
             if state["told"] == "doubt":
@@ -100,9 +110,9 @@ def addresses() -> Iterator[list[PolicyAddress]]:
 ADDRESSES: list[PolicyAddress] = []
 
 
-def start(model: str, folder: Path, most: int, **more: Any) -> PolicyProcess:
+def start(model: str, folder: Path, most: int, timeout: float = 60.0, **more: Any) -> PolicyProcess:
     ADDRESSES.append(PolicyAddress.new())
-    return start_at(ModelSpec(model, folder), most, ADDRESSES[-1], **more)
+    return start_at(ModelSpec(model, folder, timeout=timeout), most, ADDRESSES[-1], **more)
 
 
 def policy_of(process: PolicyProcess, timeout: float = 10.0) -> ServedPolicy:
@@ -196,13 +206,146 @@ def test_trouble_at_the_begin_is_told_and_the_next_episode_runs(process: PolicyP
     assert run(policy, 1, 1).shape == (1, 2, 7)
 
 
-def test_an_answer_that_takes_too_long_ends_the_wait_and_its_connection(process: PolicyProcess) -> None:
-    policy = policy_of(process, timeout=0.3)
-    session = policy(episode(0, "hang"))
-    with pytest.raises(EpisodeError, match=r"no answer .* in 0.3 s") as raised:
+def test_a_call_that_takes_too_long_is_an_error_of_its_episode_and_ends_the_process(folder: Path) -> None:
+    process = start("served_policies:counting", folder, 1, timeout=0.3)
+    session, other = policy_of(process)(episode(0, "hang")), policy_of(process)(episode(1))
+    raised: list[EpisodeError] = []
+
+    def ask() -> None:
+        # Behind the one that hangs.
+        time.sleep(0.1)
+        with pytest.raises(EpisodeError) as error:
+            other(seen(0))
+        raised.append(error.value)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    with pytest.raises(EpisodeError, match=r"no answer of the policy in 0.3 s") as error:
         session(seen(0))
-    assert raised.value.reason == "policy-timeout"
-    session.close()
+    assert error.value.reason == "policy-timeout"
+    thread.join(10)
+    assert [error.reason for error in raised] == ["policy-server-died"], "it may run again"
+    assert process.wait() == HUNG
+
+
+def test_code_that_holds_pythons_lock_for_too_long_ends_the_process(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holding = POLICIES.replace("time.sleep(60)", "import ctypes; ctypes.PyDLL(None).sleep(60)")
+    (folder / "served_policies.py").write_text(holding)
+    (folder / "sitecustomize.py").write_text(
+        "import pytest_vla.serving.process as process\nprocess._BACKSTOP_SECONDS = 0.5\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    process = start("served_policies:counting", folder, 1, timeout=0.3)
+    session = policy_of(process)(episode(0, "hang"))
+    with pytest.raises(EpisodeError, match="gone"):
+        session(seen(0))
+    assert process.wait() == 1
+
+
+def test_a_killed_workers_sessions_are_closed(process: PolicyProcess, folder: Path) -> None:
+    policy = policy_of(process)
+    policy(episode(0, "tell"))
+    policy.close()
+    assert within(5.0, lambda: (folder / "closed.txt").exists())
+
+
+def test_what_the_policy_raised_comes_with_its_traceback_apart(process: PolicyProcess) -> None:
+    session = policy_of(process)(episode(0, "raise"))
+    with pytest.raises(EpisodeError, match="nothing here") as raised:
+        session(seen(0))
+    assert "Traceback" not in str(raised.value)
+    assert "Traceback" in str(raised.value.__cause__)
+    assert "served_policies.py" in str(raised.value.__cause__)
+
+
+def test_a_question_that_is_interrupted_is_not_answered_by_the_next(process: PolicyProcess) -> None:
+    policy = policy_of(process)
+
+    class Interrupted(Exception):
+        pass
+
+    def interrupt(number: int, frame: object) -> None:
+        raise Interrupted
+
+    session = policy(episode(0, "slow"))
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        with pytest.raises(Interrupted):
+            session(seen(0))
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert run(policy, 1, 2)[:, 0, 0].tolist() == [1, 2]
+
+
+def test_a_policy_that_reads_standard_input_finds_nothing_there(folder: Path) -> None:
+    (folder / "asks.py").write_text("from served_policies import *\ntry:\n    input()\nexcept EOFError: pass\n")
+    start("asks:counting", folder, 8).close()
+
+
+def test_files_with_names_of_pythons_own_do_not_matter(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("random", "queue", "secrets", "selectors"):
+        (folder / f"{name}.py").write_text("raise RuntimeError('the wrong one')\n")
+    monkeypatch.chdir(folder)
+    start("served_policies:counting", folder, 8).close()
+
+
+def test_what_can_be_imported_here_can_be_there(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "helping_of_test.py").write_text("answer = 42\n")
+    (folder / "helped.py").write_text("import helping_of_test\nfrom served_policies import counting\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "elsewhere"))
+    start("helped:counting", folder, 8).close()
+
+
+def test_what_the_policy_started_ends_with_it(folder: Path) -> None:
+    (folder / "parent.py").write_text(
+        "import subprocess, sys\nfrom pathlib import Path\nfrom served_policies import counting\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(100)'])\n"
+        "Path(__file__).with_name('child.txt').write_text(str(child.pid))\n"
+    )
+    start("parent:counting", folder, 8).close()
+    child = int((folder / "child.txt").read_text())
+    assert within(5.0, lambda: not Path(f"/proc/{child}").exists() or "Z" in status_of(child))
+
+
+def status_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2]
+    except OSError:
+        return "Z"
+
+
+def test_a_long_name_of_the_folder_of_temporary_files(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / ("long" * 25)
+    place.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(place))
+    process = start("served_policies:counting", folder, 8)
+    assert run(policy_of(process), 1, 2)[:, 0, 0].tolist() == [1, 2]
+    process.close()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "none"))
+    monkeypatch.setattr("tempfile.mkdtemp", lambda **_: (_ for _ in ()).throw(PermissionError("not here")))
+    with pytest.raises(VlaError, match="let TMPDIR name a folder with a short name"):
+        PolicyAddress.new()
+
+
+def test_what_the_policy_prints_goes_to_the_log_once_it_is_loaded(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    text = POLICIES.replace(
+        'if episode.instruction == "refuse"', 'print("begun")\n        if episode.instruction == "refuse"'
+    )
+    (folder / "served_policies.py").write_text(text)
+    log = tmp_path / "run" / "policy.log"
+    process = start("served_policies:counting", folder, 8, log=log)
+    run(policy_of(process), 1, 2)
+    process.close()
+    assert log.read_text() == "begun\n"
+    assert "begun" not in "".join(capfd.readouterr())
 
 
 def test_a_worker_without_the_secret_is_refused(process: PolicyProcess) -> None:

@@ -1,0 +1,102 @@
+"""Sessions at a policy that others ask from afar, and what goes wrong in them: the same behind every kind of server."""
+
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future, wait
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from pytest_vla.errors import EpisodeError
+from pytest_vla.mishaps import describe, full_traceback
+from pytest_vla.policies.base import Answer, BatchPolicy, Episode, Observation
+from pytest_vla.serving.batching import Batcher
+
+_T = TypeVar("_T")
+
+LOOK_SECONDS = 0.5
+"""How often somebody who waits for an answer is looked after."""
+
+
+@dataclass(frozen=True, eq=False)
+class Session:
+    """An episode's; belongs to it alone.
+
+    Attributes:
+        state: what the policy made at its begin.
+        noise: its generator.
+        alone: whether its questions are in no batch with others'.
+    """
+
+    state: Any
+    noise: np.random.Generator
+    alone: bool = False
+
+
+class Sessions:
+    """Begins, asks and ends sessions. May be used by many threads, each with sessions of its own.
+
+    Args:
+        policy: called in the batcher's thread only.
+        batcher: the policy's.
+    """
+
+    def __init__(self, policy: BatchPolicy, batcher: Batcher) -> None:
+        self._policy, self._batcher = policy, batcher
+
+    def begin(self, episode: Episode, waiting: Callable[[], None]) -> Session:
+        """A session of an episode, whose generator becomes the session's.
+
+        Args:
+            episode: that begins.
+            waiting: called every `LOOK_SECONDS` while there is no answer; what it raises ends the wait.
+
+        Raises:
+            EpisodeError: the policy's own, or ``policy-raised``.
+        """
+        begun = self._batcher.call(lambda: self._policy.begin(episode))
+        session = Session(_awaited(begun, waiting, "at the episode's begin: "), episode.rng, episode.alone)
+        self._batcher.begin(session)
+        return session
+
+    def ask(self, session: Session, observation: Observation, waiting: Callable[[], None]) -> Answer:
+        """The answer to a session's question. As `begin`."""
+        question = self._batcher.ask(session.state, observation, session, alone=session.alone)
+        return _awaited(question, waiting, "")
+
+    def end(self, session: Session, waiting: Callable[[], None]) -> None:
+        """Ends a session. As `begin`."""
+        self._batcher.end(session)
+        close = getattr(session.state, "close", None)
+        if close is not None:
+            _awaited(self._batcher.call(close), waiting, "at the episode's end: ")
+
+    def abandon(self, session: Session) -> None:
+        """Ends a session whose episode is gone; nobody waits for it."""
+        self._batcher.end(session)
+        close = getattr(session.state, "close", None)
+        if close is not None:
+            self._batcher.call(close)
+
+
+def _awaited(future: "Future[_T]", waiting: Callable[[], None], moment: str) -> _T:
+    """What a call gives; what the policy raised becomes an EpisodeError that says where."""
+    while not wait([future], LOOK_SECONDS).done:
+        try:
+            waiting()
+        except BaseException:
+            future.cancel()
+            raise
+    try:
+        return future.result()
+    except EpisodeError:
+        raise
+    except CancelledError as error:
+        raise EpisodeError("policy-connection", "the question was given up") from error
+    except BaseException as error:
+        raise EpisodeError("policy-raised", f"{moment}{describe(error)}") from error
+
+
+def details_of(error: EpisodeError) -> str:
+    """The traceback behind an error, for whoever has to mend the policy; empty where nothing was raised."""
+    return full_traceback(error.__cause__) if error.__cause__ else ""
