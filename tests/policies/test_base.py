@@ -133,5 +133,5 @@ def test_answers_that_are_not_one_for_one_question_are_refused() -> None:
     counting = Counting()
     counting.act = lambda states, observations: []  # type: ignore[method-assign]
     session = one_by_one(counting)(Episode("c", "s", "t", "do it", 0, noise_generator(0, "c")))
-    with pytest.raises(EpisodeError, match="0 answers to a batch of one question"):
+    with pytest.raises(EpisodeError, match="this one gave 0 to 1"):
         session({"state": np.zeros(8)})

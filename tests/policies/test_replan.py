@@ -45,4 +45,4 @@ def test_what_is_typed_goes_before_what_the_policy_says(own: int | None, typed: 
 def test_what_is_no_number_of_steps_is_an_error(own: Any) -> None:
     record = run(Chunked(own)).record
     assert (record.outcome, record.reason, record.replan) == ("error", "policy-protocol", None)
-    assert "a policy's replan is a number of steps" in str(record.message)
+    assert "a policy's replan is a number, 1 or more" in str(record.message)

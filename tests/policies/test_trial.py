@@ -273,7 +273,7 @@ def test_a_policy_that_raises_is_told_with_its_reason_and_place(moment: str, mes
 def test_a_number_that_is_none_is_told(name: str, value: Any) -> None:
     policy = Batching()
     setattr(policy, name, value)
-    assert f"policy-protocol: a policy's {name} is a number, 1 or more; this is {value!r}" in only(
+    assert f"policy-protocol: a policy's {name} is a number, 1 or more; this one's is {value!r}" in only(
         policy, "VLA-P110", "error"
     )
 
