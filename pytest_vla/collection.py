@@ -1,9 +1,12 @@
 """From suites to pytest items: which modules are collected, under which ids, with which cases."""
 
 import importlib
+import itertools
 import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +14,9 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.options import Settings
-from pytest_vla.plan import DEFAULT_SEEDS, TEST_NAME, Case, parse_node_id, plan
-from pytest_vla.suite import load_suite, suite_folder, suite_names, suites_folders
+from pytest_vla.plan import TEST_NAME, Case, parse_node_id, plan, sample, with_twins
+from pytest_vla.suite import Suite, Task, load_suite, suite_folder, suite_names, suites_folders
+from pytest_vla.vary.registry import find_variation, labels_of
 
 
 @dataclass(frozen=True)
@@ -42,8 +46,23 @@ class Selection:
         """What a suite is to run; nothing where no task of it is selected. Raises VlaError."""
         if suite in self.cases:
             return self.cases[suite]
-        settings = self.settings
-        return plan([load_suite(suite, data=settings.data)], settings.tasks, settings.seeds or DEFAULT_SEEDS)
+        return planned([load_suite(suite, data=self.settings.data)], self.settings)[suite]
+
+
+def planned(suites: Sequence[Suite], settings: Settings) -> dict[str, tuple[Case, ...]]:
+    """The cases that options ask for, by suite. Raises VlaError."""
+    cases: dict[str, list[Case]] = {suite.name: [] for suite in suites}
+    for case in plan(suites, settings.tasks, settings.seeds, lambda task: labels_of(task, settings.vary)):
+        cases[case.suite].append(case)
+    chosen = {name: tuple(found) for name, found in cases.items()}
+    if settings.vary:
+        # One that a task cannot have, or that changes nothing, is no episode.
+        tasks = {(task.suite, task.name): task for suite in suites for task in suite.tasks}
+        for case in itertools.chain.from_iterable(chosen.values()):
+            find_variation(tasks[case.suite, case.task], case.variation, case.seed)
+    if settings.sample is not None:
+        chosen = {name: sample(found, settings.sample, settings.run_seed) for name, found in chosen.items()}
+    return {name: with_twins(found) for name, found in chosen.items()} if settings.twins == "auto" else chosen
 
 
 SELECTION = pytest.StashKey[Selection]()
@@ -72,15 +91,19 @@ def select(settings: Settings, arguments: Sequence[str], paths_given: bool, fold
         _check_not_hidden(file, kept, folder)
     by_path = _suites_in(kept, folder)
     suites = {name: load_suite(name, data=settings.data) for name in dict.fromkeys([*named, *by_path])}
-    cases: dict[str, list[Case]] = {name: [] for name in suites}
-    for case in plan(list(suites.values()), settings.tasks, settings.seeds or DEFAULT_SEEDS):
-        cases[case.suite].append(case)
+    for name in [name for name in suites if name not in named]:
+        # Whoever gives a folder need not have what each suite below it needs.
+        try:
+            labels_of(suites[name].tasks[0], settings.vary)
+        except VlaError as error:
+            warnings.warn(pytest.PytestWarning(f"{name} is left out: {error}"), stacklevel=2)
+            del suites[name]
+    cases = {name: dict.fromkeys(found) for name, found in planned(list(suites.values()), settings).items()}
     # An id names its case, whatever tasks and seeds are selected beside it.
     for case in (argument.case for argument in translated if argument.case):
-        suites[case.suite].task(case.task)
-        if case not in cases[case.suite]:
-            cases[case.suite].append(case)
-    found = {name: tuple(chosen) for name, chosen in cases.items()}
+        find_variation(suites[case.suite].task(case.task), case.variation, case.seed)
+        cases[case.suite].setdefault(case)
+    found = {name: tuple(cases.get(name, ())) for name in dict.fromkeys([*named, *by_path])}
     return Selection(settings, (*kept, *files), named, paths_given, found)
 
 
@@ -90,6 +113,19 @@ def as_typed(node: str, config: pytest.Config) -> str:
     if path in suite_names():
         return node
     return f"{os.path.relpath(config.rootpath / path, config.invocation_params.dir)}{separator}{names}"
+
+
+@cache
+def _marks(suite: str, task: str, label: str, seed: int, data: Path | None) -> tuple[pytest.MarkDecorator, ...]:
+    variation = find_variation(_tasks(suite, data)[task], label, seed)
+    assert variation is not None
+    about = {"dimension": variation.dimension, "kind": variation.kind, "level": variation.level}
+    return (pytest.mark.vla(**about, **variation.parameters),)
+
+
+@cache
+def _tasks(suite: str, data: Path | None) -> Mapping[str, Task]:
+    return {task.name: task for task in load_suite(suite, data=data).tasks}
 
 
 def suite_module(name: str) -> Path:
@@ -121,6 +157,11 @@ class SuiteModule(pytest.Module):
     def cases(self) -> tuple[Case, ...]:
         """What the suite is to run."""
         return self.config.stash[SELECTION].cases_of(self.path.parent.name)
+
+    def marks(self, case: Case) -> tuple[pytest.MarkDecorator, ...]:
+        """What ``-m "vla(object_type='addition_deletion')"`` selects a case by: its variation's texts and numbers."""
+        data = self.config.stash[SELECTION].settings.data
+        return _marks(case.suite, case.task, case.variation, case.seed, data) if case.variation else ()
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
         """The suite's items; none, instead of pytest's skipped placeholder, where no case is selected."""

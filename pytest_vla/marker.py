@@ -11,8 +11,9 @@ import pytest
 
 from pytest_vla.collection import SELECTION, Selection
 from pytest_vla.errors import VlaError
-from pytest_vla.plan import DEFAULT_SEEDS, LAST_SEED, MAX_SEEDS, Case, narrow, parse_seeds, plan
-from pytest_vla.suite import did_you_mean, load_suite
+from pytest_vla.plan import LAST_SEED, MAX_SEEDS, Case, narrow, parse_seeds, plan
+from pytest_vla.suite import Task, did_you_mean, load_suite
+from pytest_vla.vary.registry import labels_of
 
 NAME = "vla"
 KEYWORDS = ("suite", "tasks", "seeds")
@@ -128,13 +129,17 @@ def select_cases(marked: Marked, selection: Selection, named: Sequence[str]) -> 
     """
     settings = selection.settings
     suites = [load_suite(name, data=settings.data) for name in marked.suites]
-    cases = narrow(plan(suites, marked.tasks, settings.seeds or marked.seeds or DEFAULT_SEEDS), settings.tasks)
+
+    def labels(task: Task) -> tuple[str, ...]:
+        return labels_of(task, settings.vary)
+
+    cases = narrow(plan(suites, marked.tasks, settings.seeds or marked.seeds, labels), settings.tasks)
     found = [int(seed) for text in named for seed in re.findall(r"-seed(\d{1,10})(?!\d)", text)]
     seeds = tuple(dict.fromkeys(seed for seed in found if seed <= LAST_SEED))
     several = len(suites) > 1
     pasted = [
         case
-        for case in plan(suites, marked.tasks, seeds)
+        for case in (plan(suites, marked.tasks, seeds, labels) if seeds else ())
         if any(f"-{_parameter_id(case, several)}-" in f"-{text}-" for text in named)
     ]
     return tuple(dict.fromkeys([*cases, *pasted]))

@@ -19,6 +19,9 @@ from pytest_vla.policies.spec import AUTO, REQUEST_TIMEOUT, ModelSpec
 from pytest_vla.store import DEFAULT_RESULTS, LAST_RUN
 
 VIDEOS = ("none", "failed", "all")
+TWINS = ("none", "auto")
+LIST = "list"
+"""In the place of variations: list what there is."""
 DEFAULT_BATCH = 32
 
 
@@ -63,6 +66,9 @@ class Settings:
         suites: the suites asked for by name.
         tasks: the patterns of ``--vla-tasks``; empty: all tasks.
         seeds: which seeds of each task; None: not said.
+        sample: how many episodes of each suite are drawn; None: all.
+        vary: labels of the variations that each task gets; empty: tasks as they are.
+        twins: of which varied episodes the benign twin is run too; one of `TWINS`.
         data: the folder of task files and assets; None: the default roots.
         results: the folder of all runs.
         allow_versions: run with another simulator version than the supported one.
@@ -87,6 +93,9 @@ class Settings:
     suites: tuple[str, ...]
     tasks: tuple[str, ...]
     seeds: tuple[int, ...] | None
+    sample: int | None
+    vary: tuple[str, ...]
+    twins: str
     data: Path | None
     results: Path
     allow_versions: bool
@@ -165,6 +174,12 @@ def _video(text: str) -> str:
     return text
 
 
+def _twins(text: str) -> str:
+    if text not in TWINS:
+        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(TWINS)}")
+    return text
+
+
 def _share(text: str) -> float:
     """Rounded once from what is written, so that 80% and 8 of 10 are the same number."""
     match = re.fullmatch(r"\s*([0-9]+\.?[0-9]*|\.[0-9]+)\s*(%?)\s*", text)
@@ -188,7 +203,7 @@ OPTIONS = (
     Option(
         "suite",
         "run these suites, and nothing else unless paths are given too: tabletop (needs no data), libero_spatial, "
-        "libero_object, libero_goal, libero_10, libero_90",
+        "libero_object, libero_goal, libero_10, libero_90, libero_para",
         "NAME[,NAME]",
         comma_list,
         ini="suites to run where --vla-model is given without --vla-suite and without paths",
@@ -201,7 +216,8 @@ OPTIONS = (
     ),
     Option(
         "seeds",
-        "seeds of each task, such as 0-9 or 0,3,7 or 0-4,10; seed s starts from init state s (default: 0)",
+        "seeds of each task, such as 0-9 or 0,3,7 or 0-4,10; seed s starts from init state s (default: 0, or the "
+        "suite's own)",
         "SEEDS",
         seed_list,
     ),
@@ -210,6 +226,27 @@ OPTIONS = (
         "episodes of each task: seeds 0 to N-1 (default: 1)",
         "N",
         _episodes,
+    ),
+    Option(
+        "vary",
+        "run each task under these variations, such as language.blank,language.words:1-3, or language for all of a "
+        f"dimension; --vla-vary={LIST} lists them",
+        "KIND[:LEVELS][,...]",
+        _text,
+    ),
+    Option(
+        "sample",
+        "of each suite only N episodes, drawn by --vla-run-seed: as many of each kind of variation (of each task, "
+        "where nothing is varied)",
+        "N",
+        _episodes,
+    ),
+    Option(
+        "twins",
+        "benign twins of varied episodes, the same task and seed without the variation: none (default); auto, each "
+        "once",
+        "|".join(TWINS),
+        _twins,
     ),
     Option(
         "data",
@@ -367,6 +404,9 @@ def read_settings(config: pytest.Config) -> Settings:
         suites=suites,
         tasks=typed["tasks"] or (),
         seeds=_seeds_of(typed["seeds"], typed["episodes"]),
+        sample=typed["sample"],
+        vary=_vary(typed["vary"]),
+        twins=typed["twins"] or TWINS[0],
         data=folder("data"),
         results=folder("results") or here / DEFAULT_RESULTS,
         allow_versions=typed["allow-versions"],
@@ -386,6 +426,17 @@ def _from_ini(config: pytest.Config, key: str, parse: Callable[[str], Any], text
         return parse(text)
     except argparse.ArgumentTypeError as error:
         raise VlaError(f"{config.inipath}: {key}: {error}") from error
+
+
+def _vary(text: str | None) -> tuple[str, ...]:
+    if text is None or text.strip() == LIST:
+        return ()
+    from pytest_vla.vary.registry import parse_vary
+
+    try:
+        return parse_vary(text)
+    except VlaError as error:
+        raise VlaError(f"--vla-vary={text}: {error}") from error
 
 
 def _models(config: pytest.Config) -> dict[str, str]:

@@ -5,12 +5,15 @@ s, and draws the policy's noise from (run seed, case, step).
 """
 
 import fnmatch
+import itertools
+import random
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from pytest_vla.errors import VlaError
 from pytest_vla.suite import Suite, Task, did_you_mean
+from pytest_vla.variation import LABEL
 
 TEST_NAME = "test_episode"
 """The function that every suite's module has, and so the middle of every node id."""
@@ -25,32 +28,42 @@ DEFAULT_SEEDS = (0,)
 
 @dataclass(frozen=True)
 class Case:
-    """One episode to run: a task and a seed."""
+    """One episode to run: a task, a variation of it by its label (empty: none), and a seed."""
 
     suite: str
     task: str
     seed: int
+    variation: str = ""
 
     @property
     def id(self) -> str:
-        """The name in records: ``libero_goal/turn_on_the_stove[seed0]``."""
-        return f"{self.suite}/{self.task}[seed{self.seed}]"
+        """The name in records: ``libero_goal/turn_on_the_stove[seed0]``, ``...[VARIATION-seed0]``."""
+        return f"{self.suite}/{self.task}[{self._ending}]"
 
     @property
     def parameter_id(self) -> str:
-        """What stands in the brackets of the node id: ``turn_on_the_stove-seed0``."""
-        return f"{self.task}-seed{self.seed}"
+        """What stands in the brackets of the node id: ``turn_on_the_stove-seed0``, ``...-VARIATION-seed0``."""
+        return f"{self.task}-{self._ending}"
 
     @property
     def node_id(self) -> str:
         """The pytest item: ``libero_goal::test_episode[turn_on_the_stove-seed0]``."""
         return f"{self.suite}::{TEST_NAME}[{self.parameter_id}]"
 
+    @property
+    def twin(self) -> "Case":
+        """The same task and seed without the variation."""
+        return replace(self, variation="")
+
+    @property
+    def _ending(self) -> str:
+        return f"{self.variation}-seed{self.seed}" if self.variation else f"seed{self.seed}"
+
 
 def parse_node_id(node_id: str) -> Case | None:
     """The case of a node id as `Case.node_id` writes it; None for any other text."""
-    match = re.fullmatch(rf"(\w+)::{TEST_NAME}\[(.+)-seed(\d{{1,10}})\]", node_id)
-    return Case(match[1], match[2], int(match[3])) if match and int(match[3]) <= LAST_SEED else None
+    match = re.fullmatch(rf"(\w+)::{TEST_NAME}\[(\w+)(?:-({LABEL}))?-seed(\d{{1,10}})\]", node_id)
+    return Case(match[1], match[2], int(match[4]), match[3] or "") if match and int(match[4]) <= LAST_SEED else None
 
 
 def init_state_of(seed: int, count: int, pinned: int | None = None) -> int:
@@ -101,10 +114,59 @@ def select_tasks(suites: Sequence[Suite], patterns: Sequence[str]) -> tuple[Task
 
 
 def plan(
-    suites: Sequence[Suite], patterns: Sequence[str] = (), seeds: Sequence[int] = DEFAULT_SEEDS
+    suites: Sequence[Suite],
+    patterns: Sequence[str] = (),
+    seeds: Sequence[int] | None = None,
+    labels: Callable[[Task], Sequence[str]] = lambda task: ("",),
 ) -> tuple[Case, ...]:
-    """All cases, suite by suite and task by task, a task's seeds next to each other. Raises VlaError."""
-    return tuple(Case(task.suite, task.name, seed) for task in select_tasks(suites, patterns) for seed in seeds)
+    """All cases, suite by suite, task by task, variation by variation, a variation's seeds next to each other.
+
+    Args:
+        suites: whose tasks.
+        patterns: as for `select_tasks`.
+        seeds: None: each suite's own.
+        labels: of each task's variations; the empty one: the task as it is.
+
+    Raises:
+        VlaError: as `select_tasks`.
+    """
+    own = {suite.name: suite.seeds or DEFAULT_SEEDS for suite in suites}
+    return tuple(
+        Case(task.suite, task.name, seed, label)
+        for task in select_tasks(suites, patterns)
+        for label in labels(task)
+        for seed in seeds or own[task.suite]
+    )
+
+
+def sample(cases: Sequence[Case], count: int, seed: int) -> tuple[Case, ...]:
+    """A stratified sample: as many of each kind of variation (of each task, where nothing is varied), in their order.
+
+    A kind is a label without the number at its end. Kinds that have fewer give all that they have; the rest is shared
+    out.
+
+    Args:
+        cases: to draw from.
+        count: how many, at most.
+        seed: of the draw.
+    """
+    drawn = random.Random(seed)
+    strata: dict[str, list[int]] = {}
+    for index, case in enumerate(cases):
+        strata.setdefault(re.sub(r"\.[0-9]+$", "", case.variation) or case.task, []).append(index)
+    for members in strata.values():
+        drawn.shuffle(members)
+    order = list(strata.values())
+    # Which kinds get one more where they do not get the same.
+    drawn.shuffle(order)
+    turns = range(max(map(len, order), default=0))
+    rounds = (members[turn] for turn in turns for members in order if turn < len(members))
+    return tuple(cases[index] for index in sorted(itertools.islice(rounds, count)))
+
+
+def with_twins(cases: Sequence[Case]) -> tuple[Case, ...]:
+    """The cases, and before them the benign twin of each, once."""
+    return tuple(dict.fromkeys([*(case.twin for case in cases), *cases]))
 
 
 def narrow(cases: Sequence[Case], patterns: Sequence[str]) -> tuple[Case, ...]:

@@ -17,7 +17,7 @@ from pytest_vla.fixtures.rollout import (
     vla_preflight,
     vla_worlds,
 )
-from pytest_vla.options import Settings, add_options, read_settings
+from pytest_vla.options import LIST, Settings, add_options, read_settings
 from pytest_vla.preflight import check_ready
 from pytest_vla.results import RUN, STDERR, Results, new_run_name
 from pytest_vla.resume import RESUMPTION, anchored, find_resumption, keep_left, resumed_settings
@@ -49,6 +49,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _configure(config: pytest.Config) -> None:
     settings = read_settings(config)
+    if str(config.getoption("vla_vary")).strip() == LIST:
+        from pytest_vla.vary.registry import kinds_table
+
+        print("\n".join(kinds_table()))
+        pytest.exit(f"--vla-vary={LIST}", returncode=pytest.ExitCode.OK)
     arguments = list(config.args) if config.args_source == config.ArgsSource.ARGS else []
     here = config.invocation_params.dir
     handed = xdist_hooks.handed_over(config)
@@ -104,7 +109,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """An item for each selected case."""
     module = metafunc.definition.getparent(SuiteModule)
     if module is not None and "vla_case" in metafunc.fixturenames:
-        metafunc.parametrize("vla_case", [pytest.param(case, id=case.parameter_id) for case in module.cases])
+        cases = [pytest.param(case, id=case.parameter_id, marks=module.marks(case)) for case in module.cases]
+        metafunc.parametrize("vla_case", cases)
     elif module is None:
         marker.parametrize(metafunc)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-SCHEMA = 2
+SCHEMA = 3
 """Raised whenever a field changes its meaning or goes away."""
 
 OUTCOMES = ("success", "failure", "error", "invalid")
@@ -59,6 +59,7 @@ class Record:
         suite: the suite's name.
         task: the task's name.
         seed: of the case.
+        variation: of the task, as `pytest_vla.variation.Variation.table`; empty: the task as it is.
         attempt: 1; one more for each time that the episode was run again because its worker or
             the policy's process died.
         worker: the process that ran it, as xdist names it (``gw0``); empty without workers.
@@ -93,6 +94,7 @@ class Record:
     suite: str
     task: str
     seed: int
+    variation: Mapping[str, Any]
     attempt: int
     worker: str
     started: str
@@ -124,7 +126,21 @@ class Record:
     @property
     def of_suite(self) -> bool:
         """Whether a suite's own item ran it, and not a test of the user's."""
-        return self.node == Case(self.suite, self.task, self.seed).node_id
+        return self.node == self._case.node_id
+
+    @property
+    def parameter_id(self) -> str:
+        """What stands in the brackets of a suite's own item, and names its files."""
+        return self._case.parameter_id
+
+    @property
+    def twin(self) -> str:
+        """The `Case.id` of the same task and seed without the variation; its own, where it has none."""
+        return self._case.twin.id
+
+    @property
+    def _case(self) -> Case:
+        return Case(self.suite, self.task, self.seed, str(self.variation.get("label", "")))
 
 
 def digest_of(outcome: str, steps: int, literals: Literals, trajectory: Trajectory) -> str:

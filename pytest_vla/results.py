@@ -59,7 +59,7 @@ def attach(item: pytest.Item, run: Path, rollout: "Rollout") -> "Rollout":
     record = rollout.record
     # Several tests of the user's own may run the same case; each keeps its file.
     own = "" if record.of_suite else f"-{hashlib.sha256(record.node.encode()).hexdigest()[:12]}"
-    name = f"{record.suite}/{record.task}-seed{record.seed}{own}.npz"
+    name = f"{record.suite}/{record.parameter_id}{own}.npz"
     # What an earlier attempt left is not this one's.
     (run / name).with_suffix(VIDEO_SUFFIX).unlink(missing_ok=True)
     if len(rollout.trajectory.qpos):
@@ -164,7 +164,8 @@ class Results:
         record = dataclasses.replace(record, attempt=record.attempt + self.reruns[record.node])
         if record.node not in self._episodes:
             # Its item was not known to run an episode, which no reason is to lose it.
-            self.begin([record.node], {record.node: Case(record.suite, record.task, record.seed)}, 1)
+            case = Case(record.suite, record.task, record.seed, str(record.variation.get("label", "")))
+            self.begin([record.node], {record.node: case}, 1)
             self._episodes |= {record.node}
         if self._store is not None:
             self._guarded(self._store.add, record)

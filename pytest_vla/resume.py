@@ -19,6 +19,9 @@ _FIXED = {
     "tasks": "tasks",
     "seeds": "seeds",
     "episodes": "seeds",
+    "sample": "sample",
+    "vary": "vary",
+    "twins": "twins",
     "data": "data",
     "replan": "replan",
     "run-seed": "run_seed",
@@ -36,7 +39,7 @@ _CHANGEABLE = {
 RESUMPTION = pytest.StashKey["Resumption | None"]()
 """The run that this invocation goes on with."""
 
-_TUPLES = ("suites", "tasks", "seeds", "given", "devices")
+_TUPLES = ("vary", "suites", "tasks", "seeds", "given", "devices")
 
 
 @dataclass(frozen=True)

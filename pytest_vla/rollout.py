@@ -31,6 +31,7 @@ from pytest_vla.policies.view import policy_view
 from pytest_vla.records import SCHEMA, Record, Trajectory, digest_of
 from pytest_vla.suite import Task
 from pytest_vla.trace import EpisodeWorld, Trace
+from pytest_vla.variation import Variation
 
 GOAL_AT_START = "goal-holds-at-start"
 """The reason of an invalid episode: there was nothing left to do after settling."""
@@ -127,19 +128,22 @@ def run_episode(
     open_world: Callable[[Task], EpisodeWorld],
     conditions: Conditions,
     *,
+    variation: Variation | None = None,
     node: str = "",
 ) -> Rollout:
     """Run one episode to its end, whatever that is: nothing but an interrupt and ``pytest.exit`` is raised.
 
     Args:
         case: which episode.
-        task: the case's task.
+        task: the case's task, as it is.
         policy: called once, for the episode's session.
         open_world: gives the task's world; called once.
         conditions: of the run.
+        variation: the case's; None: it has none.
         node: the pytest item's id for the record; empty: the id of the suite's own item.
     """
     trace = Trace()
+    instruction = task.language if variation is None or variation.instruction is None else variation.instruction
     started = datetime.now(UTC)
     limit = wall_limit(conditions.timeout)
     reason = message = None
@@ -147,7 +151,7 @@ def run_episode(
     try:
         with trace.timed("wall"), limit:
             conditions = replace(conditions, replan=conditions.replan or _own_replan(policy))
-            outcome = _roll(trace, case, task, policy, open_world, conditions)
+            outcome = _roll(trace, case, task, instruction, policy, open_world, conditions)
         reason = GOAL_AT_START if outcome == "invalid" else None
         message = "the goal holds already after settling" if reason else None
     except EpisodeError as error:
@@ -173,10 +177,11 @@ def run_episode(
         suite=case.suite,
         task=case.task,
         seed=case.seed,
+        variation={} if variation is None else variation.table(),
         attempt=1,
         worker=conditions.worker,
         started=started.isoformat(timespec="milliseconds"),
-        instruction=task.language,
+        instruction=instruction,
         outcome=outcome,
         reason=reason,
         message=message,
@@ -233,14 +238,22 @@ def play_until_it_counts(
 
 
 def lost_episode(
-    case: Case, task: Task, conditions: Conditions, *, reason: str, message: str, node: str = ""
+    case: Case,
+    task: Task,
+    conditions: Conditions,
+    *,
+    reason: str,
+    message: str,
+    variation: Variation | None = None,
+    node: str = "",
 ) -> Record:
     """The record of an episode whose process died before it could tell: ``error``, `CRASHED` or `TIMEOUT`."""
 
     def die(_: Task) -> EpisodeWorld:
         raise EpisodeError(reason, message)
 
-    return run_episode(case, task, _no_policy, die, replace(conditions, timeout=None), node=node).record
+    conditions = replace(conditions, timeout=None)
+    return run_episode(case, task, _no_policy, die, conditions, variation=variation, node=node).record
 
 
 def _no_policy(episode: Episode) -> Session:
@@ -271,6 +284,7 @@ def _roll(
     trace: Trace,
     case: Case,
     task: Task,
+    instruction: str,
     policy: Policy,
     open_world: Callable[[Task], EpisodeWorld],
     conditions: Conditions,
@@ -286,7 +300,7 @@ def _roll(
     noise = noise_generator(conditions.run_seed, case.id)
     with trace.timed("policy"):
         seen = world if getattr(policy, "privileged", False) else None
-        names = (case.id, case.suite, case.task, task.language, case.seed)
+        names = (case.id, case.suite, case.task, instruction, case.seed)
         episode = Episode(*names, noise, conditions.wishes, conditions.alone, seen)
         session = _limited(lambda: _begin(policy, episode), conditions.policy_timeout)
 

@@ -85,6 +85,9 @@ def find_tasks(text: str, data: Path | None = None) -> tuple[Task, ...]:
     if text in names or (slash and not name):
         return load_suite(text.removesuffix("/"), data=data).tasks
     suites = [load_suite(suite, data=data)] if slash else [load_suite(other, data=data) for other in names]
+    if not slash:
+        # One that varies another's tasks has no pictures of its own.
+        suites = [each for each in suites if not any(task.varied for task in each.tasks)]
     try:
         found = select_tasks(suites, [name])
     except VlaError as error:

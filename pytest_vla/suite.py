@@ -63,6 +63,8 @@ class Task:
             with; the file's own ``:language`` often differs.
         protocol: the suite's.
         data: the folder given by ``--vla-data``; None: the default roots.
+        files: the suite whose task files and init states it has.
+        varied: by what `pytest_vla.vary.registry` varies it; empty: the suite is of its tasks as they are.
     """
 
     suite: str
@@ -71,16 +73,19 @@ class Task:
     language: str
     protocol: Protocol
     data: Path | None = None
+    files: str = ""
+    varied: str = ""
 
 
 @dataclass(frozen=True)
 class Suite:
-    """A named list of tasks, in upstream's order, with one protocol."""
+    """A named list of tasks, in upstream's order, with one protocol; `seeds`: where nothing says which; None: 0."""
 
     name: str
     title: str
     tasks: tuple[Task, ...]
     protocol: Protocol
+    seeds: tuple[int, ...] | None = None
 
     def task(self, name: str) -> Task:
         """The task of this name (file stem). Raises VlaError, with close matches, where there is none."""
@@ -110,8 +115,11 @@ def load_suite(name: str, *, data: str | os.PathLike[str] | None = None) -> Suit
     protocol = _protocol(table, manifest)
     folder = None if data is None else Path(data)
     stems = [*table["tasks"], *(_further_tasks(name, table["tasks"], folder) if takes_tasks(name) else ())]
-    tasks = tuple(Task(name, stem, index, language_of(stem), protocol, folder) for index, stem in enumerate(stems))
-    return Suite(name, table["title"], tasks, protocol)
+    files, varied = table.get("files", name), table.get("varied", "")
+    tasks = tuple(
+        Task(name, stem, index, language_of(stem), protocol, folder, files, varied) for index, stem in enumerate(stems)
+    )
+    return Suite(name, table["title"], tasks, protocol, _seeds(table, manifest))
 
 
 @cache
@@ -182,6 +190,15 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         base = _read_manifest(path.parent.parent / table["extends"])
         table["protocol"] = {**base.get("protocol", {}), **table.get("protocol", {})}
     return table
+
+
+def _seeds(table: Mapping[str, Any], manifest: Path) -> tuple[int, ...] | None:
+    from pytest_vla.plan import parse_seeds
+
+    try:
+        return parse_seeds(table["seeds"]) if "seeds" in table else None
+    except VlaError as error:
+        raise VlaError(f"{manifest}: {error}") from error
 
 
 def _protocol(table: Mapping[str, Any], manifest: Path) -> Protocol:

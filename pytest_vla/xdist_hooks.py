@@ -17,6 +17,7 @@ from pytest_vla.plan import Case
 from pytest_vla.results import RUN, Results, cases_of_items
 from pytest_vla.resume import RESUMPTION, Resumption
 from pytest_vla.suite import load_suite
+from pytest_vla.vary.registry import find_variation
 from pytest_vla.xdist_policy import PolicyOfWorkers, Served
 
 if TYPE_CHECKING:
@@ -182,7 +183,12 @@ class Controller:
         )
         task = load_suite(case.suite, data=settings.data).task(case.task)
         report.longrepr = f"error {reason}: {message}\n  run it alone: {settings.command(as_typed(node, self._config))}"
-        self._results.keep(lost_episode(case, task, conditions, reason=reason, message=str(message), node=node))
+        variation = find_variation(task, case.variation, case.seed)
+        self._results.keep(
+            lost_episode(
+                case, task, conditions, reason=reason, message=str(message), variation=variation, node=node
+            )
+        )
 
     def _grant_a_worker(self) -> None:
         """xdist's limit is on workers that fail for ever: an episode that kills its worker does it twice at most."""

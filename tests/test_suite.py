@@ -15,9 +15,10 @@ from pytest_vla.suite import Suite, did_you_mean, language_of, load_suite, suite
 from tests.support.data import golden, libero_data
 
 LIBERO = {"libero_spatial": 10, "libero_object": 10, "libero_goal": 10, "libero_10": 10, "libero_90": 90}
-SIZES = LIBERO | {"tabletop": 10}
+SIZES = LIBERO | {"tabletop": 10, "libero_para": 10}
 MAX_STEPS = {
     "tabletop": 300,
+    "libero_para": 300,
     "libero_spatial": 220,
     "libero_object": 280,
     "libero_goal": 300,

@@ -1,14 +1,16 @@
 """Which cases share a compiled scene, so that they can be run on one worker. Reads task files; needs no simulator."""
 
 from collections.abc import Iterable
+from functools import cache
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
-from pytest_vla.errors import SceneError
+from pytest_vla.errors import SceneError, VlaError
 from pytest_vla.plan import Case
 from pytest_vla.scene.assets import DataRoot, data_roots, find_file
 from pytest_vla.scene.cache import scene_key
 from pytest_vla.scene.problem import parse_problem
+from pytest_vla.suite import load_suite
 
 
 def scene_names(cases: Iterable[Case], data: Path | None = None) -> dict[Case, str]:
@@ -30,9 +32,18 @@ def scene_names(cases: Iterable[Case], data: Path | None = None) -> dict[Case, s
     for case in cases:
         task = (case.suite, case.task)
         if task not in by_task:
-            by_task[task] = _scene_of(*task, roots) or case.suite
+            by_task[task] = _scene_of(_files_of(case.suite), case.task, roots) or case.suite
         names[case] = by_task[task]
     return names
+
+
+@cache
+def _files_of(suite: str) -> str:
+    """The suite whose task files a suite has."""
+    try:
+        return load_suite(suite).tasks[0].files
+    except VlaError:
+        return suite
 
 
 def _scene_of(suite: str, task: str, roots: tuple[DataRoot, ...]) -> str | None:

@@ -128,7 +128,7 @@ class World:
     def init_states(self) -> Array:
         """The task's init states (n, 1+nq+nv): [time, qpos, qvel]. Raises SceneError where they cannot be used."""
         if self._init_states is None:
-            name = f"{self.task.suite}/{self.task.name}.pruned_init"
+            name = f"{self.task.files}/{self.task.name}.pruned_init"
             path = find_file(self._roots, "init_files", name, f"task {self.task.name}")
             states = read_init_states(path)
             size = 1 + self.model.nq + self.model.nv
@@ -373,4 +373,4 @@ class World:
 
 
 def _problem_of(task: Task, roots: tuple[DataRoot, ...]) -> Problem:
-    return parse_problem(find_file(roots, "bddl_files", f"{task.suite}/{task.name}.bddl", f"task {task.name}"))
+    return parse_problem(find_file(roots, "bddl_files", f"{task.files}/{task.name}.bddl", f"task {task.name}"))

@@ -15,6 +15,7 @@ RECORD = Record(
     suite="libero_goal",
     task="turn_on_the_stove",
     seed=0,
+    variation={},
     attempt=1,
     worker="gw0",
     started="2026-01-02T03:04:05.678+00:00",

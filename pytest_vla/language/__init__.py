@@ -1,0 +1,1 @@
+"""Instructions as language: parsed, compared, paraphrased."""

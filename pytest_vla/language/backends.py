@@ -1,0 +1,213 @@
+"""What compares a paraphrase with its original: the published values, a parser, or the words alone; best first."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pytest_vla.errors import VlaError
+from pytest_vla.language import embeddings, pipeline, similarity, small_parser, template
+from pytest_vla.language.missing import INSTALL, is_installed
+from pytest_vla.language.parsed import Parsed, Parser, Token
+from pytest_vla.language.published import Published, load_published, texts_key
+from pytest_vla.language.remembered import remembered
+from pytest_vla.language.similarity import Similarity
+from pytest_vla.language.trees import compare_trees
+
+Pair = tuple[str, str]
+"""An original instruction and a paraphrase of it."""
+
+PUBLISHED, ENGLISH, SMALL, TEMPLATE = "published", pipeline.NAME, small_parser.NAME, "template"
+NAMES = (PUBLISHED, ENGLISH, SMALL, TEMPLATE)
+"""Of the backends, best first."""
+
+LONGEST = 1000
+"""Characters of a text that is compared; instructions have a tenth of it."""
+
+
+@dataclass(frozen=True)
+class Backend:
+    """Makes both similarities of a pair.
+
+    Attributes:
+        name: one of `NAMES`.
+        version: of all that the numbers depend on.
+        low_fidelity: whether its numbers are a makeshift, to be called so wherever they are shown.
+        compare: the similarities of pairs, in their order; many at once are quicker than one by one. Raises VlaError.
+    """
+
+    name: str
+    version: str
+    low_fidelity: bool
+    compare: Callable[[Sequence[Pair]], list[Similarity]]
+
+    def __str__(self) -> str:
+        return backend_text(self.name, self.version, self.low_fidelity)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The backend that was taken, and why each better one was not, by name."""
+
+    backend: Backend
+    passed_over: dict[str, str]
+
+
+def choose_backend(prefer: str | None = None, csv: Path | None = None, pairs: Sequence[Pair] = ()) -> Choice:
+    """The best backend that is here and can compare all of the pairs, so that one score never mixes two.
+
+    Args:
+        prefer: one of `NAMES`: this one or none.
+        csv: LIBERO-Para's ``libero_para_metadata.csv``; None: the published values are not at hand.
+        pairs: what is to be compared.
+
+    Raises:
+        VlaError: there is no such backend, or the preferred one cannot be had; the CSV is not what it should be.
+    """
+    if prefer is not None and prefer not in NAMES:
+        from pytest_vla.suite import did_you_mean
+
+        raise VlaError(f"there is no backend {prefer!r}; there are {', '.join(NAMES)}.{did_you_mean(prefer, NAMES)}")
+    known = load_published(csv) if csv is not None else None
+    makers: dict[str, Callable[[], Backend]] = {
+        PUBLISHED: lambda: _published(known, pairs),
+        ENGLISH: lambda: parser_backend(pipeline.english_parser()),
+        SMALL: lambda: parser_backend(_small_parser()),
+        TEMPLATE: template_backend,
+    }
+    passed_over: dict[str, str] = {}
+    for name in [prefer] if prefer is not None else NAMES:
+        try:
+            return Choice(makers[name](), passed_over)
+        except VlaError as error:
+            if prefer is not None:
+                raise VlaError(f"the backend {name} cannot be had: {error}") from error
+            passed_over[name] = str(error)
+    raise AssertionError("the template backend needs nothing")
+
+
+def published_backend(published: Published) -> Backend:
+    """The published values. Its `compare` raises VlaError for a pair that is not among them."""
+    version = f"libero-para {published.version}"
+
+    def compare(pairs: Sequence[Pair]) -> list[Similarity]:
+        rows = [published.by_texts.get(texts_key(*pair)) for pair in pairs]
+        text = backend_text(PUBLISHED, version)
+        found = [
+            Similarity(*pair, row.keyword, row.structural, text)
+            for pair, row in zip(pairs, rows, strict=True)
+            if row is not None
+        ]
+        if len(found) < len(pairs):
+            first = next(pair for pair, row in zip(pairs, rows, strict=True) if row is None)
+            raise VlaError(
+                f"{len(pairs) - len(found)} of {len(pairs)} pairs were never published, such as {first[1]!r} for "
+                f"{first[0]!r}"
+            )
+        return found
+
+    return Backend(PUBLISHED, version, False, compare)
+
+
+def parser_backend(parser: Parser) -> Backend:
+    """Dependency trees of a parser and embeddings of its content lemmas. Both are kept in the cache.
+
+    Raises:
+        VlaError: zss, sentence-transformers or the embedding model is missing.
+    """
+    missing = [name for name in ("zss", "sentence_transformers") if not is_installed(name)]
+    if missing:
+        raise VlaError(f"{' and '.join(missing)} not installed: {INSTALL}")
+    embeddings.find_model()
+    version = f"{parser.version}, {embeddings.VERSION}"
+
+    def compare(pairs: Sequence[Pair]) -> list[Similarity]:
+        keys = [texts_key(*pair) for pair in pairs]
+        parsed = parse_texts(parser, [text for key in keys for text in key])
+        lemmas = {text: similarity.content_lemmas(each) for text, each in parsed.items()}
+        vectors = embeddings.embed(lemma for each in lemmas.values() for lemma in each)
+        text = backend_text(parser.name, version)
+        known: dict[Pair, Similarity] = {}
+        for original, paraphrase in dict.fromkeys(keys):
+            matches = similarity.best_matches(lemmas[original], lemmas[paraphrase], vectors)
+            structure = compare_trees(parsed[original], parsed[paraphrase])
+            keyword = similarity.keyword_similarity(matches)
+            found = Similarity(original, paraphrase, keyword, structure.similarity, text, matches, structure)
+            known[original, paraphrase] = found
+        return [
+            replace(known[key], original=pair[0], paraphrase=pair[1]) for key, pair in zip(keys, pairs, strict=True)
+        ]
+
+    return Backend(parser.name, version, False, compare)
+
+
+def template_backend() -> Backend:
+    """Words alone, of low fidelity; needs no package."""
+
+    def compare(pairs: Sequence[Pair]) -> list[Similarity]:
+        text = backend_text(TEMPLATE, template.VERSION, low_fidelity=True)
+        found = []
+        for pair in pairs:
+            key = texts_key(*pair)
+            for each in key:
+                _check_length(each)
+            matches, structure = template.match_words(*key), template.compare_words(*key)
+            keyword = similarity.keyword_similarity(matches)
+            found.append(Similarity(*pair, keyword, structure.similarity, text, matches, structure))
+        return found
+
+    return Backend(TEMPLATE, template.VERSION, True, compare)
+
+
+def backend_text(name: str, version: str, low_fidelity: bool = False) -> str:
+    """A backend in records and tables."""
+    return f"{name} {version}{' (low fidelity)' if low_fidelity else ''}"
+
+
+def parse_texts(parser: Parser, texts: Sequence[str]) -> dict[str, Parsed]:
+    """The texts parsed, from the cache or by the parser. Raises VlaError for a text that is no instruction."""
+    for text in texts:
+        _check_length(text)
+    return remembered(f"parses {parser.name} {parser.version}", texts, parser.parse, _encode, _decode)
+
+
+def _check_length(text: str) -> None:
+    if len(text) > LONGEST:
+        raise VlaError(f"a text of {len(text)} characters is no instruction; {LONGEST} at most: {text[:60]!r}...")
+
+
+def _published(known: Published | None, pairs: Sequence[Pair]) -> Backend:
+    if known is None:
+        raise VlaError("LIBERO-Para's libero_para_metadata.csv was not given")
+    backend = published_backend(known)
+    backend.compare(pairs)
+    return backend
+
+
+@dataclass(frozen=True)
+class _SmallParser:
+    """Our own parser, loaded when it first parses: spaCy's import takes two seconds."""
+
+    name: str
+    version: str
+
+    def parse(self, texts: Sequence[str]) -> list[Parsed]:
+        return small_parser.load().parse(texts)
+
+
+def _small_parser() -> Parser:
+    version = f"{small_parser.weights_digest(small_parser.MODEL)[:12]} spacy {pipeline.spacy_version()}"
+    return _SmallParser(small_parser.NAME, version)
+
+
+def _encode(parsed: Parsed) -> bytes:
+    sentences = [[[t.text, t.lemma, t.pos, t.dep, t.head] for t in sentence] for sentence in parsed.sentences]
+    return json.dumps([parsed.text, sentences]).encode()
+
+
+def _decode(value: bytes) -> Parsed:
+    try:
+        text, sentences = json.loads(value)
+        return Parsed(text, tuple(tuple(Token(*token) for token in sentence) for sentence in sentences))
+    except (TypeError, UnicodeDecodeError) as error:
+        raise ValueError("no parse") from error

@@ -1,0 +1,294 @@
+"""Paraphrases of a suite's instructions by LIBERO-Para's two axes (arXiv 2603.28301), made from a grammar, offline."""
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from pytest_vla.errors import VlaError
+from pytest_vla.language.command import (
+    FIND,
+    IT,
+    PICK_UP,
+    PUT,
+    THEM,
+    Clause,
+    Command,
+    Detail,
+    Place,
+    Thing,
+    named_before,
+)
+from pytest_vla.language.grammar import SAID, frames, meanings, read
+from pytest_vla.language.lexicon import CONTEXTUAL, HABITUAL, Lexicon, lexicon
+from pytest_vla.language.morphology import lemma
+from pytest_vla.language.notation import HEAD, Hanging, Part, Phrase, filled, joined, slots_of, text_of
+from pytest_vla.language.parsed import Sentence, Token
+from pytest_vla.language.reading import AGREEING
+from pytest_vla.language.wording import FORMS, clause_words, clauses_words, place_words, thing_words, verb_words, word
+from pytest_vla.metrics.pride import ACTION_TYPES, NONE, OBJECT_TYPES
+
+ADDITION = "addition_deletion"
+WAYS = {"same_polarity_contextual": CONTEXTUAL, "same_polarity_habitual": HABITUAL}
+"""The lexicon's word for a type: by a name or verb that fits here, or by an everyday one."""
+
+LEXICAL = (ADDITION, *WAYS)
+"""Types of either axis that change words and no more."""
+
+CELLS = tuple((thing, action) for thing in OBJECT_TYPES for action in ACTION_TYPES if (thing, action) != (NONE, NONE))
+"""LIBERO-Para's 43 cells: object type and action type."""
+
+TRIES = 40
+"""Draws for each paraphrase that is asked for; a small cell runs dry before."""
+
+
+@dataclass(frozen=True)
+class Paraphrase:
+    """A way to say an instruction.
+
+    Attributes:
+        text: as a policy gets it.
+        object_type: one of `pytest_vla.metrics.pride.OBJECT_TYPES`.
+        action_type: one of its `ACTION_TYPES`.
+        tree: its words as a parser of our habits would have them.
+    """
+
+    text: str
+    object_type: str
+    action_type: str
+    tree: Sentence
+
+
+def paraphrases(
+    instruction: str, others: Iterable[str], rng: random.Random, count: int, object_type: str, action_type: str
+) -> list[str]:
+    """Different texts that mean the same as an instruction, in the order drawn; fewer than ``count`` where a cell has
+    fewer.
+
+    Args:
+        instruction: of a task.
+        others: of the suite's other tasks; no paraphrase is one of them, and none means what a different one means.
+        rng: the same state gives the same texts.
+        count: how many are wanted.
+        object_type: one of `pytest_vla.metrics.pride.OBJECT_TYPES`.
+        action_type: one of its `ACTION_TYPES`; not both ``none``.
+
+    Raises:
+        VlaError: no such cell, or an instruction that the grammar cannot read.
+    """
+    return [variant.text for variant in variants(instruction, others, rng, count, object_type, action_type)]
+
+
+def variants(
+    instruction: str, others: Iterable[str], rng: random.Random, count: int, object_type: str, action_type: str
+) -> list[Paraphrase]:
+    """`paraphrases` with their trees."""
+    if (object_type, action_type) not in CELLS:
+        raise VlaError(
+            f"there is no cell {object_type}/{action_type}. Object types: {', '.join(OBJECT_TYPES)}; action types: "
+            f"{', '.join(ACTION_TYPES)}; not none of both."
+        )
+    command = read(instruction)
+    taken = {known.lower() for known in (instruction, *others)}
+    found: list[Paraphrase] = []
+    for _ in range(count * TRIES):
+        if len(found) == count:
+            break
+        phrase = said(command, rng, object_type, action_type)
+        if phrase is None:
+            continue
+        text = _written(phrase, plain=action_type in (NONE, *LEXICAL))
+        # One meaning, the instruction's: so no instruction that means another thing has the same paraphrase.
+        if text.lower() in taken or meanings(text) != {command.meaning}:
+            continue
+        taken.add(text.lower())
+        found.append(Paraphrase(text, object_type, action_type, tree_of(phrase)))
+    return found
+
+
+def tree_of(phrase: Phrase) -> Sentence:
+    """A phrase as a parsed sentence, with lemmas and ``ROOT``."""
+    return tuple(
+        Token(
+            entry.text,
+            lemma(entry.text, entry.pos, entry.tag),
+            entry.pos,
+            "ROOT" if entry.dep == HEAD else entry.dep,
+            entry.head,
+        )
+        for entry in phrase
+    )
+
+
+def _written(phrase: Phrase, *, plain: bool) -> str:
+    """A plain command is written as suites write theirs, in small letters; a sentence of its own like a sentence."""
+    texts = [entry.text for entry in phrase]
+    if plain:
+        return text_of(texts)
+    text = text_of([text if text != "i" else "I" for text in texts])
+    return text[0].upper() + text[1:]
+
+
+def said(command: Command, rng: random.Random, object_type: str, action_type: str) -> Phrase | None:
+    """One way to say a command in a cell, at random, with its tree; None where this draw found none."""
+    words = lexicon()
+    clauses: Sequence[Clause] | None = command.clauses
+    if object_type != NONE:
+        clauses = _things_said_otherwise(command.clauses, rng, object_type, words)
+    if clauses is not None and action_type in LEXICAL:
+        clauses = _actions_said_otherwise(clauses, rng, action_type, words)
+    if clauses is None:
+        return None
+    several = frames()[SAID if action_type in (NONE, *LEXICAL) else action_type]
+    usable = [parts for parts in several if _fits(parts, clauses, words)]
+    if not usable:
+        return None
+    parts = rng.choice(usable)
+    named = set(slots_of(parts))
+    if any(name.startswith("first.") for name in named):
+        clauses = _in_two(clauses, rng)
+    elif not named & {"do", "doing"}:
+        clauses = _told(clauses)
+    fill = _filler(clauses, rng, words)
+    return joined(filled(parts, fill, rng.choice, words.describe))
+
+
+def _fits(parts: tuple[Part, ...], clauses: Sequence[Clause], words: Lexicon) -> bool:
+    """Whether a frame can say these clauses."""
+    named = set(slots_of(parts))
+    told = _told(clauses)
+    if not any(name[-1] in "12" for name in named):
+        return True
+    if ("thing2" in named) != (len(told) == 2):
+        return False
+    for index, clause in enumerate(told, 1):
+        states = words.actions[clause.action].states
+        if f"state{index}" in named and clause.action != PUT and not states:
+            return False
+        if f"unstate{index}" in named and not states:
+            return False
+        if f"participle{index}" not in named and f"place{index}" in named and clause.action != PUT:
+            return False
+    return True
+
+
+def _filler(clauses: Sequence[Clause], rng: random.Random, words: Lexicon) -> Callable[[str], list[Hanging]]:
+    def fill(name: str) -> list[Hanging]:
+        order, _, form = name.rpartition(".")
+        if order:
+            return clause_words(clauses[0 if order == "first" else 1], form, words)
+        if name in FORMS:
+            return clauses_words(clauses, name, words)
+        clause = clauses[1 if name.endswith("2") else 0]
+        kind = name.rstrip("12")
+        if kind in AGREEING:
+            text = AGREEING[kind][clause.thing.plural]
+            pos = "AUX" if kind in ("is", "has", "does") else "VERB"
+            return [word(text, pos, "VBP" if clause.thing.plural else "VBZ", HEAD)]
+        if kind == "thing":
+            return thing_words(clause.thing, words, subject=True)
+        if kind == "participle":
+            return verb_words(clause.verb, "VBN")
+        if kind == "place":
+            return place_words(clause.place, words)
+        if clause.place is not None:
+            return place_words(clause.place, words, state=True)
+        return [word(words.actions[clause.action].states[kind == "unstate"], "ADJ", "JJ", "acomp")]
+
+    return fill
+
+
+def _told(clauses: Sequence[Clause]) -> tuple[Clause, ...]:
+    """The clauses for a sentence about things: no leading up ("pick it up and"), and no "it" where one tells of two."""
+    if clauses[0].action == PICK_UP and len(clauses) == 2 and clauses[1].thing.pronoun:
+        return (replace(clauses[1], thing=clauses[0].thing),)
+    if len(clauses) == 2 and clauses[1].thing.noun == IT:
+        meant = named_before(clauses[1], clauses[0])
+        # "The microwave" is short enough to be said again; "the top drawer of the cabinet" becomes "that drawer".
+        long = meant.modifiers or meant.details or meant.others or meant.many
+        again = Thing(IT, called=meant.called or meant.noun) if long else meant
+        return (clauses[0], replace(clauses[1], thing=again))
+    return tuple(clauses)
+
+
+def _in_two(clauses: Sequence[Clause], rng: random.Random) -> tuple[Clause, ...]:
+    """The command as two clauses: one that finds or picks up the thing, and what is done to it."""
+    if len(clauses) == 2:
+        return tuple(clauses)
+    clause = clauses[0]
+    words = lexicon()
+    if clause.action == PUT:
+        action = PICK_UP
+        verb = rng.choice(words.actions[PICK_UP].every_verb())
+    else:
+        action = FIND
+        verb = rng.choice(words.actions[FIND].verbs)
+    first = Clause(action, clause.thing, None, verb)
+    return (first, replace(clause, thing=Thing(THEM if clause.thing.plural else IT)))
+
+
+def _actions_said_otherwise(
+    clauses: Sequence[Clause], rng: random.Random, way: str, words: Lexicon
+) -> tuple[Clause, ...] | None:
+    """The clauses with an adverb, or with other verbs, in one of them or in both; None where there is no other."""
+    if way == ADDITION:
+        manners = words.manners
+        chosen = rng.randrange(len(clauses))
+        return tuple(
+            replace(clause, manner=rng.choice(manners)) if index == chosen else clause
+            for index, clause in enumerate(clauses)
+        )
+    changed = []
+    for index, clause in enumerate(clauses):
+        thing = named_before(clause, clauses[index - 1]) if clause.thing.pronoun else clause.thing
+        relation = clause.place.relation.split()[0].removesuffix("side") if clause.place is not None else ""
+        verbs = words.actions[clause.action].other_verbs(WAYS[way], words.nouns[thing.noun].kind, relation)
+        others = [verb for verb in verbs if verb != clause.verb]
+        changed.append(replace(clause, verb=rng.choice(others)) if others else clause)
+    keep = rng.randrange(-1, len(clauses)) if len(clauses) > 1 else -1
+    told = tuple(old if index == keep else new for index, (old, new) in enumerate(zip(clauses, changed, strict=True)))
+    return told if [c.verb for c in told] != [c.verb for c in clauses] else None
+
+
+def _things_said_otherwise(
+    clauses: Sequence[Clause], rng: random.Random, way: str, words: Lexicon
+) -> tuple[Clause, ...] | None:
+    """The clauses with other names for some of their things, each the same wherever it is named; None: no other."""
+    choices = {}
+    for noun in dict.fromkeys(thing.noun for clause in clauses for thing in _things_of(clause) if not thing.pronoun):
+        known = words.nouns[noun]
+        several = known.additions if way == ADDITION else known.others.get(WAYS[way], ())
+        if several:
+            choices[noun] = several
+    if not choices:
+        return None
+    nouns = rng.sample(list(choices), rng.randint(1, len(choices)))
+    names = {noun: rng.choice(choices[noun]) for noun in nouns}
+
+    def renamed(thing: Thing) -> Thing:
+        details = tuple(Detail(d.relation, tuple(renamed(landmark) for landmark in d.landmarks)) for d in thing.details)
+        thing = replace(thing, details=details, others=tuple(renamed(other) for other in thing.others))
+        if thing.noun not in names:
+            return thing
+        name = names[thing.noun]
+        return replace(thing, addition=name) if way == ADDITION else replace(thing, called=name)
+
+    return tuple(
+        replace(clause, thing=renamed(clause.thing), place=_place_renamed(clause.place, renamed)) for clause in clauses
+    )
+
+
+def _place_renamed(place: Place | None, renamed: Callable[[Thing], Thing]) -> Place | None:
+    if place is None or place.landmark is None:
+        return place
+    return Place(place.relation, renamed(place.landmark))
+
+
+def _things_of(clause: Clause) -> Iterator[Thing]:
+    """All things that a clause names."""
+    first = [clause.thing]
+    if clause.place is not None and clause.place.landmark is not None:
+        first.append(clause.place.landmark)
+    while first:
+        thing = first.pop(0)
+        yield thing
+        first += [*thing.others, *(landmark for detail in thing.details for landmark in detail.landmarks)]

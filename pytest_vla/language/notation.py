@@ -1,0 +1,203 @@
+"""Sentences written down with their trees: one notation that is filled in (generation) and matched (reading).
+
+A template is a row of parts. ``could:aux`` is a word that hangs from the phrase's head by ``aux``; ``put*`` is the
+head; ``( the:det cup* )dobj`` is a phrase of its own; ``{thing}:dobj`` is a slot, filled by whoever asks; a slot
+without a label brings its own. ``can|could:aux`` is either word. ``open/ADJ.JJ`` says the part of speech and the Penn
+tag where the word list's are not meant.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+HEAD = "*"
+"""The label of a phrase's head, until it hangs from something."""
+
+NO_SPACE_BEFORE = frozenset((",", ".", "?", "!", "n't", "'s", "'m", "'d", "'re", "'ve", "'ll"))
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word of a phrase.
+
+    Attributes:
+        text: lower-cased.
+        pos: universal part of speech.
+        tag: Penn tag.
+        dep: label by which it hangs from its head; `HEAD` for the phrase's own head.
+        head: index in the phrase of the word that it hangs from; its own for the phrase's head.
+    """
+
+    text: str
+    pos: str
+    tag: str
+    dep: str
+    head: int
+
+
+Phrase = tuple[Word, ...]
+Hanging = tuple[str, Phrase]
+"""A phrase and the label by which it hangs; `HEAD`: the others hang from it."""
+
+
+@dataclass(frozen=True)
+class Literal:
+    """One of several words with the same label; pos and tag empty: the word list's."""
+
+    texts: tuple[str, ...]
+    pos: str
+    tag: str
+    dep: str
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A place for a phrase; dep empty: what comes brings its own label, or several phrases with theirs."""
+
+    name: str
+    dep: str
+
+
+@dataclass(frozen=True)
+class Group:
+    """A phrase inside a phrase."""
+
+    parts: "tuple[Part, ...]"
+    dep: str
+
+
+Part = Literal | Slot | Group
+Fill = Callable[[str], Sequence[Hanging]]
+"""What goes into a slot, by its name."""
+Choose = Callable[[Sequence[str]], str]
+Describe = Callable[[str], tuple[str, str]]
+"""Part of speech and Penn tag of a word that is written without."""
+
+
+class NotationError(ValueError):
+    """A template that cannot be read; the text says which and why."""
+
+
+@cache
+def template(text: str) -> tuple[Part, ...]:
+    """The parts of a template. Raises NotationError for a bracket without its partner or a word without a label."""
+    stack: list[list[Part]] = [[]]
+    for piece in text.split():
+        if piece == "(":
+            stack.append([])
+        elif piece.startswith(")"):
+            if len(stack) == 1 or len(piece) == 1:
+                raise NotationError(f"{text}: {piece} closes nothing, or has no label")
+            parts = stack.pop()
+            stack[-1].append(Group(tuple(parts), piece[1:]))
+        else:
+            stack[-1].append(_part(piece, text))
+    if len(stack) > 1:
+        raise NotationError(f"{text}: a bracket is not closed")
+    return tuple(stack[0])
+
+
+def _part(piece: str, text: str) -> Part:
+    slot = re.fullmatch(r"\{([\w.+-]+)\}(?:(\*)|:(\w+))?", piece)
+    if slot:
+        return Slot(slot[1], slot[2] or slot[3] or "")
+    word = re.fullmatch(r"(.+?)(?:/([A-Z]+)\.([A-Z$.,]+))?(?:(\*)|:(\w+))", piece)
+    if not word:
+        raise NotationError(f"{text}: {piece} has no label")
+    return Literal(tuple(word[1].split("|")), word[2] or "", word[3] or "", word[4] or word[5])
+
+
+def filled(parts: Sequence[Part], fill: Fill, choose: Choose, describe: Describe) -> list[Hanging]:
+    """What the parts become when their slots are filled, in order."""
+    hanging: list[Hanging] = []
+    for part in parts:
+        if isinstance(part, Literal):
+            hanging.append(_literal(part, choose(part.texts), describe))
+        elif isinstance(part, Group):
+            hanging.append((part.dep, joined(filled(part.parts, fill, choose, describe))))
+        else:
+            hanging.extend(labelled(part, fill(part.name)))
+    return hanging
+
+
+def slots_of(parts: Sequence[Part]) -> Iterator[str]:
+    """The names of all slots, those in groups among them."""
+    for part in parts:
+        if isinstance(part, Slot):
+            yield part.name
+        elif isinstance(part, Group):
+            yield from slots_of(part.parts)
+
+
+def labelled(slot: Slot, hanging: Sequence[Hanging]) -> list[Hanging]:
+    """What came for a slot, with the slot's label where it has one."""
+    return [(slot.dep, joined(hanging))] if slot.dep else list(hanging)
+
+
+def _literal(part: Literal, text: str, describe: Describe) -> Hanging:
+    pos, tag = (part.pos, part.tag) if part.pos else describe(text)
+    return part.dep, (Word(text, pos, tag, HEAD, 0),)
+
+
+def joined(hanging: Sequence[Hanging]) -> Phrase:
+    """One phrase of several: all hang from the one whose label is `HEAD`. Raises NotationError unless it is one."""
+    if [dep for dep, _ in hanging].count(HEAD) != 1:
+        text = " ".join(word.text for _, phrase in hanging for word in phrase)
+        raise NotationError(f"{text!r}: expected one head")
+    root, start = 0, 0
+    for dep, phrase in hanging:
+        if dep == HEAD:
+            root = start + next(i for i, word in enumerate(phrase) if word.dep == HEAD)
+        start += len(phrase)
+    words: list[Word] = []
+    for dep, phrase in hanging:
+        start = len(words)
+        for word in phrase:
+            if word.dep != HEAD:
+                words.append(replace(word, head=start + word.head))
+            else:
+                words.append(replace(word, dep=dep, head=root))
+    return tuple(words)
+
+
+Find = Callable[[str, int], Iterator[tuple[int, Any]]]
+"""Where what a slot stands for can end when it begins at a token, and what it then is."""
+
+
+def matches(
+    parts: Sequence[Part], tokens: Sequence[str], start: int, find: Find
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Every way in which the parts are the tokens from ``start`` on: where they end, and what the slots are."""
+    if not parts:
+        yield start, {}
+        return
+    first, rest = parts[0], parts[1:]
+    ways: Iterator[tuple[int, dict[str, Any]]]
+    if isinstance(first, Literal):
+        ways = iter([(start + 1, {})] if start < len(tokens) and tokens[start] in first.texts else [])
+    elif isinstance(first, Group):
+        ways = matches(first.parts, tokens, start, find)
+    else:
+        name = first.name
+        ways = ((end, {name: value}) for end, value in find(name, start))
+    for end, values in ways:
+        for last, others in matches(rest, tokens, end, find):
+            yield last, {**values, **others}
+
+
+def text_of(words: Sequence[str]) -> str:
+    """The words as one writes them: no space before a comma or a contracted ending."""
+    text = ""
+    for word in words:
+        text += word if not text or word in NO_SPACE_BEFORE else f" {word}"
+    return text
+
+
+def tokens_of(text: str) -> list[str]:
+    """The words and marks of a text, lower-cased, as spaCy cuts English: ``what's`` is two, ``can't`` is ca and n't."""
+    return _TOKEN.findall(text.lower().replace("\u2019", "'"))
+
+
+_TOKEN = re.compile(r"[^\W_]+?(?=n't\b)|n't\b|'(?:s|m|d|re|ve|ll)\b|[^\W_]+(?:-[^\W_]+)*|\S")

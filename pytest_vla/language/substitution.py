@@ -1,0 +1,322 @@
+"""VLA-Arena's W0-W4: K of an instruction's verbs and nouns give way to WordNet's neighbours one edge away.
+
+Upstream reads its variants from a list that does not come with its code; of how that was made the paper tells the
+relations, a few examples, and that verbs were screened by hand. So are ours: `VERBS`, and `NOUN_SENSES`.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_vla.errors import VlaError
+from pytest_vla.language.wordnet import PartOfSpeech, Relation, WordNet
+
+if TYPE_CHECKING:
+    import numpy as np
+
+LEVELS = (0, 1, 2, 3, 4)
+"""How many words are replaced: W0 to W4."""
+
+VERBS: Mapping[str, tuple[str, ...]] = {
+    "bring": ("carry", "fetch", "take"),
+    "close": ("close up", "shut"),
+    "grab": ("seize", "take"),
+    "grasp": ("clasp", "hold"),
+    "insert": ("put", "put in"),
+    "lay": ("place", "position", "put", "set"),
+    "lift": ("elevate", "hoist", "raise"),
+    "move": ("displace", "shift", "transfer"),
+    "open": ("open up",),
+    "pick": ("choose", "collect", "select", "take"),
+    "pick up": ("collect", "elevate", "gather up", "get", "lift", "lift up", "raise", "seize"),
+    "pile": ("heap", "stack"),
+    "place": ("lay", "move", "position", "put", "set"),
+    "position": ("lay", "place", "put", "set"),
+    "pull": ("drag", "draw", "move", "tug"),
+    "push": ("force", "move", "nudge", "prod", "shove", "thrust"),
+    "put": ("lay", "move", "place", "position", "set"),
+    "put down": ("place down", "set down"),
+    "raise": ("elevate", "hoist", "lift"),
+    "remove": ("take", "take away", "withdraw"),
+    "rotate": ("turn",),
+    "set": ("lay", "place", "position", "put"),
+    "shut": ("close",),
+    "slide": ("move", "slip"),
+    "stack": ("heap", "pile"),
+    "switch off": ("turn off",),
+    "switch on": ("turn on",),
+    "take": ("bring", "carry", "fetch", "get", "grab", "seize"),
+    "take out": ("extract", "get out", "pull out", "remove", "take away", "withdraw"),
+    "turn off": ("switch off",),
+    "turn on": ("switch on",),
+}
+"""Which of a verb's neighbours, in any of its senses, still tell a robot to do the same; screened by us."""
+
+NOUN_SENSES: Mapping[str, int] = {
+    **dict.fromkeys(("alphabet soup", "banana", "book", "broccoli", "cucumber", "egg", "mango", "microwave"), 2),
+    **dict.fromkeys(("ramekin", "table"), 2),
+    **dict.fromkeys(("board", "cake", "carrot", "cereal", "kiwi", "onion", "peach"), 3),
+    **dict.fromkeys(("mug", "plate"), 4),
+    "lime": 6,
+}
+"""The sense of a noun that stands on a table; sense 1 of the others. Screened by us for the suites' nouns."""
+
+# Plurals that are words of their own to WordNet: a game, a garment.
+_BASES = {"bowls": "bowl", "drawers": "drawer", "eggs": "egg"}
+
+
+def _words(*lines: str) -> frozenset[str]:
+    return frozenset(word for line in lines for word in line.split())
+
+
+_DETERMINERS = _words("the a an this that these those all both each every one two three four some any")
+_PREPOSITIONS = _words(
+    "on onto in into inside at to from of off with without next beside between under underneath below above over",
+    "behind near by beneath against toward towards along around upon through across",
+)
+_OTHERS = _words(
+    "and or then but so it them its their you your me my i we us please not up out down back away",
+    "turned lit opened closed placed located sitting standing lying",
+)
+_CLOSED = _DETERMINERS | _PREPOSITIONS | _OTHERS
+_MODIFIERS = _words(
+    "black white red green blue yellow brown grey gray pink purple wooden metal plastic glass ceramic porcelain akita",
+    "upper lower middle center central left right front rear back top bottom first second third last big small large",
+    "little tall short open closed empty full other same",
+)
+_RELATIONAL = _words("top bottom front back rear middle center centre left right side inside edge corner")
+_CLAUSE_STARTS = frozenset(("and", "then", "please", "to", "or", ",", ".", ";"))
+
+_TOKEN = re.compile(r"[^\W_]+(?:['-][^\W_]+)*|[^\w\s]")
+_LONGEST = 3
+"""Words of the longest collocation that is looked up."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What may stand in a slot: a word, its relation to the one that stood there, and in which sense of that."""
+
+    word: str
+    relation: Relation
+    sense: int
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A word or collocation of an instruction that has substitutes.
+
+    Attributes:
+        start: of its first character in the instruction.
+        end: behind its last.
+        lemma: its base form.
+        part: of speech.
+        choices: its substitutes as they would stand there, plural for a plural; at least one.
+    """
+
+    start: int
+    end: int
+    lemma: str
+    part: PartOfSpeech
+    choices: tuple[Choice, ...]
+
+
+@dataclass(frozen=True)
+class Substitution:
+    """One replaced word: where it stood, what it was and became, and why that is allowed."""
+
+    start: int
+    original: str
+    substitute: str
+    lemma: str
+    part: PartOfSpeech
+    sense: int
+    relation: Relation
+
+
+@dataclass(frozen=True)
+class Substituted:
+    """An instruction of level K = the number of its substitutions, which are in the order of the original text.
+
+    Attributes:
+        text: what the policy is told.
+        original: what it is told at level 0.
+        substitutions: what was replaced.
+        source: the WordNet that they come from: name and version.
+    """
+
+    text: str
+    original: str
+    substitutions: tuple[Substitution, ...]
+    source: str
+
+
+def substitute(
+    instruction: str, level: int, generator: "np.random.Generator", wordnet: WordNet, avoid: Collection[str] = ()
+) -> Substituted:
+    """Replaces `level` of the instruction's slots: each subset equally likely, and each choice of a slot.
+
+    Two different nouns do not become the same word, as box and drawer might become container, where one of them has
+    another choice.
+
+    Args:
+        instruction: any text; what is not replaced stays as it is.
+        level: one of `LEVELS`.
+        generator: the same state gives the same text.
+        wordnet: where the nouns' neighbours come from.
+        avoid: names of the scene's other things, which no substitute may end in.
+
+    Raises:
+        VlaError: the level is not known, or the instruction has fewer slots.
+    """
+    if level not in LEVELS:
+        raise VlaError(f"substitution level {level}: expected one of {', '.join(map(str, LEVELS))}")
+    slots = find_slots(instruction, wordnet, avoid)
+    if level > len(slots):
+        names = ", ".join(slot.lemma for slot in slots) or "none"
+        raise VlaError(
+            f"W{level} of {instruction!r}: it has {len(slots)} replaceable words ({names}), expected at least {level}; "
+            f"ask for W{min(len(slots), LEVELS[-1])} or lower"
+        )
+    text, done = instruction, []
+    became: dict[str, str] = {}
+    for index in sorted(generator.permutation(len(slots))[:level].tolist(), reverse=True):
+        slot = slots[index]
+        choices = [c for c in slot.choices if became.get(c.word, slot.lemma) == slot.lemma] or slot.choices
+        choice = choices[int(generator.integers(len(choices)))]
+        became[choice.word] = slot.lemma
+        original = instruction[slot.start : slot.end]
+        word = choice.word[0].upper() + choice.word[1:] if original[0].isupper() else choice.word
+        text = _article(text[: slot.start], word) + word + text[slot.end :]
+        done.append(Substitution(slot.start, original, word, slot.lemma, slot.part, choice.sense, choice.relation))
+    return Substituted(text, instruction, tuple(reversed(done)), f"{wordnet.name} {wordnet.version}")
+
+
+def find_slots(instruction: str, wordnet: WordNet, avoid: Collection[str] = ()) -> tuple[Slot, ...]:
+    """The instruction's slots in its order: `VERBS` where an order begins, and the heads of noun phrases.
+
+    A noun's choices are its neighbours in the sense of `NOUN_SENSES`, in lower case, without names (Achaea, a region)
+    and without those whose last word is another noun of the instruction or one of `avoid`: what is asked for stays
+    what it is.
+    """
+    matches = list(_TOKEN.finditer(instruction))
+    words = [match.group().lower() for match in matches]
+    verbs = _verbs(words)
+    taken = {index for start, length in verbs for index in range(start, start + length)}
+    nouns = _nouns(words, taken, wordnet)
+    heads = {lemma.rpartition(" ")[2] for _, _, lemma in nouns}
+    others = heads | {name.lower().rpartition(" ")[2] for name in avoid}
+
+    def slot(start: int, length: int, lemma: str, part: PartOfSpeech, choices: Sequence[Choice]) -> Slot:
+        return Slot(matches[start].start(), matches[start + length - 1].end(), lemma, part, tuple(choices))
+
+    found = [
+        slot(start, length, lemma, "verb", _verb_choices(lemma, wordnet))
+        for start, length in verbs
+        for lemma in (" ".join(words[start : start + length]),)
+    ]
+    for start, length, lemma in nouns:
+        plural = " ".join(words[start : start + length]) != lemma
+        found.append(slot(start, length, lemma, "noun", _noun_choices(lemma, plural, others, wordnet)))
+    return tuple(sorted((slot for slot in found if slot.choices), key=lambda slot: slot.start))
+
+
+def _verbs(words: Sequence[str]) -> list[tuple[int, int]]:
+    """Where verbs stand: index of the first word, and number of words."""
+    found = []
+    for index in range(len(words)):
+        length = next((n for n in (2, 1) if n <= len(words) - index and " ".join(words[index : index + n]) in VERBS), 0)
+        if not length:
+            continue
+        before = words[index - 1] if index else ","
+        behind = words[index + length] if index + length < len(words) else ""
+        begins = before in _CLAUSE_STARTS
+        rules_over = behind in _DETERMINERS or behind in ("it", "them")
+        inside = before in _DETERMINERS | _MODIFIERS | (_PREPOSITIONS - {"to"})
+        if (begins or rules_over) and not inside:
+            found.append((index, length))
+    return found
+
+
+def _nouns(words: Sequence[str], taken: Collection[int], wordnet: WordNet) -> list[tuple[int, int, str]]:
+    """The heads of noun phrases: index of the first word, number of words, base form."""
+    found: list[tuple[int, int, str]] = []
+    index = 0
+    while index < len(words):
+        if _ends_phrase(words, index, taken):
+            index += 1
+            continue
+        start = index
+        while index < len(words) and not _ends_phrase(words, index, taken):
+            index += 1
+        if _opens_phrase(words, start):
+            found.extend(_head(words, start, index, wordnet))
+    return found
+
+
+def _ends_phrase(words: Sequence[str], index: int, taken: Collection[int]) -> bool:
+    word = words[index]
+    return index in taken or (word in _CLOSED and word not in _MODIFIERS) or not word[0].isalnum()
+
+
+def _opens_phrase(words: Sequence[str], start: int) -> bool:
+    """Whether what stands before lets a noun phrase begin: an article, a preposition, or ``yellow and`` white."""
+    before = words[start - 1] if start else ""
+    if before in ("and", ","):
+        return start > 1 and words[start - 2] in _MODIFIERS
+    return before in _DETERMINERS or before in _PREPOSITIONS
+
+
+def _head(words: Sequence[str], start: int, end: int, wordnet: WordNet) -> Iterable[tuple[int, int, str]]:
+    while end > start and words[end - 1] in _RELATIONAL:
+        end -= 1
+    while start < end - 1 and words[start] in _MODIFIERS:
+        start += 1
+    if start == end or words[end - 1] in _MODIFIERS:
+        return
+    for first in range(max(start, end - _LONGEST), end):
+        name = " ".join(words[first:end])
+        base = _BASES.get(name) or wordnet.base_form(name, "noun")
+        if base is not None:
+            yield first, end - first, base
+            return
+
+
+def _verb_choices(verb: str, wordnet: WordNet) -> list[Choice]:
+    allowed = VERBS[verb]
+    found: dict[str, Choice] = {}
+    for sense in range(1, wordnet.senses(verb, "verb") + 1):
+        for neighbour in wordnet.neighbours(verb, "verb", sense):
+            if neighbour.word in allowed:
+                found.setdefault(neighbour.word, Choice(neighbour.word, neighbour.relation, sense))
+    return [found[word] for word in sorted(found)]
+
+
+def _noun_choices(noun: str, plural: bool, others: Collection[str], wordnet: WordNet) -> list[Choice]:
+    sense = min(NOUN_SENSES.get(noun, 1), wordnet.senses(noun, "noun"))
+    head = noun.rpartition(" ")[2]
+    choices = []
+    for neighbour in wordnet.neighbours(noun, "noun", sense):
+        word = neighbour.word.lower()
+        last = word.rpartition(" ")[2]
+        name = neighbour.word[0].isupper() and " " not in neighbour.word
+        if name or word == _plural(noun) or (last in others and last != head):
+            continue
+        choices.append(Choice(_plural(word) if plural else word, neighbour.relation, sense))
+    return choices
+
+
+def _plural(word: str) -> str:
+    if re.search(r"[^s]s$", word):
+        return word
+    if re.search(r"(lf|ife)$", word):
+        return re.sub(r"fe?$", "ves", word)
+    if re.search(r"[^aeiou]y$", word):
+        return word[:-1] + "ies"
+    return word + ("es" if re.search(r"(s|x|z|ch|sh)$", word) else "s")
+
+
+def _article(before: str, word: str) -> str:
+    """The text before a substitute, its last ``a`` or ``an`` made fit for it."""
+    fit = "an" if word[0].lower() in "aeiou" else "a"
+    return re.sub(r"\b([Aa])n?(?=\s+$)", lambda match: match.group(1) + fit[1:], before)

@@ -1,0 +1,211 @@
+"""WordNet's nouns and verbs: senses, and the words one edge away. From a table that ships with us, or nltk's corpus.
+
+The table holds WordNet 3.0, whose licence is its first part and ``wordnet.LICENSE``; ``scripts/wordnet_table.py`` made
+it.
+"""
+
+import gzip
+import importlib
+import importlib.resources
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal, Protocol
+
+PartOfSpeech = Literal["noun", "verb"]
+PARTS: tuple[PartOfSpeech, ...] = ("noun", "verb")
+
+Relation = Literal["synonym", "hypernym", "hyponym"]
+RELATIONS: tuple[Relation, ...] = ("synonym", "hypernym", "hyponym")
+
+TABLE = "wordnet.txt.gz"
+"""In this package: the licence, the synsets of nouns and of verbs, their irregular forms; a blank line between.
+
+A synset's line: its words, ``bowl:3`` for a word's third sense and ``bowl`` for its first; a tab; the line numbers of
+its hypernyms in the same part, from 0. What it is an instance of counts as a hypernym.
+"""
+
+VERSION = "3.0"
+
+# WordNet's own rules of detachment (morphy), in its order: an ending, and what stands in its place.
+_ENDINGS: Mapping[PartOfSpeech, str] = {
+    "noun": "s: ses:s ves:f xes:x zes:z ches:ch shes:sh men:man ies:y",
+    "verb": "s: ies:y es:e es: ed:e ed: ing:e ing:",
+}
+_SUFFIXES: Mapping[PartOfSpeech, tuple[tuple[str, ...], ...]] = {
+    part: tuple(tuple(rule.split(":")) for rule in _ENDINGS[part].split()) for part in PARTS
+}
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A word or collocation, its words apart by spaces, as WordNet writes it: some have capitals."""
+
+    word: str
+    relation: Relation
+
+
+class WordNet(Protocol):
+    """What substitution asks. Words are lower-case, those of a collocation apart by spaces.
+
+    Attributes:
+        name: of the source, ``table`` or ``nltk``.
+        version: WordNet's.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+    def base_form(self, word: str, part: PartOfSpeech) -> str | None:
+        """The word itself where it has a sense, else its dictionary form; None where it has none."""
+
+    def senses(self, word: str, part: PartOfSpeech) -> int:
+        """How many senses a base form has, most frequent first; 0 for an unknown word."""
+
+    def neighbours(self, word: str, part: PartOfSpeech, sense: int) -> tuple[Neighbour, ...]:
+        """The other words of the synset of a base form's sense, and those of the synsets one edge above and below.
+
+        Sense 1 is the most frequent. Synonyms first, then hypernyms, then hyponyms, each in the alphabet's order; a
+        word that is reached in two ways is named once. Raises KeyError where the word has no such sense.
+        """
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One part of speech: synsets by number, and what leads to them."""
+
+    words: Sequence[tuple[str, ...]]
+    hypernyms: Sequence[tuple[int, ...]]
+    hyponyms: Mapping[int, Sequence[int]]
+    senses: Mapping[str, Mapping[int, int]]
+    exceptions: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class _Table:
+    """`WordNet` in memory."""
+
+    parts: Mapping[PartOfSpeech, _Part]
+    name: str = "table"
+    version: str = VERSION
+
+    def base_form(self, word: str, part: PartOfSpeech) -> str | None:
+        known, form = self.parts[part], word.replace(" ", "_")
+        if form in known.exceptions:
+            forms: Iterable[str] = known.exceptions[form]
+        else:
+            forms = (form[: -len(old)] + new for old, new in _SUFFIXES[part] if form.endswith(old))
+        return next((base.replace("_", " ") for base in (form, *forms) if base in known.senses), None)
+
+    def senses(self, word: str, part: PartOfSpeech) -> int:
+        return len(self.parts[part].senses.get(word.replace(" ", "_"), ()))
+
+    def neighbours(self, word: str, part: PartOfSpeech, sense: int) -> tuple[Neighbour, ...]:
+        known = self.parts[part]
+        synset = known.senses[word.replace(" ", "_")][sense]
+        above, below = known.hypernyms[synset], known.hyponyms.get(synset, ())
+        return _ordered(
+            word,
+            {
+                "synonym": known.words[synset],
+                "hypernym": (name for other in above for name in known.words[other]),
+                "hyponym": (name for other in below for name in known.words[other]),
+            },
+        )
+
+
+def _ordered(word: str, names: Mapping[Relation, Iterable[str]]) -> tuple[Neighbour, ...]:
+    seen = {word.lower()}
+    found = []
+    for relation in RELATIONS:
+        for name in sorted((text.replace("_", " ") for text in names[relation]), key=lambda text: (text.lower(), text)):
+            if name.lower() not in seen:
+                seen.add(name.lower())
+                found.append(Neighbour(name, relation))
+    return tuple(found)
+
+
+@cache
+def shipped_wordnet() -> WordNet:
+    """Reads the table that ships with us: 0.4 s, once a process."""
+    content = importlib.resources.files("pytest_vla.language").joinpath(TABLE).read_bytes()
+    return parse_table(gzip.decompress(content).decode("ascii"))
+
+
+def parse_table(text: str) -> WordNet:
+    """The table of a text; see `TABLE`. Raises ValueError where it is not of that shape."""
+    _licence, *synsets, nouns, verbs = text.rstrip("\n").split("\n\n")
+    exceptions = dict(zip(PARTS, (nouns, verbs), strict=True))
+    lines = dict(zip(PARTS, synsets, strict=True))
+    return _Table({part: _parse_part(lines[part].split("\n"), exceptions[part].split("\n")) for part in PARTS})
+
+
+def _parse_part(lines: Sequence[str], exceptions: Sequence[str]) -> _Part:
+    words, hypernyms = [], []
+    hyponyms: dict[int, list[int]] = {}
+    senses: dict[str, dict[int, int]] = {}
+    for number, line in enumerate(lines):
+        names, _, above = line.partition("\t")
+        texts = []
+        for name in names.split(" "):
+            text, _, sense = name.partition(":")
+            texts.append(text)
+            senses.setdefault(text.lower(), {})[int(sense or 1)] = number
+        words.append(tuple(texts))
+        parents = tuple(map(int, above.split()))
+        hypernyms.append(parents)
+        for parent in parents:
+            hyponyms.setdefault(parent, []).append(number)
+    irregular = {form: tuple(bases) for form, *bases in (line.split(" ") for line in exceptions)}
+    return _Part(words, hypernyms, hyponyms, senses, irregular)
+
+
+@dataclass(frozen=True)
+class _Corpus:
+    """`WordNet` by nltk's reader."""
+
+    reader: Any
+    name: str = "nltk"
+    version: str = VERSION
+
+    def base_form(self, word: str, part: PartOfSpeech) -> str | None:
+        base: str | None = self.reader.morphy(word.replace(" ", "_"), part[0])
+        return None if base is None else base.replace("_", " ")
+
+    def senses(self, word: str, part: PartOfSpeech) -> int:
+        return len(self._synsets(word, part))
+
+    def neighbours(self, word: str, part: PartOfSpeech, sense: int) -> tuple[Neighbour, ...]:
+        synsets = self._synsets(word, part)
+        if not 1 <= sense <= len(synsets):
+            raise KeyError(sense)
+        synset = synsets[sense - 1]
+        above = (*synset.hypernyms(), *synset.instance_hypernyms())
+        below = (*synset.hyponyms(), *synset.instance_hyponyms())
+        return _ordered(word, {"synonym": synset.lemma_names(), "hypernym": _names(above), "hyponym": _names(below)})
+
+    def _synsets(self, word: str, part: PartOfSpeech) -> Sequence[Any]:
+        # nltk looks for inflected words' base forms too, and this one is to be a base form.
+        name = word.replace(" ", "_")
+        found = dict.fromkeys(self.reader.synsets(name, part[0]))
+        return [synset for synset in found if name in (text.lower() for text in synset.lemma_names())]
+
+
+def _names(synsets: Iterable[Any]) -> Iterator[str]:
+    return (name for synset in synsets for name in synset.lemma_names())
+
+
+def nltk_wordnet() -> WordNet | None:
+    """nltk's corpus ``wordnet``; None where nltk or the corpus is not installed whole, or has another version."""
+    try:
+        reader = importlib.import_module("nltk.corpus").wordnet
+        version = reader.get_version()
+    except (ImportError, LookupError, OSError):
+        return None
+    return _Corpus(reader) if version == VERSION else None
+
+
+def best_wordnet() -> WordNet:
+    """nltk's corpus where it is installed, else our table: the same answers."""
+    return nltk_wordnet() or shipped_wordnet()

@@ -1,0 +1,218 @@
+"""Failure types: Algorithm 1 of LIBERO-Para (arXiv 2603.28301) on end-effector paths, of one task and one model.
+
+A failure whose path stays as near to the mean successful path as the successes do went wrong in execution (near), any
+other in planning (far). What the algorithm cannot tell is named.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from pytest_vla.metrics.dtw import Warping, exact_dtw, fast_dtw, resample
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Level = Literal["near", "far"]
+"""Execution level, planning level."""
+
+Threshold = Literal["max", "p99", "p95", "p90"]
+THRESHOLDS: tuple[Threshold, ...] = ("max", "p99", "p95", "p90")
+"""tau: which quantile of the successes' own distances still is near. The paper's tables use the first.
+
+The successes are part of the mean that they are compared with, so that few of them make tau too small: of 50 successes
+of the built-in expert, held against five others of their task, 14 count as far.
+"""
+
+Algorithm = Literal["fastdtw", "exact"]
+"""The paper's DTW, and the exact one."""
+
+Normalisation = Literal["none", "points", "pairs"]
+"""The distance as Algorithm 1 takes it; over `POINTS`; over the number of matched pairs, as the paper's text has it."""
+
+Undefined = Literal["no-success", "one-success"]
+"""Why there are no labels: no path to compare with, or one whose distance to itself is no threshold."""
+
+Remark = Literal["static", "slow", "diverges-late"]
+"""Where a label is not what it seems.
+
+``static``: the end effector stayed where it began, and counts as far. ``slow``: far as the algorithm cuts it, near as a
+whole. ``diverges-late``: near, but after the longest success's length, which the algorithm does not look at, it went
+farther from the mean path than any success did.
+"""
+
+STATIC_RADIUS = 0.02
+"""m. An end effector that never gets farther from its start than this is static; at rest it sways by millimetres."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What a task's successes have in common.
+
+    Attributes:
+        mean_path: (50, 3), m: the mean of the resampled successes, the paper's pseudo ground truth.
+        longest: rows of the longest success, L_max.
+        reach: m: how far from the mean path a success ever was.
+    """
+
+    mean_path: "NDArray[np.float64]"
+    longest: int
+    reach: float
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Distances and labels by one DTW.
+
+    Attributes:
+        algorithm: which.
+        successes: distance of each success to the mean path, m, or what the normalisation makes of it.
+        failures: of each failure, in the order given.
+        thresholds: tau.
+        levels: by threshold the label of each failure.
+    """
+
+    algorithm: Algorithm
+    successes: tuple[float, ...]
+    failures: tuple[float, ...]
+    thresholds: Mapping[Threshold, float]
+    levels: Mapping[Threshold, tuple[Level, ...]]
+
+
+@dataclass(frozen=True)
+class FailureTypes:
+    """How a task's failures failed.
+
+    Attributes:
+        undefined: why there are no labels; None where there are.
+        reference: None without a success.
+        judgement: by the algorithm that was asked for; None where labels are undefined.
+        exact: by exact DTW; None where labels are undefined.
+        remarks: on each failure, in the order given; None: nothing to say.
+    """
+
+    undefined: Undefined | None
+    reference: Reference | None
+    judgement: Judgement | None
+    exact: Judgement | None
+    remarks: tuple[Remark | None, ...]
+
+    @property
+    def differing(self) -> tuple[int, ...]:
+        """Which failures have another label by exact DTW, at any threshold."""
+        if self.judgement is None or self.exact is None:
+            return ()
+        pairs = [(self.judgement.levels[name], self.exact.levels[name]) for name in THRESHOLDS]
+        return tuple(i for i in range(len(self.remarks)) if any(ours[i] != exact[i] for ours, exact in pairs))
+
+
+def failure_types(
+    successes: "Sequence[NDArray[np.float64]]",
+    failures: "Sequence[NDArray[np.float64]]",
+    algorithm: Algorithm = "fastdtw",
+    normalisation: Normalisation = "none",
+) -> FailureTypes:
+    """Labels the failures of one task and one model.
+
+    Args:
+        successes: paths (n, 3) of the end effector, m.
+        failures: likewise; errors and invalid episodes are none.
+        algorithm: the paper's, or exact DTW alone.
+        normalisation: the algorithm divides by nothing; by the number of pairs, labels may differ.
+
+    Raises:
+        ValueError: a path is empty or not finite.
+        VlaError: fastdtw is asked for and not installed.
+    """
+    if len(successes) < 2:
+        undefined: Undefined = "one-success" if successes else "no-success"
+        known = reference_of(successes) if successes else None
+        return FailureTypes(undefined, known, None, None, tuple("static" if is_static(p) else None for p in failures))
+    reference = reference_of(successes)
+    exact = _judge(reference, successes, failures, "exact", normalisation)
+    judgement = exact if algorithm == "exact" else _judge(reference, successes, failures, algorithm, normalisation)
+    whole = _distances(reference, [resample(path) for path in failures], "exact", normalisation)
+    remarks = tuple(
+        _remark(path, reference, level, distance <= exact.thresholds["max"])
+        for path, level, distance in zip(failures, judgement.levels["max"], whole, strict=True)
+    )
+    return FailureTypes(None, reference, judgement, exact, remarks)
+
+
+def reference_of(successes: "Sequence[NDArray[np.float64]]") -> Reference:
+    """Mean path, longest length and reach of a task's successes, paths (n, 3) in m. Raises ValueError without one."""
+    import numpy as np
+
+    if not successes:
+        raise ValueError("reference_of: expected at least one success")
+    mean_path = np.mean([resample(path) for path in successes], axis=0)
+    reach = max(float(distances_to(mean_path, path).max()) for path in successes)
+    return Reference(mean_path, max(len(path) for path in successes), reach)
+
+
+def is_static(path: "NDArray[np.float64]") -> bool:
+    """Whether a path (n, 3), m, stays within `STATIC_RADIUS` of its first point."""
+    import numpy as np
+
+    return bool(np.linalg.norm(path - path[0], axis=1).max() <= STATIC_RADIUS)
+
+
+def distances_to(mean_path: "NDArray[np.float64]", path: "NDArray[np.float64]") -> "NDArray[np.float64]":
+    """Of each point of a path (n, 3) the distance (n,) to the nearest place of a mean path (k, 3), m."""
+    import numpy as np
+
+    # Straight lines between the mean path's points, ten places on each.
+    places = resample(mean_path, 10 * len(mean_path) - 9)
+    return np.sqrt(((path[:, None, :] - places) ** 2).sum(axis=-1)).min(axis=1)  # type: ignore[no-any-return]
+
+
+def cut(path: "NDArray[np.float64]", reference: Reference) -> "NDArray[np.float64]":
+    """The path up to the longest success's length, resampled: (50, 3)."""
+    return resample(path[: reference.longest])
+
+
+def _judge(
+    reference: Reference,
+    successes: "Sequence[NDArray[np.float64]]",
+    failures: "Sequence[NDArray[np.float64]]",
+    algorithm: Algorithm,
+    normalisation: Normalisation,
+) -> Judgement:
+    import numpy as np
+
+    def measured(paths: "Sequence[NDArray[np.float64]]") -> tuple[float, ...]:
+        return _distances(reference, [cut(path, reference) for path in paths], algorithm, normalisation)
+
+    near, distances = measured(successes), measured(failures)
+    quantiles = {name: 100.0 if name == "max" else float(name[1:]) for name in THRESHOLDS}
+    thresholds = {name: float(np.percentile(near, quantile)) for name, quantile in quantiles.items()}
+    levels: dict[Threshold, tuple[Level, ...]] = {
+        name: tuple("near" if distance <= tau else "far" for distance in distances) for name, tau in thresholds.items()
+    }
+    return Judgement(algorithm, near, distances, thresholds, levels)
+
+
+def _distances(
+    reference: Reference,
+    paths: "Sequence[NDArray[np.float64]]",
+    algorithm: Algorithm,
+    normalisation: Normalisation,
+) -> tuple[float, ...]:
+    import numpy as np
+
+    if not paths:
+        return ()
+    stacked = np.stack(paths)
+    warping: Warping = (exact_dtw if algorithm == "exact" else fast_dtw)(stacked, reference.mean_path)
+    divisors = {"none": 1, "points": stacked.shape[1], "pairs": warping.lengths}
+    return tuple((warping.distances / divisors[normalisation]).tolist())
+
+
+def _remark(path: "NDArray[np.float64]", reference: Reference, level: Level, whole_is_near: bool) -> Remark | None:
+    if is_static(path):
+        return "static"
+    if level == "far":
+        return "slow" if whole_is_near else None
+    late = path[reference.longest :]
+    return "diverges-late" if len(late) and distances_to(reference.mean_path, late).max() > reference.reach else None

@@ -1,0 +1,169 @@
+"""LIBERO-Para's logs as upstream writes them: a folder of ``eval0.json`` to ``eval9.json``, a file a task."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_vla.errors import VlaError
+from pytest_vla.language.published import Published, cell_of, texts_key
+from pytest_vla.metrics.pride import ParaphraseOutcome
+
+_EXPECTED = "expected a log of LIBERO-Para's evaluation"
+_BDDL = re.compile(r"(act|obj|comp)_([a-z+]+?)_([a-z_+]+)_eval([0-9]{1,4})_ver([0-9]{1,6})\.bddl")
+
+
+@dataclass(frozen=True)
+class ParaEpisode:
+    """An episode of a log.
+
+    Attributes:
+        task: LIBERO-Para's number, as `pytest_vla.language.published.Paraphrase.task`.
+        object_type: one of `pytest_vla.metrics.pride.OBJECT_TYPES`.
+        action_type: one of `pytest_vla.metrics.pride.ACTION_TYPES`.
+        batch_idx: number of the paraphrase within cell and task.
+        instruction: what the policy was told.
+        success: whether the task was done.
+        steps: of the policy.
+        init_state: index of the init state.
+        episode: number among those of one paraphrase and init state.
+    """
+
+    task: int
+    object_type: str
+    action_type: str
+    batch_idx: int
+    instruction: str
+    success: bool
+    steps: int
+    init_state: int
+    episode: int
+
+    @property
+    def key(self) -> tuple[str, str, int, int]:
+        """Of the paraphrase, as `pytest_vla.language.published.Paraphrase.key`."""
+        return self.object_type, self.action_type, self.task, self.batch_idx
+
+
+def read_para_log(folder: Path) -> tuple[ParaEpisode, ...]:
+    """The episodes of a log, task by task, in the files' order.
+
+    Raises:
+        VlaError: there is no such file, or one that is not as upstream writes it, or an episode is there twice; names
+            the file and the episode.
+    """
+    named = {path: re.fullmatch(r"eval([0-9]{1,4})\.json", path.name) for path in _listed(folder)}
+    files = sorted((int(match[1]), path) for path, match in named.items() if match is not None)
+    if not files:
+        raise VlaError(f"{folder}: no eval0.json or the like; {_EXPECTED}, a file a task")
+    episodes: list[ParaEpisode] = []
+    for task, file in files:
+        episodes.extend(_episodes(file, task))
+    seen: dict[tuple[object, ...], ParaEpisode] = {}
+    for each in episodes:
+        if seen.setdefault((each.key, each.init_state, each.episode), each) is not each:
+            cell = f"{each.object_type} with {each.action_type}, paraphrase {each.batch_idx}"
+            raise VlaError(f"{folder}/eval{each.task}.json has {cell} twice for init state {each.init_state}")
+    return tuple(episodes)
+
+
+def log_name(folder: Path) -> tuple[str, int | None]:
+    """Model and seed of a folder such as ``xiaomi-robotics-0_seed7``; the seed is None where the name has none."""
+    name = folder.resolve().name
+    match = re.fullmatch(r"(.+?)[_-]?seed[_-]?([0-9]{1,9})", name)
+    return (match[1], int(match[2])) if match else (name, None)
+
+
+def published_outcomes(
+    episodes: Sequence[ParaEpisode], published: Published, backend: str
+) -> tuple[ParaphraseOutcome, ...]:
+    """The episodes with the published similarities of their paraphrases; tasks are named by their instructions.
+
+    Args:
+        episodes: of one log or of several.
+        published: the CSV.
+        backend: text of the backend, for the tables.
+
+    Raises:
+        VlaError: a paraphrase is not in the CSV, or has another text there.
+    """
+    outcomes = []
+    for each in episodes:
+        row = published.by_key.get(each.key)
+        if row is None:
+            raise VlaError(
+                f"task {each.task}, {each.object_type} with {each.action_type}: paraphrase {each.batch_idx} is not in "
+                f"LIBERO-Para's CSV: {each.instruction!r}"
+            )
+        if texts_key("", row.instruction) != texts_key("", each.instruction):
+            raise VlaError(
+                f"task {each.task}, {each.object_type} with {each.action_type}, paraphrase {each.batch_idx}: the log "
+                f"has {each.instruction!r}, LIBERO-Para's CSV {row.instruction!r}"
+            )
+        types = (row.object_type, row.action_type)
+        outcomes.append(ParaphraseOutcome(each.success, row.keyword, row.structural, *types, row.original, backend))
+    return tuple(outcomes)
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError as error:
+        raise VlaError(f"{folder} cannot be read: {error.strerror}; {_EXPECTED}, a folder of eval0.json ...") from error
+
+
+def _episodes(file: Path, task: int) -> list[ParaEpisode]:
+    try:
+        value = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise VlaError(f"{file} cannot be read: {error}; {_EXPECTED}") from error
+    if not isinstance(value, dict) or not isinstance(value.get("episodes"), list):
+        raise VlaError(f"{file} has no list of episodes; {_EXPECTED}")
+    if _whole(value.get("eval_id")) != task:
+        raise VlaError(f"{file}: its eval_id is {value.get('eval_id')!r}, its name says {task}; {_EXPECTED}")
+    if not value["episodes"]:
+        raise VlaError(f"{file} has no episode; {_EXPECTED}")
+    return [_episode(each, task, f"{file}, episode {number}") for number, each in enumerate(value["episodes"])]
+
+
+def _episode(value: Any, task: int, place: str) -> ParaEpisode:
+    if not isinstance(value, dict):
+        raise VlaError(f"{place} is no table; {_EXPECTED}")
+    name = value.get("bddl_file")
+    match = _BDDL.fullmatch(name) if isinstance(name, str) else None
+    if match is None:
+        raise VlaError(f"{place}: bddl_file is {name!r}, such as act_lexical_coordination_eval0_ver0.bddl; {_EXPECTED}")
+    high, mid, low, of_task, variant = match.groups()
+    told = {
+        "paraphrase_type": (value.get("paraphrase_type"), high),
+        "categories": (_joined(value.get("categories")), mid),
+        "subcategories": (_joined(value.get("subcategories")), low),
+        "variant_id": (_whole(value.get("variant_id")), int(variant)),
+        "eval_id": (task, int(of_task)),
+    }
+    for field, (said, in_name) in told.items():
+        if said != in_name:
+            raise VlaError(f"{place}: {field} is {said!r}, but {name} says {in_name!r}; {_EXPECTED}")
+    cell = cell_of(high, low)
+    if cell is None:
+        raise VlaError(f"{place}: no cell of LIBERO-Para has {high} with {low}")
+    instruction, success = value.get("paraphrased_instruction"), value.get("success")
+    if not isinstance(instruction, str) or not instruction.strip():
+        raise VlaError(f"{place}: paraphrased_instruction is {instruction!r}, expected a text; {_EXPECTED}")
+    if not isinstance(success, bool):
+        raise VlaError(f"{place}: success is {success!r}, expected true or false; {_EXPECTED}")
+    numbers = {field: _whole(value.get(field)) for field in ("num_steps", "initial_state_idx", "episode_idx")}
+    for field, number in numbers.items():
+        if number is None:
+            raise VlaError(f"{place}: {field} is {value.get(field)!r}, expected a whole number; {_EXPECTED}")
+    return ParaEpisode(task, *cell, int(variant), instruction, success, *(int(n or 0) for n in numbers.values()))
+
+
+def _joined(value: Any) -> str | None:
+    return "+".join(map(str, value)) if isinstance(value, list) else None
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**9 else None

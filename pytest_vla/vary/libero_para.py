@@ -1,0 +1,67 @@
+"""LIBERO-Para's paraphrases (arXiv 2603.28301) as variations of LIBERO-Goal's tasks, from the user's CSV."""
+
+import os
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from pytest_vla.errors import VlaError
+from pytest_vla.folders import expanded
+from pytest_vla.language.published import FILE, Paraphrase, find_csv, load_published
+from pytest_vla.suite import Task
+from pytest_vla.variation import Variation
+
+
+def label_of(row: Paraphrase) -> str:
+    """``OBJECT_TYPE.ACTION_TYPE.BATCH_IDX``, unique within a task."""
+    return f"{row.object_type}.{row.action_type}.{row.batch_idx}"
+
+
+def variation_of(row: Paraphrase) -> Variation:
+    """A row of the CSV as a variation of its task."""
+    return Variation(
+        label_of(row),
+        dimension="language",
+        kind="paraphrase",
+        parameters={
+            "object_type": row.object_type,
+            "action_type": row.action_type,
+            "index": row.batch_idx,
+            "original": row.original,
+        },
+        instruction=row.instruction,
+    )
+
+
+def paraphrases(task: Task) -> Mapping[str, Variation]:
+    """A task's paraphrases by label, in the CSV's order.
+
+    Raises:
+        VlaError: the CSV is nowhere, cannot be read, or has none of this task.
+    """
+    file = _find(task.data)
+    found = _by_task(file, file.stat().st_mtime_ns).get(task.language)
+    if found is None:
+        raise VlaError(f"{file} has no paraphrase of {task.language!r}; expected LIBERO-Para's {FILE}")
+    return found
+
+
+def _find(data: Path | None) -> Path:
+    given = [Path(folder) for folder in (data, os.environ.get("PYTEST_VLA_DATA")) if folder]
+    for folder in given:
+        found = find_csv(expanded(str(folder)) or folder)
+        if found is not None:
+            return found
+    looked = f" Looked in {', '.join(map(str, given))}." if given else ""
+    raise VlaError(
+        f"LIBERO-Para's {FILE} is nowhere: give a checkout of LIBERO-Para, or a folder with that file, by --vla-data "
+        f"or PYTEST_VLA_DATA.{looked}"
+    )
+
+
+@cache
+def _by_task(file: Path, changed: int) -> Mapping[str, Mapping[str, Variation]]:
+    found: dict[str, dict[str, Variation]] = {}
+    for row in load_published(file).rows:
+        found.setdefault(row.original, {})[label_of(row)] = variation_of(row)
+    return found

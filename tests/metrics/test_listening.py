@@ -1,0 +1,218 @@
+"""The listening score on made policies: one that ignores the text, one that listens, and what lies between."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from pytest_vla.metrics.dtw import POINTS
+from pytest_vla.metrics.listening import PROBES, Listening, Probe, Run, Twins, listening
+
+Path = NDArray[np.float64]
+
+
+def walk(generator: np.random.Generator, end: tuple[float, float, float], noise: float = 0.01) -> Path:
+    return np.linspace((0.0, 0.0, 0.0), end, 80) + generator.normal(scale=noise, size=(80, 3))
+
+
+GOAL, ELSEWHERE = (0.3, 0.2, 0.1), (-0.2, 0.3, 0.0)
+
+
+def ignoring(n: int, seed: int = 0) -> list[Twins]:
+    """Does the task in four of five episodes, whatever it is told."""
+    g = np.random.default_rng(seed)
+
+    def run() -> Run:
+        return Run(bool(g.random() < 0.8), walk(g, GOAL))
+
+    return [Twins(run(), {probe: run() for probe in PROBES}, run()) for _ in range(n)]
+
+
+def attentive(n: int, seed: int = 0) -> list[Twins]:
+    """Does what it is told: the task, the other task; nothing without words."""
+    g = np.random.default_rng(seed)
+    still = np.zeros((80, 3))
+    return [
+        Twins(
+            Run(bool(g.random() < 0.8), walk(g, GOAL, 0.001)),
+            {
+                "nonsense": Run(False, still),
+                "other-task": Run(False, walk(g, ELSEWHERE, 0.001), followed=True),
+                "blank": Run(False, still),
+            },
+            Run(True, walk(g, GOAL, 0.001)),
+        )
+        for _ in range(n)
+    ]
+
+
+def listened(twins: list[Twins], seed: int = 1) -> tuple[Listening, dict[Probe, Listening]]:
+    overall, each = listening(twins, np.random.default_rng(seed), replicates=500)
+    return overall, dict(each)
+
+
+def pair(right: bool, probe: bool) -> Twins:
+    return Twins(Run(right), {"blank": Run(probe)})
+
+
+def test_a_policy_that_ignores_the_text_has_score_0() -> None:
+    overall, each = listened(ignoring(200))
+    for found in (overall, *each.values()):
+        assert found.score is not None
+        assert found.path_score is not None
+        for estimate in (found.score, found.path_score):
+            assert abs(estimate.value) < 0.1
+            assert estimate.interval is not None
+            assert estimate.interval[0] < 0 < estimate.interval[1]
+
+
+def test_a_policy_that_listens_has_score_1() -> None:
+    overall, each = listened(attentive(50))
+    for found in (overall, *each.values()):
+        assert found.score is not None
+        assert found.path_score is not None
+        assert found.score.value == 1.0
+        assert found.path_score.value > 0.98
+        assert found.gained == 0
+    assert (each["other-task"].followed.count, each["other-task"].followed.of) == (50, 50)
+    assert each["blank"].followed.interval is None
+
+
+def test_a_policy_that_listens_to_half_of_its_success_has_score_a_half() -> None:
+    twins = [pair(True, i % 2 == 0) for i in range(400)]
+    overall, _ = listened(twins)
+    assert overall.score is not None
+    assert overall.score.value == 0.5
+    assert overall.score.interval == pytest.approx((0.45, 0.55), abs=0.015)
+    assert (overall.lost, overall.gained) == (200, 0)
+
+
+def test_counts_and_rates_by_hand() -> None:
+    twins = [pair(True, True), pair(True, False), pair(True, False), pair(False, True), pair(False, False)]
+    overall, each = listened(twins)
+    assert each == {"blank": overall}
+    assert (overall.right.count, overall.right.of, overall.probe.count, overall.probe.of) == (3, 5, 2, 5)
+    assert (overall.lost, overall.gained) == (2, 1)
+    assert overall.score is not None
+    assert overall.score.value == pytest.approx(1 - 2 / 3)
+    assert overall.right.interval == pytest.approx((0.2307, 0.8824), abs=1e-4)
+    assert (overall.distance, overall.noise, overall.path_score) == (None, None, None)
+
+
+def test_where_the_probe_does_better_the_score_is_negative() -> None:
+    overall, _ = listened([pair(True, True), pair(False, True)])
+    assert overall.score is not None
+    assert overall.score.value == -1.0
+
+
+def test_a_policy_that_never_does_it_has_no_score() -> None:
+    overall, _ = listened([pair(False, False)] * 9)
+    assert overall.score is None
+
+
+def test_one_success_is_too_little_for_an_interval() -> None:
+    """A third of the resamples have no success, and so no score."""
+    overall, _ = listened([pair(True, False), *[pair(False, False)] * 9])
+    assert overall.score is not None
+    assert (overall.score.value, overall.score.interval) == (1.0, None)
+
+
+def test_distances_without_a_second_run_have_no_scale() -> None:
+    twins = [Twins(run.right, run.probes) for run in attentive(5)]
+    overall, _ = listened(twins)
+    assert overall.distance is not None
+    assert overall.distance > 1
+    assert (overall.noise, overall.path_score) == (None, None)
+
+
+def test_distances_are_those_of_the_paths() -> None:
+    path = np.linspace((0.0, 0.0, 0.0), (1.0, 0.0, 0.0), 30)
+    beside, above = path + np.array([0.0, 0.2, 0.0]), path + np.array([0.0, 0.0, 0.05])
+    twins = [Twins(Run(True, path), {"blank": Run(True, beside)}, Run(True, above))]
+    overall, _ = listened(twins)
+    assert overall.distance == pytest.approx(0.2 * POINTS)
+    assert overall.noise == pytest.approx(0.05 * POINTS)
+    assert overall.path_score is not None
+    assert overall.path_score.value == pytest.approx(0.75)
+
+
+def test_noise_that_is_larger_than_what_a_probe_changes_is_a_score_below_0() -> None:
+    path = np.zeros((30, 3))
+    near, far = path + np.array([0.0, 0.05, 0.0]), path + np.array([0.0, 0.0, 0.2])
+    overall, _ = listened([Twins(Run(True, path), {"blank": Run(True, near)}, Run(True, far))])
+    assert overall.path_score is not None
+    assert overall.path_score.value == pytest.approx(-0.75)
+
+
+def test_over_all_probes_each_pair_counts_once() -> None:
+    overall, each = listened([Twins(Run(True), {"nonsense": Run(True), "blank": Run(False), "other-task": Run(False)})])
+    assert overall.score is not None
+    assert overall.score.value == pytest.approx(2 / 3)
+    assert [each[probe].score.value for probe in PROBES if each[probe].score] == [0.0, 1.0, 1.0]  # type: ignore[union-attr]
+    assert (overall.right.of, overall.probe.of) == (1, 3)
+
+
+def test_a_policy_without_noise_that_ignores_the_text_has_path_score_0() -> None:
+    run = Run(True, walk(np.random.default_rng(0), GOAL))
+    overall, _ = listened([Twins(run, {"blank": run}, run)] * 3)
+    assert overall.path_score is not None
+    assert (overall.path_score.value, overall.path_score.interval) == (0.0, (0.0, 0.0))
+
+
+def test_the_same_generator_gives_the_same_intervals() -> None:
+    assert listened(ignoring(30), 5) == listened(ignoring(30), 5)
+    assert listened(ignoring(30), 5) != listened(ignoring(30), 6)
+
+
+def test_a_twin_with_three_probes_is_drawn_as_one() -> None:
+    """Three equal probes tell no more than one: the interval is as wide."""
+    outcomes = [(True, i % 3 == 0) for i in range(60)]
+    one = [Twins(Run(right), {"blank": Run(probe)}) for right, probe in outcomes]
+    three = [Twins(Run(right), {name: Run(probe) for name in PROBES}) for right, probe in outcomes]
+    single, triple = listened(one, 3)[0].score, listened(three, 3)[1]["blank"].score
+    pooled = listening(three, np.random.default_rng(3), replicates=4000)[0].score
+    assert single is not None
+    assert triple is not None
+    assert pooled is not None
+    assert pooled.interval is not None
+    assert single.interval is not None
+    assert single.value == triple.value == pytest.approx(pooled.value)
+    widths = [high - low for low, high in (pooled.interval, single.interval)]
+    assert widths[0] == pytest.approx(widths[1], rel=0.2)
+
+
+def test_the_interval_holds_the_truth_about_as_often_as_it_says() -> None:
+    """True score .5: 1 - .4/.8. Of 200 experiments about 190 should hold it."""
+    g = np.random.default_rng(0)
+    held = 0
+    for _ in range(200):
+        twins = [pair(bool(g.random() < 0.8), bool(g.random() < 0.4)) for _ in range(100)]
+        score = listening(twins, g, replicates=300)[1]["blank"].score
+        assert score is not None
+        assert score.interval is not None
+        held += score.interval[0] <= 0.5 <= score.interval[1]
+    assert 178 <= held <= 199
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=20))
+def test_the_score_is_the_share_of_success_that_is_lost(outcomes: list[tuple[bool, bool]]) -> None:
+    overall, _ = listening([pair(*one) for one in outcomes], np.random.default_rng(0), replicates=50)
+    right, probe = (sum(side) for side in zip(*outcomes, strict=True))
+    assert overall.lost - overall.gained == right - probe
+    assert (overall.score is None) == (right == 0)
+    if overall.score is not None:
+        assert overall.score.value == pytest.approx(1 - probe / right)
+
+
+def test_bad_input_is_told() -> None:
+    with pytest.raises(ValueError, match="no twin has a probe"):
+        listening([Twins(Run(True), {})], np.random.default_rng(0))
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        listening([pair(True, True)], np.random.default_rng(0), confidence=95)
+    with pytest.raises(ValueError, match="finite"):
+        listening(
+            [Twins(Run(True, np.full((2, 3), np.nan)), {"blank": Run(True, np.zeros((2, 3)))})],
+            np.random.default_rng(0),
+        )

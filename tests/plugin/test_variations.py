@@ -1,0 +1,137 @@
+"""Varied episodes as items: ids, what the policy is told, records, twins, samples, resuming."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.runs import last_records, run_names
+
+Run = Callable[..., pytest.RunResult]
+STOVE = ("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove")
+
+# Goes to the goal line only where it is told so.
+LISTENING = """
+import numpy as np
+
+def policy(episode):
+    with open("told.txt", "a") as log:
+        print(episode.case_id, "|", episode.instruction, file=log)
+    listens = episode.instruction == "turn on the stove"
+    return lambda observation: np.tile([1.0 if listens else 0.0, 0, 0, 0, 0, 0, -1], (50, 1))
+"""
+
+HEADER = "high,mid,low,eval,batch_idx,new_instruction,original_instruction,structural_similarity,keyword_similarity\n"
+ROWS = (
+    "act,lexical,addition_deletion,9,0,kindly turn on the stove,turn on the stove,0.9,1.0\n"
+    "obj,lexical,addition_deletion,9,0,turn on the gas stove,turn on the stove,0.9,0.9\n"
+    "obj,lexical,addition_deletion,9,1,turn on the hot stove,turn on the stove,0.8,0.9\n"
+)
+
+
+@pytest.fixture(autouse=True)
+def listening(project: pytest.Pytester) -> None:
+    project.makepyfile(listening=LISTENING)
+
+
+@pytest.fixture
+def para(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
+    file = project.path / "para" / "libero_para_metadata.csv"
+    file.parent.mkdir()
+    file.write_text(HEADER + ROWS)
+    for kind in ("assets", "bddl_files", "init_files"):
+        (file.parent / kind).mkdir()
+    monkeypatch.setenv("PYTEST_VLA_DATA", str(file.parent))
+    return file
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_a_varied_episode_and_its_twin(vla: Run, project: pytest.Pytester, workers: str) -> None:
+    result = vla(
+        *STOVE, "--vla-model=listening:policy", "--vla-vary=language.blank,language.words:1", "--vla-twins=auto",
+        "--vla-seeds=0-1", workers, "-v",
+    )  # fmt: skip
+    result.assert_outcomes(passed=2, failed=4)
+    records = last_records(project.path / ".vla")
+    blank = records["libero_goal/turn_on_the_stove[language.blank-seed1]"]
+    words = records["libero_goal/turn_on_the_stove[language.words-L1-seed1]"]
+    twin = records["libero_goal/turn_on_the_stove[seed1]"]
+    assert (blank.instruction, blank.outcome, blank.twin, twin.twin) == ("", "failure", twin.case, twin.case)
+    assert twin.variation == {}
+    assert (words.variation["kind"], words.variation["level"], words.variation["dimension"]) == ("words", 1, "language")
+    assert words.instruction != twin.instruction == "turn on the stove"
+    assert all(record.of_suite for record in records.values())
+    assert len({record.arrays for record in records.values()}) == 6
+    assert blank.seeds == twin.seeds
+    result.stdout.fnmatch_lines(["*libero_goal::test_episode[[]turn_on_the_stove-language.blank-seed1[]]*"])
+
+
+def test_a_pasted_id_of_a_varied_episode(vla: Run, project: pytest.Pytester) -> None:
+    node = "libero_goal::test_episode[turn_on_the_stove-language.nonsense-seed4]"
+    vla(node, "--vla-model=listening:policy").assert_outcomes(failed=1)
+    (record,) = last_records(project.path / ".vla").values()
+    assert (record.node, record.variation["kind"]) == (node, "nonsense")
+    result = vla(node.replace("nonsense", "nonsens"), "--vla-model=listening:policy")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*no variation 'language.nonsens'. Did you mean language.nonsense*"])
+
+
+def test_a_stopped_run_of_variations_goes_on(vla: Run, project: pytest.Pytester) -> None:
+    vla(*STOVE, "--vla-model=listening:policy", "--vla-vary=language.blank,language.nonsense", "-x").assert_outcomes(
+        failed=1
+    )
+    vla("--vla-resume").assert_outcomes(failed=1)
+    assert len(run_names(project.path / ".vla")) == 1
+    assert len(last_records(project.path / ".vla")) == 2
+
+
+def test_what_a_task_cannot_have_is_told_before_anything_runs(vla: Run) -> None:
+    result = vla(*STOVE, "--vla-model=listening:policy", "--vla-vary=language.words:4")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*W4 of 'turn on the stove': it has 2 replaceable words*"])
+
+
+def test_the_list_of_variations(vla: Run) -> None:
+    result = vla("--vla-vary=list")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["language.words:1-4 *VLA-Arena, W1-W4"])
+
+
+def test_own_tests_are_varied_too(vla: Run, project: pytest.Pytester) -> None:
+    project.makepyfile(
+        test_own="""
+        import pytest
+        @pytest.mark.vla(suite="libero_goal", tasks="turn_on_the_stove")
+        def test_it_listens(rollout):
+            assert not rollout.success
+        """
+    )
+    vla("test_own.py", "--vla-model=listening:policy", "--vla-vary=language.blank").assert_outcomes(passed=1)
+
+
+def test_libero_para_by_cells(vla: Run, project: pytest.Pytester, para: Path) -> None:
+    suite = ("--vla-suite=libero_para", "--vla-tasks=turn_on", "--vla-model=listening:policy")
+    result = vla(*suite, "-m", "vla(object_type='addition_deletion')", "--vla-seeds=7-8", "--collect-only", "-q")
+    assert [line for line in result.outlines if "::" in line] == [
+        f"libero_para::test_episode[turn_on_the_stove-addition_deletion.none.{index}-seed{seed}]"
+        for index in (0, 1)
+        for seed in (7, 8)
+    ]
+    assert (
+        "3/15 tests"
+        in vla(
+            *suite, "-k", "none.addition_deletion and (seed7 or seed8 or seed9)", "--collect-only", "-q"
+        ).stdout.str()
+    )
+    vla(*suite, "--vla-sample=2", "--vla-run-seed=3", "--vla-twins=auto").assert_outcomes(passed=2, failed=2)
+    records = last_records(project.path / ".vla").values()
+    varied = [record for record in records if record.variation]
+    assert {record.variation["parameters"]["object_type"] for record in varied} == {"none", "addition_deletion"}
+    assert {record.seeds["init_state"] for record in records} == {0}
+    assert all(record.instruction in ROWS for record in records)
+
+
+def test_a_varied_suite_is_not_varied_again(vla: Run, para: Path) -> None:
+    result = vla("--vla-suite=libero_para", "--vla-model=listening:policy", "--vla-vary=language.blank")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*libero_para is varied by itself; take the suite libero_goal for others*"])
