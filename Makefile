@@ -65,6 +65,17 @@ lerobot: .venv-lerobot/.installed ## the tests of lerobot's policies, with lerob
 	.venv-lerobot/bin/python scripts/system_libraries.py
 	@touch $@
 
+.PHONY: language
+language: .venv-language/.installed ## the tests of parsers and embeddings, with spaCy and sentence-transformers (3 GB)
+	@# What nltk needs beside itself is in no package index: its tests are left to those who have it.
+	.venv-language/bin/python $(NO_SKIPS) tests/metrics/test_pride.py tests/metrics/test_failure_types.py tests/language \
+		--ignore=tests/language/test_wordnet.py --ignore=tests/language/test_substitution.py
+
+.venv-language/.installed: language.txt constraints.txt pyproject.toml
+	@test -x .venv-language/bin/python || $(PYTHON) -m venv .venv-language
+	.venv-language/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -r language.txt --editable '.[fuzz]'
+	@touch $@
+
 .PHONY: reference
 reference: .venv-ref/.installed ## .venv-ref with upstream's LIBERO, for the slow tests
 
@@ -99,5 +110,5 @@ demo: setup ## the suite tabletop with an expert and at random: a report, a pict
 
 .PHONY: clean
 clean: ## removes the environments, caches and build results
-	rm -rf $(VENV) .venv-ref .venv-hub .venv-vla-eval .venv-lerobot .mypy_tree .mypy_cache .ruff_cache .pytest_cache .hypothesis .vla build dist *.egg-info
+	rm -rf $(VENV) .venv-ref .venv-hub .venv-vla-eval .venv-lerobot .venv-language .mypy_tree .mypy_cache .ruff_cache .pytest_cache .hypothesis .vla build dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

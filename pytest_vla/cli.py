@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_vla import check_policy, serve
+from pytest_vla import check_policy, pride_command, serve
 from pytest_vla.arguments import comma_list, seed_list
 from pytest_vla.errors import VlaError
 
@@ -263,6 +263,12 @@ COMMANDS = (
         check_policy.run,
     ),
     Command("serve", "a policy for other machines, in openpi's protocol", serve.declare, serve.run),
+    Command(
+        "pride",
+        "how far a paraphrase is from its original, with the parts of the distance",
+        pride_command.declare,
+        pride_command.run,
+    ),
     Command("runs", "the runs, newest first: how far they came, and their success rates", _declare_runs, _runs),
     Command("export", "the episodes of a run as a table for other programs", _declare_export, _export),
 )
