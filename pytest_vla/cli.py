@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_vla import check_policy, pride_command, serve
+from pytest_vla import check_policy, import_command, pride_command, report_command, serve
 from pytest_vla.arguments import comma_list, seed_list
 from pytest_vla.errors import VlaError
 
@@ -270,6 +270,13 @@ COMMANDS = (
         pride_command.run,
     ),
     Command("runs", "the runs, newest first: how far they came, and their success rates", _declare_runs, _runs),
+    Command(
+        "report",
+        "what runs say beyond their rates: success under paraphrases, PRIDE, failure types, whether the policy listens",
+        report_command.declare,
+        report_command.run,
+    ),
+    Command("import", "published logs as a run", import_command.declare, import_command.run),
     Command("export", "the episodes of a run as a table for other programs", _declare_export, _export),
 )
 

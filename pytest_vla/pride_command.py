@@ -31,7 +31,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("original", metavar="ORIGINAL", help="the task's own instruction")
     parser.add_argument("paraphrase", metavar="PARAPHRASE", help="what is said instead of it")
-    parser.add_argument("--alpha", metavar="A", type=_alpha, default=ALPHA, help=f"weight of S_K (default: {ALPHA})")
+    parser.add_argument("--alpha", metavar="A", type=alpha_of, default=ALPHA, help=f"weight of S_K (default: {ALPHA})")
     parser.add_argument("--backend", metavar="NAME", help="this one or none (default: the best that is here)")
     parser.add_argument(
         "--data",
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> None:
     for name, text in zip(("ORIGINAL", "PARAPHRASE"), pair, strict=True):
         if not text.strip():
             raise VlaError(f"{name} is empty: give an instruction, in quotes")
-    choice = choose_backend(options.backend, _csv(options.data), [pair])
+    choice = choose_backend(options.backend, csv_of(options.data), [pair])
     (found,) = choice.backend.compare([pair])
     if options.json:
         print(json.dumps(as_table(found, choice, options.alpha), indent=2))
@@ -142,7 +142,7 @@ def _side_by_side(left: list[str], right: list[str]) -> Iterator[str]:
         yield f"{one.ljust(width)}{other}".rstrip()
 
 
-def _csv(data: Path | None) -> Path | None:
+def csv_of(data: Path | None) -> Path | None:
     from pytest_vla.language.published import FILE, find_csv
 
     if data is not None:
@@ -154,7 +154,7 @@ def _csv(data: Path | None) -> Path | None:
     return find_csv(Path(given)) if given else None
 
 
-def _alpha(text: str) -> float:
+def alpha_of(text: str) -> float:
     try:
         alpha = float(text)
     except ValueError:

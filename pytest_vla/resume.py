@@ -81,10 +81,13 @@ def find_resumption(settings: Settings, arguments: Sequence[str]) -> Resumption:
         VlaError: there is no such run, it is still running, the store cannot be read, or `arguments` has other paths
             or ids than the run.
     """
-    from pytest_vla.store import is_alive, open_store
+    from pytest_vla.store import LAST_RUN, is_alive, open_store
 
     with open_store(settings.results, create=False) as store:
-        run = store.run(str(settings.resume))
+        runs = store.runs()
+        # What was imported was not run here.
+        ours = [run.name for run in runs if run.invocation]
+        run = store.run(ours[0] if settings.resume == LAST_RUN and ours else str(settings.resume))
         if is_alive(run):
             raise VlaError(f"--vla-resume: run {run.name} is still running, as process {run.pid} on {run.host}")
         # They may stand in the ini file, and be given each time.

@@ -7,7 +7,7 @@ which counts) and ``records`` (the record of an episode, as JSON). Only the proc
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
@@ -33,6 +33,7 @@ LOCK_TIMEOUT = 30.0
 
 _PAGE = 500
 _DURATION_RUNS, _DURATION_EPISODES = 10, 20_000
+_EPISODE = ("run", "of_suite", "suite", "task", "seed", "attempt", "outcome", "reason", "steps", "digest")
 _IDS = "SELECT id FROM {} WHERE run = ? ORDER BY id"
 
 
@@ -193,36 +194,13 @@ class Store:
 
         An item that nobody knew to run an episode is one of the run's from now on.
         """
-        line, item = record_line(record), (record.run, _encodable(record.node))
+        self.add_all([record])
+
+    def add_all(self, records: Iterable[Record]) -> None:
+        """Write records, each as `add` does: all of them or, where anything is raised, none."""
         with self._transaction() as connection:
-            known = "SELECT 1 FROM items WHERE run = ? AND node = ? AND episode"
-            if connection.execute(known, item).fetchone() is None:
-                connection.execute(
-                    "INSERT INTO items (run, node, position, episode)"
-                    " SELECT ?, ?, ifnull(max(position), -1) + 1, 1 FROM items WHERE run = ?"
-                    " ON CONFLICT DO UPDATE SET episode = 1",
-                    (*item, record.run),
-                )
-                connection.execute("UPDATE runs SET planned = planned + 1 WHERE name = ?", (record.run,))
-            number = _insert(
-                connection,
-                "episodes",
-                run=record.run,
-                node=_encodable(record.node),
-                case_id=record.case,
-                of_suite=record.of_suite,
-                suite=record.suite,
-                task=record.task,
-                seed=record.seed,
-                attempt=record.attempt,
-                outcome=record.outcome,
-                reason=record.reason,
-                steps=record.steps,
-                wall=record.timings.get("wall"),
-                digest=record.digest,
-                ended=_now(),
-            )
-            _insert(connection, "records", episode=number, line=line)
+            for record in records:
+                _add(connection, record)
 
     def mark(self, name: str, statuses: Mapping[str, str]) -> None:
         """Note how items of a run (its full name) ended: node ids with one of `pytest_vla.items.STATUSES`."""
@@ -364,6 +342,29 @@ def _make_results_folder(results: Path) -> None:
 
 def _no_runs(results: Path) -> VlaError:
     return VlaError(f"no runs in {results} yet: run pytest with --vla-suite and --vla-model, or give another folder")
+
+
+def _add(connection: "sqlite3.Connection", record: Record) -> None:
+    item = (record.run, _encodable(record.node))
+    known = "SELECT 1 FROM items WHERE run = ? AND node = ? AND episode"
+    if connection.execute(known, item).fetchone() is None:
+        connection.execute(
+            "INSERT INTO items (run, node, position, episode)"
+            " SELECT ?, ?, ifnull(max(position), -1) + 1, 1 FROM items WHERE run = ?"
+            " ON CONFLICT DO UPDATE SET episode = 1",
+            (*item, record.run),
+        )
+        connection.execute("UPDATE runs SET planned = planned + 1 WHERE name = ?", (record.run,))
+    number = _insert(
+        connection,
+        "episodes",
+        node=item[1],
+        case_id=record.case,
+        wall=record.timings.get("wall"),
+        ended=_now(),
+        **{name: getattr(record, name) for name in _EPISODE},
+    )
+    _insert(connection, "records", episode=number, line=record_line(record))
 
 
 def _insert(connection: "sqlite3.Connection", table: str, **columns: Any) -> int | None:

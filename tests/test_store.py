@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
+from math import nan
 from pathlib import Path
 
 import pytest
@@ -203,6 +204,20 @@ def test_a_record_of_a_run_that_has_not_begun_is_refused(store: Store) -> None:
     with pytest.raises(VlaError, match=r"cannot write records: .*UNIQUE"):
         store.begin("a-run", NODES, command="", model="random")
     assert store.run("a-run").done == 0
+
+
+def test_many_records_are_written_together_or_not_at_all(store: Store) -> None:
+    store.begin("a-run", NODES[:1], command="", model="random")
+    records = [record_of(seed, "success") for seed in range(3)]
+    for wrong in (record_of(3, run="b-run"), dataclasses.replace(RECORD, timings={"wall": nan})):
+        with pytest.raises((VlaError, ValueError), match=r"FOREIGN KEY|not JSON compliant"):
+            store.add_all([*records, wrong])
+        assert (store.run("a-run").done, store.run("a-run").planned) == (0, 1), "the first three are gone too"
+    store.add_all(iter(records))
+    assert list(store.records("a-run")) == records
+    assert (store.run("a-run").done, store.run("a-run").planned) == (3, 3)
+    store.add_all([])
+    assert store.run("a-run").done == 3
 
 
 def test_durations_are_of_the_model_s_measured_episodes_newest_first(store: Store) -> None:

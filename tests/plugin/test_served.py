@@ -168,8 +168,6 @@ def test_an_answer_that_takes_too_long_is_an_error_and_the_process_is_replaced(
     assert set(outcomes.values()) <= {("success", None), ("error", "policy-timeout")}
     assert list(outcomes.values()).count(("success", None)) >= 2
     result.stdout.fnmatch_lines(["error policy-timeout *no answer of the policy in 1 s (--vla-policy-timeout)"])
-    gave_up = "the policy's process gave up a call that took too long (--vla-policy-timeout); it is started again, "
-    assert f"vla: {gave_up}" in result.stdout.str()
     assert time.monotonic() - began < 120
 
 

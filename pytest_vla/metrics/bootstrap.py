@@ -1,0 +1,100 @@
+"""Cluster bootstrap: intervals for numbers that are made of sums over episodes which are not independent."""
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+RESAMPLES = 2000
+CONFIDENCE = 0.95
+
+Interval = tuple[float, float]
+Statistics = Callable[["NDArray[np.float64]"], "NDArray[np.float64]"]
+"""Makes numbers (r, m) of r resamples' sums (r, k); nan where a resample has no number."""
+
+_CHUNK = 100
+
+
+def cluster_intervals(
+    rows: "NDArray[np.float64]",
+    clusters: Sequence[Hashable],
+    crossed: Sequence[Hashable],
+    statistics: Statistics,
+    generator: "np.random.Generator",
+    confidence: float = CONFIDENCE,
+    resamples: int = RESAMPLES,
+) -> list[Interval | None]:
+    """Percentile intervals of statistics of the sums over all rows.
+
+    Two kinds of clusters that cross each other, such as paraphrases and seeds, are drawn with replacement, each by
+    itself; a row counts as often as both of its clusters were drawn (the pigeonhole bootstrap: Owen 2007, Annals of
+    Applied Statistics 1, 386-411). It takes up what the rows of a cluster have in common, of either kind. Where they
+    have nothing in common it is too wide, up to the root of 3; where there are few clusters it is too narrow.
+
+    Args:
+        rows: (n, k): what each episode adds to each of k sums.
+        clusters: (n,), of each row its cluster of the first kind.
+        crossed: (n,), of the second kind. Where there is but one cluster of a kind, only the other is drawn.
+        statistics: of the sums.
+        generator: draws the resamples.
+        confidence: of the two-sided intervals, in (0, 1).
+        resamples: how many.
+
+    Returns:
+        Of each of the m statistics its interval; None where there is but one cluster of both kinds, or where too many
+        resamples have no number.
+
+    Raises:
+        ValueError: there is no row, lengths differ, or the confidence is out of range.
+    """
+    import numpy as np
+
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"cluster_intervals: confidence {confidence}: expected a number between 0 and 1")
+    if not len(rows) or not len(rows) == len(clusters) == len(crossed):
+        sizes = f"{len(rows)} rows, {len(clusters)} and {len(crossed)} clusters"
+        raise ValueError(f"cluster_intervals: {sizes}: expected as many of each, at least 1")
+    first, second = _numbered(clusters), _numbered(crossed)
+    shape = (int(first.max()) + 1, int(second.max()) + 1)
+    sums = np.zeros((*shape, rows.shape[1]))
+    np.add.at(sums, (first, second), rows)
+    count = statistics(sums.sum(axis=(0, 1))[None]).shape[1]
+    if shape == (1, 1):
+        return [None] * count
+    found = np.empty((resamples, count))
+    for start in range(0, resamples, _CHUNK):
+        size = min(_CHUNK, resamples - start)
+        one, other = (_drawn(generator, size, number) for number in shape)
+        totals = np.zeros((size, rows.shape[1]))
+        for column in range(shape[1]):
+            totals += (one @ sums[:, column]) * other[:, column : column + 1]
+        found[start : start + size] = statistics(totals)
+    return [_interval(column, confidence) for column in found.T]
+
+
+def _numbered(clusters: Sequence[Hashable]) -> "NDArray[np.int64]":
+    import numpy as np
+
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(cluster, len(numbers)) for cluster in clusters])
+
+
+def _drawn(generator: "np.random.Generator", size: int, number: int) -> "NDArray[np.float64]":
+    """How often each of so many clusters was drawn, (size, number)."""
+    import numpy as np
+
+    drawn = generator.integers(number, size=(size, number)) + np.arange(size)[:, None] * number
+    return np.bincount(drawn.ravel(), minlength=size * number).reshape(size, number).astype(np.float64)
+
+
+def _interval(values: "NDArray[np.float64]", confidence: float) -> Interval | None:
+    import numpy as np
+
+    tail = (1.0 - confidence) / 2.0
+    known = values[~np.isnan(values)]
+    if len(known) < (1.0 - tail) * len(values):
+        return None
+    low, high = np.quantile(known, (tail, 1.0 - tail))
+    return float(low), float(high)

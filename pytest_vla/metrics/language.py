@@ -1,0 +1,337 @@
+"""What records tell of a model and the language: success and PRIDE over paraphrases, with intervals.
+
+Episodes are drawn by their paraphrases and their seeds (`pytest_vla.metrics.bootstrap`). Errors and invalid episodes
+are in no rate.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import fsum
+from typing import TYPE_CHECKING, TypeVar
+
+from pytest_vla.metrics.bootstrap import Interval, cluster_intervals
+from pytest_vla.metrics.listening import PROBES, Estimate, Probe
+from pytest_vla.metrics.pride import (
+    ACTION_CATEGORIES,
+    ACTION_TYPES,
+    ALPHAS,
+    NONE,
+    OBJECT_TYPES,
+    Group,
+    ParaphraseOutcome,
+    group,
+    paraphrase_distance,
+    pride_table,
+)
+from pytest_vla.metrics.statistics import wilson_interval
+from pytest_vla.metrics.success import SuccessRate, success_rate
+from pytest_vla.records import Record
+from pytest_vla.suite import language_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+DIMENSION, PARAPHRASE = "language", "paraphrase"
+"""Of a variation: its dimension, and the kind with an object type and an action type."""
+
+_END = 1e-9
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One model in one suite.
+
+    Attributes:
+        model: the policy's name.
+        suite: the suite's.
+        paraphrases: records of LIBERO-Para's types, of any outcome.
+        others: records of other changes of the text, by kind and level.
+        probes: records of `pytest_vla.metrics.listening.PROBES`.
+        benign: records without a variation.
+        left_out: what was there and does not count, and why.
+    """
+
+    model: str
+    suite: str
+    paraphrases: tuple[Record, ...]
+    others: Mapping[str, tuple[Record, ...]]
+    probes: tuple[Record, ...]
+    benign: tuple[Record, ...]
+    left_out: tuple[str, ...]
+
+    @property
+    def varied(self) -> tuple[Record, ...]:
+        """All records with another text."""
+        return (*self.paraphrases, *(record for some in self.others.values() for record in some), *self.probes)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A group of episodes; percentages are 0..100, the mean distance `pd` is 0..1.
+
+    Where a rate is at an end, a bootstrap has no width: there the interval is Wilson's, of as many trials as there are
+    paraphrases (for PRIDE, Kish's effective number of them).
+    """
+
+    n: int
+    sr: Estimate
+    pd: Estimate
+    pride: Estimate | None
+    overestimation: Estimate | None
+
+
+@dataclass(frozen=True)
+class Paraphrases:
+    """`pytest_vla.metrics.pride.Pride` with intervals; see there."""
+
+    backend: str
+    alpha: float
+    overall: Measured
+    sweep: Mapping[float, Estimate | None]
+    cells: Mapping[tuple[str, str], Measured]
+    objects: Mapping[str, Measured]
+    actions: Mapping[str, Measured]
+    categories: Mapping[str, Measured]
+    tasks: Mapping[str, Measured]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Episodes with the similarities of their texts, each with its paraphrase and its seed."""
+
+    outcomes: tuple[ParaphraseOutcome, ...]
+    texts: tuple[Hashable, ...]
+    seeds: tuple[Hashable, ...]
+
+    def part(self, indices: Iterable[int]) -> "Scored":
+        """Some of them."""
+        some = list(indices)
+        return Scored(
+            tuple(self.outcomes[i] for i in some),
+            tuple(self.texts[i] for i in some),
+            tuple(self.seeds[i] for i in some),
+        )
+
+
+def subjects(records: Iterable[Record]) -> tuple[Subject, ...]:
+    """The models with episodes under another text, each suite by itself, in the order in which they come.
+
+    Args:
+        records: of any runs, the oldest first. Of one case with the same run seed the last one counts; tests of the
+            user's count where no suite's own item ran under another text.
+    """
+    grouped: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        if not record.variation or record.variation.get("dimension") == DIMENSION:
+            grouped.setdefault((record.policy, record.suite), []).append(record)
+    found = (_subject(*name, some) for name, some in grouped.items() if any(record.variation for record in some))
+    return tuple(found)
+
+
+def pair_of(record: Record) -> tuple[str, str]:
+    """The task's own instruction, and what the policy was told."""
+    original = record.variation.get("parameters", {}).get("original")
+    return (original if isinstance(original, str) else language_of(record.task)), record.instruction
+
+
+def is_counted(record: Record) -> bool:
+    """Whether a rate is made of it: a success or a failure."""
+    return record.outcome in ("success", "failure")
+
+
+def probe_of(record: Record) -> Probe | None:
+    """The probe that the record's variation is; None for any other."""
+    kind = str(record.variation.get("kind")).replace("_", "-")
+    return next((probe for probe in PROBES if probe == kind), None)
+
+
+def seed_of(record: Record) -> Hashable:
+    """What episodes of one paraphrase differ in."""
+    return record.seed, record.seeds.get("run")
+
+
+def text_of(record: Record) -> Hashable:
+    """The paraphrase of an episode. Where texts are drawn by seed, one label has many."""
+    return record.task, record.variation.get("label", ""), record.instruction
+
+
+def benign_rate(subject: Subject) -> SuccessRate | None:
+    """Success with the right text, over the benign twins of the episodes under others; None where none were run."""
+    twins = {record.twin for record in subject.varied}
+    found = [record for record in subject.benign if record.case in twins]
+    return success_rate("benign", found) if found else None
+
+
+def scored(
+    records: Sequence[Record], similarities: Mapping[tuple[str, str], tuple[float, float]], backend: str
+) -> Scored:
+    """Successes and failures with the similarities of their texts.
+
+    Args:
+        records: errors and invalid episodes are passed over.
+        similarities: S_K and S_T by `pair_of`.
+        backend: what made them.
+    """
+    counted = [record for record in records if is_counted(record)]
+    outcomes = []
+    for record in counted:
+        types = record.variation["parameters"]
+        outcomes.append(
+            ParaphraseOutcome(
+                record.outcome == "success",
+                *similarities[pair_of(record)],
+                object_type=types.get("object_type", NONE),
+                action_type=types.get("action_type", NONE),
+                task=record.task,
+                backend=backend,
+            )
+        )
+    return Scored(tuple(outcomes), tuple(map(text_of, counted)), tuple(map(seed_of, counted)))
+
+
+def measure_paraphrases(found: Scored, alpha: float, generator: "np.random.Generator") -> Paraphrases:
+    """The whole table. Raises ValueError as `pytest_vla.metrics.pride.pride_table` does."""
+    table = pride_table(found.outcomes, alpha)
+    estimates = _estimates(found, [alpha, *ALPHAS], generator)
+
+    def of(groups: Mapping[str, Group], key: str) -> dict[str, Measured]:
+        members = _members(found, lambda each: str(getattr(each, key)))
+        return {name: _measured(value, found.part(members[name]), alpha, generator) for name, value in groups.items()}
+
+    cells = _members(found, lambda each: (each.object_type, each.action_type))
+    acts = [i for i, each in enumerate(found.outcomes) if each.object_type == NONE and each.action_type != NONE]
+    only_acts = found.part(acts)
+    categories = _members(only_acts, lambda each: ACTION_CATEGORIES[each.action_type])
+    return Paraphrases(
+        backend=table.backend,
+        alpha=alpha,
+        overall=_with_intervals(table.overall, found, alpha, estimates[0]),
+        sweep={
+            each: _pride_estimate(table.sweep[each], found, each, intervals[2])
+            for each, intervals in zip(ALPHAS, estimates[1:], strict=True)
+        },
+        cells={
+            name: _measured(value, found.part(cells[name]), alpha, generator) for name, value in table.cells.items()
+        },
+        objects=of(table.objects, "object_type"),
+        actions=of(table.actions, "action_type"),
+        categories={
+            name: _measured(value, only_acts.part(categories[name]), alpha, generator)
+            for name, value in table.categories.items()
+        },
+        tasks=of(table.tasks, "task"),
+    )
+
+
+def measure(found: Scored, alpha: float, generator: "np.random.Generator") -> Measured:
+    """The numbers of some episodes, at least one."""
+    return _measured(group(found.outcomes, alpha), found, alpha, generator)
+
+
+def bounded(percent: float, interval: Interval | None, trials: float) -> Estimate:
+    """A percentage with its interval; at an end Wilson's, of so many trials."""
+    if _END < percent < 100 - _END:
+        return Estimate(percent, interval)
+    n = max(int(trials), 1)
+    low, high = wilson_interval(n if percent > 50 else 0, n)
+    return Estimate(percent, (100 * low, 100 * high))
+
+
+def _subject(model: str, suite: str, records: Sequence[Record]) -> Subject:
+    left_out = []
+    own = [record for record in records if not record.of_suite]
+    if any(record.of_suite and record.variation for record in records):
+        if number := len(own):
+            left_out.append(f"{number} episodes of your own tests, beside the suite's own items")
+        records = [record for record in records if record.of_suite]
+    last = {(record.case, record.seeds.get("run")): record for record in records}
+    if number := len(records) - len(last):
+        left_out.append(f"{number} episodes that a later one of the same case and run seed replaces")
+    if len({record.policy_digest for record in last.values()} - {None}) > 1:
+        left_out.append("these records are of more than one version of the policy's file")
+    paraphrases: list[Record] = []
+    probes: list[Record] = []
+    others: dict[str, list[Record]] = {}
+    for record in (record for record in last.values() if record.variation):
+        kind, level = str(record.variation.get("kind")), record.variation.get("level")
+        types = record.variation.get("parameters", {})
+        typed = types.get("object_type") in OBJECT_TYPES and types.get("action_type") in ACTION_TYPES
+        if probe_of(record) is not None:
+            probes.append(record)
+        elif kind == PARAPHRASE and typed:
+            paraphrases.append(record)
+        else:
+            others.setdefault(kind if level is None else f"{kind} level {level}", []).append(record)
+    return Subject(
+        model,
+        suite,
+        tuple(paraphrases),
+        {kind: tuple(others[kind]) for kind in sorted(others)},
+        tuple(probes),
+        tuple(record for record in last.values() if not record.variation),
+        tuple(left_out),
+    )
+
+
+_Intervals = tuple[Interval | None, Interval | None, Interval | None, Interval | None]
+"""Of success rate, mean distance, PRIDE and overestimation."""
+
+
+def _measured(value: Group, found: Scored, alpha: float, generator: "np.random.Generator") -> Measured:
+    return _with_intervals(value, found, alpha, _estimates(found, [alpha], generator)[0])
+
+
+def _with_intervals(value: Group, found: Scored, alpha: float, intervals: _Intervals) -> Measured:
+    sr, pd, _, overestimation = intervals
+    over = value.overestimation
+    at_end = not _END < value.sr < 100 - _END
+    return Measured(
+        n=value.n,
+        sr=bounded(value.sr, sr, len(set(found.texts))),
+        pd=Estimate(value.pd, pd),
+        pride=_pride_estimate(value.pride, found, alpha, intervals[2]),
+        overestimation=None if over is None else Estimate(over, None if at_end else overestimation),
+    )
+
+
+def _pride_estimate(value: float | None, found: Scored, alpha: float, interval: Interval | None) -> Estimate | None:
+    if value is None:
+        return None
+    weights: dict[Hashable, float] = {}
+    for text, each in zip(found.texts, found.outcomes, strict=True):
+        weights[text] = weights.get(text, 0.0) + paraphrase_distance(each.keyword, each.structural, alpha)
+    return bounded(value, interval, fsum(weights.values()) ** 2 / fsum(w * w for w in weights.values()))
+
+
+def _estimates(found: Scored, alphas: Sequence[float], generator: "np.random.Generator") -> list[_Intervals]:
+    """The intervals at each alpha, all of the same resamples."""
+    import numpy as np
+
+    success = np.array([each.success for each in found.outcomes], dtype=np.float64)
+    distances = np.array([[paraphrase_distance(e.keyword, e.structural, a) for a in alphas] for e in found.outcomes])
+    rows = np.column_stack([np.ones(len(success)), success, distances, distances * success[:, None]])
+    count = len(alphas)
+
+    def statistics(sums: "NDArray[np.float64]") -> "NDArray[np.float64]":
+        n, done, total, weighted = sums[:, :1], sums[:, 1:2], sums[:, 2 : 2 + count], sums[:, 2 + count :]
+        # A resample may have no episode, no distance or no success: that number is nan there.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            sr = np.repeat(100 * done / n, count, axis=1)
+            pd = total / n
+            pride = np.where(total > 0, 100 * weighted / total, np.nan)
+            over = np.where(sr > 0, 100 * (sr - pride) / sr, np.nan)
+        return np.concatenate([sr, pd, pride, over], axis=1)
+
+    intervals = cluster_intervals(rows, found.texts, found.seeds, statistics, generator)
+    sr, pd, pride, over = (intervals[start : start + count] for start in range(0, 4 * count, count))
+    return list(zip(sr, pd, pride, over, strict=True))
+
+
+def _members(found: Scored, key: Callable[[ParaphraseOutcome], Key]) -> dict[Key, list[int]]:
+    members: dict[Key, list[int]] = {}
+    for index, each in enumerate(found.outcomes):
+        members.setdefault(key(each), []).append(index)
+    return members

@@ -1,0 +1,245 @@
+"""What the end effector's paths tell of episodes under other texts: failure types, and whether the policy listens."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_vla.metrics.bootstrap import Statistics, cluster_intervals
+from pytest_vla.metrics.failure_types import (
+    THRESHOLDS,
+    Algorithm,
+    FailureTypes,
+    Reference,
+    Threshold,
+    failure_types,
+    reference_of,
+)
+from pytest_vla.metrics.language import Subject, bounded, is_counted, probe_of, seed_of, text_of
+from pytest_vla.metrics.listening import Estimate, Listening, Probe, Run, Twins, listening
+from pytest_vla.metrics.nearest_task import nearest_task
+from pytest_vla.records import Record
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Paths = Callable[[Record], "NDArray[np.float64] | None"]
+"""Gives an episode's path (n, 3), m; None where there is none."""
+
+OTHER_TASK = "other"
+"""The parameter of a probe that names the task whose instruction it is."""
+
+
+@dataclass(frozen=True)
+class TaskFailures:
+    """How a task's failures failed.
+
+    Attributes:
+        task: name.
+        successes: episodes with a path.
+        failures: likewise.
+        types: their labels; in the order of `failure_paths`.
+        instead: of the far failures, how many did which task: their own is among them, where they were nearest to it.
+        nobodys: far failures that did no task.
+        success_paths: (n, 3), m.
+        failure_paths: (n, 3), m.
+    """
+
+    task: str
+    successes: int
+    failures: int
+    types: FailureTypes
+    instead: Mapping[str, int]
+    nobodys: int
+    success_paths: "tuple[NDArray[np.float64], ...]"
+    failure_paths: "tuple[NDArray[np.float64], ...]"
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Percent of all episodes that are near and far failures, and of the failures, the far ones."""
+
+    near: Estimate
+    far: Estimate
+    far_share: Estimate | None
+
+
+@dataclass(frozen=True)
+class Failures:
+    """Failure types of a model.
+
+    Attributes:
+        algorithm: what the labels are by.
+        n: episodes with a path.
+        sr: percent of them that are successes.
+        undefined: percent of them that are failures without a label.
+        levels: by threshold.
+        exact: by exact DTW, at each threshold.
+        differing: failures that have another label by exact DTW, at any threshold.
+        tasks: in the order in which they came.
+    """
+
+    algorithm: Algorithm
+    n: int
+    sr: Estimate
+    undefined: Estimate
+    levels: Mapping[Threshold, Shares]
+    exact: Mapping[Threshold, Shares]
+    differing: int
+    tasks: tuple[TaskFailures, ...]
+
+
+def paraphrase_failures(
+    records: Sequence[Record], paths: Paths, algorithm: Algorithm, generator: "np.random.Generator"
+) -> Failures | None:
+    """Failure types of episodes of one model and suite; None where none has a path.
+
+    Raises:
+        VlaError: fastdtw is asked for and not installed. ValueError: a path is empty or not finite.
+    """
+    found = [(record, path) for record in records if is_counted(record) and (path := paths(record)) is not None]
+    if not found:
+        return None
+    by_task: dict[str, list[int]] = {}
+    for index, (record, _) in enumerate(found):
+        by_task.setdefault(record.task, []).append(index)
+    parts = {
+        task: tuple([i for i in indices if found[i][0].outcome == outcome] for outcome in ("success", "failure"))
+        for task, indices in by_task.items()
+    }
+    types = {
+        task: failure_types([found[i][1] for i in done], [found[i][1] for i in failed], algorithm)
+        for task, (done, failed) in parts.items()
+    }
+    references = {task: each.reference for task, each in types.items() if each.reference is not None}
+    tasks = []
+    for task, (done, failed) in parts.items():
+        successes, failures = (tuple(found[i][1] for i in some) for some in (done, failed))
+        instead, nobodys = _instead(failures, types[task], references)
+        counts = len(done), len(failed)
+        tasks.append(TaskFailures(task, *counts, types[task], instead, nobodys, successes, failures))
+    levels = _levels([record for record, _ in found], parts, types, generator)
+    differing = sum(len(each.differing) for each in types.values())
+    return Failures(algorithm, len(found), *levels, differing, tuple(tasks))
+
+
+def listening_score(
+    subject: Subject, paths: Paths, generator: "np.random.Generator"
+) -> tuple[tuple[Listening, Mapping[Probe, Listening]] | None, tuple[str, ...]]:
+    """The listening score of a model, None where there are no pairs; and what was left out, and why.
+
+    An episode under a probe is paired with the one of the same task, seed and run seed under the right text; another
+    run seed of that one gives the policy's own noise.
+    """
+    right = {(r.case, r.seeds.get("run")): r for r in subject.benign if is_counted(r)}
+    references = _references([*subject.benign, *subject.paraphrases], paths) if subject.probes else {}
+    twins: dict[tuple[str, int | None], dict[Probe, Run]] = {}
+    alone = broken = further = 0
+    for record in sorted(subject.probes, key=lambda record: record.case):
+        key, probe = (record.twin, record.seeds.get("run")), probe_of(record)
+        if probe is None or not is_counted(record):
+            broken += 1
+        elif key not in right:
+            alone += 1
+        elif probe in twins.setdefault(key, {}):
+            further += 1
+        else:
+            twins[key][probe] = _run(record, paths, references)
+    left_out = [
+        (broken, "episodes under a probe that ended as errors or are invalid"),
+        (alone, "episodes under a probe without a benign twin that was measured (--vla-twins=auto runs it)"),
+        (further, "episodes under a second probe of one kind for the same task and seed"),
+    ]
+    said = tuple(f"{number} {what}" for number, what in left_out if number)
+    if not any(twins.values()):
+        return None, said
+    pairs = []
+    for (case, seed), probes in twins.items():
+        again = next((r for (other, run), r in right.items() if other == case and run != seed), None)
+        known = None if again is None else _run(again, paths, references)
+        if probes:
+            pairs.append(Twins(_run(right[case, seed], paths, references), probes, known))
+    return listening(pairs, generator), said
+
+
+def _levels(
+    records: Sequence[Record],
+    parts: Mapping[str, tuple[list[int], ...]],
+    types: Mapping[str, FailureTypes],
+    generator: "np.random.Generator",
+) -> tuple[Estimate, Estimate, Mapping[Threshold, Shares], Mapping[Threshold, Shares]]:
+    """Success rate, failures without a label, and the shares at each threshold: by the algorithm, and by exact DTW."""
+    import numpy as np
+
+    count = len(THRESHOLDS)
+    # Of each episode: itself, a success, a failure without a label, one with a label; near by either DTW.
+    rows = np.zeros((len(records), 4 + 2 * count))
+    rows[:, 0] = 1
+    for task, (done, failed) in parts.items():
+        judgement, exact = types[task].judgement, types[task].exact
+        rows[done, 1] = 1
+        rows[failed, 2 if judgement is None else 3] = 1
+        if judgement is not None and exact is not None and failed:
+            levels = [each.levels[name] for each in (judgement, exact) for name in THRESHOLDS]
+            rows[failed, 4:] = np.array(levels).T == "near"
+
+    def rates(sums: "NDArray[np.float64]") -> "NDArray[np.float64]":
+        # A resample may be empty.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return 100 * np.concatenate([sums[:, 1:3], sums[:, 4:], sums[:, 3:4] - sums[:, 4:]], axis=1) / sums[:, :1]
+
+    def far_shares(sums: "NDArray[np.float64]") -> "NDArray[np.float64]":
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return 100 * (sums[:, 3:4] - sums[:, 4:]) / sums[:, 3:4]
+
+    everything = _estimates(records, rows, rates, generator)
+    labelled = np.flatnonzero(rows[:, 3]).tolist()
+    fars: Sequence[Estimate | None] = [None] * 2 * count
+    if labelled:
+        fars = _estimates([records[i] for i in labelled], rows[labelled], far_shares, generator)
+    shares = [
+        Shares(*each) for each in zip(everything[2 : 2 + 2 * count], everything[2 + 2 * count :], fars, strict=True)
+    ]
+    ours, exacts = (dict(zip(THRESHOLDS, some, strict=True)) for some in (shares[:count], shares[count:]))
+    return everything[0], everything[1], ours, exacts
+
+
+def _estimates(
+    records: Sequence[Record], rows: "NDArray[np.float64]", statistics: Statistics, generator: "np.random.Generator"
+) -> list[Estimate]:
+    texts = [text_of(record) for record in records]
+    intervals = cluster_intervals(rows, texts, [seed_of(record) for record in records], statistics, generator)
+    values = statistics(rows.sum(axis=0)[None])[0].tolist()
+    return [bounded(value, interval, len(set(texts))) for value, interval in zip(values, intervals, strict=True)]
+
+
+def _instead(
+    paths: "Sequence[NDArray[np.float64]]", types: FailureTypes, references: Mapping[str, Reference]
+) -> tuple[dict[str, int], int]:
+    if types.judgement is None or len(references) < 2:
+        return {}, 0
+    far = [path for path, level in zip(paths, types.judgement.levels["max"], strict=True) if level == "far"]
+    nearest = [nearest_task(path, references) for path in far]
+    named = Counter(each.task for each in nearest if each is not None and each.task is not None)
+    return dict(named.most_common()), len(far) - named.total()
+
+
+def _references(records: Sequence[Record], paths: Paths) -> dict[str, Reference]:
+    """What the successes of each task have in common."""
+    done: dict[str, list[NDArray[np.float64]]] = {}
+    for record in records:
+        path = paths(record) if record.outcome == "success" else None
+        if path is not None:
+            done.setdefault(record.task, []).append(path)
+    return {task: reference_of(some) for task, some in done.items()}
+
+
+def _run(record: Record, paths: Paths, references: Mapping[str, Reference]) -> Run:
+    path = paths(record)
+    told = record.variation.get("parameters", {}).get(OTHER_TASK)
+    followed = None
+    if path is not None and told in references and len(references) > 1:
+        nearest = nearest_task(path, references)
+        followed = nearest is not None and nearest.task == told
+    return Run(record.outcome == "success", path, followed)

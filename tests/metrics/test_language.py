@@ -1,0 +1,106 @@
+"""Which records are reported together, and what their intervals are of."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_vla.metrics.language import Scored, bounded, measure_paraphrases, pair_of, scored, subjects
+from pytest_vla.metrics.pride import ACTION_TYPES, OBJECT_TYPES, ParaphraseOutcome
+from pytest_vla.metrics.statistics import wilson_interval
+from tests.test_report_command import PLATE, STOVE, paraphrased, probed, varied
+
+
+def test_models_and_suites_are_apart() -> None:
+    records = [
+        paraphrased(STOVE, 0, "success"),
+        paraphrased(STOVE, 0, "success", policy="other"),
+        paraphrased(STOVE, 0, "success", suite="tabletop"),
+        varied(STOVE, 7, "success", {}, "turn on the stove", policy="benign only"),
+    ]
+    found = subjects(records)
+    assert [(each.model, each.suite, len(each.paraphrases)) for each in found] == [
+        ("random", "libero_para", 1),
+        ("other", "libero_para", 1),
+        ("random", "tabletop", 1),
+    ]
+
+
+def test_every_kind_has_its_place() -> None:
+    strange = paraphrased(STOVE, 1, "success", types=("shouting", "hint"))
+    (found,) = subjects(
+        [
+            paraphrased(STOVE, 0, "success"),
+            strange,
+            probed(STOVE, "other-task", "failure"),
+            probed(STOVE, "other_task", "failure", seed=8),
+            varied(STOVE, 7, "success", {}, "turn on the stove"),
+        ]
+    )
+    assert (len(found.paraphrases), len(found.probes), len(found.benign)) == (1, 2, 1)
+    assert dict(found.others) == {"paraphrase": (strange,)}
+    assert len(found.varied) == 4
+
+
+def test_two_versions_of_a_policy_are_told() -> None:
+    records = [paraphrased(STOVE, number, "success", policy_digest=f"d{number}") for number in range(2)]
+    assert subjects(records)[0].left_out == ("these records are of more than one version of the policy's file",)
+
+
+def test_the_original_is_the_records_or_the_tasks() -> None:
+    record = paraphrased(PLATE, 0, "success")
+    assert pair_of(record) == ("put the bowl on the plate", "could you gladly put the bowl on the plate")
+    words = varied(PLATE, 0, "success", {"label": "w", "parameters": {}}, "put the jorum on the plate")
+    assert pair_of(words) == ("put the bowl on the plate", "put the jorum on the plate")
+
+
+def test_one_label_with_a_text_for_each_seed_is_several_paraphrases() -> None:
+    same = [paraphrased(STOVE, 0, "success", seed=seed) for seed in range(4)]
+    drawn = [dataclasses.replace(record, instruction=f"text {record.seed}") for record in same]
+    for records, texts in ((drawn, 4), (same, 1)):
+        known = scored(records, {pair_of(record): (0.9, 0.8) for record in records}, "fake 1")
+        assert (len(set(known.texts)), len(set(known.seeds))) == (texts, 4)
+        table = measure_paraphrases(known, 0.5, np.random.default_rng(0))
+        assert table.overall.sr.interval == tuple(100 * bound for bound in wilson_interval(texts, texts))
+
+
+def test_a_rate_between_its_ends_keeps_its_interval() -> None:
+    assert bounded(50.0, (40.0, 60.0), 3).interval == (40.0, 60.0)
+    assert bounded(50.0, None, 3).interval is None
+    low, high = bounded(0.0, (0.0, 0.0), 3.9).interval or (0, 0)
+    assert (low, high) == (0.0, 100 * wilson_interval(0, 3)[1])
+
+
+OUTCOME = st.builds(
+    ParaphraseOutcome,
+    success=st.booleans(),
+    keyword=st.floats(0, 1),
+    structural=st.floats(0, 1),
+    object_type=st.sampled_from(OBJECT_TYPES),
+    action_type=st.sampled_from(ACTION_TYPES[1:]),
+    task=st.sampled_from([STOVE, PLATE]),
+    backend=st.just("fake 1"),
+)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(OUTCOME, min_size=1, max_size=12), st.integers(1, 3), st.floats(0, 1))
+def test_all_numbers_are_of_all_episodes(outcomes: list[ParaphraseOutcome], seeds: int, alpha: float) -> None:
+    found = Scored(
+        tuple(outcomes), tuple(i // seeds for i in range(len(outcomes))), tuple(i % seeds for i in range(len(outcomes)))
+    )
+    table = measure_paraphrases(found, alpha, np.random.default_rng(0))
+    for groups in (table.cells, table.objects, table.actions, table.tasks):
+        assert sum(group.n for group in groups.values()) == table.overall.n == len(outcomes)
+    for estimate in (table.overall.sr, table.overall.pride, *table.sweep.values()):
+        if estimate is not None and estimate.interval is not None:
+            low, high = estimate.interval
+            assert -1e-9 <= low <= high <= 100 + 1e-9
+    assert table.sweep[0.5] is None or table.sweep[0.5].value == pytest.approx(
+        100
+        * sum(2 - o.keyword - o.structural for o in outcomes if o.success)
+        / sum(2 - o.keyword - o.structural for o in outcomes),
+        abs=1e-3,
+    )

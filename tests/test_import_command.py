@@ -1,0 +1,162 @@
+"""``pytest-vla import``: LIBERO-Para's logs as records, all of them or none."""
+
+import argparse
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_vla import import_command
+from pytest_vla.errors import VlaError
+from pytest_vla.import_command import log_digest
+from pytest_vla.language.published import FILE, load_published
+from pytest_vla.para_log import read_para_log
+from pytest_vla.records import Record, record_line
+from pytest_vla.store import Store, open_store
+from pytest_vla.suite import load_suite
+from pytest_vla.vary.libero_para import variation_of
+from tests.language.test_para_log import EPISODE
+from tests.support.data import data_root
+from tests.support.runs import records_of, run_names
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTEST_VLA_DATA", raising=False)
+
+
+@pytest.fixture
+def real_log() -> Path:
+    root = data_root()
+    if root is None or not (root / "libero_para").is_dir():
+        pytest.skip("needs LIBERO-Para's data: set PYTEST_VLA_DATA or put it at ../shared/data")
+    return root / "libero_para" / "xiaomi-robotics-0_seed7"
+
+
+def import_log(*arguments: str | Path) -> None:
+    parser = argparse.ArgumentParser()
+    import_command.declare(parser)
+    import_command.run(parser.parse_args(["libero-para", *map(str, arguments)]))
+
+
+def log(folder: Path, *changes: dict[str, Any], task: int = 1) -> Path:
+    folder.mkdir(exist_ok=True)
+    episodes = [EPISODE | {"bddl_file": str(EPISODE["bddl_file"]).replace("eval1", f"eval{task}")} | c for c in changes]
+    (folder / f"eval{task}.json").write_text(json.dumps({"eval_id": task, "episodes": episodes}))
+    return folder
+
+
+def test_the_real_log_becomes_a_run(real_log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import_log(real_log, "--data", real_log.parent)
+    first, *others = capsys.readouterr().out.splitlines()
+    (name,) = run_names(Path(".vla"))
+    assert first == f"run {name}: 2431 episodes of 6 tasks by xiaomi-robotics-0, seed 7, 1903 successes"
+    assert others == [
+        f"texts checked against {real_log.parent / FILE}",
+        "2015 episodes began from init states 1, 2, 3, 4, 5; the protocol's is 0",
+    ]
+    with open_store(Path(".vla"), create=False) as store:
+        run = store.run("last")
+        assert (run.status, run.done, run.planned, run.model) == ("finished", 2431, 2431, "xiaomi-robotics-0")
+        assert not any(item.is_left for item in store.items(name))
+    records = records_of(Path(".vla"))
+    assert sum(record.outcome == "success" for record in records) == 1903
+    rows = load_published(real_log.parent / FILE).by_key
+    for record, episode in zip(records, read_para_log(real_log), strict=True):
+        row = rows[episode.key]
+        # As an episode of the suite has it.
+        assert record.variation == variation_of(row).table()
+        assert (record.task.replace("_", " "), record.instruction) == (row.original, row.instruction)
+        assert (record.seed, record.seeds, record.steps) == (7, {"init_state": episode.init_state}, episode.steps)
+        assert (record.success_step, record.arrays, record.of_suite) == (
+            episode.steps if episode.success else None,
+            None,
+            True,
+        )
+    assert {record.provenance["log_digest"] for record in records} == {log_digest(real_log)}
+    assert records[0].provenance["imported"] == "libero-para"
+    assert records[0].protocol["max_steps"] == load_suite("libero_para").protocol.max_steps == 300
+    assert len({record.digest for record in records}) > 100
+    assert record_line(records[0]).isascii()
+
+
+def test_a_log_is_imported_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = log(tmp_path / "some-model_seed8", {}, {"variant_id": 4, **_bddl(4), "success": False})
+    import_log(folder)
+    assert "texts not checked: no CSV was given (--data)" in capsys.readouterr().out
+    copy = shutil.copytree(folder, tmp_path / "copy-seed9")
+    with pytest.raises(VlaError, match=r"copy-seed9 is in \.vla already, as run .* of some-model: `pytest-vla report"):
+        import_log(copy, "--model=other")
+    assert len(run_names(Path(".vla"))) == 1
+    # Another folder of results, and another log, are another matter.
+    import_log(copy, "--results=elsewhere")
+    log(copy, {"success": False})
+    import_log(copy, "--model=my/model", "--seed=3")
+    assert [(r.policy, r.seed, r.outcome) for r in records_of(Path(".vla"))] == [("my/model", 3, "failure")]
+
+
+def test_task_numbers_are_alphabetical(tmp_path: Path) -> None:
+    import_log(log(tmp_path / "m_seed7", {}, task=9))
+    (record,) = records_of(Path(".vla"))
+    assert record.case == "libero_para/turn_on_the_stove[addition_deletion.hint.3-seed7]"
+    assert record.twin == "libero_para/turn_on_the_stove[seed7]"
+    assert record.variation["parameters"]["original"] == "turn on the stove"
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "task", "trouble"),
+    [
+        ("model", [{}], 1, r"model: its name does not say the seed, as MODEL_seed7 does: give --seed=N"),
+        ("m_seed7", [{}], 10, r"eval10\.json is of no task: LIBERO-Para has 0 to 9"),
+        ("m_seed7", [{}, {"initial_state_idx": 1}], 1, r"several episodes of addition_deletion\.hint\.3"),
+        ("m_seed7", [{"success": "yes"}], 1, r"success is 'yes'"),
+        ("m_seed7", [], 1, r"has no episode"),
+    ],
+)
+def test_what_is_no_log_leaves_no_run(
+    tmp_path: Path, name: str, changes: list[dict[str, Any]], task: int, trouble: str
+) -> None:
+    with pytest.raises(VlaError, match=trouble):
+        import_log(log(tmp_path / name, *changes, task=task))
+    assert run_names(Path(".vla")) == []
+
+
+def test_texts_that_are_not_the_csvs_are_refused(tmp_path: Path, real_log: Path) -> None:
+    folder = log(tmp_path / "m_seed7", {"paraphrased_instruction": "open the pod bay doors"})
+    with pytest.raises(VlaError, match="the log has 'open the pod bay doors', LIBERO-Para's CSV"):
+        import_log(folder, "--data", real_log.parent)
+    with pytest.raises(VlaError, match=r"--data=.*m_seed7: no libero_para_metadata.csv there"):
+        import_log(folder, "--data", folder)
+    assert run_names(Path(".vla")) == []
+
+
+def test_several_seeds_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(VlaError, match="--seed: a log is of one seed, not of 5"):
+        import_log(log(tmp_path / "m_seed7", {}), "--seed=7-11")
+
+
+def test_nothing_is_left_of_an_import_that_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = log(tmp_path / "m_seed7", {}, {"variant_id": 4, **_bddl(4)})
+    add_all = Store.add_all
+
+    def interrupted(store: Store, records: list[Record]) -> None:
+        def some() -> Any:
+            yield records[0]
+            raise KeyboardInterrupt
+
+        add_all(store, some())
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "add_all", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            import_log(folder)
+    assert run_names(Path(".vla")) == []
+    import_log(folder)
+    assert len(records_of(Path(".vla"))) == 2
+
+
+def _bddl(variant: int) -> dict[str, Any]:
+    return {"bddl_file": str(EPISODE["bddl_file"]).replace("ver3", f"ver{variant}")}
