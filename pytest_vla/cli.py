@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_vla import check_policy, import_command, pride_command, report_command, serve
-from pytest_vla.arguments import comma_list, seed_list
+from pytest_vla.arguments import comma_list, declare_results, seed_list
 from pytest_vla.errors import VlaError
 
 # What a command needs is imported when it runs: --help has to come at once.
@@ -60,25 +60,13 @@ def _refuse(error: Exception | str) -> int:
     return 1
 
 
-def _declare_results(parser: argparse.ArgumentParser) -> None:
-    from pytest_vla.store import DEFAULT_RESULTS
-
-    parser.add_argument(
-        "--results",
-        metavar="DIR",
-        type=Path,
-        default=Path(DEFAULT_RESULTS),
-        help=f"folder of all runs, pytest's --vla-results (default: {DEFAULT_RESULTS})",
-    )
-
-
 def _declare_runs(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "Episodes are those done of those planned. The rate is over successes and failures of the suites' episodes "
         "(of your own tests, where there are no others), with its 95% Wilson interval; errors are not in it."
     )
     parser.add_argument("--json", action="store_true", help="for programs")
-    _declare_results(parser)
+    declare_results(parser)
 
 
 def _runs(options: argparse.Namespace) -> None:
@@ -110,7 +98,7 @@ def _declare_export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="written as a whole or not at all (default: standard output)"
     )
-    _declare_results(parser)
+    declare_results(parser)
 
 
 def _export(options: argparse.Namespace) -> None:
@@ -156,7 +144,7 @@ def _declare_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cameras", metavar="NAME[,NAME]", type=comma_list, help="default: the suite's")
     parser.add_argument("--size", metavar="PIXELS", type=_size, help="of a picture, 512 or HxW (default: the suite's)")
     _declare_data(parser)
-    _declare_results(parser)
+    declare_results(parser)
 
 
 def _show(options: argparse.Namespace) -> None:

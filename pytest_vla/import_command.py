@@ -23,8 +23,7 @@ LIBERO_PARA = "libero-para"
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    from pytest_vla.arguments import seed_list
-    from pytest_vla.store import DEFAULT_RESULTS
+    from pytest_vla.arguments import declare_results, seed_list
 
     parser.epilog = (
         "A log of LIBERO-Para is a folder such as xiaomi-robotics-0_seed7 with eval0.json to eval9.json, a file a "
@@ -42,13 +41,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         help="folder with LIBERO-Para's libero_para_metadata.csv, or the file: texts are checked against it "
         "(default: PYTEST_VLA_DATA)",
     )
-    parser.add_argument(
-        "--results",
-        metavar="DIR",
-        type=Path,
-        default=Path(DEFAULT_RESULTS),
-        help=f"folder of all runs, pytest's --vla-results (default: {DEFAULT_RESULTS})",
-    )
+    declare_results(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -115,7 +108,7 @@ def records_of_log(
     from pytest_vla.plan import Case
     from pytest_vla.records import SCHEMA, Record, Trajectory, digest_of
     from pytest_vla.suite import load_suite
-    from pytest_vla.variation import Variation
+    from pytest_vla.vary.libero_para import variation_of
 
     suite = load_suite("libero_para")
     # LIBERO-Para numbers the instructions in alphabetical order.
@@ -126,18 +119,7 @@ def records_of_log(
         if each.task >= len(tasks):
             raise VlaError(f"{log}: eval{each.task}.json is of no task: LIBERO-Para has 0 to {len(tasks) - 1}")
         task = tasks[each.task]
-        variation = Variation(
-            f"{each.object_type}.{each.action_type}.{each.batch_idx}",
-            dimension="language",
-            kind="paraphrase",
-            parameters={
-                "object_type": each.object_type,
-                "action_type": each.action_type,
-                "index": each.batch_idx,
-                "original": task.language,
-            },
-            instruction=each.instruction,
-        )
+        variation = variation_of(each, task.language)
         case = Case(suite.name, task.name, seed, variation.label)
         if case.id in records:
             raise VlaError(

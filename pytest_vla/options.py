@@ -5,16 +5,26 @@ import re
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_vla.arguments import comma_list, seed_list
+from pytest_vla.arguments import (
+    comma_list,
+    device_list,
+    episode_count,
+    one_of,
+    one_seed,
+    question_count,
+    seconds_of,
+    seed_list,
+    share_of_one,
+    some_text,
+    step_count,
+)
 from pytest_vla.errors import VlaError
 from pytest_vla.folders import expanded
-from pytest_vla.plan import LAST_SEED, MAX_SEEDS
 from pytest_vla.policies.spec import AUTO, REQUEST_TIMEOUT, ModelSpec
 from pytest_vla.store import DEFAULT_RESULTS, LAST_RUN
 
@@ -119,76 +129,6 @@ class Settings:
         return shlex.join(["pytest", node_id, *self.given, "--vla-video=all"])
 
 
-def _text(text: str) -> str:
-    # An unset variable of a shell makes it empty, and an empty path would be the current folder.
-    if not text.strip():
-        raise argparse.ArgumentTypeError("nothing is given")
-    return text
-
-
-def _steps(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of steps, 1 or more")
-    return int(text)
-
-
-def _questions(text: str) -> int:
-    if re.fullmatch("[0-9]{1,4}", text) is None or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of questions, 1 to 9999")
-    return int(text)
-
-
-def _devices(text: str) -> tuple[str, ...]:
-    names = comma_list(text)
-    wrong = [name for name in names if re.fullmatch("[a-z]+(:[0-9]+)?", name) is None]
-    if wrong:
-        raise argparse.ArgumentTypeError(f"{wrong[0]!r} is not a device; write auto, cpu, cuda or cuda:0,cuda:1")
-    if len(names) > 1 and AUTO in names:
-        raise argparse.ArgumentTypeError(f"{text!r}: of several devices each is named, as in cuda:0,cuda:1")
-    return names
-
-
-def _episodes(text: str) -> int:
-    if re.fullmatch("[0-9]{1,7}", text) is None or not 1 <= int(text) <= MAX_SEEDS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of episodes, 1 to {MAX_SEEDS}")
-    return int(text)
-
-
-def _number(text: str) -> int:
-    if re.fullmatch("[0-9]{1,10}", text) is None or int(text) > LAST_SEED:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a seed, 0 to {LAST_SEED}")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    match = re.fullmatch(r"\s*([0-9]{1,9}(?:\.[0-9]+)?)\s*([smh]?)\s*", text)
-    seconds = float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else 0.0
-    if not seconds:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time; write 90, 90s, 5m or 1h")
-    return seconds
-
-
-def _video(text: str) -> str:
-    if text not in VIDEOS:
-        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(VIDEOS)}")
-    return text
-
-
-def _twins(text: str) -> str:
-    if text not in TWINS:
-        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(TWINS)}")
-    return text
-
-
-def _share(text: str) -> float:
-    """Rounded once from what is written, so that 80% and 8 of 10 are the same number."""
-    match = re.fullmatch(r"\s*([0-9]+\.?[0-9]*|\.[0-9]+)\s*(%?)\s*", text)
-    share = None if match is None else Fraction(match[1]) / (100 if match[2] else 1)
-    if share is None or share > 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a share; write 0.8 or 80%")
-    return float(share)
-
-
 OPTIONS = (
     Option(
         "model",
@@ -197,7 +137,7 @@ OPTIONS = (
         "file, or the folder of a run such as .vla/RUN); openpi:HOST[:PORT], vla-eval:HOST[:PORT], served elsewhere; "
         "lerobot:PATH_OR_HUB_ID, any policy of lerobot, and pi0, pi05, smolvla, its LIBERO checkpoints",
         "POLICY",
-        _text,
+        some_text,
         ini="policy to test where --vla-model is not given; modules and paths are relative to the ini file",
     ),
     Option(
@@ -225,42 +165,42 @@ OPTIONS = (
         "episodes",
         "episodes of each task: seeds 0 to N-1 (default: 1)",
         "N",
-        _episodes,
+        episode_count,
     ),
     Option(
         "vary",
         "run each task under these variations, such as language.blank,language.words:1-3, or language for all of a "
         f"dimension; --vla-vary={LIST} lists them",
         "KIND[:LEVELS][,...]",
-        _text,
+        some_text,
     ),
     Option(
         "sample",
         "of each suite only N episodes, drawn by --vla-run-seed: as many of each kind of variation (of each task, "
         "where nothing is varied)",
         "N",
-        _episodes,
+        episode_count,
     ),
     Option(
         "twins",
         "benign twins of varied episodes, the same task and seed without the variation: none (default); auto, each "
         "once",
         "|".join(TWINS),
-        _twins,
+        one_of(TWINS),
     ),
     Option(
         "data",
         "folder with the suite's task files, init states and assets, searched first; then PYTEST_VLA_DATA, LIBERO's "
         "own config file, an installed hf-libero",
         "DIR",
-        _text,
+        some_text,
         ini="folder with task files, init states and assets, relative to the ini file",
     ),
     Option(
         "results",
         f"folder for records: one results.sqlite for all runs, and a folder a run (default: {DEFAULT_RESULTS})",
         "DIR",
-        _text,
+        some_text,
         ini="folder for records, relative to the ini file",
     ),
     Option(
@@ -268,20 +208,20 @@ OPTIONS = (
         "steps to execute of each chunk of actions before the policy is asked again (default: the policy's own number, "
         "or the whole chunk)",
         "K",
-        _steps,
+        step_count,
     ),
     Option(
         "run-seed",
         "seed of the policy's noise, which is drawn from (run seed, case, step) (default: 0)",
         "N",
-        _number,
+        one_seed,
     ),
     Option(
         "device",
         "where the policy's weights go: auto (default: cuda, mps, cpu, the first there is), or torch's name; with "
         "several, as in cuda:0,cuda:1, a policy on each, and the workers are shared out among them",
         "DEVICE[,DEVICE]",
-        _devices,
+        device_list,
         ini="where the policy's weights go, where --vla-device is not given",
     ),
     Option(
@@ -289,7 +229,7 @@ OPTIONS = (
         f"questions of episodes that the policy answers at once, at most (default: {DEFAULT_BATCH}, or the policy's "
         "own limit)",
         "N",
-        _questions,
+        question_count,
         ini="questions that the policy answers at once, at most, where --vla-batch is not given",
     ),
     Option(
@@ -297,7 +237,7 @@ OPTIONS = (
         "time that one answer of the policy may take, such as 90, 5m or 1h; its episode then ends as an error "
         f"(default: {REQUEST_TIMEOUT:g}s for a policy in another process, else no limit)",
         "TIME",
-        _seconds,
+        seconds_of,
         ini="time that one answer of the policy may take, where --vla-policy-timeout is not given",
     ),
     Option(
@@ -305,7 +245,7 @@ OPTIONS = (
         "wall time that one episode may take, such as 90, 5m or 1h; it then ends as an error, and a worker that hangs "
         "is replaced (default: no limit)",
         "TIME",
-        _seconds,
+        seconds_of,
         ini="wall time that one episode may take, where --vla-timeout is not given",
     ),
     Option(
@@ -313,7 +253,7 @@ OPTIONS = (
         "of which episodes to make a video, after each from its recorded states: none (default), failed (errors too), "
         "all",
         "|".join(VIDEOS),
-        _video,
+        one_of(VIDEOS),
         ini="of which episodes to make a video, where --vla-video is not given",
     ),
     Option(
@@ -322,7 +262,7 @@ OPTIONS = (
         "under the --vla options that it was started with; RUN is its name or the beginning of it (default: "
         f"{LAST_RUN}); `pytest-vla runs` lists them. Write it with =",
         "RUN",
-        _text,
+        some_text,
         bare=LAST_RUN,
     ),
     Option(
@@ -330,7 +270,7 @@ OPTIONS = (
         "success rate that each suite has to reach, such as 0.8 or 80%%; failed episodes of suites then do not fail "
         "the run by themselves",
         "RATE",
-        _share,
+        share_of_one,
         ini="success rate that each suite of a run has to reach, where --vla-min-success is not given",
     ),
     Option(
@@ -398,9 +338,9 @@ def read_settings(config: pytest.Config) -> Settings:
         model_text=model and named.get(model, model),
         model_folder=here if model not in named and (typed["model"] or not model) else ini_folder,
         model_names=tuple(named),
-        devices=typed_or_ini("device", _devices) or (AUTO,),
-        batch=typed_or_ini("batch", _questions) or DEFAULT_BATCH,
-        policy_timeout=typed_or_ini("policy-timeout", _seconds),
+        devices=typed_or_ini("device", device_list) or (AUTO,),
+        batch=typed_or_ini("batch", question_count) or DEFAULT_BATCH,
+        policy_timeout=typed_or_ini("policy-timeout", seconds_of),
         suites=suites,
         tasks=typed["tasks"] or (),
         seeds=_seeds_of(typed["seeds"], typed["episodes"]),
@@ -412,10 +352,10 @@ def read_settings(config: pytest.Config) -> Settings:
         allow_versions=typed["allow-versions"],
         replan=typed["replan"],
         run_seed=typed["run-seed"] or 0,
-        timeout=typed_or_ini("timeout", _seconds),
-        video=typed_or_ini("video", _video) or VIDEOS[0],
+        timeout=typed_or_ini("timeout", seconds_of),
+        video=typed_or_ini("video", one_of(VIDEOS)) or VIDEOS[0],
         resume=typed["resume"],
-        min_success=typed_or_ini("min-success", _share),
+        min_success=typed_or_ini("min-success", share_of_one),
         min_success_typed=typed["min-success"] is not None,
         given=_given(typed),
     )

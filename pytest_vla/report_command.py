@@ -43,9 +43,9 @@ class Loaded:
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
+    from pytest_vla.arguments import declare_results
     from pytest_vla.metrics.pride import ALPHA
     from pytest_vla.pride_command import alpha_of
-    from pytest_vla.store import DEFAULT_RESULTS
 
     parser.epilog = (
         "Success, PRIDE and overestimation over paraphrases, by cell, type and task, failure types and the listening "
@@ -78,13 +78,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="folder with LIBERO-Para's libero_para_metadata.csv, or the file (default: PYTEST_VLA_DATA)",
     )
-    parser.add_argument(
-        "--results",
-        metavar="DIR",
-        type=Path,
-        default=Path(DEFAULT_RESULTS),
-        help=f"folder of all runs, pytest's --vla-results (default: {DEFAULT_RESULTS})",
-    )
+    declare_results(parser)
 
 
 def run(options: argparse.Namespace) -> None:

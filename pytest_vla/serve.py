@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import re
 import signal
 import sys
 import time
@@ -11,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_vla.arguments import one_seed, question_count, whole_number
 from pytest_vla.errors import VlaError
 
 if TYPE_CHECKING:
@@ -39,7 +39,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--vla-model", metavar="POLICY", required=True, help="as pytest's --vla-model")
     parser.add_argument(
-        "--port", metavar="N", type=_port, default=DEFAULT_PORT, help=f"0: a free one (default: {DEFAULT_PORT})"
+        "--port",
+        metavar="N",
+        type=whole_number("a port", 0, 65535),
+        default=DEFAULT_PORT,
+        help=f"0: a free one (default: {DEFAULT_PORT})",
     )
     parser.add_argument(
         "--host",
@@ -51,12 +55,12 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--vla-device", metavar="DEVICE", default="auto", help="auto (default: cuda, mps, cpu), or torch's name of it"
     )
     parser.add_argument(
-        "--vla-batch", metavar="N", type=_questions, help="questions that are answered at once, at most, as pytest's"
+        "--vla-batch", metavar="N", type=question_count, help="questions answered at once, at most, as pytest's"
     )
     parser.add_argument(
         "--run-seed",
         metavar="N",
-        type=_seed,
+        type=one_seed,
         default=0,
         help="seeds the policy's noise for clients that bring none, which are openpi's (default: 0)",
     )
@@ -224,23 +228,3 @@ def _say(line: str) -> None:
     # Who reads it may be gone, which is no reason to serve nobody.
     with suppress(OSError):
         print(f"pytest-vla: {line}", flush=True)
-
-
-def _port(text: str) -> int:
-    return _whole(text, "a port", 0, 65535)
-
-
-def _questions(text: str) -> int:
-    return _whole(text, "a number of questions", 1, 9999)
-
-
-def _seed(text: str) -> int:
-    from pytest_vla.plan import LAST_SEED
-
-    return _whole(text, "a seed", 0, LAST_SEED)
-
-
-def _whole(text: str, what: str, least: int, most: int) -> int:
-    if re.fullmatch("[0-9]{1,10}", text) is None or not least <= int(text) <= most:
-        raise argparse.ArgumentTypeError(f"{text!r} is not {what}, {least} to {most}")
-    return int(text)

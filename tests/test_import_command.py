@@ -68,7 +68,7 @@ def test_the_real_log_becomes_a_run(real_log: Path, capsys: pytest.CaptureFixtur
     for record, episode in zip(records, read_para_log(real_log), strict=True):
         row = rows[episode.key]
         # As an episode of the suite has it.
-        assert record.variation == variation_of(row).table()
+        assert record.variation == variation_of(row, row.original).table()
         assert (record.task.replace("_", " "), record.instruction) == (row.original, row.instruction)
         assert (record.seed, record.seeds, record.steps) == (7, {"init_state": episode.init_state}, episode.steps)
         assert (record.success_step, record.arrays, record.of_suite) == (

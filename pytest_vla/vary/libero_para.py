@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_vla.errors import VlaError
 from pytest_vla.folders import expanded
@@ -11,26 +12,20 @@ from pytest_vla.language.published import FILE, Paraphrase, find_csv, load_publi
 from pytest_vla.suite import Task
 from pytest_vla.variation import Variation
 
+if TYPE_CHECKING:
+    from pytest_vla.para_log import ParaEpisode
 
-def label_of(row: Paraphrase) -> str:
+
+def label_of(row: "Paraphrase | ParaEpisode") -> str:
     """``OBJECT_TYPE.ACTION_TYPE.BATCH_IDX``, unique within a task."""
     return f"{row.object_type}.{row.action_type}.{row.batch_idx}"
 
 
-def variation_of(row: Paraphrase) -> Variation:
-    """A row of the CSV as a variation of its task."""
-    return Variation(
-        label_of(row),
-        dimension="language",
-        kind="paraphrase",
-        parameters={
-            "object_type": row.object_type,
-            "action_type": row.action_type,
-            "index": row.batch_idx,
-            "original": row.original,
-        },
-        instruction=row.instruction,
-    )
+def variation_of(row: "Paraphrase | ParaEpisode", original: str) -> Variation:
+    """A row of the CSV, or an episode of a log, as a variation of the task with this instruction."""
+    types = {"object_type": row.object_type, "action_type": row.action_type}
+    parameters = {**types, "index": row.batch_idx, "original": original}
+    return Variation(label_of(row), "language", "paraphrase", None, parameters, row.instruction)
 
 
 def paraphrases(task: Task) -> Mapping[str, Variation]:
@@ -63,5 +58,5 @@ def _find(data: Path | None) -> Path:
 def _by_task(file: Path, changed: int) -> Mapping[str, Mapping[str, Variation]]:
     found: dict[str, dict[str, Variation]] = {}
     for row in load_published(file).rows:
-        found.setdefault(row.original, {})[label_of(row)] = variation_of(row)
+        found.setdefault(row.original, {})[label_of(row)] = variation_of(row, row.original)
     return found

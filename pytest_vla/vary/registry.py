@@ -20,6 +20,7 @@ class Kind:
         source: where it comes from.
         make: gives the variation of a task, label and seed at a level; raises VlaError where the task has none.
         levels: how much, in order; empty: it is not graded.
+        needs_files: whether it reads files that the user has to have: it is then taken only where it is named.
         parts: further names in a label, of which each is a variation; empty: the kind is one.
     """
 
@@ -28,6 +29,7 @@ class Kind:
     source: str
     make: Callable[[Task, str, int, int, str], Variation]
     levels: tuple[int, ...] = ()
+    needs_files: bool = False
     parts: Callable[[], tuple[str, ...]] = lambda: ()
 
     def labels(self, levels: Sequence[int] = ()) -> tuple[str, ...]:
@@ -39,6 +41,18 @@ class Kind:
 
 def _cells() -> tuple[str, ...]:
     return tuple(".".join(cell) for cell in language.paraphrase_cells())
+
+
+def _libero_pro(task: Task, label: str, seed: int) -> Variation:
+    from pytest_vla.vary.libero_pro import paraphrase
+
+    return paraphrase(task, label, seed)
+
+
+def _libero_plus(task: Task, label: str, seed: int) -> Variation:
+    from pytest_vla.vary.libero_plus_language import rewrite
+
+    return rewrite(task, label, seed)
 
 
 KINDS = (
@@ -73,6 +87,20 @@ KINDS = (
         "a grammar of ours",
         lambda task, label, seed, level, part: language.paraphrase(task, label, seed, *part.split(".")),
         parts=_cells,
+    ),
+    Kind(
+        "language.pro",
+        "a paraphrase of your LIBERO-PRO's ood_language.yaml",
+        "LIBERO-PRO",
+        lambda task, label, seed, level, part: _libero_pro(task, label, seed),
+        needs_files=True,
+    ),
+    Kind(
+        "language.plus",
+        "a rewritten instruction of your LIBERO-Plus's BDDL files",
+        "LIBERO-Plus",
+        lambda task, label, seed, level, part: _libero_plus(task, label, seed),
+        needs_files=True,
     ),
 )
 
@@ -138,7 +166,8 @@ def parse_vary(text: str) -> tuple[str, ...]:
     labels: dict[str, None] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, colon, levels = part.partition(":")
-        kinds = [kind for kind in KINDS if kind.name == name or kind.name.startswith(f"{name}.")]
+        of_dimension = [kind for kind in KINDS if kind.name.startswith(f"{name}.") and not kind.needs_files]
+        kinds = [kind for kind in KINDS if kind.name == name] or of_dimension
         exact = [label for kind in KINDS for label in kind.labels() if label == name]
         if not kinds and not exact:
             known = [*dict.fromkeys(kind.name.partition(".")[0] for kind in KINDS), *(kind.name for kind in KINDS)]
