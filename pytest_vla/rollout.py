@@ -301,7 +301,7 @@ def _roll(
     with trace.timed("policy"):
         seen = world if getattr(policy, "privileged", False) else None
         names = (case.id, case.suite, case.task, instruction, case.seed)
-        episode = Episode(*names, noise, conditions.wishes, conditions.alone, seen)
+        episode = Episode(*names, noise, conditions.wishes, conditions.alone, world=seen)
         session = _limited(lambda: _begin(policy, episode), conditions.policy_timeout)
 
     def ask(observation: Observation) -> NDArray[np.float64]:

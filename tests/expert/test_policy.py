@@ -61,7 +61,7 @@ def test_what_cannot_be_done_is_given_up_and_the_episode_fails() -> None:
     world.problem = dataclasses.replace(world.problem, goal=goal)
     world.reset(0)
     assert choose(world) == (None, False)
-    session = expert_policy(Episode("c", "tabletop", "t", "", 0, noise_generator(0, "c"), world))
+    session = expert_policy(Episode("c", "tabletop", "t", "", 0, noise_generator(0, "c"), world=world))
     assert session({}).tolist() == [0, 0, 0, 0, 0, 0, -1]
 
 
