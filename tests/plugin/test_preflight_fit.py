@@ -25,6 +25,10 @@ def plain(episode):
     return lambda observation: np.array([1.0, 0, 0, 0, 0, 0, -1])
 
 plain.traits = {"gripper": "1 opens, -1 closes", "action_convention": "absolute"}
+def plain_slow(episode):
+    return lambda observation: np.array([1.0, 0, 0, 0, 0, 0, -1])
+
+plain_slow.traits = {"control_freq": 10}
 good = Batched(action_size=7, gripper="-1 opens, 1 closes", image_transform="rotate_180")
 bad = Batched(action_size=8, reads=("third_eye_image",))
 slow = Batched(control_freq=10)
@@ -60,8 +64,9 @@ def test_a_plain_policy_says_it_in_each_worker(vla: Run, project: pytest.Pyteste
 
 
 @pytest.mark.parametrize("workers", ["-n0", "-n2"])
-def test_what_may_be_meant_is_told_once_and_runs(vla: Run, project: pytest.Pytester, workers: str) -> None:
-    result = vla(*GOAL, "--vla-model=fitting:slow", "--vla-seeds=0-3", workers)
+@pytest.mark.parametrize("policy", ["slow", "plain_slow"])
+def test_what_may_be_meant_is_told_once_and_runs(vla: Run, project: pytest.Pytester, policy: str, workers: str) -> None:
+    result = vla(*GOAL, f"--vla-model=fitting:{policy}", "--vla-seeds=0-3", workers)
     assert result.ret == 0
     assert result.stdout.str().count("VLA-P009: the policy was trained at 10 Hz, libero_goal runs at 20 Hz") == 1
     assert len(last_records(project.path / ".vla")) == 12
