@@ -84,9 +84,8 @@ def find_resumption(settings: Settings, arguments: Sequence[str]) -> Resumption:
     from pytest_vla.store import LAST_RUN, is_alive, open_store
 
     with open_store(settings.results, create=False) as store:
-        runs = store.runs()
-        # What was imported was not run here.
-        ours = [run.name for run in runs if run.invocation]
+        # Nobody can go on with what was imported.
+        ours = [run.name for run in store.runs() if "imported" not in run.invocation]
         run = store.run(ours[0] if settings.resume == LAST_RUN and ours else str(settings.resume))
         if is_alive(run):
             raise VlaError(f"--vla-resume: run {run.name} is still running, as process {run.pid} on {run.host}")

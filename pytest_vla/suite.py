@@ -63,7 +63,7 @@ class Task:
             with; the file's own ``:language`` often differs.
         protocol: the suite's.
         data: the folder given by ``--vla-data``; None: the default roots.
-        files: the suite whose task files and init states it has.
+        files: the suite whose task files and init states it has; its own, where nothing else is given.
         varied: by what `pytest_vla.vary.registry` varies it; empty: the suite is of its tasks as they are.
     """
 
@@ -75,6 +75,9 @@ class Task:
     data: Path | None = None
     files: str = ""
     varied: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "files", self.files or self.suite)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ from tests.policies.imitation import ImitationPolicy, Network
 from tests.support.demonstrations import demonstrations
 from tests.support.suite_runs import run_suite
 
+pytestmark = pytest.mark.slow
+
 TASKS = "--vla-tasks=turn_on_the_stove,close_the_bottom_drawer"
 TRAINED, TESTED, OTHERS = "--vla-seeds=0-3", "--vla-seeds=10-14", "--vla-seeds=20-22"
 MODEL = "--vla-model=imitation:policy"
