@@ -1,11 +1,15 @@
 """A skip for want of data is a failure where the data is there: a green run must have looked at it."""
 
+import os
 from collections.abc import Generator
 from typing import Any
 
 import pytest
 
 from tests.support.data import data_root, golden_root
+
+# Our own workers are no workers of the runs that tests begin.
+os.environ.pop("PYTEST_XDIST_WORKER", None)
 
 
 def blames_present_data(reason: str) -> bool:
