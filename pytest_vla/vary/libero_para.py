@@ -1,16 +1,15 @@
 """LIBERO-Para's paraphrases (arXiv 2603.28301) as variations of LIBERO-Goal's tasks, from the user's CSV."""
 
-import os
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_vla.errors import VlaError
-from pytest_vla.folders import expanded
 from pytest_vla.language.published import FILE, Paraphrase, find_csv, load_published
 from pytest_vla.suite import Task
 from pytest_vla.variation import Variation
+from pytest_vla.vary.given import find_given
 
 if TYPE_CHECKING:
     from pytest_vla.para_log import ParaEpisode
@@ -42,16 +41,7 @@ def paraphrases(task: Task) -> Mapping[str, Variation]:
 
 
 def _find(data: Path | None) -> Path:
-    given = [Path(folder) for folder in (data, os.environ.get("PYTEST_VLA_DATA")) if folder]
-    for folder in given:
-        found = find_csv(expanded(str(folder)) or folder)
-        if found is not None:
-            return found
-    looked = f" Looked in {', '.join(map(str, given))}." if given else ""
-    raise VlaError(
-        f"LIBERO-Para's {FILE} is nowhere: give a checkout of LIBERO-Para, or a folder with that file, by --vla-data "
-        f"or PYTEST_VLA_DATA.{looked}"
-    )
+    return find_given(data, find_csv, "LIBERO-Para", FILE)
 
 
 @cache

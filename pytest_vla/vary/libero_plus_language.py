@@ -11,8 +11,9 @@ from pytest_vla.errors import VlaError
 from pytest_vla.scene.problem import parse_problem
 from pytest_vla.suite import Task
 from pytest_vla.variation import Variation
+from pytest_vla.vary.given import find_given, first_at
 from pytest_vla.vary.language import DIMENSION, generator_of
-from pytest_vla.vary.libero_pro import as_bddl, given_folders
+from pytest_vla.vary.libero_pro import as_bddl
 
 LIST = "benchmark/task_classification.json"
 
@@ -87,17 +88,7 @@ def listed_rewrites(file: Path) -> Mapping[tuple[str, str], Mapping[int, int | N
 
 def _find(data: Path | None) -> Path:
     """The list of tasks in a checkout."""
-    folders = given_folders(data)
-    for folder in folders:
-        for place in _PLACES:
-            found = [path for path in sorted(folder.glob(place)) if path.is_file()]
-            if found:
-                return found[0]
-    looked = f" Looked in {', '.join(map(str, folders))}." if folders else ""
-    raise VlaError(
-        f"LIBERO-Plus's libero/libero/{LIST} is nowhere: give a checkout of LIBERO-Plus, or a folder with one, by "
-        f"--vla-data or PYTEST_VLA_DATA.{looked}"
-    )
+    return find_given(data, first_at(_PLACES), "LIBERO-Plus", f"libero/libero/{LIST}")
 
 
 @cache

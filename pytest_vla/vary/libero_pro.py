@@ -2,7 +2,6 @@
 
 import hashlib
 import importlib
-import os
 import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.folders import expanded
 from pytest_vla.suite import Task, did_you_mean
 from pytest_vla.variation import Variation
+from pytest_vla.vary.given import find_given, first_at
 from pytest_vla.vary.language import DIMENSION, generator_of
 
 FILE = "ood_language.yaml"
@@ -95,24 +94,8 @@ def as_bddl(text: str) -> str:
     return " ".join(text.lower().split())
 
 
-def given_folders(data: Path | None) -> tuple[Path, ...]:
-    """Where a user's files are looked for: ``--vla-data``, then ``PYTEST_VLA_DATA``."""
-    given = [folder for folder in (data, os.environ.get("PYTEST_VLA_DATA")) if folder]
-    return tuple(expanded(folder) or Path(folder) for folder in given)
-
-
 def _find(data: Path | None) -> Path:
-    folders = given_folders(data)
-    for folder in folders:
-        for place in _PLACES:
-            found = [path for path in sorted(folder.glob(place)) if path.is_file()]
-            if found:
-                return found[0]
-    looked = f" Looked in {', '.join(map(str, folders))}." if folders else ""
-    raise VlaError(
-        f"LIBERO-PRO's {FILE} is nowhere: give a checkout of LIBERO-PRO, or a folder with that file, by --vla-data or "
-        f"PYTEST_VLA_DATA.{looked}"
-    )
+    return find_given(data, first_at(_PLACES), "LIBERO-PRO", FILE)
 
 
 @cache
