@@ -1,7 +1,6 @@
 """From suites to pytest items: which modules are collected, under which ids, with which cases."""
 
 import importlib
-import itertools
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from pytest_vla.errors import VlaError
+from pytest_vla.errors import UnchangedError, VlaError
 from pytest_vla.options import Settings
-from pytest_vla.plan import TEST_NAME, Case, parse_node_id, plan, sample, with_twins
+from pytest_vla.plan import TEST_NAME, Case, kind_of, parse_node_id, plan, sample, with_twins
 from pytest_vla.suite import Suite, Task, load_suite, suite_folder, suite_names, suites_folders
-from pytest_vla.vary.registry import find_variation, labels_of
+from pytest_vla.variation import parts_of
+from pytest_vla.vary.registry import dimensions_of, find_variation, labels_of, unavailable
 
 
 @dataclass(frozen=True)
@@ -51,18 +51,60 @@ class Selection:
 
 def planned(suites: Sequence[Suite], settings: Settings) -> dict[str, tuple[Case, ...]]:
     """The cases that options ask for, by suite. Raises VlaError."""
+    lacking = unavailable([task for suite in suites for task in suite.tasks])
+    for need, number in lacking.items():
+        warnings.warn(pytest.PytestWarning(f"unavailable: {number} of the list: {need}"), stacklevel=2)
     cases: dict[str, list[Case]] = {suite.name: [] for suite in suites}
-    for case in plan(suites, settings.tasks, settings.seeds, lambda task: labels_of(task, settings.vary)):
+    for case in plan(
+        suites, settings.tasks, settings.seeds, lambda task: labels_of(task, settings.vary, settings.protocol)
+    ):
         cases[case.suite].append(case)
-    chosen = {name: tuple(found) for name, found in cases.items()}
-    if settings.vary:
-        # One that a task cannot have, or that changes nothing, is no episode.
-        tasks = {(task.suite, task.name): task for suite in suites for task in suite.tasks}
-        for case in itertools.chain.from_iterable(chosen.values()):
-            find_variation(tasks[case.suite, case.task], case.variation, case.seed)
+    return {suite.name: prepared(cases[suite.name], suite.tasks, settings) for suite in suites}
+
+
+def prepared(cases: Sequence[Case], tasks: Sequence[Task], settings: Settings) -> tuple[Case, ...]:
+    """Cases of one suite as they are run: those that can be had, a sample of them, and their twins.
+
+    Args:
+        cases: that are asked for.
+        tasks: the suite's.
+        settings: of this invocation.
+
+    Raises:
+        VlaError: a variation changes nothing of a task, or no task can have any.
+    """
+    by_name = {task.name: task for task in tasks if not task.varied}
+    chosen = _possible(cases, by_name) if by_name and any(case.variation for case in cases) else tuple(cases)
     if settings.sample is not None:
-        chosen = {name: sample(found, settings.sample, settings.run_seed) for name, found in chosen.items()}
-    return {name: with_twins(found) for name, found in chosen.items()} if settings.twins == "auto" else chosen
+        chosen = sample(chosen, settings.sample, settings.run_seed, _stratum)
+    return with_twins(chosen) if settings.twins == "auto" else chosen
+
+
+def _possible(cases: Sequence[Case], tasks: Mapping[str, Task]) -> tuple[Case, ...]:
+    """Those whose task can have the variation. Raises VlaError where one changes nothing, or none is left."""
+    kept: list[Case] = []
+    refused: dict[str, dict[str, str]] = {}
+    for case in cases:
+        try:
+            find_variation(tasks[case.task], case.variation, case.seed)
+        except UnchangedError:
+            raise
+        except VlaError as error:
+            refused.setdefault(case.variation, {}).setdefault(case.task, str(error))
+        else:
+            kept.append(case)
+    if cases and not kept:
+        raise VlaError(next(reason for found in refused.values() for reason in found.values()))
+    for label, found in refused.items():
+        (first, reason), *others = found.items()
+        more = f", and {len(others)} more tasks" if others else ""
+        warnings.warn(pytest.PytestWarning(f"left out: {label} of {first}{more}: {reason}"), stacklevel=2)
+    return tuple(kept)
+
+
+def _stratum(case: Case) -> str:
+    """Of joint variations a sample has as many of every combination of dimensions."""
+    return dimensions_of(case.variation) if len(parts_of(case.variation)) > 1 else kind_of(case)
 
 
 SELECTION = pytest.StashKey[Selection]()
@@ -94,7 +136,7 @@ def select(settings: Settings, arguments: Sequence[str], paths_given: bool, fold
     for name in [name for name in suites if name not in named]:
         # Whoever gives a folder need not have what each suite below it needs.
         try:
-            labels_of(suites[name].tasks[0], settings.vary)
+            labels_of(suites[name].tasks[0], settings.vary, settings.protocol)
         except VlaError as error:
             warnings.warn(pytest.PytestWarning(f"{name} is left out: {error}"), stacklevel=2)
             del suites[name]

@@ -9,6 +9,14 @@ class SceneError(VlaError):
     """A task file, an init-state file or an asset that cannot be used. The message starts with its location."""
 
 
+class UnchangedError(VlaError):
+    """A variation that changes nothing of this task: it is no episode."""
+
+
+class RedrawError(VlaError):
+    """What was drawn for a variation cannot be had in this scene; another draw may."""
+
+
 class EpisodeError(VlaError):
     """A rollout that broke: the outcome is `error`, never `failure`.
 

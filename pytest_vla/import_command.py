@@ -5,13 +5,14 @@ import hashlib
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
 
 if TYPE_CHECKING:
+    from pytest_vla.language.published import Published
     from pytest_vla.para_log import ParaEpisode
     from pytest_vla.records import Record
     from pytest_vla.store import Store
@@ -20,20 +21,25 @@ if TYPE_CHECKING:
 
 LIBERO_PARA = "libero-para"
 
+Entered = list[tuple[str, tuple["ParaEpisode", ...]]]
+"""The names of a log's runs, with their episodes."""
+
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     from pytest_vla.arguments import declare_results, seed_list
 
     parser.epilog = (
-        "A log of LIBERO-Para is a folder such as xiaomi-robotics-0_seed7 with eval0.json to eval9.json, a file a "
-        "task, as its evaluation writes them: it becomes a run with a record an episode, all of them or none. "
+        "A log of LIBERO-Para is a folder such as xiaomi-robotics-0_seed7, or xiaomi-robotics-0/seed7, with eval0.json "
+        "to eval9.json, a file a task, as its evaluation writes them: it becomes a run with a record an episode; all "
+        "logs of a folder are imported, or none. Where a log has several episodes of a paraphrase, the second of each "
+        "is a run of its own, with run seed 1, and so on: reports count them all. "
         "`pytest-vla report` makes the tables. A log has no trajectories, so nothing that needs paths is known of it."
     )
     parser.add_argument("kind", metavar=LIBERO_PARA, choices=(LIBERO_PARA,), help="what wrote the log")
-    parser.add_argument("folder", metavar="DIR", type=Path, help="the log")
+    parser.add_argument("folder", metavar="DIR", type=Path, help="the log, or a folder of logs")
     parser.add_argument("--model", metavar="NAME", help="of the policy (default: what the folder's name says)")
-    parser.add_argument("--seed", metavar="N", type=seed_list, help="of the log (default: what the folder's name says)")
+    parser.add_argument("--seed", metavar="N", type=seed_list, help="of the log (default: what its name says, or 7)")
     parser.add_argument(
         "--data",
         metavar="DIR",
@@ -44,35 +50,67 @@ def declare(parser: argparse.ArgumentParser) -> None:
     declare_results(parser)
 
 
+@dataclass(frozen=True)
+class Log:
+    """A log that was read.
+
+    Attributes:
+        folder: where it is.
+        episodes: of `pytest_vla.para_log.read_para_log`.
+        model: the policy's name.
+        seed: of all of it.
+        digest: of `log_digest`.
+        remark: on model and seed, where its name does not say them; empty: it does.
+    """
+
+    folder: Path
+    episodes: "tuple[ParaEpisode, ...]"
+    model: str
+    seed: int
+    digest: str
+    remark: str
+
+
 def run(options: argparse.Namespace) -> None:
-    """Reads the log, enters it as a run, and says what it was. Raises VlaError."""
-    from pytest_vla.para_log import log_name, published_outcomes, read_para_log
+    """Reads the logs, enters them as runs, and says what they were. Raises VlaError."""
+    from pytest_vla.para_log import find_para_logs, published_outcomes
     from pytest_vla.pride_command import csv_of
-    from pytest_vla.reports.terminal import counted
-    from pytest_vla.results import new_run_name
     from pytest_vla.store import open_store
 
-    episodes = read_para_log(options.folder)
-    model, seed = log_name(options.folder)
-    model = options.model or model
     if options.seed is not None and len(options.seed) > 1:
         raise VlaError(f"--seed: a log is of one seed, not of {len(options.seed)}")
-    seed = seed if options.seed is None else options.seed[0]
-    if seed is None:
-        raise VlaError(f"{options.folder}: its name does not say the seed, as MODEL_seed7 does: give --seed=N")
-    csv = csv_of(options.data)
+    folders = find_para_logs(options.folder)
+    if options.seed is not None and len(folders) > 1:
+        raise VlaError(
+            f"--seed: {options.folder} has {len(folders)} logs, and a seed is of one; import them one by one"
+        )
+    logs = [_read(folder, options) for folder in folders]
+    _check_different(logs)
+    csv, published = csv_of(options.data), None
     if csv is not None:
         from pytest_vla.language.published import load_published
 
-        published_outcomes(episodes, load_published(csv), "")
-    digest = log_digest(options.folder)
+        published = load_published(csv)
+        for log in logs:
+            published_outcomes(log.episodes, published, "")
     with open_store(options.results, create=True) as store:
-        name = _enter(store, new_run_name(), episodes, model, seed, digest, options)
-    done = sum(each.success for each in episodes)
-    tasks = counted(len({each.task for each in episodes}), "task")
-    print(f"run {name}: {counted(len(episodes), 'episode')} of {tasks} by {model}, seed {seed}, {done} successes")
+        known = {str(run.invocation.get("log_digest")): run for run in store.runs() if run.done}
+        new = [log for log in logs if log.digest not in known]
+        if not new:
+            run = known[logs[0].digest]
+            raise VlaError(
+                f"{options.folder} is in {store.results} already, as run {run.name} of {run.model}: "
+                f"`pytest-vla report {run.name}`"
+            )
+        entered = _enter(store, new, options.kind, published)
+    for log in logs:
+        if log.digest in known:
+            print(f"{log.folder} is in {options.results} already, as run {known[log.digest].name}: left as it is")
+    for log in new:
+        for line in _told(log, entered[log.digest]):
+            print(line)
     print(f"texts checked against {csv}" if csv is not None else "texts not checked: no CSV was given (--data)")
-    for remark in _beside_the_protocol(episodes):
+    for remark in _beside_the_protocol([each for log in new for each in log.episodes]):
         print(remark)
 
 
@@ -88,20 +126,31 @@ def log_digest(folder: Path) -> str:
 
 
 def records_of_log(
-    episodes: Sequence["ParaEpisode"], *, run: str, model: str, seed: int, log: str, digest: str
+    episodes: Sequence["ParaEpisode"],
+    *,
+    run: str,
+    model: str,
+    seed: int,
+    log: str,
+    digest: str,
+    repeat: int = 0,
+    published: "Published | None" = None,
 ) -> list["Record"]:
     """The records of a log's episodes, in their order.
 
     Args:
-        episodes: of `pytest_vla.para_log.read_para_log`.
+        episodes: of `pytest_vla.para_log.in_rounds`: one of each paraphrase.
         run: name of the run.
         model: the policy's name.
         seed: of the log.
         log: what the log is called, for the provenance.
         digest: of `log_digest`, for the provenance.
+        repeat: which of a paraphrase's episodes they are: 0 for the first ones. It is the run seed of further ones,
+            so that all of them count.
+        published: the CSV, whose similarities the records take up; None: it is not at hand.
 
     Raises:
-        VlaError: a task's number is none of LIBERO-Goal's, or a paraphrase has several episodes: ids have one a seed.
+        VlaError: a task's number is none of LIBERO-Goal's.
     """
     import numpy as np
 
@@ -114,20 +163,15 @@ def records_of_log(
     # LIBERO-Para numbers the instructions in alphabetical order.
     tasks = sorted(suite.tasks, key=lambda task: task.language)
     none = np.zeros((0, 0))
-    records: dict[str, Record] = {}
+    records: list[Record] = []
     for each in episodes:
         if each.task >= len(tasks):
             raise VlaError(f"{log}: eval{each.task}.json is of no task: LIBERO-Para has 0 to {len(tasks) - 1}")
         task = tasks[each.task]
-        variation = variation_of(each, task.language)
+        variation = variation_of(each, task.language, published)
         case = Case(suite.name, task.name, seed, variation.label)
-        if case.id in records:
-            raise VlaError(
-                f"{log}: eval{each.task}.json has several episodes of {variation.label}; a log of one episode a "
-                "paraphrase is expected. Split it into a folder a seed"
-            )
         outcome = "success" if each.success else "failure"
-        records[case.id] = Record(
+        record = Record(
             schema=SCHEMA,
             run=run,
             case=case.id,
@@ -149,7 +193,7 @@ def records_of_log(
             eef_pos=None,
             costs={},
             metrics={},
-            seeds={"init_state": each.init_state},
+            seeds={"init_state": each.init_state} | ({"run": repeat} if repeat else {}),
             protocol=asdict(task.protocol),
             replan=None,
             policy=model,
@@ -159,7 +203,48 @@ def records_of_log(
             digest=digest_of(outcome, each.steps, {}, Trajectory(none, none, none, none)),
             arrays=None,
         )
-    return list(records.values())
+        records.append(record)
+    return records
+
+
+def _read(folder: Path, options: argparse.Namespace) -> Log:
+    from pytest_vla.para_log import log_name, read_para_log
+    from pytest_vla.suite import load_suite
+
+    model, seed = log_name(folder)
+    seed, remark = seed if options.seed is None else options.seed[0], ""
+    if seed is None:
+        seed = (load_suite("libero_para").seeds or (0,))[0]
+        remark = f"{folder}: its name says no seed, so it is taken as {seed}, LIBERO-Para's first; else --seed=N"
+        remark += "" if options.model else ", and --model=NAME for another model"
+    return Log(folder, read_para_log(folder), options.model or model, seed, log_digest(folder), remark)
+
+
+def _check_different(logs: Sequence[Log]) -> None:
+    """Raises VlaError for two logs of which only one would count."""
+    digests: dict[str, Path] = {}
+    subjects: dict[tuple[str, int], Path] = {}
+    for log in logs:
+        if (same := digests.setdefault(log.digest, log.folder)) is not log.folder:
+            raise VlaError(f"{log.folder} is a copy of {same}: take one of them away")
+        if (same := subjects.setdefault((log.model, log.seed), log.folder)) is not log.folder:
+            raise VlaError(
+                f"{log.folder} and {same} are both of {log.model}, seed {log.seed}: of the same episodes only one "
+                "counts. Import them one by one, with another --seed or --model"
+            )
+
+
+def _told(log: Log, runs: Entered) -> Iterator[str]:
+    from pytest_vla.reports.terminal import counted
+
+    for repeat, (name, episodes) in enumerate(runs):
+        done = sum(each.success for each in episodes)
+        tasks = counted(len({each.task for each in episodes}), "task")
+        line = f"run {name}: {counted(len(episodes), 'episode')} of {tasks} by {log.model}, seed {log.seed}"
+        line += f", number {repeat + 1} of each paraphrase" if len(runs) > 1 else ""
+        yield f"{line}, {done} successes"
+    if log.remark:
+        yield log.remark
 
 
 def _beside_the_protocol(episodes: Sequence["ParaEpisode"]) -> Iterator[str]:
@@ -176,34 +261,35 @@ def _beside_the_protocol(episodes: Sequence["ParaEpisode"]) -> Iterator[str]:
         yield f"the longest episode has {longest} steps; the protocol's limit is {protocol.max_steps}"
 
 
-def _enter(
-    store: "Store",
-    name: str,
-    episodes: Sequence["ParaEpisode"],
-    model: str,
-    seed: int,
-    digest: str,
-    options: argparse.Namespace,
-) -> str:
-    for known in store.runs():
-        if known.done and known.invocation.get("log_digest") == digest:
-            raise VlaError(
-                f"{options.folder} is in {store.results} already, as run {known.name} of {known.model}: "
-                f"`pytest-vla report {known.name}`"
-            )
-    log = str(options.folder.resolve())
-    records = records_of_log(episodes, run=name, model=model, seed=seed, log=log, digest=digest)
-    command = shlex.join(["pytest-vla", "import", options.kind, str(options.folder)])
-    invocation = {"imported": options.kind, "log": log, "log_digest": digest}
-    # The two keys with which --vla-resume looks at a run before it refuses it.
-    invocation |= {"arguments": [], "folder": str(Path.cwd())}
-    nodes = [record.node for record in records]
-    store.begin(name, nodes, command=command, model=model, invocation=invocation)
+def _enter(store: "Store", logs: Sequence[Log], kind: str, published: "Published | None") -> "dict[str, Entered]":
+    """Enters all logs or none. Returns by digest the names of each one's runs, with their episodes."""
+    from pytest_vla.para_log import in_rounds
+    from pytest_vla.results import new_run_name
+
+    entered: dict[str, Entered] = {}
+    runs: list[tuple[Log, str, list[Record]]] = []
+    for log in logs:
+        entered[log.digest] = [(new_run_name(), episodes) for episodes in in_rounds(log.episodes)]
+        place = str(log.folder.resolve())
+        for repeat, (name, episodes) in enumerate(entered[log.digest]):
+            about: dict[str, Any] = {"model": log.model, "seed": log.seed, "log": place, "digest": log.digest}
+            records = records_of_log(episodes, run=name, **about, repeat=repeat, published=published)
+            runs.append((log, name, records))
     try:
-        store.add_all(records)
+        for log, name, records in runs:
+            log_path = str(log.folder.resolve())
+            invocation: dict[str, Any] = {"imported": kind, "log": log_path, "log_digest": log.digest}
+            # The two keys with which --vla-resume looks at a run before it refuses it.
+            invocation |= {"arguments": [], "folder": str(Path.cwd())}
+            command = shlex.join(["pytest-vla", "import", kind, str(log.folder)])
+            store.begin(name, [each.node for each in records], command=command, model=log.model, invocation=invocation)
+        # At once: all of them or none.
+        store.add_all([record for _, _, records in runs for record in records])
     except BaseException:
-        store.discard(name)
+        for _, name, _ in runs:
+            store.discard(name)
         raise
-    store.mark(name, {record.node: "passed" if record.outcome == "success" else "failed" for record in records})
-    store.end(name, "finished")
-    return name
+    for _, name, records in runs:
+        store.mark(name, {each.node: "passed" if each.outcome == "success" else "failed" for each in records})
+        store.end(name, "finished")
+    return entered

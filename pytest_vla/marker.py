@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from pytest_vla.collection import SELECTION, Selection
+from pytest_vla.collection import SELECTION, Selection, prepared
 from pytest_vla.errors import VlaError
 from pytest_vla.plan import LAST_SEED, MAX_SEEDS, Case, narrow, parse_seeds, plan
 from pytest_vla.suite import Task, did_you_mean, load_suite
-from pytest_vla.vary.registry import labels_of
+from pytest_vla.vary.registry import labels_of, parse_vary
 
 NAME = "vla"
-KEYWORDS = ("suite", "tasks", "seeds")
+KEYWORDS = ("suite", "tasks", "seeds", "vary")
 # Of the suite that needs no data.
 EXAMPLE = '@pytest.mark.vla(suite="tabletop", tasks="bowl_on", seeds=range(3))'
 MODELS = "--vla-model=expert, --vla-model=random, --vla-model=module:callable or --vla-model=replay:PATH"
@@ -36,11 +36,13 @@ class Marked:
         suites: by name.
         tasks: patterns as in ``--vla-tasks``; empty: all tasks.
         seeds: of each task; None: not said.
+        vary: labels of the variations that each task gets; empty: tasks as they are.
     """
 
     suites: tuple[str, ...]
     tasks: tuple[str, ...] = ()
     seeds: tuple[int, ...] | None = None
+    vary: tuple[str, ...] = ()
 
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
@@ -72,8 +74,13 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("vla_case", parameters)
 
 
-def deselect(config: pytest.Config, items: list[pytest.Item], resumed: bool) -> None:
+def deselect(config: pytest.Config, items: list[pytest.Item], excused: bool) -> None:
     """Take out the tests that ``--vla-tasks`` leaves no episode of, and those that no policy is needed for.
+
+    Args:
+        config: of the session.
+        items: what was collected.
+        excused: whether there may be nothing to run: the run is resumed, or what could not be collected was told.
 
     Raises:
         pytest.UsageError: a policy is given for a new run, and there is no test for it. Workers leave that to the
@@ -81,7 +88,7 @@ def deselect(config: pytest.Config, items: list[pytest.Item], resumed: bool) -> 
     """
     only_episodes = config.stash[SELECTION].only_episodes
     others = [item for item in items if "vla_case" not in getattr(item, "fixturenames", ())] if only_episodes else []
-    if only_episodes and len(others) == len(items) and not resumed and not hasattr(config, "workerinput"):
+    if only_episodes and len(others) == len(items) and not excused and not hasattr(config, "workerinput"):
         raise pytest.UsageError(NOTHING_TO_RUN)
     empty = [item for item in items if NO_CASE in item.name and _case_of(item, NO_CASE) is None]
     if out := {*others, *empty}:
@@ -105,19 +112,20 @@ def read_markers(markers: Iterable[pytest.Mark]) -> Marked:
         keywords = {**marker.kwargs, **keywords}
     if keywords.get("suite") is None:
         raise VlaError(f"which suite? Expected, for example, {EXAMPLE}")
-    tasks, seeds = keywords.get("tasks"), keywords.get("seeds")
+    tasks, seeds, vary = keywords.get("tasks"), keywords.get("seeds"), keywords.get("vary")
     return Marked(
         _names("suite", keywords["suite"]),
         () if tasks is None else _names("tasks", tasks),
         None if seeds is None else _seeds(seeds),
+        () if vary is None else parse_vary(",".join(_names("vary", vary))),
     )
 
 
 def select_cases(marked: Marked, selection: Selection, named: Sequence[str]) -> tuple[Case, ...]:
     """The episodes of a marked test.
 
-    ``--vla-tasks`` narrows the marker's tasks, ``--vla-seeds`` and ``--vla-episodes`` replace its seeds. An id among
-    pytest's arguments names its episode, whatever tasks and seeds are selected beside it.
+    ``--vla-tasks`` narrows the marker's tasks, ``--vla-seeds`` and ``--vla-episodes`` replace its seeds, ``--vla-vary``
+    its variations. An id among pytest's arguments names its episode, whatever is selected beside it.
 
     Args:
         marked: what the test's markers ask for.
@@ -131,9 +139,11 @@ def select_cases(marked: Marked, selection: Selection, named: Sequence[str]) -> 
     suites = [load_suite(name, data=settings.data) for name in marked.suites]
 
     def labels(task: Task) -> tuple[str, ...]:
-        return labels_of(task, settings.vary)
+        return labels_of(task, settings.vary or marked.vary, settings.protocol)
 
-    cases = narrow(plan(suites, marked.tasks, settings.seeds or marked.seeds, labels), settings.tasks)
+    asked = narrow(plan(suites, marked.tasks, settings.seeds or marked.seeds, labels), settings.tasks)
+    of_suites = [(suite, [case for case in asked if case.suite == suite.name]) for suite in suites]
+    cases = [case for suite, found in of_suites for case in prepared(found, suite.tasks, settings)]
     found = [int(seed) for text in named for seed in re.findall(r"-seed(\d{1,10})(?!\d)", text)]
     seeds = tuple(dict.fromkeys(seed for seed in found if seed <= LAST_SEED))
     several = len(suites) > 1

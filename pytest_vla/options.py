@@ -30,6 +30,7 @@ from pytest_vla.store import DEFAULT_RESULTS, LAST_RUN
 
 VIDEOS = ("none", "failed", "all")
 TWINS = ("none", "auto")
+PROTOCOLS = ("paper", "upstream")
 LIST = "list"
 """In the place of variations: list what there is."""
 DEFAULT_BATCH = 32
@@ -78,6 +79,7 @@ class Settings:
         seeds: which seeds of each task; None: not said.
         sample: how many episodes of each suite are drawn; None: all.
         vary: labels of the variations that each task gets; empty: tasks as they are.
+        protocol: of suites that are varied by themselves; one of `PROTOCOLS`.
         twins: of which varied episodes the benign twin is run too; one of `TWINS`.
         data: the folder of task files and assets; None: the default roots.
         results: the folder of all runs.
@@ -105,6 +107,7 @@ class Settings:
     seeds: tuple[int, ...] | None
     sample: int | None
     vary: tuple[str, ...]
+    protocol: str
     twins: str
     data: Path | None
     results: Path
@@ -143,7 +146,8 @@ OPTIONS = (
     Option(
         "suite",
         "run these suites, and nothing else unless paths are given too: tabletop (needs no data), libero_spatial, "
-        "libero_object, libero_goal, libero_10, libero_90, libero_para",
+        "libero_object, libero_goal, libero_10, libero_90, libero_para, libero_plus_spatial, libero_plus_object, "
+        "libero_plus_goal, libero_plus_10",
         "NAME[,NAME]",
         comma_list,
         ini="suites to run where --vla-model is given without --vla-suite and without paths",
@@ -169,10 +173,20 @@ OPTIONS = (
     ),
     Option(
         "vary",
-        "run each task under these variations, such as language.blank,language.words:1-3, or language for all of a "
-        f"dimension; --vla-vary={LIST} lists them",
-        "KIND[:LEVELS][,...]",
+        "run each task under these variations: kinds or whole dimensions, with levels, such as "
+        "camera,light:3,noise:1-5, and several at once, such as camera+light:3; pairs, every two of six dimensions; "
+        f"--vla-vary={LIST} lists them. What a task cannot have is left out and named",
+        "KIND[:LEVELS][+...][,...]",
         some_text,
+        ini="variations where --vla-vary is not given",
+    ),
+    Option(
+        "protocol",
+        "of suites that are varied by themselves, such as libero_plus_goal, where a paper and its code disagree: paper "
+        "(default) or upstream, its code with its bugs",
+        "|".join(PROTOCOLS),
+        one_of(PROTOCOLS),
+        ini="as --vla-protocol, where that is not given",
     ),
     Option(
         "sample",
@@ -180,13 +194,15 @@ OPTIONS = (
         "where nothing is varied)",
         "N",
         episode_count,
+        ini="episodes to draw of each suite where --vla-sample is not given",
     ),
     Option(
         "twins",
-        "benign twins of varied episodes, the same task and seed without the variation: none (default); auto, each "
-        "once",
+        "what varied episodes are compared with, the same task and seed without the variation, and of several at once "
+        "each by itself: none (default); auto, each once",
         "|".join(TWINS),
         one_of(TWINS),
+        ini="as --vla-twins, where that is not given",
     ),
     Option(
         "data",
@@ -344,9 +360,10 @@ def read_settings(config: pytest.Config) -> Settings:
         suites=suites,
         tasks=typed["tasks"] or (),
         seeds=_seeds_of(typed["seeds"], typed["episodes"]),
-        sample=typed["sample"],
-        vary=_vary(typed["vary"]),
-        twins=typed["twins"] or TWINS[0],
+        sample=typed_or_ini("sample", episode_count),
+        vary=_vary(config, typed["vary"], ini["vary"]),
+        protocol=typed_or_ini("protocol", one_of(PROTOCOLS)) or PROTOCOLS[0],
+        twins=typed_or_ini("twins", one_of(TWINS)) or TWINS[0],
         data=folder("data"),
         results=folder("results") or here / DEFAULT_RESULTS,
         allow_versions=typed["allow-versions"],
@@ -368,15 +385,17 @@ def _from_ini(config: pytest.Config, key: str, parse: Callable[[str], Any], text
         raise VlaError(f"{config.inipath}: {key}: {error}") from error
 
 
-def _vary(text: str | None) -> tuple[str, ...]:
-    if text is None or text.strip() == LIST:
+def _vary(config: pytest.Config, typed: str | None, ini: str) -> tuple[str, ...]:
+    text = ini if typed is None else typed
+    if not text or text.strip() == LIST:
         return ()
     from pytest_vla.vary.registry import parse_vary
 
     try:
         return parse_vary(text)
     except VlaError as error:
-        raise VlaError(f"--vla-vary={text}: {error}") from error
+        where = f"{config.inipath}: vla_vary: " if typed is None else f"--vla-vary={text}: "
+        raise VlaError(f"{where}{error}") from error
 
 
 def _models(config: pytest.Config) -> dict[str, str]:

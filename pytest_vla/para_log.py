@@ -12,6 +12,7 @@ from pytest_vla.language.published import Published, cell_of, texts_key
 from pytest_vla.metrics.pride import ParaphraseOutcome
 
 _EXPECTED = "expected a log of LIBERO-Para's evaluation"
+_FILE = r"eval([0-9]{1,4})\.json"
 _BDDL = re.compile(r"(act|obj|comp)_([a-z+]+?)_([a-z_+]+)_eval([0-9]{1,4})_ver([0-9]{1,6})\.bddl")
 
 
@@ -54,8 +55,7 @@ def read_para_log(folder: Path) -> tuple[ParaEpisode, ...]:
         VlaError: there is no such file, or one that is not as upstream writes it, or an episode is there twice; names
             the file and the episode.
     """
-    named = {path: re.fullmatch(r"eval([0-9]{1,4})\.json", path.name) for path in _listed(folder)}
-    files = sorted((int(match[1]), path) for path, match in named.items() if match is not None)
+    files = _files(folder)
     if not files:
         raise VlaError(f"{folder}: no eval0.json or the like; {_EXPECTED}, a file a task")
     episodes: list[ParaEpisode] = []
@@ -69,11 +69,41 @@ def read_para_log(folder: Path) -> tuple[ParaEpisode, ...]:
     return tuple(episodes)
 
 
+def find_para_logs(folder: Path) -> tuple[Path, ...]:
+    """The logs of a folder: itself, or the folders in it, one deep or two, that are logs; by name.
+
+    Raises:
+        VlaError: it cannot be read, or there is none.
+    """
+    if _files(folder):
+        return (folder,)
+    found = {path.parent for depth in ("*", "*/*") for path in folder.glob(f"{depth}/eval*.json")}
+    logs = sorted((each for each in found if _files(each)), key=lambda each: [_natural(part) for part in each.parts])
+    if not logs:
+        raise VlaError(f"{folder}: no eval0.json or the like, nor in a folder of it; {_EXPECTED}, a file a task")
+    return tuple(logs)
+
+
 def log_name(folder: Path) -> tuple[str, int | None]:
-    """Model and seed of a folder such as ``xiaomi-robotics-0_seed7``; the seed is None where the name has none."""
-    name = folder.resolve().name
-    match = re.fullmatch(r"(.+?)[_-]?seed[_-]?([0-9]{1,9})", name)
-    return (match[1], int(match[2])) if match else (name, None)
+    """Model and seed of a folder such as ``xiaomi-robotics-0_seed7``, or ``xiaomi-robotics-0/seed7``.
+
+    The seed is None where the name has none; then the model is the whole name.
+    """
+    folder = folder.resolve()
+    match = re.fullmatch(r"(?:(.+?)[\s_-]*)?seed[\s_-]*([0-9]{1,9})", folder.name, re.IGNORECASE)
+    if match is None:
+        return folder.name, None
+    return match[1] or folder.parent.name or folder.name, int(match[2])
+
+
+def in_rounds(episodes: Sequence[ParaEpisode]) -> tuple[tuple[ParaEpisode, ...], ...]:
+    """The first episode of each paraphrase, the second of each that has one, and so on; by number and init state."""
+    of_paraphrase: dict[tuple[object, ...], list[ParaEpisode]] = {}
+    for each in episodes:
+        of_paraphrase.setdefault(each.key, []).append(each)
+    ordered = [sorted(some, key=lambda each: (each.episode, each.init_state)) for some in of_paraphrase.values()]
+    longest = max(map(len, ordered), default=0)
+    return tuple(tuple(some[index] for some in ordered if index < len(some)) for index in range(longest))
 
 
 def published_outcomes(
@@ -105,6 +135,17 @@ def published_outcomes(
         types = (row.object_type, row.action_type)
         outcomes.append(ParaphraseOutcome(each.success, row.keyword, row.structural, *types, row.original, backend))
     return tuple(outcomes)
+
+
+def _files(folder: Path) -> list[tuple[int, Path]]:
+    """The files of a log by their tasks' numbers."""
+    named = {path: re.fullmatch(_FILE, path.name) for path in _listed(folder)}
+    return sorted((int(match[1]), path) for path, match in named.items() if match is not None)
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    """A key for names with numbers: seed7 before seed10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"([0-9]+)", text)]
 
 
 def _listed(folder: Path) -> list[Path]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from pytest_vla.errors import VlaError
 from pytest_vla.suite import Suite, Task, did_you_mean
-from pytest_vla.variation import LABEL
+from pytest_vla.variation import LABEL, parts_of
 
 TEST_NAME = "test_episode"
 """The function that every suite's module has, and so the middle of every node id."""
@@ -139,21 +139,26 @@ def plan(
     )
 
 
-def sample(cases: Sequence[Case], count: int, seed: int) -> tuple[Case, ...]:
-    """A stratified sample: as many of each kind of variation (of each task, where nothing is varied), in their order.
+def kind_of(case: Case) -> str:
+    """What a sample has equally many of: a label without the number at its end; the task, where nothing is varied."""
+    return re.sub(r"\.[0-9]+$", "", case.variation) or case.task
 
-    A kind is a label without the number at its end. Kinds that have fewer give all that they have; the rest is shared
-    out.
+
+def sample(cases: Sequence[Case], count: int, seed: int, stratum: Callable[[Case], str] = kind_of) -> tuple[Case, ...]:
+    """A stratified sample: as many of each stratum, in their order.
+
+    Those that have fewer give all that they have; the rest is shared out.
 
     Args:
         cases: to draw from.
         count: how many, at most.
         seed: of the draw.
+        stratum: of a case.
     """
     drawn = random.Random(seed)
     strata: dict[str, list[int]] = {}
     for index, case in enumerate(cases):
-        strata.setdefault(re.sub(r"\.[0-9]+$", "", case.variation) or case.task, []).append(index)
+        strata.setdefault(stratum(case), []).append(index)
     for members in strata.values():
         drawn.shuffle(members)
     order = list(strata.values())
@@ -165,8 +170,10 @@ def sample(cases: Sequence[Case], count: int, seed: int) -> tuple[Case, ...]:
 
 
 def with_twins(cases: Sequence[Case]) -> tuple[Case, ...]:
-    """The cases, and before them the benign twin of each, once."""
-    return tuple(dict.fromkeys([*(case.twin for case in cases), *cases]))
+    """The cases, and before them, once, what each is compared with: its benign twin, and of a joint one its parts."""
+    joint = [(case, parts) for case in cases if len(parts := parts_of(case.variation)) > 1]
+    singles = [replace(case, variation=part) for case, parts in joint for part in parts]
+    return tuple(dict.fromkeys([*(case.twin for case in cases), *singles, *cases]))
 
 
 def narrow(cases: Sequence[Case], patterns: Sequence[str]) -> tuple[Case, ...]:

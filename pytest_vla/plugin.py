@@ -1,6 +1,7 @@
 """pytest's hooks; each calls one function elsewhere. Importing this imports no numpy and no simulator."""
 
 import os
+import warnings
 from pathlib import Path
 
 import pytest
@@ -35,9 +36,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Read the settings, and let pytest collect the suites that they name."""
     config.addinivalue_line(
         "markers",
-        "vla(suite, tasks, seeds): an episode of a robot policy. On a test of yours that takes `rollout`: run it on "
-        "these episodes; suite and tasks are names or lists of them, seeds a number, several, or text as in "
-        "--vla-seeds. Every item of a suite has it, without arguments.",
+        "vla(suite, tasks, seeds, vary): an episode of a robot policy. On a test of yours that takes `rollout`: run it "
+        "on these episodes; suite and tasks are names or lists of them, seeds a number, several, or text as in "
+        "--vla-seeds, vary text as in --vla-vary. Every item of a suite has it, without arguments.",
     )
     if config.option.help:
         return
@@ -47,13 +48,18 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from error
 
 
+def pytest_cmdline_main(config: pytest.Config) -> pytest.ExitCode | None:
+    """``--vla-vary=list`` lists the variations, and nothing is run."""
+    if str(config.getoption("vla_vary")).strip() != LIST:
+        return None
+    from pytest_vla.vary.registry import kinds_table
+
+    print("\n".join(kinds_table()))
+    return pytest.ExitCode.OK
+
+
 def _configure(config: pytest.Config) -> None:
     settings = read_settings(config)
-    if str(config.getoption("vla_vary")).strip() == LIST:
-        from pytest_vla.vary.registry import kinds_table
-
-        print("\n".join(kinds_table()))
-        pytest.exit(f"--vla-vary={LIST}", returncode=pytest.ExitCode.OK)
     arguments = list(config.args) if config.args_source == config.ArgsSource.ARGS else []
     here = config.invocation_params.dir
     handed = xdist_hooks.handed_over(config)
@@ -63,7 +69,12 @@ def _configure(config: pytest.Config) -> None:
         assert resumption is not None, "a worker is given what its controller found"
         settings = resumed_settings(settings, resumption, config)
         arguments = anchored(resumption, here)
-    selection = select(settings, arguments or config.args, bool(arguments), here)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        selection = select(settings, arguments or config.args, bool(arguments), here)
+    for warning in told if handed is None else ():
+        # In pytest's summary, and once: workers say the same.
+        config.issue_config_time_warning(pytest.PytestWarning(str(warning.message)), stacklevel=2)
     if not config.option.collectonly:
         check_ready(selection)
         _check_devices(settings, config)
@@ -115,10 +126,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         marker.parametrize(metafunc)
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the tests that have no episode left, and the episodes that need not run."""
     resumption = config.stash[RESUMPTION]
-    marker.deselect(config, items, resumption is not None)
+    marker.deselect(config, items, excused=resumption is not None or session.testsfailed > 0)
     if resumption is not None:
         keep_left(config, items, resumption)
 

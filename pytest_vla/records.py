@@ -29,6 +29,9 @@ SCHEMA = 3
 
 OUTCOMES = ("success", "failure", "error", "invalid")
 
+ASKED_DONE = "asked_done"
+"""Of `Record.metrics`: 1.0 where the goal that the instruction asks for was reached, which is not the task's own."""
+
 Literals = Mapping[str, tuple[tuple[int, bool], ...]]
 """Of each goal literal, the steps from which on it held or did not; see `Record.literals`."""
 
@@ -122,6 +125,11 @@ class Record:
     def held(self) -> dict[str, bool]:
         """Whether each literal held at the end."""
         return {literal: changes[-1][1] for literal, changes in self.literals.items()}
+
+    @property
+    def is_probe(self) -> bool:
+        """Whether its variation only asks what the policy does: it is in no rate of its suite."""
+        return self.variation.get("probe") is True
 
     @property
     def of_suite(self) -> bool:

@@ -9,10 +9,11 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_vla.episode_start import NothingToMeasure, OpenWorld, begin
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.limits import WallLimitReached, wall_limit
 from pytest_vla.mishaps import describe, ends_episode, full_traceback
-from pytest_vla.plan import Case, init_state_of
+from pytest_vla.plan import Case
 from pytest_vla.policies.base import (
     BATCH_FAILED,
     NO_WISHES,
@@ -29,12 +30,9 @@ from pytest_vla.policies.base import (
 )
 from pytest_vla.policies.view import policy_view
 from pytest_vla.records import SCHEMA, Record, Trajectory, digest_of
-from pytest_vla.suite import Task
+from pytest_vla.suite import Task, language_of
 from pytest_vla.trace import EpisodeWorld, Trace
 from pytest_vla.variation import Variation
-
-GOAL_AT_START = "goal-holds-at-start"
-"""The reason of an invalid episode: there was nothing left to do after settling."""
 
 TIMEOUT = "timeout"
 """The reason of an error: the episode reached ``--vla-timeout``."""
@@ -62,6 +60,7 @@ class Rollout:
         record: what is written to the run's records.
         trajectory: states and actions, step by step.
         answers: what the policy gave beside actions, where metrics wished for it: (control step, answer).
+        variation: of the task, as it was drawn in the end; None: none.
         command: the command line that runs just this episode; may be empty.
         details: the traceback of what broke the episode; empty where nothing raised.
     """
@@ -69,6 +68,7 @@ class Rollout:
     record: Record
     trajectory: Trajectory = field(repr=False)
     answers: tuple[tuple[int, Answer], ...] = field(default=(), repr=False)
+    variation: Variation | None = field(default=None, repr=False)
     command: str = ""
     details: str = field(default="", repr=False)
 
@@ -76,6 +76,11 @@ class Rollout:
     def success(self) -> bool:
         """Whether the policy did the task."""
         return self.record.outcome == "success"
+
+    @property
+    def passed(self) -> bool:
+        """Whether a suite's own test passes: the policy did the task, or was only probed."""
+        return self.success or (self.record.is_probe and self.record.outcome == "failure")
 
     @property
     def steps(self) -> int:
@@ -125,7 +130,7 @@ def run_episode(
     case: Case,
     task: Task,
     policy: Policy,
-    open_world: Callable[[Task], EpisodeWorld],
+    open_world: OpenWorld,
     conditions: Conditions,
     *,
     variation: Variation | None = None,
@@ -137,12 +142,12 @@ def run_episode(
         case: which episode.
         task: the case's task, as it is.
         policy: called once, for the episode's session.
-        open_world: gives the task's world; called once.
+        open_world: gives the task's world under a variation; called once for each draw of it.
         conditions: of the run.
         variation: the case's; None: it has none.
         node: the pytest item's id for the record; empty: the id of the suite's own item.
     """
-    trace = Trace()
+    trace = Trace(variation=variation)
     instruction = task.language if variation is None or variation.instruction is None else variation.instruction
     started = datetime.now(UTC)
     limit = wall_limit(conditions.timeout)
@@ -152,8 +157,8 @@ def run_episode(
         with trace.timed("wall"), limit:
             conditions = replace(conditions, replan=conditions.replan or _own_replan(policy))
             outcome = _roll(trace, case, task, instruction, policy, open_world, conditions)
-        reason = GOAL_AT_START if outcome == "invalid" else None
-        message = "the goal holds already after settling" if reason else None
+    except NothingToMeasure as error:
+        outcome, reason, message = "invalid", error.reason, error.message
     except EpisodeError as error:
         outcome, reason, message = "error", error.reason, error.message
         details = full_traceback(error.__cause__) if error.__cause__ else ""
@@ -177,7 +182,7 @@ def run_episode(
         suite=case.suite,
         task=case.task,
         seed=case.seed,
-        variation={} if variation is None else variation.table(),
+        variation={} if trace.variation is None else trace.variation.table(),
         attempt=1,
         worker=conditions.worker,
         started=started.isoformat(timespec="milliseconds"),
@@ -190,7 +195,7 @@ def run_episode(
         literals=literals,
         eef_pos=trace.last_eef_pos(),
         costs={},
-        metrics={"clipped_actions": float(trace.clipped)},
+        metrics=trace.metrics(),
         seeds={"run": conditions.run_seed, "scene": case.seed, **trace.seeds},
         protocol=asdict(task.protocol),
         replan=conditions.replan,
@@ -201,7 +206,7 @@ def run_episode(
         digest=digest_of(outcome, trace.steps, literals, trajectory),
         arrays=None,
     )
-    return Rollout(record, trajectory, tuple(trace.answers), details=details)
+    return Rollout(record, trajectory, tuple(trace.answers), trace.variation, details=details)
 
 
 def play_until_it_counts(
@@ -249,7 +254,7 @@ def lost_episode(
 ) -> Record:
     """The record of an episode whose process died before it could tell: ``error``, `CRASHED` or `TIMEOUT`."""
 
-    def die(_: Task) -> EpisodeWorld:
+    def die(_: Task, __: Variation | None) -> EpisodeWorld:
         raise EpisodeError(reason, message)
 
     conditions = replace(conditions, timeout=None)
@@ -263,6 +268,10 @@ def _no_policy(episode: Episode) -> Session:
 def explain(record: Record, command: str = "") -> str:
     """A record in a few lines, for a person: what happened comes first, since pytest shows the first line twice."""
     lines = [_headline(record)]
+    if record.variation:
+        own = language_of(record.task)
+        lines.append(f"  varied: {record.variation['label']}")
+        lines += [f"  told {record.instruction!r} instead of {own!r}"] if record.instruction != own else []
     lines += [f"  {'holds' if held else 'does not hold':13}  {literal}" for literal, held in record.held.items()]
     if record.eef_pos is not None:
         lines.append("  end effector at ({:.3f}, {:.3f}, {:.3f}) m".format(*record.eef_pos))
@@ -286,17 +295,13 @@ def _roll(
     task: Task,
     instruction: str,
     policy: Policy,
-    open_world: Callable[[Task], EpisodeWorld],
+    open_world: OpenWorld,
     conditions: Conditions,
 ) -> str:
     with trace.timed("reset"):
-        trace.world = world = open_world(task)
-        init_state = init_state_of(case.seed, world.init_state_count, task.protocol.init_state)
-        trace.seeds = {"init_state": init_state, "init_states": world.init_state_count}
-        observation = world.reset(init_state=init_state, scene_seed=case.seed, settle=True)
-        done = trace.note(observation)
-    if done:
-        return "invalid"
+        observation = begin(trace, case, task, open_world)
+    world = trace.world
+    assert world is not None, "the episode has begun in one"
     noise = noise_generator(conditions.run_seed, case.id)
     with trace.timed("policy"):
         seen = world if getattr(policy, "privileged", False) else None
@@ -315,14 +320,14 @@ def _roll(
         return answer.actions
 
     try:
-        outcome = _drive(trace, ask, world, observation, task.protocol.max_steps, conditions.replan)
+        done = _drive(trace, ask, world, observation, task.protocol.max_steps, conditions.replan)
     except BaseException:
         # What broke first is what is told.
         with suppress(Exception):
             _close(session)
         raise
     _close(session)
-    return outcome
+    return "success" if done else "failure"
 
 
 def _drive(
@@ -332,7 +337,9 @@ def _drive(
     observation: Observation,
     max_steps: int,
     replan: int | None,
-) -> str:
+) -> bool:
+    changes = [start() for start in trace.variation.actions] if trace.variation is not None else []
+    watched = world.asked_done if trace.variation is not None and trace.variation.asked is not None else None
     while trace.steps < max_steps:
         with trace.timed("policy"):
             chunk = ask(observation)
@@ -340,10 +347,15 @@ def _drive(
             for wanted in chunk[: replan or len(chunk)][: max_steps - trace.steps]:
                 action = np.clip(wanted, -1.0, 1.0)
                 trace.clipped += not np.array_equal(action, wanted)
-                observation = world.step(action)
+                executed = action
+                for change in changes:
+                    executed = change(executed)
+                observation = world.step(executed)
+                if watched is not None:
+                    trace.asked_done = trace.asked_done or watched()
                 if trace.note(observation, action):
-                    return "success"
-    return "failure"
+                    return True
+    return False
 
 
 def _limited(call: Callable[[], _T], seconds: float | None) -> _T:

@@ -310,9 +310,7 @@ def _named(block: Sequence[Cell | None], name: str, seed: int) -> list[Cell | No
     return [*block[:first], named, *block[first + 1 :]]
 
 
-def _chosen(
-    run: RunEpisodes, patterns: Sequence[str], seeds: Sequence[int] | None, drawing: Drawing
-) -> list[Record]:
+def _chosen(run: RunEpisodes, patterns: Sequence[str], seeds: Sequence[int] | None, drawing: Drawing) -> list[Record]:
     data = _data_of(run, drawing)
     suites = [load_suite(name, data=data) for name in dict.fromkeys(record.suite for record in run.records)]
     names = {(task.suite, task.name) for task in select_tasks(suites, patterns)}

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from pytest_vla.policies.base import Answer, Observation
 from pytest_vla.policies.fit import ACTION_SIZE
-from pytest_vla.records import Literals, Trajectory
+from pytest_vla.records import ASKED_DONE, Literals, Trajectory
+from pytest_vla.variation import Variation
 from pytest_vla.versions import installed_versions
 
 
@@ -36,6 +37,8 @@ class EpisodeWorld(Protocol):
     def step(self, action: NDArray[np.float64]) -> Observation: ...
     def predicates(self) -> Mapping[str, bool]: ...
     def provenance(self) -> Mapping[str, str]: ...
+    def out_of_sight(self) -> str: ...
+    def asked_done(self) -> bool: ...
 
 
 @cache
@@ -58,16 +61,20 @@ class Trace:
     Attributes:
         world: the episode's, once it is open.
         seeds: by name.
+        variation: of the task, as it was drawn in the end; None: none.
         seconds: by what they were spent on.
         answers: those of the policy that have more than actions, with the control step that they were given at.
         clipped: executed actions that were outside of [-1, 1].
+        asked_done: whether another goal, which the variation's instruction asks for, was reached at some time.
     """
 
     world: EpisodeWorld | None = None
     seeds: dict[str, int] = field(default_factory=dict)
+    variation: Variation | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     answers: list[tuple[int, Answer]] = field(default_factory=list)
     clipped: int = 0
+    asked_done: bool = False
     _rows: list[_Row] = field(default_factory=list)
 
     @property
@@ -93,6 +100,13 @@ class Trace:
                 if not changes or changes[-1][1] != held:
                     changes.append((step, bool(held)))
         return {literal: tuple(changes) for literal, changes in found.items()}
+
+    def metrics(self) -> dict[str, float]:
+        """Measures beside the outcome, by name."""
+        metrics = {"clipped_actions": float(self.clipped)}
+        if self.variation is not None and self.variation.asked is not None:
+            metrics[ASKED_DONE] = float(self.asked_done)
+        return metrics
 
     def last_eef_pos(self) -> tuple[float, float, float] | None:
         if not self._rows or not np.isfinite(self._rows[-1].eef_pos).all():

@@ -30,7 +30,7 @@ class ShowingWorld(Protocol):
     """What a video needs of a world; `pytest_vla.World` is one."""
 
     def reset(self, init_state: int, scene_seed: int, settle: bool) -> object: ...
-    def show(self, qpos: NDArray[np.float64]) -> Mapping[str, NDArray[Any]]: ...
+    def show(self, qpos: NDArray[np.float64], step: int) -> Mapping[str, NDArray[Any]]: ...
 
 
 def write_video(
@@ -79,7 +79,7 @@ def _frames(
 ) -> Iterator[Frame]:
     name, last = f"{camera}_image", len(qpos) - 1
     for step in [*range(0, last, every), last]:
-        shown = world.show(qpos[step])
+        shown = world.show(qpos[step], step)
         if name not in shown:
             cameras = [key.removesuffix("_image") for key in shown if key.endswith("_image")]
             raise VlaError(f"no camera {camera}: this suite has {', '.join(cameras)}")

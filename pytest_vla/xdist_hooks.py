@@ -185,9 +185,7 @@ class Controller:
         report.longrepr = f"error {reason}: {message}\n  run it alone: {settings.command(as_typed(node, self._config))}"
         variation = find_variation(task, case.variation, case.seed)
         self._results.keep(
-            lost_episode(
-                case, task, conditions, reason=reason, message=str(message), variation=variation, node=node
-            )
+            lost_episode(case, task, conditions, reason=reason, message=str(message), variation=variation, node=node)
         )
 
     def _grant_a_worker(self) -> None:

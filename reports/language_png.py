@@ -1,18 +1,14 @@
 """Pictures of a model's language results: the grids, the alpha sweep, and the paths of its episodes from above."""
 
-import io
-import re
 from collections.abc import Iterator, Sequence
 from math import ceil
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_vla.errors import VlaError
 from pytest_vla.metrics.bootstrap import CONFIDENCE
 from pytest_vla.metrics.language import Measured, Paraphrases
 from pytest_vla.metrics.language_paths import Failures, TaskFailures
 from pytest_vla.metrics.pride import ACTION_TYPES, OBJECT_TYPES
-from pytest_vla.reports.export import whole_file
+from pytest_vla.reports.figures import file_names, new_figure, png_of
 from pytest_vla.reports.language import LanguageReport, ModelResults
 
 if TYPE_CHECKING:
@@ -22,58 +18,21 @@ if TYPE_CHECKING:
 
 _COLUMNS = 5
 _DTW = {"fastdtw": "fastdtw", "exact": "exact DTW"}
-_DPI = 120
 # Told apart by all kinds of colour vision: Okabe and Ito's palette.
 _SUCCESS, _NEAR, _FAR, _MEAN = "#999999", "#E69F00", "#0072B2", "#000000"
 
 
-def check_matplotlib() -> None:
-    """Raises VlaError where matplotlib is not installed."""
-    try:
-        import matplotlib.figure  # noqa: F401
-    except ImportError as error:
-        raise VlaError("png needs matplotlib: pip install 'pytest-vla[report]'") from error
-
-
-def write_pictures(report: LanguageReport, folder: Path) -> list[Path]:
-    """Draws all pictures, and then writes them: ``sweep.png``, and ``...-grids.png`` and ``...-paths.png`` of models.
-
-    Args:
-        report: what to draw.
-        folder: made where it is not there. Pictures of the same names are replaced.
-
-    Returns:
-        The files.
-
-    Raises:
-        VlaError: there is nothing to draw, or the folder cannot be written.
-    """
-    drawn = {name: _png(figure) for name, figure in _figures(report)}
-    if not drawn:
-        raise VlaError("there is nothing to draw: no model has successes and failures under paraphrases")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise VlaError(f"{folder} is no folder for pictures: {error.strerror}") from error
-    files = []
-    for name, content in drawn.items():
-        file = folder / f"{name}.png"
-        with whole_file(file) as stream:
-            stream.write(content)
-        files.append(file)
-    return files
+def pictures(report: LanguageReport) -> dict[str, bytes]:
+    """All pictures, PNG: ``sweep``, and ``...-grids`` and ``...-paths`` of models."""
+    return {name: png_of(figure) for name, figure in _figures(report)}
 
 
 def _figures(report: LanguageReport) -> Iterator[tuple[str, "Figure"]]:
     known = [(model, model.paraphrases) for model in report.models if model.paraphrases is not None]
     if known:
         yield "sweep", _sweep(known)
-    names: dict[str, int] = {}
-    for model in report.models:
-        name = re.sub(r"[^A-Za-z0-9_.+-]+", "_", f"{model.model}-{model.suite}").lstrip(".")
-        # Two models may differ in other signs only.
-        names[name] = names.get(name, 0) + 1
-        name += f"-{names[name]}" * (names[name] > 1)
+    names = file_names([(model.model, model.suite) for model in report.models])
+    for model, name in zip(report.models, names, strict=True):
         if model.paraphrases is not None:
             yield f"{name}-grids", _grids(model, model.paraphrases)
         if model.failures is not None:
@@ -81,14 +40,14 @@ def _figures(report: LanguageReport) -> Iterator[tuple[str, "Figure"]]:
 
 
 def _sweep(models: Sequence[tuple[ModelResults, Paraphrases]]) -> "Figure":
-    figure = _figure(7, 4.5)
+    figure = new_figure(7, 4.5)
     axes = figure.add_subplot()
+    backends = list(dict.fromkeys(found.backend for _, found in models))
     for model, found in models:
+        name = f"{model.model}, {model.suite}" + (f" ({found.backend})" if len(backends) > 1 else "")
         known = [(alpha, each) for alpha, each in found.sweep.items() if each is not None]
         alphas = [alpha for alpha, _ in known]
-        (line,) = axes.plot(
-            alphas, [each.value for _, each in known], marker="o", label=f"{model.model}, {model.suite}"
-        )
+        (line,) = axes.plot(alphas, [each.value for _, each in known], marker="o", label=name)
         bounds = [(alpha, *each.interval) for alpha, each in known if each.interval is not None]
         if bounds:
             where, low, high = zip(*bounds, strict=True)
@@ -96,7 +55,8 @@ def _sweep(models: Sequence[tuple[ModelResults, Paraphrases]]) -> "Figure":
         axes.axhline(found.overall.sr.value, color=line.get_color(), linestyle=":", linewidth=1)
     axes.set(xlabel="alpha, weight of S_K", ylabel="PRIDE, %", xlim=(0, 1))
     axes.set_title(
-        f"PRIDE by alpha, {CONFIDENCE:.0%} intervals; dotted: success rate\n{models[0][1].backend}", fontsize=9
+        f"PRIDE by alpha, {CONFIDENCE:.0%} intervals; dotted: success rate" + f"\n{backends[0]}" * (len(backends) == 1),
+        fontsize=9,
     )
     axes.legend(fontsize=8)
     return figure
@@ -105,7 +65,7 @@ def _sweep(models: Sequence[tuple[ModelResults, Paraphrases]]) -> "Figure":
 def _grids(model: ModelResults, found: Paraphrases) -> "Figure":
     import numpy as np
 
-    figure = _figure(13, 6)
+    figure = new_figure(13, 6)
     for place, (title, attribute, text, top, colours) in enumerate(
         [("Success rate, %", "sr", "{:.0f}", 100, "viridis"), ("Mean distance PD", "pd", "{:.2f}", None, "magma")]
     ):
@@ -136,7 +96,7 @@ def _paths(model: ModelResults, failures: Failures) -> "Figure":
 
     columns = min(_COLUMNS, len(failures.tasks))
     rows = ceil(len(failures.tasks) / columns)
-    figure = _figure(3.2 * columns + 0.5, 3.2 * rows + 1)
+    figure = new_figure(3.2 * columns + 0.5, 3.2 * rows + 1)
     for place, task in enumerate(failures.tasks):
         axes = figure.add_subplot(rows, columns, place + 1)
         _draw_paths(axes, task)
@@ -174,16 +134,3 @@ def _draw_paths(axes: "Axes", task: TaskFailures) -> None:
 
 def _draw(axes: "Axes", path: "NDArray[Any]", **style: Any) -> None:
     axes.plot(path[:, 1], path[:, 0], **style)
-
-
-def _figure(width: float, height: float) -> "Figure":
-    # Not pyplot's, which belongs to a process and may open windows.
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height), layout="constrained")
-
-
-def _png(figure: "Figure") -> bytes:
-    stream = io.BytesIO()
-    figure.savefig(stream, format="png", dpi=_DPI)
-    return stream.getvalue()

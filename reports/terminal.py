@@ -1,21 +1,43 @@
 """What the terminal says of a run, before it and after it."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
 from pytest_vla.durations import Estimate, total_seconds
 from pytest_vla.items import Item
-from pytest_vla.metrics.success import Outcome, SuccessRate, TaskOutcome, success_rate, suite_rates
+from pytest_vla.metrics.success import SuccessRate, TaskOutcome, success_rate
 from pytest_vla.plan import Case
 from pytest_vla.records import VIDEO_SUFFIX, Record
 from pytest_vla.reports.progress import about
 from pytest_vla.reports.rates import interval_text, share_text
+from pytest_vla.variation import JOINT
 
 MAX_TASK_ROWS = 50
-"""Beyond this many, tasks are shown with -v only."""
+"""Beyond this many, tasks are shown with -v only, and levels not at all."""
+
+BENIGN = "benign"
+"""Of the rows of episodes without a variation, where there are others."""
 
 _HEADER = ("suite", "episodes", "success", "rate", "95% Wilson interval", "not in the rate")
 _NARROWEST = 24
+
+
+class VariedOutcome(TaskOutcome, Protocol):
+    """An outcome of a task that may be varied; `variation` as in records, empty for the task as it is."""
+
+    @property
+    def variation(self) -> Mapping[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A row of the table: its name with the indent, and its rate; None: it stands over the rows that follow."""
+
+    name: str
+    rate: SuccessRate | None
 
 
 def opening_line(
@@ -84,15 +106,25 @@ def closing_lines(
         if own:
             lines.append(summary_sentence([r for rs in own.values() for r in rs], "vla, own tests"))
     elif records:
-        tasks = len({(record.suite, record.task) for record in of_suites})
+        tasks = len({(record.suite, group_of(record, False), record.task) for record in of_suites})
         lines = summary_lines(of_suites, own, verbosity > 0 or tasks <= MAX_TASK_ROWS, width)
+        if any(record.variation for record in records):
+            from pytest_vla.reports.pride_row import language_lines
+
+            lines += language_lines(records, run, _shown(run), width)
     return (*lines, *_notes(records, run, items, resume))
 
 
 def summary_lines(
-    records: Sequence[TaskOutcome], own: Mapping[str, Sequence[Outcome]], by_task: bool = True, width: int | None = None
+    records: Sequence[VariedOutcome],
+    own: Mapping[str, Sequence[VariedOutcome]],
+    by_task: bool = True,
+    width: int | None = None,
 ) -> list[str]:
     """A table: a row a suite with a row for each of its tasks, one over all suites, and a row for each own test.
+
+    Where episodes are varied, no rate is over benign and varied ones, nor over two kinds of variation: each has a row
+    below its suite's or test's.
 
     Args:
         records: of the suites' own items.
@@ -100,26 +132,43 @@ def summary_lines(
         by_task: whether tasks have rows.
         width: longer names are cut so that a row fits; None: they are not.
     """
-    suites = suite_rates(records)
-    rows: list[tuple[str, ...]] = [_HEADER]
-    for suite in suites:
-        rows.append(_row(suite))
-        if by_task:
-            rows += [_row(rate, "  ") for rate in _task_rates([r for r in records if r.suite == suite.name])]
-    if len(suites) > 1:
-        rows.append(_row(success_rate("all", records)))
-    rows += [_row(success_rate(name, own[name])) for name in sorted(own)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
-    if width is not None:
-        widths[0] = min(widths[0], max(width - sum(widths[1:]) - 2 * len(widths), _NARROWEST))
-    # Names to the left, numbers to the right.
-    return ["  ".join(_cell(*cell) for cell in zip(range(len(row)), row, widths, strict=True)).rstrip() for row in rows]
+    by_suite: dict[str, list[VariedOutcome]] = {}
+    for record in sorted(records, key=lambda record: record.suite):
+        by_suite.setdefault(record.suite, []).append(record)
+    rows = [row for suite, some in by_suite.items() for row in _group_rows(suite, some, by_task)]
+    if any(record.variation for record in records):
+        benign = [record for record in records if not record.variation]
+        if len({record.suite for record in benign}) > 1:
+            rows.append(_Row(f"all, {BENIGN}", success_rate("all", benign)))
+    elif len(by_suite) > 1:
+        rows.append(_Row("all", success_rate("all", records)))
+    rows += [row for name in sorted(own) for row in _group_rows(name, own[name], False)]
+    return _aligned(rows, width)
 
 
-def summary_sentence(records: Sequence[Outcome], title: str = "vla") -> str:
-    """All suites in one line."""
-    _, _, success, rate, interval, apart = _row(success_rate("all", records))
-    return f"{title}: {success} success, {rate} {interval}" + (f"; {apart}" if apart else "")
+def group_of(record: VariedOutcome, by_level: bool = True) -> str:
+    """What is not to be in one rate with others: ``benign``, ``language.blank``, ``camera.distance:2``."""
+    variation = record.variation
+    if not variation:
+        return BENIGN
+    dimensions, kinds = (str(variation.get(key)).split(JOINT) for key in ("dimension", "kind"))
+    if len(dimensions) == len(kinds):
+        name = JOINT.join(map(".".join, zip(dimensions, kinds, strict=True)))
+    else:
+        name = f"{JOINT.join(dimensions)}.{JOINT.join(kinds)}"
+    level = variation.get("level")
+    return f"{name}:{level}" if by_level and level is not None else name
+
+
+def summary_sentence(records: Sequence[VariedOutcome], title: str = "vla") -> str:
+    """All suites in one line; varied episodes by kind."""
+    groups = _groups(records, by_level=False)
+    parts = []
+    for name, some in groups.items():
+        _, _, success, rate, interval, apart = _cells("", success_rate(name, some))
+        named = f"{name} " if any(record.variation for record in records) else ""
+        parts.append(f"{named}{success} success, {rate} {interval}" + (f"; {apart}" if apart else ""))
+    return f"{title}: {'; '.join(parts)}"
 
 
 def verdict_line(rate: SuccessRate, minimum: float) -> str:
@@ -127,7 +176,7 @@ def verdict_line(rate: SuccessRate, minimum: float) -> str:
     wanted = f"{minimum * 100:.6g}%"
     if rate.interval is None:
         return f"{rate.name}: nothing was measured, {wanted} was wanted: failed"
-    _, _, success, share, interval, _ = _row(rate)
+    _, _, success, share, interval, _ = _cells("", rate)
     sign, verdict = (">=", "passed") if rate.reaches(minimum) else ("<", "failed")
     return f"{rate.name}: {success} = {share} {interval} {sign} {wanted}: {verdict}"
 
@@ -156,20 +205,68 @@ def _notes(records: Sequence[Record], run: Path, items: Sequence[Item], resume: 
     return [*notes, f"records: {_shown(run.parent)}, run {run.name}"]
 
 
-def _task_rates(records: Sequence[TaskOutcome]) -> list[SuccessRate]:
+def _group_rows(title: str, records: Sequence[VariedOutcome], by_task: bool) -> list[_Row]:
+    """A row over all episodes of a suite or test; where some are varied, one for each group below its name."""
+    if not any(record.variation for record in records):
+        return [_Row(title, success_rate(title, records)), *(_task_rows(records, "  ") if by_task else [])]
+    groups = _groups(records)
+    if len(groups) > MAX_TASK_ROWS:
+        groups = _groups(records, by_level=False)
+    rows = [_Row(title, None)]
+    for name, some in groups.items():
+        rows.append(_Row(f"  {name}", success_rate(name, some)))
+        rows += _task_rows(some, "    ") if by_task else []
+    return rows
+
+
+def _groups(records: Sequence[VariedOutcome], *, by_level: bool = True) -> dict[str, list[VariedOutcome]]:
+    """The records of each group, the benign ones first."""
+    groups: dict[str, list[VariedOutcome]] = {}
+    for record in records:
+        groups.setdefault(group_of(record, by_level), []).append(record)
+    return {name: groups[name] for name in sorted(groups, key=lambda name: (name != BENIGN, name))}
+
+
+def _task_rows(records: Sequence[TaskOutcome], indent: str) -> list[_Row]:
     by_task: dict[str, list[TaskOutcome]] = {}
     for record in records:
         by_task.setdefault(record.task, []).append(record)
-    return [success_rate(task, by_task[task]) for task in sorted(by_task)]
+    return [_Row(f"{indent}{task}", success_rate(task, by_task[task])) for task in sorted(by_task)]
 
 
-def _row(rate: SuccessRate, indent: str = "") -> tuple[str, ...]:
+def _aligned(rows: Sequence[_Row], width: int | None) -> list[str]:
+    """Names to the left, numbers to the right; what is in no rate below its row where it does not fit beside it."""
+    table = [_HEADER, *(_cells(row.name, row.rate) for row in rows)]
+    if not any(cells[-1] for cells in table[1:]):
+        table = [cells[:-1] for cells in table]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    apart = [""] * len(table)
+    if width is not None:
+        numbers = sum(widths[1:]) + 2 * (len(widths) - 1)
+        if len(widths) == len(_HEADER) and numbers + min(widths[0], _NARROWEST) > width:
+            apart = ["", *(cells[-1] for cells in table[1:])]
+            table, numbers = [cells[:-1] for cells in table], numbers - widths.pop() - 2
+        widths[0] = min(widths[0], max(width - numbers, _NARROWEST))
+    lines = []
+    for cells, reasons in zip(table, apart, strict=True):
+        lines.append("  ".join(_cell(*each) for each in zip(range(len(cells)), cells, widths, strict=True)).rstrip())
+        if reasons:
+            indent = " " * (len(cells[0]) - len(cells[0].lstrip()) + 2)
+            text = f"{_HEADER[-1]}: {reasons}"
+            lines += textwrap.wrap(
+                text, width or 0, initial_indent=indent, subsequent_indent=f"{indent}  ", break_on_hyphens=False
+            )
+    return lines
+
+
+def _cells(name: str, rate: SuccessRate | None) -> tuple[str, ...]:
+    if rate is None:
+        return (name, *[""] * (len(_HEADER) - 1))
     apart = [
         f"{outcome}: {', '.join(f'{count} {reason}' for reason, count in reasons.items())}"
         for outcome, reasons in (("errors", rate.errors), ("invalid", rate.invalid))
         if reasons
     ]
-    name = f"{indent}{rate.name}"
     success = f"{rate.successes}/{rate.counted}"
     return (name, str(rate.episodes), success, share_text(rate), interval_text(rate), "; ".join(apart))
 

@@ -1,6 +1,7 @@
 """A skip for want of data is a failure where the data is there: a green run must have looked at it."""
 
 import os
+import signal
 from collections.abc import Generator
 from typing import Any
 
@@ -10,6 +11,9 @@ from tests.support.data import data_root, golden_root
 
 # Our own workers are no workers of the runs that tests begin.
 os.environ.pop("PYTEST_XDIST_WORKER", None)
+# A shell starts what runs in its background without Ctrl-C, and what is started without it never gets it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def blames_present_data(reason: str) -> bool:

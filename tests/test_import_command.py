@@ -12,6 +12,7 @@ from pytest_vla import import_command
 from pytest_vla.errors import VlaError
 from pytest_vla.import_command import log_digest
 from pytest_vla.language.published import FILE, load_published
+from pytest_vla.metrics.language import subjects
 from pytest_vla.para_log import read_para_log
 from pytest_vla.records import Record, record_line
 from pytest_vla.store import Store, open_store
@@ -64,11 +65,11 @@ def test_the_real_log_becomes_a_run(real_log: Path, capsys: pytest.CaptureFixtur
         assert not any(item.is_left for item in store.items(name))
     records = records_of(Path(".vla"))
     assert sum(record.outcome == "success" for record in records) == 1903
-    rows = load_published(real_log.parent / FILE).by_key
+    published = load_published(real_log.parent / FILE)
     for record, episode in zip(records, read_para_log(real_log), strict=True):
-        row = rows[episode.key]
+        row = published.by_key[episode.key]
         # As an episode of the suite has it.
-        assert record.variation == variation_of(row, row.original).table()
+        assert record.variation == variation_of(row, row.original, published).table()
         assert (record.task.replace("_", " "), record.instruction) == (row.original, row.instruction)
         assert (record.seed, record.seeds, record.steps) == (7, {"init_state": episode.init_state}, episode.steps)
         assert (record.success_step, record.arrays, record.of_suite) == (
@@ -109,9 +110,8 @@ def test_task_numbers_are_alphabetical(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "changes", "task", "trouble"),
     [
-        ("model", [{}], 1, r"model: its name does not say the seed, as MODEL_seed7 does: give --seed=N"),
         ("m_seed7", [{}], 10, r"eval10\.json is of no task: LIBERO-Para has 0 to 9"),
-        ("m_seed7", [{}, {"initial_state_idx": 1}], 1, r"several episodes of addition_deletion\.hint\.3"),
+        ("m_seed7", [{}, {}], 1, r"has addition_deletion with hint, paraphrase 3 twice for init state 0"),
         ("m_seed7", [{"success": "yes"}], 1, r"success is 'yes'"),
         ("m_seed7", [], 1, r"has no episode"),
     ],
@@ -122,6 +122,103 @@ def test_what_is_no_log_leaves_no_run(
     with pytest.raises(VlaError, match=trouble):
         import_log(log(tmp_path / name, *changes, task=task))
     assert run_names(Path(".vla")) == []
+
+
+@pytest.mark.parametrize(
+    ("folder", "model", "seed"),
+    [
+        ("pi05 seed 7", "pi05", 7),
+        ("s7/seed7", "s7", 7),
+        ("pi05/seed_11", "pi05", 11),
+        ("X-VLA_Seed8", "X-VLA", 8),
+    ],
+)
+def test_a_folders_name_says_model_and_seed(
+    tmp_path: Path, folder: str, model: str, seed: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / folder).parent.mkdir(exist_ok=True)
+    import_log(log(tmp_path / folder, {}))
+    assert f"by {model}, seed {seed}, 1 successes" in capsys.readouterr().out
+    assert [(r.policy, r.seed) for r in records_of(Path(".vla"))] == [(model, seed)]
+
+
+def test_a_folder_whose_name_says_no_seed_is_of_the_protocols_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import_log(log(tmp_path / "heldout", {}))
+    assert [(r.policy, r.seed) for r in records_of(Path(".vla"))] == [("heldout", 7)]
+    said = capsys.readouterr().out
+    assert "heldout: its name says no seed, so it is taken as 7, LIBERO-Para's first; else --seed=N, and " in said
+    import_log(log(tmp_path / "others", {"success": False}), "--seed=9", "--model=m")
+    assert [(r.policy, r.seed) for r in records_of(Path(".vla"))] == [("m", 9)]
+    assert "says no seed" not in capsys.readouterr().out
+
+
+def test_a_folder_of_logs_is_a_run_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    logs = tmp_path / "logs"
+    (logs / "pi05").mkdir(parents=True)
+    log(logs / "m_seed10", {})
+    log(logs / "m_seed7", {"success": False})
+    log(logs / "pi05" / "seed7", {"num_steps": 12})
+    import_log(logs)
+    lines = [line.partition(": ")[2] for line in capsys.readouterr().out.splitlines() if line.startswith("run ")]
+    assert lines == [
+        "1 episode of 1 task by m, seed 7, 0 successes",
+        "1 episode of 1 task by m, seed 10, 1 successes",
+        "1 episode of 1 task by pi05, seed 7, 1 successes",
+    ]
+    assert len(run_names(Path(".vla"))) == 3
+    # A seed more, later.
+    log(logs / "m_seed11", {"num_steps": 13})
+    import_log(logs)
+    said = capsys.readouterr().out
+    assert said.count("left as it is") == 3
+    assert "by m, seed 11, 1 successes" in said
+    assert len(run_names(Path(".vla"))) == 4
+    with pytest.raises(VlaError, match=r"logs is in \.vla already, as run"):
+        import_log(logs)
+    assert len(run_names(Path(".vla"))) == 4
+
+
+def test_a_folder_of_logs_is_imported_whole_or_not_at_all(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    log(logs / "m_seed7", {})
+    with pytest.raises(VlaError, match="has 2 logs, and a seed is of one"):
+        import_log(log(logs / "m_seed8", {"success": False}).parent, "--seed=7")
+    shutil.copytree(logs / "m_seed7", logs / "n_seed7")
+    with pytest.raises(VlaError, match=r"n_seed7 is a copy of .*m_seed7"):
+        import_log(logs)
+    log(logs / "n_seed7", {"num_steps": 1})
+    with pytest.raises(VlaError, match="are both of one, seed 7: of the same episodes only one counts"):
+        import_log(logs, "--model=one")
+    (logs / "n_seed7" / "eval1.json").write_text("{")
+    with pytest.raises(VlaError, match=r"n_seed7/eval1\.json cannot be read"):
+        import_log(logs)
+    assert run_names(Path(".vla")) == []
+    (logs / "n_seed7" / "eval1.json").unlink()
+    (logs / "m_seed7" / "eval1.json").unlink()
+    (logs / "m_seed8" / "eval1.json").unlink()
+    with pytest.raises(VlaError, match=r"no eval0\.json or the like, nor in a folder of it"):
+        import_log(tmp_path)
+
+
+def test_all_episodes_of_a_paraphrase_count(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    several = [{"episode_idx": number, "success": number < 2} for number in range(5)]
+    once = {"variant_id": 4, **_bddl(4), "success": False}
+    import_log(log(tmp_path / "m_seed7", *several, once))
+    lines = [line.partition(": ")[2] for line in capsys.readouterr().out.splitlines() if line.startswith("run ")]
+    assert lines[0] == "2 episodes of 1 task by m, seed 7, number 1 of each paraphrase, 1 successes"
+    assert lines[4] == "1 episode of 1 task by m, seed 7, number 5 of each paraphrase, 0 successes"
+    with open_store(Path(".vla"), create=False) as store:
+        records = [record for run in reversed(store.runs()) for record in store.records(run.name)]
+    assert [record.seeds.get("run") for record in records] == [None, None, 1, 2, 3, 4]
+    (subject,) = subjects(records)
+    # Two of six, and nothing left out.
+    assert [record.outcome for record in subject.paraphrases].count("success") == 2
+    assert (len(subject.paraphrases), subject.left_out) == (6, ())
+    with pytest.raises(VlaError, match="already, as run"):
+        import_log(tmp_path / "m_seed7")
 
 
 def test_texts_that_are_not_the_csvs_are_refused(tmp_path: Path, real_log: Path) -> None:

@@ -368,11 +368,11 @@ def test_a_policy_that_listens(capsys: pytest.CaptureFixture[str]) -> None:
     assert row.split()[:3] == ["blank", "1.00", "[1.00,"]
 
 
-def test_nothing_of_language_is_an_error(tmp_path: Path) -> None:
+def test_nothing_varied_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(VlaError, match=r"no runs in \.vla yet"):
         report()
     write([varied(STOVE, 0, "success", {}, "turn on the stove")])
-    with pytest.raises(VlaError, match="nothing to report on language: none of 1 records has another text"):
+    with pytest.raises(VlaError, match="nothing to report: none of 1 records has a variation or another text"):
         report()
     assert not (tmp_path / "out.json").exists()
 

@@ -16,6 +16,7 @@ from pytest_vla.policies.random import random_policy
 from pytest_vla.records import digest_of, parse_record, record_line
 from pytest_vla.rollout import Conditions, Rollout, explain, run_episode
 from pytest_vla.suite import Task, load_suite
+from pytest_vla.variation import Variation
 from tests.plugin.fake_sim import World
 
 CASE = Case("libero_goal", "turn_on_the_stove", 0)
@@ -36,7 +37,7 @@ def a_policy(answer: Callable[..., Any]) -> Any:
 def run(policy: Any, world: World | None = None, *, case: Case = CASE, max_steps: int = 20, **options: Any) -> Rollout:
     task = a_task(max_steps)
     conditions = Conditions("mine", **options)
-    return run_episode(case, task, policy, lambda task: world or World(task), conditions)
+    return run_episode(case, task, policy, lambda task, variation: world or World(task, variation), conditions)
 
 
 def test_success_ends_the_episode_at_the_step_that_did_it() -> None:
@@ -53,7 +54,7 @@ def test_a_suite_may_pin_the_init_state() -> None:
     task, world = a_task(), World(a_task())
     pinned = dataclasses.replace(task, protocol=dataclasses.replace(task.protocol, init_state=3))
     case = dataclasses.replace(CASE, seed=7)
-    record = run_episode(case, pinned, a_policy(lambda o: SLOW), lambda task: world, Conditions("mine")).record
+    record = run_episode(case, pinned, a_policy(lambda o: SLOW), lambda task, changed: world, Conditions("mine")).record
     assert world.resets == [(3, 7, True)]
     assert (record.seeds["init_state"], record.seeds["scene"], record.protocol["init_state"]) == (3, 7, 3)
 
@@ -146,7 +147,7 @@ def test_a_suite_without_transform_shows_upright() -> None:
 
     policy = a_policy(answer)
     world = World(a_task())
-    run_episode(CASE, a_task(1, "none"), policy, lambda task: world, Conditions("mine"))
+    run_episode(CASE, a_task(1, "none"), policy, lambda task, changed: world, Conditions("mine"))
     assert np.array_equal(seen[0], world.reset(0, 0, True)["agentview_image"])
 
 
@@ -269,7 +270,7 @@ def test_a_world_that_breaks_is_an_error_and_what_was_seen_is_kept(component: in
 
 
 def test_a_world_that_cannot_be_built_is_an_error() -> None:
-    def open_world(task: Task) -> World:
+    def open_world(task: Task, variation: Variation | None) -> World:
         raise VlaError("plate.xml: not found")
 
     ended = run_episode(CASE, a_task(), random_policy, open_world, Conditions("random"))

@@ -15,7 +15,8 @@ from pytest_vla.suite import Suite, did_you_mean, language_of, load_suite, suite
 from tests.support.data import golden, libero_data
 
 LIBERO = {"libero_spatial": 10, "libero_object": 10, "libero_goal": 10, "libero_10": 10, "libero_90": 90}
-SIZES = LIBERO | {"tabletop": 10, "libero_para": 10}
+PLUS = {f"libero_plus_{name}": 10 for name in ("spatial", "object", "goal", "10")}
+SIZES = LIBERO | PLUS | {"tabletop": 10, "libero_para": 10}
 MAX_STEPS = {
     "tabletop": 300,
     "libero_para": 300,
@@ -25,6 +26,7 @@ MAX_STEPS = {
     "libero_10": 520,
     "libero_90": 400,
 }
+MAX_STEPS |= {name: MAX_STEPS[name.replace("_plus", "")] for name in PLUS}
 
 
 def test_every_suite_is_there() -> None:

@@ -11,8 +11,8 @@ from pytest_vla.language.notation import Part, template
 HABITUAL, CONTEXTUAL = "habitual", "contextual"
 
 ADJECTIVES = frozenset(
-    ("middle", "top", "bottom", "left", "right", "front", "back", "black", "white", "red", "yellow", "wooden", "full",
-     "small", "tall", "soft", "fresh", "smoky", "creamy", "chilled", "electric", "open", "canned", "tinned", "bottled",
+    ("middle", "top", "bottom", "left", "right", "front", "back", "black", "white", "red", "yellow", "wooden",
+     "small", "tall", "soft", "fresh", "smoky", "creamy", "electric", "canned", "tinned", "bottled",
      "boxed", "printed", "sliding", "ceramic")
 )  # fmt: skip
 """Of the words before a noun; all others are nouns."""

@@ -6,7 +6,7 @@ relations, a few examples, and that verbs were screened by hand. So are ours: `V
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_vla.errors import VlaError
@@ -52,6 +52,15 @@ VERBS: Mapping[str, tuple[str, ...]] = {
     "turn on": ("switch on",),
 }
 """Which of a verb's neighbours, in any of its senses, still tell a robot to do the same; screened by us."""
+
+PARTICIPLES: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "lit": ("light", {"ignite": "ignited", "kindle": "kindled", "light up": "lit up"}),
+    "switched off": ("switch off", {"turn off": "turned off"}),
+    "switched on": ("switch on", {"turn on": "turned on"}),
+    "turned off": ("turn off", {"switch off": "switched off"}),
+    "turned on": ("turn on", {"switch on": "switched on"}),
+}
+"""States that a verb tells of (with the candle lit): the verb, and of its neighbours how they tell the same state."""
 
 NOUN_SENSES: Mapping[str, int] = {
     **dict.fromkeys(("alphabet soup", "banana", "book", "broccoli", "cucumber", "egg", "mango", "microwave"), 2),
@@ -193,7 +202,7 @@ def substitute(
 
 
 def find_slots(instruction: str, wordnet: WordNet, avoid: Collection[str] = ()) -> tuple[Slot, ...]:
-    """The instruction's slots in its order: `VERBS` where an order begins, and the heads of noun phrases.
+    """The instruction's slots in its order: `VERBS` where an order begins, `PARTICIPLES`, the heads of noun phrases.
 
     A noun's choices are its neighbours in the sense of `NOUN_SENSES`, in lower case, without names (Achaea, a region)
     and without those whose last word is another noun of the instruction or one of `avoid`: what is asked for stays
@@ -202,7 +211,8 @@ def find_slots(instruction: str, wordnet: WordNet, avoid: Collection[str] = ()) 
     matches = list(_TOKEN.finditer(instruction))
     words = [match.group().lower() for match in matches]
     verbs = _verbs(words)
-    taken = {index for start, length in verbs for index in range(start, start + length)}
+    participles = _participles(words)
+    taken = {index for start, length in (*verbs, *participles) for index in range(start, start + length)}
     nouns = _nouns(words, taken, wordnet)
     heads = {lemma.rpartition(" ")[2] for _, _, lemma in nouns}
     others = heads | {name.lower().rpartition(" ")[2] for name in avoid}
@@ -211,10 +221,14 @@ def find_slots(instruction: str, wordnet: WordNet, avoid: Collection[str] = ()) 
         return Slot(matches[start].start(), matches[start + length - 1].end(), lemma, part, tuple(choices))
 
     found = [
-        slot(start, length, lemma, "verb", _verb_choices(lemma, wordnet))
+        slot(start, length, lemma, "verb", _verb_choices(lemma, VERBS[lemma], wordnet))
         for start, length in verbs
         for lemma in (" ".join(words[start : start + length]),)
     ]
+    for start, length in participles:
+        lemma, forms = PARTICIPLES[" ".join(words[start : start + length])]
+        choices = _verb_choices(lemma, forms, wordnet)
+        found.append(slot(start, length, lemma, "verb", [replace(each, word=forms[each.word]) for each in choices]))
     for start, length, lemma in nouns:
         plural = " ".join(words[start : start + length]) != lemma
         found.append(slot(start, length, lemma, "noun", _noun_choices(lemma, plural, others, wordnet)))
@@ -235,6 +249,18 @@ def _verbs(words: Sequence[str]) -> list[tuple[int, int]]:
         inside = before in _DETERMINERS | _MODIFIERS | (_PREPOSITIONS - {"to"})
         if (begins or rules_over) and not inside:
             found.append((index, length))
+    return found
+
+
+def _participles(words: Sequence[str]) -> list[tuple[int, int]]:
+    """Where participles stand, as `_verbs`; not where something is turned on its side."""
+    found = []
+    for index in range(len(words)):
+        for length in (1, 2):
+            behind = words[index + length] if index + length < len(words) else ""
+            alone = length == 1 or behind not in _DETERMINERS | {"its", "their", "your", "my"}
+            if len(words) - index >= length and " ".join(words[index : index + length]) in PARTICIPLES and alone:
+                found.append((index, length))
     return found
 
 
@@ -282,8 +308,7 @@ def _head(words: Sequence[str], start: int, end: int, wordnet: WordNet) -> Itera
             return
 
 
-def _verb_choices(verb: str, wordnet: WordNet) -> list[Choice]:
-    allowed = VERBS[verb]
+def _verb_choices(verb: str, allowed: Collection[str], wordnet: WordNet) -> list[Choice]:
     found: dict[str, Choice] = {}
     for sense in range(1, wordnet.senses(verb, "verb") + 1):
         for neighbour in wordnet.neighbours(verb, "verb", sense):

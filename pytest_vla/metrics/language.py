@@ -4,12 +4,14 @@ Episodes are drawn by their paraphrases and their seeds (`pytest_vla.metrics.boo
 are in no rate.
 """
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import fsum
+from math import ceil, floor, fsum, sqrt
+from statistics import NormalDist
 from typing import TYPE_CHECKING, TypeVar
 
-from pytest_vla.metrics.bootstrap import Interval, cluster_intervals
+from pytest_vla.metrics.bootstrap import CONFIDENCE, Interval, cluster_intervals
 from pytest_vla.metrics.listening import PROBES, Estimate, Probe
 from pytest_vla.metrics.pride import (
     ACTION_CATEGORIES,
@@ -17,12 +19,14 @@ from pytest_vla.metrics.pride import (
     ALPHAS,
     NONE,
     OBJECT_TYPES,
+    ROUNDING,
     Group,
     ParaphraseOutcome,
     group,
-    paraphrase_distance,
+    paraphrase_weight,
     pride_table,
 )
+from pytest_vla.metrics.selection import by_model, is_counted, seed_of, that_count
 from pytest_vla.metrics.statistics import wilson_interval
 from pytest_vla.metrics.success import SuccessRate, success_rate
 from pytest_vla.records import Record
@@ -63,17 +67,24 @@ class Subject:
     left_out: tuple[str, ...]
 
     @property
+    def reworded(self) -> tuple[Record, ...]:
+        """All records with another text that is to be done: the probes are none."""
+        return (*self.paraphrases, *(record for some in self.others.values() for record in some))
+
+    @property
     def varied(self) -> tuple[Record, ...]:
         """All records with another text."""
-        return (*self.paraphrases, *(record for some in self.others.values() for record in some), *self.probes)
+        return (*self.reworded, *self.probes)
 
 
 @dataclass(frozen=True)
 class Measured:
     """A group of episodes; percentages are 0..100, the mean distance `pd` is 0..1.
 
-    Where a rate is at an end, a bootstrap has no width: there the interval is Wilson's, of as many trials as there are
-    paraphrases (for PRIDE, Kish's effective number of them).
+    Where a rate is at an end a bootstrap has no width, and where too many resamples have no number there is none: the
+    interval is Wilson's then, of as many trials as there are paraphrases (for PRIDE, Kish's effective number of them).
+    That of the overestimation is then how far it is from 0 where each paraphrase is done with Agresti and Coull's rate,
+    whatever its distance. Without any success there is no overestimation.
     """
 
     n: int
@@ -123,10 +134,7 @@ def subjects(records: Iterable[Record]) -> tuple[Subject, ...]:
         records: of any runs, the oldest first. Of one case with the same run seed the last one counts; tests of the
             user's count where no suite's own item ran under another text.
     """
-    grouped: dict[tuple[str, str], list[Record]] = {}
-    for record in records:
-        if not record.variation or record.variation.get("dimension") == DIMENSION:
-            grouped.setdefault((record.policy, record.suite), []).append(record)
+    grouped = by_model(r for r in records if not r.variation or r.variation.get("dimension") == DIMENSION)
     found = (_subject(*name, some) for name, some in grouped.items() if any(record.variation for record in some))
     return tuple(found)
 
@@ -137,20 +145,10 @@ def pair_of(record: Record) -> tuple[str, str]:
     return (original if isinstance(original, str) else language_of(record.task)), record.instruction
 
 
-def is_counted(record: Record) -> bool:
-    """Whether a rate is made of it: a success or a failure."""
-    return record.outcome in ("success", "failure")
-
-
 def probe_of(record: Record) -> Probe | None:
     """The probe that the record's variation is; None for any other."""
     kind = str(record.variation.get("kind")).replace("_", "-")
     return next((probe for probe in PROBES if probe == kind), None)
-
-
-def seed_of(record: Record) -> Hashable:
-    """What episodes of one paraphrase differ in."""
-    return record.seed, record.seeds.get("run")
 
 
 def text_of(record: Record) -> Hashable:
@@ -232,30 +230,23 @@ def measure(found: Scored, alpha: float, generator: "np.random.Generator") -> Me
 
 
 def bounded(percent: float, interval: Interval | None, trials: float) -> Estimate:
-    """A percentage with its interval; at an end Wilson's, of so many trials."""
-    if _END < percent < 100 - _END:
+    """A percentage with its interval; at an end, and where there is none, Wilson's of so many trials."""
+    if interval is not None and _END < percent < 100 - _END:
         return Estimate(percent, interval)
     n = max(int(trials), 1)
-    low, high = wilson_interval(n if percent > 50 else 0, n)
+    # Of weighted trials the successes are no whole number: the wider of both that are near.
+    successes = round(percent * n / 100, 6)
+    low, _ = wilson_interval(max(floor(successes), 0), n)
+    _, high = wilson_interval(min(ceil(successes), n), n)
     return Estimate(percent, (100 * low, 100 * high))
 
 
 def _subject(model: str, suite: str, records: Sequence[Record]) -> Subject:
-    left_out = []
-    own = [record for record in records if not record.of_suite]
-    if any(record.of_suite and record.variation for record in records):
-        if number := len(own):
-            left_out.append(f"{number} episodes of your own tests, beside the suite's own items")
-        records = [record for record in records if record.of_suite]
-    last = {(record.case, record.seeds.get("run")): record for record in records}
-    if number := len(records) - len(last):
-        left_out.append(f"{number} episodes that a later one of the same case and run seed replaces")
-    if len({record.policy_digest for record in last.values()} - {None}) > 1:
-        left_out.append("these records are of more than one version of the policy's file")
+    counting, left_out = that_count(records)
     paraphrases: list[Record] = []
     probes: list[Record] = []
     others: dict[str, list[Record]] = {}
-    for record in (record for record in last.values() if record.variation):
+    for record in (record for record in counting if record.variation):
         kind, level = str(record.variation.get("kind")), record.variation.get("level")
         types = record.variation.get("parameters", {})
         typed = types.get("object_type") in OBJECT_TYPES and types.get("action_type") in ACTION_TYPES
@@ -271,8 +262,8 @@ def _subject(model: str, suite: str, records: Sequence[Record]) -> Subject:
         tuple(paraphrases),
         {kind: tuple(others[kind]) for kind in sorted(others)},
         tuple(probes),
-        tuple(record for record in last.values() if not record.variation),
-        tuple(left_out),
+        tuple(record for record in counting if not record.variation),
+        left_out,
     )
 
 
@@ -286,24 +277,44 @@ def _measured(value: Group, found: Scored, alpha: float, generator: "np.random.G
 
 def _with_intervals(value: Group, found: Scored, alpha: float, intervals: _Intervals) -> Measured:
     sr, pd, _, overestimation = intervals
-    over = value.overestimation
-    at_end = not _END < value.sr < 100 - _END
     return Measured(
         n=value.n,
         sr=bounded(value.sr, sr, len(set(found.texts))),
         pd=Estimate(value.pd, pd),
         pride=_pride_estimate(value.pride, found, alpha, intervals[2]),
-        overestimation=None if over is None else Estimate(over, None if at_end else overestimation),
+        overestimation=_overestimation(value, found, alpha, overestimation),
     )
 
 
 def _pride_estimate(value: float | None, found: Scored, alpha: float, interval: Interval | None) -> Estimate | None:
     if value is None:
         return None
+    weights = _weights(found, alpha).values()
+    return bounded(value, interval, fsum(weights) ** 2 / fsum(w * w for w in weights))
+
+
+def _overestimation(value: Group, found: Scored, alpha: float, interval: Interval | None) -> Estimate | None:
+    over = value.overestimation
+    if over is None:
+        return None
+    if interval is not None and value.sr < 100 - _END:
+        return Estimate(over, interval)
+    weights, episodes = _weights(found, alpha), Counter(found.texts)
+    total = fsum(weights.values())
+    # PRIDE and the success rate weigh the same paraphrases: only where they weigh them unequally do they differ.
+    spread = sqrt(fsum((weight / total - episodes[text] / value.n) ** 2 for text, weight in weights.items()))
+    z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+    rate = (value.sr / 100 * len(weights) + z * z / 2) / (len(weights) + z * z)
+    half = 100 * z * sqrt((1 - rate) / rate) * spread
+    return Estimate(over, (over - half, min(over + half, 100.0)))
+
+
+def _weights(found: Scored, alpha: float) -> dict[Hashable, float]:
+    """The distance of each paraphrase, as often as it was told."""
     weights: dict[Hashable, float] = {}
     for text, each in zip(found.texts, found.outcomes, strict=True):
-        weights[text] = weights.get(text, 0.0) + paraphrase_distance(each.keyword, each.structural, alpha)
-    return bounded(value, interval, fsum(weights.values()) ** 2 / fsum(w * w for w in weights.values()))
+        weights[text] = weights.get(text, 0.0) + paraphrase_weight(each.keyword, each.structural, alpha)
+    return weights
 
 
 def _estimates(found: Scored, alphas: Sequence[float], generator: "np.random.Generator") -> list[_Intervals]:
@@ -311,7 +322,7 @@ def _estimates(found: Scored, alphas: Sequence[float], generator: "np.random.Gen
     import numpy as np
 
     success = np.array([each.success for each in found.outcomes], dtype=np.float64)
-    distances = np.array([[paraphrase_distance(e.keyword, e.structural, a) for a in alphas] for e in found.outcomes])
+    distances = np.array([[paraphrase_weight(e.keyword, e.structural, a) for a in alphas] for e in found.outcomes])
     rows = np.column_stack([np.ones(len(success)), success, distances, distances * success[:, None]])
     count = len(alphas)
 
@@ -320,8 +331,8 @@ def _estimates(found: Scored, alphas: Sequence[float], generator: "np.random.Gen
         # A resample may have no episode, no distance or no success: that number is nan there.
         with np.errstate(divide="ignore", invalid="ignore"):
             sr = np.repeat(100 * done / n, count, axis=1)
-            pd = total / n
-            pride = np.where(total > 0, 100 * weighted / total, np.nan)
+            pd = np.maximum(total / n, 0)
+            pride = np.where(total >= ROUNDING * n, 100 * weighted / total, np.nan)
             over = np.where(sr > 0, 100 * (sr - pride) / sr, np.nan)
         return np.concatenate([sr, pd, pride, over], axis=1)
 

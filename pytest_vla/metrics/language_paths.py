@@ -1,6 +1,5 @@
 """What the end effector's paths tell of episodes under other texts: failure types, and whether the policy listens."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,9 +14,10 @@ from pytest_vla.metrics.failure_types import (
     failure_types,
     reference_of,
 )
-from pytest_vla.metrics.language import Subject, bounded, is_counted, probe_of, seed_of, text_of
+from pytest_vla.metrics.language import Subject, bounded, probe_of, text_of
 from pytest_vla.metrics.listening import Estimate, Listening, Probe, Run, Twins, listening
-from pytest_vla.metrics.nearest_task import nearest_task
+from pytest_vla.metrics.nearest_task import NearestTask, nearest_task
+from pytest_vla.metrics.selection import is_counted, seed_of
 from pytest_vla.records import Record
 
 if TYPE_CHECKING:
@@ -30,6 +30,19 @@ Paths = Callable[[Record], "NDArray[np.float64] | None"]
 OTHER_TASK = "other"
 """The parameter of a probe that names the task whose instruction it is."""
 
+NO_NOISE = (
+    "the listening score of paths, and its noise: no task ran twice under the right text; run it once more without "
+    "variations, from the same seeds, with another --vla-run-seed, such as --vla-run-seed=1"
+)
+
+
+@dataclass(frozen=True)
+class FarFailure:
+    """A planning failure: its `Record.case`, and the task that it is nearest to; None: it is static."""
+
+    case: str
+    nearest: NearestTask | None
+
 
 @dataclass(frozen=True)
 class TaskFailures:
@@ -40,8 +53,7 @@ class TaskFailures:
         successes: episodes with a path.
         failures: likewise.
         types: their labels; in the order of `failure_paths`.
-        instead: of the far failures, how many did which task: their own is among them, where they were nearest to it.
-        nobodys: far failures that did no task.
+        far: the far failures; none where no two tasks have successes to compare with.
         success_paths: (n, 3), m.
         failure_paths: (n, 3), m.
     """
@@ -50,10 +62,23 @@ class TaskFailures:
     successes: int
     failures: int
     types: FailureTypes
-    instead: Mapping[str, int]
-    nobodys: int
+    far: tuple[FarFailure, ...]
     success_paths: "tuple[NDArray[np.float64], ...]"
     failure_paths: "tuple[NDArray[np.float64], ...]"
+
+    @property
+    def instead(self) -> Mapping[str, tuple[float, ...]]:
+        """The tasks that far failures did, most often done first, with the margin of each: their own may be one."""
+        margins: dict[str, tuple[float, ...]] = {}
+        for each in self.far:
+            if each.nearest is not None and each.nearest.task is not None:
+                margins[each.nearest.task] = (*margins.get(each.nearest.task, ()), each.nearest.margin)
+        return dict(sorted(margins.items(), key=lambda item: -len(item[1])))
+
+    @property
+    def nobodys(self) -> int:
+        """Far failures that did no task."""
+        return len(self.far) - sum(map(len, self.instead.values()))
 
 
 @dataclass(frozen=True)
@@ -90,10 +115,10 @@ class Failures:
     tasks: tuple[TaskFailures, ...]
 
 
-def paraphrase_failures(
+def text_failures(
     records: Sequence[Record], paths: Paths, algorithm: Algorithm, generator: "np.random.Generator"
 ) -> Failures | None:
-    """Failure types of episodes of one model and suite; None where none has a path.
+    """Failure types of episodes of one model and suite, under any texts; None where none has a path.
 
     Raises:
         VlaError: fastdtw is asked for and not installed. ValueError: a path is empty or not finite.
@@ -116,9 +141,8 @@ def paraphrase_failures(
     tasks = []
     for task, (done, failed) in parts.items():
         successes, failures = (tuple(found[i][1] for i in some) for some in (done, failed))
-        instead, nobodys = _instead(failures, types[task], references)
-        counts = len(done), len(failed)
-        tasks.append(TaskFailures(task, *counts, types[task], instead, nobodys, successes, failures))
+        far = _far([found[i][0].case for i in failed], failures, types[task], references)
+        tasks.append(TaskFailures(task, len(done), len(failed), types[task], far, successes, failures))
     levels = _levels([record for record, _ in found], parts, types, generator)
     differing = sum(len(each.differing) for each in types.values())
     return Failures(algorithm, len(found), *levels, differing, tuple(tasks))
@@ -133,7 +157,7 @@ def listening_score(
     run seed of that one gives the policy's own noise.
     """
     right = {(r.case, r.seeds.get("run")): r for r in subject.benign if is_counted(r)}
-    references = _references([*subject.benign, *subject.paraphrases], paths) if subject.probes else {}
+    references = _references([*subject.benign, *subject.reworded], paths) if subject.probes else {}
     twins: dict[tuple[str, int | None], dict[Probe, Run]] = {}
     alone = broken = further = 0
     for record in sorted(subject.probes, key=lambda record: record.case):
@@ -160,7 +184,10 @@ def listening_score(
         known = None if again is None else _run(again, paths, references)
         if probes:
             pairs.append(Twins(_run(right[case, seed], paths, references), probes, known))
-    return listening(pairs, generator), said
+    overall, each = listening(pairs, generator)
+    if overall.distance is not None and overall.noise is None:
+        said += (NO_NOISE,)
+    return (overall, each), said
 
 
 def _levels(
@@ -214,15 +241,16 @@ def _estimates(
     return [bounded(value, interval, len(set(texts))) for value, interval in zip(values, intervals, strict=True)]
 
 
-def _instead(
-    paths: "Sequence[NDArray[np.float64]]", types: FailureTypes, references: Mapping[str, Reference]
-) -> tuple[dict[str, int], int]:
+def _far(
+    cases: Sequence[str],
+    paths: "Sequence[NDArray[np.float64]]",
+    types: FailureTypes,
+    references: Mapping[str, Reference],
+) -> tuple[FarFailure, ...]:
     if types.judgement is None or len(references) < 2:
-        return {}, 0
-    far = [path for path, level in zip(paths, types.judgement.levels["max"], strict=True) if level == "far"]
-    nearest = [nearest_task(path, references) for path in far]
-    named = Counter(each.task for each in nearest if each is not None and each.task is not None)
-    return dict(named.most_common()), len(far) - named.total()
+        return ()
+    labelled = zip(cases, paths, types.judgement.levels["max"], strict=True)
+    return tuple(FarFailure(case, nearest_task(path, references)) for case, path, level in labelled if level == "far")
 
 
 def _references(records: Sequence[Record], paths: Paths) -> dict[str, Reference]:
@@ -237,6 +265,9 @@ def _references(records: Sequence[Record], paths: Paths) -> dict[str, Reference]
 
 def _run(record: Record, paths: Paths, references: Mapping[str, Reference]) -> Run:
     path = paths(record)
+    if probe_of(record) == "other-goal":
+        # Its success is at the other goal: of this task's it says nothing.
+        return Run(None, path, obeyed=record.outcome == "success")
     told = record.variation.get("parameters", {}).get(OTHER_TASK)
     followed = None
     if path is not None and told in references and len(references) > 1:

@@ -3,7 +3,7 @@
 Twins are episodes of the same task, init state and seed: one with the right text, others with a probe in its stead.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Probe = Literal["nonsense", "other-task", "blank"]
-"""Tokens without meaning; the instruction of another task of the scene; no text."""
+Probe = Literal["nonsense", "other-task", "blank", "other-goal"]
+"""Tokens without meaning; another task's instruction; no text; the instruction of another task, and its goal."""
 
-PROBES: tuple[Probe, ...] = ("nonsense", "other-task", "blank")
+PROBES: tuple[Probe, ...] = ("nonsense", "other-task", "blank", "other-goal")
 
 REPLICATES = 2000
 _CHUNK = 100
@@ -28,14 +28,16 @@ class Run:
     """What one episode came to.
 
     Attributes:
-        success: whether the task was done whose world it is.
+        success: whether the task was done whose twin it is; None: that was not judged, since the goal was another.
         path: the end effector's, (n, 3), m; None where it is not known.
-        followed: under another task's text, whether that one was done; None where it was not looked at.
+        followed: under another task's text, whether the path is that task's; None where it was not looked at.
+        obeyed: under another task's text and goal, whether that goal was reached; None under any other.
     """
 
-    success: bool
+    success: bool | None
     path: "NDArray[np.float64] | None" = None
     followed: bool | None = None
+    obeyed: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class Twins:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its bootstrap interval; None where too many resamples had no number."""
+    """A number with its bootstrap interval; None of a single twin, and where too many resamples had no number."""
 
     value: float
     interval: tuple[float, float] | None
@@ -76,16 +78,17 @@ class Listening:
 
     Attributes:
         right: successes with the right text, each twin once.
-        probe: successes with the probe, each pair once.
+        probe: successes with the probe, each pair once; of pairs in which both were judged, as the next three are.
         lost: pairs in which only the right text did it.
         gained: pairs in which only the probe did it.
         score: 1 - successes with the probe / successes with the right text: the share of success that hangs on the
             text. Below 0 where the probe does better. None where the right text never did it: nothing can be lost.
         distance: m: mean DTW between the paths of a pair, 50 points each; None without paths.
-        noise: m: the same between two runs of the right text; None without such runs.
+        noise: m: the same between two runs of the right text, once a pair; None without such runs.
         path_score: (distance - noise) / the larger one, over twins with both: the share of the paths' distance that
             noise does not explain, in [-1, 1]. None without such twins: a distance alone has no scale.
-        followed: under another task's text, how often that task was done.
+        followed: under another task's text, how often the path was that task's.
+        obeyed: under another task's text and goal, how often that goal was reached.
     """
 
     right: Share
@@ -93,10 +96,11 @@ class Listening:
     lost: int
     gained: int
     score: Estimate | None
-    distance: float | None
-    noise: float | None
+    distance: Estimate | None
+    noise: Estimate | None
     path_score: Estimate | None
     followed: Share
+    obeyed: Share
 
 
 @dataclass(frozen=True)
@@ -149,30 +153,30 @@ def _listening(
     def estimate(rows: Sequence[tuple[int, float, float]], ratio: _Ratio) -> Estimate | None:
         return _bootstrap(rows, ratio, twins, generator, confidence, replicates)
 
-    successes = [(pair.twin, float(pair.probe.success), float(pair.right.success)) for pair in pairs]
+    judged = [
+        (pair.twin, pair.probe.success, pair.right.success)
+        for pair in pairs
+        if pair.probe.success is not None and pair.right.success is not None
+    ]
     distances = [(p.twin, p.distance, p.noise) for p in pairs if p.distance is not None and p.noise is not None]
-    score, path_score = estimate(successes, _lost_share), estimate(distances, _excess_share)
     return Listening(
-        right=_share(list({pair.twin: pair.right.success for pair in pairs}.values()), confidence),
-        probe=_share([pair.probe.success for pair in pairs], confidence),
-        lost=sum(pair.right.success and not pair.probe.success for pair in pairs),
-        gained=sum(pair.probe.success and not pair.right.success for pair in pairs),
-        score=score,
-        distance=_mean([pair.distance for pair in pairs]),
-        noise=_mean([pair.noise for pair in pairs]),
-        path_score=path_score,
-        followed=_share([pair.probe.followed for pair in pairs if pair.probe.followed is not None], confidence),
+        right=_share({pair.twin: pair.right.success for pair in pairs}.values(), confidence),
+        probe=_share([probe for _, probe, _ in judged], confidence),
+        lost=sum(right and not probe for _, probe, right in judged),
+        gained=sum(probe and not right for _, probe, right in judged),
+        score=estimate([(twin, float(probe), float(right)) for twin, probe, right in judged], _lost_share),
+        distance=estimate([(p.twin, p.distance, 1.0) for p in pairs if p.distance is not None], _mean),
+        noise=estimate([(p.twin, p.noise, 1.0) for p in pairs if p.noise is not None], _mean),
+        path_score=estimate(distances, _excess_share),
+        followed=_share([pair.probe.followed for pair in pairs], confidence),
+        obeyed=_share([pair.probe.obeyed for pair in pairs], confidence),
     )
 
 
-def _share(outcomes: Sequence[bool], confidence: float) -> Share:
-    count, of = sum(outcomes), len(outcomes)
-    return Share(count, of, wilson_interval(count, of, confidence) if of else None)
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+def _share(outcomes: Iterable[bool | None], confidence: float) -> Share:
+    """Of those that are known."""
+    known = [outcome for outcome in outcomes if outcome is not None]
+    return Share(sum(known), len(known), wilson_interval(sum(known), len(known), confidence) if known else None)
 
 
 def _distance(run: Run, other: Run | None) -> float | None:
@@ -180,6 +184,12 @@ def _distance(run: Run, other: Run | None) -> float | None:
     if other is None or run.path is None or other.path is None:
         return None
     return float(exact_dtw(resample(run.path)[None], resample(other.path)).distances[0])
+
+
+def _mean(
+    total: "NDArray[np.float64]", number: "NDArray[np.float64]"
+) -> "tuple[NDArray[np.float64], NDArray[np.float64]]":
+    return total, number
 
 
 def _lost_share(
@@ -223,6 +233,9 @@ def _bootstrap(
     top, bottom = ratio(*sums.sum(axis=0)[:, None])
     if bottom[0] <= 0.0:
         return None
+    value = float(top[0] / bottom[0])
+    if len(sums) == 1:
+        return Estimate(value, None)
     resampled = []
     for start in range(0, replicates, _CHUNK):
         drawn = generator.integers(len(sums), size=(min(_CHUNK, replicates - start), len(sums)))
@@ -231,6 +244,6 @@ def _bootstrap(
     found = np.concatenate(resampled)
     tail = (1.0 - confidence) / 2.0
     if len(found) < (1.0 - tail) * replicates:
-        return Estimate(float(top[0] / bottom[0]), None)
+        return Estimate(value, None)
     low, high = np.quantile(found, (tail, 1.0 - tail))
-    return Estimate(float(top[0] / bottom[0]), (float(low), float(high)))
+    return Estimate(value, (float(low), float(high)))

@@ -30,8 +30,8 @@ ALPHA = 0.5
 
 ALPHAS = tuple(tenths / 10 for tenths in range(11))
 
-# Published S_K is made in float32: equal words are up to 1.2e-7 beside 1.
-_ROUNDING = 1e-6
+ROUNDING = 1e-6
+"""A distance below this is none: published S_K is made in float32, where equal words are up to 1.2e-7 beside 1."""
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -66,8 +66,8 @@ class Group:
     Attributes:
         n: episodes, at least 1.
         sr: success rate in percent.
-        pd: mean distance of the paraphrases, 0..1.
-        pride: in percent; None where no paraphrase is at any distance.
+        pd: mean distance of the paraphrases, 0..1; 0 where it is below `ROUNDING`.
+        pride: in percent; None where the mean distance is 0.
     """
 
     n: int
@@ -109,25 +109,32 @@ class Pride:
 
 
 def paraphrase_distance(keyword: float, structural: float, alpha: float = ALPHA) -> float:
-    """PD = 1 - (alpha S_K + (1 - alpha) S_T), at least 0; what float32 leaves beside 0 is 0.
+    """PD of one paraphrase, to be shown: 0 below `ROUNDING`. Raises ValueError as `paraphrase_weight` does."""
+    distance = paraphrase_weight(keyword, structural, alpha)
+    return 0.0 if distance < ROUNDING else distance
+
+
+def paraphrase_weight(keyword: float, structural: float, alpha: float = ALPHA) -> float:
+    """PD as scores sum it: 1 - (alpha S_K + (1 - alpha) S_T), with float32's rounding, which may be below 0.
 
     Raises:
         ValueError: alpha or a similarity is not in 0..1.
     """
     _check_alpha(alpha)
     for name, value in (("S_K", keyword), ("S_T", structural)):
-        if not -_ROUNDING <= value <= 1 + _ROUNDING:
+        if not -ROUNDING <= value <= 1 + ROUNDING:
             raise ValueError(f"{name} {value}: expected a number from 0 to 1")
-    distance = 1 - (alpha * keyword + (1 - alpha) * structural)
-    return 0.0 if distance < _ROUNDING else distance
+    return 1 - (alpha * keyword + (1 - alpha) * structural)
 
 
 def pride(outcomes: Iterable[ParaphraseOutcome], alpha: float = ALPHA) -> float | None:
-    """100 * sum(success * PD) / sum(PD); None where the distances sum to 0. Raises ValueError as `pride_table` does."""
+    """100 * sum(success * PD) / sum(PD); None where their mean is below `ROUNDING`.
+
+    Raises ValueError as `pride_table` does.
+    """
     outcomes = tuple(outcomes)
     _one_backend(outcomes)
-    distances = [paraphrase_distance(each.keyword, each.structural, alpha) for each in outcomes]
-    return _weighted(outcomes, distances)
+    return _weighted(outcomes, [paraphrase_weight(each.keyword, each.structural, alpha) for each in outcomes])
 
 
 def group(outcomes: Sequence[ParaphraseOutcome], alpha: float = ALPHA) -> Group:
@@ -135,10 +142,11 @@ def group(outcomes: Sequence[ParaphraseOutcome], alpha: float = ALPHA) -> Group:
     if not outcomes:
         raise ValueError("a group of no episodes has no rate")
     _one_backend(outcomes)
-    distances = [paraphrase_distance(each.keyword, each.structural, alpha) for each in outcomes]
+    distances = [paraphrase_weight(each.keyword, each.structural, alpha) for each in outcomes]
     n = len(outcomes)
     sr = 100 * sum(each.success for each in outcomes) / n
-    return Group(n, sr, fsum(distances) / n, _weighted(outcomes, distances))
+    value = _weighted(outcomes, distances)
+    return Group(n, sr, 0.0 if value is None else fsum(distances) / n, value)
 
 
 def grouped(
@@ -191,9 +199,10 @@ def pride_table(outcomes: Sequence[ParaphraseOutcome], alpha: float = ALPHA) -> 
 
 def _weighted(outcomes: Sequence[ParaphraseOutcome], distances: Sequence[float]) -> float | None:
     total = fsum(distances)
-    if total == 0:
+    if total < ROUNDING * len(outcomes):
         return None
-    return 100 * fsum(d for each, d in zip(outcomes, distances, strict=True) if each.success) / total
+    # In this order all of it is 100, and not a rounding beside.
+    return 100 * (fsum(d for each, d in zip(outcomes, distances, strict=True) if each.success) / total)
 
 
 def _check_alpha(alpha: float) -> None:

@@ -1,6 +1,6 @@
 """Which cases share a compiled scene, so that they can be run on one worker. Reads task files; needs no simulator."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -10,7 +10,7 @@ from pytest_vla.plan import Case
 from pytest_vla.scene.assets import DataRoot, data_roots, find_file
 from pytest_vla.scene.cache import scene_key
 from pytest_vla.scene.problem import parse_problem
-from pytest_vla.suite import load_suite
+from pytest_vla.suite import Task, load_suite
 
 
 def scene_names(cases: Iterable[Case], data: Path | None = None) -> dict[Case, str]:
@@ -34,7 +34,24 @@ def scene_names(cases: Iterable[Case], data: Path | None = None) -> dict[Case, s
         if task not in by_task:
             by_task[task] = _scene_of(_files_of(case.suite), case.task, roots) or case.suite
         names[case] = by_task[task]
+        if case.variation and _is_changed(case, data):
+            names[case] += f"/{case.task}/{case.variation}/{case.seed}"
     return names
+
+
+def _is_changed(case: Case, data: Path | None) -> bool:
+    """Whether a case's variation makes another scene of its task's."""
+    from pytest_vla.vary.registry import changes_scene
+
+    try:
+        return changes_scene(_tasks_of(case.suite, data)[case.task], case.variation, case.seed)
+    except (VlaError, KeyError):
+        return False
+
+
+@cache
+def _tasks_of(suite: str, data: Path | None) -> Mapping[str, Task]:
+    return {task.name: task for task in load_suite(suite, data=data).tasks}
 
 
 @cache

@@ -53,14 +53,14 @@ def data_roots(data: str | os.PathLike[str] | None = None) -> tuple[DataRoot, ..
         data: the folder given by ``--vla-data``; None where it was not given.
 
     Raises:
-        SceneError: `data`, ``PYTEST_VLA_DATA`` or LIBERO's config file names a folder without LIBERO's data, or the
-            config file cannot be read.
+        SceneError: `data` or ``PYTEST_VLA_DATA`` names a folder with neither LIBERO's data nor a benchmark's that is
+            made of it, LIBERO's config file one without LIBERO's data, or the config file cannot be read.
     """
-    roots = []
+    roots: list[DataRoot] = []
     if data is not None:
-        roots.append(_root_of_folder("--vla-data", Path(data)))
+        roots.extend(_root_of_folder("--vla-data", Path(data)))
     if environment := os.environ.get("PYTEST_VLA_DATA"):
-        roots.append(_root_of_folder("PYTEST_VLA_DATA", Path(environment)))
+        roots.extend(_root_of_folder("PYTEST_VLA_DATA", Path(environment)))
     roots.extend(_root_of_config())
     roots.extend(_root_of_package())
     roots.extend(_root_of_fetched())
@@ -132,14 +132,20 @@ def _root(origin: str, found: dict[Kind, Path], suite: str | None = None) -> Dat
     return DataRoot(origin, found.get("assets"), found.get("bddl_files"), found.get("init_files"), suite)
 
 
-def _root_of_folder(origin: str, folder: Path) -> DataRoot:
+def _root_of_folder(origin: str, folder: Path) -> Iterator[DataRoot]:
+    """The root of a folder that a user names; none, where it has only what variations are read from."""
     folder = (expanded(folder) or folder).absolute()
+    base = data_base(folder) if folder.is_dir() else None
+    if base is not None:
+        yield _root(origin, {kind: base / kind for kind in KINDS if (base / kind).is_dir()})
+        return
+    from pytest_vla.vary.given import holds_benchmark
+
+    if holds_benchmark(folder):
+        return
     if not folder.is_dir():
         raise SceneError(f"{folder}: {origin} names a folder that does not exist. {_ADVICE}")
-    base = data_base(folder)
-    if base is None:
-        raise SceneError(f"{folder}: {origin} names a folder without assets/, bddl_files/ or init_files/. {_ADVICE}")
-    return _root(origin, {kind: base / kind for kind in KINDS if (base / kind).is_dir()})
+    raise SceneError(f"{folder}: {origin} names a folder without assets/, bddl_files/ or init_files/. {_ADVICE}")
 
 
 def _root_of_config() -> Iterator[DataRoot]:

@@ -61,7 +61,8 @@ class Arm:
     def __init__(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
         self._model, self._data = model, data
         self.site = model.site(GRIP_SITE).id
-        self._reset_pose = reset_pose(model)
+        self.rest_joints = REST_JOINTS
+        self._reset_pose = reset_pose(model, REST_JOINTS)
         limits = model.actuator_ctrlrange
         self._torque_limits = np.ascontiguousarray(limits[:ARM_JOINTS])
         fingers = limits[ARM_JOINTS : ARM_JOINTS + FINGERS]
@@ -75,6 +76,12 @@ class Arm:
             # one worker should do while the others wait. No substep is run.
             with exclusive(cache_folder() / "control_step.lock"):
                 self._run(0, 0, np.zeros(FINGERS))
+
+    def rest_at(self, joints: Array) -> None:
+        """From the next reset on, the arm's rest pose is this one, (7,) rad; its controller keeps to it."""
+        if not np.array_equal(joints, self.rest_joints):
+            self.rest_joints = np.array(joints, dtype=np.float64)
+            self._reset_pose = reset_pose(self._model, self.rest_joints)
 
     def rest(self) -> ArmState:
         """The controller's state right after a reset: goal at the rest pose, gripper at zero."""
@@ -133,7 +140,7 @@ class Arm:
             data.qM,
             state.goal_position,
             state.goal_rotation,
-            REST_JOINTS,
+            self.rest_joints,
             _GAIN,
             _DAMPING,
             self._torque_limits,
@@ -149,14 +156,15 @@ class Arm:
         )
 
 
-def reset_pose(model: mujoco.MjModel) -> ResetPose:
+def reset_pose(model: mujoco.MjModel, rest_joints: Array) -> ResetPose:
     """What robosuite's controller reads when it is made: arm at rest, everything else at the model's qpos0.
 
     Args:
         model: a compiled scene; unchanged.
+        rest_joints: (7,) rad.
     """
     data = mujoco.MjData(model)
-    data.qpos[:ARM_JOINTS] = REST_JOINTS
+    data.qpos[:ARM_JOINTS] = rest_joints
     mujoco.mj_forward(model, data)
     site = model.site(GRIP_SITE).id
     jacobians = np.zeros((2, 3, model.nv))

@@ -1,5 +1,7 @@
 """Pictures of a model by offscreen OpenGL, pixel for pixel robosuite's. Made once per world, freed with it."""
 
+from collections.abc import Iterable
+
 import mujoco
 import numpy as np
 import numpy.typing as npt
@@ -9,12 +11,15 @@ from pytest_vla.sim.gl import make_gl_context
 Picture = npt.NDArray[np.uint8]
 
 _MAX_GEOMS = 1000
+# Of a scene that has none of its own, where a variation lets its lights cast shadows.
+_SHADOW_SIZE = 2048
 
 
 class Cameras:
     """An OpenGL context with a model's meshes and textures, and the scene that is drawn from it.
 
-    `renderer` is the driver's name for what draws, such as ``llvmpipe (LLVM 15.0.6, 256 bits)``.
+    `renderer` is the driver's name for what draws, such as ``llvmpipe (LLVM 15.0.6, 256 bits)``; `shadows` says whether
+    shadows can be drawn.
     """
 
     def __init__(self, model: mujoco.MjModel, height: int, width: int) -> None:
@@ -23,6 +28,7 @@ class Cameras:
         self._gl = make_gl_context(width, height)
         self._gl.make_current()
         self.renderer = _renderer()
+        self.shadows = bool(model.light_castshadow.any())
         self._context = _context(model, height, width)
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
         self._scene = mujoco.MjvScene(model, maxgeom=_MAX_GEOMS)
@@ -60,6 +66,50 @@ class Cameras:
         mujoco.mjr_readPixels(raw, None, self._viewport, self._context)
         return np.ascontiguousarray(raw[::-1])
 
+    def segmentation(self, data: mujoco.MjData, camera: str) -> npt.NDArray[np.int32]:
+        """Which body each pixel of a camera's picture shows.
+
+        Args:
+            data: poses as mj_kinematics and mj_camlight left them.
+            camera: its name.
+
+        Returns:
+            (H, W) int32, upright: body ids; -1: nothing.
+        """
+        self._camera.fixedcamid = self._model.camera(camera).id
+        self._gl.make_current()
+        # Sites are markers, hidden in pictures by an alpha that ids do not have.
+        sites = self._option.sitegroup.copy()
+        self._option.sitegroup[:] = 0
+        mujoco.mjv_updateScene(
+            self._model,
+            data,
+            self._option,
+            self._perturbation,
+            self._camera,
+            mujoco.mjtCatBit.mjCAT_ALL.value,
+            self._scene,
+        )
+        self._option.sitegroup[:] = sites
+        raw = np.empty((self._viewport.height, self._viewport.width, 3), dtype=np.uint8)
+        flags = self._scene.flags
+        flags[mujoco.mjtRndFlag.mjRND_SEGMENT] = flags[mujoco.mjtRndFlag.mjRND_IDCOLOR] = 1
+        mujoco.mjr_render(self._viewport, self._scene, self._context)
+        flags[mujoco.mjtRndFlag.mjRND_SEGMENT] = flags[mujoco.mjtRndFlag.mjRND_IDCOLOR] = 0
+        mujoco.mjr_readPixels(raw, None, self._viewport, self._context)
+        drawn = np.full(self._scene.ngeom + 1, -1, dtype=np.int32)
+        for geom in self._scene.geoms[: self._scene.ngeom]:
+            if geom.objtype == mujoco.mjtObj.mjOBJ_GEOM and geom.segid >= 0:
+                drawn[geom.segid + 1] = self._model.geom_bodyid[geom.objid]
+        pixels = raw[::-1].astype(np.int32) @ np.array([1, 256, 65536], dtype=np.int32)
+        return np.asarray(drawn[pixels])
+
+    def upload(self, textures: Iterable[int]) -> None:
+        """Sends the pixels of these textures to the graphics side, where they are other than before."""
+        self._gl.make_current()
+        for texture in textures:
+            mujoco.mjr_uploadTexture(self._model, self._context, texture)
+
     def close(self) -> None:
         """Frees the model's copy on the graphics side."""
         self._gl.make_current()
@@ -75,15 +125,14 @@ def _renderer() -> str:
 
 
 def _context(model: mujoco.MjModel, height: int, width: int) -> mujoco.MjrContext:
-    """A rendering context no larger than its pictures, and without a shadow map (64 MB) where no light casts a shadow.
+    """A rendering context no larger than its pictures, and with a shadow map (64 MB) only where a light casts a shadow.
 
     The model's own settings are put back: they are part of what is compared with upstream.
     """
     quality, size = model.vis.quality, model.vis.global_
     before = quality.shadowsize, size.offheight, size.offwidth
     size.offheight, size.offwidth = height, width
-    if not model.light_castshadow.any():
-        quality.shadowsize = 0
+    quality.shadowsize = (quality.shadowsize or _SHADOW_SIZE) if model.light_castshadow.any() else 0
     try:
         return mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_150.value)
     finally:

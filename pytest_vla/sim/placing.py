@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from pytest_vla.scene.placement import Placement
 from pytest_vla.scene.scene import Scene, SceneBody
-from pytest_vla.sim.arm import ARM_JOINTS, FINGERS, REST_FINGERS, REST_JOINTS
+from pytest_vla.sim.arm import ARM_JOINTS, FINGERS, REST_FINGERS
 
 Array = npt.NDArray[np.float64]
 
@@ -43,10 +43,9 @@ def place_fixtures(model: mujoco.MjModel, scene: Scene, placement: Placement) ->
         model.body_quat[identifier] = quaternion
 
 
-def place_objects(model: mujoco.MjModel, data: mujoco.MjData, scene: Scene, placement: Placement) -> None:
-    """Sets the arm and the fingers to rest, and drawn joints and free objects to their poses."""
-    qpos = data.qpos
-    qpos[:ARM_JOINTS] = REST_JOINTS
+def place_objects(model: mujoco.MjModel, qpos: Array, scene: Scene, placement: Placement, rest_joints: Array) -> None:
+    """Writes in `qpos` (nq,) the arm (7,) and the fingers at rest, and drawn joints and free objects at their poses."""
+    qpos[:ARM_JOINTS] = rest_joints
     qpos[ARM_JOINTS : ARM_JOINTS + FINGERS] = REST_FINGERS
     for joint, value in placement.joints.items():
         qpos[model.joint(joint).qposadr[0]] = value

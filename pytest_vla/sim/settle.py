@@ -95,24 +95,58 @@ def settled_states(
     Raises:
         SceneError: no draw in `tries` was fit; says how often each reason was met.
     """
+    found = (
+        settled_state(
+            world,
+            generator,
+            number=number,
+            settle_seconds=settle_seconds,
+            hold_seconds=hold_seconds,
+            tries=tries,
+            limits=limits,
+        )
+        for number in range(count)
+    )
+    return np.array([state for state, _ in found])
+
+
+def settled_state(
+    world: World,
+    generator: np.random.Generator,
+    *,
+    number: int = 0,
+    settle_seconds: float = 2.0,
+    hold_seconds: float = 2.0,
+    tries: int = 40,
+    limits: Limits | None = None,
+) -> tuple[Array, int]:
+    """One state as of `settled_states`, and the scene seed that its fixtures stand by.
+
+    Args:
+        world, generator, settle_seconds, hold_seconds, tries, limits: as for `settled_states`.
+        number: of the state, for the message.
+
+    Returns:
+        (1+nq+nv,): [time 0, qpos, qvel 0]; and the scene seed.
+
+    Raises:
+        SceneError: as `settled_states`.
+    """
     limits = limits or Limits()
-    states = []
-    for number in range(count):
-        refused: Counter[str] = Counter()
-        while True:
-            state, reason = _drawn(world, int(generator.integers(2**32)), settle_seconds, limits)
-            reason = reason or unrest(world, state, hold_seconds, limits)
-            if reason is None:
-                break
-            refused[reason] += 1
-            if refused.total() >= tries:
-                told = "; ".join(f"{times}x {why}" for why, times in refused.most_common())
-                raise SceneError(
-                    f"{world.problem.source}: no init state {number} that is calm in {tries} draws: {told}. "
-                    "Move the regions apart, or mend the objects' collision geoms and masses."
-                )
-        states.append(state)
-    return np.array(states)
+    refused: Counter[str] = Counter()
+    while True:
+        scene_seed = int(generator.integers(2**32))
+        state, reason = _drawn(world, scene_seed, settle_seconds, limits)
+        reason = reason or unrest(world, state, hold_seconds, limits)
+        if reason is None:
+            return state, scene_seed
+        refused[reason] += 1
+        if refused.total() >= tries:
+            told = "; ".join(f"{times}x {why}" for why, times in refused.most_common())
+            raise SceneError(
+                f"{world.problem.source}: no init state {number} that is calm in {tries} draws: {told}. "
+                "Move the regions apart, or mend the objects' collision geoms and masses."
+            )
 
 
 def unrest(world: World, state: npt.ArrayLike, seconds: float, limits: Limits | None = None) -> str | None:

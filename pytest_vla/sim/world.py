@@ -14,22 +14,24 @@ import mujoco  # noqa: E402
 import numpy as np  # noqa: E402
 import numpy.typing as npt  # noqa: E402
 
-from pytest_vla.errors import EpisodeError, SceneError, VlaError  # noqa: E402
+from pytest_vla.errors import EpisodeError, VlaError  # noqa: E402
 from pytest_vla.scene.assets import DataRoot, data_roots, find_file  # noqa: E402
 from pytest_vla.scene.cache import compiled_scene, scene_key  # noqa: E402
-from pytest_vla.scene.init_states import read_init_states  # noqa: E402
 from pytest_vla.scene.placement import draw_placement, plan_placement  # noqa: E402
 from pytest_vla.scene.problem import Problem, parse_problem  # noqa: E402
 from pytest_vla.sim.arguments import checked_size, numbers, vector  # noqa: E402
-from pytest_vla.sim.arm import ARM_JOINTS, FINGERS, HAND_BODY, SUBSTEPS, Arm, ArmState  # noqa: E402
+from pytest_vla.sim.arm import ARM_JOINTS, FINGERS, HAND_BODY, REST_JOINTS, SUBSTEPS, Arm, ArmState  # noqa: E402
 from pytest_vla.sim.burners import alphas_at, find_burners, get_alphas, light, showing  # noqa: E402
 from pytest_vla.sim.cameras import Cameras, Picture  # noqa: E402
+from pytest_vla.sim.changes import ModelChanges  # noqa: E402
 from pytest_vla.sim.faults import check_physics, redirect_warnings  # noqa: E402
 from pytest_vla.sim.observation import Observation  # noqa: E402
 from pytest_vla.sim.placing import hide_sites, place_fixtures, place_objects, site_positions  # noqa: E402
 from pytest_vla.sim.predicates import compile_goal  # noqa: E402
 from pytest_vla.sim.robosuite_control import quat2axisangle  # noqa: E402
+from pytest_vla.sim.starts import Start, Starts  # noqa: E402
 from pytest_vla.suite import Task  # noqa: E402
+from pytest_vla.variation import Variation  # noqa: E402
 from pytest_vla.versions import check_versions  # noqa: E402
 
 Array = npt.NDArray[np.float64]
@@ -52,24 +54,35 @@ class WorldState:
     steps: int
     sample_at: int
     owner: int
+    variation: Variation | None
 
 
 class World:
     """A task's scene, ready to run episodes. Belongs to the thread that first reads a picture.
 
     Attributes:
-        task, problem: the task, and its file as parsed.
+        task, problem: the task, and its file as parsed, with what the variation changes of it.
+        variation: of the task; None: it is as it is.
         scene: which bodies, sites and joints the compiled model has.
         model, data: MuJoCo's own objects; reset and stepped in place.
         steps: control steps since the reset, settling not counted.
         scene_digest: names the content of everything that made the compiled model.
     """
 
-    def __init__(self, task: Task, *, image_size: tuple[int, int] | None = None, allow_versions: bool = False) -> None:
+    def __init__(
+        self,
+        task: Task,
+        variation: Variation | None = None,
+        *,
+        image_size: tuple[int, int] | None = None,
+        allow_versions: bool = False,
+    ) -> None:
         """Loads the task's scene from the cache or compiles it.
 
         Args:
             task: from `load_suite(...).task(...)`.
+            variation: of the task; None: it is as it is. What it says to the policy and does to actions is not the
+                world's.
             image_size: height and width of pictures; the suite's where None.
             allow_versions: accept another robosuite or MuJoCo than the supported pair.
 
@@ -80,7 +93,8 @@ class World:
         redirect_warnings()
         self._image_size = checked_size(task.protocol.image_size if image_size is None else image_size)
         self._roots = data_roots(task.data)
-        problem = _problem_of(task, self._roots)
+        original = _problem_of(task, self._roots)
+        problem = _changed(original, variation)
         compiled = compiled_scene(problem, self._roots)
         self.scene, self._scene_key, self.scene_digest = compiled.scene, scene_key(problem), compiled.digest
         self._stand_ins = compiled.stand_ins
@@ -93,57 +107,51 @@ class World:
         self._burners = find_burners(self.model, self.scene)
         self._arm = Arm(self.model, self.data)
         self._moment = itertools.count()
-        self._take(task, problem)
+        self._changes = ModelChanges(self.model)
+        self._take(task, variation, original, problem)
         self._cameras: Cameras | None = None
         self._sample_at = _SAMPLE_AFTER_RESET
         self._sampled = (np.zeros(self.model.nq), np.zeros(self.model.nq), get_alphas(self.model, self._burners))
 
-    def _take(self, task: Task, problem: Problem) -> None:
+    def _take(self, task: Task, variation: Variation | None, original: Problem, problem: Problem) -> None:
         goal = compile_goal(problem, self.scene, self.model, self.data)
         self._placement_plan = plan_placement(problem, self.scene)
         self._goal = goal
-        self.task, self.problem = task, problem
-        self._init_states: Array | None = None
+        asked = problem if variation is None or variation.asked is None else variation.asked(problem)
+        self._asked = goal if asked is problem else compile_goal(asked, self.scene, self.model, self.data)
+        self.task, self.problem, self.variation = task, problem, variation
+        self._starts = Starts(self, original, self._roots)
+        self._picture_changes: list[Callable[[Picture, str, int], Picture]] = []
         self._leave()
         self.steps = 0
 
-    def switch(self, task: Task) -> bool:
-        """Turns to another task of the same scene, which spares loading the model and the graphics side anew.
+    def switch(self, task: Task, variation: Variation | None = None) -> bool:
+        """Turns to another task of the same scene, or another variation, which spares loading the model anew.
 
         Returns:
             False where the task's scene, data or picture size are others; the world is then as it was.
 
         Raises:
-            VlaError: the task file is missing or invalid.
+            VlaError: the task file is missing or invalid, or cannot be changed so.
         """
         if (task.data, task.protocol.image_size) != (self.task.data, self.task.protocol.image_size):
             return False
-        problem = _problem_of(task, self._roots)
+        original = _problem_of(task, self._roots)
+        problem = _changed(original, variation)
         if scene_key(problem) != self._scene_key:
             return False
-        self._take(task, problem)
+        self._take(task, variation, original, problem)
         return True
 
     @property
     def init_states(self) -> Array:
-        """The task's init states (n, 1+nq+nv): [time, qpos, qvel]. Raises SceneError where they cannot be used."""
-        if self._init_states is None:
-            name = f"{self.task.files}/{self.task.name}.pruned_init"
-            path = find_file(self._roots, "init_files", name, f"task {self.task.name}")
-            states = read_init_states(path)
-            size = 1 + self.model.nq + self.model.nv
-            if states.shape[1] != size:
-                raise SceneError(
-                    f"{path}: states have {states.shape[1]} numbers, but this scene has 1+nq+nv = {size}. "
-                    "Task file and init states are of different versions: take both from one place."
-                )
-            self._init_states = states
-        return self._init_states
+        """The init states (n, 1+nq+nv) of the task as it is: [time, qpos, qvel]. Raises SceneError where unusable."""
+        return self._starts.own
 
     @property
     def init_state_count(self) -> int:
-        """How many init states the task has."""
-        return len(self.init_states)
+        """How many init states the task has; where a variation moves things, as many as its suite's tasks have."""
+        return self._starts.count
 
     def reset(
         self,
@@ -154,28 +162,35 @@ class World:
         """Starts an episode. Nothing of an earlier one remains, and nothing is rendered.
 
         Args:
-            init_state: index of the task's init states, or the flat vector [time, qpos, qvel]; None: objects stand
-                where `scene_seed` draws them, as after upstream's ``env.reset()``.
+            init_state: index of the task's init states, in which the variation changes what it has to change; or the
+                flat vector [time, qpos, qvel]; None: objects stand where `scene_seed` draws them, as after upstream's
+                ``env.reset()``.
             scene_seed: fixture poses (and, without an init state, object poses) are those of upstream's
                 ``env.seed(s); env.reset()`` on a new environment.
             settle: run the suite's settle steps.
 
         Raises:
             VlaError: no such init state or scene seed, or no placement without overlap.
+            RedrawError: what was drawn for the variation cannot be had from this init state.
             EpisodeError: physics broke while settling.
         """
         if not isinstance(scene_seed, int | np.integer) or not 0 <= scene_seed < 2**32:
             raise VlaError(f"scene seed {scene_seed!r}: expected an integer from 0 to {2**32 - 1}")
-        state = None if init_state is None else self._init_state(init_state)
+        state = None
+        if init_state is not None:
+            start = self._start(init_state, int(scene_seed))
+            state = start.state
+            scene_seed = scene_seed if start.scene_seed is None else start.scene_seed
         self._leave()
         model, data = self.model, self.data
         model.body_pos[:], model.body_quat[:], model.site_rgba[:] = self._compiled_poses
         placement = draw_placement(self._placement_plan, scene_seed, partial(site_positions, model, self._view))
         place_fixtures(model, self.scene, placement)
         hide_sites(model, self.scene)
+        self._dress()
         mujoco.mj_resetData(model, data)
         if state is None:
-            place_objects(model, data, self.scene, placement)
+            place_objects(model, data.qpos, self.scene, placement, self._arm.rest_joints)
             self._sample_at = _SAMPLE_AFTER_RESET
         else:
             data.time = state[0]
@@ -224,6 +239,10 @@ class World:
         """Whether all goal literals hold, on the state that upstream judges (that of the last mj_step1)."""
         return all(verdict() for _, verdict in self._goal)
 
+    def asked_done(self) -> bool:
+        """Whether the goal holds that the instruction asks for; the task's own, unless the variation says another."""
+        return all(verdict() for _, verdict in self._asked)
+
     def predicates(self) -> dict[str, bool]:
         """The verdict of each goal literal, by its text."""
         return {name: verdict() for name, verdict in self._goal}
@@ -240,17 +259,21 @@ class World:
         fixtures = (model.body_pos.copy(), model.body_quat.copy(), model.site_rgba.copy())
         before, after, alphas = self._sampled
         sampled = (before.copy(), after.copy(), alphas.copy())
-        return WorldState(data, self._arm.state.copy(), fixtures, sampled, self.steps, self._sample_at, id(self))
+        return WorldState(
+            data, self._arm.state.copy(), fixtures, sampled, self.steps, self._sample_at, id(self), self.variation
+        )
 
     def restore(self, state: WorldState) -> Observation:
         """Returns to a saved state; what follows is bitwise what followed then.
 
         Raises:
-            VlaError: the state was saved by another world.
+            VlaError: the state was saved by another world, or under another variation.
         """
         if state.owner != id(self):
             raise VlaError("this state was saved by another world; a state belongs to the world that made it")
         self._leave()
+        if state.variation is not self.variation:
+            raise VlaError("this state was saved under another variation; switch the world to it and save anew")
         model = self.model
         model.body_pos[:], model.body_quat[:], model.site_rgba[:] = state.fixtures
         mujoco.mj_copyData(self.data, model, state.data)
@@ -263,7 +286,7 @@ class World:
         """What the arm's controller remembers beside `data`, as a copy."""
         return self._arm.state.copy()
 
-    def show(self, qpos: npt.ArrayLike) -> Observation:
+    def show(self, qpos: npt.ArrayLike, step: int = 0) -> Observation:
         """A recorded state as an observation: poses alone, without physics, and burners lit as after a step.
 
         Fixtures stand where the last reset put them; `data`, `success` and `steps` are not touched. The world must be
@@ -271,13 +294,20 @@ class World:
 
         Args:
             qpos: (nq,), as `data.qpos` was.
+            step: after which it was recorded; noise of pictures goes by it.
 
         Raises:
             VlaError: not such a vector of finite numbers.
         """
         pose = vector(qpos, self.model.nq, "a recorded state is qpos")
         self._leave()
-        return self._observe(pose, pose.copy(), alphas_at(self.model, self._burners, pose))
+        return self._observe(pose, pose.copy(), alphas_at(self.model, self._burners, pose), step)
+
+    def out_of_sight(self) -> str:
+        """Why the task's objects cannot be seen and reached from here; an empty text: they can."""
+        from pytest_vla.sim.sight import out_of_sight
+
+        return out_of_sight(self)
 
     def provenance(self) -> dict[str, str]:
         """What a record says of this world: the scene's digest, the simulator's versions, and what draws.
@@ -310,13 +340,23 @@ class World:
         if not self._is_reset:
             raise VlaError("reset the world before its first step, and after a step or reset that broke")
 
-    def _init_state(self, init_state: int | npt.ArrayLike) -> Array:
-        if isinstance(init_state, int | np.integer) and not isinstance(init_state, bool):
-            count = self.init_state_count
-            if not 0 <= init_state < count:
-                raise VlaError(f"init state {init_state}: task {self.task.name} has 0 to {count - 1}")
-            return np.asarray(self.init_states[init_state])
-        return vector(init_state, 1 + self.model.nq + self.model.nv, "an init state is an index or [time, qpos, qvel]")
+    def _start(self, init_state: int | npt.ArrayLike, scene_seed: int) -> Start:
+        if not isinstance(init_state, int | np.integer) or isinstance(init_state, bool):
+            size = 1 + self.model.nq + self.model.nv
+            return Start(vector(init_state, size, "an init state is an index or [time, qpos, qvel]"))
+        return self._starts.at(int(init_state), scene_seed)
+
+    def _dress(self) -> None:
+        """What an episode's variation changes of what is seen, and of how the arm rests."""
+        variation = self.variation
+        self._arm.rest_at(REST_JOINTS if variation is None or not variation.rest_joints else variation.rest_joints)
+        self._picture_changes = [begin() for begin in variation.pictures] if variation is not None else []
+        painted = self._changes.replace(variation.model if variation is not None else (), self.scene)
+        if self._cameras is not None:
+            if self.model.light_castshadow.any() != self._cameras.shadows:
+                self.close()
+            elif painted:
+                self._cameras.upload(painted)
 
     def _step(self, action: Array) -> Observation:
         time_before = self.data.time
@@ -328,12 +368,12 @@ class World:
         self._is_reset = True
         return self._observe(before, after, alphas)
 
-    def _observe(self, before: Array, after: Array, alphas: Array) -> Observation:
+    def _observe(self, before: Array, after: Array, alphas: Array, step: int | None = None) -> Observation:
         """The observation of a sampled substep: poses as of `before` (qpos), joint readings as of `after`."""
         self._sampled = (before, after, alphas)
         moment = self._now = next(self._moment)
         readers: dict[str, Callable[[], npt.NDArray[Any]]] = {
-            f"{camera}_image": partial(self._picture, camera) for camera in self.task.protocol.cameras
+            f"{camera}_image": partial(self._picture, camera, step) for camera in self.task.protocol.cameras
         }
         readers |= {
             "state": self._state,
@@ -362,14 +402,23 @@ class World:
         mujoco.mj_kinematics(self.model, view)
         return view
 
-    def _picture(self, camera: str) -> Picture:
+    def _picture(self, camera: str, step: int | None) -> Picture:
         if self._cameras is None:
             self._cameras = Cameras(self.model, *self._image_size)
         view = self._view_at_sample()
         mujoco.mj_comPos(self.model, view)
         mujoco.mj_camlight(self.model, view)
         with showing(self.model, self._burners, self._sampled[2]):
-            return self._cameras.picture(view, camera)
+            picture = self._cameras.picture(view, camera)
+        for change in self._picture_changes:
+            picture = change(picture, camera, self.steps if step is None else step)
+        return picture
+
+
+def _changed(problem: Problem, variation: Variation | None) -> Problem:
+    for edit in variation.problem if variation is not None else ():
+        problem = edit(problem)
+    return problem
 
 
 def _problem_of(task: Task, roots: tuple[DataRoot, ...]) -> Problem:

@@ -45,3 +45,19 @@ def first_at(places: Sequence[str]) -> Callable[[Path], Path | None]:
         return next((path for place in places for path in sorted(folder.glob(place)) if path.is_file()), None)
 
     return find
+
+
+def holds_benchmark(place: Path) -> bool:
+    """Whether a folder or a file is somebody's LIBERO-Para, LIBERO-PRO or LIBERO-Plus, as far as variations read it."""
+    from pytest_vla.language.published import FILE, find_csv
+    from pytest_vla.vary.libero_plus_list import FILE as LIST
+    from pytest_vla.vary.libero_pro_tables import FILES
+
+    if place.is_file():
+        return place.name == FILE or place.suffix == ".csv"
+    names = (LIST, *FILES.values())
+    below = ("", "*/", "*/*/", "*/*/*/")
+    return (
+        find_csv(place) is not None
+        or first_at([f"{depth}{name}" for name in names for depth in below])(place) is not None
+    )

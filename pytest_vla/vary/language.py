@@ -1,14 +1,21 @@
 """What can be varied about an instruction, on any suite: probes of whether a policy listens, words, paraphrases."""
 
-import hashlib
 import random
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.suite import Task, load_suite
 from pytest_vla.variation import Variation
+from pytest_vla.vary.kind import Draw, Kind
+from pytest_vla.vary.problems import problem_of
+
+if TYPE_CHECKING:
+    from pytest_vla.scene.problem import Problem
+    from pytest_vla.variation import ProblemEdit
 
 DIMENSION = "language"
 
@@ -21,37 +28,49 @@ _ENDS = ("", "", "l", "m", "n", "p", "rk", "s", "t", "x")
 
 def generator_of(task: Task, label: str, seed: int) -> random.Random:
     """What a variation of a task is drawn from: the same task, label and seed give the same."""
-    text = f"{task.files}/{task.name}/{label}/{seed}"
-    return random.Random(int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big"))
+    return Draw(task, label, seed).generator()
 
 
 def blank(task: Task, label: str, seed: int) -> Variation:
     """No text at all."""
-    return Variation(label, DIMENSION, "blank", instruction="")
+    return Variation(label, DIMENSION, "blank", instruction="", probe=True)
 
 
 def nonsense(task: Task, label: str, seed: int) -> Variation:
     """As many words as the instruction has, none of which is English."""
     drawn = generator_of(task, label, seed)
     words = [_nonword(drawn) for _ in task.language.split()]
-    return Variation(label, DIMENSION, "nonsense", instruction=" ".join(words))
+    return Variation(label, DIMENSION, "nonsense", instruction=" ".join(words), probe=True)
 
 
 def other_task(task: Task, label: str, seed: int) -> Variation:
     """The instruction of another task of the same scene, which is right for no goal here.
 
     Raises:
-        VlaError: the scene has no other task in this suite.
+        VlaError: the scene has no such task in this suite.
     """
-    others = _scene_mates(task)
-    if not others:
-        raise VlaError(f"{label}: no other task of {task.suite} is in the scene of {task.name}")
-    other = generator_of(task, label, seed).choice(others)
-    return Variation(label, DIMENSION, "other-task", parameters={"other": other.name}, instruction=other.language)
+    other = _drawn_mate(task, label, seed)
+    parameters = {"other": other.name}
+    asked = _goal_of(other)
+    return Variation(label, DIMENSION, "other-task", None, parameters, other.language, probe=True, asked=asked)
+
+
+def other_goal(task: Task, label: str, seed: int) -> Variation:
+    """The instruction and the goal of another task of the same scene, from this task's init states.
+
+    Raises:
+        VlaError: the scene has no such task in this suite.
+    """
+    other = _drawn_mate(task, label, seed)
+    parameters = {"other": other.name}
+    return Variation(label, DIMENSION, "other-goal", None, parameters, other.language, problem=(_goal_of(other),))
 
 
 def words(task: Task, label: str, seed: int, level: int) -> Variation:
     """VLA-Arena's W1 to W4: so many of the instruction's words become their neighbours in WordNet.
+
+    Each stands in the parameters with its place in the task's own instruction, in characters from 0: a word may be
+    there twice.
 
     Raises:
         VlaError: the instruction has fewer words that can be replaced.
@@ -64,7 +83,9 @@ def words(task: Task, label: str, seed: int, level: int) -> Variation:
     drawn = generator_of(task, label, seed)
     numbers = np.random.Generator(np.random.PCG64(drawn.getrandbits(128)))
     result = substitute(task.language, level, numbers, best_wordnet())
-    replaced = [f"{each.original}: {each.substitute} ({each.relation})" for each in result.substitutions]
+    replaced = [
+        f"{each.original} at {each.start}: {each.substitute} ({each.relation})" for each in result.substitutions
+    ]
     parameters = {"replaced": "; ".join(replaced), "source": f"WordNet, {result.source}"}
     return Variation(label, DIMENSION, "words", level, parameters, result.text)
 
@@ -101,13 +122,121 @@ def _tasks(task: Task) -> Sequence[Task]:
     return load_suite(task.suite, data=task.data).tasks
 
 
+def _drawn_mate(task: Task, label: str, seed: int) -> Task:
+    mates = _scene_mates(task)
+    if not mates:
+        raise VlaError(
+            f"{label}: of {task.suite} no other task can be done in the scene of {task.name} whose goal leaves this "
+            "task's own undone"
+        )
+    return generator_of(task, label, seed).choice(mates)
+
+
+def _goal_of(other: Task) -> "ProblemEdit":
+    def changed(problem: "Problem") -> "Problem":
+        wanted = problem_of(other)
+        return replace(problem, goal=wanted.goal, objects_of_interest=wanted.objects_of_interest)
+
+    return changed
+
+
 @cache
 def _scene_mates(task: Task) -> tuple[Task, ...]:
-    from pytest_vla.plan import Case
-    from pytest_vla.scene.affinity import scene_names
+    """Tasks that can be asked for in a task's scene: it has what they need, and doing one is not doing both."""
+    own = problem_of(task)
 
-    tasks = _tasks(task)
-    scenes = scene_names([Case(other.suite, other.name, 0) for other in tasks], task.data)
-    here = scenes[Case(task.suite, task.name, 0)]
-    same = [other for other in tasks if scenes[Case(other.suite, other.name, 0)] == here]
-    return tuple(other for other in same if other.language != task.language)
+    def can_be_asked(other: Task) -> bool:
+        if other.language == task.language:
+            return False
+        try:
+            problem = problem_of(other)
+        except VlaError:
+            return False
+        needed = _needed(problem)
+        there = problem.name == own.name and _facts(problem, needed) == _facts(own, needed)
+        return there and _zones(problem) <= _zones(own, everywhere=True) and not set(own.goal) <= set(problem.goal)
+
+    return tuple(other for other in _tasks(task) if can_be_asked(other))
+
+
+def _zones(problem: "Problem", everywhere: bool = False) -> "set[tuple[str, Any]]":
+    """The regions that the goal names, or all."""
+    named = {str(argument) for literal in problem.goal for argument in literal.arguments}
+    return {(each.key, each.ranges[:1]) for each in problem.regions if everywhere or each.key in named}
+
+
+def _needed(problem: "Problem") -> set[str]:
+    """The objects and fixtures that the goal is about."""
+    targets = {region.key: region.target for region in problem.regions}
+    names = {str(argument) for literal in problem.goal for argument in literal.arguments}
+    return {targets.get(name, name) for name in names}
+
+
+def _facts(problem: "Problem", names: set[str]) -> "dict[str, object]":
+    """What a problem says of some things: their category, whether they are open or on, and, where others are alike,
+    where they stand, since an instruction tells them apart by that."""
+    declared = {item.name: item.category for item in (*problem.fixtures, *problem.objects)}
+    regions = {region.key: region for region in problem.regions}
+    alike = Counter(declared.values())
+    facts: dict[str, object] = {}
+    for name in names:
+        category = declared.get(name)
+        states, places = set(), set()
+        for literal in problem.init:
+            subject, *rest = (str(argument) for argument in literal.arguments)
+            region = regions.get(subject)
+            if not rest and (region.target if region is not None else subject) == name:
+                states.add(str(literal))
+            elif rest and subject == name and alike[category] > 1:
+                places.add((str(literal), tuple(regions[place].ranges for place in rest if place in regions)))
+        facts[name] = (category, frozenset(states), frozenset(places))
+    return facts
+
+
+def _of_cell(draw: Draw) -> Variation:
+    object_type, action_type = draw.part.split(".")
+    return paraphrase(draw.task, draw.label, draw.seed, object_type, action_type)
+
+
+KINDS = (
+    Kind(
+        "language.blank",
+        "no instruction at all",
+        "a probe of ours",
+        lambda draw: blank(draw.task, draw.label, draw.seed),
+    ),
+    Kind(
+        "language.nonsense",
+        "as many words, none of them English",
+        "a probe of ours",
+        lambda draw: nonsense(draw.task, draw.label, draw.seed),
+    ),
+    Kind(
+        "language.other_task",
+        "the instruction of another task of the scene, right for no goal here",
+        "a probe of ours",
+        lambda draw: other_task(draw.task, draw.label, draw.seed),
+    ),
+    Kind(
+        "language.other_goal",
+        "the instruction and the goal of another task of the scene",
+        "a probe of ours",
+        lambda draw: other_goal(draw.task, draw.label, draw.seed),
+        alone=True,
+    ),
+    Kind(
+        "language.words",
+        "so many words replaced by neighbours in WordNet",
+        "VLA-Arena, W1-W4",
+        lambda draw: words(draw.task, draw.label, draw.seed, draw.level),
+        levels=(1, 2, 3, 4),
+    ),
+    Kind(
+        "language.paraphrase",
+        "the same meaning in other words, of each of LIBERO-Para's 43 kinds",
+        "a grammar of ours",
+        _of_cell,
+        parts=lambda: tuple(".".join(cell) for cell in paraphrase_cells()),
+    ),
+)
+"""Those of LIBERO-PRO and LIBERO-Plus stand with the rest of these."""

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.language.published import FILE, Paraphrase, find_csv, load_published
+from pytest_vla.language.published import FILE, Paraphrase, Published, find_csv, load_published
 from pytest_vla.suite import Task
 from pytest_vla.variation import Variation
 from pytest_vla.vary.given import find_given
@@ -20,10 +20,19 @@ def label_of(row: "Paraphrase | ParaEpisode") -> str:
     return f"{row.object_type}.{row.action_type}.{row.batch_idx}"
 
 
-def variation_of(row: "Paraphrase | ParaEpisode", original: str) -> Variation:
-    """A row of the CSV, or an episode of a log, as a variation of the task with this instruction."""
+def variation_of(row: "Paraphrase | ParaEpisode", original: str, published: "Published | None" = None) -> Variation:
+    """A row of the CSV, or an episode of a log, as a variation of the task with this instruction.
+
+    Args:
+        row: names the paraphrase.
+        original: the task's own instruction.
+        published: has the similarities that go with it, S_K and S_T; None: nothing is known of them.
+    """
     types = {"object_type": row.object_type, "action_type": row.action_type}
-    parameters = {**types, "index": row.batch_idx, "original": original}
+    parameters: dict[str, Any] = {**types, "index": row.batch_idx, "original": original}
+    known = published.by_key.get(row.key) if published is not None else None
+    if published is not None and known is not None:
+        parameters |= {"s_k": known.keyword, "s_t": known.structural, "similarity_by": _backend_text(published)}
     return Variation(label_of(row), "language", "paraphrase", None, parameters, row.instruction)
 
 
@@ -44,9 +53,16 @@ def _find(data: Path | None) -> Path:
     return find_given(data, find_csv, "LIBERO-Para", FILE)
 
 
+def _backend_text(published: "Published") -> str:
+    from pytest_vla.language.backends import published_backend
+
+    return str(published_backend(published))
+
+
 @cache
 def _by_task(file: Path, changed: int) -> Mapping[str, Mapping[str, Variation]]:
     found: dict[str, dict[str, Variation]] = {}
-    for row in load_published(file).rows:
-        found.setdefault(row.original, {})[label_of(row)] = variation_of(row, row.original)
+    published = load_published(file)
+    for row in published.rows:
+        found.setdefault(row.original, {})[label_of(row)] = variation_of(row, row.original, published)
     return found

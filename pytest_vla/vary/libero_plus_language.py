@@ -1,9 +1,7 @@
 """LIBERO-Plus's rewritten instructions as variations of LIBERO's tasks, from the BDDL files of the user's checkout."""
 
 import hashlib
-import json
 import re
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -11,18 +9,12 @@ from pytest_vla.errors import VlaError
 from pytest_vla.scene.problem import parse_problem
 from pytest_vla.suite import Task
 from pytest_vla.variation import Variation
-from pytest_vla.vary.given import find_given, first_at
 from pytest_vla.vary.language import DIMENSION, generator_of
-from pytest_vla.vary.libero_pro import as_bddl
+from pytest_vla.vary.libero_plus_list import entries_of, find_checkout, section_of
+from pytest_vla.vary.libero_pro_tables import as_bddl
 
-LIST = "benchmark/task_classification.json"
-
-_CATEGORY = "Language Instructions"
-_NAME = re.compile(r"(?P<task>\w+)_language_(?P<index>[0-9]{1,4})_view_0_0_100_0_0_initstate_0", re.ASCII)
 # What a language model said before its list: it stands in two of upstream's files in place of a rewrite.
 _PREAMBLE = re.compile(r"\bhere (are|is)\b.*\b(variation|rewrite|version|paraphrase)s?\b|\bthe given instruction\b")
-# Of a checkout, of the package in it, and of a checkout in a data folder.
-_PLACES = (f"libero/libero/{LIST}", LIST, f"libero_plus/libero/libero/{LIST}", f"*/libero/libero/{LIST}")
 
 
 def rewrite(task: Task, label: str, seed: int) -> Variation:
@@ -33,20 +25,20 @@ def rewrite(task: Task, label: str, seed: int) -> Variation:
     Raises:
         VlaError: the checkout is nowhere or not whole, has no rewrite of this task, or none that can be used.
     """
-    file = _find(task.data)
-    listed = _listed(file, file.stat().st_mtime_ns).get((task.files, task.name), {})
+    given = find_checkout(task.data)
+    listed = {entry.language: entry for entry in entries_of(given, task) if entry.language is not None}
     passed_over: list[int] = []
     for index in generator_of(task, label, seed).sample(sorted(listed), len(listed)):
-        bddl = file.parents[1] / "bddl_files" / task.files / f"{task.name}_language_{index}.bddl"
-        if not bddl.is_file():
-            raise VlaError(f"{label}: {file} lists {bddl.stem}, but there is no {bddl}. Give a whole checkout")
-        text, digest = _read(bddl, bddl.stat().st_mtime_ns)
-        if text == task.language or _PREAMBLE.search(text):
+        bddl, name = given.bddl(listed[index]), f"{listed[index].file}.bddl"
+        if bddl is None:
+            raise VlaError(f"{label}: {given.file} lists {name}, which is not there. Give a whole checkout")
+        text, digest = read_rewrite(bddl)
+        if text == task.language or is_preamble(text):
             passed_over.append(index)
             continue
-        difficulty = listed[index]
+        difficulty = listed[index].difficulty
         parameters = {
-            "file": bddl.name,
+            "file": name,
             "digest": digest,
             "index": index,
             **({} if difficulty is None else {"difficulty": difficulty}),
@@ -55,48 +47,20 @@ def rewrite(task: Task, label: str, seed: int) -> Variation:
         }
         return Variation(label, DIMENSION, "libero-plus", parameters=parameters, instruction=text)
     found = f"only what is no instruction: {', '.join(map(str, passed_over))}" if passed_over else "none"
-    raise VlaError(f"{label}: {file} has no rewrite of {task.files}/{task.name} to be used, {found}")
+    raise VlaError(f"{label}: {given.file} has no rewrite of {task.files}/{task.name} to be used, {found}")
 
 
-def listed_rewrites(file: Path) -> Mapping[tuple[str, str], Mapping[int, int | None]]:
-    """The numbers of the rewrites in ``task_classification.json``, by (suite, task), each with its difficulty.
-
-    The difficulty is LIBERO-Plus's: one more than the number of its four models that failed, 1 to 5, or None.
-
-    Raises:
-        VlaError: the file cannot be read or is not LIBERO-Plus's list.
-    """
-    try:
-        suites = json.loads(file.read_bytes())
-        found: dict[tuple[str, str], dict[int, int | None]] = {}
-        for suite, tasks in suites.items():
-            for task in tasks:
-                if task["category"] != _CATEGORY:
-                    continue
-                name, difficulty = _NAME.fullmatch(task["name"]), task["difficulty_level"]
-                if name is None or not (difficulty is None or type(difficulty) is int):
-                    raise ValueError(f"{task!r} is no rewritten instruction")
-                found.setdefault((suite, name["task"]), {})[int(name["index"])] = difficulty
-    except OSError as error:
-        raise VlaError(f"{file} cannot be read: {error.strerror}") from error
-    except KeyError as error:
-        raise VlaError(f"{file} is not LIBERO-Plus's list of tasks: one has no {error}") from error
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise VlaError(f"{file} is not LIBERO-Plus's list of tasks: {error}") from error
-    return found
+def read_rewrite(bddl: Path) -> tuple[str, str]:
+    """The instruction of a BDDL file as upstream's reader gives it, and the file's digest. Raises VlaError."""
+    return _read(bddl, bddl.stat().st_mtime_ns)
 
 
-def _find(data: Path | None) -> Path:
-    """The list of tasks in a checkout."""
-    return find_given(data, first_at(_PLACES), "LIBERO-Plus", f"libero/libero/{LIST}")
-
-
-@cache
-def _listed(file: Path, changed: int) -> Mapping[tuple[str, str], Mapping[int, int | None]]:
-    return listed_rewrites(file)
+def is_preamble(text: str) -> bool:
+    """Whether it is no instruction, but what a language model said before its list."""
+    return _PREAMBLE.search(text) is not None
 
 
 @cache
 def _read(bddl: Path, changed: int) -> tuple[str, str]:
-    """The instruction as upstream's reader gives it, and the file's digest."""
-    return as_bddl(parse_problem(bddl).language), hashlib.sha256(bddl.read_bytes()).hexdigest()[:16]
+    text = section_of(bddl, ":language") or parse_problem(bddl).language
+    return as_bddl(text), hashlib.sha256(bddl.read_bytes()).hexdigest()[:16]

@@ -1,132 +1,326 @@
-"""LIBERO-PRO's semantic paraphrases as variations of LIBERO's tasks, from the user's ``ood_language.yaml``."""
+"""LIBERO-PRO's changes on any suite: object, position, instruction, task, environment; and displaced objects.
 
-import hashlib
-import importlib
-import reprlib
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
-from typing import Any
+Where the user's LIBERO-PRO says something of a task's suite, its files are followed, else rules of ours are; the
+parameter ``source`` says which.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.suite import Task, did_you_mean
 from pytest_vla.variation import Variation
-from pytest_vla.vary.given import find_given, first_at
-from pytest_vla.vary.language import DIMENSION, generator_of
+from pytest_vla.vary.kind import Draw, Kind
+from pytest_vla.vary.libero_pro_tables import NewTask, Table, entries_of, required_table, table_of
+from pytest_vla.vary.problems import problem_of
 
-FILE = "ood_language.yaml"
+if TYPE_CHECKING:
+    from pytest_vla.scene.problem import Problem
 
-# A data folder's, a checkout's, and a checkout's in a data folder.
-_PLACES = (FILE, f"libero_pro/{FILE}", f"libero_ood/{FILE}", f"*/{FILE}", f"*/libero_ood/{FILE}")
+DIMENSION = "pro"
 
+ORDER = ("swap", "environment", "object", "semantic")
+"""In which upstream makes changes that are made together. Another task goes with none of them."""
 
-@dataclass(frozen=True)
-class Paraphrases:
-    """The YAML, by (suite, task).
+OURS = "ours"
+"""The parameter ``source`` where LIBERO-PRO's files say nothing."""
 
-    Attributes:
-        digest: of the file: the first 16 digits of its SHA-256.
-        texts: of each task whose entries are all texts, in the file's order.
-        malformed: of each other task, what is wrong with which entry.
-    """
+UPSTREAMS_ENVIRONMENT = "libero_living_room_tabletop_manipulation"
+"""What upstream's code replaces every environment by; its YAML names the present ones alone."""
 
-    digest: str
-    texts: Mapping[tuple[str, str], tuple[str, ...]]
-    malformed: Mapping[tuple[str, str], tuple[str, ...]]
+_SWEEP_STEP = 0.1
 
 
-def paraphrase(task: Task, label: str, seed: int) -> Variation:
-    """One of the task's paraphrases, drawn by the seed as upstream draws it; as upstream's BDDL reader gives it.
+def swap(draw: Draw) -> Variation:
+    """Objects of interest and partners stand in each other's places.
 
     Raises:
-        VlaError: the YAML is nowhere, cannot be read, or has no task of this name, or one of the task's entries is
-            malformed, whichever is drawn.
+        VlaError: nothing can be swapped, or the user's file is malformed here.
     """
-    file = _find(task.data)
-    found = _loaded(file, file.stat().st_mtime_ns)
-    key = (task.files, task.name)
-    if wrong := found.malformed.get(key):
-        raise VlaError(
-            f"{label}: {file} is malformed at {'/'.join(key)}: {'; '.join(wrong)}. Mend it in a copy of the file, or "
-            "select other tasks by --vla-tasks"
-        )
-    if key not in found.texts:
-        known = [name for suite, name in (*found.texts, *found.malformed) if suite == task.files]
-        raise VlaError(f"{label}: {file} has no task {'/'.join(key)}.{did_you_mean(task.name, known)}")
-    texts = found.texts[key]
-    index = generator_of(task, label, seed).randrange(len(texts))
-    parameters = {"file": file.name, "digest": found.digest, "index": index, "original": task.language}
-    return Variation(label, DIMENSION, "libero-pro", parameters=parameters, instruction=texts[index])
+    from pytest_vla.vary.libero_pro_choices import own_swaps, swaps
+    from pytest_vla.vary.libero_pro_edits import swapped
 
-
-def load_paraphrases(file: Path) -> Paraphrases:
-    """Reads the YAML, ``suite: {task: [text, ...]}``.
-
-    Raises:
-        VlaError: it cannot be read, is not of that form, or PyYAML is not installed. Malformed entries do not raise.
-    """
-    yaml = _yaml()
-    try:
-        content = file.read_bytes()
-        read = yaml.safe_load(content)
-    except OSError as error:
-        raise VlaError(f"{file} cannot be read: {error.strerror}; expected LIBERO-PRO's {FILE}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        reason = " ".join(str(error).split())
-        raise VlaError(f"{file} cannot be read as YAML: {reason}; expected LIBERO-PRO's {FILE}") from error
-    if not _is_table(read) or not all(map(_is_table, read.values())):
-        raise VlaError(f"{file}: expected LIBERO-PRO's {FILE}: suites, each with tasks, each with a list of texts")
-    texts: dict[tuple[str, str], tuple[str, ...]] = {}
-    malformed: dict[tuple[str, str], tuple[str, ...]] = {}
-    for suite, tasks in read.items():
-        for name, entries in tasks.items():
-            wrong = _wrong(entries)
-            if wrong:
-                malformed[suite, name] = wrong
-            else:
-                texts[suite, name] = tuple(as_bddl(text) for text in entries)
-    return Paraphrases(hashlib.sha256(content).hexdigest()[:16], texts, malformed)
-
-
-def as_bddl(text: str) -> str:
-    """What upstream's BDDL reader makes of a text in ``:language``: lower-cased, with single spaces."""
-    return " ".join(text.lower().split())
-
-
-def _find(data: Path | None) -> Path:
-    return find_given(data, first_at(_PLACES), "LIBERO-PRO", FILE)
-
-
-@cache
-def _loaded(file: Path, changed: int) -> Paraphrases:
-    return load_paraphrases(file)
-
-
-def _yaml() -> Any:
-    try:
-        return importlib.import_module("yaml")
-    except ImportError as error:
-        raise VlaError(f"{FILE} cannot be read without PyYAML ({error}): pip install pyyaml") from error
-
-
-def _is_table(value: object) -> bool:
-    return isinstance(value, dict) and bool(value) and all(isinstance(key, str) for key in value)
-
-
-def _wrong(entries: object) -> tuple[str, ...]:
-    if not isinstance(entries, list) or not entries:
-        return (f"expected a list of texts, found {reprlib.repr(entries)}",)
-    return tuple(
-        f"entry {number} of {len(entries)} {complaint}"
-        for number, entry in enumerate(entries, 1)
-        if (complaint := _complaint(entry))
+    problem, table = problem_of(draw.task), table_of(draw.task, "swap")
+    with _told(draw):
+        if table is None:
+            pairs = own_swaps(draw.task, draw.generator())
+        else:
+            allowed = dict(entries_of(table, draw.task))
+            pairs = swaps(problem, allowed, draw.generator())
+            if not pairs:
+                raise VlaError(f"{table.file} names no two things that stand in this scene")
+        edit = partial(swapped, pairs=pairs)
+        edit(problem)
+    parameters = {**_source(table), "pairs": [list(pair) for pair in pairs]}
+    return Variation(
+        draw.label,
+        DIMENSION,
+        "swap",
+        parameters=parameters,
+        problem=(edit,),
+        redraw=lambda time: swap(draw.again(time)),
     )
 
 
-def _complaint(entry: object) -> str:
-    if isinstance(entry, dict):
-        return f"is a mapping, as ': ' stands in a text without quotes: {reprlib.repr(entry)}"
-    if not isinstance(entry, str) or not entry.strip():
-        return f"is no text: {reprlib.repr(entry)}"
-    return "has ( or ) or ;, which no BDDL text can" if set(entry) & set("();") else ""
+def environment(draw: Draw) -> Variation:
+    """The scene stands on another table or floor, in another room, before another robot base.
+
+    Raises:
+        VlaError: it would be the same one, or no other fits.
+    """
+    from pytest_vla.scene.workspaces import workspace
+    from pytest_vla.vary.libero_pro_choices import own_environments
+    from pytest_vla.vary.libero_pro_edits import moved_to
+
+    problem, table = problem_of(draw.task), table_of(draw.task, "environment")
+    with _told(draw):
+        if table is None:
+            name = draw.generator().choice(own_environments(draw.task))
+        else:
+            here = workspace(problem.name, problem.source).name
+            if here not in (named := entries_of(table, draw.task)):
+                raise VlaError(f"{table.file} says that the environment is {', '.join(named)}, but it is {here}")
+            name = UPSTREAMS_ENVIRONMENT
+            if problem.name == name:
+                raise VlaError(
+                    f"upstream's code puts {here} for every environment, and it is that already: nothing would change. "
+                    f"Without {table.file.name} a rule of ours draws others"
+                )
+        edit = partial(moved_to, name=name)
+        edit(problem)
+    parameters = {**_source(table), "environment": name}
+    return Variation(draw.label, DIMENSION, "environment", parameters=parameters, problem=(edit,))
+
+
+def replace_objects(draw: Draw) -> Variation:
+    """Objects or fixtures of interest are of other categories; of the user's file one is drawn for each that it lists.
+
+    What cannot be had, as its category is unknown or its files are missing, is not drawn, and said in ``unavailable``.
+
+    Raises:
+        VlaError: nothing can be had, or the scene has not what is to be replaced.
+    """
+    from pytest_vla.vary.libero_pro_choices import own_replacements, roots_of, unfit
+    from pytest_vla.vary.libero_pro_edits import replaced
+
+    problem, table, roots = problem_of(draw.task), table_of(draw.task, "object"), roots_of(draw.task)
+    generator, instruction, why = draw.generator(), None, []
+    categories: dict[str, str] = {}
+    with _told(draw):
+        if table is None:
+            old, new, told = generator.choice(own_replacements(draw.task))
+            categories, instruction = {old: new}, (None if told == draw.task.language else told)
+        else:
+            listed = entries_of(table, draw.task)
+            there = {item.category for item in (*problem.fixtures, *problem.objects)}
+            if absent := [old for old, _ in listed if old not in there]:
+                raise VlaError(f"{table.file} replaces {', '.join(absent)}, of which the scene has none")
+            none_of = []
+            for old, news in listed:
+                reasons = {new: unfit(problem, old, new, roots) for new in news}
+                why += [reason for reason in reasons.values() if reason]
+                if usable := [new for new, reason in reasons.items() if not reason]:
+                    categories[old] = generator.choice(usable)
+                else:
+                    none_of.append(f"{old} cannot be replaced: {'; '.join(reasons.values())}")
+            if none_of:
+                raise VlaError(
+                    f"{'. '.join(none_of)}. Put its asset files into assets/objects, with a category.toml. Without "
+                    f"{table.file.name} a rule of ours draws others"
+                )
+        edit = partial(replaced, categories=categories)
+        edit(problem)
+    parameters = {**_source(table), "categories": dict(categories), **({"unavailable": why} if why else {})}
+    return Variation(draw.label, DIMENSION, "object", None, parameters, instruction, problem=(edit,))
+
+
+def semantic(draw: Draw) -> Variation:
+    """One of the task's paraphrases in the user's file, as upstream's BDDL reader gives it.
+
+    Raises:
+        VlaError: the file is nowhere, has no task of this name, one of the task's entries is malformed, or the text is
+            the task's own.
+    """
+    with _told(draw):
+        table = required_table(draw.task, "semantic")
+        texts = entries_of(table, draw.task)
+        index = draw.generator().randrange(len(texts))
+        if texts[index] == draw.task.language:
+            raise VlaError(f"{texts[index]!r} is the task's own text: it changes nothing")
+    parameters = {**_source(table), "index": index, "original": draw.task.language}
+    return Variation(draw.label, DIMENSION, "semantic", None, parameters, texts[index])
+
+
+def other_task(draw: Draw) -> Variation:
+    """Another task in the same scene: another instruction, goal and objects of interest.
+
+    Raises:
+        VlaError: the scene has none, or none of those in the user's file can be read.
+    """
+    from pytest_vla.vary.libero_pro_choices import other_tasks
+    from pytest_vla.vary.libero_pro_edits import tasked
+
+    problem, table = problem_of(draw.task), table_of(draw.task, "task")
+    left_out: list[str] = []
+    with _told(draw):
+        if table is None:
+            other, theirs = draw.generator().choice(other_tasks(draw.task))
+            edit = partial(
+                tasked,
+                instruction=other.language,
+                goal=theirs.goal,
+                objects_of_interest=theirs.objects_of_interest,
+            )
+            edit(problem)
+        else:
+            found, left_out = _readable(table, draw, problem)
+            edit = draw.generator().choice(found)
+    told = str(edit.keywords["instruction"])
+    goal = [str(literal) for literal in edit.keywords["goal"]]
+    parameters = {**_source(table), "goal": goal, "original": draw.task.language}
+    if left_out:
+        parameters["left_out"] = left_out
+    return Variation(draw.label, DIMENSION, "task", None, parameters, told, problem=(edit,))
+
+
+def displace(draw: Draw, axis: str) -> Variation:
+    """The region of the goal's first object, moved by so many tenths of a metre along x or y, to a side that is drawn.
+
+    To the other side where the first has no room. The side follows from task and seed: it is the same at all levels
+    where both have room.
+
+    Raises:
+        VlaError: there is room on neither side, or nothing of the goal stands on the workspace.
+    """
+    from pytest_vla.vary.libero_pro_choices import crowded, movable, roots_of
+    from pytest_vla.vary.libero_pro_edits import displaced
+
+    problem, roots = problem_of(draw.task), roots_of(draw.task)
+    first = replace(draw, label=f"{DIMENSION}.displace_{axis}").generator().choice((1, -1))
+    metres, why = round(_SWEEP_STEP * draw.level, 3), []
+    with _told(draw):
+        name = movable(problem)
+        for side in (first, -first):
+            shift = (side * metres, 0.0) if axis == "x" else (0.0, side * metres)
+            edit = partial(displaced, name=name, x=shift[0], y=shift[1])
+            reason = crowded(edit(problem), name, roots)
+            if not reason:
+                break
+            why.append(f"by {side * metres:+} m {reason}")
+        else:
+            raise VlaError(f"{name} cannot be displaced along {axis}: {'; '.join(why)}")
+    parameters = {"source": OURS, "object": name, "displacement": list(shift)}
+    return Variation(
+        draw.label,
+        DIMENSION,
+        f"displace_{axis}",
+        draw.level,
+        parameters,
+        problem=(edit,),
+        in_sight=True,
+        redraw=lambda time: displace(draw.again(time), axis),
+    )
+
+
+def combined(draw: Draw) -> Variation:
+    """Several of `ORDER` at once, each as it is drawn by itself with this seed.
+
+    Raises:
+        VlaError: one of them cannot be had, or not after the others.
+    """
+    makers: dict[str, Callable[[Draw], Variation]] = {
+        "swap": swap,
+        "environment": environment,
+        "object": replace_objects,
+        "semantic": semantic,
+    }
+    parts = [makers[name](replace(draw, label=f"{DIMENSION}.{name}", part="")) for name in draw.part.split("-")]
+    edits = tuple(edit for part in parts for edit in part.problem)
+    with _told(draw):
+        problem = problem_of(draw.task)
+        for edit in edits:
+            problem = edit(problem)
+    parameters = {f"{part.kind}.{name}": value for part in parts for name, value in part.parameters.items()}
+    told = [part.instruction for part in parts if part.instruction is not None]
+    return Variation(draw.label, DIMENSION, "combined", None, parameters, told[-1] if told else None, problem=edits)
+
+
+def combinations_of() -> tuple[str, ...]:
+    """The parts of `combined`: every two, three and four of `ORDER`, such as ``swap-object``."""
+    return tuple("-".join(names) for count in (2, 3, 4) for names in combinations(ORDER, count))
+
+
+@contextmanager
+def _told(draw: Draw) -> Iterator[None]:
+    """Puts label and task before what a block raises."""
+    try:
+        yield
+    except VlaError as error:
+        raise VlaError(f"{draw.label} of {draw.task.suite}/{draw.task.name}: {error}") from error
+
+
+def _source(table: Table | None) -> dict[str, Any]:
+    return {"source": OURS} if table is None else {"source": table.source, "digest": table.digest}
+
+
+def _readable(table: Table, draw: Draw, problem: "Problem") -> tuple[list[Any], list[str]]:
+    """The edits of a task's entries whose goals can be read, and what was left out, and why."""
+    from pytest_vla.vary.libero_pro_edits import goal_of, tasked
+
+    known = {item.name for item in (*problem.fixtures, *problem.objects)} | {region.key for region in problem.regions}
+    entries: tuple[NewTask, ...] = entries_of(table, draw.task)
+    found, wrong, left_out = [], [], []
+    for entry in entries:
+        where = f"{table.file}: {draw.task.files}/{draw.task.name}: {entry.instruction!r}: goal"
+        interest = tuple(dict.fromkeys(name for name in entry.objects_of_interest if name in known))
+        try:
+            goal = goal_of(entry.goal, problem, where)
+            edit = partial(tasked, instruction=entry.instruction, goal=goal, objects_of_interest=interest)
+            edit(problem)
+        except VlaError as error:
+            wrong.append(str(error))
+            continue
+        found.append(edit)
+        strangers = [name for name in entry.objects_of_interest if name not in known]
+        left_out += [f"{name}, of interest to {entry.instruction!r}, is not in the scene" for name in strangers]
+    if not found:
+        raise VlaError(f"{'; '.join(wrong)}. Mend it in a copy of the file, or select other tasks by --vla-tasks")
+    return found, [*left_out, *wrong]
+
+
+def _kind(name: str, about: str, make: Callable[[Draw], Variation], **more: Any) -> Kind:
+    return Kind(f"{DIMENSION}.{name}", about, "LIBERO-PRO", make, scene=True, published=True, **more)
+
+
+KINDS = (
+    _kind("object", "objects or fixtures of interest are of other categories", replace_objects),
+    _kind("swap", "objects of interest and others stand in each other's places", swap),
+    Kind(
+        f"{DIMENSION}.semantic",
+        "a paraphrase of your LIBERO-PRO's ood_language.yaml",
+        "LIBERO-PRO",
+        semantic,
+        needs_files=True,
+        published=True,
+    ),
+    _kind("task", "another goal in the same scene, with its instruction", other_task, alone=True),
+    _kind("environment", "the same scene on another table or the floor", environment),
+    _kind(
+        "displace_x",
+        "the goal's first object stands farther or nearer",
+        partial(displace, axis="x"),
+        levels=(1, 2, 3, 4, 5),
+        grades="0.1 to 0.5 m",
+    ),
+    _kind(
+        "displace_y",
+        "the goal's first object stands farther to a side",
+        partial(displace, axis="y"),
+        levels=(1, 2, 3, 4, 5),
+        grades="0.1 to 0.5 m",
+    ),
+    _kind("combined", "swap, environment, object and semantic, of them at once", combined, parts=combinations_of),
+)

@@ -1,126 +1,71 @@
 """Every variation, registered once: kinds that any suite's tasks can have, and what varied suites consist of."""
 
+import importlib
+import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cache
 
-from pytest_vla.errors import VlaError
+from pytest_vla.errors import UnchangedError, VlaError
+from pytest_vla.options import PROTOCOLS
 from pytest_vla.suite import Task, did_you_mean
-from pytest_vla.variation import Variation
-from pytest_vla.vary import language
+from pytest_vla.variation import JOINT, Variation, joined, parts_of
+from pytest_vla.vary.kind import Draw, Kind
 
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of variation that any task may have.
-
-    Attributes:
-        name: ``DIMENSION.KIND``, as ``--vla-vary`` has it, and the beginning of its labels.
-        about: one line.
-        source: where it comes from.
-        make: gives the variation of a task, label and seed at a level; raises VlaError where the task has none.
-        levels: how much, in order; empty: it is not graded.
-        needs_files: whether it reads files that the user has to have: it is then taken only where it is named.
-        parts: further names in a label, of which each is a variation; empty: the kind is one.
-    """
-
-    name: str
-    about: str
-    source: str
-    make: Callable[[Task, str, int, int, str], Variation]
-    levels: tuple[int, ...] = ()
-    needs_files: bool = False
-    parts: Callable[[], tuple[str, ...]] = lambda: ()
-
-    def labels(self, levels: Sequence[int] = ()) -> tuple[str, ...]:
-        """Of all its variations, or of those of some levels."""
-        if self.levels:
-            return tuple(f"{self.name}-L{level}" for level in levels or self.levels)
-        return tuple(f"{self.name}.{part}" for part in self.parts()) or (self.name,)
-
-
-def _cells() -> tuple[str, ...]:
-    return tuple(".".join(cell) for cell in language.paraphrase_cells())
-
-
-def _libero_pro(task: Task, label: str, seed: int) -> Variation:
-    from pytest_vla.vary.libero_pro import paraphrase
-
-    return paraphrase(task, label, seed)
-
-
-def _libero_plus(task: Task, label: str, seed: int) -> Variation:
-    from pytest_vla.vary.libero_plus_language import rewrite
-
-    return rewrite(task, label, seed)
-
-
-KINDS = (
-    Kind(
-        "language.blank",
-        "no instruction at all",
-        "a probe of ours",
-        lambda task, label, seed, level, part: language.blank(task, label, seed),
-    ),
-    Kind(
-        "language.nonsense",
-        "as many words, none of them English",
-        "a probe of ours",
-        lambda task, label, seed, level, part: language.nonsense(task, label, seed),
-    ),
-    Kind(
-        "language.other_task",
-        "the instruction of another task of the scene, right for no goal here",
-        "a probe of ours",
-        lambda task, label, seed, level, part: language.other_task(task, label, seed),
-    ),
-    Kind(
-        "language.words",
-        "so many words replaced by neighbours in WordNet",
-        "VLA-Arena, W1-W4",
-        lambda task, label, seed, level, part: language.words(task, label, seed, level),
-        levels=(1, 2, 3, 4),
-    ),
-    Kind(
-        "language.paraphrase",
-        "the same meaning in other words, of each of LIBERO-Para's 43 kinds",
-        "a grammar of ours",
-        lambda task, label, seed, level, part: language.paraphrase(task, label, seed, *part.split(".")),
-        parts=_cells,
-    ),
-    Kind(
-        "language.pro",
-        "a paraphrase of your LIBERO-PRO's ood_language.yaml",
-        "LIBERO-PRO",
-        lambda task, label, seed, level, part: _libero_pro(task, label, seed),
-        needs_files=True,
-    ),
-    Kind(
-        "language.plus",
-        "a rewritten instruction of your LIBERO-Plus's BDDL files",
-        "LIBERO-Plus",
-        lambda task, label, seed, level, part: _libero_plus(task, label, seed),
-        needs_files=True,
-    ),
+_MODULES = (
+    *("libero_pro", "layout", "background", "light", "camera", "robot", "noise", "arena_visual", "language", "action"),
+    "published",
 )
+"""Those with kinds, in the order in which the parts of a joint variation are done."""
+
+PAIRS = "pairs"
+"""``--vla-vary=pairs``: every two of these dimensions at once."""
+
+PAIRED = ("layout", "background", "light", "camera", "robot", "language")
+"""LIBERO-Plus's dimensions without sensor noise: fifteen pairs."""
+
+PAIRS_LEVEL = 3
 
 
-def _libero_para(task: Task) -> Mapping[str, Variation]:
+@cache
+def kinds() -> tuple[Kind, ...]:
+    """All kinds, in the order of their dimensions."""
+    modules = (importlib.import_module(f"pytest_vla.vary.{name}") for name in _MODULES)
+    return tuple(kind for module in modules for kind in module.KINDS)
+
+
+def _libero_para(task: Task, protocol: str) -> Mapping[str, Variation]:
     from pytest_vla.vary.libero_para import paraphrases
 
     return paraphrases(task)
 
 
-SOURCES: Mapping[str, Callable[[Task], Mapping[str, Variation]]] = {"libero_para": _libero_para}
-"""What varied suites consist of, by the name in their manifests: a task's variations by label, in their order."""
+def _libero_plus(task: Task, protocol: str) -> Mapping[str, Variation]:
+    from pytest_vla.vary.libero_plus import variations
+
+    return variations(task, protocol)
 
 
-def labels_of(task: Task, vary: Sequence[str] = ()) -> tuple[str, ...]:
+SOURCES: Mapping[str, Callable[[Task, str], Mapping[str, Variation]]] = {
+    "libero_para": _libero_para,
+    "libero_plus": _libero_plus,
+}
+"""What varied suites consist of, by the name in their manifests: a task's variations by label, in their order, as the
+paper says (`PAPER`) or as upstream's code does it (`UPSTREAM`)."""
+
+TWO_PROTOCOLS = ("libero_plus",)
+"""Those in which these are not the same."""
+
+PAPER, UPSTREAM = PROTOCOLS
+
+
+def labels_of(task: Task, vary: Sequence[str] = (), protocol: str = PAPER) -> tuple[str, ...]:
     """The labels of a task's variations; the empty one where there are none to be.
 
     Args:
         task: of any suite.
         vary: labels that ``--vla-vary`` asks for, from `parse_vary`; a suite that is varied by itself takes none.
+        protocol: of suites that are varied by themselves; one of `PROTOCOLS`.
 
     Raises:
         VlaError: the suite's variations cannot be read, or it is varied by itself and is to be varied again.
@@ -129,7 +74,8 @@ def labels_of(task: Task, vary: Sequence[str] = ()) -> tuple[str, ...]:
         return tuple(vary) or ("",)
     if vary:
         raise VlaError(f"--vla-vary: {task.suite} is varied by itself; take the suite {task.files} for others")
-    return tuple(SOURCES[task.varied](task))
+    prefix = f"{UPSTREAM}." if protocol == UPSTREAM and task.varied in TWO_PROTOCOLS else ""
+    return tuple(f"{prefix}{label}" for label in SOURCES[task.varied](task, PAPER))
 
 
 def find_variation(task: Task, label: str, seed: int) -> Variation | None:
@@ -141,7 +87,9 @@ def find_variation(task: Task, label: str, seed: int) -> Variation | None:
     if not label:
         return None
     if task.varied:
-        known = SOURCES[task.varied](task)
+        known = SOURCES[task.varied](task, PAPER)
+        if label.startswith(f"{UPSTREAM}."):
+            known = _of_upstream(task)
         if label in known:
             return known[label]
         raise VlaError(f"{task.suite}/{task.name} has no variation {label!r}.{did_you_mean(label, known)}")
@@ -149,53 +97,222 @@ def find_variation(task: Task, label: str, seed: int) -> Variation | None:
 
 
 @cache
+def _of_upstream(task: Task) -> Mapping[str, Variation]:
+    """As upstream's code does it; ids say so."""
+    found = SOURCES[task.varied](task, UPSTREAM) if task.varied in TWO_PROTOCOLS else {}
+    return {f"{UPSTREAM}.{label}": replace(each, label=f"{UPSTREAM}.{label}") for label, each in found.items()}
+
+
+def unavailable(tasks: Sequence[Task]) -> Mapping[str, int]:
+    """How many variations of varied suites cannot be had here, by what they need. Raises as `labels_of`."""
+    from pytest_vla.vary.libero_plus import unavailable as of_libero_plus
+
+    found = [task for task in tasks if task.varied == "libero_plus"]
+    return of_libero_plus(found) if found else {}
+
+
+def dimensions_of(label: str) -> str:
+    """What a label's variation changes: ``camera``, ``camera+light``; the label itself where no kind has it."""
+    found = [_kind_of(part) for part in parts_of(label)]
+    return JOINT.join(kind.dimension for kind in found if kind is not None) if all(found) else label
+
+
+def changes_scene(task: Task, label: str, seed: int) -> bool:
+    """Whether under a label the task's scene is another one, which has to be compiled by itself."""
+    if not label:
+        return False
+    if task.varied:
+        found = find_variation(task, label, seed)
+        return bool(found and found.problem)
+    return any(kind is not None and kind.scene for kind in map(_kind_of, parts_of(label)))
+
+
+@cache
 def _drawn(task: Task, label: str, seed: int) -> Variation:
-    kind = next((kind for kind in KINDS if label in kind.labels()), None)
+    parts = parts_of(label)
+    _check_joint(label, parts)
+    made = tuple(_single(Draw(task, part, seed)) for part in parts)
+    return made[0] if len(made) == 1 else joined(label, made)
+
+
+def _single(draw: Draw) -> Variation:
+    kind = _kind_of(draw.label)
     if kind is None:
-        known = [name for kind in KINDS for name in kind.labels()]
-        raise VlaError(f"there is no variation {label!r}.{did_you_mean(label, known)}")
-    level = int(label.rpartition("-L")[2]) if kind.levels else 0
-    made = kind.make(task, label, seed, level, label.removeprefix(f"{kind.name}."))
-    if made.instruction is not None and made.instruction == task.language:
-        raise VlaError(f"{label} of {task.suite}/{task.name} with seed {seed} changes nothing")
+        known = [name for kind in kinds() for name in kind.labels()]
+        raise VlaError(f"there is no variation {draw.label!r}.{did_you_mean(draw.label, known)}")
+    level = int(draw.label.rpartition("-L")[2]) if kind.levels else 0
+    part = "" if kind.levels or draw.label == kind.name else draw.label.removeprefix(f"{kind.name}.")
+    made = kind.make(Draw(draw.task, draw.label, draw.seed, level, part, draw.time))
+    same_text = made.instruction is None or made.instruction == draw.task.language
+    if same_text and not _changes_world(draw.task, made):
+        whose = f"{draw.task.suite}/{draw.task.name}"
+        raise UnchangedError(f"{draw.label} of {whose} with seed {draw.seed} changes nothing")
     return made
 
 
+def _changes_world(task: Task, variation: Variation) -> bool:
+    if not variation.problem:
+        return variation.changes_world
+    from pytest_vla.vary.problems import problem_of
+
+    original = problem = problem_of(task)
+    for edit in variation.problem:
+        problem = edit(problem)
+    return problem != original
+
+
+@cache
+def _by_label() -> Mapping[str, Kind]:
+    return {label: kind for kind in kinds() for label in kind.labels()}
+
+
+def _kind_of(label: str) -> Kind | None:
+    return _by_label().get(label)
+
+
+def _check_joint(label: str, parts: Sequence[str]) -> None:
+    """Refuse what does not go together. Raises VlaError."""
+    if len(parts) == 1:
+        return
+    found = [kind for kind in map(_kind_of, parts) if kind is not None]
+    alone = next((kind for kind in found if kind.alone), None)
+    if alone is not None:
+        raise VlaError(f"{label}: {alone.name} makes another task of it, and goes with no other variation")
+    dimensions = [kind.dimension for kind in found]
+    if len(set(dimensions)) < len(dimensions):
+        raise VlaError(f"{label}: two variations of one dimension do not go together; take them one by one")
+
+
 def parse_vary(text: str) -> tuple[str, ...]:
-    """Labels from ``language.blank,language.words:1-3`` or ``language``. Raises VlaError, with close matches."""
+    """Labels from ``camera,light:3,noise:1-5``, ``camera+light:3`` or ``pairs``. Raises VlaError, with close matches.
+
+    A name is a dimension, a kind or a label. The parts of a joint variation have the same level, where none is given.
+    """
     labels: dict[str, None] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        name, colon, levels = part.partition(":")
-        of_dimension = [kind for kind in KINDS if kind.name.startswith(f"{name}.") and not kind.needs_files]
-        kinds = [kind for kind in KINDS if kind.name == name] or of_dimension
-        exact = [label for kind in KINDS for label in kind.labels() if label == name]
-        if not kinds and not exact:
-            known = [*dict.fromkeys(kind.name.partition(".")[0] for kind in KINDS), *(kind.name for kind in KINDS)]
-            raise VlaError(f"no variation is {name!r}.{did_you_mean(name, known)} `--vla-vary=list` lists them")
-        for kind in kinds:
-            labels.update(dict.fromkeys(kind.labels(_levels(kind, levels) if colon else ())))
-        labels.update(dict.fromkeys(exact if not kinds else ()))
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        if item == PAIRS:
+            pairs = itertools.combinations(PAIRED, 2)
+            found = [label for pair in pairs for label in _joint([f"{name}:{PAIRS_LEVEL}" for name in pair])]
+        else:
+            found = _joint([part.strip() for part in item.split(JOINT)])
+        labels.update(dict.fromkeys(found))
     if not labels:
         raise VlaError("nothing to vary is given; `--vla-vary=list` lists what there is")
     return tuple(labels)
 
 
-def _levels(kind: Kind, text: str) -> tuple[int, ...]:
-    from pytest_vla.plan import parse_seeds
+def _joint(parts: Sequence[str]) -> list[str]:
+    """The labels of one item of ``--vla-vary``."""
+    if len(parts) == 1:
+        return _expanded(parts[0])
+    order = list(dict.fromkeys(kind.dimension for kind in kinds()))
+    choices = [[label for label in _expanded(part) if len(parts) == 1 or _goes_with_others(label)] for part in parts]
+    if empty := [part for part, found in zip(parts, choices, strict=True) if not found]:
+        raise VlaError(f"{empty[0]} makes another task of it, and goes with no other variation")
+    any_level = any(":" in part for part in parts) or any(part in _by_label() for part in parts)
+    joint = []
+    for chosen in itertools.product(*choices):
+        levels = {level for level in map(_level_of, chosen) if level}
+        if len(levels) > 1 and not any_level:
+            continue
+        ordered = sorted(chosen, key=lambda label: order.index(dimensions_of(label)))
+        label = JOINT.join(ordered)
+        _check_joint(label, ordered)
+        joint.append(label)
+    return joint
 
+
+def _goes_with_others(label: str) -> bool:
+    kind = _kind_of(label)
+    return kind is not None and not kind.alone
+
+
+def _level_of(label: str) -> int:
+    kind = _kind_of(label)
+    return int(label.rpartition("-L")[2]) if kind is not None and kind.levels else 0
+
+
+def _expanded(text: str) -> list[str]:
+    """The labels of a dimension, kind or label, of all its levels or of those that stand behind a colon."""
+    name, colon, levels = text.partition(":")
+    if name in _by_label():
+        if colon:
+            raise VlaError(f"{name} is of one level: leave :{levels} out")
+        return [name]
+    named = [kind for kind in kinds() if kind.name == name]
+    of_dimension = [kind for kind in kinds() if kind.dimension == name and not (kind.needs_files or kind.published)]
+    if not named and not of_dimension:
+        known = [*dict.fromkeys(kind.dimension for kind in kinds()), *(kind.name for kind in kinds()), PAIRS]
+        raise VlaError(f"no variation is {name!r}.{did_you_mean(name, known)} `--vla-vary=list` lists them")
+    if named or not colon:
+        return [
+            label for kind in named or of_dimension for label in kind.labels(_levels(kind, levels) if colon else ())
+        ]
+    # Of a dimension some kinds are not graded, or not as far.
+    wanted = _numbers(levels)
+    found = [
+        label
+        for kind in of_dimension
+        for label in (
+            kind.labels([level for level in wanted if level in kind.levels]) if set(wanted) & set(kind.levels) else ()
+        )
+    ]
+    if not found:
+        raise VlaError(f"{name} has no level {levels}; `--vla-vary=list` lists what there is")
+    return found
+
+
+def _levels(kind: Kind, text: str) -> tuple[int, ...]:
     if not kind.levels:
         raise VlaError(f"{kind.name} has no levels: leave :{text} out")
-    levels = parse_seeds(text)
+    levels = _numbers(text)
     if wrong := [level for level in levels if level not in kind.levels]:
         raise VlaError(f"{kind.name} has levels {kind.levels[0]} to {kind.levels[-1]}, and not {wrong[0]}")
     return levels
 
 
+def _numbers(text: str) -> tuple[int, ...]:
+    from pytest_vla.plan import parse_seeds
+
+    try:
+        return parse_seeds(text)
+    except VlaError as error:
+        raise VlaError(f"levels {text!r}: expected 3, 1-3 or 1,3") from error
+
+
 def kinds_table() -> tuple[str, ...]:
     """Every kind in a line or two: name, levels, what it does, its source."""
     lines = []
-    for kind in KINDS:
-        levels = f":{kind.levels[0]}-{kind.levels[-1]}" if kind.levels else ""
-        number = f" ({len(kind.labels())} variations)" if len(kind.labels()) > 1 else ""
-        lines.append(f"{kind.name + levels:24}{kind.about}{number}; {kind.source}")
+    for dimension, group in itertools.groupby(kinds(), key=lambda kind: kind.dimension):
+        lines.append(dimension)
+        for kind in group:
+            levels = f":{kind.levels[0]}-{kind.levels[-1]}" if kind.levels else ""
+            number = "" if kind.levels or len(kind.labels()) == 1 else f" ({len(kind.labels())} variations)"
+            grades = f"; {kind.grades}" if kind.grades else ""
+            lines.append(f"  {kind.name + levels:26}{kind.about}{number}{grades}; {kind.source}")
     return tuple(lines)
+
+
+def drawn_for(task: Task, label: str, seed: int, parameters: Mapping[str, object]) -> Variation | None:
+    """The variation as an episode's record has it, which may have been drawn more than once.
+
+    Args:
+        task, label, seed: of the record.
+        parameters: of its variation.
+
+    Raises:
+        VlaError: as `find_variation`, or no draw gives these parameters: another version of pytest-vla made them.
+    """
+    from pytest_vla.episode_start import MOST_DRAWS
+
+    first = found = find_variation(task, label, seed)
+    for time in range(1, MOST_DRAWS + 1):
+        if found is None or dict(found.table()["parameters"]) == dict(parameters):
+            return found
+        if first is None or first.redraw is None or time == MOST_DRAWS:
+            break
+        found = first.redraw(time)
+    raise VlaError(
+        f"{label} of {task.suite}/{task.name} with seed {seed} is drawn otherwise than its record says: the record is "
+        "of another version of pytest-vla, or of other files"
+    )

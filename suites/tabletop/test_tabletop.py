@@ -9,5 +9,5 @@ pytestmark = pytest.mark.vla
 
 def test_episode(rollout: Rollout) -> None:
     """The policy does the task within the suite's step budget."""
-    if not rollout.success:
+    if not rollout.passed:
         pytest.fail(rollout.explanation, pytrace=False)

@@ -30,7 +30,7 @@ SUITE = load_suite("tabletop")
 
 def episode(name: str, seed: int) -> Rollout:
     case = Case("tabletop", name, seed)
-    return run_episode(case, SUITE.task(name), expert_policy, lambda task: tabletop(task.name), Conditions("expert"))
+    return run_episode(case, SUITE.task(name), expert_policy, lambda task, _: tabletop(task.name), Conditions("expert"))
 
 
 @pytest.mark.parametrize("name", SKILLS.values(), ids=SKILLS)
@@ -50,7 +50,7 @@ def test_neither_name_nor_instruction_tell_the_expert_what_to_do() -> None:
     world = tabletop("turn_on_the_stove")
     task = dataclasses.replace(world.task, name="put_the_bowl_on_the_plate", language="do nothing at all")
     case = Case("tabletop", task.name, 4)
-    record = run_episode(case, task, expert_policy, lambda task: world, Conditions("expert")).record
+    record = run_episode(case, task, expert_policy, lambda task, variation: world, Conditions("expert")).record
     assert record.outcome == "success"
     assert list(record.held) == ["(turnon stove_1)"]
 
@@ -82,7 +82,7 @@ def test_only_a_privileged_policy_is_given_the_world() -> None:
         Case("tabletop", "turn_on_the_stove", 0),
         SUITE.task("turn_on_the_stove"),
         curious,
-        lambda task: tabletop(task.name),
+        lambda task, variation: tabletop(task.name),
         Conditions("curious"),
     )
     assert seen == [None]

@@ -25,6 +25,15 @@ def test_an_addition_makes_no_name_into_that_of_another_thing() -> None:
                 assert owner.get(f"{addition} {name}", noun.name) == noun.name, (addition, name)
 
 
+def test_no_word_says_what_an_episode_may_begin_without() -> None:
+    """A cabinet shelf is not open, and nobody knows whether a bottle is full."""
+    states = {state for action in lexicon().actions.values() for state in action.states}
+    states |= {"full", "empty", "chilled", "cold", "hot", "warm", "clean", "dirty"}
+    for noun in lexicon().nouns.values():
+        said = {word for text in (*noun.additions, *noun.every_name()) for word in text.split()}
+        assert not said & states, noun.name
+
+
 def test_no_verb_means_two_actions() -> None:
     verbs = Counter((base, particle) for base, particle, _ in lexicon().verbs)
     assert [verb for verb, count in verbs.items() if count > 1] == []

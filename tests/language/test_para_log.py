@@ -10,7 +10,7 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.language.published import load_published
-from pytest_vla.para_log import log_name, published_outcomes, read_para_log
+from pytest_vla.para_log import in_rounds, log_name, published_outcomes, read_para_log
 from tests.language.test_published import HEADER, ROWS, published_csv
 
 EPISODE = {
@@ -131,3 +131,16 @@ def test_a_file_that_is_no_log_is_refused(tmp_path: Path, content: str) -> None:
 def test_names_of_logs() -> None:
     assert log_name(Path("/logs/pi0.5-seed12")) == ("pi0.5", 12)
     assert log_name(Path("/logs/x-vla")) == ("x-vla", None)
+    assert log_name(Path("/logs/pi05 seed 7")) == ("pi05", 7)
+    assert log_name(Path("/logs/pi05/seed_7")) == ("pi05", 7)
+    assert log_name(Path("/seed7")) == ("seed7", 7)
+
+
+def test_several_episodes_of_a_paraphrase_are_rounds(tmp_path: Path) -> None:
+    other = EPISODE | {"variant_id": 4, "bddl_file": EPISODE["bddl_file"].replace("ver3", "ver4")}
+    numbers = [(EPISODE, 1, 0), (EPISODE, 0, 1), (other, 3, 0), (EPISODE, 0, 0)]
+    episodes = [each | {"episode_idx": number, "initial_state_idx": state} for each, number, state in numbers]
+    rounds = in_rounds(read_para_log(write(tmp_path, *episodes)))
+    told = [[(each.batch_idx, each.episode, each.init_state) for each in some] for some in rounds]
+    assert told == [[(3, 0, 0), (4, 3, 0)], [(3, 0, 1)], [(3, 1, 0)]]
+    assert in_rounds(()) == ()

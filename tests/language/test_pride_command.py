@@ -91,15 +91,62 @@ def test_trees_side_by_side(capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     assert (found["edit_distance"], found["matches"][1]["best"]) == (2, "gently")
 
 
-def test_published_pairs_have_values_without_parts(capsys: pytest.CaptureFixture[str], data: Path) -> None:
+def test_published_values_stand_beside_the_parts_of_another_backend(
+    capsys: pytest.CaptureFixture[str], data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Without the language extra, whatever is installed here.
+    monkeypatch.setattr(backends.pipeline, "english_parser", _not_here)
+    monkeypatch.setattr(backends, "_small_parser", _not_here)
+    pride("open it", "gently open it", "--data", str(data))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2].startswith("backend     published libero-para csv ")
+    assert lines[3:8] == [
+        "",
+        "S_K 1.0000 by published",
+        "S_T 0.7500 by published",
+        "PD  0.1250 = 1 - (0.5 S_K + 0.5 S_T) by published",
+        "",
+    ]
+    assert lines[8:] == [
+        "parts by    template 1 (low fidelity)",
+        "            not en_core_web_sm: not here",
+        "            not pytest-vla-small: not here",
+        "",
+        "word  best match  cosine",
+        "open  open        1.0000",
+        "S_K 1.0000 by template",
+        "",
+        "original    paraphrase",
+        "* it        * * it",
+        "edit distance 1, nodes 2 + 3",
+        "S_T 0.8000 by template",
+        "",
+        "PD  0.1000 = 1 - (0.5 S_K + 0.5 S_T) by template",
+    ]
     pride("open it", "gently open it", "--data", str(data), "--json")
     found = json.loads(capsys.readouterr().out)
     assert (found["backend"]["name"], found["backend"]["low_fidelity"]) == ("published", False)
     assert (found["s_k"], found["s_t"], found["alpha"]) == (1.0000001192092896, 0.75, 0.5)
     assert found["pd"] == pytest.approx(0.125, abs=1e-6)
     assert (found["matches"], found["trees"], found["edit_distance"], found["passed_over"]) == (None, None, None, {})
-    pride("open it", "gently open it", "--data", str(data))
-    assert "Published are the values alone" in capsys.readouterr().out
+    parts = found["parts"]
+    assert (parts["backend"]["name"], parts["backend"]["low_fidelity"]) == ("template", True)
+    assert (parts["s_t"], parts["edit_distance"]) == (0.8, 1)
+    assert parts["matches"] == [{"word": "open", "best": "open", "cosine": 1.0}]
+
+
+def test_a_backend_by_name_is_the_only_one(capsys: pytest.CaptureFixture[str], data: Path) -> None:
+    pride("open it", "gently open it", "--data", str(data), "--backend=published")
+    said = capsys.readouterr().out
+    assert "Published are the values alone; without --backend=published the parts are shown as well" in said
+    assert "edit distance" not in said
+    pride("open it", "gently open it", "--data", str(data), "--backend=template", "--json")
+    found = json.loads(capsys.readouterr().out)
+    assert (found["backend"]["name"], found["parts"]) == ("template", None)
+
+
+def _not_here() -> None:
+    raise VlaError("not here")
 
 
 def test_the_environment_says_where_data_is(

@@ -1,6 +1,7 @@
 """W0-W4: what is replaced, by what, and that the rest stays; on every instruction of LIBERO, VLA-Arena and tabletop."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.language.substitution import (
     LEVELS,
     NOUN_SENSES,
+    PARTICIPLES,
     VERBS,
     Slot,
     Substituted,
@@ -19,6 +21,8 @@ from pytest_vla.language.substitution import (
     substitute,
 )
 from pytest_vla.language.wordnet import nltk_wordnet, shipped_wordnet
+from pytest_vla.suite import load_suite
+from pytest_vla.vary.language import words
 from tests.support.data import REPOSITORY, data_root, needs_data
 
 PUT = "put the bowl on the stove"
@@ -61,7 +65,9 @@ def instructions() -> list[str]:
         ("open the top two drawers one by one", ["open", "drawers"]),
         ("close the drawer at last", ["close", "drawer"]),
         ("push the lemon to the region between the teapots", ["push", "lemon", "region", "teapots"]),
-        ("pick up the egg with the stove turned on", ["pick up", "egg", "stove"]),
+        ("pick up the egg with the stove turned on", ["pick up", "egg", "stove", "turned on"]),
+        ("place it in the plate with the candle lit", ["place", "plate", "candle", "lit"]),
+        ("pick up the mug turned on its side", ["pick up", "mug"]),
         ("Could you carefully put the bowl on the plate, please?", ["put", "bowl", "plate"]),
         ("the place on the left", ["place"]),
         ("I need you to close the drawer", ["close", "drawer"]),
@@ -129,6 +135,32 @@ def test_every_verb_s_substitutes_are_neighbours_of_it() -> None:
         known = {neighbour.word for sense in senses for neighbour in wordnet.neighbours(verb, "verb", sense)}
         assert set(allowed) <= known, verb
         assert verb not in allowed
+
+
+def test_every_participle_s_substitutes_are_forms_of_its_verb_s_neighbours() -> None:
+    wordnet = shipped_wordnet()
+    for verb, forms in PARTICIPLES.values():
+        senses = range(1, wordnet.senses(verb, "verb") + 1)
+        assert set(forms) <= {n.word for sense in senses for n in wordnet.neighbours(verb, "verb", sense)}, verb
+
+
+def test_a_record_says_where_each_word_stood() -> None:
+    task = replace(load_suite("tabletop").tasks[0], language="put the bowl on the bowl with the stove turned on")
+    found = words(task, "language.words-L4", 0, 4)
+    places = [re.fullmatch(r"(.+) at (\d+): (.+) \(\w+\)", each) for each in found.parameters["replaced"].split("; ")]
+    assert len(places) == 4
+    back, shift = "", 0
+    for place in places:
+        assert place is not None
+        start = int(place[2])
+        assert task.language[start:].startswith(place[1])
+        back, shift = f"{back}{task.language[shift:start]}{place[3]}", start + len(place[1])
+    assert back + task.language[shift:] == found.instruction
+
+
+def test_a_state_stays_a_state() -> None:
+    assert choices_of("put it on the plate with the candle lit", "lit") == {"ignited", "kindled", "lit up"}
+    assert choices_of("put it on the plate with the stove turned on", "turned on") == {"switched on"}
 
 
 def test_every_screened_sense_is_one_of_the_noun_s() -> None:
@@ -220,7 +252,7 @@ def test_nltk_s_corpus_gives_the_same_texts() -> None:
 
 
 TEXT = "put the bowl a an on and close it , . drawers orange top of pick up table's Wine bottle é  "
-WORDS = st.sampled_from(TEXT.split(" "))
+WORDS = st.sampled_from([*TEXT.split(" "), "turned", "lit", "switched", "off", "its"])
 
 
 @given(st.lists(WORDS, max_size=12).map(" ".join), st.integers(0, 2**32 - 1), st.sampled_from(LEVELS))

@@ -45,6 +45,45 @@ def test_intervals_cover_the_truth_as_often_as_they_say(
     assert 0.90 <= covered(texts, seeds, text_effect, seed_effect) <= 0.995
 
 
+@pytest.mark.parametrize(("texts", "text_effect"), [(15, 0.0), (60, 2.0)])
+def test_texts_of_one_seed_each_are_all_that_is_drawn(texts: int, text_effect: float) -> None:
+    """As wide as of independent texts, and never without a number; drawing seeds too gave a third more than twice."""
+    generator = np.random.default_rng(2)
+    truth = (1.0 + text_effect * generator.normal(size=10**6) + generator.logistic(size=10**6) > 0).mean()
+    held, widths = 0, []
+    for number in range(200):
+        latent = 1.0 + text_effect * generator.normal(size=texts) + generator.logistic(size=texts)
+        rows = np.column_stack([np.ones(texts), latent > 0])
+        seeds = generator.integers(5, size=texts).tolist()
+        (found,) = cluster_intervals(
+            rows, range(texts), seeds, rate, np.random.default_rng(number), resamples=400
+        )
+        assert found is not None
+        held += found[0] <= truth <= found[1]
+        widths.append(found[1] - found[0])
+    assert 0.90 <= held / 200 <= 0.985
+    assert np.mean(widths) == pytest.approx(3.92 * np.sqrt(truth * (1 - truth) / texts), rel=0.12)
+
+
+def test_seeds_of_one_text_each_are_not_drawn_beside_the_texts() -> None:
+    generator = np.random.default_rng(0)
+    rows = np.column_stack([np.ones(60), generator.random(60) < 0.5])
+    texts = np.repeat(np.arange(20), 3).tolist()
+    alone = cluster_intervals(rows, texts, [0] * 60, rate, np.random.default_rng(1))
+    assert cluster_intervals(rows, texts, range(60), rate, np.random.default_rng(1)) == alone
+
+
+def test_few_clusters_have_a_wider_interval_than_their_quantiles() -> None:
+    rows = np.column_stack([np.ones(6), np.arange(6)])
+    (found,) = cluster_intervals(rows, range(6), [0] * 6, rate, np.random.default_rng(0), resamples=4000)
+    drawn = np.random.default_rng(0).integers(6, size=(4000, 6)).mean(axis=1)
+    low, high = np.quantile(drawn, (0.025, 0.975))
+    assert found is not None
+    assert found[0] < low
+    assert found[1] > high
+    assert found[1] - found[0] < 1.6 * (high - low)
+
+
 def test_episodes_of_one_text_are_no_further_evidence() -> None:
     texts = (np.random.default_rng(0).random((80, 1)) < 0.6).astype(np.float64)
     (once,), (often,) = intervals(texts), intervals(np.repeat(texts, 5, axis=1))

@@ -66,9 +66,64 @@ def test_one_label_with_a_text_for_each_seed_is_several_paraphrases() -> None:
         assert table.overall.sr.interval == tuple(100 * bound for bound in wilson_interval(texts, texts))
 
 
+@given(st.floats(0, 100), st.floats(1, 500))
+def test_a_rate_without_resamples_has_wilsons_interval(percent: float, trials: float) -> None:
+    low, high = bounded(percent, None, trials).interval or (1, -1)
+    assert 0 <= low <= percent + 1e-3
+    assert percent - 1e-3 <= high <= 100
+    assert high - low > 100 / (trials + 5)
+
+
+def test_whole_successes_have_exactly_wilsons_interval() -> None:
+    for n in (1, 3, 7, 60):
+        for done in range(n + 1):
+            expected = tuple(100 * bound for bound in wilson_interval(done, n))
+            assert bounded(100 * done / n, None, n).interval == expected
+
+
+def test_texts_that_are_drawn_by_seed_leave_no_cell_without_an_interval() -> None:
+    """As `--vla-sample` or texts drawn by seed have it: four of a cell, each under one of five seeds."""
+    generator = np.random.default_rng(0)
+    cells = [(o, a) for o in OBJECT_TYPES for a in ACTION_TYPES if (o, a) != ("none", "none")]
+    outcomes, seeds = [], []
+    for object_type, action_type in cells:
+        seeds += generator.choice(np.arange(7, 12), size=4).tolist()
+        for _ in range(4):
+            success, values = bool(generator.random() < 0.7), generator.uniform(0.5, 0.95, size=2)
+            outcomes.append(ParaphraseOutcome(success, *values, object_type, action_type, STOVE, "fake 1"))
+    table = measure_paraphrases(Scored(tuple(outcomes), tuple(range(172)), tuple(seeds)), 0.5, generator)
+    for cell in table.cells.values():
+        assert cell.pride is not None
+        for estimate in (cell.sr, cell.pride, cell.pd):
+            low, high = estimate.interval or (1, -1)
+            assert low < high
+            assert low <= estimate.value <= high
+        assert (cell.overestimation is None) == (cell.sr.value == 0)
+    low, high = table.overall.sr.interval or (0, 0)
+    independent = 2 * 1.96 * 100 * (0.7 * 0.3 / 172) ** 0.5
+    assert high - low == pytest.approx(independent, rel=0.15), "no wider than episodes that are all their own"
+
+
+def test_no_overestimation_where_all_succeed_is_not_certain() -> None:
+    def measured(keywords: list[float]) -> tuple[float, tuple[float, float] | None]:
+        outcomes = tuple(ParaphraseOutcome(True, each, each, "none", "hint", STOVE, "fake 1") for each in keywords)
+        texts = tuple(range(len(keywords)))
+        found = measure_paraphrases(Scored(outcomes, texts, (7,) * len(texts)), 0.5, np.random.default_rng(0))
+        assert found.overall.overestimation is not None
+        return found.overall.overestimation.value, found.overall.overestimation.interval
+
+    value, (low, high) = measured([0.5, 0.7, 0.9, 0.95] * 5)  # type: ignore[misc]
+    assert (value, low, high) == (0, pytest.approx(-high), pytest.approx(high))
+    assert 3 < high < 25
+    wider = measured([0.5, 0.7, 0.9, 0.95])[1]
+    assert wider is not None
+    assert wider[1] > high, "fewer say less"
+    # Equal distances: PRIDE is the success rate, whatever that is.
+    assert measured([0.7] * 8)[1] == (0, 0)
+
+
 def test_a_rate_between_its_ends_keeps_its_interval() -> None:
     assert bounded(50.0, (40.0, 60.0), 3).interval == (40.0, 60.0)
-    assert bounded(50.0, None, 3).interval is None
     low, high = bounded(0.0, (0.0, 0.0), 3.9).interval or (0, 0)
     assert (low, high) == (0.0, 100 * wilson_interval(0, 3)[1])
 

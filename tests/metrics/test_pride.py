@@ -24,6 +24,7 @@ from pytest_vla.metrics.pride import (
     group,
     grouped,
     paraphrase_distance,
+    paraphrase_weight,
     pride,
     pride_table,
 )
@@ -78,6 +79,21 @@ def test_paraphrases_at_no_distance_have_no_pride() -> None:
         assert paraphrase_distance(keyword, 0.4, alpha=1.0) == 0.0
 
 
+def test_a_group_of_nothing_but_rounding_has_no_pride_and_no_other_loses_any() -> None:
+    rounded = [outcome(True, keyword, 0.5) for keyword in (1.0000001192092896, 0.9999998807907104)] * 50
+    assert pride(rounded, alpha=1.0) is None
+    assert group(rounded, alpha=1.0).pd == 0.0
+    beside = [*rounded, outcome(True, 0.9, 0.5), outcome(False, 0.8, 0.5), outcome(True, 1.0000001192092896, 0.5)]
+    weights = [1 - each.keyword for each in beside]
+    literal = 100 * sum(w for w, each in zip(weights, beside, strict=True) if each.success) / sum(weights)
+    assert pride(beside, alpha=1.0) == pytest.approx(literal, abs=1e-9)
+
+
+def test_nothing_is_overestimated_where_all_succeed() -> None:
+    for keywords in ([0.1, 0.7, 0.3], [0.3, 0.6, 0.9, 0.11, 0.12], [0.77] * 7):
+        assert str(group([outcome(True, each, each / 3) for each in keywords]).overestimation) == "0.0"
+
+
 def test_nothing_succeeded_nothing_is_overestimated() -> None:
     numbers = group([outcome(False, 0.5, 0.5)])
     assert (numbers.sr, numbers.pride, numbers.overestimation) == (0.0, 0.0, None)
@@ -111,9 +127,9 @@ def test_unknown_types_and_no_episodes_are_refused() -> None:
 def test_pride_is_a_percentage_and_full_only_of_successes(outcomes: list[ParaphraseOutcome], alpha: float) -> None:
     value = pride(outcomes, alpha)
     if value is None:
-        assert all(paraphrase_distance(each.keyword, each.structural, alpha) == 0 for each in outcomes)
+        assert sum(paraphrase_weight(each.keyword, each.structural, alpha) for each in outcomes) < 1e-6 * len(outcomes)
     else:
-        assert 0 <= value <= 100 + 1e-9
+        assert -1e-6 <= value <= 100 + 1e-6
         done = pride([replace(each, success=True) for each in outcomes], alpha)
         failed = pride([replace(each, success=not each.success) for each in outcomes], alpha)
         assert done == pytest.approx(100)
@@ -204,8 +220,8 @@ def test_success_and_pride_of_the_real_log(table: Pride, by_hand: list[Any]) -> 
     assert table.overall.overestimation == pytest.approx(9.25728, abs=1e-5)
     assert tuple(table.sweep) == ALPHAS
     for tenths, alpha in enumerate(ALPHAS):
-        # Published S_K of 1.00000012 is 1 for us.
-        assert table.sweep[alpha] == pytest.approx(exact(by_hand, Fraction(tenths, 10)), abs=1e-4)
+        # Also at alpha 1, where published S_K of 1.00000012 weighs a little below nothing.
+        assert table.sweep[alpha] == pytest.approx(exact(by_hand, Fraction(tenths, 10)), abs=1e-9)
 
 
 def test_all_43_cells_of_the_real_log(table: Pride, by_hand: list[Any]) -> None:
@@ -216,7 +232,7 @@ def test_all_43_cells_of_the_real_log(table: Pride, by_hand: list[Any]) -> None:
     assert {cell: len(some) for cell, some in cells.items()} == {cell: part.n for cell, part in table.cells.items()}
     for cell, some in cells.items():
         assert table.cells[cell].sr == pytest.approx(100 * sum(each[0] for each in some) / len(some))
-        assert table.cells[cell].pride == pytest.approx(exact(some, Fraction(1, 2)), abs=1e-4)
+        assert table.cells[cell].pride == pytest.approx(exact(some, Fraction(1, 2)), abs=1e-9)
 
 
 def test_every_task_of_the_real_log(table: Pride, by_hand: list[Any]) -> None:
@@ -226,17 +242,17 @@ def test_every_task_of_the_real_log(table: Pride, by_hand: list[Any]) -> None:
     assert set(table.tasks) == set(tasks)
     for task, some in tasks.items():
         assert table.tasks[task].n == len(some)
-        assert table.tasks[task].pride == pytest.approx(exact(some, Fraction(1, 2)), abs=1e-4)
+        assert table.tasks[task].pride == pytest.approx(exact(some, Fraction(1, 2)), abs=1e-9)
     assert table.tasks["put the bowl on the stove"].sr == pytest.approx(100 * 332 / 403)
 
 
 def test_marginals_of_the_real_log(table: Pride, by_hand: list[Any]) -> None:
     for name, part in table.objects.items():
         some = [each for each in by_hand if each[3][0] == name]
-        assert (part.n, part.pride) == (len(some), pytest.approx(exact(some, Fraction(1, 2)), abs=1e-4))
+        assert (part.n, part.pride) == (len(some), pytest.approx(exact(some, Fraction(1, 2)), abs=1e-9))
     for name, part in table.actions.items():
         some = [each for each in by_hand if each[3][1] == name]
-        assert (part.n, part.pride) == (len(some), pytest.approx(exact(some, Fraction(1, 2)), abs=1e-4))
+        assert (part.n, part.pride) == (len(some), pytest.approx(exact(some, Fraction(1, 2)), abs=1e-9))
     assert (list(table.objects), list(table.actions)) == (list(OBJECT_TYPES), list(ACTION_TYPES))
     assert {name: part.n for name, part in table.categories.items()} == Counter(
         {"lexical": 148, "pragmatical": 262, "structural": 99}

@@ -1,6 +1,7 @@
 """Rates over successes and failures, errors and invalids beside them; and the table that shows them."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from pytest_vla.metrics.statistics import wilson_interval
 from pytest_vla.metrics.success import success_rate, suite_rates
@@ -13,6 +14,7 @@ class Ended:
     outcome: str
     reason: str | None = None
     task: str = "a_task"
+    variation: Mapping[str, object] = field(default_factory=dict)
 
 
 GOAL = [
@@ -77,6 +79,72 @@ def test_tasks_have_rows_of_their_own() -> None:
     assert "a…" in narrow[2]
 
 
+def varied(outcome: str, kind: str, dimension: str = "language", level: int | None = None, **more: str) -> Ended:
+    table = {"label": "x", "dimension": dimension, "kind": kind, "level": level, "parameters": {}}
+    return Ended("libero_goal", outcome, variation=table, **more)
+
+
+VARIED = [
+    *(Ended("libero_goal", "success", task="stove") for _ in range(3)),
+    *(varied("failure", "paraphrase", task="stove") for _ in range(4)),
+    varied("success", "blank", task="stove"),
+    *(varied("failure", "distance", "camera", level, task="stove") for level in (1, 2, 2)),
+    varied("success", "distance+dim", "camera+light", task="stove"),
+    varied("error", "blank", reason="policy-raised", task="stove"),
+]
+
+
+def test_no_rate_is_over_benign_and_varied_episodes_nor_over_two_kinds() -> None:
+    lines = summary_lines(VARIED, {}, by_task=False)
+    assert [line.split()[:3] for line in lines[1:]] == [
+        ["libero_goal"],
+        ["benign", "3", "3/3"],
+        ["camera.distance+light.dim", "1", "1/1"],
+        ["camera.distance:1", "1", "0/1"],
+        ["camera.distance:2", "2", "0/2"],
+        ["language.blank", "2", "1/1"],
+        ["language.paraphrase", "4", "0/4"],
+    ]
+    with_tasks = summary_lines(VARIED, {})
+    assert [line.split()[0] for line in with_tasks[:4]] == ["suite", "libero_goal", "benign", "stove"]
+    assert sum(line.startswith("    stove ") for line in with_tasks) == 6
+    # Over several suites, what is benign may be in one rate.
+    everywhere = summary_lines([*VARIED, *OBJECT], {}, by_task=False)
+    assert everywhere[-1].split()[:4] == ["all,", "benign", "4", "4/4"]
+    assert not any(line.startswith("all") for line in summary_lines([*VARIED[3:], *OBJECT], {}))
+
+
+def test_own_tests_have_a_row_for_each_kind_too() -> None:
+    lines = summary_lines([], {"test_mine.py::test_it": VARIED[:7], "test_mine.py::test_plain": VARIED[:3]})
+    assert [line.split()[:3] for line in lines[1:]] == [
+        ["test_mine.py::test_it"],
+        ["benign", "3", "3/3"],
+        ["language.paraphrase", "4", "0/4"],
+        ["test_mine.py::test_plain", "3", "3/3"],
+    ]
+
+
+def test_very_many_levels_are_one_row() -> None:
+    many = [varied("success", f"kind{number}", level=level) for number in range(20) for level in range(1, 4)]
+    assert len(summary_lines(many, {}, by_task=False)) == 1 + 1 + 20
+    assert len(summary_lines(many[:30], {}, by_task=False)) == 1 + 1 + 30
+
+
+def test_the_table_fits_80_columns() -> None:
+    long = [varied("failure", "paraphrase", task="put_the_wine_bottle_on_top_of_the_cabinet"), *VARIED]
+    lines = summary_lines([*long, *GOAL, *BROKEN], {}, width=80)
+    assert max(map(len, lines)) <= 80
+    blank = next(index for index, line in enumerate(lines) if line.startswith("  language.blank "))
+    assert lines[blank + 1] == "    not in the rate: errors: 1 policy-raised"
+    benign = next(index for index, line in enumerate(lines) if line.startswith("  benign  ") and "1/3" not in line)
+    assert " ".join(line.strip() for line in lines[benign : benign + 3]).endswith(
+        "not in the rate: errors: 1 physics-nan, 2 policy-nan; invalid: 1 goal-holds-at-start"
+    )
+
+
 def test_the_sentence() -> None:
     assert summary_sentence(OBJECT) == "vla: 1/1 success, 100.0% [20.7%, 100.0%]"
     assert summary_sentence(OBJECT + BROKEN).endswith("; errors: 1 policy-raised")
+    assert summary_sentence(VARIED[:7]) == (
+        "vla: benign 3/3 success, 100.0% [43.9%, 100.0%]; language.paraphrase 0/4 success, 0.0% [0.0%, 49.0%]"
+    )

@@ -45,10 +45,10 @@ class World:
 
     made = 0
 
-    def __init__(self, task: Any, *, allow_versions: bool = False) -> None:
+    def __init__(self, task: Any, variation: Any = None, *, allow_versions: bool = False) -> None:
         self._refuse(task)
         type(self).made += 1
-        self.task, self.init_state_count = task, 50
+        self.task, self.variation, self.init_state_count = task, variation, 50
         self.data = types.SimpleNamespace(qpos=np.zeros(3), qvel=np.zeros(3))
         self.steps = self.pictures = self.closed = 0
         self.resets: list[tuple[int, int, bool]] = []
@@ -72,12 +72,12 @@ class World:
         self.data.qpos += 0.05 * self.data.qvel
         return LazyObservation(self)
 
-    def switch(self, task: Any) -> bool:
+    def switch(self, task: Any, variation: Any = None) -> bool:
         """A suite is one scene here."""
         if task.suite != self.task.suite:
             return False
         self._refuse(task)
-        self.task = task
+        self.task, self.variation = task, variation
         return True
 
     @staticmethod
@@ -87,7 +87,7 @@ class World:
         if task.name == "put_the_bowl_on_the_plate":
             raise VlaError("plate.xml: not found in any root")
 
-    def show(self, qpos: Any) -> dict[str, Any]:
+    def show(self, qpos: Any, step: int = 0) -> dict[str, Any]:
         """A picture that gets brighter along x."""
         self.shown = getattr(self, "shown", 0) + 1
         height, width = self.task.protocol.image_size
@@ -98,6 +98,9 @@ class World:
 
     def predicates(self) -> dict[str, bool]:
         return {"(beyond point_1 line_1)": self.success(), "(is point_1)": True}
+
+    def asked_done(self) -> bool:
+        return bool(self.data.qpos[0] < -GOAL_X)
 
     def provenance(self) -> dict[str, str]:
         return {"scene": "a point"}

@@ -99,7 +99,9 @@ def test_an_episode_is_upstreams_and_its_policy_sees_what_checkpoints_were_train
 
     world = Pinned(world_of(task.suite, task.name), meta["init_index"], meta["seed"])
     short = dataclasses.replace(task, protocol=dataclasses.replace(task.protocol, max_steps=last))
-    ended = run_episode(Case(task.suite, task.name, 0), short, policy, lambda task: world, Conditions("golden"))
+    ended = run_episode(
+        Case(task.suite, task.name, 0), short, policy, lambda task, changed: world, Conditions("golden")
+    )
     assert (ended.record.outcome, ended.steps) == ("failure", last), ended.explanation
     for name in ("qpos", "qvel", "eef_pos"):
         # Row 0 is the state after settling, which is row 9 of the trace.

@@ -51,7 +51,8 @@ def test_a_varied_episode_and_its_twin(vla: Run, project: pytest.Pytester, worke
         *STOVE, "--vla-model=listening:policy", "--vla-vary=language.blank,language.words:1", "--vla-twins=auto",
         "--vla-seeds=0-1", workers, "-v",
     )  # fmt: skip
-    result.assert_outcomes(passed=2, failed=4)
+    # A probe fails no test: it asks what the policy does.
+    result.assert_outcomes(passed=4, failed=2)
     records = last_records(project.path / ".vla")
     blank = records["libero_goal/turn_on_the_stove[language.blank-seed1]"]
     words = records["libero_goal/turn_on_the_stove[language.words-L1-seed1]"]
@@ -68,18 +69,16 @@ def test_a_varied_episode_and_its_twin(vla: Run, project: pytest.Pytester, worke
 
 def test_a_pasted_id_of_a_varied_episode(vla: Run, project: pytest.Pytester) -> None:
     node = "libero_goal::test_episode[turn_on_the_stove-language.nonsense-seed4]"
-    vla(node, "--vla-model=listening:policy").assert_outcomes(failed=1)
+    vla(node, "--vla-model=listening:policy").assert_outcomes(passed=1)
     (record,) = last_records(project.path / ".vla").values()
-    assert (record.node, record.variation["kind"]) == (node, "nonsense")
+    assert (record.node, record.variation["kind"], record.outcome) == (node, "nonsense", "failure")
     result = vla(node.replace("nonsense", "nonsens"), "--vla-model=listening:policy")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*no variation 'language.nonsens'. Did you mean language.nonsense*"])
 
 
 def test_a_stopped_run_of_variations_goes_on(vla: Run, project: pytest.Pytester) -> None:
-    vla(*STOVE, "--vla-model=listening:policy", "--vla-vary=language.blank,language.nonsense", "-x").assert_outcomes(
-        failed=1
-    )
+    vla(*STOVE, "--vla-model=listening:policy", "--vla-vary=language.words:1-2", "-x").assert_outcomes(failed=1)
     vla("--vla-resume").assert_outcomes(failed=1)
     assert len(run_names(project.path / ".vla")) == 1
     assert len(last_records(project.path / ".vla")) == 2
@@ -94,7 +93,53 @@ def test_what_a_task_cannot_have_is_told_before_anything_runs(vla: Run) -> None:
 def test_the_list_of_variations(vla: Run) -> None:
     result = vla("--vla-vary=list")
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["language.words:1-4 *VLA-Arena, W1-W4"])
+    result.stdout.fnmatch_lines(["  language.words:1-4 *VLA-Arena, W1-W4"])
+
+
+def test_what_some_tasks_cannot_have_is_left_out_and_named(vla: Run) -> None:
+    tasks = "--vla-tasks=turn_on_the_stove,put_the_bowl_on_the_stove"
+    result = vla("--vla-suite=libero_goal", tasks, "--vla-model=listening:policy", "--vla-vary=language.words:3")
+    result.assert_outcomes(failed=1, warnings=1)
+    result.stdout.fnmatch_lines(["*left out: language.words-L3 of turn_on_the_stove: *it has 2 replaceable words*"])
+
+
+def test_what_changes_nothing_is_an_error(vla: Run, project: pytest.Pytester) -> None:
+    project.makeconftest(
+        """
+        from pytest_vla.variation import Variation
+        from pytest_vla.vary import language
+        from pytest_vla.vary.kind import Kind
+
+        def same(draw):
+            return Variation(draw.label, "language", "same", instruction=draw.task.language)
+
+        language.KINDS += (Kind("language.same", "the same again", "a test", same),)
+        """
+    )
+    result = vla(*STOVE, "--vla-model=listening:policy", "--vla-vary=language.same")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*language.same of libero_goal/turn_on_the_stove with seed 0 changes nothing*"])
+
+
+def test_variations_of_the_ini_file_and_of_a_marker(vla: Run, project: pytest.Pytester) -> None:
+    project.makeini("[pytest]\nvla_vary = language.words:1\nvla_twins = auto\n")
+    vla(*STOVE, "--vla-model=listening:policy").assert_outcomes(passed=1, failed=1)
+    project.makeini("[pytest]\nvla_vary = language.wrds\n")
+    result = vla(*STOVE, "--vla-model=listening:policy")
+    result.stderr.fnmatch_lines(["*tox.ini: vla_vary: no variation is 'language.wrds'. Did you mean language.words*"])
+    project.makeini("[pytest]\n")
+    project.makepyfile(
+        test_own="""
+        import pytest
+        @pytest.mark.vla(suite="libero_goal", tasks="turn_on_the_stove", vary="language.blank,language.words:1")
+        def test_it_listens(rollout):
+            assert not rollout.success
+        """
+    )
+    vla("test_own.py", "--vla-model=listening:policy").assert_outcomes(passed=2)
+    vla("test_own.py", "--vla-model=listening:policy", "--vla-twins=auto").assert_outcomes(passed=2, failed=1)
+    vla("test_own.py", "--vla-model=listening:policy", "--vla-sample=1").assert_outcomes(passed=1)
+    vla("test_own.py", "--vla-model=listening:policy", "--vla-vary=language.nonsense").assert_outcomes(passed=1)
 
 
 def test_own_tests_are_varied_too(vla: Run, project: pytest.Pytester) -> None:

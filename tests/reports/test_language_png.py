@@ -8,8 +8,8 @@ from PIL import Image
 
 from pytest_vla.errors import VlaError
 from pytest_vla.report_command import load, make_report
-from pytest_vla.reports.language import LanguageReport
-from pytest_vla.reports.language_png import check_matplotlib, write_pictures
+from pytest_vla.reports.figures import check_matplotlib, write_pictures
+from pytest_vla.reports.language_png import pictures
 from tests.test_report_command import BOWL, ENDS, PLATE, RESULTS, STOVE, paraphrased, path_to, probed, varied, write
 
 
@@ -19,8 +19,8 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTEST_VLA_CACHE", str(tmp_path / "cache"))
 
 
-def made(*models: str) -> LanguageReport:
-    """Three tasks with successes, and a near and two far failures of the first; a run for each model."""
+def made(*models: str) -> dict[str, bytes]:
+    """Pictures of three tasks with successes, and a near and two far failures of the first; a run for each model."""
     for number, model in enumerate(models):
         records = [
             (paraphrased(task, index, "success", policy=model), path_to(end, noise=0.01, seed=index))
@@ -31,7 +31,9 @@ def made(*models: str) -> LanguageReport:
             records.append((paraphrased(STOVE, index, "failure", policy=model), path_to(end, noise=0.001)))
         records.append((paraphrased("open_the_drawer", 0, "failure", policy=model), path_to((0.2, 0.2, 0.2))))
         write(records, run=f"run{number}")
-    return make_report(load([], RESULTS), 0.5, None, "template", "exact")
+    report = make_report(load([], RESULTS), 0.5, None, "template", "exact")
+    assert report is not None
+    return pictures(report)
 
 
 def test_grids_sweep_and_paths_are_drawn(tmp_path: Path) -> None:
@@ -59,8 +61,9 @@ def test_there_has_to_be_something_to_draw(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed (pip install 'pytest-vla[report]')")
     write([varied(STOVE, 7, "success", {}, "turn on the stove"), probed(STOVE, "blank", "failure")])
     report = make_report(load([], RESULTS), 0.5, None, None, "exact")
+    assert report is not None
     with pytest.raises(VlaError, match="there is nothing to draw: no model has successes and failures"):
-        write_pictures(report, tmp_path / "folder")
+        write_pictures(pictures(report), tmp_path / "folder")
     assert not (tmp_path / "folder").exists()
 
 

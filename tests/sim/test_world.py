@@ -112,9 +112,9 @@ def test_pictures_are_drawn_when_read_and_only_once(world: World, monkeypatch: p
     drawn: list[str] = []
     original = World._picture
 
-    def counted(self: World, camera: str) -> Any:
+    def counted(self: World, camera: str, step: int | None) -> Any:
         drawn.append(camera)
-        return original(self, camera)
+        return original(self, camera, step)
 
     monkeypatch.setattr(World, "_picture", counted)
     observation = world.reset(init_state=0, scene_seed=0)

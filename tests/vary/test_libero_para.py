@@ -47,6 +47,9 @@ def test_a_variation_is_the_row_of_the_csv() -> None:
         "action_type": "addition_deletion",
         "index": 0,
         "original": "open the middle drawer of the cabinet",
+        "s_k": 1.0,
+        "s_t": 14 / 15,
+        "similarity_by": "published libero-para csv c34b4982",
     }
     with pytest.raises(VlaError, match=r"has no variation 'none.addition_deletion.99'. Did you mean none.addition"):
         find_variation(task, "none.addition_deletion.99", 7)

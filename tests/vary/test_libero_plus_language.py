@@ -1,6 +1,5 @@
 """LIBERO-Plus's rewrites: read from BDDL files such as a checkout has, written here in its format."""
 
-import collections
 import hashlib
 import json
 import re
@@ -13,7 +12,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.suite import load_suite
 from pytest_vla.variation import Variation
 from pytest_vla.vary import registry
-from pytest_vla.vary.libero_plus_language import LIST, listed_rewrites
+from pytest_vla.vary.libero_plus_list import LIST, read_list
 from tests.support.data import data_root, libero_data, needs_data
 
 LABEL = "language.plus"
@@ -125,7 +124,7 @@ def test_without_a_checkout_the_message_says_what_to_give(tmp_path: Path) -> Non
 
 def test_a_checkout_that_is_not_whole_is_told(tmp_path: Path) -> None:
     checkout(tmp_path, {}, {8: 1})
-    with pytest.raises(VlaError, match=rf"lists {TASK}_language_8, but there is no .*bddl. Give a whole checkout"):
+    with pytest.raises(VlaError, match=rf"lists {TASK}_language_8.bddl, which is not there. Give a whole checkout"):
         drawn(tmp_path, 0)
 
 
@@ -135,44 +134,6 @@ def test_a_bddl_file_that_is_none_is_told_with_its_place(tmp_path: Path) -> None
         drawn(tmp_path, 0)
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        "{",
-        "[]",
-        '{"libero_goal": 3}',
-        '{"libero_goal": [3]}',
-        '{"libero_goal": [{"name": "x"}]}',
-        json.dumps({"libero_goal": [{**row(1), "name": f"{TASK}_language_x"}]}),
-        json.dumps({"libero_goal": [{**row(1), "difficulty_level": "hard"}]}),
-        "[" * 100_000,
-        b"\xff",
-    ],
-)
-def test_a_list_that_is_none_is_refused(tmp_path: Path, content: str | bytes) -> None:
-    file = tmp_path / "task_classification.json"
-    file.write_bytes(content.encode() if isinstance(content, str) else content)
-    with pytest.raises(VlaError, match=re.escape(f"{file} is not LIBERO-Plus's list of tasks: ")):
-        listed_rewrites(file)
-
-
-@needs_data
-def test_the_published_list_is_read_whole() -> None:
-    root = data_root()
-    assert root is not None
-    found = listed_rewrites(root / "libero_plus" / "task_classification.json")
-    assert len(found) == 40
-    per_suite: collections.Counter[str] = collections.Counter()
-    difficulties: collections.Counter[int | None] = collections.Counter()
-    for (suite, name), rewrites in found.items():
-        assert load_suite(suite).task(name).name == name
-        assert set(rewrites) <= set(range(1, 51))
-        per_suite[suite] += len(rewrites)
-        difficulties.update(rewrites.values())
-    assert per_suite == {"libero_spatial": 390, "libero_object": 354, "libero_goal": 410, "libero_10": 383}
-    assert difficulties == {1: 328, 2: 280, 3: 259, 4: 328, 5: 342}
-
-
 @needs_data
 def test_rewrites_of_liberos_own_files_are_read(tmp_path: Path) -> None:
     root = data_root()
@@ -180,12 +141,12 @@ def test_rewrites_of_liberos_own_files_are_read(tmp_path: Path) -> None:
     package = tmp_path / "libero" / "libero"
     (package / "benchmark").mkdir(parents=True)
     (package / LIST).symlink_to(root / "libero_plus" / "task_classification.json")
-    for (suite, name), rewrites in listed_rewrites(package / LIST).items():
-        base = (libero_data() / "bddl_files" / suite / f"{name}.bddl").read_text()
+    for suite, entries in read_list(package / LIST).items():
         (package / "bddl_files" / suite).mkdir(parents=True, exist_ok=True)
-        for index in rewrites:
-            text = re.sub(r"\(:language [^)]*\)", f"(:language Im asking you number {index})", base)
-            (package / "bddl_files" / suite / f"{name}_language_{index}.bddl").write_text(text)
+        for entry in (entry for entry in entries if entry.language is not None):
+            base = (libero_data() / "bddl_files" / suite / f"{entry.base}.bddl").read_text()
+            text = re.sub(r"\(:language [^)]*\)", f"(:language Im asking you number {entry.language})", base)
+            (package / "bddl_files" / suite / f"{entry.file}.bddl").write_text(text)
     for suite in ("libero_goal", "libero_spatial", "libero_object", "libero_10"):
         for task in load_suite(suite, data=tmp_path).tasks:
             variation = registry.find_variation(task, LABEL, 5)

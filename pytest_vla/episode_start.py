@@ -1,0 +1,67 @@
+"""How an episode begins: its world reset under its variation, which is drawn anew where nothing could be measured."""
+
+from collections.abc import Callable
+
+from pytest_vla.errors import RedrawError
+from pytest_vla.plan import Case, init_state_of
+from pytest_vla.policies.base import Observation
+from pytest_vla.suite import Task
+from pytest_vla.trace import EpisodeWorld, Trace
+from pytest_vla.variation import Variation
+
+GOAL_AT_START = "goal-holds-at-start"
+"""The reason of an invalid episode: there was nothing left to do after settling."""
+
+OUT_OF_SIGHT = "out-of-sight"
+"""The reason of an invalid episode: however its variation was drawn, the task's objects were not seen and in reach."""
+
+MOST_DRAWS = 10
+"""How often a variation is drawn until the task's objects are in sight and in reach."""
+
+OpenWorld = Callable[[Task, Variation | None], EpisodeWorld]
+"""Gives the world of a task under a variation that changes it; without one, as it is."""
+
+
+class NothingToMeasure(Exception):
+    """The episode is invalid, for a reason, one of this module's, that the message tells in words."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(f"{reason}: {message}")
+        self.reason, self.message = reason, message
+
+
+def begin(trace: Trace, case: Case, task: Task, open_world: OpenWorld) -> Observation:
+    """Reset the world of a case under the trace's variation, and note what is seen.
+
+    Args:
+        trace: of the episode; its world, its seeds and, where it was drawn anew, its variation are set.
+        case, task: of the episode.
+        open_world: called once for each draw.
+
+    Raises:
+        NothingToMeasure: the goal holds already, or the task's objects are not in sight and in reach in any draw.
+        VlaError: the world cannot be built or reset.
+    """
+    first, unseen = trace.variation, ""
+    for time in range(MOST_DRAWS):
+        if time and first is not None:
+            if first.redraw is None:
+                break
+            trace.variation = first.redraw(time)
+        variation = trace.variation
+        trace.world = world = open_world(task, variation if variation is not None and variation.changes_world else None)
+        init_state = init_state_of(case.seed, world.init_state_count, task.protocol.init_state)
+        trace.seeds = {"init_state": init_state, "init_states": world.init_state_count}
+        try:
+            observation = world.reset(init_state=init_state, scene_seed=case.seed, settle=True)
+        except RedrawError as error:
+            unseen = str(error)
+            continue
+        unseen = world.out_of_sight() if variation is not None and variation.in_sight else ""
+        if unseen:
+            continue
+        if trace.note(observation):
+            raise NothingToMeasure(GOAL_AT_START, "the goal holds already after settling")
+        return observation
+    draws = f" (the last of {MOST_DRAWS} draws)" if first is not None and first.redraw is not None else ""
+    raise NothingToMeasure(OUT_OF_SIGHT, f"{unseen}{draws}")

@@ -1,0 +1,57 @@
+"""What a variation changes of a compiled model, and how it is undone: the next reset finds the model as it was."""
+
+import mujoco
+import numpy as np
+import numpy.typing as npt
+
+from pytest_vla.scene.scene import Scene
+from pytest_vla.variation import ModelEdit
+
+
+class ModelChanges:
+    """The changes of one model that are in force."""
+
+    def __init__(self, model: mujoco.MjModel) -> None:
+        self._model = model
+        # As compiled: what was changed once is kept, so that a thousand resets copy it once.
+        self._arrays: dict[str, npt.NDArray[np.generic]] = {}
+        self._textures: dict[int, npt.NDArray[np.uint8]] = {}
+        self._changed: list[str] = []
+        self._painted: list[int] = []
+        self._edits: tuple[ModelEdit, ...] = ()
+
+    def replace(self, edits: tuple[ModelEdit, ...], scene: Scene) -> tuple[int, ...]:
+        """Undoes what is in force, and makes these changes.
+
+        Returns:
+            The textures whose pixels are others than before, to be sent to the graphics side.
+        """
+        if edits is self._edits:
+            return ()
+        model, self._edits = self._model, edits
+        repainted = set(self._painted)
+        for name in self._changed:
+            getattr(model, name)[:] = self._arrays[name]
+        for texture in self._painted:
+            _pixels(model, texture)[:] = self._textures[texture]
+        self._changed, self._painted = [], []
+        for edit in edits:
+            for name in edit.arrays:
+                if name not in self._arrays:
+                    self._arrays[name] = getattr(model, name).copy()
+                self._changed.append(name)
+            for texture_name in edit.textures(model, scene) if edit.textures is not None else ():
+                texture = model.texture(texture_name).id
+                if texture not in self._textures:
+                    self._textures[texture] = _pixels(model, texture).copy()
+                self._painted.append(texture)
+            edit.apply(model, scene)
+        return tuple(sorted(repainted | set(self._painted)))
+
+
+def _pixels(model: mujoco.MjModel, texture: int) -> npt.NDArray[np.uint8]:
+    """A texture's part of ``tex_data``."""
+    size = model.tex_height[texture] * model.tex_width[texture] * model.tex_nchannel[texture]
+    start = model.tex_adr[texture]
+    pixels: npt.NDArray[np.uint8] = model.tex_data[start : start + size]
+    return pixels

@@ -1,0 +1,107 @@
+"""Whether the objects of a task can be seen and reached as an episode begins."""
+
+import math
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_vla.scene.problem import Literal, Problem
+from pytest_vla.scene.scene import Scene
+from pytest_vla.scene.workspaces import workspace
+
+if TYPE_CHECKING:
+    from pytest_vla.sim.world import World
+
+SEEN = 0.0005
+"""The part of a picture that an object has to cover; 33 pixels of 256 x 256, where LIBERO's own scenes show 137."""
+
+REACH = 0.85
+"""How far (m) from its base, horizontally, the robot may have to go; in LIBERO's own scenes it is 0.80."""
+
+_BELOW = 0.05
+"""How far (m) below the top of its workspace an object's origin may be before it has fallen off."""
+
+
+def out_of_sight(world: "World", camera: str | None = None, hidden_before: Collection[str] = ()) -> str:
+    """Why the task cannot be measured from the present state: an object not seen or out of reach; empty: it can.
+
+    Of what the goal is about and of the objects of interest. What begins inside of something, such as a drawer, need
+    not be seen; fixtures need not be in reach.
+
+    Args:
+        world: reset; nothing of it is changed.
+        camera: whose picture has to show them; None: the first of the suite's.
+        hidden_before: `hidden` of the task as it is, from the same init state: what nobody sees is no one's fault.
+    """
+    bodies = bodies_seen(world, camera or world.task.protocol.cameras[0])
+    unseen = [name for name in hidden(world, bodies) if name not in hidden_before]
+    if unseen:
+        return f"{unseen[0]} is hidden"
+    place = workspace(world.problem.name, world.problem.source)
+    for name in wanted(world.problem, world.scene):
+        body = world.scene.body(name)
+        if body is None or body.is_fixture:
+            continue
+        x, y, z = world.data.body(body.root_body).xpos
+        distance = math.dist((x, y), place.robot_base[:2])
+        if distance > REACH:
+            return f"{name} is {distance:.2f} m from the robot, which reaches {REACH} m"
+        if z < place.offset[2] - _BELOW:
+            return f"{name} has fallen off {place.name}"
+    return ""
+
+
+def hidden(world: "World", bodies: npt.NDArray[np.int32]) -> tuple[str, ...]:
+    """What a picture shows too little of, of what the task is about; what begins inside of something left out.
+
+    Args:
+        world: reset.
+        bodies: (H, W), which body each pixel of the picture shows.
+    """
+    model, scene = world.model, world.scene
+    pixels = np.bincount(model.body_rootid[bodies[bodies >= 0]], minlength=model.nbody)
+    inside = {str(literal.arguments[0]) for literal in world.problem.init if literal.predicate == "in"}
+    found = []
+    for name in wanted(world.problem, scene):
+        body = scene.body(name)
+        if body is not None and name not in inside and pixels[model.body(body.root_body).id] < SEEN * bodies.size:
+            found.append(name)
+    return tuple(found)
+
+
+def bodies_seen(world: "World", camera: str) -> npt.NDArray[np.int32]:
+    """Which body each pixel of a camera's present picture shows; (H, W), -1: none."""
+    import mujoco
+
+    from pytest_vla.sim.cameras import Cameras
+
+    # The world's own graphics side: to make another takes longer than all else here.
+    if world._cameras is None:
+        world._cameras = Cameras(world.model, *world._image_size)
+    view = world._view_at_sample()
+    mujoco.mj_comPos(world.model, view)
+    mujoco.mj_camlight(world.model, view)
+    return world._cameras.segmentation(view, camera)
+
+
+def wanted(problem: Problem, scene: Scene) -> tuple[str, ...]:
+    """Bodies that the goal and the objects of interest name, themselves or by a part of theirs."""
+    names = [str(argument) for literal in _plain(problem.goal) for argument in literal.arguments]
+    found: dict[str, None] = {}
+    for name in (*names, *problem.objects_of_interest):
+        site = scene.site(name)
+        owner = name if scene.body(name) is not None else site.parent if site is not None else None
+        if owner is not None and scene.body(owner) is not None:
+            found[owner] = None
+    return tuple(found)
+
+
+def _plain(literals: tuple[Literal, ...]) -> list[Literal]:
+    """All literals, those within connectives too."""
+    found = []
+    for literal in literals:
+        inner = tuple(argument for argument in literal.arguments if isinstance(argument, Literal))
+        found += _plain(inner) if inner else [literal]
+    return found

@@ -1,0 +1,197 @@
+"""Variations of the front camera: how far, from where and which way it looks, and how wide; the wrist's stays as it is.
+
+It is turned about the point where its optical axis meets the height of the workspace, so that the view stays centred.
+"""
+
+import math
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pytest_vla.errors import VlaError
+from pytest_vla.scene.workspaces import workspace
+from pytest_vla.variation import ModelEdit, Variation
+from pytest_vla.vary.kind import Draw, Kind
+
+if TYPE_CHECKING:
+    import mujoco
+
+    from pytest_vla.scene.scene import Scene
+
+DIMENSION = "camera"
+CAMERA = "agentview"
+LEVELS = (1, 2, 3, 4, 5)
+
+# Of level 5; a level has so many fifths of it.
+MOST_FARTHER = 1.0
+MOST_AZIMUTH = 75.0
+MOST_ELEVATION = 30.0
+MOST_TURN = 10.0
+MOST_FOV = 0.5
+
+_Apply = Callable[["mujoco.MjModel", "Scene", int], None]
+
+
+def _fraction(draw: Draw) -> float:
+    return draw.level / LEVELS[-1]
+
+
+def _generator(draw: Draw, kind: str) -> random.Random:
+    """The same for all levels of a kind, so that a seed's levels differ in how much only."""
+    return replace(draw, label=f"{DIMENSION}.{kind}").generator()
+
+
+def _sign(draw: Draw, kind: str) -> int:
+    return _generator(draw, kind).choice((-1, 1))
+
+
+def _moved(
+    draw: Draw,
+    kind: str,
+    parameters: dict[str, Any],
+    arrays: tuple[str, ...],
+    apply: _Apply,
+    again: Callable[[Draw], Variation] | None = None,
+) -> Variation:
+    """The variation of a kind; `again`: makes it of another draw, where anything was drawn."""
+    if CAMERA not in draw.task.protocol.cameras:
+        raise VlaError(f"{draw.label}: {draw.task.suite} has no pictures of {CAMERA}, so nothing would be another")
+
+    def edit(model: "mujoco.MjModel", scene: "Scene") -> None:
+        apply(model, scene, model.camera(CAMERA).id)
+
+    return Variation(
+        draw.label,
+        DIMENSION,
+        kind,
+        draw.level,
+        parameters,
+        model=(ModelEdit(arrays, edit),),
+        in_sight=True,
+        redraw=(lambda time: again(draw.again(time))) if again else None,
+    )
+
+
+def workspace_height(scene: "Scene") -> float:
+    """The height (m) of a scene's table top or floor."""
+    return workspace(scene.problem, scene.problem).offset[2]
+
+
+def distance(draw: Draw) -> Variation:
+    """So many times as far from the look-at point, in the same direction. Nothing is drawn."""
+    factor = round(1 + MOST_FARTHER * _fraction(draw), 3)
+
+    def apply(model: "mujoco.MjModel", scene: "Scene", camera: int) -> None:
+        from pytest_vla.vary.camera_poses import farther, look_at
+
+        point = look_at(model.cam_pos[camera], model.cam_quat[camera], workspace_height(scene))
+        model.cam_pos[camera] = farther(model.cam_pos[camera], point, factor)
+
+    return _moved(draw, "distance", {"factor": factor}, ("cam_pos",), apply)
+
+
+def azimuth(draw: Draw) -> Variation:
+    """Around the table, about the vertical through the look-at point; the side is drawn."""
+    angle = round(_sign(draw, "azimuth") * MOST_AZIMUTH * _fraction(draw), 3)
+
+    def apply(model: "mujoco.MjModel", scene: "Scene", camera: int) -> None:
+        from pytest_vla.vary.camera_poses import VERTICAL, look_at, turned
+
+        pose = model.cam_pos[camera], model.cam_quat[camera]
+        point = look_at(*pose, workspace_height(scene))
+        model.cam_pos[camera], model.cam_quat[camera] = turned(*pose, point, VERTICAL, math.radians(angle))
+
+    return _moved(draw, "azimuth", {"azimuth_deg": angle}, ("cam_pos", "cam_quat"), apply, azimuth)
+
+
+def elevation(draw: Draw) -> Variation:
+    """Higher, about the look-at point, at the same distance. Nothing is drawn."""
+    angle = round(MOST_ELEVATION * _fraction(draw), 3)
+
+    def apply(model: "mujoco.MjModel", scene: "Scene", camera: int) -> None:
+        from pytest_vla.vary.camera_poses import look_at, raised
+
+        pose = model.cam_pos[camera], model.cam_quat[camera]
+        point = look_at(*pose, workspace_height(scene))
+        model.cam_pos[camera], model.cam_quat[camera] = raised(*pose, point, math.radians(angle))
+
+    return _moved(draw, "elevation", {"elevation_deg": angle}, ("cam_pos", "cam_quat"), apply)
+
+
+def orientation(draw: Draw) -> Variation:
+    """Turned in place about a drawn axis: pitch, yaw and roll mixed, of one total angle."""
+    angle = round(MOST_TURN * _fraction(draw), 3)
+    axis = _unit_vector(draw)
+
+    def apply(model: "mujoco.MjModel", scene: "Scene", camera: int) -> None:
+        from pytest_vla.vary.camera_poses import reoriented
+
+        model.cam_quat[camera] = reoriented(model.cam_quat[camera], axis, math.radians(angle))
+
+    parameters = {"angle_deg": angle, "axis_pitch_yaw_roll": axis}
+    return _moved(draw, "orientation", parameters, ("cam_quat",), apply, orientation)
+
+
+def _unit_vector(draw: Draw) -> list[float]:
+    """Evenly over the sphere."""
+    generator = _generator(draw, "orientation")
+    while True:
+        vector = [generator.uniform(-1, 1) for _ in range(3)]
+        length = math.hypot(*vector)
+        if 0.1 < length <= 1:
+            return [round(value / length, 4) for value in vector]
+
+
+def fov(draw: Draw) -> Variation:
+    """A wider or narrower field of view; which of them is drawn."""
+    factor = round(1 + _sign(draw, "fov") * MOST_FOV * _fraction(draw), 3)
+
+    def apply(model: "mujoco.MjModel", scene: "Scene", camera: int) -> None:
+        model.cam_fovy[camera] *= factor
+
+    return _moved(draw, "fov", {"factor": factor}, ("cam_fovy",), apply, fov)
+
+
+KINDS = (
+    Kind(
+        "camera.distance",
+        "the front camera farther from the point it looks at",
+        "ours, with LIBERO-Plus's range",
+        distance,
+        LEVELS,
+        f"{1 + MOST_FARTHER / 5:g} to {1 + MOST_FARTHER:g} times as far",
+    ),
+    Kind(
+        "camera.azimuth",
+        "the front camera moved around the table, to a drawn side",
+        "ours, with LIBERO-Plus's range",
+        azimuth,
+        LEVELS,
+        f"{MOST_AZIMUTH / 5:g} to {MOST_AZIMUTH:g} degrees",
+    ),
+    Kind(
+        "camera.elevation",
+        "the front camera higher, looking down more steeply",
+        "ours; LIBERO-Plus has 15 degrees",
+        elevation,
+        LEVELS,
+        f"{MOST_ELEVATION / 5:g} to {MOST_ELEVATION:g} degrees",
+    ),
+    Kind(
+        "camera.orientation",
+        "the front camera turned in place: pitch, yaw and roll in a drawn mixture",
+        "ours, with LIBERO-Plus's range; it has no roll",
+        orientation,
+        LEVELS,
+        f"{MOST_TURN / 5:g} to {MOST_TURN:g} degrees in all",
+    ),
+    Kind(
+        "camera.fov",
+        "a wider or narrower field of view, as drawn",
+        "ours",
+        fov,
+        LEVELS,
+        f"{MOST_FOV / 5:.0%} to {MOST_FOV:.0%} more or less",
+    ),
+)

@@ -1,0 +1,91 @@
+"""Arithmetic of camera poses: positions in metres, unit quaternions wxyz; a camera looks along its own -z, y is up."""
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_vla.errors import VlaError
+
+Array = npt.NDArray[np.float64]
+
+VERTICAL = np.array([0.0, 0.0, 1.0])
+
+
+def axis_angle(axis: npt.ArrayLike, angle: float) -> Array:
+    """The rotation by `angle` (rad) about `axis` (3,), of any length but zero, as a quaternion (4,)."""
+    unit = np.asarray(axis, dtype=np.float64) / np.linalg.norm(axis)
+    return np.array([np.cos(angle / 2), *(np.sin(angle / 2) * unit)])
+
+
+def product(first: npt.ArrayLike, second: npt.ArrayLike) -> Array:
+    """The rotation `second`, then `first`, of length 1 again (4,)."""
+    left, right = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    real = left[0] * right[0] - left[1:] @ right[1:]
+    imaginary = left[0] * right[1:] + right[0] * left[1:] + np.cross(left[1:], right[1:])
+    quaternion: Array = np.array([real, *imaginary])
+    return quaternion / float(np.linalg.norm(quaternion))
+
+
+def rotated(quaternion: npt.ArrayLike, vector: npt.ArrayLike) -> Array:
+    """A vector (3,) after a rotation (4,)."""
+    unit, before = np.asarray(quaternion, dtype=np.float64), np.asarray(vector, dtype=np.float64)
+    unit = unit / float(np.linalg.norm(unit))
+    once = np.cross(unit[1:], before)
+    after: Array = before + 2 * (unit[0] * once + np.cross(unit[1:], once))
+    return after
+
+
+def view_direction(quaternion: npt.ArrayLike) -> Array:
+    """Where a camera looks, a unit vector (3,)."""
+    return rotated(quaternion, [0.0, 0.0, -1.0])
+
+
+def look_at(position: npt.ArrayLike, quaternion: npt.ArrayLike, height: float) -> Array:
+    """Where a camera's optical axis meets a height (m), (3,): the middle of what it sees of a table that high.
+
+    Raises:
+        VlaError: the camera does not look down on it.
+    """
+    direction, start = view_direction(quaternion), np.asarray(position, dtype=np.float64)
+    fall = start[2] - height
+    if fall <= 0 or direction[2] > -1e-3:
+        raise VlaError(f"the camera at {np.round(start, 3).tolist()} does not look down on the height {height} m")
+    point: Array = start - direction * (fall / direction[2])
+    return point
+
+
+def farther(position: npt.ArrayLike, point: npt.ArrayLike, factor: float) -> Array:
+    """A position (3,) so many times as far from a point."""
+    centre = np.asarray(point, dtype=np.float64)
+    moved: Array = centre + factor * (np.asarray(position, dtype=np.float64) - centre)
+    return moved
+
+
+def turned(
+    position: npt.ArrayLike, quaternion: npt.ArrayLike, point: npt.ArrayLike, axis: npt.ArrayLike, angle: float
+) -> tuple[Array, Array]:
+    """A pose after a rotation by `angle` (rad) about an axis (3,) through a point (3,): it is seen as before."""
+    rotation, centre = axis_angle(axis, angle), np.asarray(point, dtype=np.float64)
+    return centre + rotated(rotation, np.asarray(position) - centre), product(rotation, quaternion)
+
+
+def raised(
+    position: npt.ArrayLike, quaternion: npt.ArrayLike, point: npt.ArrayLike, angle: float
+) -> tuple[Array, Array]:
+    """A pose turned upwards by `angle` (rad) about the horizontal axis through a point (3,), across the view."""
+    away = np.asarray(position, dtype=np.float64) - np.asarray(point)
+    return turned(position, quaternion, point, np.cross(away, VERTICAL), angle)
+
+
+def reoriented(quaternion: npt.ArrayLike, axis: npt.ArrayLike, angle: float) -> Array:
+    """An orientation (4,) turned in place by `angle` (rad) about an axis in the camera's own frame.
+
+    About x it is pitch, about y yaw, and about z, the optical axis, roll.
+    """
+    return product(quaternion, axis_angle(axis, angle))
+
+
+def angle_between(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
+    """The angle (rad) of the rotation that makes one orientation of the other."""
+    inverse = np.asarray(first) * [1, -1, -1, -1]
+    w, *vector = product(inverse, second)
+    return float(2 * np.arctan2(np.linalg.norm(vector), abs(w)))

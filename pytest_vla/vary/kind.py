@@ -1,0 +1,93 @@
+"""What a kind of variation is, and what one is drawn from."""
+
+import hashlib
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pytest_vla.suite import Task
+from pytest_vla.variation import Variation
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What a variation is made of: equal draws give equal variations, on any machine.
+
+    Attributes:
+        task: of any suite.
+        label: the variation's to be.
+        seed: of the case.
+        level: how much, 1 and on; 0: the kind is not graded.
+        part: which of the kind's parts; empty: it has none.
+        time: 0; 1 and on, where what was drawn before could not be used.
+    """
+
+    task: Task
+    label: str
+    seed: int
+    level: int = 0
+    part: str = ""
+    time: int = 0
+
+    def generator(self) -> random.Random:
+        """A new generator, the same for equal draws."""
+        again = f"/{self.time}" if self.time else ""
+        text = f"{self.task.files}/{self.task.name}/{self.label}/{self.seed}{again}"
+        return random.Random(int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big"))
+
+    def numbers(self) -> "np.random.Generator":
+        """As `generator`, numpy's."""
+        import numpy as np
+
+        return np.random.Generator(np.random.PCG64(self.generator().getrandbits(128)))
+
+    def again(self, time: int) -> "Draw":
+        """The same, drawn for another time."""
+        return replace(self, time=time)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of variation that any task may have.
+
+    Attributes:
+        name: ``DIMENSION.KIND``, as ``--vla-vary`` has it, and the beginning of its labels.
+        about: one line.
+        source: where it comes from.
+        make: gives the variation; raises VlaError where the task has none.
+        levels: how much, in order; empty: it is not graded.
+        grades: what the levels are, in a line, such as ``0.1 to 0.5 rad``; empty: they are not graded.
+        needs_files: whether it reads files that the user has to have: it is then taken only where it is named.
+        parts: further names in a label, of which each is a variation; empty: the kind is one.
+        scene: whether it changes the problem, so that its scene is another one and has to be compiled.
+        alone: whether it goes with no other variation: what is asked of the robot is another task.
+        published: whether it is a benchmark's own, with that one's parameters: it is then taken only where it is named,
+            and not with its dimension.
+    """
+
+    name: str
+    about: str
+    source: str
+    make: Callable[[Draw], Variation]
+    levels: tuple[int, ...] = ()
+    grades: str = ""
+    needs_files: bool = False
+    parts: Callable[[], tuple[str, ...]] = lambda: ()
+    scene: bool = False
+    alone: bool = False
+    published: bool = False
+
+    @property
+    def dimension(self) -> str:
+        """What it changes."""
+        return self.name.partition(".")[0]
+
+    def labels(self, levels: Sequence[int] = ()) -> tuple[str, ...]:
+        """Of all its variations, or of those of some levels."""
+        if self.levels:
+            return tuple(f"{self.name}-L{level}" for level in levels or self.levels)
+        return tuple(f"{self.name}.{part}" for part in self.parts()) or (self.name,)

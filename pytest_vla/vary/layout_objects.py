@@ -1,0 +1,295 @@
+"""Where there is room on a workspace for further objects, and which they are: from a problem alone, uncompiled."""
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from pytest_vla.errors import VlaError
+from pytest_vla.scene.problem import Problem, Region
+from pytest_vla.scene.workspaces import Camera, Workspace, workspace
+
+Rectangle = tuple[float, float, float, float]
+
+AREA: Rectangle = (-0.35, -0.42, 0.25, 0.42)
+"""Where objects may be put: (x0, y0, x1, y1) from the workspace's offset, m. Every table has it."""
+
+APART = 0.03
+"""Free room (m) around an added object; half as much where there is not enough for all."""
+
+# How far an object reaches from its origin, horizontally, as it is placed (m); measured on compiled models. What
+# LIBERO's models say of it themselves is 0.025 for nearly all.
+_RADII = {
+    "akita_black_bowl": 0.054,
+    "alphabet_soup": 0.036,
+    "basket": 0.112,
+    "bbq_sauce": 0.028,
+    "black_book": 0.07,
+    "butter": 0.043,
+    "ceramic_bowl": 0.078,
+    "chefmate_8_frypan": 0.262,
+    "chocolate_pudding": 0.048,
+    "cookies": 0.052,
+    "cream_cheese": 0.046,
+    "dinner_plate": 0.112,
+    "food_box": 0.046,
+    "glass_bottle": 0.028,
+    "glazed_rim_porcelain_ramekin": 0.045,
+    "ketchup": 0.034,
+    "milk": 0.037,
+    "moka_pot": 0.091,
+    "new_salad_dressing": 0.033,
+    "orange_juice": 0.037,
+    "plate": 0.073,
+    "porcelain_mug": 0.066,
+    "red_coffee_mug": 0.063,
+    "salad_dressing": 0.033,
+    "tomato_sauce": 0.036,
+    "white_bowl": 0.043,
+    "white_yellow_mug": 0.071,
+    "wine_bottle": 0.022,
+    "wooden_tray": 0.177,
+    "yellow_book": 0.054,
+}
+# What fixtures cover in their own frame (x0, y0, x1, y1), closed (m).
+_COVERED: dict[str, Rectangle] = {
+    "bottle_rack": (-0.102, -0.102, 0.102, 0.102),
+    "desk_caddy": (-0.079, -0.22, 0.079, 0.22),
+    "drawer_cabinet": (-0.15, -0.134, 0.15, 0.158),
+    "electric_stove": (-0.167, -0.137, 0.167, 0.137),
+    "flat_stove": (-0.052, -0.095, 0.245, 0.095),
+    "microwave": (-0.173, -0.152, 0.173, 0.111),
+    "white_cabinet": (-0.125, -0.11, 0.132, 0.112),
+    "wine_rack": (-0.135, -0.131, 0.135, 0.134),
+    "wooden_cabinet": (-0.125, -0.11, 0.132, 0.112),
+    "wooden_two_layer_shelf": (-0.171, -0.079, 0.181, 0.112),
+}
+# The same, with all that their drawers and doors sweep.
+_SWEPT: dict[str, Rectangle] = {
+    "drawer_cabinet": (-0.15, -0.134, 0.15, 0.338),
+    "microwave": (-0.352, -0.312, 0.173, 0.111),
+    "white_cabinet": (-0.125, -0.27, 0.132, 0.112),
+    "wooden_cabinet": (-0.125, -0.27, 0.132, 0.112),
+}
+_UNKNOWN = 0.15
+"""Taken (m) for what has no entry."""
+
+# Small and steady; LIBERO's are in every LIBERO data folder, since its own tasks use them.
+_OWN = ("food_box", "glass_bottle")
+_LIBERO = (
+    *("alphabet_soup", "bbq_sauce", "butter", "chocolate_pudding", "cookies", "cream_cheese", "ketchup", "milk"),
+    *("orange_juice", "salad_dressing", "tomato_sauce", "glazed_rim_porcelain_ramekin", "wine_bottle"),
+    *("porcelain_mug", "red_coffee_mug", "white_bowl"),
+)
+_CELL = 0.02
+_FIELD = 45.0
+"""The cameras' field of view (degrees)."""
+_PICTURE = 0.95
+"""How far from the picture's middle an object may be, of half its side."""
+_TRIES, _RESTARTS = 10, 20
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """What room is to be kept from: a rectangle about a centre, turned by a yaw (rad), and a margin around it (m)."""
+
+    centre: tuple[float, float]
+    yaw: float
+    rectangle: Rectangle
+    margin: float
+
+    def distance(self, x: float, y: float) -> float:
+        """How far a place is from it (m), 0 within."""
+        dx, dy = x - self.centre[0], y - self.centre[1]
+        along = math.cos(self.yaw) * dx + math.sin(self.yaw) * dy
+        across = math.cos(self.yaw) * dy - math.sin(self.yaw) * dx
+        x0, y0, x1, y1 = self.rectangle
+        outside = math.hypot(max(x0 - along, 0.0, along - x1), max(y0 - across, 0.0, across - y1))
+        return max(outside - self.margin, 0.0)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """An added object: its category, its place from the workspace's offset (m), and its turn (degrees)."""
+
+    category: str
+    x: float
+    y: float
+    yaw: float
+
+
+def radius(category: str) -> float:
+    """How far an object of a category reaches from its origin, horizontally (m)."""
+    return _RADII.get(category, _UNKNOWN)
+
+
+def added_categories(problem: Problem, instruction: str, count: int) -> tuple[str, ...]:
+    """What is added: none that the goal or the instruction could mean.
+
+    It goes by the scene and not by a seed, so that a task's episodes of one level have one compiled scene, and further
+    levels add to it.
+
+    Raises:
+        VlaError: there is no such object.
+    """
+    declared = {item.name: item.category for item in (*problem.fixtures, *problem.objects)}
+    meant = {_noun(category) for name, category in declared.items() if name in _wanted(problem)}
+    words = {word.strip(".,").lower() for word in instruction.split()}
+    pool = _LIBERO if problem.name.startswith("libero") else _OWN
+    scene = "/".join((problem.name, *sorted(declared.values())))
+    shuffled = random.Random(scene).sample(pool, len(pool))
+    fit = [category for category in shuffled if _noun(category) not in meant | words]
+    # New things first, then second ones of what is there.
+    ordered = sorted(fit, key=lambda category: category in declared.values())
+    if not ordered:
+        raise VlaError(f"none of {', '.join(pool)} can be added: the task is about them all")
+    return tuple(ordered[number % len(ordered)] for number in range(count))
+
+
+def _noun(category: str) -> str:
+    return category.rpartition("_")[2]
+
+
+def _wanted(problem: Problem) -> set[str]:
+    """Names of what the task is about: of objects, fixtures, and those that named regions belong to."""
+    owners = {region.key: region.target for region in problem.regions}
+    named = {str(argument) for literal in problem.goal for argument in literal.arguments}
+    named |= set(problem.objects_of_interest)
+    return named | {owners[name] for name in named if name in owners}
+
+
+def _opened(problem: Problem) -> set[str]:
+    """Fixtures of which something is open at the beginning."""
+    owners = {region.key: region.target for region in problem.regions}
+    opened = [str(literal.arguments[0]) for literal in problem.init if literal.predicate == "open"]
+    return {owners.get(name, name) for name in opened}
+
+
+@cache
+def obstacles(problem: Problem) -> tuple[Obstacle, ...]:
+    """All that stands on the workspace or shall come to: by the regions, not by what is drawn in them.
+
+    Raises:
+        SceneError: there is no such problem class.
+    """
+    place = workspace(problem.name, problem.source)
+    regions = {region.key: region for region in problem.regions if region.target == place.name}
+    fixtures = {item.name: item.category for item in problem.fixtures}
+    objects = {item.name: item.category for item in problem.objects}
+    moving = _wanted(problem) | _opened(problem)
+    found: list[Obstacle] = []
+    for literal in problem.init:
+        name, *targets = (str(argument) for argument in literal.arguments)
+        if literal.predicate != "on" or not targets or targets[0] not in regions:
+            continue
+        region = regions[targets[0]]
+        if name in fixtures:
+            found += _of_fixture(region, fixtures[name], name in moving)
+        else:
+            found += _of_region(region, radius(objects.get(name, "")))
+    for literal in problem.goal:
+        reach = max((radius(objects[name]) for name in map(str, literal.arguments) if name in objects), default=0.0)
+        for name in map(str, literal.arguments):
+            if name in regions:
+                found += _of_region(regions[name], reach)
+    return tuple(found)
+
+
+def _of_region(region: Region, margin: float) -> list[Obstacle]:
+    return [Obstacle((0.0, 0.0), 0.0, rectangle, margin) for rectangle in region.ranges]
+
+
+def _of_fixture(region: Region, category: str, moves: bool) -> list[Obstacle]:
+    covered = _COVERED.get(category, (-_UNKNOWN, -_UNKNOWN, _UNKNOWN, _UNKNOWN))
+    if moves:
+        covered = _SWEPT.get(category, covered)
+    yaw = sum(region.yaw_rotation) / 2
+    return [
+        Obstacle(((x0 + x1) / 2, (y0 + y1) / 2), yaw, covered, math.hypot(x1 - x0, y1 - y0) / 2)
+        for x0, y0, x1, y1 in region.ranges
+    ]
+
+
+@cache
+def _room(place: Workspace, things: tuple[Obstacle, ...]) -> tuple[tuple[float, float, float], ...]:
+    """The cells of `AREA` that are in the picture: their centres, and how far from all things they are (m)."""
+    x0, y0, x1, y1 = AREA
+    camera, (from_x, from_y, z) = place.cameras[0], place.offset
+    centres = [
+        (round(x0 + _CELL * (column + 0.5), 3), round(y0 + _CELL * (row + 0.5), 3))
+        for column in range(round((x1 - x0) / _CELL))
+        for row in range(round((y1 - y0) / _CELL))
+    ]
+    return tuple(
+        (x, y, min((thing.distance(x, y) for thing in things), default=math.inf))
+        for x, y in centres
+        if _in_picture(camera, (x + from_x, y + from_y, z))
+    )
+
+
+@cache
+def _cells(place: Workspace, things: tuple[Obstacle, ...], free: float) -> tuple[tuple[float, float], ...]:
+    """Centres of those cells whose every place is so far from all things (m)."""
+    far = free + _CELL * math.sqrt(0.5)
+    return tuple((x, y) for x, y, distance in _room(place, things) if distance >= far)
+
+
+def _in_picture(camera: Camera, point: tuple[float, float, float]) -> bool:
+    """Whether a point is well within a square picture of a camera."""
+    w, *axis = camera.quaternion
+    # The point in the camera's frame: turned by the conjugate. It looks along -z.
+    away = [one - other for one, other in zip(point, camera.position, strict=True)]
+    once = [2 * number for number in _cross(away, axis)]
+    x, y, z = (
+        number + w * first + second for number, first, second in zip(away, once, _cross(once, axis), strict=True)
+    )
+    return z < 0 and max(abs(x), abs(y)) <= -z * _PICTURE * math.tan(math.radians(_FIELD / 2))
+
+
+def _cross(one: Sequence[float], other: Sequence[float]) -> list[float]:
+    return [one[i - 2] * other[i - 1] - one[i - 1] * other[i - 2] for i in range(3)]
+
+
+def place_added(problem: Problem, categories: Sequence[str], drawn: random.Random) -> tuple[Placed, ...]:
+    """Draws where objects are added, each with room around it, and seen by the workspace's first camera.
+
+    Args:
+        problem: of the task.
+        categories: of the objects.
+        drawn: all is drawn from it.
+
+    Raises:
+        VlaError: there is no room for them.
+    """
+    place, things = workspace(problem.name, problem.source), obstacles(problem)
+    # Large ones first: they need more room.
+    order = sorted(range(len(categories)), key=lambda number: -radius(categories[number]))
+    for apart in (APART, APART / 2):
+        for _ in range(_RESTARTS):
+            placed: dict[int, Placed] = {}
+            for number in order:
+                cells = _cells(place, things, radius(categories[number]) + apart)
+                found = _next(cells, categories[number], tuple(placed.values()), apart, drawn)
+                if found is None:
+                    break
+                placed[number] = found
+            else:
+                return tuple(placed[number] for number in range(len(categories)))
+    raise VlaError(f"the workspace has no room for {len(categories)} further objects")
+
+
+def _next(
+    cells: Sequence[tuple[float, float]], category: str, placed: Sequence[Placed], apart: float, drawn: random.Random
+) -> Placed | None:
+    needed = [(other.x, other.y, radius(category) + radius(other.category) + apart) for other in placed]
+
+    def free(x: float, y: float) -> bool:
+        return all(math.hypot(x - other_x, y - other_y) >= far for other_x, other_y, far in needed)
+
+    for _ in range(_TRIES if cells else 0):
+        x, y = (round(middle + drawn.uniform(-_CELL / 2, _CELL / 2), 3) for middle in drawn.choice(cells))
+        if free(x, y):
+            return Placed(category, x, y, round(drawn.uniform(-180.0, 180.0), 1))
+    left = [middle for middle in cells if free(*middle)]
+    return Placed(category, *drawn.choice(left), round(drawn.uniform(-180.0, 180.0), 1)) if left else None

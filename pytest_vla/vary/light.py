@@ -1,0 +1,256 @@
+"""Variations of a scene's lights: their colour and brightness, where they shine from, their highlights and shadows.
+
+The light that MuJoCo lets shine from every camera, its headlight, stays as it is.
+"""
+
+import colorsys
+import math
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pytest_vla.errors import VlaError
+from pytest_vla.scene.workspaces import workspace
+from pytest_vla.variation import ModelEdit, Variation
+from pytest_vla.vary.kind import Draw, Kind
+
+if TYPE_CHECKING:
+    import mujoco
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from pytest_vla.scene.scene import Scene
+
+    Array = NDArray[np.float64]
+
+DIMENSION = "light"
+LEVELS = (1, 2, 3, 4, 5)
+
+# Of level 5; a level has so many fifths of the way from the scene's own light.
+DIMMEST, BRIGHTEST = 0.2, 1.8
+TINT = 0.7
+MOST_TURN = 60.0
+MOST_HIGHLIGHT = 1.5
+MOST_TAKEN = 0.5
+WIDE_SHININESS = 0.15
+LOWEST_ELEVATION = 20.0
+
+_Apply = Callable[["mujoco.MjModel", "Scene"], None]
+
+
+def _fraction(draw: Draw) -> float:
+    return draw.level / LEVELS[-1]
+
+
+def _generator(draw: Draw, kind: str) -> random.Random:
+    """The same for all levels of a kind, so that a seed's levels differ in how much only."""
+    return replace(draw, label=f"{DIMENSION}.{kind}").generator()
+
+
+def _lit(draw: Draw, kind: str, parameters: dict[str, Any], arrays: tuple[str, ...], apply: _Apply) -> Variation:
+    return Variation(draw.label, DIMENSION, kind, draw.level, parameters, model=(ModelEdit(arrays, apply),))
+
+
+def diffuse(draw: Draw) -> Variation:
+    """All lights dimmer or brighter and tinted; which way and which hue is drawn."""
+    generator, fraction = _generator(draw, "diffuse"), _fraction(draw)
+    brightness = generator.choice((DIMMEST, BRIGHTEST))
+    tint = colorsys.hsv_to_rgb(generator.random(), TINT, 1.0)
+    gain = [round(1 + fraction * (brightness * channel - 1), 4) for channel in tint]
+
+    def apply(model: "mujoco.MjModel", scene: "Scene") -> None:
+        level_out(model, scene, fraction)
+        model.light_diffuse[:] *= gain
+
+    return _lit(draw, "diffuse", {"gain_rgb": gain}, ("light_diffuse",), apply)
+
+
+def direction(draw: Draw) -> Variation:
+    """All lights turned about the middle of the workspace, towards a drawn side, so that they shine from elsewhere."""
+    angle = round(MOST_TURN * _fraction(draw), 3)
+    heading = round(_generator(draw, "direction").uniform(0, 360), 1)
+
+    def apply(model: "mujoco.MjModel", scene: "Scene") -> None:
+        from pytest_vla.vary.camera_poses import axis_angle, rotated
+
+        level_out(model, scene, _fraction(draw))
+        middle = _middle(scene)
+        for light in range(model.nlight):
+            source = _source(model, light, middle)
+            rotation = axis_angle(*turn_of_light(source, heading, angle))
+            model.light_dir[light] = rotated(rotation, model.light_dir[light])
+            if model.light_type[light] != _DIRECTIONAL:
+                model.light_pos[light] = middle + rotated(rotation, source)
+
+    arrays = ("light_dir", "light_pos", "light_diffuse")
+    return _lit(draw, "direction", {"turn_deg": angle, "heading_deg": heading}, arrays, apply)
+
+
+_DIRECTIONAL = 1  # mujoco.mjtLightType.mjLIGHT_DIRECTIONAL
+
+
+def _middle(scene: "Scene") -> "Array":
+    import numpy as np
+
+    return np.array(workspace(scene.problem, scene.problem).offset, dtype=np.float64)
+
+
+def _source(model: "mujoco.MjModel", light: int, middle: "Array") -> "Array":
+    """From the middle of the workspace to a light, (3,); a directional light has no place, and is 1 m away."""
+    source: Array = -model.light_dir[light] if _is_directional(model, light) else model.light_pos[light] - middle
+    return source
+
+
+def _is_directional(model: "mujoco.MjModel", light: int) -> bool:
+    return bool(model.light_type[light] == _DIRECTIONAL)
+
+
+def shares(model: "mujoco.MjModel", scene: "Scene") -> "Array":
+    """How bright each light makes level ground in the middle of the workspace for each unit of its diffuse colour."""
+    import numpy as np
+
+    middle, found = _middle(scene), []
+    for light in range(model.nlight):
+        source = _source(model, light, middle)
+        source = source / np.linalg.norm(source)
+        aim = float(-source @ model.light_dir[light])
+        is_aside = aim < math.cos(math.radians(float(model.light_cutoff[light])))
+        cone = 1.0 if _is_directional(model, light) else 0.0 if is_aside else aim ** float(model.light_exponent[light])
+        found.append(max(float(source[2]), 0.0) * cone * float(model.light_active[light]))
+    return np.array(found)
+
+
+def level_out(model: "mujoco.MjModel", scene: "Scene", share: float = 1.0) -> None:
+    """Dims lights that give the table more than can be shown, so that a change of them is seen; else changes nothing.
+
+    What is lit by more than 1 is shown as lit by 1 (LIBERO's kitchen has 1.6), and would stay so with half of it.
+
+    Args:
+        model, scene: its lights are changed.
+        share: 1 for all that is too much, 0 for nothing of it.
+    """
+    from pytest_vla.vary.camera_poses import view_direction
+
+    given = float(shares(model, scene) @ model.light_diffuse.mean(axis=1))
+    headlight = model.vis.headlight
+    steepness = max(-float(view_direction(model.cam_quat[model.camera("agentview").id])[2]), 0.0)
+    always = float(headlight.ambient.mean() + steepness * headlight.diffuse.mean()) if headlight.active else 0.0
+    if given + always > 1 and given > 0:
+        model.light_diffuse[:] *= 1 + share * (max(1 - always, 0.0) / given - 1)
+
+
+def turn_of_light(source: Any, heading: float, angle: float) -> tuple[list[float], float]:
+    """The rotation (axis, rad) that turns a light towards a heading, or the next best that keeps it above the table.
+
+    Args:
+        source: (3,) from the workspace to the light.
+        heading: degrees about the vertical from x; the light's top moves this way.
+        angle: degrees.
+    """
+    length = math.hypot(*source)
+    best = (-2.0, [1.0, 0.0, 0.0])
+    for detour in (0, 45, -45, 90, -90, 135, -135, 180):
+        way = math.radians(heading + detour)
+        axis = _across(source, (math.cos(way), math.sin(way), 0.0))
+        if axis is None:
+            continue
+        # As axis and source are at right angles, the turned source's height needs no more than this.
+        lift = axis[0] * source[1] - axis[1] * source[0]
+        sine = (source[2] * math.cos(math.radians(angle)) + lift * math.sin(math.radians(angle))) / length
+        if sine >= math.sin(math.radians(LOWEST_ELEVATION)):
+            return axis, math.radians(angle)
+        best = max(best, (sine, axis))
+    return best[1], math.radians(angle)
+
+
+def _across(source: Any, towards: tuple[float, ...]) -> list[float] | None:
+    """The unit axis about which a vector turns towards another one; None where they are parallel."""
+    x, y, z = (float(value) for value in source)
+    axis = [y * towards[2] - z * towards[1], z * towards[0] - x * towards[2], x * towards[1] - y * towards[0]]
+    length = math.hypot(*axis)
+    return None if length < 1e-6 else [value / length for value in axis]
+
+
+def specular(draw: Draw) -> Variation:
+    """Everything glossier: brighter and wider highlights in a drawn tint, and less of the light spread evenly."""
+    fraction = _fraction(draw)
+    tint = colorsys.hsv_to_rgb(_generator(draw, "specular").random(), 0.3, 1.0)
+    added = [round(MOST_HIGHLIGHT * fraction * channel, 4) for channel in tint]
+    gain = round(1 - fraction * MOST_TAKEN, 4)
+    gloss = round(fraction, 4)
+
+    def apply(model: "mujoco.MjModel", scene: "Scene") -> None:
+        level_out(model, scene, fraction)
+        model.light_specular[:] += added
+        model.light_diffuse[:] *= gain
+        model.mat_specular[:] += gloss * (1 - model.mat_specular)
+        model.mat_shininess[:] += gloss * (WIDE_SHININESS - model.mat_shininess)
+
+    arrays = ("light_specular", "light_diffuse", "mat_specular", "mat_shininess")
+    return _lit(draw, "specular", {"added_rgb": added, "diffuse_gain": gain, "gloss": gloss}, arrays, apply)
+
+
+def shadow(draw: Draw) -> Variation:
+    """The main light casts shadows, darker with the level; outside of them the table stays as bright as it was.
+
+    What the main light gives without a shadow comes from a twin in its place. It is the light that does least for the
+    table; what it did, it does from there.
+    """
+    strength = round(_fraction(draw), 3)
+
+    def apply(model: "mujoco.MjModel", scene: "Scene") -> None:
+        if model.nlight < 2:
+            raise VlaError(f"{draw.label}: shadows of a given strength need two lights, and the scene has one")
+        level_out(model, scene)
+        given = shares(model, scene)
+        order = sorted(range(model.nlight), key=lambda light: (_is_directional(model, light), -given[light]))
+        main = order[0]
+        twin = min(order[1:], key=lambda light: float(given[light]))
+        kept = given[twin] / given[main] if given[main] > 0 else 0.0
+        model.light_diffuse[twin] = kept * model.light_diffuse[twin] + (1 - strength) * model.light_diffuse[main]
+        model.light_specular[twin] = (1 - strength) * model.light_specular[main]
+        for array in (model.light_pos, model.light_dir, model.light_type):
+            array[twin] = array[main]
+        model.light_diffuse[main] *= strength
+        model.light_specular[main] *= strength
+        model.light_castshadow[main] = True
+
+    arrays = ("light_castshadow", "light_diffuse", "light_specular", "light_pos", "light_dir", "light_type")
+    return _lit(draw, "shadow", {"strength": strength}, arrays, apply)
+
+
+KINDS = (
+    Kind(
+        "light.diffuse",
+        "the lights dimmer or brighter and tinted, as drawn",
+        "ours, after LIBERO-Plus's light colour",
+        diffuse,
+        LEVELS,
+        f"20% to 100% of the way to {DIMMEST:g} or {BRIGHTEST:g} times as bright, tinted by {TINT:.0%}",
+    ),
+    Kind(
+        "light.direction",
+        "the lights turned about the workspace, to a drawn side",
+        "ours, after LIBERO-Plus's light direction",
+        direction,
+        LEVELS,
+        f"{MOST_TURN / 5:g} to {MOST_TURN:g} degrees",
+    ),
+    Kind(
+        "light.specular",
+        "brighter highlights in a drawn tint",
+        "ours, after LIBERO-Plus's specular intensity",
+        specular,
+        LEVELS,
+        f"{MOST_HIGHLIGHT / 5:g} to {MOST_HIGHLIGHT:g} more specular intensity",
+    ),
+    Kind(
+        "light.shadow",
+        "the main light casts shadows",
+        "ours, after LIBERO-Plus's shadow switch",
+        shadow,
+        LEVELS,
+        "20% to 100% of its full shadow",
+    ),
+)

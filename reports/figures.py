@@ -1,0 +1,78 @@
+"""What all pictures of reports have in common: figures, files and their names. matplotlib is imported only to draw."""
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_vla.errors import VlaError
+from pytest_vla.reports.export import whole_file
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_DPI = 120
+
+
+def check_matplotlib() -> None:
+    """Raises VlaError where matplotlib is not installed."""
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError as error:
+        raise VlaError("png needs matplotlib: pip install 'pytest-vla[report]'") from error
+
+
+def write_pictures(drawn: Mapping[str, bytes], folder: Path) -> list[Path]:
+    """Writes pictures, as ``NAME.png``.
+
+    Args:
+        drawn: PNG by name.
+        folder: made where it is not there. Pictures of the same names are replaced.
+
+    Returns:
+        The files.
+
+    Raises:
+        VlaError: there is no picture, or the folder cannot be written.
+    """
+    if not drawn:
+        raise VlaError("there is nothing to draw: no model has successes and failures under a variation")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise VlaError(f"{folder} is no folder for pictures: {error.strerror}") from error
+    files = []
+    for name, content in drawn.items():
+        file = folder / f"{name}.png"
+        with whole_file(file) as stream:
+            stream.write(content)
+        files.append(file)
+    return files
+
+
+def file_names(models: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """Of each model and suite a name that a file may have, no two the same."""
+    seen: dict[str, int] = {}
+    found = []
+    for model, suite in models:
+        name = re.sub(r"[^A-Za-z0-9_.+-]+", "_", f"{model}-{suite}").lstrip(".")
+        # Two models may differ in other signs only.
+        seen[name] = seen.get(name, 0) + 1
+        found.append(name + f"-{seen[name]}" * (seen[name] > 1))
+    return tuple(found)
+
+
+def new_figure(width: float, height: float) -> "Figure":
+    """An empty one, inches."""
+    # Not pyplot's, which belongs to a process and may open windows.
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def png_of(figure: "Figure") -> bytes:
+    """The figure, drawn."""
+    stream = io.BytesIO()
+    figure.savefig(stream, format="png", dpi=_DPI)
+    return stream.getvalue()

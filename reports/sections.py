@@ -1,0 +1,44 @@
+"""Parts of a report, each made by itself of the same records, and how they are put together."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Subject = tuple[str, str]
+"""A model's name and a suite's."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the report.
+
+    Attributes:
+        lines: for a terminal.
+        table: what JSON has of the whole part, by key; no two sections have a key in common.
+        models: what it has of each model, likewise.
+        pictures: draws them: PNG by name, which no two sections have in common.
+    """
+
+    lines: Callable[[], Iterable[str]]
+    table: Mapping[str, Any]
+    models: Mapping[Subject, Mapping[str, Any]]
+    pictures: Callable[[], Mapping[str, bytes]]
+
+
+def section_lines(sections: Sequence[Section]) -> Iterator[str]:
+    """All lines, with an empty one between sections."""
+    for number, section in enumerate(sections):
+        if number:
+            yield ""
+        yield from section.lines()
+
+
+def section_table(sections: Sequence[Section]) -> dict[str, Any]:
+    """For JSON: the sections' own keys, and ``models``, each with its keys of all sections that have any of it."""
+    models: dict[Subject, dict[str, Any]] = {}
+    for section in sections:
+        for (model, suite), keys in section.models.items():
+            models.setdefault((model, suite), {"model": model, "suite": suite}).update(keys)
+    return {key: value for section in sections for key, value in section.table.items()} | {
+        "models": list(models.values())
+    }

@@ -1,0 +1,13 @@
+"""LIBERO-Plus on LIBERO-Goal, an item an episode: ``pytest --vla-suite=libero_plus_goal --vla-model=...``."""
+
+import pytest
+
+from pytest_vla.rollout import Rollout
+
+pytestmark = pytest.mark.vla
+
+
+def test_episode(rollout: Rollout) -> None:
+    """The policy does the task within the suite's step budget."""
+    if not rollout.success:
+        pytest.fail(rollout.explanation, pytrace=False)

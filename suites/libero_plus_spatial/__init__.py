@@ -1,0 +1,1 @@
+"""LIBERO-Plus: LIBERO-Spatial's ten tasks under 2,402 perturbations."""

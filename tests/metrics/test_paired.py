@@ -1,0 +1,155 @@
+"""Tests of 2x2 tables against published values, against scipy, and against their definitions."""
+
+from math import comb, isclose
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from pytest_vla.metrics.paired import (
+    chi_square,
+    chi_square_p,
+    holm,
+    mcnemar_exact,
+    paired_interval,
+    smallest_expected,
+)
+
+COUNT = st.integers(0, 200)
+TABLE = st.tuples(COUNT, COUNT, COUNT, COUNT)
+P_VALUES = st.lists(st.floats(0, 1), max_size=12)
+
+
+# Cavo et al. 2012 (6 and 16 discordant) and Bentur et al. 2009 (1 and 7), as in Fagerland, Lydersen and Laake,
+# Statistical Analysis of Contingency Tables, chapter 8; Armitage and Berry 1994, p. 127 (12 and 2).
+@pytest.mark.parametrize(("lost", "gained", "p"), [(6, 16, 0.052479), (1, 7, 0.070313), (12, 2, 0.012939)])
+def test_published_mcnemar_tests(lost: int, gained: int, p: float) -> None:
+    assert mcnemar_exact(lost, gained) == mcnemar_exact(gained, lost) == pytest.approx(p, abs=1e-6)
+
+
+def test_it_is_not_the_mid_p() -> None:
+    mid = mcnemar_exact(6, 16) - comb(22, 6) / 2**22
+    assert mid == pytest.approx(0.034690, abs=1e-6), "Cavo et al.'s mid-p, from the same source"
+
+
+@given(COUNT, COUNT)
+def test_mcnemar_is_the_binomial_test_of_the_discordant_pairs(lost: int, gained: int) -> None:
+    p = mcnemar_exact(lost, gained)
+    assert 0 < p <= 1
+    if lost + gained:
+        assert p == pytest.approx(stats.binomtest(lost, lost + gained).pvalue, rel=1e-9)
+    else:
+        assert p == 1
+
+
+def test_thousands_of_pairs_are_exact_too() -> None:
+    assert mcnemar_exact(5000, 4800) == pytest.approx(stats.binomtest(4800, 9800).pvalue, rel=1e-9)
+    assert mcnemar_exact(3000, 0) == 2.0**-2999 == 0.0, "smaller than a float can be"
+
+
+# As for McNemar's test; "Newcombe square-and-add" there.
+@pytest.mark.parametrize(
+    ("table", "low", "high"),
+    [((59, 6, 16, 80), 0.0046, 0.1186), ((59, 16, 6, 80), -0.1186, -0.0046), ((1, 7, 1, 12), -0.507, -0.026)],
+)
+def test_published_paired_intervals(table: tuple[int, int, int, int], low: float, high: float) -> None:
+    digits = 3 if table[0] == 1 else 4
+    assert tuple(round(bound, digits) for bound in paired_interval(*table)) == (low, high)
+
+
+@given(TABLE.filter(any), st.sampled_from([0.5, 0.9, 0.95, 0.99]))
+def test_the_interval_has_the_difference_and_mirrors(table: tuple[int, int, int, int], confidence: float) -> None:
+    both, lost, gained, neither = table
+    low, high = paired_interval(both, lost, gained, neither, confidence)
+    assert -1 <= low <= (gained - lost) / sum(table) + 1e-12
+    assert (gained - lost) / sum(table) - 1e-12 <= high <= 1
+    assert low < high
+    assert paired_interval(both, gained, lost, neither, confidence) == pytest.approx((-high, -low), abs=1e-12)
+    wide = paired_interval(both, lost, gained, neither, (1 + confidence) / 2)
+    assert wide[0] <= low
+    assert high <= wide[1]
+
+
+def test_pairs_that_all_do_the_same_are_not_certain() -> None:
+    low, high = paired_interval(10, 0, 0, 0)
+    assert low < 0 < high
+    assert paired_interval(0, 10, 0, 0)[0] == -1
+    assert -1 < paired_interval(0, 10, 0, 0)[1] < -0.5
+
+
+def test_the_interval_covers_as_often_as_it_says() -> None:
+    # All tables of 12 pairs, weighed by their probability; success 0.8 and 0.55, correlated.
+    cells = (0.50, 0.30, 0.05, 0.15)
+    n, covered, total = 12, 0.0, 0.0
+    for both in range(n + 1):
+        for lost in range(n + 1 - both):
+            for gained in range(n + 1 - both - lost):
+                table = (both, lost, gained, n - both - lost - gained)
+                likely = float(stats.multinomial.pmf(table, n, cells))
+                low, high = paired_interval(*table)
+                total += likely
+                covered += likely * (low <= -0.25 <= high)
+    assert isclose(total, 1, abs_tol=1e-9)
+    assert 0.93 <= covered <= 0.99
+
+
+@given(TABLE)
+def test_chi_square_is_scipys(table: tuple[int, int, int, int]) -> None:
+    a, b, c, d = table
+    rows = ((a, b), (c, d))
+    statistic = chi_square(rows)
+    if not (a + b and c + d and a + c and b + d):
+        assert statistic is None
+        return
+    assert statistic is not None
+    expected = stats.chi2_contingency(rows, correction=False)
+    assert statistic == pytest.approx(expected.statistic, rel=1e-9, abs=1e-12)
+    assert chi_square_p(statistic) == pytest.approx(expected.pvalue, rel=1e-6, abs=1e-300)
+    assert smallest_expected(rows) == pytest.approx(expected.expected_freq.min())
+
+
+def test_published_chi_squares() -> None:
+    # The quantiles that every table has, and a table by hand: 100 (10 x 40 - 30 x 20)^2 / (40 x 60 x 30 x 70).
+    assert chi_square_p(3.841459) == pytest.approx(0.05, abs=1e-7)
+    assert chi_square_p(6.634897) == pytest.approx(0.01, abs=1e-7)
+    assert chi_square(((10, 30), (20, 40))) == pytest.approx(100 * 200**2 / (40 * 60 * 30 * 70))
+    assert smallest_expected(((0, 0), (0, 0))) == 0
+
+
+def test_holm_by_hand() -> None:
+    # 0.01 x 4, 0.013 x 3, 0.014 x 2 and 0.19 x 1, none below the one before.
+    assert holm([0.01, 0.013, 0.014, 0.19]) == pytest.approx((0.04, 0.04, 0.04, 0.19))
+    assert holm([0.04, 0.01, 0.03, 0.005]) == pytest.approx((0.06, 0.03, 0.06, 0.02)), "in the order given"
+    assert holm([0.7, 0.6]) == (1.0, 1.0)
+    assert holm([]) == ()
+
+
+@given(P_VALUES)
+def test_holm_is_between_the_p_and_bonferronis(p_values: list[float]) -> None:
+    adjusted = holm(p_values)
+    for p, each in zip(p_values, adjusted, strict=True):
+        assert p <= each <= min(1, len(p_values) * p)
+    assert [i for _, i in sorted(zip(p_values, range(len(p_values)), strict=True))] == sorted(
+        range(len(p_values)), key=lambda i: (adjusted[i], p_values[i], i)
+    )
+
+
+@settings(max_examples=30)
+@given(P_VALUES, st.randoms())
+def test_holm_does_not_hang_on_the_order(p_values: list[float], randoms: object) -> None:
+    order = list(range(len(p_values)))
+    randoms.shuffle(order)  # type: ignore[attr-defined]
+    adjusted = holm(p_values)
+    assert holm([p_values[i] for i in order]) == tuple(adjusted[i] for i in order)
+
+
+def test_what_cannot_be() -> None:
+    with pytest.raises(ValueError, match="expected counts"):
+        mcnemar_exact(-1, 2)
+    with pytest.raises(ValueError, match="expected counts, not all 0"):
+        paired_interval(0, 0, 0, 0)
+    with pytest.raises(ValueError, match="expected counts"):
+        chi_square(((1, -1), (0, 2)))
+    with pytest.raises(ValueError, match=r"expected numbers within 0\.\.1"):
+        holm([0.5, float("nan")])

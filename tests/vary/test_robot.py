@@ -1,0 +1,73 @@
+"""The arm's pose at the beginning."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_vla import load_suite
+from pytest_vla.errors import RedrawError
+from pytest_vla.scene.panda import JOINT_LIMITS, REST_JOINTS
+from pytest_vla.vary.kind import Draw
+from pytest_vla.vary.robot import KINDS, joints
+from tests.support.worlds import tabletop
+
+TASK = load_suite("tabletop").task("turn_on_the_stove")
+
+
+def draw(level: int, seed: int, time: int = 0) -> Draw:
+    return Draw(TASK, f"robot.joints-L{level}", seed, level, time=time)
+
+
+@given(st.integers(1, 5), st.integers(0, 999))
+def test_the_offset_is_as_long_as_the_level_says_and_no_joint_leaves_its_limits(level: int, seed: int) -> None:
+    variation = joints(draw(level, seed))
+    assert variation.rest_joints is not None
+    assert math.dist(variation.rest_joints, REST_JOINTS) == pytest.approx(0.1 * level, abs=1e-6)
+    assert all(
+        lowest < angle < highest for angle, (lowest, highest) in zip(variation.rest_joints, JOINT_LIMITS, strict=True)
+    )
+    offset = np.subtract(variation.rest_joints, REST_JOINTS)
+    assert offset == pytest.approx(variation.parameters["offset"], abs=2e-8)
+
+
+def test_a_draw_repeats_and_another_time_gives_another() -> None:
+    first = joints(draw(3, 1))
+    assert joints(draw(3, 1)).rest_joints == first.rest_joints
+    assert first.redraw is not None
+    assert first.redraw(1).rest_joints == joints(draw(3, 1, time=1)).rest_joints != first.rest_joints
+
+
+def test_the_facts_of_the_arm_are_the_compiled_models() -> None:
+    from pytest_vla.sim import arm
+
+    assert tuple(arm.REST_JOINTS) == REST_JOINTS
+    model = tabletop(TASK.name).model
+    limits = [model.joint(f"robot0_joint{number}").range.tolist() for number in range(1, 8)]
+    assert limits == [list(pair) for pair in JOINT_LIMITS]
+
+
+def test_the_state_begins_there_and_nothing_else_of_it_changes() -> None:
+    world = tabletop(TASK.name)
+    world.reset(0, settle=False)
+    state = np.array(world.init_states[0])
+    variation = joints(draw(1, 0))
+    variation.state[0](world.model, world.scene, state)
+    assert tuple(state[1:8]) == variation.rest_joints
+    assert (state[8:] == world.init_states[0][8:]).all()
+
+
+def test_a_pose_in_an_object_is_drawn_anew() -> None:
+    world = tabletop(TASK.name)
+    world.reset(0, settle=False)
+    state = np.array(world.init_states[0])
+    address = 1 + world.model.joint(world.scene.body("bottle_1").joints[-1]).qposadr[0]
+    state[address : address + 3] = world.data.site("gripper0_grip_site").xpos
+    with pytest.raises(RedrawError, match="begin in bottle_1"):
+        joints(draw(1, 0)).state[0](world.model, world.scene, state)
+
+
+def test_the_kind_is_graded() -> None:
+    assert KINDS[0].labels((1, 5)) == ("robot.joints-L1", "robot.joints-L5")
