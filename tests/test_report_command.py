@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import json
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -118,8 +119,8 @@ def test_the_numbers_of_the_real_log(imported: Path, capsys: pytest.CaptureFixtu
     report("--format=json", "--data", csv)
     whole = json.loads(capsys.readouterr().out)
     (model,) = whole["models"]
-    assert (whole["schema"], whole["alpha"], whole["passed_over"]) == (1, 0.5, {})
-    assert model["backend"] == whole["backend"] == f"published libero-para {published.version}"
+    assert (whole["schema"], whole["alpha"], model["passed_over"], model["low_fidelity"]) == (1, 0.5, {}, False)
+    assert model["backend"] == f"published libero-para {published.version}"
     assert (model["model"], model["suite"], model["seeds"]) == ("xiaomi-robotics-0", "libero_para", [7])
     assert (model["n"], round(model["sr"], 2), round(model["pride"]["0.5"], 3)) == (2431, 78.28, 71.034)
     assert round(model["overestimation"], 3) == 9.257
@@ -139,8 +140,8 @@ def test_the_numbers_of_the_real_log(imported: Path, capsys: pytest.CaptureFixtu
         assert 2.5 < high - low < 6
     assert (model["errors"], model["invalid"], model["failures"], model["listening"]) == ({}, {}, None, None)
     assert model["left_out"] == [
-        "failure types: no episode has a trajectory (imported logs have none)",
-        "listening score: no episode has a probe (blank, nonsense or another task's text)",
+        "failure types: no episode has a trajectory (2431 are imported, and logs have none)",
+        "listening score: no episode has a probe (blank, nonsense, another task's text or its goal)",
     ]
     report("--format=json", "--data", csv)
     assert json.loads(capsys.readouterr().out) == whole, "the resamples are seeded"
@@ -173,20 +174,58 @@ def test_the_real_log_for_people(imported: Path, capsys: pytest.CaptureFixture[s
     assert bar.count("#") == round(40 * 0.539)
     (sweep,) = [line.split() for line in lines if line.startswith("PRIDE  ")]
     assert sweep == ["PRIDE", "75.0", "74.2", "73.5", "72.7", "71.9", "71.0", "70.2", "69.3", "68.5", "67.6", "66.7"]
-    assert sum("published libero-para csv" in line for line in lines) == 5, "every table names it"
+    assert sum("published libero-para csv" in line for line in lines) == 4, "every table names it"
     assert max(map(len, lines)) <= 120
 
 
-def test_one_backend_compares_all_pairs(imported: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write([paraphrased(STOVE, 0, "success", policy="other")], run="b-run")
-    report("--format=json", "--data", published_csv())
-    whole = json.loads(capsys.readouterr().out)
-    assert "1 of 2" in whole["passed_over"]["published"]
-    assert not whole["backend"].startswith("published")
-    assert {model["backend"] for model in whole["models"]} == {whole["backend"]}
-    assert [model["model"] for model in whole["models"]] == ["xiaomi-robotics-0", "other"]
-    with pytest.raises(VlaError, match=r"the backend published cannot be had: 1 of 2[0-9]* pairs were never published"):
+def test_what_else_is_reported_changes_no_score(imported: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (alone,) = models_of(capsys, "--data", published_csv())
+    words = {"label": "language.words-L2", "dimension": "language", "kind": "words", "level": 2, "parameters": {}}
+    write(
+        [
+            *(paraphrased(STOVE, index, "success", policy="other") for index in range(5)),
+            varied(PLATE, 7, "success", words, "put the jorum on the plate", policy="xiaomi-robotics-0"),
+        ],
+        run="b-run",
+    )
+    first, second = models_of(capsys, "--data", published_csv())
+    assert round(first["pride"]["0.5"], 4) == 71.0339
+    for key in ("backend", "passed_over", "pride", "pride_interval", "cells", "tasks"):
+        assert first[key] == alone[key]
+    (kind,) = first["others"]
+    for each in (kind, second):
+        assert not each["backend"].startswith("published")
+        assert "pairs were never published" in each["passed_over"]["published"]
+    report("--data", published_csv())
+    lines = capsys.readouterr().out.splitlines()
+    for backend in (alone["backend"], second["backend"]):
+        assert f"Paraphrases, % ({backend})" in lines
+    assert f"Other changes of the text, % ({kind['backend']})" in lines
+    with pytest.raises(VlaError, match=r"the backend published cannot be had: 1 of 1 pairs were never published"):
         report("--data", published_csv(), "--backend=published")
+
+
+def test_records_know_their_published_similarities(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    csv = published_csv()
+    log = tmp_path / "xiaomi-robotics-0_seed7"
+    log.mkdir()
+    shutil.copy(csv.parent / log.name / "eval5.json", log)
+    parser = argparse.ArgumentParser()
+    import_command.declare(parser)
+    import_command.run(parser.parse_args(["libero-para", str(log), "--data", str(csv)]))
+    expected = pride_table(published_outcomes(read_para_log(log), load_published(csv), "published"))
+    for arguments in ([], ["--backend=published"], ["--data", csv]):
+        (model,) = models_of(capsys, *arguments)
+        assert model["backend"] == f"published libero-para {load_published(csv).version}"
+        assert model["pride"] == {str(alpha): expected.sweep[alpha] for alpha in ALPHAS}
+    (template,) = models_of(capsys, "--backend=template")
+    assert template["backend"] == "template 1 (low fidelity)"
+    # Where some episodes have none, nothing is mixed.
+    write([paraphrased(STOVE, 0, "success", policy="xiaomi-robotics-0")], run="b-run")
+    (mixed,) = models_of(capsys)
+    assert not mixed["backend"].startswith("published")
+    n = expected.overall.n
+    assert f"; {n} of {n + 1} episodes have them in their records" in mixed["passed_over"]["published"]
 
 
 # Made runs
@@ -211,7 +250,10 @@ def test_a_rate_at_its_end_is_not_certain(capsys: pytest.CaptureFixture[str]) ->
     low, high = model["pride_interval"]["0.5"]
     assert 0 < low <= model["sr_interval"][0] + 1e-9, "paraphrases that weigh unequally say less"
     assert (model["pride"]["0.5"], high, model["overestimation"]) == (pytest.approx(100), 100, pytest.approx(0))
-    assert model["overestimation_interval"] is None
+    low, high = model["overestimation_interval"]
+    assert -10 < low < 0 < high < 10
+    report("--backend=template")
+    assert "-0.0" not in capsys.readouterr().out
 
 
 def test_the_latest_of_one_case_counts_and_own_tests_do_not(capsys: pytest.CaptureFixture[str]) -> None:
@@ -273,7 +315,7 @@ def test_any_alpha_has_its_place(capsys: pytest.CaptureFixture[str]) -> None:
     (model,) = models_of(capsys, "--backend=template", "--alpha=0.55")
     assert list(model["pride"]) == ["0.0", "0.1", "0.2", "0.3", "0.4", "0.5", "0.55", "0.6", "0.7", "0.8", "0.9", "1.0"]
     between = sorted([model["pride"]["0.5"], model["pride"]["0.6"]])
-    assert between[0] <= model["pride"]["0.55"] <= between[1]
+    assert between[0] - 1e-9 <= model["pride"]["0.55"] <= between[1] + 1e-9
     with pytest.raises(SystemExit):
         report("--alpha=1.5")
 
@@ -307,12 +349,50 @@ def test_failures_are_near_or_far_and_did_another_task(capsys: pytest.CaptureFix
     assert (stove["successes"], stove["failures"], stove["near"], stove["far"]) == (6, 3, 1, 2)
     assert (stove["instead"], stove["of_no_task"], stove["remarks"]) == ({PLATE: 1}, 1, {"static": 1})
     assert (tasks[lonely]["undefined"], tasks[lonely]["near"], tasks[lonely]["far"]) == ("no-success", None, None)
-    assert "failure types: 1 episodes have no trajectory" in model["left_out"]
+    assert "failure types: 1 of 23 episodes have no trajectory" in model["left_out"]
+    assert 0.9 < stove["instead_margin"][PLATE] < 1
+    static, other = sorted(stove["far_failures"], key=lambda each: each["margin"] or 0)
+    assert (static["instead"], static["nearest"], static["margin"]) == (None, None, None)
+    assert (other["instead"], other["nearest"]) == (PLATE, PLATE)
+    assert other["margin"] == stove["instead_margin"][PLATE]
+    assert other["case"] == "libero_para/turn_on_the_stove[none.hint.7-seed7]"
     report("--backend=template", "--failure-algorithm=exact")
     lines = capsys.readouterr().out.splitlines()
     (row,) = [line for line in lines if line.startswith(STOVE) and "static" in line]
-    assert row.split() == [STOVE, "6", "3", "1", "2", "1", "static", "1", f"{PLATE},", "1", "none"]
+    margin = f"({other['margin']:.2f}),"
+    assert row.split() == [STOVE, "6", "3", "1", "2", "1", "static", "1", PLATE, margin, "1", "none"]
     assert any("undefined: no-success" in line for line in lines)
+
+
+def test_failures_under_any_other_text_have_types_and_probes_have_none(capsys: pytest.CaptureFixture[str]) -> None:
+    words = {"label": "language.words-L2", "dimension": "language", "kind": "words", "level": 2, "parameters": {}}
+    records: list[Record | tuple[Record, Trajectory]] = []
+    for task, end in ENDS.items():
+        for seed in range(6):
+            done = varied(task, seed, "success", words, f"do {task}")
+            records.append((done, path_to(end, noise=0.01, seed=seed)))
+    records.append((varied(STOVE, 6, "failure", words, "turn on the oven"), path_to(ENDS[PLATE])))
+    records.append((probed(STOVE, "blank", "failure"), path_to(ENDS[BOWL])))
+    write(records)
+    (model,) = models_of(capsys, "--backend=template", "--failure-algorithm=exact")
+    assert (model["failures"]["n"], model["failures"]["far"]) == (19, pytest.approx(100 / 19))
+    (stove,) = [task for task in model["failures"]["tasks"] if task["name"] == STOVE]
+    assert stove["instead"] == {PLATE: 1}
+    assert not any(text.startswith("failure types") for text in model["left_out"])
+    # Keys are those of LIBERO-Para's types; the rest is in others.
+    assert (model["n"], model["sr"], model["pride"], model["overestimation"]) == (0, None, None, None)
+    assert (model["cells"], model["tasks"]) == ([], [])
+    assert [each["n"] for each in model["others"]] == [19]
+
+
+def test_what_failure_types_lack_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    write([probed(STOVE, "blank", "failure")])
+    (model,) = models_of(capsys)
+    assert "failure types: there is no success and no failure under another text, probes aside" in model["left_out"]
+    write([paraphrased(STOVE, 0, "failure"), paraphrased(STOVE, 1, "success")], run="b-run")
+    (model,) = models_of(capsys, "--backend=template")
+    assert "failure types: no episode has a trajectory" in model["left_out"]
+    assert model["failures"] is None
 
 
 def test_the_default_algorithm_is_the_papers_or_says_so(
@@ -347,14 +427,28 @@ def test_a_policy_that_listens(capsys: pytest.CaptureFixture[str]) -> None:
                 (probed(task, "blank", "failure", seed), still),
                 (probed(task, "nonsense", "failure" if seed else "success", seed), there if not seed else still),
                 (probed(task, "other-task", "failure", seed, other=other), path_to(ENDS[other], seed=seed)),
+                (probed(task, "other-goal", "success" if seed < 6 else "failure", seed, other=other), still),
             ]
     write(records)
+    (model,) = models_of(capsys)
+    assert (model["listening"]["noise"], model["listening"]["path_score"]) == (None, None)
+    (said,) = [text for text in model["left_out"] if text.startswith("the listening score of paths, and its noise")]
+    assert "another --vla-run-seed" in said
     again = [varied(t, s, "success", {}, "", seeds={"run": 1}) for t in (STOVE, PLATE) for s in range(8)]
     write([(record, path_to(ENDS[record.task], seed=100 + record.seed)) for record in again], run="b-run")
     write([probed(BOWL, "blank", "failure"), probed(STOVE, "blank", "error", seed=9)], run="c-run")
     (model,) = models_of(capsys)
     heard = model["listening"]
-    assert set(heard["probes"]) == {"blank", "nonsense", "other-task"}
+    assert set(heard["probes"]) == {"blank", "nonsense", "other-task", "other-goal"}
+    assert not any("--vla-run-seed" in text for text in model["left_out"])
+    for name in ("distance", "noise"):
+        low, high = heard[f"{name}_interval"]
+        assert low < heard[name] < high
+    goal = heard["probes"]["other-goal"]
+    assert (goal["score"], goal["sr_probe_n"], goal["obeyed"], goal["obeyed_n"]) == (None, 0, 75, 16)
+    assert (heard["obeyed"], heard["followed_n"], heard["sr_right_n"]) == (75, 16, 16)
+    assert goal["distance"] > 1
+    assert (model["others"], model["n"], model["pride"]) == ([], 0, None)
     assert (heard["probes"]["blank"]["score"], heard["probes"]["nonsense"]["score"]) == (1, pytest.approx(14 / 16))
     assert (heard["lost"], heard["gained"], heard["score"]) == (46, 0, pytest.approx(46 / 48))
     assert heard["path_score"] > 0.8
@@ -364,7 +458,9 @@ def test_a_policy_that_listens(capsys: pytest.CaptureFixture[str]) -> None:
     assert "1 episodes under a probe that ended as errors or are invalid" in model["left_out"]
     assert any(text.startswith("1 episodes under a probe without a benign twin") for text in model["left_out"])
     report()
-    (row,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("blank ")]
+    lines = capsys.readouterr().out.splitlines()
+    assert "told another task with its goal, it did that one in 12/16 [50.5, 89.8]" in lines
+    (row,) = [line for line in lines if line.startswith("blank ")]
     assert row.split()[:3] == ["blank", "1.00", "[1.00,"]
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from pytest_vla.errors import EpisodeError
 from pytest_vla.folders import cache_folder
 from pytest_vla.locks import exclusive
+from pytest_vla.scene import panda
 from pytest_vla.sim.native import control_step
 from pytest_vla.sim.robosuite_control import set_goal_orientation
 
@@ -21,7 +22,7 @@ ARM_JOINTS = 7
 FINGERS = 2
 SUBSTEPS = 25
 # The arm's rest pose (rad) and the fingers' (m) at a reset; LIBERO's Pandas, no noise.
-REST_JOINTS = np.array([0.0, -1.61037389e-01, 0.0, -2.44459747, 0.0, 2.22675220, np.pi / 4])
+REST_JOINTS = np.array(panda.REST_JOINTS)
 REST_FINGERS = np.array([0.020833, -0.020833])
 _GAIN = np.full(6, 150.0)
 _DAMPING = 2 * np.sqrt(_GAIN)

@@ -189,13 +189,13 @@ def other_task(draw: Draw) -> Variation:
 def displace(draw: Draw, axis: str) -> Variation:
     """The region of the goal's first object, moved by so many tenths of a metre along x or y, to a side that is drawn.
 
-    To the other side where the first has no room. The side follows from task and seed: it is the same at all levels
+    To the other side where the first has no room, or is not in agentview's picture. The side follows from task and seed: it is the same at all levels
     where both have room.
 
     Raises:
-        VlaError: there is room on neither side, or nothing of the goal stands on the workspace.
+        VlaError: there is room in sight on neither side, or nothing of the goal stands on the workspace.
     """
-    from pytest_vla.vary.libero_pro_choices import crowded, movable, roots_of
+    from pytest_vla.vary.libero_pro_choices import crowded, movable, out_of_picture, roots_of
     from pytest_vla.vary.libero_pro_edits import displaced
 
     problem, roots = problem_of(draw.task), roots_of(draw.task)
@@ -206,7 +206,8 @@ def displace(draw: Draw, axis: str) -> Variation:
         for side in (first, -first):
             shift = (side * metres, 0.0) if axis == "x" else (0.0, side * metres)
             edit = partial(displaced, name=name, x=shift[0], y=shift[1])
-            reason = crowded(edit(problem), name, roots)
+            moved = edit(problem)
+            reason = crowded(moved, name, roots) or out_of_picture(moved, name)
             if not reason:
                 break
             why.append(f"by {side * metres:+} m {reason}")

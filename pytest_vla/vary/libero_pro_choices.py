@@ -32,8 +32,21 @@ _TOPS: Mapping[str, Rectangle] = {
 _NEAREST, _FARTHEST = 0.25, 0.85
 # Of the sum of two bounding circles' radii: what is between two regions. Corners of boxes make the circles wide.
 _APART = 0.7
-# The classes that LIBERO's tasks have.
-_ENVIRONMENTS = tuple(name for name in WORKSPACES if name not in ("tabletop", "libero_coffee_table_manipulation"))
+# LIBERO's classes that things can stand on: fixtures sink into floor and study table, whose surfaces are higher than
+# where they are put; what has none is thrown about on the living room's table, for the same reason.
+_WITH_FIXTURES = (
+    "libero_tabletop_manipulation",
+    "libero_kitchen_tabletop_manipulation",
+    "libero_living_room_tabletop_manipulation",
+)
+_WITHOUT = (
+    "libero_tabletop_manipulation",
+    "libero_kitchen_tabletop_manipulation",
+    "libero_study_tabletop_manipulation",
+    "libero_floor_manipulation",
+)
+# Half of the height of agentview's picture, one metre before it: it has MuJoCo's own field of view, and a margin.
+_HALF_PICTURE = 0.95 * math.tan(math.radians(45 / 2))
 _STATES = {"open": "open_range", "close": "close_range", "turnon": "turn_on_range", "turnoff": "turn_off_range"}
 _RESTARTS = 20
 
@@ -160,7 +173,7 @@ def own_environments(task: Task) -> tuple[str, ...]:
     placed = [region for region in workspace_regions(problem).values() if region.key in _places(problem)]
     found = [
         name
-        for name in _ENVIRONMENTS
+        for name in (_WITH_FIXTURES if _has_fixtures(problem) else _WITHOUT)
         if (there := WORKSPACES[name]) != here
         and any(root.assets is not None and (root.assets / there.scene).is_file() for root in roots)
         and all(_within(rectangle, there, 0.0) for region in placed for rectangle in region.ranges)
@@ -204,6 +217,18 @@ def movable(problem: Problem) -> str:
         if here[name].category != workspace(problem.name, problem.source).category:
             return name
     raise VlaError("nothing that the goal names stands on a region of the workspace, so nothing can be displaced")
+
+
+def out_of_picture(problem: Problem, name: str) -> str:
+    """Why a thing is not seen where its region is; empty: it is."""
+    place = workspace(problem.name, problem.source)
+    region = workspace_regions(problem)[str(place_of(problem, name))]
+    camera = place.cameras[0]
+    return (
+        ""
+        if all(_is_seen(rectangle, place) for rectangle in region.ranges)
+        else f"it would leave {camera.name}'s picture"
+    )
 
 
 def crowded(problem: Problem, name: str, roots: tuple[DataRoot, ...]) -> str:
@@ -320,6 +345,20 @@ def _distance(rectangle: Rectangle, place: Workspace) -> float:
 
 def _reached(rectangle: Rectangle, place: Workspace) -> bool:
     return _NEAREST <= _distance(rectangle, place) <= _FARTHEST
+
+
+def _is_seen(rectangle: Rectangle, place: Workspace) -> bool:
+    """Whether the first camera's picture has a rectangle's centre."""
+    camera = place.cameras[0]
+    x, y = (rectangle[0] + rectangle[2]) / 2 + place.offset[0], (rectangle[1] + rectangle[3]) / 2 + place.offset[1]
+    away = [there - here for there, here in zip((x, y, place.offset[2]), camera.position, strict=True)]
+    w, i, j, k = camera.quaternion
+    # The columns of the camera's rotation: to the right, up, and backwards.
+    right = (1 - 2 * (j * j + k * k), 2 * (i * j + w * k), 2 * (i * k - w * j))
+    up = (2 * (i * j - w * k), 1 - 2 * (i * i + k * k), 2 * (j * k + w * i))
+    back = (2 * (i * k + w * j), 2 * (j * k - w * i), 1 - 2 * (i * i + j * j))
+    along = [sum(a * b for a, b in zip(axis, away, strict=True)) for axis in (right, up, back)]
+    return along[2] < 0 and max(abs(along[0]), abs(along[1])) <= -along[2] * _HALF_PICTURE
 
 
 def _gap(one: Rectangle, two: Rectangle) -> float:

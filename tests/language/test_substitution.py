@@ -22,7 +22,7 @@ from pytest_vla.language.substitution import (
 )
 from pytest_vla.language.wordnet import nltk_wordnet, shipped_wordnet
 from pytest_vla.suite import load_suite
-from pytest_vla.vary.language import words
+from pytest_vla.vary import language as vary
 from tests.support.data import REPOSITORY, data_root, needs_data
 
 PUT = "put the bowl on the stove"
@@ -146,7 +146,7 @@ def test_every_participle_s_substitutes_are_forms_of_its_verb_s_neighbours() -> 
 
 def test_a_record_says_where_each_word_stood() -> None:
     task = replace(load_suite("tabletop").tasks[0], language="put the bowl on the bowl with the stove turned on")
-    found = words(task, "language.words-L4", 0, 4)
+    found = vary.words(task, "language.words-L4", 0, 4)
     places = [re.fullmatch(r"(.+) at (\d+): (.+) \(\w+\)", each) for each in found.parameters["replaced"].split("; ")]
     assert len(places) == 4
     back, shift = "", 0

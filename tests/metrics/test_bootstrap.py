@@ -55,9 +55,7 @@ def test_texts_of_one_seed_each_are_all_that_is_drawn(texts: int, text_effect: f
         latent = 1.0 + text_effect * generator.normal(size=texts) + generator.logistic(size=texts)
         rows = np.column_stack([np.ones(texts), latent > 0])
         seeds = generator.integers(5, size=texts).tolist()
-        (found,) = cluster_intervals(
-            rows, range(texts), seeds, rate, np.random.default_rng(number), resamples=400
-        )
+        (found,) = cluster_intervals(rows, range(texts), seeds, rate, np.random.default_rng(number), resamples=400)
         assert found is not None
         held += found[0] <= truth <= found[1]
         widths.append(found[1] - found[0])

@@ -122,7 +122,8 @@ def test_distances_without_a_second_run_have_no_scale() -> None:
     twins = [Twins(run.right, run.probes) for run in attentive(5)]
     overall, _ = listened(twins)
     assert overall.distance is not None
-    assert overall.distance > 1
+    assert overall.distance.value > 1
+    assert overall.distance.interval is not None
     assert (overall.noise, overall.path_score) == (None, None)
 
 
@@ -131,10 +132,52 @@ def test_distances_are_those_of_the_paths() -> None:
     beside, above = path + np.array([0.0, 0.2, 0.0]), path + np.array([0.0, 0.0, 0.05])
     twins = [Twins(Run(True, path), {"blank": Run(True, beside)}, Run(True, above))]
     overall, _ = listened(twins)
-    assert overall.distance == pytest.approx(0.2 * POINTS)
-    assert overall.noise == pytest.approx(0.05 * POINTS)
+    for found, metres in ((overall.distance, 0.2), (overall.noise, 0.05)):
+        assert found is not None
+        assert (found.value, found.interval) == (pytest.approx(metres * POINTS), None), "one twin says little"
     assert overall.path_score is not None
     assert overall.path_score.value == pytest.approx(0.75)
+
+
+def test_distances_have_intervals_over_twins() -> None:
+    g = np.random.default_rng(0)
+    path = np.linspace((0.0, 0.0, 0.0), (1.0, 0.0, 0.0), 30)
+
+    def beside(metres: float) -> Run:
+        return Run(True, path + np.array([0.0, metres, 0.0]))
+
+    offsets = g.uniform(0.1, 0.3, size=60)
+    runs = [{probe: beside(metres) for probe in ("blank", "nonsense")} for metres in offsets]
+    twins = [Twins(Run(True, path), probes, beside(metres / 4)) for probes, metres in zip(runs, offsets, strict=True)]
+    overall, each = listened(twins)
+    error = POINTS * offsets.std() / np.sqrt(60)
+    for found, scale in ((overall.distance, 1), (each["blank"].distance, 1), (overall.noise, 0.25)):
+        assert found is not None
+        assert found.value == pytest.approx(scale * POINTS * offsets.mean())
+        assert found.interval is not None
+        low, high = found.interval
+        assert low < found.value < high
+        assert high - low == pytest.approx(2 * 1.96 * error * scale, rel=0.15), "a twin with two probes is one twin"
+
+
+def test_another_goal_is_no_success_that_was_lost_or_kept() -> None:
+    """What it does under another task's text and goal is judged by that goal: it says whether it obeys."""
+    path = np.linspace((0.0, 0.0, 0.0), (1.0, 0.0, 0.0), 30)
+    away = path + np.array([0.0, 0.2, 0.0])
+    told = [{"blank": Run(i % 2 == 0, path), "other-goal": Run(None, away, obeyed=i < 7)} for i in range(10)]
+    with_goal, _ = listened([Twins(Run(True, path), probes) for probes in told])
+    without, _ = listened([Twins(Run(True, path), {"blank": probes["blank"]}) for probes in told])
+    assert (with_goal.score, with_goal.probe, with_goal.lost, with_goal.gained) == (
+        *(without.score, without.probe, without.lost, without.gained),
+    )
+    assert (with_goal.obeyed.count, with_goal.obeyed.of) == (7, 10)
+    assert with_goal.obeyed.interval == pytest.approx((0.3968, 0.8922), abs=1e-4)
+    assert (without.obeyed.of, without.obeyed.interval) == (0, None)
+    assert with_goal.distance is not None
+    assert with_goal.distance.value == pytest.approx(0.1 * POINTS), "its path counts as any other's"
+    (overall, each) = listened([Twins(Run(True, path), {"other-goal": Run(None, away, obeyed=True)})] * 3)
+    assert each == {"other-goal": overall}
+    assert (overall.score, overall.probe.of, overall.right.of, overall.lost) == (None, 0, 3, 0)
 
 
 def test_noise_that_is_larger_than_what_a_probe_changes_is_a_score_below_0() -> None:
@@ -149,7 +192,7 @@ def test_over_all_probes_each_pair_counts_once() -> None:
     overall, each = listened([Twins(Run(True), {"nonsense": Run(True), "blank": Run(False), "other-task": Run(False)})])
     assert overall.score is not None
     assert overall.score.value == pytest.approx(2 / 3)
-    assert [each[probe].score.value for probe in PROBES if each[probe].score] == [0.0, 1.0, 1.0]  # type: ignore[union-attr]
+    assert [each[probe].score.value for probe in each if each[probe].score] == [0.0, 1.0, 1.0]  # type: ignore[union-attr]
     assert (overall.right.of, overall.probe.of) == (1, 3)
 
 

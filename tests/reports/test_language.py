@@ -7,7 +7,7 @@ import numpy as np
 from pytest_vla.language.compared import Source
 from pytest_vla.metrics.failure_types import THRESHOLDS, FailureTypes, Judgement, Reference
 from pytest_vla.metrics.language import Measured
-from pytest_vla.metrics.language_paths import FarFailure, Failures, Shares, TaskFailures
+from pytest_vla.metrics.language_paths import Failures, FarFailure, Shares, TaskFailures
 from pytest_vla.metrics.listening import Estimate
 from pytest_vla.metrics.nearest_task import NearestTask
 from pytest_vla.metrics.success import success_rate

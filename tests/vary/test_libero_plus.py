@@ -254,9 +254,8 @@ def test_a_checkouts_layouts_are_taken_as_they_are(folder: Path) -> None:
     assert taken.parameters["file"] == file.name
     assert "regenerated" not in taken.parameters
     assert not taken.in_sight
-    state = np.zeros(5)
-    taken.state[0](None, None, state)  # type: ignore[arg-type]
-    assert state.tolist() == [0, 1, 2, 3, 4]
+    assert taken.init_states is not None
+    assert taken.init_states().tolist() == [[0, 1, 2, 3, 4]]
     # It declares what only LIBERO-Plus's assets have.
     assert found["layout-add_9"].parameters["regenerated"] is True
 
