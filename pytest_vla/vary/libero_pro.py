@@ -189,8 +189,8 @@ def other_task(draw: Draw) -> Variation:
 def displace(draw: Draw, axis: str) -> Variation:
     """The region of the goal's first object, moved by so many tenths of a metre along x or y, to a side that is drawn.
 
-    To the other side where the first has no room, or is not in agentview's picture. The side follows from task and seed: it is the same at all levels
-    where both have room.
+    To the other side where the first has no room, or is not in agentview's picture. The side follows from task and
+    seed: it is the same at all levels where both can be had.
 
     Raises:
         VlaError: there is room in sight on neither side, or nothing of the goal stands on the workspace.

@@ -1,0 +1,182 @@
+"""What --vla-vary may say: dimensions, kinds, levels, joint variations and pairs; and how parts are put together."""
+
+import itertools
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_vla.errors import VlaError
+from pytest_vla.plan import Case, parse_node_id, with_twins
+from pytest_vla.suite import load_suite
+from pytest_vla.variation import LABEL, Variation, joined
+from pytest_vla.vary.registry import (
+    PAIRED,
+    changes_scene,
+    dimensions_of,
+    drawn_for,
+    find_variation,
+    kinds,
+    kinds_table,
+    parse_vary,
+)
+
+TASK = load_suite("tabletop").task("put_the_bowl_on_the_plate")
+
+
+def test_kinds_are_registered_once() -> None:
+    names = [kind.name for kind in kinds()]
+    assert len(set(names)) == len(names)
+    labelled = [(kind, label) for kind in kinds() for label in kind.labels()]
+    assert len({label for _, label in labelled}) == len(labelled)
+    for kind, label in labelled:
+        assert re.fullmatch(r"[a-z]+\.[a-z_]+", kind.name)
+        assert re.fullmatch(LABEL, label)
+        assert "+" not in label
+        assert kind.about
+        assert kind.source
+        assert kind.grades or not kind.levels or kind.published or kind.dimension == "language", kind.name
+
+
+def test_all_dimensions_of_the_papers_are_there() -> None:
+    dimensions = {kind.dimension for kind in kinds()}
+    assert {"layout", "background", "light", "camera", "robot", "noise", "language", "action"} <= dimensions
+    assert set(PAIRED) < dimensions
+
+
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("camera.fov:2", ["camera.fov-L2"]),
+        ("camera.fov:1-2,camera.fov:2", ["camera.fov-L1", "camera.fov-L2"]),
+        ("robot", [f"robot.joints-L{level}" for level in range(1, 6)]),
+        ("robot:2,5", None),
+        ("light.diffuse:2+camera.fov:4", ["light.diffuse-L2+camera.fov-L4"]),
+        # In the order in which they are done, whatever was typed.
+        ("camera.fov:4 + light.diffuse:2", ["light.diffuse-L2+camera.fov-L4"]),
+        ("light.diffuse-L1+camera.fov-L3", ["light.diffuse-L1+camera.fov-L3"]),
+    ],
+)
+def test_what_is_to_be_varied_is_read(text: str, labels: list[str] | None) -> None:
+    if labels is None:
+        with pytest.raises(VlaError, match="no variation is '5'"):
+            parse_vary(text)
+    else:
+        assert list(parse_vary(text)) == labels
+
+
+def test_parts_of_a_joint_one_have_the_same_level_where_none_is_given() -> None:
+    labels = parse_vary("robot+camera.fov")
+    assert labels == tuple(f"camera.fov-L{level}+robot.joints-L{level}" for level in range(1, 6))
+    assert len(parse_vary("robot:1-5+camera.fov:1-5")) == 25
+    number = len([kind for kind in kinds() if kind.dimension == "camera" and kind.levels and not kind.published])
+    assert len(parse_vary("camera+robot:3")) == 5 * number
+
+
+def test_fifteen_pairs() -> None:
+    found = {dimensions_of(label) for label in parse_vary("pairs")}
+    assert len(found) == 15
+    assert {frozenset(each.split("+")) for each in found} == {
+        frozenset(pair) for pair in itertools.combinations(PAIRED, 2)
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("camra", "no variation is 'camra'. Did you mean camera"),
+        ("camera.fov:6", "camera.fov has levels 1 to 5, and not 6"),
+        ("camera:7", "camera has no level 7"),
+        ("camera.fov+camera.azimuth", "two variations of one dimension do not go together"),
+        ("language.other_goal+camera.fov:1", "language.other_goal makes another task of it"),
+        ("pro.task+camera.fov:1", "pro.task makes another task of it"),
+    ],
+)
+def test_what_cannot_be_varied_is_told(text: str, complaint: str) -> None:
+    with pytest.raises(VlaError, match=re.escape(complaint)):
+        parse_vary(text)
+
+
+def test_forbidden_pairs_are_refused_by_their_label_too() -> None:
+    with pytest.raises(VlaError, match="makes another task of it, and goes with no other variation"):
+        find_variation(TASK, "language.other_goal+camera.fov-L1", 0)
+    with pytest.raises(VlaError, match="two variations of one dimension"):
+        find_variation(TASK, "camera.fov-L1+camera.azimuth-L1", 0)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    labels=st.lists(
+        st.sampled_from(
+            [kind.name for kind in kinds() if kind.levels and not kind.published and kind.dimension != "language"]
+        ),
+        min_size=2,
+        max_size=3,
+        unique_by=lambda name: name.partition(".")[0],
+    ),
+    level=st.integers(1, 5),
+    seed=st.integers(0, 9),
+)
+def test_a_joint_variation_is_its_parts_as_they_are_drawn_alone(labels: list[str], level: int, seed: int) -> None:
+    (label,) = parse_vary("+".join(f"{name}:{level}" for name in labels))
+    parts = label.split("+")
+    try:
+        alone = [find_variation(TASK, part, seed) for part in parts]
+        both = find_variation(TASK, label, seed)
+    except VlaError:
+        return
+    assert both is not None
+    assert both.level == level
+    expected = {
+        f"{part.dimension}.{part.kind}.{name}": value
+        for part in alone
+        if part is not None
+        for name, value in part.parameters.items()
+    }
+    assert both.parameters == expected
+    assert parse_node_id(Case("tabletop", TASK.name, seed, label).node_id) == Case("tabletop", TASK.name, seed, label)
+
+
+def test_what_a_joint_case_is_compared_with_is_run_once() -> None:
+    case = Case("tabletop", TASK.name, 2, "light.diffuse-L1+camera.fov-L3")
+    again = Case("tabletop", TASK.name, 2, "light.diffuse-L1+robot.joints-L3")
+    assert [each.variation for each in with_twins([case, again])] == [
+        "", "light.diffuse-L1", "camera.fov-L3", "robot.joints-L3", case.variation, again.variation,
+    ]  # fmt: skip
+
+
+def test_scenes_that_are_others_are_known_by_their_labels() -> None:
+    assert not changes_scene(TASK, "", 0)
+    assert not changes_scene(TASK, "camera.fov-L1", 0)
+    assert changes_scene(TASK, "layout.distractors-L1", 0)
+    assert changes_scene(TASK, "layout.distractors-L1+camera.fov-L1", 0)
+
+
+def test_a_record_tells_which_draw_it_was() -> None:
+    first = find_variation(TASK, "robot.joints-L2", 4)
+    assert first is not None
+    assert first.redraw is not None
+    third = first.redraw(3)
+    assert third.parameters != first.parameters
+    assert drawn_for(TASK, "robot.joints-L2", 4, third.parameters) == third
+    assert drawn_for(TASK, "robot.joints-L2", 4, first.parameters) == first
+    with pytest.raises(VlaError, match="is drawn otherwise than its record says"):
+        drawn_for(TASK, "robot.joints-L2", 4, {"norm": 9})
+
+
+def test_what_does_not_go_together_is_not_joined() -> None:
+    arm = Variation("a", "robot", "one", rest_joints=(0.0,) * 7)
+    other = Variation("b", "camera", "other", rest_joints=(0.0,) * 7)
+    with pytest.raises(VlaError, match="how the robot's arm rests"):
+        joined("a+b", (arm, other))
+    told = [Variation(name, name, "x", instruction=name) for name in ("c", "d")]
+    with pytest.raises(VlaError, match="say what the robot is told"):
+        joined("c+d", (told[0], told[1]))
+
+
+def test_the_table_says_levels_and_where_they_are_from() -> None:
+    text = "\n".join(kinds_table())
+    assert "camera.fov:1-5" in text
+    assert "VLA-Arena" in text
+    assert "0.1 to 0.5 rad" in text
