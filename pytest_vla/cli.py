@@ -123,9 +123,11 @@ def _export(options: argparse.Namespace) -> None:
 def _declare_show(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "A task is SUITE/TASK, its name or a part of its name, and is shown as policies first see it, a picture for "
-        "each seed and camera; of a suite or of several tasks each has one. A run is its name or the beginning of it, "
-        "`last`, or its folder: each of its tasks has the start and the end of its first episode, and several runs "
-        "stand side by side. With -o FILE.webm it is the video of one episode instead."
+        "each seed and camera; of a suite or of several tasks each has one. With --vary each kind of variation has a "
+        "row: the task as it is, beside it each level, as an episode under it begins; below them what was drawn, and "
+        "in words what has no picture (instructions, actions) and what a task cannot have. A run is its name or the "
+        "beginning of it, `last`, or its folder: each of its tasks and variations has the start and the end of its "
+        "first episode, and several runs stand side by side. With -o FILE.webm it is the video of one episode instead."
     )
     parser.add_argument("what", metavar="TASK|SUITE|RUN", nargs="+", help="what to show; several of one kind")
     parser.add_argument(
@@ -135,13 +137,29 @@ def _declare_show(parser: argparse.ArgumentParser) -> None:
         help="default: TASK.png, SUITE.png or RUN.png in this folder, the names of several joined",
     )
     parser.add_argument(
-        "--seeds", metavar="SEEDS", type=seed_list, help="such as 0-9 (default: 0-3 of one task, else the first)"
+        "--seeds",
+        metavar="SEEDS",
+        type=seed_list,
+        help="such as 0-9 (default: 0-3 of one task, 0 of several or with --vary; of runs the first)",
+    )
+    parser.add_argument(
+        "--vary",
+        metavar="VARIATIONS",
+        type=comma_list,
+        help="of tasks: as --vla-vary, such as camera,light:3 or camera+light:3 (`pytest --vla-vary=list` lists what "
+        "there is); of suites that are varied by themselves, such as libero_plus_goal, and of runs: only variations "
+        "with these labels, * ? [] are wildcards, such as 'camera*'; benign: of runs, what is not varied",
     )
     parser.add_argument("--tasks", metavar="TASK[,TASK]", type=comma_list, help="of runs: only these, as --vla-tasks")
     parser.add_argument(
         "--frames", metavar="N", type=_frames, help="of runs: moments of each episode (default: 2, start and end)"
     )
-    parser.add_argument("--cameras", metavar="NAME[,NAME]", type=comma_list, help="default: the suite's")
+    parser.add_argument(
+        "--cameras",
+        metavar="NAME[,NAME]",
+        type=comma_list,
+        help="default: the suite's; its first with --vary, of runs and of several tasks",
+    )
     parser.add_argument("--size", metavar="PIXELS", type=_size, help="of a picture, 512 or HxW (default: the suite's)")
     _declare_data(parser)
     declare_results(parser)
@@ -164,17 +182,26 @@ def _show(options: argparse.Namespace) -> None:
         tasks = [task for tasks in found for task in tasks]
         file = options.output or default_name(names)
         check_target(file)
-        write_png(sheets.task_sheet(tasks, options.seeds, drawing), file)
+        if options.vary is None:
+            picture = sheets.task_sheet(tasks, options.seeds, drawing)
+        else:
+            from pytest_vla.vary_sheets import vary_sheet
+
+            picture = vary_sheet(tasks, ",".join(options.vary), options.seeds, drawing)
+        write_png(picture, file)
     else:
         runs = sheets.load_runs(options.what, options.results)
         file = options.output or default_name([run.run.name for run in runs])
         if file.suffix == VIDEO_SUFFIX:
             if len(runs) > 1 or options.frames:
                 raise VlaError("a video is of one episode: name one run, and leave --frames out")
-            sheets.run_video(runs[0], options.tasks or (), options.seeds, file, drawing)
+            sheets.run_video(runs[0], options.tasks or (), options.seeds, file, drawing, options.vary or ())
         else:
             check_target(file)
-            write_png(sheets.run_sheet(runs, options.tasks or (), options.seeds, options.frames or 2, drawing), file)
+            frames = options.frames or 2
+            write_png(
+                sheets.run_sheet(runs, options.tasks or (), options.seeds, frames, drawing, options.vary or ()), file
+            )
     print(file)
 
 

@@ -15,6 +15,9 @@ GOAL_AT_START = "goal-holds-at-start"
 OUT_OF_SIGHT = "out-of-sight"
 """The reason of an invalid episode: however its variation was drawn, the task's objects were not seen and in reach."""
 
+INFEASIBLE = "infeasible"
+"""The reason of an invalid episode: our expert could not do the task in the changed scene."""
+
 MOST_DRAWS = 10
 """How often a variation is drawn until the task's objects are in sight and in reach."""
 
@@ -30,16 +33,18 @@ class NothingToMeasure(Exception):
         self.reason, self.message = reason, message
 
 
-def begin(trace: Trace, case: Case, task: Task, open_world: OpenWorld) -> Observation:
+def begin(trace: Trace, case: Case, task: Task, open_world: OpenWorld, *, feasible: bool = False) -> Observation:
     """Reset the world of a case under the trace's variation, and note what is seen.
 
     Args:
         trace: of the episode; its world, its seeds and, where it was drawn anew, its variation are set.
         case, task: of the episode.
         open_world: called once for each draw.
+        feasible: whether the expert tries a changed scene first.
 
     Raises:
-        NothingToMeasure: the goal holds already, or the task's objects are not in sight and in reach in any draw.
+        NothingToMeasure: the goal holds already, the task's objects are not in sight and in reach in any draw, or the
+            expert could not do it.
         VlaError: the world cannot be built or reset.
     """
     first, unseen = trace.variation, ""
@@ -60,6 +65,10 @@ def begin(trace: Trace, case: Case, task: Task, open_world: OpenWorld) -> Observ
         unseen = world.out_of_sight() if variation is not None and variation.in_sight else ""
         if unseen:
             continue
+        if feasible and variation is not None and variation.changes_scene:
+            if reason := world.infeasible():
+                raise NothingToMeasure(INFEASIBLE, reason)
+            observation = world.reset(init_state=init_state, scene_seed=case.seed, settle=True)
         if trace.note(observation):
             raise NothingToMeasure(GOAL_AT_START, "the goal holds already after settling")
         return observation

@@ -81,6 +81,7 @@ class Settings:
         vary: labels of the variations that each task gets; empty: tasks as they are.
         protocol: of suites that are varied by themselves; one of `PROTOCOLS`.
         twins: of which varied episodes the benign twin is run too; one of `TWINS`.
+        feasible: whether the expert tries changed scenes first.
         data: the folder of task files and assets; None: the default roots.
         results: the folder of all runs.
         allow_versions: run with another simulator version than the supported one.
@@ -109,6 +110,7 @@ class Settings:
     vary: tuple[str, ...]
     protocol: str
     twins: str
+    feasible: bool
     data: Path | None
     results: Path
     allow_versions: bool
@@ -203,6 +205,11 @@ OPTIONS = (
         "|".join(TWINS),
         one_of(TWINS),
         ini="as --vla-twins, where that is not given",
+    ),
+    Option(
+        "feasible",
+        "let the expert try first each scene that a variation changes; what it cannot do is in no rate (invalid, "
+        "infeasible)",
     ),
     Option(
         "data",
@@ -364,6 +371,7 @@ def read_settings(config: pytest.Config) -> Settings:
         vary=_vary(config, typed["vary"], ini["vary"]),
         protocol=typed_or_ini("protocol", one_of(PROTOCOLS)) or PROTOCOLS[0],
         twins=typed_or_ini("twins", one_of(TWINS)) or TWINS[0],
+        feasible=typed["feasible"],
         data=folder("data"),
         results=folder("results") or here / DEFAULT_RESULTS,
         allow_versions=typed["allow-versions"],

@@ -108,6 +108,7 @@ class Conditions:
         run_seed: seeds the policy's noise, together with the case and the step.
         timeout: seconds of wall time after which an episode is stopped; None: no limit.
         policy_timeout: seconds of wall time that one answer of the policy may take; None: no limit.
+        feasible: whether the expert tries changed scenes first.
         wishes: what metrics want of answers beside actions.
         alone: whether the policy is to answer in no batch with other episodes.
         run: the run's name for the record.
@@ -120,6 +121,7 @@ class Conditions:
     run_seed: int = 0
     timeout: float | None = None
     policy_timeout: float | None = None
+    feasible: bool = False
     wishes: Wishes = NO_WISHES
     alone: bool = False
     run: str = ""
@@ -299,7 +301,7 @@ def _roll(
     conditions: Conditions,
 ) -> str:
     with trace.timed("reset"):
-        observation = begin(trace, case, task, open_world)
+        observation = begin(trace, case, task, open_world, feasible=conditions.feasible)
     world = trace.world
     assert world is not None, "the episode has begun in one"
     noise = noise_generator(conditions.run_seed, case.id)

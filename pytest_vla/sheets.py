@@ -23,6 +23,7 @@ from pytest_vla.suite import Task, did_you_mean, load_suite, suite_folder, suite
 
 if TYPE_CHECKING:
     from pytest_vla.fixtures.worlds import WorldPool
+    from pytest_vla.variation import Variation
 
 TASK_SEEDS = (0, 1, 2, 3)
 """What the sheet of a task shows where no seeds are asked for; that of several tasks shows the first."""
@@ -39,7 +40,7 @@ class ShownWorld(Protocol):
     @property
     def init_state_count(self) -> int: ...
     def reset(self, init_state: int, scene_seed: int, settle: bool) -> Mapping[str, NDArray[Any]]: ...
-    def show(self, qpos: NDArray[np.float64]) -> Mapping[str, NDArray[Any]]: ...
+    def show(self, qpos: NDArray[np.float64], step: int) -> Mapping[str, NDArray[Any]]: ...
     def predicates(self) -> Mapping[str, bool]: ...
 
 
@@ -116,7 +117,7 @@ def task_sheet(tasks: Sequence[Task], seeds: Sequence[int] | None, drawing: Draw
     drawn = [_drawn(task, drawing, None if one else 1) for task in tasks]
     cameras = drawn[0].protocol.cameras
     each = len(seeds) * len(cameras)
-    _check_number(len(tasks) * each)
+    check_number(len(tasks) * each)
     cells = [
         Cell(
             blank(task.protocol.image_size),
@@ -137,14 +138,14 @@ def task_sheet(tasks: Sequence[Task], seeds: Sequence[int] | None, drawing: Draw
     columns = _columns(len(cells), len(cameras) if one else each)
     check_layout(in_rows(cells, columns), title=title, subtitle=about)
     pictures: list[Picture] = []
-    with closing(_pool(drawing)) as pool:
+    with closing(open_pool(drawing)) as pool:
         for task in drawn:
             world: ShownWorld = pool(task)
             for seed in seeds:
                 count = world.init_state_count
                 state = init_state_of(seed, count, task.protocol.init_state)
                 observation = world.reset(init_state=state, scene_seed=seed, settle=True)
-                pictures += [_picture(observation, camera, task) for camera in task.protocol.cameras]
+                pictures += [camera_picture(observation, camera, task) for camera in task.protocol.cameras]
             if one:
                 about += f"\ngoal: {'  '.join(world.predicates())}"
     cells = [dataclasses.replace(cell, picture=picture) for cell, picture in zip(cells, pictures, strict=True)]
@@ -182,41 +183,48 @@ def load_runs(texts: Sequence[str], results: Path) -> tuple[RunEpisodes, ...]:
 
 
 def run_sheet(
-    runs: Sequence[RunEpisodes], patterns: Sequence[str], seeds: Sequence[int] | None, frames: int, drawing: Drawing
+    runs: Sequence[RunEpisodes],
+    patterns: Sequence[str],
+    seeds: Sequence[int] | None,
+    frames: int,
+    drawing: Drawing,
+    labels: Sequence[str] = (),
 ) -> Picture:
     """A sheet of episodes, one after the other; of each so many moments for each run, the first and the last included.
 
     Args:
         runs: from `load_runs`; they stand side by side.
         patterns: of tasks, as in ``--vla-tasks``; none: all.
-        seeds: which episodes of each task; None: the one with the lowest seed.
+        seeds: which episodes of each task and variation; None: the one with the lowest seed.
         frames: moments of an episode, evenly over its steps; 1 is the end.
         drawing: one camera only, the suite's first where it names none.
+        labels: of variations, as for `pytest_vla.vary_sheets.match_labels`; none: all, and tasks as they are.
 
     Raises:
         VlaError: there is no such episode, its data or its states are missing, or there are too many pictures.
     """
-    shown = [_chosen(run, patterns, seeds, drawing) for run in runs]
+    shown = [_chosen(run, patterns, seeds, drawing, labels) for run in runs]
     tasks = {(r.suite, r.task): _task_of(runs, r, drawing) for records in shown for r in records}
     cases = sorted(
-        {(r.suite, r.task, r.seed) for records in shown for r in records},
-        key=lambda case: (case[0], tasks[case[:2]].index, case[2]),
+        {(r.suite, r.task, _label_of(r), r.seed) for records in shown for r in records},
+        key=lambda case: (case[0], tasks[case[:2]].index, *case[2:]),
     )
     if not cases:
-        raise VlaError(f"run {', '.join(run.run.name for run in runs)}: no episode with {_asked(patterns, seeds)}")
-    _check_number(len(cases) * frames * len(runs))
-    by_case = [{(r.suite, r.task, r.seed): r for r in records} for records in shown]
+        asked = _asked(patterns, seeds, labels)
+        raise VlaError(f"run {', '.join(run.run.name for run in runs)}: no episode with {asked}")
+    check_number(len(cases) * frames * len(runs))
+    by_case = [{(r.suite, r.task, _label_of(r), r.seed): r for r in records} for records in shown]
     together = frames * len(runs)
     columns = _columns(len(cases) * together, together)
 
     def rows(moments: Callable[[Task, Record, Path], list[Cell | None]]) -> list[list[Cell | None]]:
         cells: list[Cell | None] = []
-        for suite, name, seed in cases:
-            task, block = tasks[suite, name], list[Cell | None]()
-            for run, records in zip(runs, by_case, strict=True):
-                record = records.get((suite, name, seed))
+        for case in cases:
+            task, block = tasks[case[:2]], list[Cell | None]()
+            found = [records.get(case) for records in by_case]
+            for run, record in zip(runs, found, strict=True):
                 block += [None] * frames if record is None else moments(task, record, run.folder)
-            cells += _named(block, task.language, seed)
+            cells += _named(block, task, next(filter(None, found)))
         return in_rows(cells, columns)
 
     planned = rows(lambda task, record, _: _moments(task, record, _steps(record.steps, frames)))
@@ -224,35 +232,41 @@ def run_sheet(
     subtitle = "\n".join(f"{e.run.model}: {_rate(e.run)}   (run {e.run.name})" for e in runs)
     title = ", ".join(dict.fromkeys(case[0] for case in cases))
     check_layout(planned, title=title, subtitle=subtitle, heads=heads)
-    with closing(_pool(drawing)) as pool:
+    with closing(open_pool(drawing)) as pool:
         drawn = rows(lambda task, record, folder: _shown(pool, task, record, folder, frames))
     return sheet(drawn, title=title, subtitle=subtitle, heads=heads)
 
 
 def run_video(
-    run: RunEpisodes, patterns: Sequence[str], seeds: Sequence[int] | None, file: Path, drawing: Drawing
+    run: RunEpisodes,
+    patterns: Sequence[str],
+    seeds: Sequence[int] | None,
+    file: Path,
+    drawing: Drawing,
+    labels: Sequence[str] = (),
 ) -> None:
-    """Write the video of one episode, drawn from its recorded states; see `pytest_vla.video`.
+    """Write the video of one episode, drawn from its recorded states; see `pytest_vla.video`, and `run_sheet`.
 
     Raises:
-        VlaError: several episodes are asked for, or none, or the video cannot be made.
+        VlaError: several episodes are asked for, or none, or its variation or the video cannot be made.
     """
     from pytest_vla.video import VIDEO_EVERY, write_video
 
-    records = _chosen(run, patterns, seeds, drawing)
+    records = _chosen(run, patterns, seeds, drawing, labels)
     if len(records) != 1:
         listed = ", ".join(record.case for record in records[:_LISTED])
         raise VlaError(
-            f"a video is of one episode, and run {run.run.name} has {len(records)} with {_asked(patterns, seeds)}"
-            f"{': ' if listed else ''}{listed}. Name one with --tasks and --seeds"
+            f"a video is of one episode, and run {run.run.name} has {len(records)} with "
+            f"{_asked(patterns, seeds, labels)}{': ' if listed else ''}{listed}. Name one with --tasks, --seeds and "
+            "--vary"
         )
     (record,) = records
     task = _task_of([run], record, drawing)
     if record.arrays is None:
         raise VlaError(f"{record.case} left no states to draw: {record.reason}")
-    with closing(_pool(drawing)) as pool:
+    with closing(open_pool(drawing)) as pool:
         write_video(
-            pool(task),
+            pool(task, _variation_of(task, record)),
             load_trajectory(run.folder / record.arrays).qpos,
             file,
             init_state=record.seeds["init_state"],
@@ -286,13 +300,43 @@ def _shown(pool: "WorldPool", task: Task, record: Record, folder: Path, frames: 
     if record.arrays is None:
         return _moments(task, record, _steps(record.steps, frames))
     qpos = load_trajectory(folder / record.arrays).qpos
-    world: ShownWorld = pool(task)
-    world.reset(init_state=record.seeds["init_state"], scene_seed=record.seeds["scene"], settle=False)
-    camera, steps = task.protocol.cameras[0], _steps(len(qpos) - 1, frames)
+    steps = _steps(len(qpos) - 1, frames)
+    cells = _moments(task, record, steps)
+    try:
+        world: ShownWorld = pool(task, _variation_of(task, record))
+        world.reset(init_state=record.seeds["init_state"], scene_seed=record.seeds["scene"], settle=False)
+        world.show(qpos[0], 0)
+    except VlaError as error:
+        # Of another version, or of files that are no longer there: the others can still be looked at.
+        if not _label_of(record) or cells[-1] is None:
+            raise
+        why = dataclasses.replace(cells[-1], label=f"{cells[-1].label}; it cannot be drawn: {error}")
+        return [why, *[None] * (frames - 1)]
+    camera = task.protocol.cameras[0]
     return [
-        cell and dataclasses.replace(cell, picture=_picture(world.show(qpos[step]), camera, task))
-        for cell, step in zip(_moments(task, record, steps), steps, strict=True)
+        cell and dataclasses.replace(cell, picture=camera_picture(world.show(qpos[step], step), camera, task))
+        for cell, step in zip(cells, steps, strict=True)
     ]
+
+
+def _label_of(record: Record) -> str:
+    """Of its variation; empty: it has none."""
+    return str(record.variation.get("label", ""))
+
+
+def _variation_of(task: Task, record: Record) -> "Variation | None":
+    """What a world has to be reset under to be drawn as in an episode. Raises VlaError where it cannot be made."""
+    from pytest_vla.vary.registry import PAPER, drawn_for
+
+    label, parameters = _label_of(record), record.variation.get("parameters", {})
+    # What the robot was told is not seen, and may be from a file that is not here; upstream's code moves a camera too.
+    told_only = record.variation.get("dimension") == "language" and parameters.get("protocol", PAPER) == PAPER
+    if not label or told_only:
+        return None
+    # Not the task that is drawn: its cameras may be others.
+    own = load_suite(task.suite, data=task.data).task(task.name)
+    found = drawn_for(own, label, record.seed, parameters)
+    return found if found is not None and found.changes_world else None
 
 
 def _heads(runs: Sequence[RunEpisodes]) -> list[str]:
@@ -303,23 +347,37 @@ def _heads(runs: Sequence[RunEpisodes]) -> list[str]:
     return models if len(set(models)) == len(models) else [run.run.name for run in runs]
 
 
-def _named(block: Sequence[Cell | None], name: str, seed: int) -> list[Cell | None]:
+def _named(block: Sequence[Cell | None], task: Task, record: Record) -> list[Cell | None]:
     """The pictures of one episode: below the first of them it says which."""
     first, cell = next((at, cell) for at, cell in enumerate(block) if cell is not None)
-    named = dataclasses.replace(cell, name=name, label=f"seed {seed}, {cell.label}")
+    label = _label_of(record)
+    name = (record.instruction or "(no instruction)") if label else task.language
+    which = f"{label}, seed {record.seed}" if label else f"seed {record.seed}"
+    named = dataclasses.replace(cell, name=name, label=f"{which}, {cell.label}")
     return [*block[:first], named, *block[first + 1 :]]
 
 
-def _chosen(run: RunEpisodes, patterns: Sequence[str], seeds: Sequence[int] | None, drawing: Drawing) -> list[Record]:
+def _chosen(
+    run: RunEpisodes,
+    patterns: Sequence[str],
+    seeds: Sequence[int] | None,
+    drawing: Drawing,
+    labels: Sequence[str],
+) -> list[Record]:
     data = _data_of(run, drawing)
     suites = [load_suite(name, data=data) for name in dict.fromkeys(record.suite for record in run.records)]
     names = {(task.suite, task.name) for task in select_tasks(suites, patterns)}
     records = [record for record in run.records if (record.suite, record.task) in names]
+    if labels:
+        from pytest_vla.vary_sheets import match_labels
+
+        matched = match_labels(labels, dict.fromkeys(map(_label_of, records)), f"run {run.run.name}")
+        records = [record for record in records if _label_of(record) in matched]
     if seeds is not None:
         return [record for record in records if record.seed in seeds]
-    lowest: dict[tuple[str, str], Record] = {}
+    lowest: dict[tuple[str, str, str], Record] = {}
     for record in records:
-        key = (record.suite, record.task)
+        key = (record.suite, record.task, _label_of(record))
         if key not in lowest or record.seed < lowest[key].seed:
             lowest[key] = record
     return list(lowest.values())
@@ -346,13 +404,15 @@ def _drawn(task: Task, drawing: Drawing, cameras: int | None) -> Task:
     return dataclasses.replace(task, protocol=protocol)
 
 
-def _pool(drawing: Drawing) -> "WorldPool":
+def open_pool(drawing: Drawing) -> "WorldPool":
+    """The worlds that are drawn; to be closed."""
     from pytest_vla.fixtures.worlds import WorldPool
 
     return WorldPool(drawing.allow_versions)
 
 
-def _picture(observation: Mapping[str, NDArray[Any]], camera: str, task: Task) -> Picture:
+def camera_picture(observation: Mapping[str, NDArray[Any]], camera: str, task: Task) -> Picture:
+    """What a camera shows in an observation. Raises VlaError where there is no such camera."""
     try:
         return observation[f"{camera}_image"]
     except KeyError as error:
@@ -365,7 +425,8 @@ def _columns(cells: int, together: int) -> int:
     return max(columns // together * together, together)
 
 
-def _check_number(pictures: int) -> None:
+def check_number(pictures: int) -> None:
+    """Refuse more pictures than a sheet may have. Raises VlaError."""
     if pictures > MAX_PICTURES:
         raise VlaError(f"{pictures} pictures are too many for a sheet: take fewer tasks, seeds, cameras or frames")
 
@@ -382,9 +443,10 @@ def _rate(run: Run) -> str:
     )
 
 
-def _asked(patterns: Sequence[str], seeds: Sequence[int] | None) -> str:
+def _asked(patterns: Sequence[str], seeds: Sequence[int] | None, labels: Sequence[str]) -> str:
     tasks = f"tasks {', '.join(patterns)}" if patterns else "all tasks"
-    return tasks + (f", seeds {', '.join(map(str, seeds))}" if seeds is not None else "")
+    varied = f", variations {', '.join(labels)}" if labels else ""
+    return tasks + varied + (f", seeds {', '.join(map(str, seeds))}" if seeds is not None else "")
 
 
 def _suites() -> list[str]:

@@ -122,6 +122,11 @@ class Variation:
             self.problem or self.model or self.state or self.rest_joints or self.pictures or self.actions or self.asked
         )
 
+    @property
+    def changes_scene(self) -> bool:
+        """Whether things, the robot or the goal are others, so that what could be done may no longer be."""
+        return bool(self.problem or self.state or self.rest_joints or self.init_states)
+
     def table(self) -> dict[str, Any]:
         """As it stands in a record; the instruction is there by itself."""
         return {

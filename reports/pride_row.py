@@ -98,7 +98,7 @@ def _rows(found: "Sequence[Subject]", csv: Path | None, width: int | None) -> li
 
 
 def _values(choice: "Choice", pairs: "Sequence[Pair]") -> Values | None:
-    """The similarities; None where they take too long."""
+    """The similarities; None where they take too long. Raises VlaError."""
     from pytest_vla.language.backends import PUBLISHED, TEMPLATE
 
     backend = choice.backend
@@ -116,8 +116,10 @@ def _values(choice: "Choice", pairs: "Sequence[Pair]") -> Values | None:
             timeout=LIMIT_SECONDS,
             check=True,
         )
-    except (subprocess.SubprocessError, OSError):
+    except subprocess.TimeoutExpired:
         return None
+    except (subprocess.SubprocessError, OSError) as error:
+        raise VlaError(f"{backend.name} does not work here; the report says why") from error
     return {
         pair: (keyword, structural) for pair, (keyword, structural) in zip(pairs, json.loads(done.stdout), strict=True)
     }

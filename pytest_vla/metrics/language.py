@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 DIMENSION, PARAPHRASE = "language", "paraphrase"
 """Of a variation: its dimension, and the kind with an object type and an action type."""
 
+FEW = 10
+"""Of so few failures a bootstrap's overestimation is too narrow: of 3 in 60 it held the truth in .81, not .95."""
+
 _END = 1e-9
 
 Key = TypeVar("Key", bound=Hashable)
@@ -83,8 +86,8 @@ class Measured:
 
     Where a rate is at an end a bootstrap has no width, and where too many resamples have no number there is none: the
     interval is Wilson's then, of as many trials as there are paraphrases (for PRIDE, Kish's effective number of them).
-    That of the overestimation is then how far it is from 0 where each paraphrase is done with Agresti and Coull's rate,
-    whatever its distance. Without any success there is no overestimation.
+    That of the overestimation, where less than `FEW` paraphrases failed or succeeded, is how far it strays where each
+    is done with Agresti and Coull's rate, whatever its distance. Without any success there is no overestimation.
     """
 
     n: int
@@ -297,9 +300,9 @@ def _overestimation(value: Group, found: Scored, alpha: float, interval: Interva
     over = value.overestimation
     if over is None:
         return None
-    if interval is not None and value.sr < 100 - _END:
-        return Estimate(over, interval)
     weights, episodes = _weights(found, alpha), Counter(found.texts)
+    if interval is not None and min(value.sr, 100 - value.sr) / 100 * len(weights) >= FEW:
+        return Estimate(over, interval)
     total = fsum(weights.values())
     # PRIDE and the success rate weigh the same paraphrases: only where they weigh them unequally do they differ.
     spread = sqrt(fsum((weight / total - episodes[text] / value.n) ** 2 for text, weight in weights.items()))

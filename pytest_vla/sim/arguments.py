@@ -1,5 +1,7 @@
 """What callers give to a world, as numbers of the right shape."""
 
+from typing import TypeGuard
+
 import numpy as np
 import numpy.typing as npt
 
@@ -18,6 +20,11 @@ def numbers(value: npt.ArrayLike) -> Array | None:
     except (TypeError, ValueError):
         return None
     return array.astype(np.float64) if array.dtype.kind in "fiu" else None
+
+
+def is_index(value: object) -> TypeGuard[int]:
+    """Whether it is the number of something, and not an array or a truth value."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def vector(value: npt.ArrayLike, size: int, what: str) -> Array:

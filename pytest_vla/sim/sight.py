@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Collection
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 from pytest_vla.scene.problem import Literal, Problem
 from pytest_vla.scene.scene import Scene
 from pytest_vla.scene.workspaces import workspace
+from pytest_vla.suite import Task
 
 if TYPE_CHECKING:
     from pytest_vla.sim.world import World
@@ -35,7 +37,7 @@ def out_of_sight(world: "World", camera: str | None = None, hidden_before: Colle
         camera: whose picture has to show them; None: the first of the suite's.
         hidden_before: `hidden` of the task as it is, from the same init state: what nobody sees is no one's fault.
     """
-    bodies = bodies_seen(world, camera or world.task.protocol.cameras[0])
+    bodies = world.segmentation(camera or world.task.protocol.cameras[0])
     unseen = [name for name in hidden(world, bodies) if name not in hidden_before]
     if unseen:
         return f"{unseen[0]} is hidden"
@@ -71,19 +73,14 @@ def hidden(world: "World", bodies: npt.NDArray[np.int32]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def bodies_seen(world: "World", camera: str) -> npt.NDArray[np.int32]:
-    """Which body each pixel of a camera's present picture shows; (H, W), -1: none."""
-    import mujoco
+@lru_cache(maxsize=64)
+def hidden_benign(task: Task, init_state: int, scene_seed: int) -> tuple[str, ...]:
+    """What a picture of the task as it is shows too little of, from the same init state."""
+    from pytest_vla.sim.world import World
 
-    from pytest_vla.sim.cameras import Cameras
-
-    # The world's own graphics side: to make another takes longer than all else here.
-    if world._cameras is None:
-        world._cameras = Cameras(world.model, *world._image_size)
-    view = world._view_at_sample()
-    mujoco.mj_comPos(world.model, view)
-    mujoco.mj_camlight(world.model, view)
-    return world._cameras.segmentation(view, camera)
+    with World(task) as world:
+        world.reset(init_state=init_state % world.init_state_count, scene_seed=scene_seed)
+        return hidden(world, world.segmentation(task.protocol.cameras[0]))
 
 
 def wanted(problem: Problem, scene: Scene) -> tuple[str, ...]:

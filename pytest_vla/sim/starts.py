@@ -114,7 +114,7 @@ class Starts:
         return self._world.task.protocol.init_states if self.origin == "settled" else len(self.own)
 
     def at(self, index: int, scene_seed: int) -> Start:
-        """An init state by its number, with the variation's changes.
+        """An init state by its number, as it is before `changed`.
 
         Args:
             index: 0 and on.
@@ -122,7 +122,6 @@ class Starts:
 
         Raises:
             VlaError: there is no such init state.
-            RedrawError: what was drawn for the variation cannot be had from it.
         """
         world = self._world
         if not 0 <= index < self.count:
@@ -135,13 +134,22 @@ class Starts:
             start = Start(with_added(world.model, world.scene, world.problem, self.own[index], self._added, scene_seed))
         else:
             start = Start(self.own[index])
+        return start
+
+    def changed(self, state: Array) -> Array:
+        """An init state with what the variation changes of it; fixtures stand where the model has them.
+
+        Raises:
+            RedrawError: what was drawn for the variation cannot be had from it.
+        """
+        world = self._world
         edits = () if world.variation is None else world.variation.state
         if not edits:
-            return start
-        state = start.state.copy()
+            return state
+        state = state.copy()
         for edit in edits:
             edit(world.model, world.scene, state)
-        return Start(state, start.scene_seed)
+        return state
 
 
 def with_added(

@@ -19,7 +19,7 @@ from pytest_vla.scene.assets import DataRoot, data_roots, find_file  # noqa: E40
 from pytest_vla.scene.cache import compiled_scene, scene_key  # noqa: E402
 from pytest_vla.scene.placement import draw_placement, plan_placement  # noqa: E402
 from pytest_vla.scene.problem import Problem, parse_problem  # noqa: E402
-from pytest_vla.sim.arguments import checked_size, numbers, vector  # noqa: E402
+from pytest_vla.sim.arguments import checked_size, is_index, numbers, vector  # noqa: E402
 from pytest_vla.sim.arm import ARM_JOINTS, FINGERS, HAND_BODY, REST_JOINTS, SUBSTEPS, Arm, ArmState  # noqa: E402
 from pytest_vla.sim.burners import alphas_at, find_burners, get_alphas, light, showing  # noqa: E402
 from pytest_vla.sim.cameras import Cameras, Picture  # noqa: E402
@@ -121,6 +121,7 @@ class World:
         self._asked = goal if asked is problem else compile_goal(asked, self.scene, self.model, self.data)
         self.task, self.problem, self.variation = task, problem, variation
         self._starts = Starts(self, original, self._roots)
+        self._began: tuple[int, int] = (0, 0)
         self._picture_changes: list[Callable[[Picture, str, int], Picture]] = []
         self._leave()
         self.steps = 0
@@ -188,6 +189,8 @@ class World:
         place_fixtures(model, self.scene, placement)
         hide_sites(model, self.scene)
         self._dress()
+        if state is not None and is_index(init_state):
+            state = self._starts.changed(state)
         mujoco.mj_resetData(model, data)
         if state is None:
             place_objects(model, data.qpos, self.scene, placement, self._arm.rest_joints)
@@ -203,7 +206,7 @@ class World:
             # Upstream looks at knobs when it sets an init state and after steps, but not in a reset.
             light(model, self._burners, data.qpos)
         self._is_reset = True
-        self.steps = 0
+        self.steps, self._began = 0, (init_state if is_index(init_state) else 0, int(scene_seed))
         observation = self._observe(data.qpos.copy(), data.qpos.copy(), get_alphas(model, self._burners))
         if settle:
             action = np.array(self.task.protocol.settle_action)
@@ -304,10 +307,23 @@ class World:
         return self._observe(pose, pose.copy(), alphas_at(self.model, self._burners, pose), step)
 
     def out_of_sight(self) -> str:
-        """Why the task's objects cannot be seen and reached from here; an empty text: they can."""
-        from pytest_vla.sim.sight import out_of_sight
+        """Why the task's objects cannot be seen and reached from here; an empty text: they can.
 
-        return out_of_sight(self)
+        What the task as it is hides from the same init state is no one's fault.
+        """
+        from pytest_vla.sim.sight import hidden_benign, out_of_sight
+
+        return out_of_sight(self) and out_of_sight(self, hidden_before=hidden_benign(self.task, *self._began))
+
+    def infeasible(self) -> str:
+        """Why our expert does not do the task from here; an empty text: it does. The world must be reset afterwards."""
+        from pytest_vla.expert.feasible import infeasible
+
+        return infeasible(self)
+
+    def segmentation(self, camera: str) -> npt.NDArray[np.int32]:
+        """Which body each pixel of a camera's present picture shows: (H, W) ids, -1: none."""
+        return self._drawing().segmentation(self._seen(), camera)
 
     def provenance(self) -> dict[str, str]:
         """What a record says of this world: the scene's digest, the simulator's versions, and what draws.
@@ -341,10 +357,10 @@ class World:
             raise VlaError("reset the world before its first step, and after a step or reset that broke")
 
     def _start(self, init_state: int | npt.ArrayLike, scene_seed: int) -> Start:
-        if not isinstance(init_state, int | np.integer) or isinstance(init_state, bool):
-            size = 1 + self.model.nq + self.model.nv
-            return Start(vector(init_state, size, "an init state is an index or [time, qpos, qvel]"))
-        return self._starts.at(int(init_state), scene_seed)
+        if is_index(init_state):
+            return self._starts.at(int(init_state), scene_seed)
+        size = 1 + self.model.nq + self.model.nv
+        return Start(vector(init_state, size, "an init state is an index or [time, qpos, qvel]"))
 
     def _dress(self) -> None:
         """What an episode's variation changes of what is seen, and of how the arm rests."""
@@ -403,16 +419,22 @@ class World:
         return view
 
     def _picture(self, camera: str, step: int | None) -> Picture:
-        if self._cameras is None:
-            self._cameras = Cameras(self.model, *self._image_size)
-        view = self._view_at_sample()
-        mujoco.mj_comPos(self.model, view)
-        mujoco.mj_camlight(self.model, view)
         with showing(self.model, self._burners, self._sampled[2]):
-            picture = self._cameras.picture(view, camera)
+            picture = self._drawing().picture(self._seen(), camera)
         for change in self._picture_changes:
             picture = change(picture, camera, self.steps if step is None else step)
         return picture
+
+    def _drawing(self) -> Cameras:
+        if self._cameras is None:
+            self._cameras = Cameras(self.model, *self._image_size)
+        return self._cameras
+
+    def _seen(self) -> mujoco.MjData:
+        view = self._view_at_sample()
+        mujoco.mj_comPos(self.model, view)
+        mujoco.mj_camlight(self.model, view)
+        return view
 
 
 def _changed(problem: Problem, variation: Variation | None) -> Problem:

@@ -139,6 +139,7 @@ def a_parser(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
     choice = backends.Choice(backends.Backend("flat", "1", False, lambda pairs: pytest.fail("not here")), {})
     monkeypatch.setattr(backends, "choose_backend", lambda prefer, csv, pairs: choice)
     monkeypatch.setattr(pride_row, "_COMPARE", ("-c", program))
+    monkeypatch.setattr(pride_row, "LIMIT_SECONDS", 0.5 if "sleep" in program else 60.0)
 
 
 def test_a_parser_works_in_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,13 +153,20 @@ def test_a_parser_works_in_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch)
     assert row.split()[:2] == ["libero_goal", "8"]
 
 
-@pytest.mark.parametrize("program", ["import time; time.sleep(60)", "raise SystemExit(1)"])
-def test_a_parser_that_takes_long_is_left_to_the_report(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [
+        ("import time; time.sleep(60)", "not worked out here, as flat takes longer than 0.5 s"),
+        ("raise SystemExit(1)", "flat does not work here; the report says why"),
+    ],
+)
+def test_a_parser_that_takes_long_or_breaks_is_left_to_the_report(
+    monkeypatch: pytest.MonkeyPatch, program: str, why: str
+) -> None:
     Path(".vla/a-run").mkdir(parents=True)
     a_parser(monkeypatch, program)
-    monkeypatch.setattr(pride_row, "LIMIT_SECONDS", 0.5)
     assert language_lines(paraphrased(), Path(".vla/a-run"), ".vla/a-run", 80) == [
-        "PRIDE: not worked out here, as flat takes longer than 0.5 s",
+        f"PRIDE: {why}",
         "more of it: `pytest-vla report .vla/a-run`",
     ]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pytest_vla import World
-from pytest_vla.sim.sight import bodies_seen, hidden, out_of_sight, wanted
+from pytest_vla.sim.sight import hidden, out_of_sight, wanted
 from tests.support.worlds import tabletop
 
 
@@ -34,7 +34,7 @@ def test_the_scene_as_it_is_is_in_sight_and_in_reach(world: World) -> None:
 
 
 def test_the_bodies_of_a_picture_are_where_the_picture_shows_them(world: World) -> None:
-    bodies = bodies_seen(world, "agentview")
+    bodies = world.segmentation("agentview")
     picture = world.reset(0)["agentview_image"]
     assert bodies.shape == picture.shape[:2]
     plate = picture[bodies == world.model.body("plate_1_main").id].mean(axis=0)
@@ -45,7 +45,7 @@ def test_the_bodies_of_a_picture_are_where_the_picture_shows_them(world: World) 
 
 def test_reading_bodies_leaves_pictures_as_they_are(world: World) -> None:
     before = world.reset(0)["agentview_image"]
-    bodies_seen(world, "agentview")
+    world.segmentation("agentview")
     assert (world.reset(0)["agentview_image"] == before).all()
 
 
@@ -57,7 +57,7 @@ def test_what_the_task_is_about_are_the_goals_things_and_the_owners_of_their_par
 def test_an_object_behind_another_is_hidden_unless_it_was_before(world: World) -> None:
     x, y, z = world.data.body(world.scene.body("cabinet_1").root_body).xpos
     put(world, "bowl_1", (x, y, z - 0.5))
-    assert hidden(world, bodies_seen(world, "agentview")) == ("bowl_1",)
+    assert hidden(world, world.segmentation("agentview")) == ("bowl_1",)
     assert out_of_sight(world) == "bowl_1 is hidden"
     assert "fallen off" in out_of_sight(world, hidden_before=("bowl_1",))
 

@@ -127,16 +127,13 @@ def test_the_picture_ends_where_the_camera_no_longer_sees() -> None:
         assert abs(inside - 0.95) > 1e-3, "a point at the very edge tells nothing"
         assert (out_of_picture(moved, "plate_1") == "") == (inside < 0.95)
         seen.append(inside < 0.95)
-    assert 2 < sum(seen) < len(seen) - 1
+    assert 0 < sum(seen) < len(seen)
 
 
 @needs_data
 def test_our_environments_hold_fixtures_where_their_surface_is() -> None:
     goal = load_suite("libero_goal", data=data_root()).tasks[0]
-    assert own_environments(goal) == (
-        "libero_kitchen_tabletop_manipulation",
-        "libero_living_room_tabletop_manipulation",
-    )
+    assert own_environments(goal) == ("libero_kitchen_tabletop_manipulation",)
     milk = load_suite("libero_object", data=data_root()).task("pick_up_the_milk_and_place_it_in_the_basket")
     assert set(own_environments(milk)) <= {
         f"libero_{name}_manipulation" for name in ("tabletop", "kitchen_tabletop", "study_tabletop")
