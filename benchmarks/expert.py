@@ -41,7 +41,7 @@ def run(suite: str, name: str, episodes: int) -> Result:
         for seed in range(episodes):
             began = time.perf_counter()
             case = Case(suite, name, seed)
-            records.append(run_episode(case, task, expert_policy, lambda task, variation: world, Conditions("expert")).record)
+            records.append(run_episode(case, task, expert_policy, lambda *_: world, Conditions("expert")).record)
             seconds.append(time.perf_counter() - began)
     steps = [record.steps for record in records if record.outcome == "success"]
     errors = sum(record.outcome == "error" for record in records)

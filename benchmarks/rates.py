@@ -117,7 +117,7 @@ def work(pipe: Any, steps: int) -> None:
         policy, replan, count = order
         asked = taken = 0
         for case in cases[:count]:
-            record = run_episode(case, task, policy, lambda task, variation: world, Conditions("rates", replan=replan)).record
+            record = run_episode(case, task, policy, lambda *_: world, Conditions("rates", replan=replan)).record
             if record.outcome not in ("success", "failure"):
                 pipe.send(f"{record.reason}: {record.message}")
                 return

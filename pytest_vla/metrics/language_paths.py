@@ -18,7 +18,7 @@ from pytest_vla.metrics.language import Subject, bounded, probe_of, text_of
 from pytest_vla.metrics.listening import Estimate, Listening, Probe, Run, Twins, listening
 from pytest_vla.metrics.nearest_task import NearestTask, nearest_task
 from pytest_vla.metrics.selection import is_counted, seed_of
-from pytest_vla.records import Record
+from pytest_vla.records import ASKED_DONE, Record
 
 if TYPE_CHECKING:
     import numpy as np
@@ -270,7 +270,9 @@ def _run(record: Record, paths: Paths, references: Mapping[str, Reference]) -> R
         return Run(None, path, obeyed=record.outcome == "success")
     told = record.variation.get("parameters", {}).get(OTHER_TASK)
     followed = None
-    if path is not None and told in references and len(references) > 1:
+    if ASKED_DONE in record.metrics:
+        followed = record.metrics[ASKED_DONE] > 0
+    elif path is not None and told in references and len(references) > 1:
         nearest = nearest_task(path, references)
         followed = nearest is not None and nearest.task == told
     return Run(record.outcome == "success", path, followed)

@@ -30,7 +30,8 @@ class Run:
     Attributes:
         success: whether the task was done whose twin it is; None: that was not judged, since the goal was another.
         path: the end effector's, (n, 3), m; None where it is not known.
-        followed: under another task's text, whether the path is that task's; None where it was not looked at.
+        followed: under another task's text, whether that task's goal was reached (for records that do not say: whether
+            the path is that task's); None where it was not looked at.
         obeyed: under another task's text and goal, whether that goal was reached; None under any other.
     """
 
@@ -87,7 +88,7 @@ class Listening:
         noise: m: the same between two runs of the right text, once a pair; None without such runs.
         path_score: (distance - noise) / the larger one, over twins with both: the share of the paths' distance that
             noise does not explain, in [-1, 1]. None without such twins: a distance alone has no scale.
-        followed: under another task's text, how often the path was that task's.
+        followed: under another task's text, how often that task was done.
         obeyed: under another task's text and goal, how often that goal was reached.
     """
 
