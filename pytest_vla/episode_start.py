@@ -15,6 +15,9 @@ GOAL_AT_START = "goal-holds-at-start"
 OUT_OF_SIGHT = "out-of-sight"
 """The reason of an invalid episode: however its variation was drawn, the task's objects were not seen and in reach."""
 
+NO_DRAW = "no-draw"
+"""The reason of an invalid episode: however its variation was drawn, this scene could not have it."""
+
 INFEASIBLE = "infeasible"
 """The reason of an invalid episode: our expert could not do the task in the changed scene."""
 
@@ -43,11 +46,11 @@ def begin(trace: Trace, case: Case, task: Task, open_world: OpenWorld, *, feasib
         feasible: whether the expert tries a changed scene first.
 
     Raises:
-        NothingToMeasure: the goal holds already, the task's objects are not in sight and in reach in any draw, or the
-            expert could not do it.
+        NothingToMeasure: the goal holds already, the scene cannot have any draw, the task's objects are not in sight
+            and in reach in any, or the expert could not do it.
         VlaError: the world cannot be built or reset.
     """
-    first, unseen = trace.variation, ""
+    first, reason, unseen = trace.variation, OUT_OF_SIGHT, ""
     for time in range(MOST_DRAWS):
         if time and first is not None:
             if first.redraw is None:
@@ -60,17 +63,18 @@ def begin(trace: Trace, case: Case, task: Task, open_world: OpenWorld, *, feasib
         try:
             observation = world.reset(init_state=init_state, scene_seed=case.seed, settle=True)
         except RedrawError as error:
-            unseen = str(error)
+            reason, unseen = NO_DRAW, str(error)
             continue
+        reason = OUT_OF_SIGHT
         unseen = world.out_of_sight() if variation is not None and variation.in_sight else ""
         if unseen:
             continue
         if feasible and variation is not None and variation.changes_scene:
-            if reason := world.infeasible():
-                raise NothingToMeasure(INFEASIBLE, reason)
+            if undone := world.infeasible():
+                raise NothingToMeasure(INFEASIBLE, undone)
             observation = world.reset(init_state=init_state, scene_seed=case.seed, settle=True)
         if trace.note(observation):
             raise NothingToMeasure(GOAL_AT_START, "the goal holds already after settling")
         return observation
     draws = f" (the last of {MOST_DRAWS} draws)" if first is not None and first.redraw is not None else ""
-    raise NothingToMeasure(OUT_OF_SIGHT, f"{unseen}{draws}")
+    raise NothingToMeasure(reason, f"{unseen}{draws}")

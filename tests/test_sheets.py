@@ -16,10 +16,12 @@ from pytest_vla.cli import main
 from pytest_vla.errors import VlaError
 from pytest_vla.pictures import Cell
 from pytest_vla.plan import Case
-from pytest_vla.records import Record, Trajectory, save_trajectory
+from pytest_vla.records import Record, Trajectory, parse_record, record_line, save_trajectory
 from pytest_vla.sheets import Drawing, find_tasks, is_run, load_runs, run_sheet, run_video, task_sheet
 from pytest_vla.store import open_store
 from pytest_vla.suite import load_suite, suite_names
+from pytest_vla.variation import Variation
+from pytest_vla.vary.registry import find_variation
 from tests.support.records import record_of
 from tests.support.worlds import libero_task
 
@@ -33,21 +35,24 @@ class World:
     made: ClassVar[list[str]] = []
     log: ClassVar[list[tuple[Any, ...]]] = []
 
-    def __init__(self, task: Any, *, allow_versions: bool = False) -> None:
-        self.task, self.allow_versions, self.init_state_count = task, allow_versions, 3
+    def __init__(self, task: Any, variation: Variation | None = None, *, allow_versions: bool = False) -> None:
+        self.task, self.variation, self.allow_versions, self.init_state_count = task, variation, allow_versions, 3
         type(self).made.append(task.name)
 
-    def switch(self, task: Any) -> bool:
+    def switch(self, task: Any, variation: Variation | None = None) -> bool:
         same = bool(task.suite == self.task.suite)
-        self.task = task if same else self.task
+        self.task, self.variation = (task, variation) if same else (self.task, self.variation)
         return same
 
     def reset(self, init_state: int, scene_seed: int, settle: bool) -> Mapping[str, Any]:
-        self.log.append(("reset", self.task.name, init_state, scene_seed, settle))
+        under = [] if self.variation is None else [self.variation]
+        self.log.append(("reset", self.task.name, init_state, scene_seed, settle, *under))
         return self._pictures(100 + init_state)
 
-    def show(self, qpos: np.ndarray) -> Mapping[str, Any]:
-        self.log.append(("show", self.task.name, float(qpos[0])))
+    def show(self, qpos: np.ndarray, step: int) -> Mapping[str, Any]:
+        if len(qpos) != 1:
+            raise VlaError("a recorded state is qpos")
+        self.log.append(("show", self.task.name, float(qpos[0]), step))
         return self._pictures(int(qpos[0]))
 
     def predicates(self) -> dict[str, bool]:
@@ -351,12 +356,121 @@ def test_the_video_of_one_episode_is_drawn_afterwards(results: Path, tmp_path: P
     run_video(runs[0], ("turn_on",), (1,), tmp_path / "x.webm", Drawing(size=(64, 64)))
     assert (tmp_path / "x.webm").stat().st_size > 0
     assert [entry[2] for entry in World.log if entry[0] == "show"] == [10.0, 12.0, 14.0, 16.0, 17.0]
-    with pytest.raises(VlaError, match=r"has 2 with all tasks, seeds 0, 1: .*Name one with --tasks and --seeds"):
+    with pytest.raises(
+        VlaError, match=r"has 2 with all tasks, seeds 0, 1: .*Name one with --tasks, --seeds and --vary"
+    ):
         run_video(runs[0], (), (0, 1), tmp_path / "x.webm", Drawing())
     with pytest.raises(VlaError, match=r"has 0 with all tasks, seeds 5\. Name"):
         run_video(runs[0], (), (5,), tmp_path / "x.webm", Drawing())
     with pytest.raises(VlaError, match=r"left no states to draw: world-broke"):
         run_video(runs[0], (BOWL,), None, tmp_path / "x.webm", Drawing())
+
+
+# Episodes of varied cases.
+
+DISTANCE, JOINT, WORDS = "camera.distance-L3", "robot.joints-L2+noise.fog-L2", "language.words-L1"
+
+
+def varied(label: str, seed: int, outcome: str = "success", **changes: Any) -> Record:
+    """The record of an episode under a variation, as it is read back."""
+    found = find_variation(tasks(STOVE)[0], label, seed)
+    assert found is not None
+    record = ended(STOVE, seed, outcome, 4, variation=found.table(), arrays=f"libero_goal/{label}-{seed}.npz")
+    told = {"instruction": found.instruction} if found.instruction is not None else {}
+    case = Case("libero_goal", STOVE, seed, label)
+    record = dataclasses.replace(record, **({"case": case.id, "node": case.node_id} | told | changes))
+    return parse_record(record_line(record))
+
+
+@pytest.fixture
+def varied_run(results: Path) -> Path:
+    """A run with a task as it is, under a variation with two seeds, under a joint one and in other words."""
+    records = [ended(STOVE, 0, "success", 4), varied(DISTANCE, 2, "failure"), varied(DISTANCE, 1)]
+    keep(results, "20260105-varied", "expert", *records, varied(JOINT, 0), varied(WORDS, 0))
+    return results
+
+
+def test_episodes_are_drawn_under_their_variations(varied_run: Path, drawn: dict[str, Any]) -> None:
+    run_sheet(load_runs(["last"], varied_run), (), None, 2, Drawing(cameras=("frontview",)))
+    cells = [described(cell) for row in drawn["rows"] for cell in row]
+    told = find_variation(tasks(STOVE)[0], WORDS, 0)
+    assert told is not None
+    assert [cell[2] for cell in cells[::2] if cell] == [
+        "turn on the stove: seed 0, step 0",
+        "turn on the stove: camera.distance-L3, seed 1, step 0",
+        f"{told.instruction}: language.words-L1, seed 0, step 0",
+        "turn on the stove: robot.joints-L2+noise.fog-L2, seed 0, step 0",
+    ], "the lowest seed of each"
+    resets = [entry[5:] for entry in World.log if entry[0] == "reset"]
+    assert [[each.label for each in entry] for entry in resets] == [[], [DISTANCE], [], [JOINT]]
+    assert resets[3][0] == find_variation(tasks(STOVE)[0], JOINT, 0), "what was drawn is the same"
+    shown = [entry[3] for entry in World.log if entry[0] == "show"]
+    assert shown == [0, 0, 4] * 4, "noise of pictures goes by the step"
+
+
+def test_a_record_s_variation_may_have_been_drawn_anew(results: Path) -> None:
+    first = find_variation(tasks(STOVE)[0], "robot.joints-L2", 0)
+    assert first is not None
+    assert first.redraw is not None
+    again = first.redraw(3)
+    assert again != first
+    keep(results, "20260105-varied", "expert", varied("robot.joints-L2", 0, variation=again.table()))
+    run_sheet(load_runs(["last"], results), (), None, 1, Drawing())
+    assert [entry[5] for entry in World.log if entry[0] == "reset"] == [again]
+
+
+def test_a_variation_that_cannot_be_made_again_leaves_a_blank_with_the_reason(
+    results: Path, tmp_path: Path, drawn: dict[str, Any]
+) -> None:
+    other = {**varied(DISTANCE, 0).variation, "parameters": {"factor": 9.0}}
+    gone = {"label": "camera.none-L3", "dimension": "camera", "kind": "none", "level": 3, "parameters": {}}
+    node = Case("libero_goal", STOVE, 0, "camera.none-L3").node_id
+    records = [ended(STOVE, 0, "success", 4), varied(DISTANCE, 0, variation=other)]
+    keep(results, "20260105-varied", "expert", *records, varied(DISTANCE, 0, variation=gone, node=node))
+    (run,) = load_runs(["last"], results)
+    run_sheet([run], (), None, 2, Drawing())
+    benign, *others = [described(cell) for row in drawn["rows"] for cell in row[::2]]
+    assert benign == (0, 0, "turn on the stove: seed 0, step 0", "plain")
+    texts = sorted(cell[2] for cell in others if cell)
+    assert "success after 4 steps; it cannot be drawn: camera.distance-L3 of libero_goal/turn_on_the_stove" in texts[0]
+    assert "drawn otherwise than its record says" in texts[0]
+    assert "it cannot be drawn: there is no variation 'camera.none-L3'" in texts[1]
+    with pytest.raises(VlaError, match="drawn otherwise than its record says"):
+        run_video(run, (), None, tmp_path / "x.webm", Drawing(), (DISTANCE,))
+
+
+def test_the_states_of_another_scene_leave_a_blank_too(results: Path, drawn: dict[str, Any]) -> None:
+    record = varied(DISTANCE, 0)
+    keep(results, "20260105-varied", "expert", record)
+    assert record.arrays is not None
+    rows = np.zeros((5, 2))
+    save_trajectory(results / "20260105-varied" / record.arrays, Trajectory(rows, rows, rows, rows[1:]))
+    run_sheet(load_runs(["last"], results), (), None, 1, Drawing())
+    ((cell,),) = drawn["rows"]
+    assert cell.label == f"{DISTANCE}, seed 0, success after 4 steps; it cannot be drawn: a recorded state is qpos"
+
+
+def test_episodes_are_chosen_by_their_variations(varied_run: Path, tmp_path: Path, drawn: dict[str, Any]) -> None:
+    runs = load_runs(["last"], varied_run)
+    run_sheet(runs, (), (1, 2), 1, Drawing(), ("CAMERA.*",))
+    assert [described(cell)[2] for row in drawn["rows"] for cell in row] == [  # type: ignore[index]
+        f"turn on the stove: {DISTANCE}, seed 1, success after 4 steps",
+        f"turn on the stove: {DISTANCE}, seed 2, failure after 4 steps",
+    ]
+    run_sheet(runs, (), None, 1, Drawing(), ("benign", JOINT))
+    assert [described(cell)[2].split(":")[1] for row in drawn["rows"] for cell in row] == [  # type: ignore[index]
+        " seed 0, success after 4 steps",
+        f" {JOINT}, seed 0, success after 4 steps",
+    ]
+    with pytest.raises(
+        VlaError, match=r"no variation of run 20260105-varied is 'camera.distanc'\. Did you mean camera"
+    ):
+        run_sheet(runs, (), None, 1, Drawing(), ("camera.distanc",))
+    with pytest.raises(VlaError, match=r"no episode with all tasks, variations camera\*, seeds 7"):
+        run_sheet(runs, (), (7,), 1, Drawing(), ("camera*",))
+    World.log.clear()
+    run_video(runs[0], (), (2,), tmp_path / "x.webm", Drawing(size=(64, 64)), (DISTANCE,))
+    assert [entry[5].label for entry in World.log if entry[0] == "reset"] == [DISTANCE]
 
 
 # The command.

@@ -198,6 +198,12 @@ def _of_cell(draw: Draw) -> Variation:
     return paraphrase(draw.task, draw.label, draw.seed, object_type, action_type)
 
 
+def _of_libero_plus(draw: Draw) -> Variation:
+    from pytest_vla.vary.libero_plus_language import rewrite
+
+    return rewrite(draw.task, draw.label, draw.seed)
+
+
 KINDS = (
     Kind(
         "language.blank",
@@ -238,5 +244,11 @@ KINDS = (
         _of_cell,
         parts=lambda: tuple(".".join(cell) for cell in paraphrase_cells()),
     ),
+    Kind(
+        "language.plus",
+        "a rewritten instruction of your LIBERO-Plus's BDDL files",
+        "LIBERO-Plus",
+        _of_libero_plus,
+        needs_files=True,
+    ),
 )
-"""Those of LIBERO-PRO and LIBERO-Plus stand with the rest of these."""

@@ -14,7 +14,6 @@ from pytest_vla.vary.kind import Draw, Kind
 
 _MODULES = (
     *("libero_pro", "layout", "background", "light", "camera", "robot", "noise", "arena_visual", "language", "action"),
-    "published",
 )
 """Those with kinds, in the order in which the parts of a joint variation are done."""
 
@@ -240,7 +239,9 @@ def _expanded(text: str) -> list[str]:
             raise VlaError(f"{name} is of one level: leave :{levels} out")
         return [name]
     named = [kind for kind in kinds() if kind.name == name]
-    of_dimension = [kind for kind in kinds() if kind.dimension == name and not (kind.needs_files or kind.published)]
+    of_name = [kind for kind in kinds() if kind.dimension == name]
+    # Benchmarks' own kinds come only where they are named; some dimensions are theirs alone.
+    of_dimension = [kind for kind in of_name if not (kind.needs_files or kind.published)] or of_name
     if not named and not of_dimension:
         known = [*dict.fromkeys(kind.dimension for kind in kinds()), *(kind.name for kind in kinds()), PAIRS]
         raise VlaError(f"no variation is {name!r}.{did_you_mean(name, known)} `--vla-vary=list` lists them")
