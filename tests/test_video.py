@@ -29,7 +29,7 @@ class Square:
     def reset(self, init_state: int, scene_seed: int, settle: bool) -> None:
         self.resets.append((init_state, scene_seed, settle))
 
-    def show(self, qpos: np.ndarray) -> Mapping[str, Any]:
+    def show(self, qpos: np.ndarray, step: int = 0) -> Mapping[str, Any]:
         assert self.resets
         column = int(qpos[0])
         self.shown.append(column)

@@ -2,9 +2,8 @@
 
 import dataclasses
 import itertools
-from collections.abc import Callable
 from functools import partial
-from typing import Any, Self
+from typing import Self
 
 from pytest_vla.sim.gl import select_gl
 
@@ -20,15 +19,14 @@ from pytest_vla.scene.cache import compiled_scene, scene_key  # noqa: E402
 from pytest_vla.scene.placement import draw_placement, plan_placement  # noqa: E402
 from pytest_vla.scene.problem import Problem, parse_problem  # noqa: E402
 from pytest_vla.sim.arguments import checked_size, is_index, numbers, vector  # noqa: E402
-from pytest_vla.sim.arm import ARM_JOINTS, FINGERS, HAND_BODY, REST_JOINTS, SUBSTEPS, Arm, ArmState  # noqa: E402
-from pytest_vla.sim.burners import alphas_at, find_burners, get_alphas, light, showing  # noqa: E402
-from pytest_vla.sim.cameras import Cameras, Picture  # noqa: E402
+from pytest_vla.sim.arm import HAND_BODY, REST_JOINTS, SUBSTEPS, Arm, ArmState  # noqa: E402
+from pytest_vla.sim.burners import alphas_at, find_burners, get_alphas, light  # noqa: E402
 from pytest_vla.sim.changes import ModelChanges  # noqa: E402
 from pytest_vla.sim.faults import check_physics, redirect_warnings  # noqa: E402
 from pytest_vla.sim.observation import Observation  # noqa: E402
 from pytest_vla.sim.placing import hide_sites, place_fixtures, place_objects, site_positions  # noqa: E402
 from pytest_vla.sim.predicates import compile_goal  # noqa: E402
-from pytest_vla.sim.robosuite_control import quat2axisangle  # noqa: E402
+from pytest_vla.sim.readings import Readings, Sampled  # noqa: E402
 from pytest_vla.sim.starts import Start, Starts  # noqa: E402
 from pytest_vla.suite import Task  # noqa: E402
 from pytest_vla.variation import Variation  # noqa: E402
@@ -100,18 +98,15 @@ class World:
         self._stand_ins = compiled.stand_ins
         self.model: mujoco.MjModel = compiled.model
         self.data = mujoco.MjData(self.model)
-        # Poses for pictures and end-effector readings are computed here, so that `data` stays as physics left it.
-        self._view = mujoco.MjData(self.model)
-        self._hand = self.model.body(HAND_BODY).id
         self._compiled_poses = (self.model.body_pos.copy(), self.model.body_quat.copy(), self.model.site_rgba.copy())
         self._burners = find_burners(self.model, self.scene)
         self._arm = Arm(self.model, self.data)
+        hand = self.model.body(HAND_BODY).id
+        self._readings = Readings(self.model, self._image_size, self._burners, self._arm.site, hand)
         self._moment = itertools.count()
         self._changes = ModelChanges(self.model)
         self._take(task, variation, original, problem)
-        self._cameras: Cameras | None = None
         self._sample_at = _SAMPLE_AFTER_RESET
-        self._sampled = (np.zeros(self.model.nq), np.zeros(self.model.nq), get_alphas(self.model, self._burners))
 
     def _take(self, task: Task, variation: Variation | None, original: Problem, problem: Problem) -> None:
         goal = compile_goal(problem, self.scene, self.model, self.data)
@@ -122,7 +117,6 @@ class World:
         self.task, self.problem, self.variation = task, problem, variation
         self._starts = Starts(self, original, self._roots)
         self._began: tuple[int, int] = (0, 0)
-        self._picture_changes: list[Callable[[Picture, str, int], Picture]] = []
         self._leave()
         self.steps = 0
 
@@ -185,7 +179,9 @@ class World:
         self._leave()
         model, data = self.model, self.data
         model.body_pos[:], model.body_quat[:], model.site_rgba[:] = self._compiled_poses
-        placement = draw_placement(self._placement_plan, scene_seed, partial(site_positions, model, self._view))
+        placement = draw_placement(
+            self._placement_plan, scene_seed, partial(site_positions, model, self._readings.view)
+        )
         place_fixtures(model, self.scene, placement)
         hide_sites(model, self.scene)
         self._dress()
@@ -207,7 +203,7 @@ class World:
             light(model, self._burners, data.qpos)
         self._is_reset = True
         self.steps, self._began = 0, (init_state if is_index(init_state) else 0, int(scene_seed))
-        observation = self._observe(data.qpos.copy(), data.qpos.copy(), get_alphas(model, self._burners))
+        observation = self._observe((data.qpos.copy(), data.qpos.copy(), get_alphas(model, self._burners)))
         if settle:
             action = np.array(self.task.protocol.settle_action)
             for _ in range(self.task.protocol.settle_steps):
@@ -260,7 +256,7 @@ class World:
         model, data = self.model, mujoco.MjData(self.model)
         mujoco.mj_copyData(data, model, self.data)
         fixtures = (model.body_pos.copy(), model.body_quat.copy(), model.site_rgba.copy())
-        before, after, alphas = self._sampled
+        before, after, alphas = self._readings.sampled
         sampled = (before.copy(), after.copy(), alphas.copy())
         return WorldState(
             data, self._arm.state.copy(), fixtures, sampled, self.steps, self._sample_at, id(self), self.variation
@@ -283,7 +279,8 @@ class World:
         self._arm.state = state.arm.copy()
         self.steps, self._sample_at = state.steps, state.sample_at
         self._is_reset = True
-        return self._observe(*(array.copy() for array in state.sampled))
+        before, after, alphas = state.sampled
+        return self._observe((before.copy(), after.copy(), alphas.copy()))
 
     def arm_state(self) -> ArmState:
         """What the arm's controller remembers beside `data`, as a copy."""
@@ -304,7 +301,7 @@ class World:
         """
         pose = vector(qpos, self.model.nq, "a recorded state is qpos")
         self._leave()
-        return self._observe(pose, pose.copy(), alphas_at(self.model, self._burners, pose), step)
+        return self._observe((pose, pose.copy(), alphas_at(self.model, self._burners, pose)), step)
 
     def out_of_sight(self) -> str:
         """Why the task's objects cannot be seen and reached from here; an empty text: they can.
@@ -323,7 +320,7 @@ class World:
 
     def segmentation(self, camera: str) -> npt.NDArray[np.int32]:
         """Which body each pixel of a camera's present picture shows: (H, W) ids, -1: none."""
-        return self._drawing().segmentation(self._seen(), camera)
+        return self._readings.segmentation(camera)
 
     def provenance(self) -> dict[str, str]:
         """What a record says of this world: the scene's digest, the simulator's versions, and what draws.
@@ -331,15 +328,13 @@ class World:
         ``stand_ins`` are the scene's assets that are known to be no originals, ``renderer`` is the OpenGL backend, with
         the driver's name once a picture was drawn.
         """
-        driver = f": {self._cameras.renderer}" if self._cameras is not None else ""
+        driver = f": {self._readings.renderer}" if self._readings.renderer is not None else ""
         assets = {"scene": self.scene_digest, "stand_ins": ", ".join(self._stand_ins) or "none"}
         return {**assets, **self._versions, "renderer": f"{select_gl()}{driver}"}
 
     def close(self) -> None:
         """Frees the graphics side; the world can still be stepped, and a picture makes it anew."""
-        if self._cameras is not None:
-            self._cameras.close()
-            self._cameras = None
+        self._readings.close()
 
     def __enter__(self) -> Self:
         return self
@@ -365,14 +360,10 @@ class World:
     def _dress(self) -> None:
         """What an episode's variation changes of what is seen, and of how the arm rests."""
         variation = self.variation
-        self._arm.rest_at(REST_JOINTS if variation is None or not variation.rest_joints else variation.rest_joints)
-        self._picture_changes = [begin() for begin in variation.pictures] if variation is not None else []
-        painted = self._changes.replace(variation.model if variation is not None else (), self.scene)
-        if self._cameras is not None:
-            if self.model.light_castshadow.any() != self._cameras.shadows:
-                self.close()
-            elif painted:
-                self._cameras.upload(painted)
+        rest = variation.rest_joints if variation is not None else None
+        self._arm.rest_at(REST_JOINTS if rest is None else np.array(rest))
+        self._readings.changes = tuple(begin() for begin in variation.pictures) if variation is not None else ()
+        self._readings.repainted(self._changes.replace(variation.model if variation is not None else (), self.scene))
 
     def _step(self, action: Array) -> Observation:
         time_before = self.data.time
@@ -382,59 +373,16 @@ class World:
         check_physics(self.data, time_before)
         light(self.model, self._burners, self.data.qpos)
         self._is_reset = True
-        return self._observe(before, after, alphas)
+        return self._observe((before, after, alphas))
 
-    def _observe(self, before: Array, after: Array, alphas: Array, step: int | None = None) -> Observation:
-        """The observation of a sampled substep: poses as of `before` (qpos), joint readings as of `after`."""
-        self._sampled = (before, after, alphas)
+    def _observe(self, sampled: Sampled, step: int | None = None) -> Observation:
         moment = self._now = next(self._moment)
-        readers: dict[str, Callable[[], npt.NDArray[Any]]] = {
-            f"{camera}_image": partial(self._picture, camera, step) for camera in self.task.protocol.cameras
-        }
-        readers |= {
-            "state": self._state,
-            "robot0_eef_pos": lambda: self._end_effector()[0],
-            "robot0_eef_quat": lambda: self._end_effector()[1],
-            "robot0_gripper_qpos": lambda: self._sampled[1][ARM_JOINTS : ARM_JOINTS + FINGERS].copy(),
-            "robot0_joint_pos": lambda: self._sampled[1][:ARM_JOINTS].copy(),
-        }
-        return Observation(readers, lambda: self._now == moment, f"step {self.steps}")
-
-    def _state(self) -> Array:
-        """(8,): end-effector position (m), axis-angle (rad), two finger positions (m); what LIBERO's policies read."""
-        position, quaternion = self._end_effector()
-        fingers = self._sampled[1][ARM_JOINTS : ARM_JOINTS + FINGERS]
-        return np.concatenate([position, quat2axisangle(quaternion.copy()), fingers])
-
-    def _end_effector(self) -> tuple[Array, Array]:
-        """Grip site's position (m) and hand body's orientation (xyzw), world frame."""
-        view = self._view_at_sample()
-        quaternion = view.xquat[self._hand][[1, 2, 3, 0]]
-        return view.site_xpos[self._arm.site].copy(), quaternion
-
-    def _view_at_sample(self) -> mujoco.MjData:
-        view = self._view
-        view.qpos[:] = self._sampled[0]
-        mujoco.mj_kinematics(self.model, view)
-        return view
-
-    def _picture(self, camera: str, step: int | None) -> Picture:
-        with showing(self.model, self._burners, self._sampled[2]):
-            picture = self._drawing().picture(self._seen(), camera)
-        for change in self._picture_changes:
-            picture = change(picture, camera, self.steps if step is None else step)
-        return picture
-
-    def _drawing(self) -> Cameras:
-        if self._cameras is None:
-            self._cameras = Cameras(self.model, *self._image_size)
-        return self._cameras
-
-    def _seen(self) -> mujoco.MjData:
-        view = self._view_at_sample()
-        mujoco.mj_comPos(self.model, view)
-        mujoco.mj_camlight(self.model, view)
-        return view
+        return self._readings.observation(
+            sampled,
+            self.task.protocol.cameras,
+            lambda: self._now == moment,
+            lambda: self.steps if step is None else step,
+        )
 
 
 def _changed(problem: Problem, variation: Variation | None) -> Problem:

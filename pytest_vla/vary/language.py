@@ -187,7 +187,7 @@ def _facts(problem: "Problem", names: set[str]) -> "dict[str, object]":
             region = regions.get(subject)
             if not rest and (region.target if region is not None else subject) == name:
                 states.add(str(literal))
-            elif rest and subject == name and alike[category] > 1:
+            elif rest and subject == name and category is not None and alike[category] > 1:
                 places.add((str(literal), tuple(regions[place].ranges for place in rest if place in regions)))
         facts[name] = (category, frozenset(states), frozenset(places))
     return facts

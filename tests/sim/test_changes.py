@@ -23,7 +23,7 @@ LABELS = tuple(
     for kind in kinds()
     if not (kind.scene or kind.needs_files)
     and kind.dimension in ("layout", "background", "light", "camera", "robot", "noise")
-    for label in {kind.labels()[0], kind.labels()[-1]}
+    for label in dict.fromkeys((kind.labels()[0], kind.labels()[-1]))
 )
 
 

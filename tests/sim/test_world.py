@@ -11,6 +11,7 @@ from scipy.spatial.transform import Rotation
 
 from pytest_vla import EpisodeError, VlaError, World
 from pytest_vla.sim import world as world_module
+from pytest_vla.sim.cameras import Cameras
 from tests.support.worlds import libero_task, world_of
 
 GOAL = ("libero_goal", "turn_on_the_stove")
@@ -110,13 +111,13 @@ def test_a_state_of_another_world_is_refused(world: World) -> None:
 
 def test_pictures_are_drawn_when_read_and_only_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
-    original = World._picture
+    original = Cameras.picture
 
-    def counted(self: World, camera: str, step: int | None) -> Any:
+    def counted(self: Cameras, data: Any, camera: str) -> Any:
         drawn.append(camera)
-        return original(self, camera, step)
+        return original(self, data, camera)
 
-    monkeypatch.setattr(World, "_picture", counted)
+    monkeypatch.setattr(Cameras, "picture", counted)
     observation = world.reset(init_state=0, scene_seed=0)
     _run(world, _actions(3))
     observation = world.step(np.zeros(7))
