@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from pytest_vla.metrics.success import Outcome, success_rate
 from pytest_vla.reports.progress import progress_line
+from pytest_vla.reports.rates import VariedOutcome
 
 LOG_EVERY = 60.0
 """Seconds between two lines where output is no terminal, such as CI's log."""
@@ -41,7 +41,7 @@ class Progress:
             # pytest's percentage would be written into the line; there is no public switch for a running session.
             reporter._show_progress_info = False
 
-    def show(self, ended: str | None, new: Sequence[Outcome], kept: int, total: int) -> None:
+    def show(self, ended: str | None, new: Sequence[VariedOutcome], kept: int, total: int) -> None:
         """Show the line, if it is time to.
 
         Args:
@@ -59,7 +59,7 @@ class Progress:
         if not self.in_place and (not self._in_log or last or ended is None):
             return
         self._shown, elapsed = now, now - self._start
-        line = progress_line(success_rate("all", new), kept + len(new), total, elapsed, self._left(elapsed))
+        line = progress_line(new, kept + len(new), total, elapsed, self._left(elapsed))
         if self.in_place:
             width = self._reporter._tw.fullwidth - 1
             self._reporter.rewrite(line[:width], erase=True)

@@ -1,8 +1,12 @@
-"""``--vla-min-success``: whether a run passes, by the success rate of each suite."""
+"""``--vla-min-success``: whether a run passes, by the success rates of each suite."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from pytest_vla.records import Record
+
+if TYPE_CHECKING:
+    from pytest_vla.metrics.success import SuccessRate
 
 
 def judge(records: Sequence[Record], minimum: float, others: int, stopped: bool) -> tuple[tuple[str, ...], bool]:
@@ -10,19 +14,32 @@ def judge(records: Sequence[Record], minimum: float, others: int, stopped: bool)
 
     Args:
         records: of the suites' own items.
-        minimum: the success rate that each suite has to reach.
+        minimum: the success rate that each suite has to reach: where tasks are varied, its benign episodes by
+            themselves, and its varied ones. Probes are in no rate.
         others: how many items failed beside failed episodes: errors, and tests of the user's own.
         stopped: whether the run ended before all its items had run.
     """
-    from pytest_vla.metrics.success import suite_rates
+    from pytest_vla.reports.tables import counted
     from pytest_vla.reports.terminal import verdict_line
 
-    rates = suite_rates(records)
+    rates = tuple(_rates(records))
     lines = [verdict_line(rate, minimum) for rate in rates]
+    probes = sum(record.is_probe for record in records)
+    if probes:
+        lines.append(f"not judged: {counted(probes, 'probe')}, which only ask what the policy does")
     if not rates:
-        lines.append("--vla-min-success: no episode of a suite ran: failed")
+        lines.append(f"--vla-min-success: no episode of a suite {'was judged' if probes else 'ran'}: failed")
     if others:
         lines.append(f"failed all the same: {others} beside the failed episodes (errors, other tests)")
     if stopped:
         lines.append("failed all the same: the run was stopped before its end")
     return tuple(lines), bool(rates) and all(rate.reaches(minimum) for rate in rates) and not others and not stopped
+
+
+def _rates(records: Sequence[Record]) -> "Iterator[SuccessRate]":
+    from pytest_vla.metrics.success import success_rate
+    from pytest_vla.reports.rates import judged_apart
+
+    for suite in sorted({record.suite for record in records}):
+        for group, some in judged_apart([record for record in records if record.suite == suite]).items():
+            yield success_rate(f"{suite}, {group}" if group else suite, some)

@@ -1,6 +1,41 @@
-"""A success rate in words, the same in every report."""
+"""A success rate in words and in JSON, the same in every report, and which episodes are in one rate together."""
 
-from pytest_vla.metrics.success import SuccessRate
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from pytest_vla.metrics.success import Outcome, SuccessRate
+
+BENIGN, VARIED = "benign", "varied"
+"""Episodes of tasks as they are, and of varied ones: of suites that have both, no rate is over both."""
+
+
+class VariedOutcome(Outcome, Protocol):
+    """An outcome of a task that may be varied."""
+
+    @property
+    def variation(self) -> Mapping[str, Any]:
+        """As in records; empty: the task as it is."""
+
+    @property
+    def is_probe(self) -> bool:
+        """Whether it asks what the policy does, and not whether it does the task."""
+
+
+Ended = TypeVar("Ended", bound=VariedOutcome)
+
+
+def judged_apart(records: Sequence[Ended]) -> dict[str, list[Ended]]:
+    """The records that are in one rate: `BENIGN` and `VARIED`; probes are in none.
+
+    Where no record has a variation, all of them by the empty name. No group is empty.
+    """
+    if not any(record.variation for record in records):
+        return {"": list(records)} if records else {}
+    groups = {
+        BENIGN: [record for record in records if not record.variation],
+        VARIED: [record for record in records if record.variation and not record.is_probe],
+    }
+    return {name: some for name, some in groups.items() if some}
 
 
 def share_text(rate: SuccessRate) -> str:
@@ -11,3 +46,30 @@ def share_text(rate: SuccessRate) -> str:
 def interval_text(rate: SuccessRate) -> str:
     """``[35.4%, 84.8%]``; a dash where nothing was counted."""
     return "-" if rate.interval is None else "[{:.1%}, {:.1%}]".format(*rate.interval)
+
+
+def percents_text(rate: SuccessRate) -> str:
+    """``63.6 [35.4, 84.8]``, for tables of percentages; a dash where nothing was counted."""
+    if rate.rate is None or rate.interval is None:
+        return "-"
+    return "{:.1f} [{:.1f}, {:.1f}]".format(100 * rate.rate, *(100 * bound for bound in rate.interval))
+
+
+def reasons_text(rate: SuccessRate) -> str:
+    """``1 policy-raised, 2 timeout``: what is in no rate, by reason; empty: nothing."""
+    return ", ".join(f"{number} {reason}" for reason, number in {**rate.errors, **rate.invalid}.items())
+
+
+def rate_table(rate: SuccessRate) -> dict[str, Any]:
+    """For JSON: ``n`` successes and failures, ``sr`` and ``interval`` in percent, null where n is 0."""
+    return {"n": rate.counted, "sr": percent(rate.rate), "interval": percents(rate.interval)}
+
+
+def percent(share: float | None) -> float | None:
+    """0..100 of 0..1."""
+    return None if share is None else 100 * share
+
+
+def percents(interval: tuple[float, float] | None) -> tuple[float, float] | None:
+    """Both bounds, 0..100 of 0..1."""
+    return None if interval is None else (100 * interval[0], 100 * interval[1])

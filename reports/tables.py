@@ -1,24 +1,79 @@
 """Tables of text, and text that a terminal can be given."""
 
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 
 Rows = Sequence[Sequence[str]]
 
+WIDTH = 100
+"""Columns of a report: what is longer is broken where it can be."""
 
-def aligned(rows: Rows, names: int, left: set[int] | frozenset[int] = frozenset()) -> Iterator[str]:
+
+def aligned(
+    rows: Rows, names: int, left: set[int] | frozenset[int] = frozenset(), width: int | None = WIDTH
+) -> Iterator[str]:
     """Columns as wide as they have to be: names, the first so many, to the left, numbers to the right.
 
+    Where that is too wide, names have lines of their own, with the numbers indented below them.
+
     Args:
-        rows: the head's among them; as many cells each.
+        rows: the head's first; as many cells each, which may have several lines.
         names: how many columns of names there are.
         left: further columns whose text begins at the left.
+        width: of the lines; None: they may have any.
     """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(
-            text.ljust(width) if index < names or index in left else text.rjust(width)
-            for index, (text, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
+    lines = [line for _, some in _laid_out(rows, names, left) for line in some]
+    if width is None or max(map(len, lines), default=0) <= width:
+        yield from lines
+        return
+    numbers = [row[names:] for row in rows]
+    for row, (_, some) in zip(rows, _laid_out(numbers, 0, {column - names for column in left}), strict=True):
+        yield from wrapped("  ".join(cell for cell in row[:names] if cell), width)
+        for line in some:
+            # A blank within a cell is no worse a place than one between cells.
+            yield from wrapped(f"  {line}", width, "    ")
+
+
+def _laid_out(rows: Rows, names: int, left: set[int] | frozenset[int]) -> Iterator[tuple[Sequence[str], list[str]]]:
+    """Each row with its lines; what has fewer than others of its row stands low in the head, and high elsewhere."""
+    cells = [[cell.split("\n") for cell in row] for row in rows]
+    widths = [max(len(line) for cell in column for line in cell) for column in zip(*cells, strict=True)]
+    for number, (row, split) in enumerate(zip(rows, cells, strict=True)):
+        height = max(map(len, split), default=1)
+        if number == 0:
+            split = [[*[""] * (height - len(cell)), *cell] for cell in split]
+        lines = zip_longest(*split, fillvalue="")
+        yield (
+            row,
+            [
+                "  ".join(
+                    text.ljust(width) if index < names or index in left else text.rjust(width)
+                    for index, (text, width) in enumerate(zip(line, widths, strict=True))
+                ).rstrip()
+                for line in lines
+            ],
+        )
+
+
+def wrapped(text: str, width: int | None = WIDTH, indent: str = "  ") -> list[str]:
+    """A text in lines, all but the first indented; nothing of an empty one. Words are never broken."""
+    if width is None or len(text) <= width:
+        return [text] if text else []
+    return textwrap.wrap(
+        text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, replace_whitespace=False
+    )
+
+
+def notes(texts: Iterable[str]) -> Iterator[str]:
+    """What is not in a report's numbers, and why."""
+    for text in texts:
+        yield from wrapped(f"note: {text}", indent="      ")
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 episode``, ``2 episodes``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def printable(lines: Iterable[str]) -> Iterator[str]:

@@ -12,24 +12,22 @@ from pytest_vla.metrics.success import SuccessRate, TaskOutcome, success_rate
 from pytest_vla.plan import Case
 from pytest_vla.records import VIDEO_SUFFIX, Record
 from pytest_vla.reports.progress import about
-from pytest_vla.reports.rates import interval_text, share_text
+from pytest_vla.reports.rates import BENIGN, VariedOutcome, interval_text, share_text
+from pytest_vla.reports.tables import counted
 from pytest_vla.variation import JOINT
 
 MAX_TASK_ROWS = 50
 """Beyond this many, tasks are shown with -v only, and levels not at all."""
 
-BENIGN = "benign"
-"""Of the rows of episodes without a variation, where there are others."""
+PROBE = "probe"
+"""Stands in the place of a probe's rate: what the policy did is no success and no failure of its."""
 
 _HEADER = ("suite", "episodes", "success", "rate", "95% Wilson interval", "not in the rate")
 _NARROWEST = 24
 
 
-class VariedOutcome(TaskOutcome, Protocol):
-    """An outcome of a task that may be varied; `variation` as in records, empty for the task as it is."""
-
-    @property
-    def variation(self) -> Mapping[str, Any]: ...
+class VariedTask(VariedOutcome, TaskOutcome, Protocol):
+    """An outcome of a task that may be varied, with the task's name."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +36,7 @@ class _Row:
 
     name: str
     rate: SuccessRate | None
+    probe: bool = False
 
 
 def opening_line(
@@ -116,15 +115,15 @@ def closing_lines(
 
 
 def summary_lines(
-    records: Sequence[VariedOutcome],
-    own: Mapping[str, Sequence[VariedOutcome]],
+    records: Sequence[VariedTask],
+    own: Mapping[str, Sequence[VariedTask]],
     by_task: bool = True,
     width: int | None = None,
 ) -> list[str]:
     """A table: a row a suite with a row for each of its tasks, one over all suites, and a row for each own test.
 
     Where episodes are varied, no rate is over benign and varied ones, nor over two kinds of variation: each has a row
-    below its suite's or test's.
+    below its suite's or test's. Rows of probes count successes, and have no rate.
 
     Args:
         records: of the suites' own items.
@@ -132,7 +131,7 @@ def summary_lines(
         by_task: whether tasks have rows.
         width: longer names are cut so that a row fits; None: they are not.
     """
-    by_suite: dict[str, list[VariedOutcome]] = {}
+    by_suite: dict[str, list[VariedTask]] = {}
     for record in sorted(records, key=lambda record: record.suite):
         by_suite.setdefault(record.suite, []).append(record)
     rows = [row for suite, some in by_suite.items() for row in _group_rows(suite, some, by_task)]
@@ -160,14 +159,16 @@ def group_of(record: VariedOutcome, by_level: bool = True) -> str:
     return f"{name}:{level}" if by_level and level is not None else name
 
 
-def summary_sentence(records: Sequence[VariedOutcome], title: str = "vla") -> str:
+def summary_sentence(records: Sequence[VariedTask], title: str = "vla") -> str:
     """All suites in one line; varied episodes by kind."""
     groups = _groups(records, by_level=False)
     parts = []
     for name, some in groups.items():
-        _, _, success, rate, interval, apart = _cells("", success_rate(name, some))
+        probe = some[0].is_probe
+        _, _, success, rate, interval, apart = _cells(_Row("", success_rate(name, some), probe))
         named = f"{name} " if any(record.variation for record in records) else ""
-        parts.append(f"{named}{success} success, {rate} {interval}" + (f"; {apart}" if apart else ""))
+        share = rate if probe else f"{rate} {interval}"
+        parts.append(f"{named}{success} success, {share}" + (f"; {apart}" if apart else ""))
     return f"{title}: {'; '.join(parts)}"
 
 
@@ -176,14 +177,9 @@ def verdict_line(rate: SuccessRate, minimum: float) -> str:
     wanted = f"{minimum * 100:.6g}%"
     if rate.interval is None:
         return f"{rate.name}: nothing was measured, {wanted} was wanted: failed"
-    _, _, success, share, interval, _ = _cells("", rate)
+    _, _, success, share, interval, _ = _cells(_Row("", rate))
     sign, verdict = (">=", "passed") if rate.reaches(minimum) else ("<", "failed")
     return f"{rate.name}: {success} = {share} {interval} {sign} {wanted}: {verdict}"
-
-
-def counted(number: int, noun: str) -> str:
-    """``1 episode``, ``2 episodes``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _notes(records: Sequence[Record], run: Path, items: Sequence[Item], resume: str) -> list[str]:
@@ -205,7 +201,7 @@ def _notes(records: Sequence[Record], run: Path, items: Sequence[Item], resume: 
     return [*notes, f"records: {_shown(run.parent)}, run {run.name}"]
 
 
-def _group_rows(title: str, records: Sequence[VariedOutcome], by_task: bool) -> list[_Row]:
+def _group_rows(title: str, records: Sequence[VariedTask], by_task: bool) -> list[_Row]:
     """A row over all episodes of a suite or test; where some are varied, one for each group below its name."""
     if not any(record.variation for record in records):
         return [_Row(title, success_rate(title, records)), *(_task_rows(records, "  ") if by_task else [])]
@@ -214,29 +210,32 @@ def _group_rows(title: str, records: Sequence[VariedOutcome], by_task: bool) -> 
         groups = _groups(records, by_level=False)
     rows = [_Row(title, None)]
     for name, some in groups.items():
-        rows.append(_Row(f"  {name}", success_rate(name, some)))
+        rows.append(_Row(f"  {name}", success_rate(name, some), some[0].is_probe))
         rows += _task_rows(some, "    ") if by_task else []
     return rows
 
 
-def _groups(records: Sequence[VariedOutcome], *, by_level: bool = True) -> dict[str, list[VariedOutcome]]:
+def _groups(records: Sequence[VariedTask], *, by_level: bool = True) -> dict[str, list[VariedTask]]:
     """The records of each group, the benign ones first."""
-    groups: dict[str, list[VariedOutcome]] = {}
+    groups: dict[str, list[VariedTask]] = {}
     for record in records:
         groups.setdefault(group_of(record, by_level), []).append(record)
     return {name: groups[name] for name in sorted(groups, key=lambda name: (name != BENIGN, name))}
 
 
-def _task_rows(records: Sequence[TaskOutcome], indent: str) -> list[_Row]:
-    by_task: dict[str, list[TaskOutcome]] = {}
+def _task_rows(records: Sequence[VariedTask], indent: str) -> list[_Row]:
+    """A row for each task of episodes of one group."""
+    by_task: dict[str, list[VariedTask]] = {}
     for record in records:
         by_task.setdefault(record.task, []).append(record)
-    return [_Row(f"{indent}{task}", success_rate(task, by_task[task])) for task in sorted(by_task)]
+    return [
+        _Row(f"{indent}{task}", success_rate(task, by_task[task]), by_task[task][0].is_probe) for task in sorted(by_task)
+    ]
 
 
 def _aligned(rows: Sequence[_Row], width: int | None) -> list[str]:
     """Names to the left, numbers to the right; what is in no rate below its row where it does not fit beside it."""
-    table = [_HEADER, *(_cells(row.name, row.rate) for row in rows)]
+    table = [_HEADER, *map(_cells, rows)]
     if not any(cells[-1] for cells in table[1:]):
         table = [cells[:-1] for cells in table]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
@@ -259,7 +258,8 @@ def _aligned(rows: Sequence[_Row], width: int | None) -> list[str]:
     return lines
 
 
-def _cells(name: str, rate: SuccessRate | None) -> tuple[str, ...]:
+def _cells(row: _Row) -> tuple[str, ...]:
+    name, rate = row.name, row.rate
     if rate is None:
         return (name, *[""] * (len(_HEADER) - 1))
     apart = [
@@ -268,7 +268,8 @@ def _cells(name: str, rate: SuccessRate | None) -> tuple[str, ...]:
         if reasons
     ]
     success = f"{rate.successes}/{rate.counted}"
-    return (name, str(rate.episodes), success, share_text(rate), interval_text(rate), "; ".join(apart))
+    share, interval = (PROBE, "") if row.probe else (share_text(rate), interval_text(rate))
+    return (name, str(rate.episodes), success, share, interval, "; ".join(apart))
 
 
 def _cell(column: int, text: str, width: int) -> str:

@@ -4,17 +4,33 @@ import csv
 import hashlib
 import io
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from itertools import chain, product
 from pathlib import Path
 
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.pride import ACTION_TYPES, NONE, OBJECT_TYPES
+from pytest_vla.suite import Task, load_suite
 
 FILE = "libero_para_metadata.csv"
 
+# How many are published of each task, and of each object type with the action types in their order.
+_OF_TASKS = (416, 410, 406, 386, 403, 410, 411, 413, 423, 414)
+_OF_CELLS = (
+    (0, 100, 79, 74, 98, 75, 93, 88, 93, 83, 87),
+    (98, 100, 100, 100, 100, 100, 99, 100, 100, 99, 99),
+    (87, 100, 100, 100, 100, 99, 100, 96, 100, 100, 94),
+    (74, 100, 98, 100, 97, 94, 95, 98, 100, 100, 95),
+)
+_NAMED = 3
+_REMEDY = f"mend it, or take {FILE} as LIBERO-Para publishes it"
+
 _COLUMNS = ("high", "low", "eval", "batch_idx", "new_instruction", "original_instruction")
 _SIMILARITIES = ("structural_similarity", "keyword_similarity")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 # Published values are of float32 arithmetic.
 _MOST = 1 + 1e-6
 
@@ -26,7 +42,7 @@ class Paraphrase:
     Attributes:
         object_type: one of `OBJECT_TYPES`.
         action_type: one of `ACTION_TYPES`.
-        task: LIBERO-Para's number (``eval``), 0..9: its ten instructions in alphabetical order, not LIBERO-Goal's.
+        task: LIBERO-Para's number (``eval``), 0..9, as in `numbered_tasks`.
         batch_idx: number within cell and task.
         instruction: the paraphrase.
         original: the task's own instruction.
@@ -93,67 +109,161 @@ def find_csv(data: Path) -> Path | None:
     return found[0] if found else None
 
 
+@cache
+def numbered_tasks() -> tuple[Task, ...]:
+    """LIBERO-Para's tasks by its numbers: LIBERO-Goal's ten, by their instructions in alphabetical order."""
+    return tuple(sorted(load_suite("libero_para").tasks, key=lambda task: task.language))
+
+
+def missing_paraphrases(published: Published) -> str | None:
+    """What a CSV has too few of, in a line: of which tasks and cells; None where it has as many as are published."""
+    languages = [task.language for task in numbered_tasks()]
+    of_tasks = Counter(row.original for row in published.rows)
+    of_cells = Counter((row.object_type, row.action_type) for row in published.rows)
+    tasks = [
+        f"{of_tasks[language]} of {count} of {language!r}"
+        for language, count in zip(languages, _OF_TASKS, strict=True)
+        if of_tasks[language] < count
+    ]
+    cells = [
+        f"{of_cells[cell]} of {count} of {'+'.join(cell)}"
+        for cell, count in zip(product(OBJECT_TYPES, ACTION_TYPES), chain(*_OF_CELLS), strict=True)
+        if of_cells[cell] < count
+    ]
+    if not tasks and not cells:
+        return None
+    listed = "; ".join(_shortened(parts, what) for parts, what in ((tasks, "tasks"), (cells, "cells")) if parts)
+    return (
+        f"{len(published.rows)} paraphrases where {sum(_OF_TASKS)} are published: {listed}. Rates are of those that are "
+        "there; if that is not on purpose, fetch the file again"
+    )
+
+
+def _shortened(parts: list[str], what: str) -> str:
+    more = f" and {len(parts) - _NAMED} more {what}" if len(parts) > _NAMED else ""
+    return ", ".join(parts[:_NAMED]) + more
+
+
 def load_published(file: Path) -> Published:
     """Reads the CSV.
 
     Raises:
-        VlaError: it cannot be read or is not what LIBERO-Para publishes; names the line.
+        VlaError: it cannot be read or is not what LIBERO-Para publishes; names the line. Rows that are missing do not
+            raise: `missing_paraphrases` tells them.
     """
     try:
         content = file.read_bytes()
-        lines = csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
-        missing = [name for name in (*_COLUMNS, *_SIMILARITIES) if name not in (lines.fieldnames or ())]
-        if missing:
-            raise VlaError(f"{file}: no column {', '.join(missing)}; expected LIBERO-Para's {FILE}")
-        rows = tuple(_paraphrase(line, f"{file}:{lines.line_num}") for line in lines)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise VlaError(f"{file} cannot be read: {error}; expected LIBERO-Para's {FILE}") from error
+    except OSError as error:
+        raise VlaError(f"{file} cannot be read: {error.strerror}; expected LIBERO-Para's {FILE}") from error
+    lines = _lines(file, content)
+    _, header = next(lines, (0, []))
+    missing = [name for name in (*_COLUMNS, *_SIMILARITIES) if name not in header]
+    if missing:
+        raise VlaError(f"{file}: no column {', '.join(missing)}; expected LIBERO-Para's {FILE}")
+    rows: dict[int, Paraphrase] = {}
+    for number, values in lines:
+        if len(values) != len(header):
+            raise _refused(file, number, f"too few or too many columns: {len(values)}, expected {len(header)}")
+        rows[number] = _paraphrase(dict(zip(header, values, strict=True)), file, number)
     if not rows:
         raise VlaError(f"{file} has no paraphrase; expected LIBERO-Para's {FILE}")
+    _check_tasks(file, rows)
     by_key: dict[tuple[str, str, int, int], Paraphrase] = {}
     by_texts: dict[tuple[str, str], Paraphrase] = {}
-    for row in rows:
+    places: dict[tuple[str, str, int, int], int] = {}
+    for number, row in rows.items():
+        first = places.setdefault(row.key, number)
         if by_key.setdefault(row.key, row) is not row:
-            raise VlaError(f"{file} has {row.key} twice; expected LIBERO-Para's {FILE}")
+            raise _refused(
+                file, number, f"eval, types and batch_idx are those of line {first}, expected another batch_idx"
+            )
         same = by_texts.setdefault(texts_key(row.original, row.instruction), row)
         if (same.keyword, same.structural) != (row.keyword, row.structural):
-            raise VlaError(f"{file} has two scores for {row.instruction!r}; expected LIBERO-Para's {FILE}")
-    return Published(f"csv {hashlib.sha256(content).hexdigest()[:8]}", rows, by_key, by_texts)
+            first = places[same.key]
+            raise _refused(file, number, f"two scores for {row.instruction!r}, expected those of line {first}")
+    return Published(f"csv {hashlib.sha256(content).hexdigest()[:8]}", tuple(rows.values()), by_key, by_texts)
 
 
-def _paraphrase(line: Mapping[str, str | None], place: str) -> Paraphrase:
-    values = {name: line[name] for name in (*_COLUMNS, *_SIMILARITIES)}
-    if None in values.values() or None in line:
-        raise VlaError(f"{place}: too few or too many columns; expected LIBERO-Para's {FILE}")
-    text = {name: str(value) for name, value in values.items()}
+def _lines(file: Path, content: bytes) -> Iterator[tuple[int, list[str]]]:
+    """The rows of the CSV, each with the line on which it begins. Raises VlaError."""
+    try:
+        text = content.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise VlaError(
+            f"{file}:{line}: cannot be read: byte {content[error.start]:#04x} is not UTF-8; save the file as UTF-8, or "
+            f"take {FILE} as LIBERO-Para publishes it"
+        ) from error
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    while True:
+        line = reader.line_num + 1
+        try:
+            values = next(reader, None)
+        except csv.Error as error:
+            raise _refused(
+                file, line, f"the row that begins here cannot be read: {error}; a quotation mark may not be closed"
+            ) from error
+        if values is None:
+            return
+        if values:
+            yield line, values
+
+
+def _check_tasks(file: Path, rows: Mapping[int, Paraphrase]) -> None:
+    """Raises VlaError for an instruction that is another task's than the row's ``eval``."""
+    numbers = {task.language: number for number, task in enumerate(numbered_tasks())}
+    originals: dict[int, tuple[int, str]] = {}
+    for number, row in rows.items():
+        of_task = numbers.setdefault(row.original, row.task)
+        if of_task != row.task:
+            raise _refused(
+                file, number, f"original_instruction is {row.original!r}, eval {of_task}; eval is {row.task}"
+            )
+        first, original = originals.setdefault(row.task, (number, row.original))
+        if original != row.original:
+            raise _refused(
+                file,
+                number,
+                f"original_instruction is {row.original!r}, expected that of line {first}, which is of eval {row.task} "
+                f"too: {original!r}",
+            )
+
+
+def _paraphrase(text: Mapping[str, str], file: Path, line: int) -> Paraphrase:
     cell = cell_of(text["high"], text["low"])
     if cell is None:
-        raise VlaError(f"{place}: no cell has high {text['high']!r} with low {text['low']!r}")
+        raise _refused(file, line, f"no cell has high {text['high']!r} with low {text['low']!r}")
     for name in ("new_instruction", "original_instruction"):
         if not text[name].strip():
-            raise VlaError(f"{place}: {name} is empty")
+            raise _refused(file, line, f"{name} is empty, expected an instruction")
+        if control := _CONTROL.search(text[name]):
+            raise _refused(file, line, f"{name} has the control character {control[0]!r}, expected text in one line")
     return Paraphrase(
         *cell,
-        task=_number(text["eval"], "eval", place),
-        batch_idx=_number(text["batch_idx"], "batch_idx", place),
+        task=_number(text, "eval", file, line, len(_OF_TASKS) - 1),
+        batch_idx=_number(text, "batch_idx", file, line, 999_999),
         instruction=text["new_instruction"],
         original=text["original_instruction"],
-        keyword=_similarity(text["keyword_similarity"], "keyword_similarity", place),
-        structural=_similarity(text["structural_similarity"], "structural_similarity", place),
+        keyword=_similarity(text, "keyword_similarity", file, line),
+        structural=_similarity(text, "structural_similarity", file, line),
     )
 
 
-def _number(text: str, name: str, place: str) -> int:
-    if re.fullmatch("[0-9]{1,6}", text) is None:
-        raise VlaError(f"{place}: {name} is {text!r}, expected a whole number")
-    return int(text)
+def _number(text: Mapping[str, str], name: str, file: Path, line: int, last: int) -> int:
+    if re.fullmatch("[0-9]{1,6}", text[name]) is None or int(text[name]) > last:
+        raise _refused(file, line, f"{name} is {text[name]!r}, expected a whole number, 0 to {last}")
+    return int(text[name])
 
 
-def _similarity(text: str, name: str, place: str) -> float:
+def _similarity(text: Mapping[str, str], name: str, file: Path, line: int) -> float:
     try:
-        value = float(text)
+        value = float(text[name])
     except ValueError:
         value = -1.0
     if not 0 <= value <= _MOST:
-        raise VlaError(f"{place}: {name} is {text!r}, expected a number from 0 to 1")
+        raise _refused(file, line, f"{name} is {text[name]!r}, expected a number from 0 to 1")
     return value
+
+
+def _refused(file: Path, line: int, why: str) -> VlaError:
+    return VlaError(f"{file}:{line}: {why}; {_REMEDY}")

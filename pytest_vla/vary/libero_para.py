@@ -1,12 +1,20 @@
 """LIBERO-Para's paraphrases (arXiv 2603.28301) as variations of LIBERO-Goal's tasks, from the user's CSV."""
 
+import warnings
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.language.published import FILE, Paraphrase, Published, find_csv, load_published
+from pytest_vla.language.published import (
+    FILE,
+    Paraphrase,
+    Published,
+    find_csv,
+    load_published,
+    missing_paraphrases,
+)
 from pytest_vla.suite import Task
 from pytest_vla.variation import Variation
 from pytest_vla.vary.given import find_given
@@ -37,7 +45,7 @@ def variation_of(row: "Paraphrase | ParaEpisode", original: str, published: "Pub
 
 
 def paraphrases(task: Task) -> Mapping[str, Variation]:
-    """A task's paraphrases by label, in the CSV's order.
+    """A task's paraphrases by label, in the CSV's order; warns once of a CSV that has fewer than are published.
 
     Raises:
         VlaError: the CSV is nowhere, cannot be read, or has none of this task.
@@ -63,6 +71,8 @@ def _backend_text(published: "Published") -> str:
 def _by_task(file: Path, changed: int) -> Mapping[str, Mapping[str, Variation]]:
     found: dict[str, dict[str, Variation]] = {}
     published = load_published(file)
+    if missing := missing_paraphrases(published):
+        warnings.warn(f"{file} has {missing}", stacklevel=2)
     for row in published.rows:
         found.setdefault(row.original, {})[label_of(row)] = variation_of(row, row.original, published)
     return found
