@@ -1,6 +1,7 @@
 """Records as a table for other programs: csv and parquet, a row an episode, or jsonl, the records as they are kept.
 
-The columns come in the order of `Record`'s fields. A table in a record becomes a column for each of its keys, in
+The columns come in the order of `Record`'s fields, ``twin`` (the case of the same task and seed without the variation;
+its own, where it has none) after ``case``. A table in a record becomes a column for each of its keys, in
 alphabetical order (``timings.wall``, ``metrics.NAME``): all keys of all rows. ``eef_pos`` becomes ``eef_pos.x``, ``.y``
 and ``.z`` in metres; ``literals`` and lists are JSON text. In csv null is empty, truth is ``true`` or ``false``, and a
 text that a spreadsheet would run as a formula (``=``, ``+``, ``-`` or ``@`` first) has an apostrophe before it, as
@@ -28,6 +29,7 @@ FORMATS = ("csv", "parquet", "jsonl")
 Lines = Callable[[], Iterable[str]]
 """Gives the records' lines, the same ones each time that it is called."""
 
+_TWIN = "twin"
 _EEF_POS = ("eef_pos.x", "eef_pos.y", "eef_pos.z")
 # Also the wide forms of East Asia, and white space, after which some programs look on.
 _FORMULA_SIGNS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\t", "\r", "\n")
@@ -91,6 +93,8 @@ def flatten(record: Record) -> dict[str, Any]:
             row.update({f"{field.name}.{key}": _scalar(inner) for key, inner in value.items()})
         else:
             row[field.name] = value
+        if field.name == "case":
+            row[_TWIN] = record.twin
     return row
 
 
@@ -119,6 +123,8 @@ def _declared() -> dict[str, tuple[tuple[str, ...] | None, Any]]:
             declared[name] = (None, get_args(hint)[1])
         else:
             declared[name] = ((name,), next(kind for kind in get_args(hint) or (hint,) if kind is not NoneType))
+        if name == "case":
+            declared[_TWIN] = ((_TWIN,), str)
     return declared
 
 

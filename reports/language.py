@@ -13,11 +13,14 @@ from pytest_vla.metrics.listening import Estimate, Listening, Probe, Share
 from pytest_vla.metrics.nearest_task import MARGIN
 from pytest_vla.metrics.pride import ACTION_TYPES, NONE, OBJECT_TYPES
 from pytest_vla.metrics.success import SuccessRate
-from pytest_vla.reports.rates import interval_text, share_text
-from pytest_vla.reports.tables import aligned, printable
+from pytest_vla.reports.rates import percents_text, reasons_text
+from pytest_vla.reports.tables import aligned, counted, notes, printable, wrapped
 
 BAR = 40
 """Characters of 100%."""
+
+_END = 1e-9
+"""Percentage points: so near to 0 or 100 a rate is at its end."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,13 @@ def remark_counts(task: TaskFailures) -> dict[str, int]:
     return {remark: known.count(remark) for remark in sorted(set(known))}
 
 
+def wilsons(found: Paraphrases) -> frozenset[float]:
+    """The alphas at which PRIDE's interval is Wilson's, as it is at an end, where at others it is a bootstrap's."""
+    known = {alpha: each for alpha, each in found.sweep.items() if each is not None}
+    ends = frozenset(alpha for alpha, each in known.items() if not _END < each.value < 100 - _END)
+    return frozenset() if len(ends) == len(known) else ends
+
+
 def report_lines(report: LanguageReport) -> Iterator[str]:
     """The report for a terminal, line by line. Control characters are taken out."""
     yield from printable(_lines(report))
@@ -102,24 +112,22 @@ def _lines(report: LanguageReport) -> Iterator[str]:
         by_backend.setdefault(model.paraphrases.backend if model.paraphrases else "no similarities", []).append(model)
     for backend, models in by_backend.items():
         yield ""
-        yield f"Paraphrases, % ({backend})"
+        yield from wrapped(f"Paraphrases, % ({backend})")
         yield from aligned([_HEAD, *map(_model_row, models)], 3)
     for model in report.models:
         yield ""
         yield f"=== {model.model}, {model.suite} ==="
-        if model.counts.errors or model.counts.invalid:
-            reasons = {**model.counts.errors, **model.counts.invalid}
-            listed = ", ".join(f"{number} {reason}" for reason, number in reasons.items())
-            yield f"in no rate: {listed}"
-        for text in model.left_out:
-            yield f"note: {text}"
+        for rate, of in ((model.counts, ""), (model.benign, " of benign twins")):
+            if rate is not None and (reasons := reasons_text(rate)):
+                yield from wrapped(f"in no rate{of}: {reasons}")
+        yield from notes(model.left_out)
         if model.paraphrases is not None:
             yield from _source_lines(model.source, "paraphrases")
             yield from _paraphrase_lines(model.paraphrases)
         for source in dict.fromkeys(each.source.backend for each in model.others.values()):
             of_it = {kind: each for kind, each in model.others.items() if each.source.backend == source}
             yield ""
-            yield f"Other changes of the text, % ({source})"
+            yield from wrapped(f"Other changes of the text, % ({source})")
             yield from _other_lines(of_it)
         if model.failures is not None:
             yield from _failure_lines(model.failures)
@@ -132,16 +140,16 @@ _HEAD = ("model", "suite", "seeds", "n", "SR", "PRIDE", "overestimation", "benig
 
 def _model_row(model: ModelResults) -> tuple[str, ...]:
     head = (model.model, model.suite, ",".join(map(str, model.seeds)) or "-")
-    benign = "-" if model.benign is None else f"{share_text(model.benign)} {interval_text(model.benign)}"
+    benign = "-" if model.benign is None else percents_text(model.benign)
     overall = None if model.paraphrases is None else model.paraphrases.overall
     return (*head, *(_measured_cells(overall) if overall else ("0", "-", "-", "-")), benign)
 
 
 def _source_lines(source: Source | None, what: str) -> Iterator[str]:
     if source is not None and source.passed_over:
-        yield f"similarities of {what}: {source.backend}"
+        yield from wrapped(f"similarities of {what}: {source.backend}")
         for name, why in source.passed_over.items():
-            yield f"  not {name}: {why}"
+            yield from wrapped(f"  not {name}: {why}", indent="    ")
 
 
 def _other_lines(others: Mapping[str, OtherChange]) -> Iterator[str]:
@@ -156,7 +164,8 @@ def _other_lines(others: Mapping[str, OtherChange]) -> Iterator[str]:
 def _paraphrase_lines(found: Paraphrases) -> Iterator[str]:
     for title, attribute, digits in (("Success rate, %", "sr", 1), ("Mean distance PD", "pd", 3)):
         yield ""
-        yield f"{title} (episodes), objects x actions" + (f" ({found.backend})" if attribute == "pd" else "")
+        by = f" ({found.backend})" if attribute == "pd" else ""
+        yield from wrapped(f"{title} (episodes), objects x actions{by}")
         yield from _grid(found, attribute, digits)
     yield ""
     yield "Success rate by action type, %, all objects"
@@ -166,19 +175,21 @@ def _paraphrase_lines(found: Paraphrases) -> Iterator[str]:
         yield "Success rate by category of the action, %, objects as they are"
         yield from _bars(found.categories)
     yield ""
-    yield f"PRIDE by alpha, % ({found.backend})"
-    alphas = list(found.sweep.items())
+    yield from wrapped(f"PRIDE by alpha, % ({found.backend})")
+    alphas, other = list(found.sweep.items()), wilsons(found)
     body: list[tuple[str, ...]] = [
         ("alpha", *(f"{alpha:g}" for alpha, _ in alphas)),
-        ("PRIDE", *(_number(each) for _, each in alphas)),
+        ("PRIDE", *(_number(each) + "w" * (alpha in other) for alpha, each in alphas)),
     ]
     for bound, name in enumerate(("from", "to")):
         body.append(
             (name, *("-" if e is None or e.interval is None else _fixed(e.interval[bound], 1) for _, e in alphas))
         )
     yield from aligned(body, 1)
+    if other:
+        yield "w: Wilson's interval, which is wider: there a bootstrap has no width"
     yield ""
-    yield f"Tasks, % ({found.backend})"
+    yield from wrapped(f"Tasks, % ({found.backend})")
     head = ("task", "n", "SR", "PRIDE", "overestimation")
     yield from aligned([head, *((name, *_measured_cells(each)) for name, each in found.tasks.items())], 1)
 
@@ -187,7 +198,8 @@ def _grid(found: Paraphrases, attribute: str, digits: int) -> Iterator[str]:
     def cell(group: Measured | None) -> str:
         return "-" if group is None else f"{_fixed(getattr(group, attribute).value, digits)} ({group.n})"
 
-    rows: list[tuple[str, ...]] = [("", *OBJECT_TYPES, "all")]
+    # In two lines, as the columns are narrower than their names.
+    rows: list[tuple[str, ...]] = [("", *("_\n".join(kind.rsplit("_", 1)) for kind in OBJECT_TYPES), "all")]
     for action in ACTION_TYPES:
         cells = [cell(found.cells.get((kind, action))) for kind in OBJECT_TYPES]
         rows.append((action, *cells, cell(found.actions.get(action))))
@@ -215,7 +227,9 @@ def _failure_lines(failures: Failures) -> Iterator[str]:
             cells = [_with_interval(one) for one in (failures.sr, each.near, each.far)]
             rows.append((f"{name}{suffix}", *cells, share, _with_interval(failures.undefined)))
     yield from aligned(rows, 1)
-    yield f"{failures.differing} failures have another label by exact DTW"
+    if failures.algorithm != "exact":
+        has = "has" if failures.differing == 1 else "have"
+        yield f"{counted(failures.differing, 'failure')} {has} another label by exact DTW"
     yield ""
     yield "By task, counts at tau = max; a far failure did the task that it is nearest to, or none; in brackets the"
     yield f"margins' median: 1 - distance to this task / distance to the next one; from {MARGIN:g} on it is named"

@@ -12,6 +12,7 @@ from pytest_vla.metrics.language_paths import Failures, Shares, TaskFailures
 from pytest_vla.metrics.listening import Estimate, Listening, Probe, Share
 from pytest_vla.metrics.success import SuccessRate
 from pytest_vla.reports.language import LanguageReport, ModelResults, near_far, remark_counts
+from pytest_vla.reports.rates import percent, percents
 
 
 def report_table(report: LanguageReport) -> dict[str, Any]:
@@ -31,15 +32,16 @@ def report_table(report: LanguageReport) -> dict[str, Any]:
 def model_table(results: ModelResults) -> dict[str, Any]:
     """A model for JSON: percentages 0..100, distances 0..1, intervals [low, high] or null, alphas as texts.
 
-    All keys are always there. Those of the model itself are of paraphrases of LIBERO-Para's types alone; other changes
-    of the text are in ``others``. Where there is nothing, lists are empty, counts 0 and everything else is null.
+    All keys are there of a model and suite with any other text; of one without, none of them. Those of the model itself
+    are of paraphrases of LIBERO-Para's types alone; other changes of the text are in ``others``. Where there is
+    nothing, lists are empty, counts 0 and everything else is null; ``benign`` is null where no twin was run.
     """
     table: dict[str, Any] = {
         "model": results.model,
         "suite": results.suite,
         "runs": list(results.runs),
         "seeds": list(results.seeds),
-        "benign": _rate_table(results.benign),
+        "benign": _benign_table(results.benign),
         "errors": dict(results.counts.errors),
         "invalid": dict(results.counts.invalid),
         **_source_table(results.source),
@@ -96,11 +98,11 @@ def _estimate_table(name: str, estimate: Estimate | None) -> dict[str, Any]:
     return {name: estimate.value, f"{name}_interval": estimate.interval}
 
 
-def _rate_table(rate: SuccessRate | None) -> dict[str, Any] | None:
-    if rate is None or rate.rate is None or rate.interval is None:
+def _benign_table(rate: SuccessRate | None) -> dict[str, Any] | None:
+    if rate is None:
         return None
-    low, high = rate.interval
-    return {"n": rate.counted, "sr": 100 * rate.rate, "sr_interval": (100 * low, 100 * high)}
+    table: dict[str, Any] = {"n": rate.counted, "sr": percent(rate.rate), "sr_interval": percents(rate.interval)}
+    return table | {"errors": dict(rate.errors), "invalid": dict(rate.invalid)}
 
 
 def _failures_table(failures: Failures) -> dict[str, Any]:

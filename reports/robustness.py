@@ -9,8 +9,8 @@ from pytest_vla.metrics.composition import ROUGH, Composition
 from pytest_vla.metrics.listening import Estimate
 from pytest_vla.metrics.robustness import JOINT, Cell, Difference
 from pytest_vla.metrics.robustness_curves import Curve, Harm
-from pytest_vla.metrics.success import SuccessRate
-from pytest_vla.reports.tables import aligned, printable
+from pytest_vla.reports.rates import percent, percents, percents_text, rate_table, reasons_text
+from pytest_vla.reports.tables import aligned, notes, printable, wrapped
 
 SIGNIFICANT = 0.05
 """Of adjusted p; what is below is marked with a star."""
@@ -59,7 +59,22 @@ def methods_table(seed: int) -> dict[str, Any]:
 
 
 def robustness_table(found: ModelRobustness) -> dict[str, Any]:
-    """A model's part for JSON: percentages 0..100, differences in points, gaps as covariances in -1/4..1/4."""
+    """``robustness`` of a model and suite in JSON: percentages 0..100, differences in points.
+
+    Always there, with lists empty and all else null where there is nothing:
+
+    - ``runs``, ``left_out``: names; texts.
+    - ``dimensions``: ``dimension``, ``kind``, ``level``, ``n``, ``sr``, ``interval``, ``benign`` (of its twins),
+      ``difference`` (``pairs``, ``value``, ``interval``, ``p``, ``p_adjusted``, ``lost``, ``gained``), ``errors`` and
+      ``invalid`` by reason.
+    - ``curves``: ``dimension``, ``levels`` (``level``, 0 is benign, ``n``, ``sr``, ``interval``), ``halves_at``, ``why``
+      (not), ``drop``, ``drop_interval``.
+    - ``most_harmful``: ``dimension`` (null: not told apart), ``largest``, ``drop``, ``drop_interval``,
+      ``not_told_apart``, ``why``. Probes, and other goals, are no dimension that could be it.
+    - ``pairs``: ``dimensions``, ``labels``, ``n``, ``benign``, ``first``, ``second``, ``joint``, ``product``,
+      ``expected``, ``joint_less_product``, ``joint_less_expected``, ``gap`` (a covariance, -1/4..1/4), ``chi_square``,
+      ``p``, ``p_adjusted``, ``rough``, ``undefined``; ``..._interval`` of those that have one.
+    """
     harm = found.harm
     return {
         "runs": list(found.runs),
@@ -86,7 +101,7 @@ def _cell_table(cell: Cell) -> dict[str, Any]:
         "dimension": cell.dimension,
         "kind": cell.kind,
         "level": cell.level,
-        **_rate_table(cell.rate),
+        **rate_table(cell.rate),
         "benign": None if difference is None else difference.benign,
         "difference": None
         if difference is None
@@ -107,16 +122,12 @@ def _cell_table(cell: Cell) -> dict[str, Any]:
 def _curve_table(curve: Curve) -> dict[str, Any]:
     return {
         "dimension": curve.dimension,
-        "levels": [{"level": level, **_rate_table(rate)} for level, rate in curve.points],
+        "levels": [{"level": level, **rate_table(rate)} for level, rate in curve.points],
         "halves_at": curve.halves_at,
         "why": curve.why or None,
         "drop": None if curve.drop is None else curve.drop.value,
         "drop_interval": None if curve.drop is None else curve.drop.interval,
     }
-
-
-def _rate_table(rate: SuccessRate) -> dict[str, Any]:
-    return {"n": rate.counted, "sr": _percent(rate.rate), "interval": _percents(rate.interval)}
 
 
 def _pair_table(pair: Composition) -> dict[str, Any]:
@@ -129,15 +140,15 @@ def _pair_table(pair: Composition) -> dict[str, Any]:
         "first": 100 * first,
         "second": 100 * second,
         "joint": 100 * joint,
-        "joint_interval": _percents(pair.joint_interval),
+        "joint_interval": percents(pair.joint_interval),
         "product": 100 * pair.product,
-        "product_interval": _percents(pair.product_interval),
+        "product_interval": percents(pair.product_interval),
         "joint_less_product": 100 * (joint - pair.product),
-        "joint_less_product_interval": _percents(pair.less_product),
-        "expected": _percent(pair.expected),
-        "expected_interval": _percents(pair.expected_interval),
+        "joint_less_product_interval": percents(pair.less_product),
+        "expected": percent(pair.expected),
+        "expected_interval": percents(pair.expected_interval),
         "joint_less_expected": None if pair.expected is None else 100 * (joint - pair.expected),
-        "joint_less_expected_interval": _percents(pair.less_expected),
+        "joint_less_expected_interval": percents(pair.less_expected),
         "gap": pair.gap,
         "gap_interval": pair.gap_interval,
         "chi_square": pair.chi_square,
@@ -146,14 +157,6 @@ def _pair_table(pair: Composition) -> dict[str, Any]:
         "rough": pair.rough,
         "undefined": pair.undefined or None,
     }
-
-
-def _percent(share: float | None) -> float | None:
-    return None if share is None else 100 * share
-
-
-def _percents(interval: Interval | None) -> Interval | None:
-    return None if interval is None else (100 * interval[0], 100 * interval[1])
 
 
 # For people
@@ -170,8 +173,7 @@ def _lines(models: Sequence[ModelRobustness]) -> Iterator[str]:
     for found in models:
         yield ""
         yield f"=== {found.model}, {found.suite}: under variations ==="
-        for text in found.left_out:
-            yield f"note: {text}"
+        yield from notes(found.left_out)
         yield from _grid_lines([cell for cell in found.cells if JOINT not in cell.dimension])
         yield from _cell_lines(found.cells)
         yield from _curve_lines(found.curves, found.harm)
@@ -206,16 +208,14 @@ def _cell_lines(cells: Sequence[Cell]) -> Iterator[str]:
     rows: list[tuple[str, ...]] = [head]
     for cell in cells:
         rate, pairs = cell.rate, 0 if cell.difference is None else cell.difference.pairs
-        share = "-" if rate.rate is None else f"{100 * rate.rate:.1f}{_brackets(_percents(rate.interval))}"
         counted = f"{rate.counted}" + f" ({pairs})" * (pairs != rate.counted)
-        rows.append((_name(cell, with_level=True), counted, share, *_difference_cells(cell.difference)))
+        rows.append((_name(cell, with_level=True), counted, percents_text(rate), *_difference_cells(cell.difference)))
     yield ""
     yield "Each variation (of n so many in pairs) against benign twins: McNemar's exact test, Holm's adjustment"
     yield from aligned(rows, 1)
     for cell in cells:
-        if reasons := {**cell.rate.errors, **cell.rate.invalid}:
-            listed = ", ".join(f"{number} {reason}" for reason, number in reasons.items())
-            yield f"in no rate of {_name(cell, with_level=True)}: {listed}"
+        if reasons := reasons_text(cell.rate):
+            yield from wrapped(f"in no rate of {_name(cell, with_level=True)}: {reasons}")
     if any(cell.difference is not None and cell.difference.p is None for cell in cells):
         yield "shared: episodes share benign twins, so that their pairs are not independent: no test"
 
@@ -243,7 +243,7 @@ def _curve_lines(curves: Sequence[Curve], harm: Harm | None) -> Iterator[str]:
     yield ""
     yield "Success by level, %, all kinds of a dimension together"
     yield from aligned(rows, 2)
-    yield _harm_sentence(harm)
+    yield from wrapped(_harm_sentence(harm))
 
 
 def _harm_sentence(harm: Harm | None) -> str:
@@ -267,7 +267,7 @@ def _pair_lines(pairs: Sequence[Composition]) -> Iterator[str]:
         expected, less = "-", "-"
         if pair.expected is not None:
             expected = f"{100 * pair.expected:.1f}"
-            less = f"{100 * (pair.rates[3] - pair.expected):+.1f}{_brackets(_percents(pair.less_expected))}"
+            less = f"{100 * (pair.rates[3] - pair.expected):+.1f}{_brackets(percents(pair.less_expected))}"
         rates.append((name, str(pair.n), *shares, expected, less))
         gap = "-" if pair.gap is None else f"{pair.gap:+.4f}"
         gap += "" if pair.gap_interval is None else " [{:+.4f}, {:+.4f}]".format(*pair.gap_interval)

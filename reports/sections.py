@@ -34,7 +34,12 @@ def section_lines(sections: Sequence[Section]) -> Iterator[str]:
 
 
 def section_table(sections: Sequence[Section]) -> dict[str, Any]:
-    """For JSON: the sections' own keys, and ``models``, each with its keys of all sections that have any of it."""
+    """For JSON: the sections' own keys, and ``models``, one for each model and suite.
+
+    A section's keys are there where it has something to say, and are not there elsewhere: of the whole where the report
+    has that section, of a model where the section has any of it. So a model that was not told another text has
+    ``model``, ``suite`` and ``robustness``, and none of the language's keys.
+    """
     models: dict[Subject, dict[str, Any]] = {}
     for section in sections:
         for (model, suite), keys in section.models.items():

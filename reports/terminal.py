@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from pytest_vla.durations import Estimate, total_seconds
 from pytest_vla.items import Item
@@ -13,7 +13,7 @@ from pytest_vla.plan import Case
 from pytest_vla.records import VIDEO_SUFFIX, Record
 from pytest_vla.reports.progress import about
 from pytest_vla.reports.rates import BENIGN, VariedOutcome, interval_text, share_text
-from pytest_vla.reports.tables import counted
+from pytest_vla.reports.tables import counted as counted
 from pytest_vla.variation import JOINT
 
 MAX_TASK_ROWS = 50
@@ -164,11 +164,10 @@ def summary_sentence(records: Sequence[VariedTask], title: str = "vla") -> str:
     groups = _groups(records, by_level=False)
     parts = []
     for name, some in groups.items():
-        probe = some[0].is_probe
-        _, _, success, rate, interval, apart = _cells(_Row("", success_rate(name, some), probe))
+        _, _, success, rate, interval, apart = _cells(_Row("", success_rate(name, some)))
         named = f"{name} " if any(record.variation for record in records) else ""
-        share = rate if probe else f"{rate} {interval}"
-        parts.append(f"{named}{success} success, {share}" + (f"; {apart}" if apart else ""))
+        share = f" ({PROBE})" if some[0].is_probe else f", {rate} {interval}"
+        parts.append(f"{named}{success} success{share}" + (f"; {apart}" if apart else ""))
     return f"{title}: {'; '.join(parts)}"
 
 

@@ -134,8 +134,8 @@ def missing_paraphrases(published: Published) -> str | None:
         return None
     listed = "; ".join(_shortened(parts, what) for parts, what in ((tasks, "tasks"), (cells, "cells")) if parts)
     return (
-        f"{len(published.rows)} paraphrases where {sum(_OF_TASKS)} are published: {listed}. Rates are of those that are "
-        "there; if that is not on purpose, fetch the file again"
+        f"{len(published.rows)} paraphrases where {sum(_OF_TASKS)} are published: {listed}. Rates are of those "
+        "that are there; if that is not on purpose, fetch the file again"
     )
 
 
