@@ -76,7 +76,8 @@ def prepared(cases: Sequence[Case], tasks: Sequence[Task], settings: Settings) -
     by_name = {task.name: task for task in tasks if not task.varied}
     chosen = _possible(cases, by_name) if by_name and any(case.variation for case in cases) else tuple(cases)
     if settings.sample is not None:
-        chosen = sample(chosen, settings.sample, settings.run_seed, _stratum)
+        varied = {task.name: task for task in tasks if task.varied}
+        chosen = sample(chosen, settings.sample, settings.run_seed, lambda case: _stratum(case, varied))
     return with_twins(chosen) if settings.twins == "auto" else chosen
 
 
@@ -102,9 +103,14 @@ def _possible(cases: Sequence[Case], tasks: Mapping[str, Task]) -> tuple[Case, .
     return tuple(kept)
 
 
-def _stratum(case: Case) -> str:
-    """Of joint variations a sample has as many of every combination of dimensions."""
-    return dimensions_of(case.variation) if len(parts_of(case.variation)) > 1 else kind_of(case)
+def _stratum(case: Case, varied: Mapping[str, Task]) -> str:
+    """What a sample has equally many of: combinations of dimensions, kinds of LIBERO-Plus, and else `kind_of`."""
+    if len(parts_of(case.variation)) > 1:
+        return dimensions_of(case.variation)
+    if case.task in varied and varied[case.task].varied == "libero_plus":
+        found = find_variation(varied[case.task], case.variation, case.seed)
+        return found.kind if found is not None else ""
+    return kind_of(case)
 
 
 SELECTION = pytest.StashKey[Selection]()

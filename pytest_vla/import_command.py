@@ -27,7 +27,7 @@ Entered = list[tuple[str, tuple["ParaEpisode", ...]]]
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    from pytest_vla.arguments import declare_results, seed_list
+    from pytest_vla.arguments import declare_results, one_seed, some_text
 
     parser.epilog = (
         "A log of LIBERO-Para is a folder such as xiaomi-robotics-0_seed7, or xiaomi-robotics-0/seed7, with eval0.json "
@@ -38,8 +38,10 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("kind", metavar=LIBERO_PARA, choices=(LIBERO_PARA,), help="what wrote the log")
     parser.add_argument("folder", metavar="DIR", type=Path, help="the log, or a folder of logs")
-    parser.add_argument("--model", metavar="NAME", help="of the policy (default: what the folder's name says)")
-    parser.add_argument("--seed", metavar="N", type=seed_list, help="of the log (default: what its name says, or 7)")
+    parser.add_argument(
+        "--model", metavar="NAME", type=some_text, help="of the policy (default: what the folder's name says)"
+    )
+    parser.add_argument("--seed", metavar="N", type=one_seed, help="of the log (default: what its name says, or 7)")
     parser.add_argument(
         "--data",
         metavar="DIR",
@@ -73,12 +75,19 @@ class Log:
 
 def run(options: argparse.Namespace) -> None:
     """Reads the logs, enters them as runs, and says what they were. Raises VlaError."""
+    try:
+        for line in _imported(options):
+            print(_printable(line))
+    except VlaError as error:
+        raise VlaError(_printable(str(error))) from error
+
+
+def _imported(options: argparse.Namespace) -> Iterator[str]:
+    """Imports, and then says what."""
     from pytest_vla.para_log import find_para_logs, published_outcomes
     from pytest_vla.pride_command import csv_of
     from pytest_vla.store import open_store
 
-    if options.seed is not None and len(options.seed) > 1:
-        raise VlaError(f"--seed: a log is of one seed, not of {len(options.seed)}")
     folders = find_para_logs(options.folder)
     if options.seed is not None and len(folders) > 1:
         raise VlaError(
@@ -86,11 +95,12 @@ def run(options: argparse.Namespace) -> None:
         )
     logs = [_read(folder, options) for folder in folders]
     _check_different(logs)
-    csv, published = csv_of(options.data), None
+    csv, published, checked = csv_of(options.data), None, "texts not checked: no CSV was given (--data)"
     if csv is not None:
-        from pytest_vla.language.published import load_published
+        from pytest_vla.language.published import load_published, missing_paraphrases
 
-        published = load_published(csv)
+        published, checked = load_published(csv), f"texts checked against {csv}"
+        checked += f", which has {missing}" if (missing := missing_paraphrases(published)) else ""
         for log in logs:
             published_outcomes(log.episodes, published, "")
     with open_store(options.results, create=True) as store:
@@ -105,13 +115,11 @@ def run(options: argparse.Namespace) -> None:
         entered = _enter(store, new, options.kind, published)
     for log in logs:
         if log.digest in known:
-            print(f"{log.folder} is in {options.results} already, as run {known[log.digest].name}: left as it is")
+            yield f"{log.folder} is in {options.results} already, as run {known[log.digest].name}: left as it is"
     for log in new:
-        for line in _told(log, entered[log.digest]):
-            print(line)
-    print(f"texts checked against {csv}" if csv is not None else "texts not checked: no CSV was given (--data)")
-    for remark in _beside_the_protocol([each for log in new for each in log.episodes]):
-        print(remark)
+        yield from _told(log, entered[log.digest])
+    yield checked
+    yield from _beside_the_protocol([each for log in new for each in log.episodes])
 
 
 def log_digest(folder: Path) -> str:
@@ -154,14 +162,12 @@ def records_of_log(
     """
     import numpy as np
 
+    from pytest_vla.language.published import numbered_tasks
     from pytest_vla.plan import Case
     from pytest_vla.records import SCHEMA, Record, Trajectory, digest_of
-    from pytest_vla.suite import load_suite
     from pytest_vla.vary.libero_para import variation_of
 
-    suite = load_suite("libero_para")
-    # LIBERO-Para numbers the instructions in alphabetical order.
-    tasks = sorted(suite.tasks, key=lambda task: task.language)
+    tasks = numbered_tasks()
     none = np.zeros((0, 0))
     records: list[Record] = []
     for each in episodes:
@@ -169,7 +175,7 @@ def records_of_log(
             raise VlaError(f"{log}: eval{each.task}.json is of no task: LIBERO-Para has 0 to {len(tasks) - 1}")
         task = tasks[each.task]
         variation = variation_of(each, task.language, published)
-        case = Case(suite.name, task.name, seed, variation.label)
+        case = Case(task.suite, task.name, seed, variation.label)
         outcome = "success" if each.success else "failure"
         record = Record(
             schema=SCHEMA,
@@ -212,12 +218,17 @@ def _read(folder: Path, options: argparse.Namespace) -> Log:
     from pytest_vla.suite import load_suite
 
     model, seed = log_name(folder)
-    seed, remark = seed if options.seed is None else options.seed[0], ""
+    seed, remark = seed if options.seed is None else options.seed, ""
     if seed is None:
         seed = (load_suite("libero_para").seeds or (0,))[0]
         remark = f"{folder}: its name says no seed, so it is taken as {seed}, LIBERO-Para's first; else --seed=N"
         remark += "" if options.model else ", and --model=NAME for another model"
-    return Log(folder, read_para_log(folder), options.model or model, seed, log_digest(folder), remark)
+    return Log(folder, read_para_log(folder), options.model or _printable(model), seed, log_digest(folder), remark)
+
+
+def _printable(text: str) -> str:
+    # A terminal would obey the control characters of a folder's name.
+    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def _check_different(logs: Sequence[Log]) -> None:

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from pytest_vla.language.published import Published, cell_of, texts_key
 from pytest_vla.metrics.pride import ParaphraseOutcome
 
 _EXPECTED = "expected a log of LIBERO-Para's evaluation"
+_OTHER_CSV = "expected the CSV with which the log was made"
 _FILE = r"eval([0-9]{1,4})\.json"
 _BDDL = re.compile(r"(act|obj|comp)_([a-z+]+?)_([a-z_+]+)_eval([0-9]{1,4})_ver([0-9]{1,6})\.bddl")
 
@@ -30,6 +31,7 @@ class ParaEpisode:
         steps: of the policy.
         init_state: index of the init state.
         episode: number among those of one paraphrase and init state.
+        place: file, and number in it, for messages.
     """
 
     task: int
@@ -41,6 +43,7 @@ class ParaEpisode:
     steps: int
     init_state: int
     episode: int
+    place: str = field(default="", compare=False)
 
     @property
     def key(self) -> tuple[str, str, int, int]:
@@ -53,7 +56,7 @@ def read_para_log(folder: Path) -> tuple[ParaEpisode, ...]:
 
     Raises:
         VlaError: there is no such file, or one that is not as upstream writes it, or an episode is there twice; names
-            the file and the episode.
+            the file and the episode, counted from 0.
     """
     files = _files(folder)
     if not files:
@@ -63,9 +66,11 @@ def read_para_log(folder: Path) -> tuple[ParaEpisode, ...]:
         episodes.extend(_episodes(file, task))
     seen: dict[tuple[object, ...], ParaEpisode] = {}
     for each in episodes:
-        if seen.setdefault((each.key, each.init_state, each.episode), each) is not each:
-            cell = f"{each.object_type} with {each.action_type}, paraphrase {each.batch_idx}"
-            raise VlaError(f"{folder}/eval{each.task}.json has {cell} twice for init state {each.init_state}")
+        if (same := seen.setdefault((each.key, each.init_state, each.episode), each)) is not each:
+            raise VlaError(
+                f"{each.place}: {_paraphrase(each)} is there twice for init state {each.init_state}, with episode_idx "
+                f"{each.episode}; so has {same.place}. Take one of them out, or give it another episode_idx"
+            )
     return tuple(episodes)
 
 
@@ -117,24 +122,28 @@ def published_outcomes(
         backend: text of the backend, for the tables.
 
     Raises:
-        VlaError: a paraphrase is not in the CSV, or has another text there.
+        VlaError: a paraphrase is not in the CSV, or has another text there; names the log's file.
     """
     outcomes = []
     for each in episodes:
         row = published.by_key.get(each.key)
         if row is None:
             raise VlaError(
-                f"task {each.task}, {each.object_type} with {each.action_type}: paraphrase {each.batch_idx} is not in "
-                f"LIBERO-Para's CSV: {each.instruction!r}"
+                f"{each.place}: task {each.task}, {_paraphrase(each)} is not in LIBERO-Para's CSV: "
+                f"{each.instruction!r}; {_OTHER_CSV}"
             )
         if texts_key("", row.instruction) != texts_key("", each.instruction):
             raise VlaError(
-                f"task {each.task}, {each.object_type} with {each.action_type}, paraphrase {each.batch_idx}: the log "
-                f"has {each.instruction!r}, LIBERO-Para's CSV {row.instruction!r}"
+                f"{each.place}: task {each.task}, {_paraphrase(each)}: the log has {each.instruction!r}, LIBERO-Para's "
+                f"CSV {row.instruction!r}; {_OTHER_CSV}"
             )
         types = (row.object_type, row.action_type)
         outcomes.append(ParaphraseOutcome(each.success, row.keyword, row.structural, *types, row.original, backend))
     return tuple(outcomes)
+
+
+def _paraphrase(episode: ParaEpisode) -> str:
+    return f"{episode.object_type} with {episode.action_type}, paraphrase {episode.batch_idx}"
 
 
 def _files(folder: Path) -> list[tuple[int, Path]]:
@@ -199,7 +208,7 @@ def _episode(value: Any, task: int, place: str) -> ParaEpisode:
     for field, number in numbers.items():
         if number is None:
             raise VlaError(f"{place}: {field} is {value.get(field)!r}, expected a whole number; {_EXPECTED}")
-    return ParaEpisode(task, *cell, int(variant), instruction, success, *(int(n or 0) for n in numbers.values()))
+    return ParaEpisode(task, *cell, int(variant), instruction, success, *(int(n or 0) for n in numbers.values()), place)
 
 
 def _joined(value: Any) -> str | None:

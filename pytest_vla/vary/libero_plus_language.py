@@ -11,6 +11,7 @@ from pytest_vla.suite import Task
 from pytest_vla.variation import Variation
 from pytest_vla.vary.language import DIMENSION, generator_of
 from pytest_vla.vary.libero_plus_list import entries_of, find_checkout, section_of
+from pytest_vla.vary.libero_plus_names import SUITES
 from pytest_vla.vary.libero_pro_tables import as_bddl
 
 # What a language model said before its list: it stands in two of upstream's files in place of a rewrite.
@@ -46,8 +47,14 @@ def rewrite(task: Task, label: str, seed: int) -> Variation:
             "original": task.language,
         }
         return Variation(label, DIMENSION, "libero-plus", parameters=parameters, instruction=text)
-    found = f"only what is no instruction: {', '.join(map(str, passed_over))}" if passed_over else "none"
-    raise VlaError(f"{label}: {given.file} has no rewrite of {task.files}/{task.name} to be used, {found}")
+    if passed_over:
+        raise VlaError(
+            f"{label}: no rewrite of {task.files}/{task.name} in {given.file} can be used; no instruction, or the task's "
+            f"own, are: {', '.join(map(str, passed_over))}"
+        )
+    raise VlaError(
+        f"{label}: {given.file} lists no rewrite of {task.files}/{task.name}; expected a task of {', '.join(SUITES)}"
+    )
 
 
 def read_rewrite(bddl: Path) -> tuple[str, str]:

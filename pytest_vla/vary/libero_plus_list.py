@@ -53,8 +53,21 @@ class Given:
 
 
 def find_checkout(data: Path | None) -> Given:
-    """A checkout of LIBERO-Plus. Raises VlaError where there is none, saying what to give."""
-    return _given(find_given(data, first_at(_CHECKOUTS), "LIBERO-Plus", f"libero/libero/{LIST}"))
+    """A checkout of LIBERO-Plus, whose BDDL files have its rewrites. Raises VlaError: there is none; what to give."""
+    for find in (first_at(_CHECKOUTS), first_at(_ALONE)):
+        for file in filter(None, map(find, given_folders(data))):
+            found = _given(file)
+            if found.package is not None:
+                return found
+            raise VlaError(
+                f"{file} is LIBERO-Plus's list of tasks alone: its rewritten instructions are in the BDDL files of its "
+                "checkout (libero/libero/bddl_files). Give the whole checkout by --vla-data or PYTEST_VLA_DATA"
+            )
+    looked = ", ".join(map(str, given_folders(data)))
+    raise VlaError(
+        f"LIBERO-Plus's libero/libero/{LIST} is nowhere: give a checkout of LIBERO-Plus, with its BDDL files, by "
+        f"--vla-data or PYTEST_VLA_DATA.{f' Looked in {looked}.' if looked else ''}"
+    )
 
 
 def find_list(data: Path | None) -> Given:
@@ -99,8 +112,12 @@ def read_list(file: Path) -> Mapping[str, tuple[PlusTask, ...]]:
         suites = json.loads(file.read_bytes())
     except OSError as error:
         raise VlaError(f"{file} cannot be read: {error.strerror}") from error
+    except json.JSONDecodeError as error:
+        raise _refused(file, f"line {error.lineno}, column {error.colno} is no JSON: {error.msg}") from error
+    except UnicodeDecodeError as error:
+        raise _refused(file, "it is not UTF-8, as JSON is") from error
     except (ValueError, RecursionError) as error:
-        raise _refused(file, str(error)) from error
+        raise _refused(file, "its lists are too deep, or a number in it too long, to be JSON of such a list") from error
     if not isinstance(suites, dict) or not all(isinstance(tasks, list) for tasks in suites.values()):
         raise _refused(file, "expected suites, each with a list of tasks")
     if unknown := sorted(set(suites) - set(SUITES)):
@@ -142,7 +159,7 @@ def _entry(file: Path, suite: str, number: int, table: Any) -> PlusTask:
 
 
 def _refused(file: Path, why: str) -> VlaError:
-    return VlaError(f"{file} is not LIBERO-Plus's list of tasks: {why}")
+    return VlaError(f"{file} is not LIBERO-Plus's list of tasks: {why}. Take that of its checkout")
 
 
 @cache
