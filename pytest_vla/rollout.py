@@ -9,8 +9,10 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_vla.asking import ask_session, begin_session, close_session, own_replan
 from pytest_vla.episode_start import NothingToMeasure, OpenWorld, begin
 from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.explanation import explain, headline
 from pytest_vla.limits import WallLimitReached, wall_limit
 from pytest_vla.mishaps import describe, ends_episode, full_traceback
 from pytest_vla.plan import Case
@@ -23,14 +25,12 @@ from pytest_vla.policies.base import (
     Policy,
     Session,
     Wishes,
-    check_answer,
     noise_generator,
-    own_number,
     reseed,
 )
 from pytest_vla.policies.view import policy_view
 from pytest_vla.records import SCHEMA, Record, Trajectory, digest_of
-from pytest_vla.suite import Task, language_of
+from pytest_vla.suite import Task
 from pytest_vla.trace import EpisodeWorld, Trace
 from pytest_vla.variation import Variation
 
@@ -93,7 +93,7 @@ class Rollout:
         return explain(self.record, self.command)
 
     def __repr__(self) -> str:
-        return f"<Rollout {self.record.case}: {_headline(self.record)}>"
+        return f"<Rollout {self.record.case}: {headline(self.record)}>"
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def run_episode(
     details = ""
     try:
         with trace.timed("wall"), limit:
-            conditions = replace(conditions, replan=conditions.replan or _own_replan(policy))
+            conditions = replace(conditions, replan=conditions.replan or own_replan(policy))
             outcome = _roll(trace, case, task, instruction, policy, open_world, conditions)
     except NothingToMeasure as error:
         outcome, reason, message = "invalid", error.reason, error.message
@@ -267,30 +267,6 @@ def _no_policy(episode: Episode) -> Session:
     raise AssertionError(f"{episode.case_id} is lost, so no policy is asked")
 
 
-def explain(record: Record, command: str = "") -> str:
-    """A record in a few lines, for a person: what happened comes first, since pytest shows the first line twice."""
-    lines = [_headline(record)]
-    if record.variation:
-        own = language_of(record.task)
-        lines.append(f"  varied: {record.variation['label']}")
-        lines += [f"  told {record.instruction!r} instead of {own!r}"] if record.instruction != own else []
-    lines += [f"  {'holds' if held else 'does not hold':13}  {literal}" for literal, held in record.held.items()]
-    if record.eef_pos is not None:
-        lines.append("  end effector at ({:.3f}, {:.3f}, {:.3f}) m".format(*record.eef_pos))
-    if command:
-        lines.append(f"  run it alone: {command}")
-    return "\n".join(lines)
-
-
-def _headline(record: Record) -> str:
-    steps = f"{record.steps} of {record.protocol['max_steps']} steps"
-    if record.outcome == "failure":
-        return f"not done after {steps}"
-    if record.reason is None:
-        return f"{record.outcome} after {steps}"
-    return f"{record.outcome} {record.reason} after {steps}: {record.message}"
-
-
 def _roll(
     trace: Trace,
     case: Case,
@@ -309,12 +285,12 @@ def _roll(
         seen = world if getattr(policy, "privileged", False) else None
         names = (case.id, case.suite, case.task, instruction, case.seed)
         episode = Episode(*names, noise, conditions.wishes, conditions.alone, world=seen)
-        session = _limited(lambda: _begin(policy, episode), conditions.policy_timeout)
+        session = _limited(lambda: begin_session(policy, episode), conditions.policy_timeout)
 
     def ask(observation: Observation) -> NDArray[np.float64]:
         reseed(noise, conditions.run_seed, case.id, trace.steps)
         view = policy_view(observation, task.protocol.image_transform)
-        answer = _limited(lambda: _ask(session, view), conditions.policy_timeout)
+        answer = _limited(lambda: ask_session(session, view), conditions.policy_timeout)
         if not answer.is_bare:
             trace.answers.append((trace.steps, answer))
         if task.protocol.out_of_range == "error":
@@ -326,9 +302,9 @@ def _roll(
     except BaseException:
         # What broke first is what is told.
         with suppress(Exception):
-            _close(session)
+            close_session(session)
         raise
-    _close(session)
+    close_session(session)
     return "success" if done else "failure"
 
 
@@ -380,57 +356,3 @@ def _refuse_out_of_range(chunk: NDArray[np.float64]) -> None:
         raise EpisodeError(
             "policy-range", f"action {row} of the chunk of {len(chunk)} is not in [-1, 1]: {chunk[row].tolist()}"
         )
-
-
-def _own_replan(policy: Policy) -> int | None:
-    """How many steps of a chunk the policy wants executed; None: it does not say."""
-    try:
-        return own_number(policy, "replan")
-    except EpisodeError:
-        raise
-    except VlaError as error:
-        raise EpisodeError("policy-protocol", str(error)) from error
-
-
-def _begin(policy: Policy, episode: Episode) -> Session:
-    try:
-        session = policy(episode)
-    except EpisodeError:
-        raise
-    except BaseException as error:
-        if not ends_episode(error):
-            raise
-        raise EpisodeError("policy-raised", f"at the episode's begin: {describe(error)}") from error
-    if not callable(session):
-        raise EpisodeError(
-            "policy-protocol",
-            f"a policy is called with an episode and returns a session that is called with observations; this one "
-            f"returned {type(session).__name__}",
-        )
-    return session
-
-
-def _ask(session: Session, observation: Observation) -> Answer:
-    try:
-        answer = session(observation)
-    except EpisodeError:
-        raise
-    except BaseException as error:
-        if not ends_episode(error):
-            raise
-        raise EpisodeError("policy-raised", describe(error)) from error
-    return check_answer(answer)
-
-
-def _close(session: Session) -> None:
-    close = getattr(session, "close", None)
-    if close is None:
-        return
-    try:
-        close()
-    except EpisodeError:
-        raise
-    except BaseException as error:
-        if not ends_episode(error):
-            raise
-        raise EpisodeError("policy-raised", f"at the episode's end: {describe(error)}") from error

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.explanation import explain
 from pytest_vla.plan import Case
 from pytest_vla.policies.base import Answer, Episode, Wishes
 from pytest_vla.policies.random import random_policy
 from pytest_vla.records import digest_of, parse_record, record_line
-from pytest_vla.rollout import Conditions, Rollout, explain, run_episode
+from pytest_vla.rollout import Conditions, Rollout, run_episode
 from pytest_vla.suite import Task, load_suite
 from pytest_vla.variation import Variation
 from tests.plugin.fake_sim import World
