@@ -287,7 +287,8 @@ COMMANDS = (
     Command("runs", "the runs, newest first: how far they came, and their success rates", _declare_runs, _runs),
     Command(
         "report",
-        "what runs say beyond their rates: success under paraphrases, PRIDE, failure types, whether the policy listens",
+        "what runs say beyond their rates: success under paraphrases, PRIDE, failure types, does the policy listen; "
+        "robustness to variations by dimension and level; the tables of LIBERO-PRO and LIBERO-Plus",
         report_command.declare,
         report_command.run,
     ),

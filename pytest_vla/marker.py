@@ -11,6 +11,7 @@ import pytest
 
 from pytest_vla.collection import SELECTION, Selection, prepared
 from pytest_vla.errors import VlaError
+from pytest_vla.metrics.pride import ACTION_TYPES, OBJECT_TYPES
 from pytest_vla.plan import LAST_SEED, MAX_SEEDS, Case, narrow, parse_seeds, plan
 from pytest_vla.suite import Task, did_you_mean, load_suite
 from pytest_vla.vary.registry import labels_of, parse_vary
@@ -19,6 +20,15 @@ NAME = "vla"
 KEYWORDS = ("suite", "tasks", "seeds", "vary")
 # Of the suite that needs no data.
 EXAMPLE = '@pytest.mark.vla(suite="tabletop", tasks="bowl_on", seeds=range(3))'
+ABOUT = (
+    f"{NAME}({', '.join(KEYWORDS)}): an episode of a robot policy. On a test of yours that takes `rollout`: run it on "
+    "these episodes; suite and tasks are names or lists of them, seeds a number, several, or text as in --vla-seeds, "
+    "vary text as in --vla-vary. Every item of a suite has it; a varied one has dimension, kind, level and the "
+    "parameters of its variation, by which -m selects, as in -m \"vla(object_type='addition_deletion')\". Paraphrases "
+    f"have object_type ({', '.join(OBJECT_TYPES)}) and action_type ({', '.join(ACTION_TYPES)})."
+)
+"""What ``pytest --markers`` says."""
+
 MODELS = "--vla-model=expert, --vla-model=random, --vla-model=module:callable or --vla-model=replay:PATH"
 NO_MODEL = f"no policy: add {MODELS}"
 NO_CASE = "no-case"

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ class ParaEpisode:
     steps: int
     init_state: int
     episode: int
-    place: str = field(default="", compare=False)
+    place: str
 
     @property
     def key(self) -> tuple[str, str, int, int]:
@@ -68,8 +68,8 @@ def read_para_log(folder: Path) -> tuple[ParaEpisode, ...]:
     for each in episodes:
         if (same := seen.setdefault((each.key, each.init_state, each.episode), each)) is not each:
             raise VlaError(
-                f"{each.place}: {_paraphrase(each)} is there twice for init state {each.init_state}, with episode_idx "
-                f"{each.episode}; so has {same.place}. Take one of them out, or give it another episode_idx"
+                f"{each.place}: {_paraphrase(each)} is there twice for init state {each.init_state} and episode_idx "
+                f"{each.episode}; the first is {same.place}. Take one of them out, or give it another episode_idx"
             )
     return tuple(episodes)
 
@@ -205,10 +205,11 @@ def _episode(value: Any, task: int, place: str) -> ParaEpisode:
     if not isinstance(success, bool):
         raise VlaError(f"{place}: success is {success!r}, expected true or false; {_EXPECTED}")
     numbers = {field: _whole(value.get(field)) for field in ("num_steps", "initial_state_idx", "episode_idx")}
-    for field, number in numbers.items():
-        if number is None:
+    for field, found in numbers.items():
+        if found is None:
             raise VlaError(f"{place}: {field} is {value.get(field)!r}, expected a whole number; {_EXPECTED}")
-    return ParaEpisode(task, *cell, int(variant), instruction, success, *(int(n or 0) for n in numbers.values()), place)
+    steps, init_state, number = (int(found or 0) for found in numbers.values())
+    return ParaEpisode(task, *cell, int(variant), instruction, success, steps, init_state, number, place)
 
 
 def _joined(value: Any) -> str | None:

@@ -34,12 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Read the settings, and let pytest collect the suites that they name."""
-    config.addinivalue_line(
-        "markers",
-        "vla(suite, tasks, seeds, vary): an episode of a robot policy. On a test of yours that takes `rollout`: run it "
-        "on these episodes; suite and tasks are names or lists of them, seeds a number, several, or text as in "
-        "--vla-seeds, vary text as in --vla-vary. Every item of a suite has it, without arguments.",
-    )
+    config.addinivalue_line("markers", marker.ABOUT)
     if config.option.help:
         return
     try:

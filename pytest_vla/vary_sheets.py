@@ -216,7 +216,9 @@ def _rows(
         told = dataclasses.replace(benign, label=f'{at}"{block.task.language}"{_behind(benign.label)}')
         for kind in dict.fromkeys(each.kind for each in block.shown):
             beside = [cells[each.label][number] for each in block.shown if each.kind == kind]
-            first: Cell | None = told
+            # Beside words it is words too.
+            words = all(cell.picture.shape[0] == _CARD_HEIGHT for cell in beside)
+            first: Cell | None = dataclasses.replace(told, picture=beside[0].picture) if words else told
             for row in in_rows(beside, _BESIDE):
                 rows.append([first, *row])
                 first = None

@@ -231,8 +231,8 @@ def _failure_lines(failures: Failures) -> Iterator[str]:
         has = "has" if failures.differing == 1 else "have"
         yield f"{counted(failures.differing, 'failure')} {has} another label by exact DTW"
     yield ""
-    yield "By task, counts at tau = max; a far failure did the task that it is nearest to, or none; in brackets the"
-    yield f"margins' median: 1 - distance to this task / distance to the next one; from {MARGIN:g} on it is named"
+    yield "By task, counts at tau = max; a far failure did the task that it is nearest to, or none; in brackets"
+    yield f"the median of 1 - distance to this task / distance to the next one; from {MARGIN:g} on it is named"
     counts: list[tuple[str, ...]] = [("task", "successes", "failures", "near", "far", "remarks", "did instead")]
     for task in failures.tasks:
         near, far = map(str, near_far(task, "max")) if task.types.undefined is None else ("-", "-")
@@ -246,7 +246,8 @@ def _failure_lines(failures: Failures) -> Iterator[str]:
         numbers = (str(task.successes), str(task.failures), near, far)
         counts.append((task.task, *numbers, ", ".join(remarks) or "-", ", ".join(instead) or "-"))
     yield from aligned(counts, 1, left={5, 6})
-    yield "slow: far as cut at the longest success, near as a whole; diverges-late: near until then, far afterwards"
+    yield "slow: far as cut at the longest success, near as a whole;"
+    yield "diverges-late: near until then, far afterwards"
 
 
 def _listening_lines(overall: Listening, each: Mapping[Probe, Listening]) -> Iterator[str]:
@@ -260,15 +261,18 @@ def _listening_lines(overall: Listening, each: Mapping[Probe, Listening]) -> Ite
 
     yield ""
     yield "Does it listen? 0: the text does not matter, 1: without the right one nothing is left"
-    rows: list[tuple[str, ...]] = [
-        ("text", "score", "right text, %", "this text, %", "path score", "DTW m", "noise m", "went the other way")
-    ]
+    success: list[tuple[str, ...]] = [("text", "score", "right text, %", "this text, %", "went the other way")]
+    paths: list[tuple[str, ...]] = [("text", "path score", "DTW m", "noise m")]
     for name, heard in (*each.items(), ("all", overall)):
-        rates, paths = (share(heard.right), share(heard.probe)), (score(heard.distance), score(heard.noise))
-        rows.append((name, score(heard.score), *rates, score(heard.path_score), *paths, share(heard.followed)))
-    yield from aligned(rows, 1)
+        success.append((name, score(heard.score), share(heard.right), share(heard.probe), share(heard.followed)))
+        paths.append((name, score(heard.path_score), score(heard.distance), score(heard.noise)))
+    yield from aligned(success, 1)
     if overall.obeyed.of:
         yield f"told another task with its goal, it did that one in {share(overall.obeyed)}"
+    if overall.distance is not None:
+        yield ""
+        yield "Its paths; 0: as far apart as two runs of the right text, 1: all of their distance is the text's"
+        yield from aligned(paths, 1)
 
 
 def _measured_cells(group: Measured) -> tuple[str, str, str, str]:

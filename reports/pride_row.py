@@ -5,16 +5,17 @@ import os
 import shlex
 import subprocess
 import sys
-import textwrap
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_vla.errors import VlaError
 from pytest_vla.records import Record
+from pytest_vla.reports.tables import wrapped
 
 if TYPE_CHECKING:
-    from pytest_vla.language.backends import Choice, Pair
+    from pytest_vla.language.compared import Compared
     from pytest_vla.metrics.language import Measured, Subject
     from pytest_vla.metrics.listening import Estimate
 
@@ -23,9 +24,6 @@ LIMIT_SECONDS = 5.0
 
 # Not of the folder where pytest runs, whose files may have any names.
 _COMPARE = ("-P", "-c", "from pytest_vla.reports.pride_row import compare; compare()")
-
-Values = dict["Pair", tuple[float, float]]
-"""S_K and S_T of pairs."""
 
 
 def language_lines(records: Sequence[Record], run: Path, shown: str, width: int | None) -> list[str]:
@@ -49,80 +47,119 @@ def language_lines(records: Sequence[Record], run: Path, shown: str, width: int 
         try:
             lines = _rows(found, csv, width)
         except VlaError as error:
-            lines = _wrapped(f"PRIDE: {error}", width)
+            lines = wrapped(f"PRIDE: {error}", width, "")
     # Without trajectories a run has no folder.
     which = [shown] if run.is_dir() else [run.name, f"--results={Path(shown).parent}"]
     return [*printable(lines), f"more of it: `{shlex.join(['pytest-vla', 'report', *which, *data])}`"]
 
 
 def compare() -> None:
-    """In a process of its own: a backend's values for the pairs on standard input, both as JSON."""
-    from pytest_vla.language.backends import choose_backend
+    """In a process of its own: what the report compares records by, and with what result, as JSON.
 
-    name, pairs = json.load(sys.stdin)
-    found = choose_backend(name).backend.compare([(original, paraphrase) for original, paraphrase in pairs])
-    print(json.dumps([[each.keyword, each.structural] for each in found]))
+    On standard input LIBERO-Para's CSV or null, and the records' lines of each score; on standard output a table of
+    each score, or ``error``, a text.
+    """
+    from pytest_vla.language.compared import comparer
+    from pytest_vla.records import parse_record
+
+    csv, scores = json.load(sys.stdin)
+    compared = comparer(None, None if csv is None else Path(csv))
+    try:
+        found = [compared([parse_record(line) for line in lines]) for lines in scores]
+    except VlaError as error:
+        print(json.dumps({"error": str(error)}))
+        return
+    print(json.dumps([[asdict(each.source), [*each.similarities.items()]] for each in found]))
 
 
 def _rows(found: "Sequence[Subject]", csv: Path | None, width: int | None) -> list[str]:
     import numpy as np
 
-    from pytest_vla.language.backends import choose_backend
     from pytest_vla.metrics.bootstrap import CONFIDENCE
-    from pytest_vla.metrics.language import measure, pair_of, scored
+    from pytest_vla.metrics.language import measure, scored
     from pytest_vla.metrics.pride import ALPHA
     from pytest_vla.metrics.selection import is_counted
-    from pytest_vla.report_command import SEED
+    from pytest_vla.reports.loaded import SEED
     from pytest_vla.reports.tables import aligned
 
-    pairs = list(dict.fromkeys(pair_of(each) for one in found for each in one.paraphrases if is_counted(each)))
-    choice = choose_backend(None, csv, pairs)
-    values, backend = _values(choice, pairs), str(choice.backend)
-    if values is None:
-        text = f"PRIDE: not worked out here, as {choice.backend.name} takes longer than {LIMIT_SECONDS:g} s"
-        return _wrapped(text, width)
+    scores = [[record for record in each.paraphrases if is_counted(record)] for each in found]
     rows: list[tuple[str, ...]] = [("model", "suite", "n", "SR", "PRIDE", "overestimation")]
-    for each in found:
+    backends: dict[str, list[str]] = {}
+    compared = _compared(scores, csv)
+    for each, records, by in zip(found, scores, compared, strict=True):
+        if by is None:
+            continue
+        known = scored(records, by.similarities, by.source.backend)
         # As the report has it.
-        measured = measure(scored(each.paraphrases, values, backend), ALPHA, np.random.default_rng(SEED))
+        measured = measure(known, ALPHA, np.random.default_rng(SEED))
         rows.append((each.model, each.suite, *_cells(measured)))
-    models = list(dict.fromkeys(each.model for each in found))
-    # One model's name may be long: it has the line above.
-    rows = [row[1:] if len(models) == 1 else row for row in rows]
-    title = f"paraphrases by {', '.join(models)}, % [{CONFIDENCE:.0%} bootstrap over paraphrases and seeds]"
-    return [
-        *_wrapped(title, width),
-        *aligned(rows, 1 if len(models) == 1 else 2),
-        *_wrapped(f"PRIDE at alpha {ALPHA:g} by {backend}", width),
-    ]
+        backends.setdefault(by.source.backend, []).append(each.suite)
+    lines = []
+    if backends:
+        models = list(dict.fromkeys(row[0] for row in rows[1:]))
+        # One model's name may be long: it has the line above.
+        rows = [row[1:] if len(models) == 1 else row for row in rows]
+        title = f"paraphrases by {', '.join(models)}, % [{CONFIDENCE:.0%} bootstrap over paraphrases and seeds]"
+        lines += [*wrapped(title, width, ""), *aligned(rows, 1 if len(models) == 1 else 2, width=None)]
+    for backend, suites in backends.items():
+        of = f" ({', '.join(dict.fromkeys(suites))})" if len(backends) > 1 else ""
+        lines += wrapped(f"PRIDE at alpha {ALPHA:g} by {backend}{of}", width, "")
+    if left := [each.suite for each, by in zip(found, compared, strict=True) if by is None]:
+        of = f" of {', '.join(dict.fromkeys(left))}" if backends else ""
+        text = f"PRIDE{of}: not worked out here, as the parser takes longer than {LIMIT_SECONDS:g} s"
+        lines += wrapped(text, width, "")
+    return lines
 
 
-def _values(choice: "Choice", pairs: "Sequence[Pair]") -> Values | None:
-    """The similarities; None where they take too long. Raises VlaError."""
-    from pytest_vla.language.backends import PUBLISHED, TEMPLATE
+def _compared(scores: "Sequence[Sequence[Record]]", csv: Path | None) -> "list[Compared | None]":
+    """What the report compares each score's records by; None where that takes too long. Raises VlaError."""
+    from pytest_vla.language.backends import PUBLISHED
+    from pytest_vla.language.compared import comparer
 
-    backend = choice.backend
-    if backend.name in (PUBLISHED, TEMPLATE):
-        found = [(each.keyword, each.structural) for each in backend.compare(pairs)]
-        return dict(zip(pairs, found, strict=True))
+    published = comparer(PUBLISHED, csv)
+    found: list[Compared | None] = []
+    for records in scores:
+        try:
+            found.append(published(records))
+        except VlaError:
+            found.append(None)
+    left = [place for place, each in enumerate(found) if each is None]
+    if left and (parsed := _parsed([scores[place] for place in left], csv)) is not None:
+        for place, each in zip(left, parsed, strict=True):
+            found[place] = each
+    return found
+
+
+def _parsed(scores: "Sequence[Sequence[Record]]", csv: Path | None) -> "list[Compared] | None":
+    """What was not published, compared; None where it takes too long. Raises VlaError."""
+    from pytest_vla.language.compared import Compared, Source
+    from pytest_vla.records import record_line
+
+    lines = [[record_line(record) for record in records] for records in scores]
     # Parsers import torch and spaCy, which is not for a process that is about to end, and cannot be cut short there.
     try:
         done = subprocess.run(
             [sys.executable, *_COMPARE],
-            input=json.dumps([backend.name, pairs]),
+            input=json.dumps([None if csv is None else str(csv), lines]),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
             timeout=LIMIT_SECONDS,
             check=True,
         )
+        told = json.loads(done.stdout)
     except subprocess.TimeoutExpired:
         return None
-    except (subprocess.SubprocessError, OSError) as error:
-        raise VlaError(f"{backend.name} does not work here; the report says why") from error
-    return {
-        pair: (keyword, structural) for pair, (keyword, structural) in zip(pairs, json.loads(done.stdout), strict=True)
-    }
+    except (subprocess.SubprocessError, OSError, ValueError) as error:
+        raise VlaError("texts cannot be compared here; the report says why") from error
+    if isinstance(told, dict):
+        raise VlaError(told["error"])
+    return [
+        Compared(
+            Source(**source), {(one, other): (keyword, structural) for (one, other), (keyword, structural) in pairs}
+        )
+        for source, pairs in told
+    ]
 
 
 def _find_csv(run: Path) -> tuple[Path | None, bool]:
@@ -146,10 +183,6 @@ def _find_csv(run: Path) -> tuple[Path | None, bool]:
 def _cells(measured: "Measured") -> tuple[str, str, str, str]:
     sr, pride, overestimation = map(_with_interval, (measured.sr, measured.pride, measured.overestimation))
     return str(measured.n), sr, pride, overestimation
-
-
-def _wrapped(text: str, width: int | None) -> list[str]:
-    return [text] if width is None else textwrap.wrap(text, width, break_on_hyphens=False)
 
 
 def _with_interval(estimate: "Estimate | None") -> str:

@@ -67,8 +67,8 @@ def robustness_table(found: ModelRobustness) -> dict[str, Any]:
     - ``dimensions``: ``dimension``, ``kind``, ``level``, ``n``, ``sr``, ``interval``, ``benign`` (of its twins),
       ``difference`` (``pairs``, ``value``, ``interval``, ``p``, ``p_adjusted``, ``lost``, ``gained``), ``errors`` and
       ``invalid`` by reason.
-    - ``curves``: ``dimension``, ``levels`` (``level``, 0 is benign, ``n``, ``sr``, ``interval``), ``halves_at``, ``why``
-      (not), ``drop``, ``drop_interval``.
+    - ``curves``: ``dimension``, ``levels`` (``level``, 0 is benign, ``n``, ``sr``, ``interval``), ``halves_at``,
+      ``why`` (not), ``drop``, ``drop_interval``.
     - ``most_harmful``: ``dimension`` (null: not told apart), ``largest``, ``drop``, ``drop_interval``,
       ``not_told_apart``, ``why``. Probes, and other goals, are no dimension that could be it.
     - ``pairs``: ``dimensions``, ``labels``, ``n``, ``benign``, ``first``, ``second``, ``joint``, ``product``,

@@ -15,7 +15,8 @@ def aligned(
 ) -> Iterator[str]:
     """Columns as wide as they have to be: names, the first so many, to the left, numbers to the right.
 
-    Where that is too wide, names have lines of their own, with the numbers indented below them.
+    Where that is too wide, intervals stand below what they are of; where it still is, names have lines of their own,
+    with the numbers indented below them.
 
     Args:
         rows: the head's first; as many cells each, which may have several lines.
@@ -23,37 +24,45 @@ def aligned(
         left: further columns whose text begins at the left.
         width: of the lines; None: they may have any.
     """
-    lines = [line for _, some in _laid_out(rows, names, left) for line in some]
-    if width is None or max(map(len, lines), default=0) <= width:
-        yield from lines
-        return
-    numbers = [row[names:] for row in rows]
-    for row, (_, some) in zip(rows, _laid_out(numbers, 0, {column - names for column in left}), strict=True):
+    below = [[*row[:names], *(_interval_below(cell) for cell in row[names:])] for row in rows]
+    for each in (rows, below):
+        lines = [line for some in _laid_out(each, names, left) for line in some]
+        if width is None or _fits(lines, width):
+            yield from lines
+            return
+    assert width is not None
+    further = {column - names for column in left}
+    inline, stacked = (list(_laid_out([row[names:] for row in each], 0, further)) for each in (rows, below))
+    numbers = inline if _fits((f"  {line}" for some in inline for line in some), width) else stacked
+    for row, some in zip(rows, numbers, strict=True):
         yield from wrapped("  ".join(cell for cell in row[:names] if cell), width)
         for line in some:
             # A blank within a cell is no worse a place than one between cells.
             yield from wrapped(f"  {line}", width, "    ")
 
 
-def _laid_out(rows: Rows, names: int, left: set[int] | frozenset[int]) -> Iterator[tuple[Sequence[str], list[str]]]:
-    """Each row with its lines; what has fewer than others of its row stands low in the head, and high elsewhere."""
+def _fits(lines: Iterable[str], width: int) -> bool:
+    return all(len(line) <= width for line in lines)
+
+
+def _interval_below(cell: str) -> str:
+    return cell.replace(" [", "\n[")
+
+
+def _laid_out(rows: Rows, names: int, left: set[int] | frozenset[int]) -> Iterator[list[str]]:
+    """Each row's lines; what has fewer than others of its row stands low in the head, and high elsewhere."""
     cells = [[cell.split("\n") for cell in row] for row in rows]
     widths = [max(len(line) for cell in column for line in cell) for column in zip(*cells, strict=True)]
-    for number, (row, split) in enumerate(zip(rows, cells, strict=True)):
-        height = max(map(len, split), default=1)
-        if number == 0:
-            split = [[*[""] * (height - len(cell)), *cell] for cell in split]
-        lines = zip_longest(*split, fillvalue="")
-        yield (
-            row,
-            [
-                "  ".join(
-                    text.ljust(width) if index < names or index in left else text.rjust(width)
-                    for index, (text, width) in enumerate(zip(line, widths, strict=True))
-                ).rstrip()
-                for line in lines
-            ],
-        )
+    for number, row in enumerate(cells):
+        height = max(map(len, row), default=1)
+        placed = [[*[""] * (height - len(cell)), *cell] for cell in row] if number == 0 else row
+        yield [
+            "  ".join(
+                text.ljust(width) if index < names or index in left else text.rjust(width)
+                for index, (text, width) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
+            for line in zip_longest(*placed, fillvalue="")
+        ]
 
 
 def wrapped(text: str, width: int | None = WIDTH, indent: str = "  ") -> list[str]:

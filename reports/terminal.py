@@ -227,9 +227,8 @@ def _task_rows(records: Sequence[VariedTask], indent: str) -> list[_Row]:
     by_task: dict[str, list[VariedTask]] = {}
     for record in records:
         by_task.setdefault(record.task, []).append(record)
-    return [
-        _Row(f"{indent}{task}", success_rate(task, by_task[task]), by_task[task][0].is_probe) for task in sorted(by_task)
-    ]
+    rates = {task: success_rate(task, by_task[task]) for task in sorted(by_task)}
+    return [_Row(f"{indent}{task}", rate, records[0].is_probe) for task, rate in rates.items()]
 
 
 def _aligned(rows: Sequence[_Row], width: int | None) -> list[str]:
@@ -267,7 +266,7 @@ def _cells(row: _Row) -> tuple[str, ...]:
         if reasons
     ]
     success = f"{rate.successes}/{rate.counted}"
-    share, interval = (PROBE, "") if row.probe else (share_text(rate), interval_text(rate))
+    share, interval = (PROBE, "-") if row.probe else (share_text(rate), interval_text(rate))
     return (name, str(rate.episodes), success, share, interval, "; ".join(apart))
 
 

@@ -111,7 +111,12 @@ def test_task_numbers_are_alphabetical(tmp_path: Path) -> None:
     ("name", "changes", "task", "trouble"),
     [
         ("m_seed7", [{}], 10, r"eval10\.json is of no task: LIBERO-Para has 0 to 9"),
-        ("m_seed7", [{}, {}], 1, r"has addition_deletion with hint, paraphrase 3 twice for init state 0"),
+        (
+            "m_seed7",
+            [{}, {}],
+            1,
+            r"eval1\.json, episode 1: addition_deletion with hint, paraphrase 3 is there twice for init state 0",
+        ),
         ("m_seed7", [{"success": "yes"}], 1, r"success is 'yes'"),
         ("m_seed7", [], 1, r"has no episode"),
     ],
@@ -223,16 +228,56 @@ def test_all_episodes_of_a_paraphrase_count(tmp_path: Path, capsys: pytest.Captu
 
 def test_texts_that_are_not_the_csvs_are_refused(tmp_path: Path, real_log: Path) -> None:
     folder = log(tmp_path / "m_seed7", {"paraphrased_instruction": "open the pod bay doors"})
-    with pytest.raises(VlaError, match="the log has 'open the pod bay doors', LIBERO-Para's CSV"):
+    with pytest.raises(
+        VlaError, match=r"m_seed7/eval1\.json, episode 0: .* has 'open the pod bay doors', LIBERO-Para's"
+    ):
         import_log(folder, "--data", real_log.parent)
     with pytest.raises(VlaError, match=r"--data=.*m_seed7: no libero_para_metadata.csv there"):
         import_log(folder, "--data", folder)
     assert run_names(Path(".vla")) == []
 
 
-def test_several_seeds_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(VlaError, match="--seed: a log is of one seed, not of 5"):
-        import_log(log(tmp_path / "m_seed7", {}), "--seed=7-11")
+@pytest.mark.parametrize("seed", ["-1", "7-11", "7,8", "", "4294967296", "²"])
+def test_a_seed_is_one(tmp_path: Path, seed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        import_log(log(tmp_path / "m_seed7", {}), f"--seed={seed}")
+    assert f"argument --seed: {seed!r} is not a seed, 0 to 4294967295\n" in capsys.readouterr().err
+
+
+def test_an_empty_name_of_the_model_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        import_log(log(tmp_path / "m_seed7", {}), "--model=")
+    assert "argument --model: nothing is given" in capsys.readouterr().err
+    assert not Path(".vla").exists()
+
+
+def test_control_characters_of_a_folders_name_reach_no_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = log(tmp_path / "m\x1b[31m\x07_seed7", {})
+    import_log(folder)
+    assert " by m?[31m?, seed 7, 1 successes" in capsys.readouterr().out
+    import_log(log(tmp_path / "n\x1b]0;x\x07", {"num_steps": 1}))
+    said = capsys.readouterr().out
+    assert f"{tmp_path}/n?]0;x?: its name says no seed" in said
+    assert [record.policy for record in records_of(Path(".vla"))] == ["n?]0;x?"]
+    with pytest.raises(VlaError, match=r"m\?\[31m\?_seed7 is in \.vla already"):
+        import_log(folder)
+    with pytest.raises(VlaError, match=r"no\?such"):
+        import_log(tmp_path / "no\x1bsuch")
+    assert "\x1b" not in said
+
+
+def test_a_csv_with_fewer_than_are_published_is_told(
+    tmp_path: Path, real_log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = (real_log.parent / FILE).read_text(encoding="utf-8").splitlines()
+    (tmp_path / FILE).write_text("\n".join(lines[:-1]), encoding="utf-8")
+    import_log(real_log, "--data", tmp_path)
+    checked = (
+        f"texts checked against {tmp_path / FILE}, which has 4091 paraphrases where 4092 are published: 413 of 414 "
+    )
+    assert checked in capsys.readouterr().out
 
 
 def test_nothing_is_left_of_an_import_that_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import json
 import shutil
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,13 @@ import pytest
 
 from pytest_vla import import_command, report_command
 from pytest_vla.errors import VlaError
+from pytest_vla.language import template
 from pytest_vla.language.published import load_published
 from pytest_vla.metrics.pride import ALPHAS, Group, pride_table
 from pytest_vla.para_log import published_outcomes, read_para_log
 from pytest_vla.plan import Case
 from pytest_vla.records import Record, Trajectory, save_trajectory
+from pytest_vla.reports import figures, waiting
 from pytest_vla.store import open_store
 from tests.language.test_published import published_csv
 from tests.support.records import RECORD
@@ -163,8 +166,8 @@ def test_the_real_log_for_people(imported: Path, capsys: pytest.CaptureFixture[s
     lines = capsys.readouterr().out.splitlines()
     (row,) = [line for line in lines if line.startswith("xiaomi-robotics-0")]
     assert row.split()[:5] == ["xiaomi-robotics-0", "libero_para", "7", "2431", "78.3"]
-    assert " 71.0 [" in row
-    assert " 9.3 [" in row
+    assert row.split()[5:] == ["71.0", "9.3", "-"]
+    assert lines[lines.index(row) + 1].split()[:2] == ["[76.7,", "80.0]"], "intervals stand below"
     (hint, distance) = [line.split("  ") for line in lines if line.startswith("hint ") and "#" not in line]
     assert [cell.strip() for cell in hint if cell] == [
         *("hint", "64.2 (53)", "63.3 (60)", "43.9 (57)", "45.8 (59)", "54.1 (229)")
@@ -175,7 +178,7 @@ def test_the_real_log_for_people(imported: Path, capsys: pytest.CaptureFixture[s
     (sweep,) = [line.split() for line in lines if line.startswith("PRIDE  ")]
     assert sweep == ["PRIDE", "75.0", "74.2", "73.5", "72.7", "71.9", "71.0", "70.2", "69.3", "68.5", "67.6", "66.7"]
     assert sum("published libero-para csv" in line for line in lines) == 4, "every table names it"
-    assert max(map(len, lines)) <= 120
+    assert max(map(len, lines)) <= 100
 
 
 def test_what_else_is_reported_changes_no_score(imported: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -289,6 +292,10 @@ def test_runs_are_named_and_folders_too(capsys: pytest.CaptureFixture[str]) -> N
     assert model["n"] == 2, "each once"
     with pytest.raises(VlaError, match=r"there is no run 'nothing' in \.vla"):
         report("nothing")
+    Path("empty").mkdir()
+    for arguments in (["empty"], ["empty", "--results=nowhere"]):
+        with pytest.raises(VlaError, match=r"the folder empty has no results: there is no results.sqlite in it"):
+            report(*arguments)
 
 
 def test_other_changes_of_the_text_are_apart_and_twins_beside(capsys: pytest.CaptureFixture[str]) -> None:
@@ -349,7 +356,7 @@ def test_failures_are_near_or_far_and_did_another_task(capsys: pytest.CaptureFix
     assert (stove["successes"], stove["failures"], stove["near"], stove["far"]) == (6, 3, 1, 2)
     assert (stove["instead"], stove["of_no_task"], stove["remarks"]) == ({PLATE: 1}, 1, {"static": 1})
     assert (tasks[lonely]["undefined"], tasks[lonely]["near"], tasks[lonely]["far"]) == ("no-success", None, None)
-    assert "failure types: 1 of 23 episodes have no trajectory" in model["left_out"]
+    assert "failure types: 1 of 23 episodes has no trajectory" in model["left_out"]
     assert 0.9 < stove["instead_margin"][PLATE] < 1
     static, other = sorted(stove["far_failures"], key=lambda each: each["margin"] or 0)
     assert (static["instead"], static["nearest"], static["margin"]) == (None, None, None)
@@ -358,9 +365,11 @@ def test_failures_are_near_or_far_and_did_another_task(capsys: pytest.CaptureFix
     assert other["case"] == "libero_para/turn_on_the_stove[none.hint.7-seed7]"
     report("--backend=template", "--failure-algorithm=exact")
     lines = capsys.readouterr().out.splitlines()
-    (row,) = [line for line in lines if line.startswith(STOVE) and "static" in line]
+    (row,) = [line for line in lines if "static" in line]
     margin = f"({other['margin']:.2f}),"
-    assert row.split() == [STOVE, "6", "3", "1", "2", "1", "static", "1", PLATE, margin, "1", "none"]
+    assert row.split() == ["6", "3", "1", "2", "1", "static", "1", PLATE, margin, "1", "none"]
+    assert lines[lines.index(row) - 1] == STOVE, "too wide for one line"
+    assert max(map(len, lines)) <= 100
     assert any("undefined: no-success" in line for line in lines)
 
 
@@ -410,6 +419,8 @@ def test_the_default_algorithm_is_the_papers_or_says_so(
 def test_trajectories_that_cannot_be_read_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     write([(paraphrased(STOVE, index, "success"), path_to(ENDS[STOVE])) for index in range(3)])
     (RESULTS / "a-run" / "libero_para" / "1.npz").write_text("no npz")
+    (model,) = models_of(capsys, "--backend=template", "--failure-algorithm=exact")
+    assert any(text.startswith("1 trajectory that cannot be read: .vla") for text in model["left_out"])
     (RESULTS / "a-run" / "libero_para" / "2.npz").unlink()
     (model,) = models_of(capsys, "--backend=template", "--failure-algorithm=exact")
     assert (model["n"], model["failures"]["n"]) == (3, 1)
@@ -460,15 +471,17 @@ def test_a_policy_that_listens(capsys: pytest.CaptureFixture[str]) -> None:
     report()
     lines = capsys.readouterr().out.splitlines()
     assert "told another task with its goal, it did that one in 12/16 [50.5, 89.8]" in lines
-    (row,) = [line for line in lines if line.startswith("blank ")]
+    row, paths = [line for line in lines if line.startswith("blank ")]
     assert row.split()[:3] == ["blank", "1.00", "[1.00,"]
+    assert float(paths.split()[1]) > 0.8
+    assert max(map(len, lines)) <= 100
 
 
 def test_nothing_varied_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(VlaError, match=r"no runs in \.vla yet"):
         report()
     write([varied(STOVE, 0, "success", {}, "turn on the stove")])
-    with pytest.raises(VlaError, match="nothing to report: none of 1 records has a variation or another text"):
+    with pytest.raises(VlaError, match="nothing to report: none of 1 record has a variation or another text"):
         report()
     assert not (tmp_path / "out.json").exists()
 
@@ -481,5 +494,52 @@ def test_a_file_is_written_whole(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert json.loads((tmp_path / "out.json").read_text())["models"][0]["model"] == "na\x1b[2Jme"
     text = (tmp_path / "out.txt").read_text()
     assert "na?[2Jme" in text, "a terminal would obey it"
-    with pytest.raises(VlaError, match="cannot write"):
-        report("--backend=template", "-o", "nowhere/out.json")
+    report("--backend=template", "--format=terminal", "-o", "out.md")
+    assert (tmp_path / "out.md").read_text() == text
+
+
+def never(loaded: object, options: object) -> None:
+    raise AssertionError("nothing is computed for an output that cannot be written")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["-o", "nowhere/out.json"], "cannot write nowhere/out.json: there is no folder nowhere"),
+        (["-o", "out.html"], r"-o out.html: nothing is known to be written as .html: expected .json, .txt, or say"),
+        (["-o", "x.png"], r"-o x.png: the pictures are several: give their folder, --format=png -o FOLDER"),
+        (["--format=png", "-o", "x.PNG"], r"the pictures are several"),
+        (["-o", "folder"], r"-o folder is a folder: give a file, or --format=png for pictures in it"),
+        (["--format=png", "-o", "file/pictures"], r"png are written into a folder: \S*file is no folder"),
+    ],
+)
+def test_an_output_that_cannot_be_is_refused_at_once(
+    arguments: list[str], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write([paraphrased(STOVE, 0, "failure")])
+    Path("folder").mkdir()
+    Path("file").touch()
+    monkeypatch.setattr(report_command, "SECTIONS", (never,))
+    monkeypatch.setattr(figures, "check_matplotlib", lambda: None)
+    before = sorted(Path().rglob("*"))
+    with pytest.raises(VlaError, match=why):
+        report(*arguments)
+    assert sorted(Path().rglob("*")) == before, "nothing is made"
+
+
+def test_who_waits_is_told_what_for(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    write([paraphrased(STOVE, index, "failure") for index in range(3)])
+    report("--backend=template")
+    assert capsys.readouterr().err == ""
+    compare = template.compare_words
+
+    def slow(*texts: str) -> Any:
+        time.sleep(0.1)
+        return compare(*texts)
+
+    monkeypatch.setattr(template, "compare_words", slow)
+    monkeypatch.setattr(waiting, "PATIENCE", 0.01)
+    report("--backend=template", "--format=json")
+    out, err = capsys.readouterr()
+    assert err.splitlines()[0] == "comparing 3 pairs of texts by template; what is worked out is kept ..."
+    assert json.loads(out)["models"]

@@ -322,9 +322,9 @@ def test_the_data_is_the_run_s_own_unless_another_is_given(results: Path, monkey
     monkeypatch.setattr(World, "predicates", None)
     real = World.__init__
 
-    def spy(self: World, task: Any, **options: Any) -> None:
+    def spy(self: World, task: Any, *variation: Any, **options: Any) -> None:
         used.append(task.data)
-        real(self, task, **options)
+        real(self, task, *variation, **options)
 
     monkeypatch.setattr(World, "__init__", spy)
     run_sheet(load_runs(["last"], results), (), None, 1, Drawing())

@@ -211,22 +211,24 @@ def _lines(file: Path, content: bytes) -> Iterator[tuple[int, list[str]]]:
 
 def _check_tasks(file: Path, rows: Mapping[int, Paraphrase]) -> None:
     """Raises VlaError for an instruction that is another task's than the row's ``eval``."""
-    numbers = {task.language: number for number, task in enumerate(numbered_tasks())}
-    originals: dict[int, tuple[int, str]] = {}
-    for number, row in rows.items():
-        of_task = numbers.setdefault(row.original, row.task)
-        if of_task != row.task:
-            raise _refused(
-                file, number, f"original_instruction is {row.original!r}, eval {of_task}; eval is {row.task}"
-            )
-        first, original = originals.setdefault(row.task, (number, row.original))
-        if original != row.original:
+    languages = [task.language for task in numbered_tasks()]
+    numbers = {language: number for number, language in enumerate(languages)}
+    found: dict[int, dict[str, int]] = {}
+    for line, row in rows.items():
+        known = numbers.setdefault(row.original, row.task)
+        if known != row.task:
             raise _refused(
                 file,
-                number,
-                f"original_instruction is {row.original!r}, expected that of line {first}, which is of eval {row.task} "
-                f"too: {original!r}",
+                line,
+                f"original_instruction is {row.original!r}, which is that of eval {known}; eval is {row.task}",
             )
+        found.setdefault(row.task, {}).setdefault(row.original, line)
+    for number, lines in found.items():
+        right = languages[number] if languages[number] in lines else next(iter(lines))
+        for original, line in lines.items():
+            if original != right:
+                why = f"original_instruction is {original!r}, expected {right!r}, which eval {number} is on line"
+                raise _refused(file, line, f"{why} {lines[right]}")
 
 
 def _paraphrase(text: Mapping[str, str], file: Path, line: int) -> Paraphrase:

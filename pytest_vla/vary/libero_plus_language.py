@@ -49,12 +49,11 @@ def rewrite(task: Task, label: str, seed: int) -> Variation:
         return Variation(label, DIMENSION, "libero-plus", parameters=parameters, instruction=text)
     if passed_over:
         raise VlaError(
-            f"{label}: no rewrite of {task.files}/{task.name} in {given.file} can be used; no instruction, or the task's "
-            f"own, are: {', '.join(map(str, passed_over))}"
+            f"{label}: {given.file} has only rewrites of {task.files}/{task.name} that are no instruction, or the "
+            f"task's own: {', '.join(map(str, passed_over))}"
         )
-    raise VlaError(
-        f"{label}: {given.file} lists no rewrite of {task.files}/{task.name}; expected a task of {', '.join(SUITES)}"
-    )
+    why = "the list of its checkout has" if task.files in SUITES else f"it has rewrites of {', '.join(SUITES)} alone"
+    raise VlaError(f"{label}: {given.file} lists no rewrite of {task.files}/{task.name}; {why}")
 
 
 def read_rewrite(bddl: Path) -> tuple[str, str]:

@@ -54,16 +54,15 @@ class Given:
 
 def find_checkout(data: Path | None) -> Given:
     """A checkout of LIBERO-Plus, whose BDDL files have its rewrites. Raises VlaError: there is none; what to give."""
-    for find in (first_at(_CHECKOUTS), first_at(_ALONE)):
-        for file in filter(None, map(find, given_folders(data))):
-            found = _given(file)
-            if found.package is not None:
-                return found
-            raise VlaError(
-                f"{file} is LIBERO-Plus's list of tasks alone: its rewritten instructions are in the BDDL files of its "
-                "checkout (libero/libero/bddl_files). Give the whole checkout by --vla-data or PYTEST_VLA_DATA"
-            )
-    looked = ", ".join(map(str, given_folders(data)))
+    folders = given_folders(data)
+    for checkout in filter(None, map(first_at(_CHECKOUTS), folders)):
+        return _given(checkout)
+    for alone in filter(None, map(first_at(_ALONE), folders)):
+        raise VlaError(
+            f"{alone} is LIBERO-Plus's list of tasks alone: its rewritten instructions are in the BDDL files of its "
+            "checkout (libero/libero/bddl_files). Give the whole checkout by --vla-data or PYTEST_VLA_DATA"
+        )
+    looked = ", ".join(map(str, folders))
     raise VlaError(
         f"LIBERO-Plus's libero/libero/{LIST} is nowhere: give a checkout of LIBERO-Plus, with its BDDL files, by "
         f"--vla-data or PYTEST_VLA_DATA.{f' Looked in {looked}.' if looked else ''}"

@@ -67,11 +67,13 @@ def test_an_episode_is_read_as_it_is(tmp_path: Path) -> None:
     (outcome,) = published_outcomes([found], published, "published")
     assert outcome.structural == 0.25
     (other,) = read_para_log(write(tmp_path, EPISODE | {"paraphrased_instruction": "the box is open"}))
-    with pytest.raises(VlaError, match="the log has 'the box is open', LIBERO-Para's CSV 'the box is shut'"):
+    with pytest.raises(VlaError, match="the log has 'the box is open', LIBERO-Para's CSV 'the box is shut'") as caught:
         published_outcomes([other], published, "published")
+    assert str(caught.value).startswith(f"{tmp_path / 'eval1.json'}, episode 0: ")
     unknown = EPISODE | {"variant_id": 4, "bddl_file": EPISODE["bddl_file"].replace("ver3", "ver4")}
-    with pytest.raises(VlaError, match="paraphrase 4 is not in LIBERO-Para's CSV"):
-        published_outcomes(read_para_log(write(tmp_path, unknown)), published, "published")
+    with pytest.raises(VlaError, match="paraphrase 4 is not in LIBERO-Para's CSV") as caught:
+        published_outcomes(read_para_log(write(tmp_path, EPISODE, unknown)), published, "published")
+    assert str(caught.value).startswith(f"{tmp_path / 'eval1.json'}, episode 1: ")
 
 
 @pytest.mark.parametrize(
@@ -112,7 +114,10 @@ def test_an_episode_that_is_not_upstreams_is_refused(tmp_path: Path, change: dic
         (lambda folder: folder, "no eval0.json or the like"),
         (lambda folder: write(folder), "has no episode"),
         (lambda folder: write(folder, EPISODE, eval_id=2), "its eval_id is 2, its name says 1"),
-        (lambda folder: write(folder, EPISODE, EPISODE), "paraphrase 3 twice for init state 0"),
+        (
+            lambda folder: write(folder, EPISODE, EPISODE),
+            "paraphrase 3 is there twice for init state 0 and episode_idx 0",
+        ),
         (lambda folder: write(folder, "text"), "episode 0 is no table"),
     ],
 )
@@ -134,6 +139,13 @@ def test_names_of_logs() -> None:
     assert log_name(Path("/logs/pi05 seed 7")) == ("pi05", 7)
     assert log_name(Path("/logs/pi05/seed_7")) == ("pi05", 7)
     assert log_name(Path("/seed7")) == ("seed7", 7)
+
+
+def test_an_episode_that_is_there_twice_is_named_with_the_first_and_a_remedy(tmp_path: Path) -> None:
+    other = EPISODE | {"episode_idx": 1}
+    with pytest.raises(VlaError, match=re.escape(f"{tmp_path / 'eval1.json'}, episode 2: ")) as caught:
+        read_para_log(write(tmp_path, other, EPISODE, other))
+    assert f"the first is {tmp_path / 'eval1.json'}, episode 0. Take one of them out" in str(caught.value)
 
 
 def test_several_episodes_of_a_paraphrase_are_rounds(tmp_path: Path) -> None:

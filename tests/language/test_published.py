@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.language.published import FILE, cell_of, find_csv, load_published, texts_key
+from pytest_vla.language.published import (
+    FILE,
+    cell_of,
+    find_csv,
+    load_published,
+    missing_paraphrases,
+    numbered_tasks,
+    texts_key,
+)
 from tests.support.data import data_root
 
 HEADER = "high,mid,low,eval,batch_idx,new_instruction,original_instruction,structural_similarity,keyword_similarity"
@@ -73,9 +81,50 @@ def test_rows_are_kept_as_they_are(tmp_path: Path) -> None:
         (1, lambda line: line.replace("Gently open  it", " "), "new_instruction is empty"),
         (1, lambda line: line + ",more", "too few or too many columns"),
         (1, lambda line: "act,lexical", "too few or too many columns"),
-        (2, lambda line: ROWS[0], "twice"),
+        (
+            2,
+            lambda line: ROWS[0],
+            f"{FILE}:3: eval, types and batch_idx are those of line 2, expected another batch_idx",
+        ),
+        (2, lambda line: line.replace(",0,0,", ",12,0,"), f"{FILE}:3: eval is '12', expected a whole number, 0 to 9"),
+        (
+            2,
+            lambda line: line.replace("thing,open it", "thing,open all"),
+            f"{FILE}:3: original_instruction is 'open all'",
+        ),
+        (
+            2,
+            lambda line: line.replace("open it", "turn on the stove"),
+            "is 'turn on the stove', which is that of eval 9; eval is 0; mend it",
+        ),
+        (
+            3,
+            lambda line: line.replace("open the box", "open it"),
+            f"{FILE}:4: original_instruction is 'open it', which is that of eval 0; ",
+        ),
+        (
+            2,
+            lambda line: line.replace("the thing", "the\0thing"),
+            rf"{FILE}:3: new_instruction has the control character",
+        ),
+        (2, lambda line: line.replace("open the thing", '"open\nit"'), r"has the control character '\n'"),
+        (
+            2,
+            lambda line: line.replace("open it", '"open\x1b[31m it"'),
+            r"original_instruction has the control character",
+        ),
         (2, lambda line: ROWS[0].replace(",0,0,", ",0,1,").replace("0.75", "0.5"), "two scores for 'Gently open  it'"),
-        (1, lambda line: line.replace("Gently", '"Gently'), "cannot be read"),
+        (
+            1,
+            lambda line: line.replace("Gently", '"Gently'),
+            f"{FILE}:2: the row that begins here cannot be read: unexp",
+        ),
+        (3, lambda line: line.replace("the box is", '"the box is'), f"{FILE}:4: the row that begins here cannot be"),
+        (
+            2,
+            lambda line: line.replace("open the thing", '"open" it'),
+            f"{FILE}:3: the row that begins here cannot be read",
+        ),
     ],
 )
 def test_what_is_not_the_csv_is_refused(tmp_path: Path, place: int, change: Callable[[str], str], trouble: str) -> None:
@@ -86,6 +135,66 @@ def test_what_is_not_the_csv_is_refused(tmp_path: Path, place: int, change: Call
     with pytest.raises(VlaError, match=re.escape(trouble)) as caught:
         load_published(file)
     assert str(file) in str(caught.value)
+    if place:
+        assert f"mend it, or take {FILE} as LIBERO-Para publishes it" in str(caught.value)
+
+
+def test_of_two_instructions_of_a_task_the_one_that_is_not_its_own_is_told(tmp_path: Path) -> None:
+    row = "act,lexical,hint,9,{},the stove is off,{},0.5,0.5"
+    rows = [row.format(0, "turn on teh stove"), row.format(1, "turn on the stove")]
+    (tmp_path / FILE).write_text("\n".join([HEADER, *rows]), encoding="utf-8")
+    right = "expected 'turn on the stove', which eval 9 is on line 3"
+    with pytest.raises(VlaError, match=rf"{FILE}:2: original_instruction is 'turn on teh stove', {right}"):
+        load_published(tmp_path / FILE)
+
+
+def test_a_quotation_mark_that_swallows_more_than_a_field_may_have_is_told_with_its_line(tmp_path: Path) -> None:
+    rows = [ROWS[0].replace(",0,0,", f",0,{number},") for number in range(4000)]
+    rows[7] = rows[7].replace("Gently", '"Gently')
+    (tmp_path / FILE).write_text("\n".join([HEADER, *rows]), encoding="utf-8")
+    with pytest.raises(VlaError, match=rf"{FILE}:9: the row .*field larger than .*a quotation mark may not be closed"):
+        load_published(tmp_path / FILE)
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_a_byte_that_is_not_utf_8_is_told_with_its_line(tmp_path: Path, mark: str) -> None:
+    content = "\r\n".join([mark + HEADER, *ROWS]).encode()
+    (tmp_path / FILE).write_bytes(content.replace(b"the thing", "die Tür".encode("latin-1")))
+    with pytest.raises(VlaError, match=rf"{FILE}:3: cannot be read: byte 0xfc is not UTF-8; save the file as UTF-8"):
+        load_published(tmp_path / FILE)
+
+
+def test_numbers_of_tasks_are_alphabetical() -> None:
+    found = [task.language for task in numbered_tasks()]
+    assert (len(found), found[0], found[9]) == (10, "open the middle drawer of the cabinet", "turn on the stove")
+    assert found == sorted(found)
+    of_csv = {(row.task, row.original) for row in load_published(published_csv()).rows}
+    assert of_csv == set(enumerate(found))
+
+
+def test_what_is_missing_of_the_published_ones_is_told(tmp_path: Path) -> None:
+    lines = published_csv().read_text(encoding="utf-8").splitlines()
+    assert missing_paraphrases(load_published(published_csv())) is None
+
+    def missing(kept: list[str]) -> str:
+        (tmp_path / FILE).write_text("\n".join(kept), encoding="utf-8")
+        return missing_paraphrases(load_published(tmp_path / FILE)) or ""
+
+    assert missing(lines[:-1]) == (
+        "4091 paraphrases where 4092 are published: 413 of 414 of 'turn on the stove'; 93 of 94 of "
+        "same_polarity_habitual+subordination. Rates are of those that are there; if that is not on purpose, fetch the "
+        "file again"
+    )
+    # Neither another row in its place, nor more of them elsewhere, hide it.
+    more = lines[1].replace(",0,0,", ",0,99,")
+    assert missing([*lines[:-1], more]).startswith("4092 paraphrases where 4092 are published: 413 of 414 of 'turn on")
+    assert missing([*lines, more]) == ""
+    (tmp_path / FILE).write_text("\n".join([HEADER, *ROWS]), encoding="utf-8")
+    told = missing_paraphrases(load_published(tmp_path / FILE))
+    assert told is not None
+    assert "0 of 416 of 'open the middle drawer of the cabinet', " in told
+    assert " and 7 more tasks; 1 of 100 of none+addition_deletion, " in told
+    assert " and 40 more cells. " in told
 
 
 def test_no_file_no_text_and_no_rows_are_refused(tmp_path: Path) -> None:

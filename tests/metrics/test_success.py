@@ -16,6 +16,10 @@ class Ended:
     task: str = "a_task"
     variation: Mapping[str, object] = field(default_factory=dict)
 
+    @property
+    def is_probe(self) -> bool:
+        return self.variation.get("kind") == "blank"
+
 
 GOAL = [
     Ended("libero_goal", "success"),
@@ -105,9 +109,11 @@ def test_no_rate_is_over_benign_and_varied_episodes_nor_over_two_kinds() -> None
         ["language.blank", "2", "1/1"],
         ["language.paraphrase", "4", "0/4"],
     ]
+    assert lines[6].split()[3:5] == ["probe", "-"], "what a probe did is no rate"
     with_tasks = summary_lines(VARIED, {})
     assert [line.split()[0] for line in with_tasks[:4]] == ["suite", "libero_goal", "benign", "stove"]
     assert sum(line.startswith("    stove ") for line in with_tasks) == 6
+    assert sum(line.split()[:4] == ["stove", "2", "1/1", "probe"] for line in with_tasks) == 1
     # Over several suites, what is benign may be in one rate.
     everywhere = summary_lines([*VARIED, *OBJECT], {}, by_task=False)
     assert everywhere[-1].split()[:4] == ["all,", "benign", "4", "4/4"]
@@ -148,3 +154,4 @@ def test_the_sentence() -> None:
     assert summary_sentence(VARIED[:7]) == (
         "vla: benign 3/3 success, 100.0% [43.9%, 100.0%]; language.paraphrase 0/4 success, 0.0% [0.0%, 49.0%]"
     )
+    assert "; language.blank 1/1 success (probe); errors: 1 policy-raised; " in summary_sentence(VARIED)

@@ -7,7 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pytest_vla.marker import ABOUT, KEYWORDS
+from pytest_vla.metrics.pride import ACTION_TYPES, OBJECT_TYPES
 from pytest_vla.records import Record
+from pytest_vla.suite import load_suite
+from pytest_vla.vary.registry import find_variation
 from tests.support.runs import records_of, run_names
 
 Run = Callable[..., pytest.RunResult]
@@ -343,3 +347,15 @@ def test_the_last_seed_is_the_last(vla: Run, own: Callable[[str], None]) -> None
     result = vla(f"test_own.py::test_it[{STOVE}-seed4294967296]", STRAIGHT)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: not found: *"])
+
+
+def test_what_it_says_of_itself_has_every_name_that_selects() -> None:
+    task = load_suite("tabletop").tasks[0]
+    for label in ("language.paraphrase.addition_deletion.hint", "language.blank"):
+        variation = find_variation(task, label, 0)
+        assert variation is not None
+        names = {"dimension", "kind", "level"} | variation.parameters.keys() & {"object_type", "action_type"}
+        values = {variation.parameters[name] for name in names & variation.parameters.keys()}
+        assert {*KEYWORDS, *names, *values} <= set(re.findall(r"\w+", ABOUT))
+    assert len(re.findall(r"\w+", ABOUT.partition("have object_type")[2])) == len((*OBJECT_TYPES, *ACTION_TYPES)) + 2
+    assert "without arguments" not in ABOUT

@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 import pytest
 
-from pytest_vla.metrics.success import success_rate
 from pytest_vla.reports.progress import about, duration_text, progress_line
 
 Run = Callable[..., pytest.RunResult]
@@ -18,18 +17,31 @@ STOVE = ("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove")
 
 
 class Ended:
-    def __init__(self, outcome: str, reason: str | None = None) -> None:
+    def __init__(self, outcome: str, reason: str | None = None, kind: str = "") -> None:
         self.suite, self.outcome, self.reason = "libero_goal", outcome, reason
+        self.variation = {"kind": kind} if kind else {}
+        self.is_probe = kind == "blank"
 
 
 def test_the_line() -> None:
     ended = [Ended("success")] * 7 + [Ended("failure")] * 4 + [Ended("error", "timeout"), Ended("invalid", "none")]
-    rate = success_rate("all", ended)
-    assert progress_line(rate, 13, 40, 26.0, 67.4) == (
+    assert progress_line(ended, 13, 40, 26.0, 67.4) == (
         "vla 13/40: success 7/11 = 63.6% [35.4%, 84.8%], 1 error, 1 invalid, 0.5 episodes/s, 1:07 left"
     )
-    assert progress_line(success_rate("all", []), 0, 40, 0.0, None) == "vla 0/40: success 0/0"
-    assert progress_line(rate, 40, 40, 26.0, 0.0).endswith("0.5 episodes/s")
+    assert progress_line([], 0, 40, 0.0, None) == "vla 0/40: success 0/0"
+    assert progress_line(ended, 40, 40, 26.0, 0.0).endswith("0.5 episodes/s")
+
+
+def test_varied_episodes_have_a_rate_of_their_own_and_probes_have_none() -> None:
+    ended = [Ended("success")] * 3 + [Ended("failure")] + [Ended("failure", kind="words")] * 4
+    assert progress_line(ended, 8, 40, 16.0, 67.4) == (
+        "vla 8/40: benign 3/4 = 75.0%, varied 0/4 = 0.0%, 0.5 episodes/s, 1:07 left"
+    )
+    probes = [Ended("failure", kind="blank"), Ended("success", kind="blank"), Ended("error", "timeout", "blank")]
+    assert progress_line([*ended, *probes], 11, 11, 0.0, None) == (
+        "vla 11/11: benign 3/4 = 75.0%, varied 0/4 = 0.0%, 2 probed, 1 error"
+    )
+    assert progress_line(probes, 3, 11, 0.0, None) == "vla 3/11: 2 probed, 1 error"
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0:00"), (59.6, "1:00"), (67, "1:07"), (11100, "3:05:00")])

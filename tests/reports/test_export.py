@@ -21,7 +21,7 @@ from pytest_vla.reports.export import FORMATS, export, flatten, whole_file
 from tests.support.records import RECORD, record_of
 
 FIRST = [
-    *("schema", "run", "case", "node", "suite", "task", "seed", "attempt", "worker", "started", "instruction"),
+    *("schema", "run", "case", "twin", "node", "suite", "task", "seed", "attempt", "worker", "started", "instruction"),
     *("outcome", "reason", "message", "steps", "success_step", "literals", "eef_pos.x", "eef_pos.y", "eef_pos.z"),
 ]
 

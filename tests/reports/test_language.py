@@ -1,18 +1,20 @@
 """A language report's text and JSON where there is little to say, or two answers."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 
 from pytest_vla.language.compared import Source
 from pytest_vla.metrics.failure_types import THRESHOLDS, FailureTypes, Judgement, Reference
-from pytest_vla.metrics.language import Measured
+from pytest_vla.metrics.language import Measured, Paraphrases
 from pytest_vla.metrics.language_paths import Failures, FarFailure, Shares, TaskFailures
 from pytest_vla.metrics.listening import Estimate
 from pytest_vla.metrics.nearest_task import NearestTask
 from pytest_vla.metrics.success import success_rate
-from pytest_vla.reports.language import LanguageReport, ModelResults, OtherChange, report_lines
+from pytest_vla.reports.language import LanguageReport, ModelResults, OtherChange, report_lines, wilsons
 from pytest_vla.reports.language_json import model_table, report_table
+from tests.support.records import record_of
 
 
 def judgement(near: int, far: int) -> Judgement:
@@ -44,8 +46,10 @@ def test_a_label_that_differs_is_there_by_both_distances() -> None:
     lines = list(report_lines(results(failures)))
     assert "max        50.0  50.0 [25.0, 75.0]   0.0              0.0        0.0" in lines
     assert "max exact  50.0   25.0 [0.0, 50.0]  25.0             50.0        0.0" in lines
-    assert "1 failures have another label by exact DTW" in lines
+    assert "1 failure has another label by exact DTW" in lines
     assert "stove          2         2     2    0  1 slow   2 plate (0.75), 1 itself (0.80), 2 none" in lines
+    by_exact = list(report_lines(results(replace(failures, algorithm="exact"))))
+    assert not any("another label" in line for line in by_exact), "exact DTW was asked for"
     model = json.loads(json.dumps(model_table(results(failures).models[0])))
     (told,) = model["failures"]["tasks"]
     assert (told["near"], told["exact"]["max"], told["differing"]) == (2, {"near": 1, "far": 1}, 1)
@@ -89,3 +93,31 @@ def test_each_kind_says_what_it_was_compared_by_and_nothing_is_minus_nought() ->
         ("words", "parser 1", False),
         ("pro", "template 1 (low fidelity)", True),
     ]
+
+
+def test_where_the_sweep_has_another_interval_it_is_marked() -> None:
+    def found(*values: float) -> Paraphrases:
+        sweep = {alpha / 10: Estimate(value, (40.0, 100.0)) for alpha, value in enumerate(values)}
+        measured = Measured(4, Estimate(50.0, None), Estimate(0.2, None), Estimate(50.0, None), None)
+        return Paraphrases("template 1", 0.5, measured, sweep, {}, {}, {}, {}, {})
+
+    assert wilsons(found(70.0, 99.0, 100.0)) == {0.2}
+    assert wilsons(found(100.0, 100.0)) == wilsons(found(70.0, 80.0)) == frozenset(), "one method for all"
+    (model,) = results(None).models
+    lines = list(report_lines(LanguageReport(0.5, 0, (replace(model, paraphrases=found(70.0, 99.0, 100.0)),))))
+    place = lines.index("PRIDE by alpha, % (template 1)")
+    assert lines[place + 2].split() == ["PRIDE", "70.0", "99.0", "100.0w"]
+    assert lines[place + 5].startswith("w: Wilson's interval")
+
+
+def test_a_run_of_nothing_but_errors_says_so_of_benign_twins_too() -> None:
+    (model,) = results(None).models
+    broken = success_rate("benign", [record_of(0, "error")])
+    report = LanguageReport(0.5, 0, (replace(model, benign=broken, counts=success_rate("varied", [])),))
+    lines = list(report_lines(report))
+    assert "in no rate of benign twins: 1 policy-raised" in lines
+    (row,) = [line for line in lines if line.startswith("m ")]
+    assert row.split() == ["m", "s", "-", "0", "-", "-", "-", "-"]
+    table = model_table(report.models[0])["benign"]
+    assert table == {"n": 0, "sr": None, "sr_interval": None, "errors": {"policy-raised": 1}, "invalid": {}}
+    assert model_table(model)["benign"] is None, "none was run"

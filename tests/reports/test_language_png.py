@@ -7,9 +7,10 @@ import pytest
 from PIL import Image
 
 from pytest_vla.errors import VlaError
-from pytest_vla.report_command import load, make_report
 from pytest_vla.reports.figures import check_matplotlib, write_pictures
 from pytest_vla.reports.language_png import pictures
+from pytest_vla.reports.loaded import load
+from pytest_vla.reports.make_language import make_report
 from tests.test_report_command import BOWL, ENDS, PLATE, RESULTS, STOVE, paraphrased, path_to, probed, varied, write
 
 

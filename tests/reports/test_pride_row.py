@@ -1,6 +1,5 @@
 """The row of LIBERO-Para's Table 3 at a run's end, and the command that tells the rest."""
 
-import json
 import shlex
 import subprocess
 import sys
@@ -12,11 +11,13 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.language import backends
+from pytest_vla.language.compared import Source
 from pytest_vla.language.published import FILE
 from pytest_vla.records import Record
-from pytest_vla.report_command import load, make_report
 from pytest_vla.reports import pride_row
-from pytest_vla.reports.pride_row import compare, language_lines
+from pytest_vla.reports.loaded import load
+from pytest_vla.reports.make_language import make_report
+from pytest_vla.reports.pride_row import language_lines
 from pytest_vla.reports.terminal import closing_lines
 from pytest_vla.store import open_store
 from tests.support.records import record_of
@@ -67,12 +68,15 @@ def kept(results: Path, records: list[Record], data: Path | None = None) -> Path
     return results / "a-run"
 
 
-def without_parsers(monkeypatch: pytest.MonkeyPatch) -> None:
-    def not_here() -> None:
-        raise VlaError("not here")
+WORDS = "from pytest_vla.language import backends; backends.NAMES = ('template',)"
+"""As if no parser were installed, in the process that compares."""
 
-    monkeypatch.setattr(backends.pipeline, "english_parser", not_here)
-    monkeypatch.setattr(backends, "_small_parser", not_here)
+
+def comparing_by(monkeypatch: pytest.MonkeyPatch, program: str, limit: float = 60.0) -> None:
+    """The program runs before the process compares."""
+    command = f"{program}; from pytest_vla.reports.pride_row import compare; compare()"
+    monkeypatch.setattr(pride_row, "_COMPARE", ("-P", "-c", command))
+    monkeypatch.setattr(pride_row, "LIMIT_SECONDS", limit)
 
 
 def test_the_row_is_the_reports(data: Path) -> None:
@@ -107,7 +111,7 @@ def test_data_of_the_environment_needs_no_option(data: Path, monkeypatch: pytest
 
 
 def test_without_parsers_the_row_is_of_low_fidelity(monkeypatch: pytest.MonkeyPatch) -> None:
-    without_parsers(monkeypatch)
+    comparing_by(monkeypatch, WORDS)
     *_, by, more = language_lines(paraphrased(), Path(".vla/a-run"), ".vla/a-run", 80)
     assert by == "PRIDE at alpha 0.5 by template 1 (low fidelity)"
     # Without a trajectory there is no such folder.
@@ -134,57 +138,80 @@ def test_a_csv_that_cannot_be_read_spoils_no_summary(data: Path, monkeypatch: py
     assert more.startswith("more of it: ")
 
 
-def a_parser(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
-    """As if a parser were installed; what runs in its process is the program."""
-    choice = backends.Choice(backends.Backend("flat", "1", False, lambda pairs: pytest.fail("not here")), {})
-    monkeypatch.setattr(backends, "choose_backend", lambda prefer, csv, pairs: choice)
-    monkeypatch.setattr(pride_row, "_COMPARE", ("-c", program))
-    monkeypatch.setattr(pride_row, "LIMIT_SECONDS", 0.5 if "sleep" in program else 60.0)
-
-
-def test_a_parser_works_in_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    a_parser(
-        monkeypatch,
-        "import json, sys; name, pairs = json.load(sys.stdin); assert name == 'flat';"
-        "print(json.dumps([[1.0, 1 - len(pair[1]) / 100] for pair in pairs]))",
-    )
-    _, _, row, by, _ = language_lines(paraphrased(), Path(".vla/a-run"), ".vla/a-run", 80)
-    assert by == "PRIDE at alpha 0.5 by flat 1"
-    assert row.split()[:2] == ["libero_goal", "8"]
-
-
 @pytest.mark.parametrize(
-    ("program", "why"),
+    ("program", "limit", "why"),
     [
-        ("import time; time.sleep(60)", "not worked out here, as flat takes longer than 0.5 s"),
-        ("raise SystemExit(1)", "flat does not work here; the report says why"),
+        ("import time; time.sleep(60)", 0.5, "not worked out here, as the parser takes longer than 0.5 s"),
+        ("raise SystemExit(1)", 60.0, "texts cannot be compared here; the report says why"),
     ],
 )
 def test_a_parser_that_takes_long_or_breaks_is_left_to_the_report(
-    monkeypatch: pytest.MonkeyPatch, program: str, why: str
+    monkeypatch: pytest.MonkeyPatch, program: str, limit: float, why: str
 ) -> None:
     Path(".vla/a-run").mkdir(parents=True)
-    a_parser(monkeypatch, program)
+    comparing_by(monkeypatch, program, limit)
     assert language_lines(paraphrased(), Path(".vla/a-run"), ".vla/a-run", 80) == [
         f"PRIDE: {why}",
         "more of it: `pytest-vla report .vla/a-run`",
     ]
 
 
-def test_what_the_other_process_does(tmp_path: Path) -> None:
+def elsewhere(text: str) -> list[Record]:
+    """Episodes of another suite, with a text that was never published."""
+    return [
+        replace(each, suite="libero_10", instruction=f"{each.instruction} {text}", node=each.node.replace("goal", "10"))
+        for each in paraphrased()
+    ]
+
+
+def test_each_suite_has_what_the_report_takes_for_it(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTEST_VLA_DATA", str(data))
+    comparing_by(monkeypatch, WORDS)
+    records = [*paraphrased(), *elsewhere("now")]
+    run = kept(Path(".vla"), records)
+    _, _, goal, other, published, template, _ = language_lines(records, run, ".vla/a-run", None)
+    assert (goal.split()[0], other.split()[0]) == ("libero_goal", "libero_10")
+    assert published.startswith("PRIDE at alpha 0.5 by published libero-para csv ")
+    assert published.endswith(" (libero_goal)")
+    assert template == "PRIDE at alpha 0.5 by template 1 (low fidelity) (libero_10)"
+    report = make_report(load([str(run)], Path("nowhere")), 0.5, data / FILE, "template", "exact")
+    assert report is not None
+    (overall,) = [each.paraphrases.overall for each in report.models if each.suite == "libero_10" and each.paraphrases]
+    assert overall.pride is not None
+    assert f" {overall.pride.value:.1f} [" in other
+    # What is too slow takes nothing from what is not.
+    comparing_by(monkeypatch, "import time; time.sleep(60)", 0.5)
+    _, _, row, by, slow, _ = language_lines(records, run, ".vla/a-run", None)
+    assert (row.split(), by) == (goal.split(), published.removesuffix(" (libero_goal)"))
+    assert slow == "PRIDE of libero_10: not worked out here, as the parser takes longer than 0.5 s"
+
+
+def test_similarities_of_the_records_are_taken_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    comparing_by(monkeypatch, "raise SystemExit(1)")
+    stored = {"s_k": 0.5, "s_t": 0.5, "similarity_by": "published libero-para csv 12345678"}
+    records = [
+        replace(each, variation={**each.variation, "parameters": {**each.variation["parameters"], **stored}})
+        for each in paraphrased()
+    ]
+    _, _, row, by, _ = language_lines(records, Path(".vla/a-run"), ".vla/a-run", 80)
+    assert by == "PRIDE at alpha 0.5 by published libero-para csv 12345678"
+    # All distances are one: PRIDE is the success rate.
+    assert row.split()[2] == row.split()[5] == "37.5"
+
+
+def test_what_the_other_process_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # A file of the user's with the name of ours is not imported.
     (tmp_path / "pytest_vla.py").write_text("raise SystemExit(3)")
-    pairs = [["turn on the stove", text] for text in TEXTS]
-    done = subprocess.run(
-        [sys.executable, *pride_row._COMPARE],
-        input=json.dumps(["template", pairs]),
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    found = backends.template_backend().compare([(one, other) for one, other in pairs])
-    assert json.loads(done.stdout) == [[each.keyword, each.structural] for each in found]
-    assert compare.__doc__
+    comparing_by(monkeypatch, WORDS)
+    (compared,) = pride_row._parsed([paraphrased()], None) or ()
+    pairs = [("turn on the stove", text) for text in TEXTS]
+    found = backends.template_backend().compare(pairs)
+    assert compared.similarities == {
+        pair: (each.keyword, each.structural) for pair, each in zip(pairs, found, strict=True)
+    }
+    assert compared.source == Source("template 1 (low fidelity)", True, {})
+    with pytest.raises(VlaError, match=FILE):
+        pride_row._parsed([paraphrased()], tmp_path / FILE)
 
 
 def test_without_variations_nothing_more_is_imported() -> None:

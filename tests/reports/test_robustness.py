@@ -12,8 +12,9 @@ from PIL import Image
 
 from pytest_vla.errors import VlaError
 from pytest_vla.records import Record
-from pytest_vla.report_command import load, make_robustness
 from pytest_vla.reports.figures import file_names
+from pytest_vla.reports.loaded import load
+from pytest_vla.reports.make_variations import make_robustness
 from pytest_vla.reports.robustness import robustness_lines, robustness_table
 from pytest_vla.reports.robustness_png import pictures
 from pytest_vla.reports.sections import Section, section_lines, section_table
@@ -143,6 +144,7 @@ def test_the_language_is_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert (both["model"], other["model"]) == ("random", "other")
     assert [each["kind"] for each in both["others"]] == ["words level 2"]
     assert {"language", "camera", "light"} <= {each["dimension"] for each in both["robustness"]["dimensions"]}
+    # As `pytest_vla.reports.sections.section_table` says.
     assert set(other) == {"model", "suite", "robustness"}
     report("--backend=template")
     lines = capsys.readouterr().out.splitlines()

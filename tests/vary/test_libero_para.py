@@ -1,11 +1,13 @@
 """LIBERO-Para's suite: the CSV's paraphrases as variations of LIBERO-Goal's tasks."""
 
 import collections
+import warnings
 from pathlib import Path
 
 import pytest
 
 from pytest_vla.errors import VlaError
+from pytest_vla.language.published import FILE
 from pytest_vla.plan import Case, parse_node_id, plan, sample, with_twins
 from pytest_vla.suite import load_suite
 from pytest_vla.vary.registry import find_variation, labels_of
@@ -67,6 +69,25 @@ def test_a_sample_has_as_many_of_each_cell() -> None:
         assert sample(cases, count, 4) != drawn
         assert sorted(drawn, key=cases.index) == list(drawn)
     assert sample(cases, 10**6, 0) == cases
+
+
+@needs_data
+def test_a_csv_that_was_cut_is_told_in_one_line(tmp_path: Path) -> None:
+    assert PARA is not None
+    whole = (PARA / "libero_para" / FILE).read_text(encoding="utf-8").splitlines()
+    (tmp_path / FILE).write_text("\n".join(whole[:2000]), encoding="utf-8")
+    suite = load_suite("libero_para", data=tmp_path)
+    with pytest.warns(UserWarning, match="paraphrases where 4092 are published") as told:
+        assert len(plan([suite], labels=lambda task: labels_of(task))) == 5 * 1999
+    (message,) = [str(each.message) for each in told]
+    assert message.startswith(f"{tmp_path / FILE} has 1999 paraphrases where 4092 are published: ")
+    assert " of 416 of 'open the middle drawer of the cabinet', " in message
+    assert " and 7 more tasks; " in message
+    assert "\n" not in message
+    (tmp_path / FILE).write_text("\n".join(whole), encoding="utf-8")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(plan([suite], labels=lambda task: labels_of(task))) == 20_460
 
 
 def test_twins_come_once_and_first() -> None:

@@ -93,14 +93,25 @@ def test_what_is_no_rewrite_is_passed_over_and_named(tmp_path: Path, useless: st
 
 def test_a_task_of_nothing_else_has_none(tmp_path: Path) -> None:
     checkout(tmp_path, {3: "here are 20 variations of it"}, {3: 3})
-    with pytest.raises(VlaError, match=f"has no rewrite of libero_goal/{TASK} to be used, only what is no .*: 3"):
+    with pytest.raises(
+        VlaError, match=f"has only rewrites of libero_goal/{TASK} that are no instruction, or the task's own: 3"
+    ):
         drawn(tmp_path, 0)
 
 
 def test_a_task_that_is_not_listed_has_none(tmp_path: Path) -> None:
     checkout(tmp_path, {3: "ignite the stove"}, {})
-    with pytest.raises(VlaError, match=f"has no rewrite of libero_goal/{TASK} to be used, none"):
+    with pytest.raises(VlaError, match=f"lists no rewrite of libero_goal/{TASK}; the list of its checkout has"):
         drawn(tmp_path, 0)
+
+
+def test_a_task_of_another_suite_has_none_and_the_message_says_of_which_there_are(tmp_path: Path) -> None:
+    checkout(tmp_path, {3: "ignite the stove"}, {3: 1})
+    task = load_suite("tabletop", data=tmp_path).tasks[0]
+    with pytest.raises(
+        VlaError, match=f"no rewrite of tabletop/{task.name}; it has rewrites of libero_spatial, .* alone"
+    ):
+        registry.find_variation(task, LABEL, 0)
 
 
 @pytest.mark.parametrize("place", [".", "libero_plus", "LIBERO-plus"])
@@ -118,8 +129,21 @@ def test_the_package_of_a_checkout_is_one_too(tmp_path: Path) -> None:
 
 
 def test_without_a_checkout_the_message_says_what_to_give(tmp_path: Path) -> None:
-    with pytest.raises(VlaError, match=r"classification.json is nowhere: give a checkout of LIBERO-Plus.* Looked in"):
+    with pytest.raises(
+        VlaError, match=r"classification.json is nowhere: give a checkout of LIBERO-Plus, with its BDDL"
+    ) as caught:
         drawn(tmp_path, 0)
+    # The list alone has no rewrites.
+    assert "a folder with that file" not in str(caught.value)
+    assert str(caught.value).endswith(f"Looked in {tmp_path}.")
+
+
+def test_the_list_alone_is_named_with_what_is_missing(tmp_path: Path) -> None:
+    file = tmp_path / "task_classification.json"
+    file.write_text("{}")
+    with pytest.raises(VlaError, match=re.escape(f"{file} is LIBERO-Plus's list of tasks alone: ")) as caught:
+        drawn(tmp_path, 0)
+    assert "(libero/libero/bddl_files). Give the whole checkout by --vla-data or PYTEST_VLA_DATA" in str(caught.value)
 
 
 def test_a_checkout_that_is_not_whole_is_told(tmp_path: Path) -> None:

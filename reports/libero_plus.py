@@ -1,0 +1,161 @@
+"""LIBERO-Plus's Table 10 of models: for people as tables, for programs as JSON."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_vla.metrics.bootstrap import CONFIDENCE
+from pytest_vla.metrics.libero_plus import DIMENSIONS, LEVELS, PlusRates, task_counts
+from pytest_vla.metrics.success import SuccessRate
+from pytest_vla.reports.rates import percent, percents_text, rate_table, reasons_text
+from pytest_vla.reports.tables import aligned, notes, printable, wrapped
+from pytest_vla.vary.libero_plus_names import SUB_DIMENSIONS, SUITES
+
+_HEAD = ("", *(name.capitalize() for name in DIMENSIONS), "Total")
+
+
+@dataclass(frozen=True)
+class ModelPlus:
+    """A model under one protocol.
+
+    Attributes:
+        rates: its numbers.
+        entries: how many different ones of the list were run.
+        unavailable: of the list's entries of the suites that were run, how many cannot be made here, by what they
+            need; None: the list is not at hand.
+        left_out: what is not in the numbers, and why.
+    """
+
+    rates: PlusRates
+    entries: int
+    unavailable: Mapping[str, int] | None
+    left_out: tuple[str, ...]
+
+
+def plus_table(found: ModelPlus) -> dict[str, Any]:
+    """A model of ``libero_plus`` in JSON: percentages 0..100; a rate is ``n``, ``sr`` and ``interval``.
+
+    - ``model``, ``protocol`` (``paper`` or ``upstream``), ``left_out``.
+    - ``dimensions``: by name, in the leaderboard's order, and ``total``: a rate, ``weighted`` (the mean of the suites'
+      rates, each counted as often as the list has tasks; null where a suite was not run), ``of_list`` (tasks that the
+      list has), ``errors`` and ``invalid`` by reason.
+    - ``levels``: ``level`` (null: the list does not say), a rate. ``cells``: ``dimension``, ``level``, a rate.
+      ``suites``: ``dimension``, ``suite`` of LIBERO, ``of_list``, a rate. ``sub_dimensions``: ``dimension``, ``name``,
+      a rate. Of the last three only what was run.
+    - ``entries``: how many of the list were run, ``of_list``: how many it has, ``unavailable``: of the suites that were
+      run, how many cannot be made here, by what they need; null: the list is not at hand.
+    """
+    rates, listed = found.rates, task_counts()
+    totals = {name: sum(listed[name, suite] for suite in SUITES) for name in DIMENSIONS}
+    return {
+        "model": rates.model,
+        "protocol": rates.protocol,
+        "dimensions": {
+            name: _column_table(rate, rates.weighted(name), totals[name]) for name, rate in rates.dimensions.items()
+        },
+        "total": _column_table(rates.total, rates.weighted(), sum(totals.values())),
+        "levels": [{"level": level, **rate_table(rate)} for level, rate in rates.levels.items()],
+        "cells": [
+            {"dimension": name, "level": level, **rate_table(rate)} for (name, level), rate in rates.cells.items()
+        ],
+        "suites": [
+            {"dimension": name, "suite": suite, "of_list": listed[name, suite], **rate_table(rate)}
+            for (name, suite), rate in rates.suites.items()
+        ],
+        "sub_dimensions": [
+            {"dimension": name, "name": kind, **rate_table(rates.sub_dimensions[kind])}
+            for name, kind in _sub_dimensions(rates)
+        ],
+        "entries": found.entries,
+        "of_list": sum(listed.values()),
+        "unavailable": None if found.unavailable is None else dict(found.unavailable),
+        "left_out": list(found.left_out),
+    }
+
+
+def _column_table(rate: SuccessRate, weighted: float | None, of_list: int) -> dict[str, Any]:
+    return {
+        **rate_table(rate),
+        "weighted": percent(weighted),
+        "of_list": of_list,
+        "errors": dict(rate.errors),
+        "invalid": dict(rate.invalid),
+    }
+
+
+def _sub_dimensions(rates: PlusRates) -> Iterator[tuple[str, str]]:
+    """Those that were run, each with its dimension."""
+    for name, kinds in SUB_DIMENSIONS.items():
+        yield from ((name, kind) for kind in kinds if kind in rates.sub_dimensions)
+
+
+def plus_lines(models: Sequence[ModelPlus]) -> Iterator[str]:
+    """The part for a terminal, line by line. Control characters are taken out."""
+    yield from printable(_lines(models))
+
+
+def _lines(models: Sequence[ModelPlus]) -> Iterator[str]:
+    yield "LIBERO-Plus, as its Table 10: success over episodes, %; weighted: as if the whole list had been run"
+    for found in models:
+        rates, listed = found.rates, sum(task_counts().values())
+        yield ""
+        yield f"=== {rates.model}: LIBERO-Plus, protocol {rates.protocol} ==="
+        yield f"{found.entries:,} of the {listed:,} entries of its list were run"
+        yield from _unavailable_lines(found.unavailable)
+        yield from notes(found.left_out)
+        for name, rate in {**rates.dimensions, "total": rates.total}.items():
+            if name != "total" and (reasons := reasons_text(rate)):
+                yield from wrapped(f"in no rate of {name}: {reasons}")
+        yield ""
+        yield from _leaderboard_lines(rates)
+        yield ""
+        yield "By difficulty, % (episodes)"
+        rows = [
+            (
+                "no level" if level is None else f"L{level}",
+                *(_short(rates.cells.get((name, level))) for name in DIMENSIONS),
+                _short(rates.levels[level]),
+            )
+            for level in LEVELS
+        ]
+        yield from aligned([_HEAD, *rows], 1)
+        yield ""
+        yield "By suite, % (episodes)"
+        rows = [(suite, *(_short(rates.suites.get((name, suite))) for name in DIMENSIONS)) for suite in SUITES]
+        yield from aligned([_HEAD[:-1], *rows], 1)
+        yield ""
+        yield f"By sub-dimension, % [{CONFIDENCE:.0%} Wilson interval]"
+        kinds = [("", "", "n", "success, %")]
+        for name, kind in _sub_dimensions(rates):
+            rate = rates.sub_dimensions[kind]
+            kinds.append((name, kind, str(rate.counted), percents_text(rate)))
+        yield from aligned(kinds, 2)
+
+
+def _unavailable_lines(unavailable: Mapping[str, int] | None) -> Iterator[str]:
+    if unavailable is None:
+        yield "how many cannot be made here is not known: LIBERO-Plus's list is not found (PYTEST_VLA_DATA)"
+        return
+    for needs, number in unavailable.items():
+        yield from wrapped(f"unavailable in the suites that were run: {number:,}: {needs}")
+
+
+def _leaderboard_lines(rates: PlusRates) -> Iterator[str]:
+    columns = [*rates.dimensions.values(), rates.total]
+    weights = [*(rates.weighted(name) for name in DIMENSIONS), rates.weighted()]
+    rows: list[tuple[str, ...]] = [_HEAD, ("success", *("-" if r.rate is None else _percent(r.rate) for r in columns))]
+    for bound, name in enumerate(("from", "to")):
+        rows.append((name, *("-" if r.interval is None else _percent(r.interval[bound]) for r in columns)))
+    rows.append(("episodes", *(str(rate.counted) for rate in columns)))
+    if any(each is not None for each in weights):
+        rows.append(("weighted", *("-" if each is None else _percent(each) for each in weights)))
+    yield from aligned(rows, 1)
+    yield f"from, to: Wilson's {CONFIDENCE:.0%} intervals"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}"
+
+
+def _short(rate: SuccessRate | None) -> str:
+    return "-" if rate is None or rate.rate is None else f"{100 * rate.rate:.0f} ({rate.counted})"

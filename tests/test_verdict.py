@@ -1,0 +1,52 @@
+"""What ``--vla-min-success`` makes of benign and varied episodes, and of probes; runs are in tests/plugin."""
+
+import dataclasses
+
+from pytest_vla.records import Record
+from pytest_vla.verdict import judge
+from tests.support.varied import varied
+
+
+def probe(success: bool, seed: int = 0) -> Record:
+    record = varied("language.blank", success, seed=seed)
+    return dataclasses.replace(record, variation={**record.variation, "probe": True})
+
+
+def of(label: str, successes: int, failures: int) -> list[Record]:
+    return [varied(label, seed < successes, seed=seed) for seed in range(successes + failures)]
+
+
+def test_benign_and_varied_episodes_are_judged_apart() -> None:
+    # Together they are 10 of 20, which is what is wanted.
+    lines, passed = judge([*of("", 9, 1), *of("camera.distance-L5", 1, 9)], 0.5, 0, False)
+    assert not passed
+    assert lines == (
+        "libero_goal, benign: 9/10 = 90.0% [59.6%, 98.2%] >= 50%: passed",
+        "libero_goal, varied: 1/10 = 10.0% [1.8%, 40.4%] < 50%: failed",
+    )
+    assert judge([*of("", 9, 1), *of("camera.distance-L5", 5, 5)], 0.5, 0, False)[1]
+    assert not judge([*of("", 4, 6), *of("camera.distance-L5", 10, 0)], 0.5, 0, False)[1]
+
+
+def test_what_is_varied_alone_says_so_and_what_is_not_has_the_suites_name() -> None:
+    assert judge(of("camera.distance-L5", 2, 0), 0.5, 0, False)[0][0].startswith("libero_goal, varied: 2/2 ")
+    assert judge(of("", 2, 0), 0.5, 0, False)[0][0].startswith("libero_goal: 2/2 ")
+
+
+def test_probes_are_in_no_rate() -> None:
+    lines, passed = judge([*of("", 2, 0), probe(False), probe(False, 1)], 1.0, 0, False)
+    assert passed
+    assert lines == (
+        "libero_goal, benign: 2/2 = 100.0% [34.2%, 100.0%] >= 100%: passed",
+        "not judged: 2 probes, which only ask what the policy does",
+    )
+    lines, passed = judge([probe(True)], 0.5, 0, False)
+    assert (lines[-1], passed) == ("--vla-min-success: no episode of a suite was judged: failed", False)
+    # Told another goal as well, it is asked to do something.
+    assert judge([varied("language.other_goal", False)], 0.5, 0, False)[1] is False
+
+
+def test_a_group_of_errors_was_not_measured() -> None:
+    lines, passed = judge([*of("", 2, 0), varied("camera.distance-L5", "error")], 0.5, 0, False)
+    assert not passed
+    assert lines[1] == "libero_goal, varied: nothing was measured, 50% was wanted: failed"
