@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pytest_vla.episode_start import MOST_DRAWS, OUT_OF_SIGHT, NothingToMeasure, begin
+from pytest_vla.episode_start import MOST_DRAWS, NO_DRAW, OUT_OF_SIGHT, NothingToMeasure, begin
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.pictures import Cell, Picture, blank, check_layout, in_rows, sheet
 from pytest_vla.plan import Case
@@ -35,21 +35,11 @@ _CARD_HEIGHT = 2
 _CARD_GREY = 150
 _LONGEST = 140
 _MOST_NUMBERS = 4
+_NOT_DRAWN = {OUT_OF_SIGHT: "out of sight", NO_DRAW: "cannot be had"}
 # Of parameters: what the label says, or what tells a person nothing.
 _UNTOLD = {
-    *(
-        "name",
-        "original",
-        "source",
-        "digest",
-        "index",
-        "object_type",
-        "action_type",
-        "protocol",
-        "number",
-        "similarity_by",
-    ),
-    *("effect", "noise", "severity", "regenerated", "moved", "layout_level", "sample"),
+    *("name", "original", "source", "digest", "index", "object_type", "action_type", "protocol", "number", "cameras"),
+    *("effect", "noise", "severity", "regenerated", "moved", "layout_level", "sample", "similarity_by"),
 }
 
 
@@ -277,9 +267,9 @@ def _begun(
         seen: Any = begin(trace, case, task, pool)
     except NothingToMeasure as ended:
         wrong = ended.message
-        if ended.reason == OUT_OF_SIGHT:
+        if ended.reason in _NOT_DRAWN:
             draws = f"{MOST_DRAWS} draws" if variation is not None and variation.redraw is not None else "its one draw"
-            wrong = f"out of sight in {draws}: {wrong.partition(' (the last of')[0]}"
+            wrong = f"{_NOT_DRAWN[ended.reason]} in {draws}: {wrong.partition(' (the last of')[0]}"
         seen = _present(trace.world)  # type: ignore[arg-type]
         if seen is None:
             return None, trace.variation, wrong
@@ -342,7 +332,7 @@ def _value(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.3g}"
+        return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
     if isinstance(value, Mapping):
         return ", ".join(f"{name}: {_value(each)}" for name, each in value.items())
     if isinstance(value, list | tuple):
@@ -354,4 +344,5 @@ def _value(value: object) -> str:
 def _reason(task: Task, label: str, error: Exception) -> str:
     """Why there is no such variation, without the names that stand beside it."""
     text = re.sub(rf"^(\S+ of {task.suite}/{task.name}|{re.escape(label)}): ", "", str(error))
+    text = text.replace(f"{task.suite}/{task.name}", "this task")
     return textwrap.shorten(text, _LONGEST, placeholder=" ...")

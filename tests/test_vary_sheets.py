@@ -1,5 +1,6 @@
 """`pytest-vla show --vary`: what stands beside what, and that pictures are drawn as episodes begin."""
 
+import re
 import sys
 import types
 from collections.abc import Mapping
@@ -64,7 +65,8 @@ class World:
 
     def show(self, qpos: Any, step: int = 0) -> Mapping[str, Any]:
         height, width = self.task.protocol.image_size
-        level = 0 if self.variation is None else self.variation.level or 0
+        level = int(found[1]) if (found := re.search(r"-L(\d)", self.label)) else 0
+        level = self.variation.level if self.variation is not None and self.variation.level else level
         seen: dict[str, Any] = {
             f"{camera}_image": np.full((height, width, 3), (10 * level, CAMERAS.index(camera), 250), np.uint8)
             for camera in self.task.protocol.cameras
@@ -223,7 +225,7 @@ def test_a_variation_is_drawn_anew_until_the_task_is_in_sight(drawn: dict[str, A
     assert len(World.log) == 1 + MOST_DRAWS + 1
     World.broken = {label: RedrawError("two objects overlap")}
     vary_sheet(tasks(STOVE), label, None, Drawing())
-    assert shown(drawn)[0][1] == (None, label, "out of sight in 10 draws: two objects overlap", "bad")
+    assert shown(drawn)[0][1] == (None, label, "cannot be had in 10 draws: two objects overlap", "bad")
     World.unseen, World.broken = {"camera.distance-L1": 99}, {}
     vary_sheet(tasks(STOVE), "camera.distance:1", None, Drawing())
     assert shown(drawn)[0][1][2] == "factor 1.2; out of sight in its one draw: plate_1 is hidden"
@@ -286,7 +288,7 @@ def test_labels_are_matched_whole_or_by_wildcards() -> None:
         ({"camera.distance.factor": 2.0, "light.shadow.strength": 0.123456}, "factor 2, strength 0.123"),
         ({"turn_deg": -36.0, "offset": [0.1] * 7, "axis": [1, 0.5]}, "turn -36 deg, offset of 7, axis 1 0.5"),
         ({"distractor_1": ["box", 0.1, 2.0], "whole": True}, "distractor 1 box 0.1 2, whole yes"),
-        ({"categories": {"a": "b"}, "none": None}, "categories a: b"),
+        ({"categories": {"a": "b"}, "none": None, "temperature_k": 8230.4}, "categories a: b, temperature k 8230"),
     ],
 )
 def test_parameters_are_told_in_short(parameters: dict[str, Any], text: str) -> None:

@@ -1,5 +1,6 @@
 """The pictures of a language report: which there are, and that they show what they say."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,8 +8,9 @@ import pytest
 from PIL import Image
 
 from pytest_vla.errors import VlaError
+from pytest_vla.metrics.listening import Estimate
 from pytest_vla.reports.figures import check_matplotlib, write_pictures
-from pytest_vla.reports.language_png import pictures
+from pytest_vla.reports.language_png import _sweep, pictures
 from pytest_vla.reports.loaded import load
 from pytest_vla.reports.make_language import make_report
 from tests.test_report_command import BOWL, ENDS, PLATE, RESULTS, STOVE, paraphrased, path_to, probed, varied, write
@@ -80,3 +82,21 @@ def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     with pytest.raises(VlaError, match=r"png needs matplotlib: pip install 'pytest-vla\[report\]'"):
         check_matplotlib()
+
+
+def test_an_interval_of_another_method_is_no_part_of_the_sweeps_band() -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed (pip install 'pytest-vla[report]')")
+    write([paraphrased(STOVE, index, "success" if index < 3 else "failure") for index in range(6)])
+    report = make_report(load([], RESULTS), 0.5, None, "template", "exact")
+    assert report is not None
+    (model,) = report.models
+    assert model.paraphrases is not None
+    # At alpha 1 these texts have no distance, and so no PRIDE.
+    at_an_end = {**model.paraphrases.sweep, 0.9: Estimate(100.0, (40.0, 100.0))}
+    for sweep, lines in ((model.paraphrases.sweep, 0), (at_an_end, 1)):
+        (axes,) = _sweep([(model, replace(model.paraphrases, sweep=sweep))]).axes
+        bands = [each for each in axes.collections if type(each).__name__ != "LineCollection"]
+        assert (len(bands), len(axes.collections) - len(bands)) == (1, lines)
+        assert ("dashed: Wilson's" in axes.get_title()) == bool(lines)
+        right = max(x for path in bands[0].get_paths() for x, _ in path.vertices)
+        assert right == (0.8 if lines else 0.9)
