@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import zip_longest
@@ -50,15 +51,17 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Compares the two texts and prints the parts. Raises VlaError."""
     from pytest_vla.language.backends import choose_backend
+    from pytest_vla.reports.waiting import told_when_slow
 
     pair = (options.original, options.paraphrase)
     for name, text in zip(("ORIGINAL", "PARAPHRASE"), pair, strict=True):
         if not text.strip():
             raise VlaError(f"{name} is empty: give an instruction, in quotes")
-    choice = choose_backend(options.backend, csv_of(options.data), [pair])
-    (found,) = choice.backend.compare([pair])
-    # Published are two numbers. Whoever names the backend wants no other one loaded.
-    parts = _parts(pair) if found.matches is None and options.backend is None else None
+    with told_when_slow("comparing the texts: a parser and an embedding model are loaded", sys.stderr):
+        choice = choose_backend(options.backend, csv_of(options.data), [pair])
+        (found,) = choice.backend.compare([pair])
+        # Published are two numbers. Whoever names the backend wants no other one loaded.
+        parts = _parts(pair) if found.matches is None and options.backend is None else None
     if options.json:
         print(json.dumps(as_table(found, choice, options.alpha, parts), indent=2))
     else:

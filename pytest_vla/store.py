@@ -34,18 +34,39 @@ LOCK_TIMEOUT = 30.0
 _PAGE = 500
 _DURATION_RUNS, _DURATION_EPISODES = 10, 20_000
 _EPISODE = ("run", "of_suite", "suite", "task", "seed", "attempt", "outcome", "reason", "steps", "digest")
+# Null: no variation, whose label would stand before the seed. Only of others the record has to be read.
+_PROBE = (
+    "CASE WHEN case_id LIKE '%[seed%' THEN NULL ELSE"
+    " (SELECT coalesce(json_extract(line, '$.variation.probe'), 0) FROM records WHERE episode = e.id) END"
+)
 _IDS = "SELECT id FROM {} WHERE run = ? ORDER BY id"
 
 
 @dataclass(frozen=True)
 class Count:
-    """How many items of a run ended in one way; `of_suite`: suites' own items, and not tests of the user's."""
+    """How many items of a run ended in one way.
+
+    Attributes:
+        suite: name.
+        of_suite: whether they are suites' own items, and not tests of the user's.
+        varied: whether their tasks are varied.
+        is_probe: as `Record.is_probe`.
+        outcome, reason: see `Record`.
+        episodes: how many.
+    """
 
     suite: str
     of_suite: bool
+    varied: bool
+    is_probe: bool
     outcome: str
     reason: str | None
     episodes: int
+
+    @property
+    def variation(self) -> Mapping[str, bool]:
+        """Empty where `Record.variation` is."""
+        return {"probe": self.is_probe} if self.varied else {}
 
 
 @dataclass(frozen=True)
@@ -295,10 +316,13 @@ class Store:
     def _runs(self, *name: str) -> tuple[Run, ...]:
         whose, which = ("WHERE run = ?", "WHERE name = ?") if name else ("", "")
         counts: dict[str, list[Count]] = {}
-        for run, suite, of_suite, outcome, reason, number in self._rows(
-            f"SELECT run, suite, of_suite, outcome, reason, count(*) FROM results {whose} GROUP BY 1, 2, 3, 4, 5", *name
+        for run, suite, of_suite, probe, outcome, reason, number in self._rows(
+            f"SELECT run, suite, of_suite, {_PROBE}, outcome, reason, count(*) FROM results AS e {whose}"
+            " GROUP BY 1, 2, 3, 4, 5, 6",
+            *name,
         ):
-            counts.setdefault(run, []).append(Count(suite, bool(of_suite), outcome, reason, number))
+            count = Count(suite, bool(of_suite), probe is not None, bool(probe), outcome, reason, number)
+            counts.setdefault(run, []).append(count)
         columns = [field.name for field in fields(Run) if field.name != "counts"]
         rows = self._rows(f"SELECT {', '.join(columns)} FROM runs {which} ORDER BY id DESC", *name)
         tables = [dict(zip(columns, row, strict=True)) for row in rows]

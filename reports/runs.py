@@ -1,22 +1,25 @@
 """The runs of a results folder, a line each: for people as a table, for programs as JSON."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
 from pytest_vla.metrics.success import SuccessRate, success_rate
-from pytest_vla.reports.rates import interval_text, share_text
-from pytest_vla.store import Run, is_alive
+from pytest_vla.reports.rates import interval_text, judged_apart, rate_table, share_text
+from pytest_vla.store import Count, Run, is_alive
 
 _HEADER = ("run", "started", "model", "suites", "episodes", "success", "rate", "95% interval", "errors", "status")
 _NUMBERS = {"episodes", "success", "rate", "95% interval", "errors"}
 
 
 def runs_table(runs: Sequence[Run]) -> list[str]:
-    """A line a run under a header, times local. What is done is of what was planned."""
-    rows = [_HEADER, *map(_row, runs)]
+    """A line a run under a header, times local. What is done is of what was planned.
+
+    Where tasks are varied, benign episodes are in the run's line, and varied ones in another below it.
+    """
+    rows = [_HEADER, *(row for run in runs for row in _rows(run))]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
@@ -28,14 +31,31 @@ def runs_table(runs: Sequence[Run]) -> list[str]:
 
 
 def runs_json(runs: Sequence[Run]) -> str:
-    """A list of runs: their fields, and ``done``, ``rate``, ``interval`` and ``errors`` by reason."""
+    """A list of runs: their fields, ``done``, ``rate`` and ``interval`` (of `rate_of`) and ``errors`` by reason.
+
+    ``rates``: where tasks are varied ``benign`` and ``varied``, else ``all``, each ``n``, ``sr`` and ``interval`` in
+    percent; those that were run. Probes are in none.
+    """
     return json.dumps([_table(run) for run in runs], indent=2)
 
 
 def rate_of(run: Run) -> SuccessRate:
-    """The rate over the suites' own episodes; over those of the user's tests where the run has no others."""
+    """The rate over what is not varied, or, where all is, over what is; as `rates_of`."""
+    return next(iter(rates_of(run).values()), success_rate("", []))
+
+
+def rates_of(run: Run) -> dict[str, SuccessRate]:
+    """The rates over the suites' own episodes; over those of the user's tests where the run has no others.
+
+    By the names of `pytest_vla.reports.rates.judged_apart`: no rate is over benign and varied ones, and probes are in
+    none.
+    """
+    return {name: success_rate(name, some) for name, some in judged_apart(_outcomes(run)).items()}
+
+
+def _outcomes(run: Run) -> list[Count]:
     counts = [count for count in run.counts if count.of_suite] or run.counts
-    return success_rate(run.name, [count for count in counts for _ in range(count.episodes)])
+    return [count for count in counts for _ in range(count.episodes)]
 
 
 def status_of(run: Run) -> str:
@@ -43,8 +63,8 @@ def status_of(run: Run) -> str:
     return "killed" if run.status == "running" and is_alive(run) is False else run.status
 
 
-def _row(run: Run) -> tuple[str, ...]:
-    rate = rate_of(run)
+def _rows(run: Run) -> Iterator[tuple[str, ...]]:
+    (name, rate), *further = list(rates_of(run).items()) or [("", success_rate("", []))]
     elsewhere = run.status == "running" and is_alive(run) is None
     cells = (
         run.name,
@@ -52,14 +72,18 @@ def _row(run: Run) -> tuple[str, ...]:
         run.model,
         ", ".join(_suites(run)) or "-",
         f"{run.done}/{run.planned}",
-        f"{rate.successes}/{rate.counted}",
-        share_text(rate),
-        interval_text(rate),
-        str(sum(rate.errors.values())),
+        *_rate_cells(name, rate),
+        str(sum(success_rate("", _outcomes(run)).errors.values())),
         f"{status_of(run)} on {run.host}" if elsewhere else status_of(run),
     )
     # A terminal would obey control characters.
-    return tuple("".join(c if c.isprintable() else "?" for c in cell) for cell in cells)
+    yield tuple("".join(c if c.isprintable() else "?" for c in cell) for cell in cells)
+    for name, rate in further:
+        yield (*[""] * 5, *_rate_cells(name, rate), "", "")
+
+
+def _rate_cells(name: str, rate: SuccessRate) -> tuple[str, str, str]:
+    return f"{name} {rate.successes}/{rate.counted}".lstrip(), share_text(rate), interval_text(rate)
 
 
 def _table(run: Run) -> dict[str, Any]:
@@ -70,7 +94,8 @@ def _table(run: Run) -> dict[str, Any]:
         "done": run.done,
         "rate": rate.rate,
         "interval": rate.interval,
-        "errors": rate.errors,
+        "errors": success_rate("", _outcomes(run)).errors,
+        "rates": {name or "all": rate_table(each) for name, each in rates_of(run).items()},
     }
 
 

@@ -4,6 +4,8 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
+from pytest_vla.metrics.selection import counted as counted
+
 Rows = Sequence[Sequence[str]]
 
 WIDTH = 100
@@ -78,11 +80,6 @@ def notes(texts: Iterable[str]) -> Iterator[str]:
     """What is not in a report's numbers, and why."""
     for text in texts:
         yield from wrapped(f"note: {text}", indent="      ")
-
-
-def counted(number: int, noun: str) -> str:
-    """``1 episode``, ``2 episodes``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def printable(lines: Iterable[str]) -> Iterator[str]:

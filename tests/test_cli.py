@@ -22,6 +22,7 @@ from pytest_vla.cli import COMMANDS, main
 from pytest_vla.records import OUTCOMES, record_line
 from pytest_vla.store import DEFAULT_RESULTS, STORE, open_store
 from tests.support.records import record_of
+from tests.support.varied import varied
 
 OWN = "test_mine.py::test_bowl[turn_on_the_stove-seed0]"
 
@@ -85,10 +86,30 @@ def test_the_runs_are_a_list_for_programs(results: Path, capfd: pytest.CaptureFi
     )
     assert (first["rate"], first["errors"], first["invocation"]) == (0.5, {"policy-raised": 1}, {"seeds": [0, 1]})
     assert first["interval"] == pytest.approx([0.0945, 0.9055], abs=1e-4)
-    assert {"suite": "libero_goal", "of_suite": False, "outcome": "success", "reason": None, "episodes": 1} in first[
-        "counts"
-    ]
+    own = {"suite": "libero_goal", "of_suite": False, "varied": False, "is_probe": False}
+    own |= {"outcome": "success", "reason": None}
+    assert own | {"episodes": 1} in first["counts"]
+    assert first["rates"] == {"all": {"n": 2, "sr": 50, "interval": pytest.approx([9.45, 90.55], abs=0.01)}}
     assert (second["status"], second["model"], second["rate"]) == ("finished", "my:policy", 1.0)
+
+
+def test_varied_episodes_of_a_run_have_a_line_of_their_own(results: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    blank = varied("language.blank", False)
+    probe = dataclasses.replace(blank, variation=blank.variation | {"probe": True})
+    records = [record_of(0, "success"), varied("camera.shift-L1", True), varied("camera.shift-L2", False), probe]
+    with open_store(results, create=True) as store:
+        store.begin("20260103-third", [each.node for each in records], command="", model="random")
+        store.add_all(dataclasses.replace(each, run="20260103-third") for each in records)
+        store.end("20260103-third", "finished")
+    _, benign, more, *_ = (re.split(" {2,}", line.strip()) for line in said(capfd, "runs").splitlines())
+    assert benign[4:] == ["4/4", "benign 1/1", "100.0%", "[20.7%, 100.0%]", "0", "finished"]
+    assert more == ["varied 1/2", "50.0%", "[9.5%, 90.5%]"]
+    third = json.loads(said(capfd, "runs", "--json"))[0]
+    assert {name: (each["n"], each["sr"]) for name, each in third["rates"].items()} == {
+        "benign": (1, 100),
+        "varied": (2, 50),
+    }
+    assert (third["rate"], third["done"]) == (1, 4)
 
 
 def test_a_run_whose_process_is_gone_was_killed(results: Path, capfd: pytest.CaptureFixture[str]) -> None:

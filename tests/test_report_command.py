@@ -272,8 +272,8 @@ def test_the_latest_of_one_case_counts_and_own_tests_do_not(capsys: pytest.Captu
     (model,) = models_of(capsys, "--backend=template")
     assert (model["n"], model["sr"], model["runs"]) == (3, pytest.approx(200 / 3), ["a-run", "b-run"])
     assert model["left_out"][:2] == [
-        "1 episodes of your own tests, beside the suite's own items",
-        "1 episodes that a later one of the same case and run seed replaces",
+        "1 episode of your own tests, beside the suite's own items",
+        "1 episode that a later one of the same case and run seed replaces",
     ]
     (model,) = models_of(capsys, "--backend=template", "a-run")
     assert (model["n"], model["sr"]) == (2, 50)
@@ -466,8 +466,8 @@ def test_a_policy_that_listens(capsys: pytest.CaptureFixture[str]) -> None:
     assert heard["probes"]["other-task"]["followed"] == 100
     assert heard["probes"]["other-task"]["followed_n"] == 16
     assert model["backend"] is None
-    assert "1 episodes under a probe that ended as errors or are invalid" in model["left_out"]
-    assert any(text.startswith("1 episodes under a probe without a benign twin") for text in model["left_out"])
+    assert "1 episode under a probe: an error, or invalid" in model["left_out"]
+    assert any(text.startswith("1 episode under a probe without a benign twin") for text in model["left_out"])
     report()
     lines = capsys.readouterr().out.splitlines()
     assert "told another task with its goal, it did that one in 12/16 [50.5, 89.8]" in lines

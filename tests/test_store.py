@@ -176,9 +176,9 @@ def test_a_run_counts_suites_and_own_tests_apart(store: Store) -> None:
         store.add(record)
     run = store.run("last")
     assert set(run.counts) == {
-        Count("libero_goal", True, "success", None, 1),
-        Count("libero_goal", True, "error", "policy-raised", 1),
-        Count("libero_goal", False, "success", None, 1),
+        Count("libero_goal", True, False, False, "success", None, 1),
+        Count("libero_goal", True, False, False, "error", "policy-raised", 1),
+        Count("libero_goal", False, False, False, "success", None, 1),
     }
     assert (run.command, run.model, run.planned, run.done) == ("pytest -n 2 'a b'", "my:policy", 5, 3)
     assert abs((datetime.now(UTC) - datetime.fromisoformat(run.started)).total_seconds()) < 600

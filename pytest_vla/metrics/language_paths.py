@@ -17,7 +17,7 @@ from pytest_vla.metrics.failure_types import (
 from pytest_vla.metrics.language import Subject, bounded, probe_of, text_of
 from pytest_vla.metrics.listening import Estimate, Listening, Probe, Run, Twins, listening
 from pytest_vla.metrics.nearest_task import NearestTask, nearest_task
-from pytest_vla.metrics.selection import is_counted, seed_of
+from pytest_vla.metrics.selection import counted, is_counted, seed_of
 from pytest_vla.records import ASKED_DONE, Record
 
 if TYPE_CHECKING:
@@ -171,11 +171,11 @@ def listening_score(
         else:
             twins[key][probe] = _run(record, paths, references)
     left_out = [
-        (broken, "episodes under a probe that ended as errors or are invalid"),
-        (alone, "episodes under a probe without a benign twin that was measured (--vla-twins=auto runs it)"),
-        (further, "episodes under a second probe of one kind for the same task and seed"),
+        (broken, "under a probe: an error, or invalid"),
+        (alone, "under a probe without a benign twin that was measured (--vla-twins=auto runs it)"),
+        (further, "under a second probe of one kind for the same task and seed"),
     ]
-    said = tuple(f"{number} {what}" for number, what in left_out if number)
+    said = tuple(f"{counted(number, 'episode')} {what}" for number, what in left_out if number)
     if not any(twins.values()):
         return None, said
     pairs = []

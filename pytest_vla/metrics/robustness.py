@@ -12,7 +12,7 @@ from pytest_vla.metrics.bootstrap import Interval, cluster_intervals
 from pytest_vla.metrics.language import DIMENSION as LANGUAGE
 from pytest_vla.metrics.listening import PROBES
 from pytest_vla.metrics.paired import holm, mcnemar_exact, paired_interval
-from pytest_vla.metrics.selection import by_model, is_counted, seed_of, that_count
+from pytest_vla.metrics.selection import by_model, counted, is_counted, seed_of, that_count
 from pytest_vla.metrics.success import SuccessRate, success_rate
 from pytest_vla.records import Record
 
@@ -119,7 +119,7 @@ def varied_models(records: Iterable[Record]) -> tuple[Varied, ...]:
         episodes = [record for record in varied if not _is_probe(record)]
         if any(dimension_of(each) != LANGUAGE or each.variation.get("level") is not None for each in episodes):
             if probes := len(varied) - len(episodes):
-                left_out = (*left_out, f"{probes} probes of whether it listens: a policy ought to fail them")
+                left_out = (*left_out, f"{counted(probes, 'probe')} of whether it listens: no dimension of harm")
             benign = tuple(record for record in counting if not record.variation)
             found.append(Varied(model, suite, tuple(episodes), benign, left_out))
     return tuple(found)
@@ -144,11 +144,11 @@ def twin_pairs(varied: Varied) -> tuple[tuple[TwinPair, ...], tuple[str, ...]]:
             pairs.append(TwinPair(record, twin))
     other = sum(_budget(pair.episode) != _budget(pair.twin) for pair in pairs)
     left_out = [
-        (alone, "episodes without a benign twin of the same run seed (--vla-twins=auto runs it): in no difference"),
-        (broken, "episodes whose benign twin is an error or invalid: in no difference"),
-        (other, "pairs of which one had another step budget or replan length: they are compared nevertheless"),
+        (alone, "episode", "without a benign twin of the same run seed (--vla-twins=auto runs it): in no difference"),
+        (broken, "episode", "whose benign twin is an error or invalid: in no difference"),
+        (other, "pair", "of which one had another step budget or replan length: they are compared nevertheless"),
     ]
-    return tuple(pairs), tuple(f"{number} {what}" for number, what in left_out if number)
+    return tuple(pairs), tuple(f"{counted(number, noun)} {what}" for number, noun, what in left_out if number)
 
 
 def cells(varied: Varied, pairs: Sequence[TwinPair], generator: "np.random.Generator") -> tuple[Cell, ...]:

@@ -26,14 +26,19 @@ def that_count(records: Sequence[Record]) -> tuple[tuple[Record, ...], tuple[str
     own = [record for record in records if not record.of_suite]
     if any(record.of_suite and record.variation for record in records):
         if number := len(own):
-            left_out.append(f"{number} episodes of your own tests, beside the suite's own items")
+            left_out.append(f"{counted(number, 'episode')} of your own tests, beside the suite's own items")
         records = [record for record in records if record.of_suite]
     last = {(record.case, record.seeds.get("run")): record for record in records}
     if number := len(records) - len(last):
-        left_out.append(f"{number} episodes that a later one of the same case and run seed replaces")
+        left_out.append(f"{counted(number, 'episode')} that a later one of the same case and run seed replaces")
     if len({record.policy_digest for record in last.values()} - {None}) > 1:
         left_out.append("these records are of more than one version of the policy's file")
     return tuple(last.values()), tuple(left_out)
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 episode``, ``2 episodes``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def is_counted(record: Record) -> bool:

@@ -68,9 +68,3 @@ def success_rate(name: str, records: Sequence[Outcome]) -> SuccessRate:
 
     interval = wilson_interval(count["success"], counted) if counted else None
     return SuccessRate(name, len(records), count["success"], counted, interval, reasons("error"), reasons("invalid"))
-
-
-def suite_rates(records: Sequence[Outcome]) -> tuple[SuccessRate, ...]:
-    """The rate of each suite, by name."""
-    names = sorted({record.suite for record in records})
-    return tuple(success_rate(name, [r for r in records if r.suite == name]) for name in names)

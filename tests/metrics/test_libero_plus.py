@@ -105,7 +105,7 @@ def test_of_one_case_the_last_one_counts() -> None:
     name = f"{STOVE}_light_3"
     (found,) = plus_rates([episode(name, False), episode(name, True)])
     assert (found.total.successes, found.total.counted) == (1, 1)
-    assert found.left_out == ("libero_plus_goal: 1 episodes that a later one of the same case and run seed replaces",)
+    assert found.left_out == ("libero_plus_goal: 1 episode that a later one of the same case and run seed replaces",)
 
 
 def test_what_was_run_is_weighed_by_what_the_list_has() -> None:

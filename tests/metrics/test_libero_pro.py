@@ -102,4 +102,4 @@ def test_of_one_case_that_was_run_twice_the_last_counts_and_it_is_said() -> None
     rate = table.suites[0].rates["Pos"]
     assert rate is not None
     assert (rate.successes, rate.counted) == (1, 1)
-    assert table.left_out == ("libero_goal: 1 episodes that a later one of the same case and run seed replaces",)
+    assert table.left_out == ("libero_goal: 1 episode that a later one of the same case and run seed replaces",)

@@ -74,7 +74,7 @@ def test_probes_are_not_counted_as_harm() -> None:
     ]
     found = one(records)
     assert len(found.episodes) == 1
-    assert found.left_out == ("2 probes of whether it listens: a policy ought to fail them",)
+    assert found.left_out == ("2 probes of whether it listens: no dimension of harm",)
 
 
 def test_the_latest_of_a_case_counts_and_own_tests_do_not() -> None:
@@ -87,8 +87,8 @@ def test_the_latest_of_a_case_counts_and_own_tests_do_not() -> None:
     cell = cells_of(records)["camera", "distance", 1]
     assert (cell.rate.successes, cell.rate.counted) == (1, 2)
     assert one(records).left_out == (
-        "1 episodes of your own tests, beside the suite's own items",
-        "1 episodes that a later one of the same case and run seed replaces",
+        "1 episode of your own tests, beside the suite's own items",
+        "1 episode that a later one of the same case and run seed replaces",
     )
 
 
@@ -111,8 +111,8 @@ def test_pairs_are_of_one_task_seed_and_run_seed() -> None:
     ]
     assert left_out == (
         "3 episodes without a benign twin of the same run seed (--vla-twins=auto runs it): in no difference",
-        "1 episodes whose benign twin is an error or invalid: in no difference",
-        "1 pairs of which one had another step budget or replan length: they are compared nevertheless",
+        "1 episode whose benign twin is an error or invalid: in no difference",
+        "1 pair of which one had another step budget or replan length: they are compared nevertheless",
     )
 
 

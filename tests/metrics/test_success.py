@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pytest_vla.metrics.statistics import wilson_interval
-from pytest_vla.metrics.success import success_rate, suite_rates
+from pytest_vla.metrics.success import success_rate
 from pytest_vla.reports.terminal import summary_lines, summary_sentence
 
 
@@ -46,13 +46,6 @@ def test_errors_and_invalids_are_not_in_the_rate() -> None:
 def test_a_rate_of_nothing_is_none() -> None:
     rate = success_rate("libero_10", BROKEN)
     assert (rate.rate, rate.interval, rate.counted, rate.episodes) == (None, None, 0, 1)
-
-
-def test_suites_are_apart() -> None:
-    assert [(rate.name, rate.episodes) for rate in suite_rates(GOAL + OBJECT)] == [
-        ("libero_goal", 7),
-        ("libero_object", 1),
-    ]
 
 
 def test_the_table() -> None:
