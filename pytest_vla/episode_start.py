@@ -7,7 +7,7 @@ from pytest_vla.plan import Case, init_state_of
 from pytest_vla.policies.base import Observation
 from pytest_vla.suite import Task
 from pytest_vla.trace import EpisodeWorld, Trace
-from pytest_vla.variation import Variation
+from pytest_vla.variation import Variation, joined
 
 GOAL_AT_START = "goal-holds-at-start"
 """The reason of an invalid episode: there was nothing left to do after settling."""
@@ -39,6 +39,8 @@ class NothingToMeasure(Exception):
 def begin(trace: Trace, case: Case, task: Task, open_world: OpenWorld, *, feasible: bool = False) -> Observation:
     """Reset the world of a case under the trace's variation, and note what is seen.
 
+    The parts of a joint variation are first drawn as they are alone.
+
     Args:
         trace: of the episode; its world, its seeds and, where it was drawn anew, its variation are set.
         case, task: of the episode.
@@ -50,31 +52,63 @@ def begin(trace: Trace, case: Case, task: Task, open_world: OpenWorld, *, feasib
             and in reach in any, or the expert could not do it.
         VlaError: the world cannot be built or reset.
     """
+    variation = trace.variation
+    if variation is not None and any(part.redraw for part in variation.parts):
+        parts: list[Variation] = []
+        for trace.variation in variation.parts:
+            if trace.variation.redraw is not None:
+                _drawn(trace, case, task, open_world)
+            parts.append(trace.variation)
+        trace.variation = joined(variation.label, tuple(parts))
+    observation = _drawn(trace, case, task, open_world)
+    if feasible and trace.variation is not None and trace.variation.changes_scene:
+        if undone := _infeasible(trace, case, task, open_world):
+            raise NothingToMeasure(INFEASIBLE, undone)
+        observation = _reset(trace, case, task, open_world)
+    if trace.note(observation):
+        raise NothingToMeasure(GOAL_AT_START, "the goal holds already after settling")
+    return observation
+
+
+def _drawn(trace: Trace, case: Case, task: Task, open_world: OpenWorld) -> Observation:
+    """Reset under the first draw of the trace's variation in which the task can be measured."""
     first, reason, unseen = trace.variation, OUT_OF_SIGHT, ""
     for time in range(MOST_DRAWS):
         if time and first is not None:
             if first.redraw is None:
                 break
             trace.variation = first.redraw(time)
-        variation = trace.variation
-        trace.world = world = open_world(task, variation if variation is not None and variation.changes_world else None)
-        init_state = init_state_of(case.seed, world.init_state_count, task.protocol.init_state)
-        trace.seeds = {"init_state": init_state, "init_states": world.init_state_count}
         try:
-            observation = world.reset(init_state=init_state, scene_seed=case.seed, settle=True)
+            observation = _reset(trace, case, task, open_world)
         except RedrawError as error:
             reason, unseen = NO_DRAW, str(error)
             continue
-        reason = OUT_OF_SIGHT
-        unseen = world.out_of_sight() if variation is not None and variation.in_sight else ""
-        if unseen:
-            continue
-        if feasible and variation is not None and variation.changes_scene:
-            if undone := world.infeasible():
-                raise NothingToMeasure(INFEASIBLE, undone)
-            observation = world.reset(init_state=init_state, scene_seed=case.seed, settle=True)
-        if trace.note(observation):
-            raise NothingToMeasure(GOAL_AT_START, "the goal holds already after settling")
-        return observation
+        looks = trace.variation is not None and trace.variation.in_sight
+        reason, unseen = OUT_OF_SIGHT, trace.world.out_of_sight() if looks and trace.world else ""
+        if not unseen:
+            return observation
     draws = f" (the last of {MOST_DRAWS} draws)" if first is not None and first.redraw is not None else ""
     raise NothingToMeasure(reason, f"{unseen}{draws}")
+
+
+def _reset(trace: Trace, case: Case, task: Task, open_world: OpenWorld) -> Observation:
+    variation = trace.variation
+    trace.world = world = open_world(task, variation if variation is not None and variation.changes_world else None)
+    init_state = init_state_of(case.seed, world.init_state_count, task.protocol.init_state)
+    trace.seeds = {"init_state": init_state, "init_states": world.init_state_count}
+    return world.reset(init_state=init_state, scene_seed=case.seed, settle=True)
+
+
+def _infeasible(trace: Trace, case: Case, task: Task, open_world: OpenWorld) -> str:
+    """Why the expert does not do the task under the variation, where it does it without; else an empty text."""
+    assert trace.world is not None
+    undone = trace.world.infeasible()
+    if not undone:
+        return ""
+    varied, trace.variation = trace.variation, None
+    try:
+        _reset(trace, case, task, open_world)
+        # What it never does tells nothing of the scene.
+        return "" if trace.world.infeasible() else undone
+    finally:
+        trace.variation = varied

@@ -90,6 +90,7 @@ class Variation:
         asked: gives the problem whose goal the instruction asks for, where that is not the task's own: whether it was
             reached is measured beside; None: it is the task's own.
         in_sight: whether an episode counts only where the task's objects are seen and can be reached at its start.
+        parts: of a joint one, what it is made of, each of which is drawn as it is alone; empty: it is not joint.
         redraw: gives it drawn for another time, 1 and on, where they are not; None: it has nothing to draw.
     """
 
@@ -109,6 +110,7 @@ class Variation:
     probe: bool = False
     asked: ProblemEdit | None = field(default=None, compare=False, repr=False)
     in_sight: bool = False
+    parts: "tuple[Variation, ...]" = field(default=(), compare=False, repr=False)
     redraw: "Callable[[int], Variation] | None" = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -161,9 +163,6 @@ def joined(label: str, parts: tuple[Variation, ...]) -> Variation:
         raise VlaError(f"{label}: two of them say how the robot's arm rests; take one of them")
     levels = {part.level for part in parts}
 
-    def redrawn(time: int) -> Variation:
-        return joined(label, tuple(part.redraw(time) if part.redraw else part for part in parts))
-
     together = {
         name: tuple(edit for part in parts for edit in getattr(part, name))
         for name in ("problem", "model", "state", "pictures", "actions")
@@ -180,6 +179,6 @@ def joined(label: str, parts: tuple[Variation, ...]) -> Variation:
         probe=any(part.probe for part in parts),
         asked=next((part.asked for part in parts if part.asked), None),
         in_sight=any(part.in_sight for part in parts),
-        redraw=redrawn if any(part.redraw for part in parts) else None,
+        parts=parts,
         **together,
     )

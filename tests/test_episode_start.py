@@ -11,7 +11,7 @@ from pytest_vla.errors import RedrawError
 from pytest_vla.plan import Case
 from pytest_vla.rollout import Conditions, Rollout, run_episode
 from pytest_vla.suite import Task, load_suite
-from pytest_vla.variation import Variation
+from pytest_vla.variation import Variation, joined
 from tests.plugin.fake_sim import World
 
 TASK = load_suite("tabletop").task("turn_on_the_stove")
@@ -127,7 +127,11 @@ def test_a_changed_scene_that_the_expert_cannot_do_is_invalid_where_that_is_aske
     class Tried(World):
         def infeasible(self) -> str:
             self.step(STOP)
-            return "" if solved else "the expert does not do it in 300 steps: (on bowl_1 plate_1)"
+            return (
+                ""
+                if solved or self.variation is None
+                else "the expert does not do it in 300 steps: (on bowl_1 plate_1)"
+            )
 
     moved = Variation("layout.moved-L1", "layout", "moved", 1, state=(lambda model, scene, state: None,))
     case = Case("tabletop", TASK.name, 3, moved.label)
@@ -138,3 +142,39 @@ def test_a_changed_scene_that_the_expert_cannot_do_is_invalid_where_that_is_aske
         assert ended.record.outcome == (outcome if feasible else "failure")
         assert ended.record.reason == ("infeasible" if feasible and not solved else None)
         assert ended.steps == (0 if ended.record.outcome == "invalid" else 6)
+
+
+def test_the_parts_of_a_joint_variation_are_drawn_as_they_are_alone() -> None:
+    fog = Variation("noise.fog-L1", "noise", "fog", 1, {"seed": 5}, redraw=lambda time: pytest.fail("it was seen"))
+    both = joined("camera.turned-L2+noise.fog-L1", (drawn(), dataclasses.replace(fog, redraw=None)))
+
+    class Both(Blind):
+        def _angle(self) -> int:
+            found = self.variation.parameters
+            return int(found["angle"] if "angle" in found else found["camera.turned.angle"])
+
+        def reset(self, init_state: int, scene_seed: int, settle: bool) -> Any:
+            if self._angle() == 0:
+                raise RedrawError("the arm would begin in the plate")
+            return World.reset(self, init_state, scene_seed, settle)
+
+        def out_of_sight(self) -> str:
+            return "" if self._angle() >= 20 else "plate_1 is not seen"
+
+    ended = run(both, Both)
+    assert ended.record.outcome == "failure"
+    assert ended.record.variation["parameters"] == {"camera.turned.angle": 20, "noise.fog.seed": 5}
+
+
+def test_what_the_expert_never_does_is_not_held_against_the_scene() -> None:
+    class Never(World):
+        def infeasible(self) -> str:
+            return "the expert does not do it in 300 steps: (on bowl_1 plate_1)"
+
+    moved = Variation("layout.moved-L1", "layout", "moved", 1, state=(lambda model, scene, state: None,))
+    case = Case("tabletop", TASK.name, 3, moved.label)
+    short = dataclasses.replace(TASK, protocol=dataclasses.replace(TASK.protocol, max_steps=6))
+    conditions = Conditions("mine", feasible=True)
+    ended = run_episode(case, short, lambda e: lambda o: STOP, Never, conditions, variation=moved)
+    assert ended.record.outcome == "failure"
+    assert ended.record.variation["label"] == moved.label

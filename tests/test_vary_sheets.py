@@ -176,7 +176,7 @@ def test_what_is_only_told_or_done_is_words_and_not_drawn(drawn: dict[str, Any])
 
 
 def test_a_joint_variation_is_one_picture_with_its_instruction(drawn: dict[str, Any]) -> None:
-    vary_sheet(tasks(STOVE), "camera.distance+language.words:1", None, Drawing())
+    vary_sheet(tasks(STOVE), "camera.distance:1-5+language.words:1", None, Drawing())
     for row in shown(drawn):
         assert [cell[2].split("; ")[1:] for cell in row[1:]] == [['"switch on the stove"']] * len(row[1:])
     row = shown(drawn)[0]

@@ -237,7 +237,8 @@ def _with_layout(made: Variation, task: Task, entry: PlusTask, given: Given, tim
         edit, drawn = added_layout(task, entry, _distractors(task.data), time)
     else:
         edit, drawn = level_layout(task, entry, time)
-    return _with(made, {"regenerated": True, **drawn}, problem=(edit,), in_sight=True)
+    # As published: what its list has counts, wherever its rule puts things.
+    return _with(made, {"regenerated": True, **drawn}, problem=(edit,))
 
 
 def _is_whole(bddl: Path, task: Task) -> bool:

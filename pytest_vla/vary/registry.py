@@ -99,7 +99,14 @@ def find_variation(task: Task, label: str, seed: int) -> Variation | None:
 def _of_upstream(task: Task) -> Mapping[str, Variation]:
     """As upstream's code does it; ids say so."""
     found = SOURCES[task.varied](task, UPSTREAM) if task.varied in TWO_PROTOCOLS else {}
-    return {f"{UPSTREAM}.{label}": replace(each, label=f"{UPSTREAM}.{label}") for label, each in found.items()}
+    return {f"{UPSTREAM}.{label}": _named(each, f"{UPSTREAM}.{label}") for label, each in found.items()}
+
+
+def _named(variation: Variation, label: str) -> Variation:
+    """A variation under another label, however often it is drawn."""
+    redraw = variation.redraw
+    again = None if redraw is None else lambda time: _named(redraw(time), label)
+    return replace(variation, label=label, redraw=again)
 
 
 def unavailable(tasks: Sequence[Task]) -> Mapping[str, int]:
@@ -180,6 +187,15 @@ def _check_joint(label: str, parts: Sequence[str]) -> None:
     dimensions = [kind.dimension for kind in found]
     if len(set(dimensions)) < len(dimensions):
         raise VlaError(f"{label}: two variations of one dimension do not go together; take them one by one")
+    ordered = JOINT.join(_in_order(parts))
+    if label != ordered:
+        raise VlaError(f"{label}: there is no such order; what is done first stands first: {ordered}")
+
+
+def _in_order(labels: Sequence[str]) -> list[str]:
+    """Parts of a joint variation in the order in which they are done."""
+    order = list(dict.fromkeys(kind.dimension for kind in kinds()))
+    return sorted(labels, key=lambda label: order.index(dimensions_of(label)) if _kind_of(label) else -1)
 
 
 def parse_vary(text: str) -> tuple[str, ...]:
@@ -204,17 +220,20 @@ def _joint(parts: Sequence[str]) -> list[str]:
     """The labels of one item of ``--vla-vary``."""
     if len(parts) == 1:
         return _expanded(parts[0])
-    order = list(dict.fromkeys(kind.dimension for kind in kinds()))
+    some_level = any(":" in part for part in parts[:-1]) or any(part in _by_label() for part in parts)
+    if ":" in parts[-1] and not some_level:
+        # One level at the end is that of all.
+        levels = parts[-1].rpartition(":")[2]
+        parts = [part if ":" in part else f"{part}:{levels}" for part in parts]
     choices = [[label for label in _expanded(part) if len(parts) == 1 or _goes_with_others(label)] for part in parts]
     if empty := [part for part, found in zip(parts, choices, strict=True) if not found]:
         raise VlaError(f"{empty[0]} makes another task of it, and goes with no other variation")
-    any_level = any(":" in part for part in parts) or any(part in _by_label() for part in parts)
     joint = []
     for chosen in itertools.product(*choices):
         levels = {level for level in map(_level_of, chosen) if level}
-        if len(levels) > 1 and not any_level:
+        if len(levels) > 1 and not some_level:
             continue
-        ordered = sorted(chosen, key=lambda label: order.index(dimensions_of(label)))
+        ordered = _in_order(chosen)
         label = JOINT.join(ordered)
         _check_joint(label, ordered)
         joint.append(label)
@@ -304,16 +323,33 @@ def drawn_for(task: Task, label: str, seed: int, parameters: Mapping[str, object
     Raises:
         VlaError: as `find_variation`, or no draw gives these parameters: another version of pytest-vla made them.
     """
+    found = find_variation(task, label, seed)
+    if found is None:
+        return None
+    if not found.parts:
+        drawn = _draw_with(found, parameters)
+    else:
+        # Each part was drawn by itself.
+        parts = []
+        for part in found.parts:
+            prefix = f"{part.dimension}.{part.kind}."
+            own = {name.removeprefix(prefix): each for name, each in parameters.items() if name.startswith(prefix)}
+            parts.append(_draw_with(part, own))
+        drawn = joined(label, tuple(part for part in parts if part)) if all(parts) else None
+    if drawn is None:
+        raise VlaError(
+            f"{label} of {task.suite}/{task.name} with seed {seed} is drawn otherwise than its record says: the record "
+            "is of another version of pytest-vla, or of other files"
+        )
+    return drawn
+
+
+def _draw_with(first: Variation, parameters: Mapping[str, object]) -> Variation | None:
     from pytest_vla.episode_start import MOST_DRAWS
 
-    first = found = find_variation(task, label, seed)
-    for time in range(1, MOST_DRAWS + 1):
-        if found is None or dict(found.table()["parameters"]) == dict(parameters):
-            return found
-        if first is None or first.redraw is None or time == MOST_DRAWS:
-            break
-        found = first.redraw(time)
-    raise VlaError(
-        f"{label} of {task.suite}/{task.name} with seed {seed} is drawn otherwise than its record says: the record is "
-        "of another version of pytest-vla, or of other files"
-    )
+    draws = range(1, MOST_DRAWS) if first.redraw is not None else ()
+    for time in (0, *draws):
+        drawn = first if not time or first.redraw is None else first.redraw(time)
+        if dict(drawn.parameters) == dict(parameters):
+            return drawn
+    return None

@@ -71,7 +71,15 @@ def test_parts_of_a_joint_one_have_the_same_level_where_none_is_given() -> None:
     assert labels == tuple(f"camera.fov-L{level}+robot.joints-L{level}" for level in range(1, 6))
     assert len(parse_vary("robot:1-5+camera.fov:1-5")) == 25
     number = len([kind for kind in kinds() if kind.dimension == "camera" and kind.levels and not kind.published])
-    assert len(parse_vary("camera+robot:3")) == 5 * number
+    # One level at the end is that of all.
+    assert len(parse_vary("camera+robot:3")) == number
+    assert len(parse_vary("camera:1-5+robot:3")) == 5 * number
+
+
+def test_a_joint_variation_has_one_order() -> None:
+    assert find_variation(TASK, "light.diffuse-L1+camera.fov-L1", 0) is not None
+    with pytest.raises(VlaError, match=re.escape("what is done first stands first: light.diffuse-L1+camera.fov-L1")):
+        find_variation(TASK, "camera.fov-L1+light.diffuse-L1", 0)
 
 
 def test_fifteen_pairs() -> None:
