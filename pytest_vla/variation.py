@@ -163,7 +163,7 @@ def joined(label: str, parts: tuple[Variation, ...]) -> Variation:
         raise VlaError(f"{label}: two of them say how the robot's arm rests; take one of them")
     levels = {part.level for part in parts}
 
-    together = {
+    together: dict[str, Any] = {
         name: tuple(edit for part in parts for edit in getattr(part, name))
         for name in ("problem", "model", "state", "pictures", "actions")
     }

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_vla.variation import Variation
@@ -38,8 +39,12 @@ def delay(draw: Draw) -> Variation:
 
 
 def noise(draw: Draw) -> Variation:
-    """Gaussian noise on translation and rotation, clipped to [-1, 1]; the gripper does what it is told."""
-    std, seed = round(_STD * draw.level, 2), draw.generator().getrandbits(32)
+    """Gaussian noise on translation and rotation, clipped to [-1, 1]; the gripper does what it is told.
+
+    What is drawn is the same for all levels, which scale it.
+    """
+    std = round(_STD * draw.level, 2)
+    seed = replace(draw, label="action.noise").generator().getrandbits(32)
 
     def begin() -> "Act":
         import numpy as np

@@ -1,6 +1,5 @@
 """Variations of what stands where: objects that the task does not need, and its own objects in other places."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
 
 _LEVELS = (1, 2, 3, 4, 5)
 _METRES, _DEGREES = 0.03, 9.0
+_DRAWS = 10
+"""Into how many directions the draws of a displacement part the circle: as many as an episode has, its `MOST_DRAWS`."""
 
 # Where added objects are declared to stand, m from the workspace's offset: the same in all draws, so that these share a
 # compiled scene. Episodes begin where the draw says.
@@ -85,8 +86,8 @@ def _with_added(problem: Problem, placed: Sequence[Placed]) -> Problem:
 def displacement(draw: Draw) -> Variation:
     """One of the objects that the task is about begins 3 cm a level away and turned by 9 degrees a level.
 
-    What stands on it goes along. Where something is in the way, it goes in the next of 16 directions that is free;
-    where none is, what is in the way is moved as far.
+    What stands on it goes along, nothing else. Which object, which way and which turn is the same for all levels. Where
+    something is in the way, the next draw takes the next object and turns the way by a tenth of the circle.
 
     Raises:
         VlaError: the task is about no object that stands on the workspace.
@@ -95,25 +96,25 @@ def displacement(draw: Draw) -> Variation:
     free = _free_objects(problem)
     if not free:
         raise VlaError(f"{draw.label}: {draw.task.name} is about no object that stands on the workspace")
-    drawn = draw.generator()
-    name = drawn.choice(free)
-    direction = round(drawn.uniform(0.0, 360.0), 1)
+    drawn = replace(draw, label="layout.displacement", time=0).generator()
+    name = free[(drawn.randrange(len(free)) + draw.time) % len(free)]
+    direction = round((drawn.uniform(0.0, 360.0) + draw.time * 360.0 / _DRAWS) % 360.0, 1)
     yaw = round(drawn.choice((-1, 1)) * _DEGREES * draw.level, 1)
     distance = round(_METRES * draw.level, 2)
-    standing = {item.name: _standing_on(problem, item.name) for item in problem.objects}
+    along = _standing_on(problem, name)
     zones = _goal_zones(problem, name)
 
     def move(model: "mujoco.MjModel", scene: "Scene", state: "NDArray[np.float64]") -> None:
         from pytest_vla.vary.layout_states import displace
 
-        displace(model, scene, state, name, distance, math.radians(direction), math.radians(yaw), standing, zones)
+        displace(model, scene, state, name, distance, direction, yaw, along, zones)
 
     return Variation(
         draw.label,
         "layout",
         "displacement",
         draw.level,
-        {"object": name, "distance": distance, "direction": direction, "yaw": yaw},
+        {"object": name, "distance": distance, "direction": direction, "yaw": yaw, "with": list(along)},
         state=(move,),
         in_sight=True,
         redraw=lambda time: displacement(draw.again(time)),

@@ -16,7 +16,6 @@ from pytest_vla.vary.layout_objects import AREA
 
 Array = npt.NDArray[np.float64]
 
-DIRECTIONS = 16
 _APART = 0.01
 """How near (m) something may be put to anything else."""
 _LIFT = 0.002
@@ -57,94 +56,55 @@ def displace(
     distance: float,
     direction: float,
     yaw: float,
-    standing: Mapping[str, Sequence[str]],
+    along: Sequence[str],
     zones: Sequence[str],
 ) -> None:
     """Moves an object over the workspace, with what stands on it, and turns it about the vertical.
 
-    It goes in the next of `DIRECTIONS` that is free. Where none is, objects in its way are moved as far as it is.
-
     Args:
         model, scene: fixtures stand as in the episode.
-        state: (1+nq+nv,), written.
+        state: (1+nq+nv,), written, unless it raises.
         name: of the object.
         distance: m.
-        direction: where to (rad, from x to y), if it is free.
-        yaw: its turn (rad).
-        standing: what stands on objects, by their names.
+        direction: where to (degrees, from x to y).
+        yaw: its turn (degrees).
+        along: what stands on it.
         zones: sites that it must not come to be in.
 
     Raises:
-        RedrawError: it cannot go anywhere.
+        RedrawError: it cannot go there.
     """
-    clearance, before = Clearance(model, scene), state.copy()
-    for makes_way in (False, True):
-        for number in range(DIRECTIONS):
-            angle = direction + 2 * math.pi * number / DIRECTIONS
-            step = distance * np.array([math.cos(angle), math.sin(angle)])
-            state[:] = before
-            if _go(clearance, model, scene, state, name, step, yaw, standing, zones, makes_way):
-                return
-    state[:] = before
-    raise RedrawError(f"{name} cannot go {distance} m anywhere: something is in the way, or the workspace ends")
+    heading, turn = math.radians(direction), math.radians(yaw)
+    step = distance * np.array([math.cos(heading), math.sin(heading)])
+    rotation = np.array([[math.cos(turn), -math.sin(turn)], [math.sin(turn), math.cos(turn)]])
+    after = state.copy()
+    centre = _pose(model, scene, state, name)[:2]
+    for each in (name, *along):
+        pose = _pose(model, scene, after, each)
+        pose[:2] = centre + step + rotation @ (pose[:2] - centre)
+        pose[3:] = _turned(pose[3:], turn)
+    why = _unfit(model, scene, centre + step, zones)
+    if not why and (other := Clearance(model, scene).in_the_way(after[1 : 1 + model.nq], (name, *along), _APART)):
+        why = f"{other} is in the way"
+    if why:
+        raise RedrawError(f"{name} cannot go {distance:g} m at {direction:g} degrees: {why}")
+    state[:] = after
 
 
-def _go(
-    clearance: Clearance,
-    model: mujoco.MjModel,
-    scene: Scene,
-    state: Array,
-    name: str,
-    step: Array,
-    yaw: float,
-    standing: Mapping[str, Sequence[str]],
-    zones: Sequence[str],
-    makes_way: bool,
-) -> bool:
-    """Moves an object by a step (2,) and, where `makes_way`, what is in its way; False: it cannot be."""
-    qpos = state[1 : 1 + model.nq]
-    if not _may_be_wanted(model, scene, _pose(model, scene, state, name)[:2] + step, zones):
-        return False
-    moved: list[str] = []
-    mover, turn = name, yaw
-    while True:
-        group = [mover, *standing.get(mover, ())]
-        if not _shift(model, scene, state, group, step, turn):
-            return False
-        moved += group
-        mover, turn = clearance.in_the_way(qpos, moved, _APART), 0.0
-        if not mover:
-            return True
-        body = scene.body(mover)
-        if not makes_way or body is None or body.is_fixture:
-            return False
-
-
-def _shift(model: mujoco.MjModel, scene: Scene, state: Array, group: Sequence[str], step: Array, yaw: float) -> bool:
-    """Moves an object and what stands on it by a step (2,), turned about the object; False: it may not stand there."""
-    centre = _pose(model, scene, state, group[0])[:2].copy()
-    x, y = centre + step - workspace(scene.problem, scene.problem).offset[:2]
+def _unfit(model: mujoco.MjModel, scene: Scene, point: Array, zones: Sequence[str]) -> str:
+    """Why what the robot shall take may not stand at a point (2,); an empty text: it may."""
+    place = workspace(scene.problem, scene.problem)
+    x, y = point - place.offset[:2]
     if not (AREA[0] <= x <= AREA[2] and AREA[1] <= y <= AREA[3]):
-        return False
-    cosine, sine = math.cos(yaw), math.sin(yaw)
-    turn = np.array([[cosine, -sine], [sine, cosine]])
-    for name in group:
-        pose = _pose(model, scene, state, name)
-        pose[:2] = centre + step + turn @ (pose[:2] - centre)
-        pose[3:] = _turned(pose[3:], yaw)
-    return True
-
-
-def _may_be_wanted(model: mujoco.MjModel, scene: Scene, point: Array, zones: Sequence[str]) -> bool:
-    """Whether what the robot shall take may stand at a point (2,): in its reach, and not where it shall go."""
-    if math.dist(point, workspace(scene.problem, scene.problem).robot_base[:2]) > REACH:
-        return False
+        return "the workspace ends"
+    if math.dist(point, place.robot_base[:2]) > REACH:
+        return "the robot does not reach there"
     for zone in zones:
         site = model.site(zone)
         middle = model.body_pos[site.bodyid[0]][:2] + site.pos[:2]
         if (np.abs(point - middle) <= site.size[:2]).all():
-            return False
-    return True
+            return "the goal wants it there"
+    return ""
 
 
 def _pose(model: mujoco.MjModel, scene: Scene, state: Array, name: str) -> Array:

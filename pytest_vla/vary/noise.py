@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_vla.errors import VlaError
@@ -164,7 +164,9 @@ def plus_parts(number: int) -> tuple[str, int]:
 
 def _make(grade: _Grade, draw: Draw) -> Variation:
     magnitude = grade.magnitudes[draw.level - 1]
-    seed = draw.generator().getrandbits(_SEED_BITS) if grade.effect in _DRAWN else 0
+    # The same for all levels, so that they differ in how much only.
+    drawn = replace(draw, label=f"{DIMENSION}.{grade.effect}").generator()
+    seed = drawn.getrandbits(_SEED_BITS) if grade.effect in _DRAWN else 0
 
     def begin() -> "Callable[[NDArray[np.uint8], str, int], NDArray[np.uint8]]":
         from pytest_vla.vary.noise_graded import begin_noise

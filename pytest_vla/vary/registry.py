@@ -223,8 +223,8 @@ def _joint(parts: Sequence[str]) -> list[str]:
     some_level = any(":" in part for part in parts[:-1]) or any(part in _by_label() for part in parts)
     if ":" in parts[-1] and not some_level:
         # One level at the end is that of all.
-        levels = parts[-1].rpartition(":")[2]
-        parts = [part if ":" in part else f"{part}:{levels}" for part in parts]
+        shared = parts[-1].rpartition(":")[2]
+        parts = [part if ":" in part else f"{part}:{shared}" for part in parts]
     choices = [[label for label in _expanded(part) if len(parts) == 1 or _goes_with_others(label)] for part in parts]
     if empty := [part for part, found in zip(parts, choices, strict=True) if not found]:
         raise VlaError(f"{empty[0]} makes another task of it, and goes with no other variation")

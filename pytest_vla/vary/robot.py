@@ -1,5 +1,6 @@
 """Variations of how the arm stands when an episode begins."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_vla.errors import RedrawError
@@ -22,9 +23,10 @@ _APART = 0.03
 def joints(draw: Draw) -> Variation:
     """The arm rests `level` tenths of a radian from its own pose, in a drawn direction of the seven joints' space.
 
+    The direction is the same for all levels.
     No joint comes near its limit: the nearest is 0.62 rad away from rest.
     """
-    norm, drawn = round(_NORM * draw.level, 2), draw.generator()
+    norm, drawn = round(_NORM * draw.level, 2), replace(draw, label="robot.joints").generator()
     direction = [drawn.gauss(0.0, 1.0) for _ in REST_JOINTS]
     length = sum(number * number for number in direction) ** 0.5
     offset = [round(norm * number / length, 8) for number in direction]

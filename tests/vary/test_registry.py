@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -13,12 +14,14 @@ from pytest_vla.suite import load_suite
 from pytest_vla.variation import LABEL, Variation, joined
 from pytest_vla.vary.registry import (
     PAIRED,
+    SOURCES,
     changes_scene,
     dimensions_of,
     drawn_for,
     find_variation,
     kinds,
     kinds_table,
+    labels_of,
     parse_vary,
 )
 
@@ -176,6 +179,34 @@ def test_a_record_tells_which_draw_it_was() -> None:
     assert drawn_for(TASK, "robot.joints-L2", 4, first.parameters) == first
     with pytest.raises(VlaError, match="is drawn otherwise than its record says"):
         drawn_for(TASK, "robot.joints-L2", 4, {"norm": 9})
+
+
+def test_a_joint_record_tells_which_draw_of_each_part_it_was() -> None:
+    label = "light.diffuse-L2+robot.joints-L2"
+    first = find_variation(TASK, label, 4)
+    assert first is not None
+    light, robot = first.parts
+    assert robot.redraw is not None
+    drawn = joined(label, (light, robot.redraw(2)))
+    assert drawn.parameters != first.parameters
+    assert drawn_for(TASK, label, 4, drawn.parameters) == drawn
+    with pytest.raises(VlaError, match="is drawn otherwise than its record says"):
+        drawn_for(TASK, label, 4, {**drawn.parameters, "robot.joints.norm": 9})
+
+
+def test_upstreams_labels_stay_however_often_they_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    def again(time: int) -> Variation:
+        return Variation("layout-add_9", "layout", "O1-add", parameters={"time": time}, redraw=again)
+
+    monkeypatch.setitem(SOURCES, "libero_plus", lambda task, protocol: {"layout-add_9": again(0)})
+    task = replace(TASK, varied="libero_plus", index=99)
+    assert labels_of(task, protocol="upstream") == ("upstream.layout-add_9",)
+    found = find_variation(task, "upstream.layout-add_9", 0)
+    assert found is not None
+    assert found.redraw is not None
+    twice = found.redraw(1).redraw
+    assert twice is not None
+    assert (twice(2).label, twice(2).parameters) == ("upstream.layout-add_9", {"time": 2})
 
 
 def test_what_does_not_go_together_is_not_joined() -> None:
