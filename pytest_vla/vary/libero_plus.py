@@ -127,7 +127,7 @@ def _made(task: Task, entry: PlusTask, protocol: str, given: Given, time: int) -
         made = _with_scene(made, task, entry, given)
     if entry.add is not None or entry.level is not None:
         made = _with_layout(made, task, entry, given, time)
-        if made.in_sight:
+        if made.parameters.get("regenerated"):
             made = _with(made, {}, redraw=lambda time: _made(task, entry, protocol, given, time))
     if entry.language is not None:
         made = _with_rewrite(made, entry, given)
