@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -96,11 +97,26 @@ def _possible(cases: Sequence[Case], tasks: Mapping[str, Task]) -> tuple[Case, .
             kept.append(case)
     if cases and not kept:
         raise VlaError(next(reason for found in refused.values() for reason in found.values()))
-    for label, found in refused.items():
-        (first, reason), *others = found.items()
-        more = f", and {len(others)} more tasks" if others else ""
-        warnings.warn(pytest.PytestWarning(f"left out: {label} of {first}{more}: {reason}"), stacklevel=2)
+    for line in _told(refused):
+        warnings.warn(pytest.PytestWarning(line), stacklevel=2)
     return tuple(kept)
+
+
+def _told(refused: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """What is left out, a line a reason: by label, the tasks that cannot have it, and why."""
+    grouped: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
+    for label, found in refused.items():
+        for task, reason in found.items():
+            blamed = next((part for part in parts_of(label) if part in reason), label)
+            kind, why = re.sub(r"(-L|-|\.)[0-9]+$", "", blamed), reason.replace(f"{blamed}: ", "").replace(blamed, "it")
+            kinds, tasks = grouped.setdefault(re.sub(r"\b[a-z_]+/[a-z_0-9]+\b", "the task", why), ({}, {}))
+            kinds[kind], tasks[task] = None, None
+    lines = []
+    for why, (kinds, tasks) in grouped.items():
+        first, *others = tasks
+        more = f" and {len(others)} more" if others else ""
+        lines.append(f"left out: {', '.join(kinds)} of {first}{more}: {why}")
+    return lines
 
 
 def _stratum(case: Case, varied: Mapping[str, Task]) -> str:

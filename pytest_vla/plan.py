@@ -140,8 +140,8 @@ def plan(
 
 
 def kind_of(case: Case) -> str:
-    """What a sample has equally many of: a label without the number at its end; the task, where nothing is varied."""
-    return re.sub(r"\.[0-9]+$", "", case.variation) or case.task
+    """What a sample has equally many of: a label without its level or number; the task, where nothing is varied."""
+    return re.sub(r"(\.|-L|-)[0-9]+$", "", case.variation) or case.task
 
 
 def sample(cases: Sequence[Case], count: int, seed: int, stratum: Callable[[Case], str] = kind_of) -> tuple[Case, ...]:

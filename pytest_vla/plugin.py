@@ -27,6 +27,12 @@ from pytest_vla.xdist_policy import SERVED, PolicyOfWorkers
 __all__ = ["rollout", "vla_case", "vla_conditions", "vla_hang_log", "vla_policy", "vla_preflight", "vla_worlds"]
 
 
+NOTES = pytest.StashKey[tuple[str, ...]]()
+"""What the user is told before anything is collected."""
+
+_MOST_NOTES = 12
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare ``--vla-*``."""
     add_options(parser)
@@ -41,6 +47,13 @@ def pytest_configure(config: pytest.Config) -> None:
         _configure(config)
     except VlaError as error:
         raise pytest.UsageError(str(error)) from error
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """What is not run of what was asked for, and why."""
+    notes = config.stash.get(NOTES, ())
+    more = [f"vla: and {len(notes) - _MOST_NOTES} more such lines; -q has them all"] if len(notes) > _MOST_NOTES else []
+    return [*(f"vla: {note}" for note in notes[:_MOST_NOTES]), *more]
 
 
 def pytest_cmdline_main(config: pytest.Config) -> pytest.ExitCode | None:
@@ -67,9 +80,10 @@ def _configure(config: pytest.Config) -> None:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         selection = select(settings, arguments or config.args, bool(arguments), here)
-    for warning in told if handed is None else ():
-        # In pytest's summary, and once: workers say the same.
-        config.issue_config_time_warning(pytest.PytestWarning(str(warning.message)), stacklevel=2)
+    config.stash[NOTES] = tuple(str(warning.message) for warning in told)
+    for note in config.stash[NOTES] if handed is None and config.get_verbosity() < 0 else ():
+        # There is no header to say it in.
+        config.issue_config_time_warning(pytest.PytestWarning(note), stacklevel=2)
     if not config.option.collectonly:
         check_ready(selection)
         _check_devices(settings, config)

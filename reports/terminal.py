@@ -155,6 +155,9 @@ def group_of(record: VariedOutcome, by_level: bool = True) -> str:
         name = JOINT.join(map(".".join, zip(dimensions, kinds, strict=True)))
     else:
         name = f"{JOINT.join(dimensions)}.{JOINT.join(kinds)}"
+    if by_level and len(dimensions) > 1 and len(dimensions) == len(kinds):
+        # Each part has a level of its own.
+        return str(variation.get("label", name))
     level = variation.get("level")
     return f"{name}:{level}" if by_level and level is not None else name
 

@@ -71,9 +71,7 @@ def remaining(stage: Stage, literal: Literal) -> float:
     return float(np.linalg.norm((data.body(body.root_body).xpos - goal)[:2]))
 
 
-def _carrying(
-    stage: Stage, predicate: str, thing: Thing, target: str, leave_room: bool
-) -> Iterator[Attempt]:
+def _carrying(stage: Stage, predicate: str, thing: Thing, target: str, leave_room: bool) -> Iterator[Attempt]:
     if not thing.geoms:
         return
     hand = Hand(stage.model, stage.data)
@@ -126,9 +124,7 @@ def _drops(stage: Stage, predicate: str, thing: Thing, target: str, leave_room: 
     return [] if site is None else _drops_at_site(stage, site, base, thing.geoms, leave_room and predicate == "on")
 
 
-def _drops_at_site(
-    stage: Stage, site: SceneSite, base: float, load: tuple[int, ...], leave_room: bool
-) -> list[Drop]:
+def _drops_at_site(stage: Stage, site: SceneSite, base: float, load: tuple[int, ...], leave_room: bool) -> list[Drop]:
     frame = stage.model.site(site.name).id
     rotation = stage.data.site_xmat[frame].reshape(3, 3)
     half = np.abs(rotation @ np.array(site.size))[:2]

@@ -248,9 +248,7 @@ def _origin(entry: EntryPoint) -> str:
 KINDS = (
     Kind("expert", "expert", None, _expert, digest=_expert_digest),
     Kind("random", "random", None, _random),
-    Kind(
-        "replay", "replay:PATH", "PATH", _replay, _check_replay, lambda text, spec: _file_digest(spec.folder / text)
-    ),
+    Kind("replay", "replay:PATH", "PATH", _replay, _check_replay, lambda text, spec: _file_digest(spec.folder / text)),
     Kind("openpi", "openpi:HOST[:PORT]", "HOST", _openpi, _check_openpi),
     Kind("vla-eval", "vla-eval:HOST[:PORT]", "HOST", _vla_eval, _check_vla_eval),
     Kind(

@@ -223,6 +223,7 @@ def _store(folder: Path, stem: str, model: "mujoco.MjModel", description: dict[s
                 f"pytest-vla: compiled scene not cached: its {size / 1e6:.0f} MB exceed PYTEST_VLA_CACHE_LIMIT",
                 file=sys.stderr,
             )
+            evict(folder, limit)
             return
         description["model_sha256"] = _sha256(temporary[0])
         temporary[1].write_text(json.dumps(description), encoding="utf-8")

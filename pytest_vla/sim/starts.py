@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import tempfile
+import weakref
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -74,7 +75,9 @@ class Starts:
     """
 
     def __init__(self, world: "World", original: Problem, roots: tuple[DataRoot, ...]) -> None:
-        self._world, self._roots = world, roots
+        # The world holds this: no circle, so that a world goes as soon as nobody has it.
+        self._world: World = weakref.proxy(world)
+        self._roots = roots
         given = world.variation.init_states if world.variation is not None else None
         self._given = given
         self.origin: Origin = "own" if given is not None else origin_of(original, world.problem)

@@ -226,7 +226,7 @@ KINDS = (
     Kind(
         "language.other_goal",
         "the instruction and the goal of another task of the scene",
-        "a probe of ours",
+        "ours",
         lambda draw: other_goal(draw.task, draw.label, draw.seed),
         alone=True,
     ),

@@ -31,7 +31,8 @@ OURS = "ours"
 UPSTREAMS_ENVIRONMENT = "libero_living_room_tabletop_manipulation"
 """What upstream's code replaces every environment by; its YAML names the present ones alone."""
 
-_SWEEP_STEP = 0.1
+_SWEEP = (0.1, 0.2, 0.3, 0.4, 0.5)
+"""Displacements of the levels, m."""
 
 
 def swap(draw: Draw) -> Variation:
@@ -187,32 +188,29 @@ def other_task(draw: Draw) -> Variation:
 
 
 def displace(draw: Draw, axis: str) -> Variation:
-    """The region of the goal's first object, moved by so many tenths of a metre along x or y, to a side that is drawn.
+    """The region of the goal's first object, moved by so many tenths of a metre along x or y.
 
-    To the other side where the first has no room, or is not in agentview's picture. The side follows from task and
-    seed: it is the same at all levels where both can be had.
+    The side is a task's and an axis's: it is the one on which most levels have room, or, where both have as many, one
+    that is drawn. It is the same for all levels and seeds, so that they differ in how far only; also where a camera
+    no longer sees the object.
 
     Raises:
-        VlaError: there is room in sight on neither side, or nothing of the goal stands on the workspace.
+        VlaError: there is no room so far on this side, or nothing of the goal stands on the workspace.
     """
-    from pytest_vla.vary.libero_pro_choices import crowded, movable, out_of_picture, roots_of
+    from pytest_vla.vary.libero_pro_choices import movable, side_of
     from pytest_vla.vary.libero_pro_edits import displaced
 
-    problem, roots = problem_of(draw.task), roots_of(draw.task)
-    first = replace(draw, label=f"{DIMENSION}.displace_{axis}").generator().choice((1, -1))
-    metres, why = round(_SWEEP_STEP * draw.level, 3), []
+    problem = problem_of(draw.task)
     with _told(draw):
         name = movable(problem)
-        for side in (first, -first):
-            shift = (side * metres, 0.0) if axis == "x" else (0.0, side * metres)
-            edit = partial(displaced, name=name, x=shift[0], y=shift[1])
-            moved = edit(problem)
-            reason = crowded(moved, name, roots) or out_of_picture(moved, name)
-            if not reason:
-                break
-            why.append(f"by {side * metres:+} m {reason}")
-        else:
-            raise VlaError(f"{name} cannot be displaced along {axis}: {'; '.join(why)}")
+        side, crowded_by = side_of(draw.task, axis, _SWEEP)
+        metres = round(side * _SWEEP[draw.level - 1], 3)
+        if why := crowded_by[draw.level - 1]:
+            room = [level for level, reason in enumerate(crowded_by, 1) if not reason]
+            left = f"levels {', '.join(map(str, room))} have room there" if room else "no level has room there"
+            raise VlaError(f"{name} cannot be displaced along {axis} by {metres:+} m: {why}; {left}")
+        shift = (metres, 0.0) if axis == "x" else (0.0, metres)
+        edit = partial(displaced, name=name, x=shift[0], y=shift[1])
     parameters = {"source": OURS, "object": name, "displacement": list(shift)}
     return Variation(
         draw.label,
@@ -221,7 +219,6 @@ def displace(draw: Draw, axis: str) -> Variation:
         draw.level,
         parameters,
         problem=(edit,),
-        in_sight=True,
         redraw=lambda time: displace(draw.again(time), axis),
     )
 

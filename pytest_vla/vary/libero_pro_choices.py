@@ -13,7 +13,7 @@ from pytest_vla.scene.literals import Literal
 from pytest_vla.scene.problem import Declaration, Problem, Region
 from pytest_vla.scene.workspaces import WORKSPACES, Workspace, workspace
 from pytest_vla.suite import Task, load_suite
-from pytest_vla.vary.libero_pro_edits import Pair, place_of, swapped, workspace_regions
+from pytest_vla.vary.libero_pro_edits import Pair, displaced, place_of, swapped, workspace_regions
 from pytest_vla.vary.libero_pro_models import Body, body_of, known_categories, lacking
 from pytest_vla.vary.problems import problem_of
 
@@ -45,8 +45,6 @@ _WITHOUT = (
     "libero_study_tabletop_manipulation",
     "libero_floor_manipulation",
 )
-# Half of the height of agentview's picture, one metre before it: it has MuJoCo's own field of view, and a margin.
-_HALF_PICTURE = 0.95 * math.tan(math.radians(45 / 2))
 _STATES = {"open": "open_range", "close": "close_range", "turnon": "turn_on_range", "turnoff": "turn_off_range"}
 _RESTARTS = 20
 
@@ -219,16 +217,26 @@ def movable(problem: Problem) -> str:
     raise VlaError("nothing that the goal names stands on a region of the workspace, so nothing can be displaced")
 
 
-def out_of_picture(problem: Problem, name: str) -> str:
-    """Why a thing is not seen where its region is; empty: it is."""
-    place = workspace(problem.name, problem.source)
-    region = workspace_regions(problem)[str(place_of(problem, name))]
-    camera = place.cameras[0]
-    return (
-        ""
-        if all(_is_seen(rectangle, place) for rectangle in region.ranges)
-        else f"it would leave {camera.name}'s picture"
-    )
+@cache
+def side_of(task: Task, axis: str, sweep: tuple[float, ...]) -> tuple[int, tuple[str, ...]]:
+    """The side of an axis, 1 or -1, on which what a displacement moves has room for most of a sweep's steps.
+
+    Returns:
+        The side, drawn for the task where both have as many; and of each step why there is no room, empty: there is.
+
+    Raises:
+        VlaError: nothing can be displaced.
+    """
+    problem, roots = problem_of(task), roots_of(task)
+    name = movable(problem)
+    first = random.Random(f"{task.files}/{task.name}/displace_{axis}").choice((1, -1))
+
+    def reasons(side: int) -> tuple[str, ...]:
+        shifts = ((side * step, 0.0) if axis == "x" else (0.0, side * step) for step in sweep)
+        return tuple(crowded(displaced(problem, name, x, y), name, roots) for x, y in shifts)
+
+    found = [(side, reasons(side)) for side in (first, -first)]
+    return max(found, key=lambda each: each[1].count(""))
 
 
 def crowded(problem: Problem, name: str, roots: tuple[DataRoot, ...]) -> str:
@@ -345,20 +353,6 @@ def _distance(rectangle: Rectangle, place: Workspace) -> float:
 
 def _reached(rectangle: Rectangle, place: Workspace) -> bool:
     return _NEAREST <= _distance(rectangle, place) <= _FARTHEST
-
-
-def _is_seen(rectangle: Rectangle, place: Workspace) -> bool:
-    """Whether the first camera's picture has a rectangle's centre."""
-    camera = place.cameras[0]
-    x, y = (rectangle[0] + rectangle[2]) / 2 + place.offset[0], (rectangle[1] + rectangle[3]) / 2 + place.offset[1]
-    away = [there - here for there, here in zip((x, y, place.offset[2]), camera.position, strict=True)]
-    w, i, j, k = camera.quaternion
-    # The columns of the camera's rotation: to the right, up, and backwards.
-    right = (1 - 2 * (j * j + k * k), 2 * (i * j + w * k), 2 * (i * k - w * j))
-    up = (2 * (i * j - w * k), 1 - 2 * (i * i + k * k), 2 * (j * k + w * i))
-    back = (2 * (i * k + w * j), 2 * (j * k - w * i), 1 - 2 * (i * i + j * j))
-    along = [sum(a * b for a, b in zip(axis, away, strict=True)) for axis in (right, up, back)]
-    return along[2] < 0 and max(abs(along[0]), abs(along[1])) <= -along[2] * _HALF_PICTURE
 
 
 def _gap(one: Rectangle, two: Rectangle) -> float:

@@ -194,30 +194,53 @@ def specular(draw: Draw) -> Variation:
 def shadow(draw: Draw) -> Variation:
     """The main light casts shadows, darker with the level; outside of them the table stays as bright as it was.
 
-    What the main light gives without a shadow comes from a twin in its place. It is the light that does least for the
-    table; what it did, it does from there.
+    They are cast by the light that does least for the table, which gives the level's part of the main light beside its
+    own: from in between, so that it shades things as both did, as far as one light can. The rest stays as it is.
     """
     strength = round(_fraction(draw), 3)
 
     def apply(model: "mujoco.MjModel", scene: "Scene") -> None:
         if model.nlight < 2:
             raise VlaError(f"{draw.label}: shadows of a given strength need two lights, and the scene has one")
-        level_out(model, scene)
+        level_out(model, scene, strength)
         given = shares(model, scene)
         order = sorted(range(model.nlight), key=lambda light: (_is_directional(model, light), -given[light]))
         main = order[0]
-        twin = min(order[1:], key=lambda light: float(given[light]))
-        kept = given[twin] / given[main] if given[main] > 0 else 0.0
-        model.light_diffuse[twin] = kept * model.light_diffuse[twin] + (1 - strength) * model.light_diffuse[main]
-        model.light_specular[twin] = (1 - strength) * model.light_specular[main]
-        for array in (model.light_pos, model.light_dir, model.light_type):
-            array[twin] = array[main]
-        model.light_diffuse[main] *= strength
-        model.light_specular[main] *= strength
-        model.light_castshadow[main] = True
+        other = min(order[1:], key=lambda light: float(given[light]))
+        _join(model, scene, main, other, strength)
+        model.light_diffuse[main] *= 1 - strength
+        model.light_specular[main] *= 1 - strength
+        model.light_castshadow[other] = True
 
     arrays = ("light_castshadow", "light_diffuse", "light_specular", "light_pos", "light_dir", "light_type")
     return _lit(draw, "shadow", {"strength": strength}, arrays, apply)
+
+
+def _join(model: "mujoco.MjModel", scene: "Scene", main: int, other: int, part: float) -> None:
+    """Lets one light give a part of another one's light beside its own, from in between.
+
+    What is turned to two lights is lit by both as by one, whose direction is their mean by brightness.
+    """
+    import numpy as np
+
+    middle, given = _middle(scene), shares(model, scene)
+    colour = part * given[main] * model.light_diffuse[main] + given[other] * model.light_diffuse[other]
+    weight = part * given[main] * model.light_diffuse[main].mean() / colour.mean() if colour.mean() > 0 else 0.0
+    if weight == 0:
+        return
+    sources = _source(model, main, middle), _source(model, other, middle)
+    far = [float(np.linalg.norm(source)) for source in sources]
+    # As bright on level ground means: by the height of their directions.
+    heights = [max(float(source[2]) / length, 0.05) for source, length in zip(sources, far, strict=True)]
+    shared = (weight / heights[0], (1 - weight) / heights[1])
+    towards = sum(s * source / length for s, source, length in zip(shared, sources, far, strict=True))
+    distance = far[0] if _is_directional(model, other) else weight * far[0] + (1 - weight) * far[1]
+    aim = shared[0] * model.light_dir[main] + shared[1] * model.light_dir[other]
+    model.light_type[other] = model.light_type[main]
+    model.light_pos[other] = middle + towards / np.linalg.norm(towards) * distance
+    model.light_dir[other] = aim / np.linalg.norm(aim)
+    model.light_diffuse[other] = colour / shares(model, scene)[other]
+    model.light_specular[other] = part * model.light_specular[main] + (1 - weight) * model.light_specular[other]
 
 
 KINDS = (

@@ -205,6 +205,8 @@ def parse_vary(text: str) -> tuple[str, ...]:
     """
     labels: dict[str, None] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
+        if item.partition(":")[0].strip() == PAIRS and item != PAIRS:
+            raise VlaError(f"{PAIRS} are of level {PAIRS_LEVEL}: leave {item.removeprefix(PAIRS).strip()} out")
         if item == PAIRS:
             pairs = itertools.combinations(PAIRED, 2)
             found = [label for pair in pairs for label in _joint([f"{name}:{PAIRS_LEVEL}" for name in pair])]
@@ -252,7 +254,9 @@ def _level_of(label: str) -> int:
 
 def _expanded(text: str) -> list[str]:
     """The labels of a dimension, kind or label, of all its levels or of those that stand behind a colon."""
-    name, colon, levels = text.partition(":")
+    name, colon, levels = (part.strip() for part in text.partition(":"))
+    if not name:
+        raise VlaError("a part of a joint variation is missing; expected, for example, camera+light:3")
     if name in _by_label():
         if colon:
             raise VlaError(f"{name} is of one level: leave :{levels} out")
@@ -297,7 +301,7 @@ def _numbers(text: str) -> tuple[int, ...]:
     try:
         return parse_seeds(text)
     except VlaError as error:
-        raise VlaError(f"levels {text!r}: expected 3, 1-3 or 1,3") from error
+        raise VlaError(f"levels {text!r}: expected a level such as 3, or some such as 1-3") from error
 
 
 def kinds_table() -> tuple[str, ...]:

@@ -1,6 +1,8 @@
 """The world on LIBERO's real scenes: resets without memory, exact save and restore, lazy pictures, clear errors."""
 
+import gc
 import os
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from pytest_vla import EpisodeError, VlaError, World
+from pytest_vla import EpisodeError, VlaError, World, load_suite
 from pytest_vla.sim import world as world_module
 from pytest_vla.sim.cameras import Cameras
 from tests.support.worlds import libero_task, world_of
@@ -358,3 +360,19 @@ def test_provenance_names_scene_and_versions(world: World) -> None:
     assert provenance["mujoco"] == mujoco.__version__
     assert provenance["robosuite"] == "1.4.0"
     assert len(provenance["scene"]) == 32
+
+
+def test_a_world_goes_as_soon_as_nobody_has_it() -> None:
+    task = load_suite("tabletop").task("turn_on_the_stove")
+    gc.disable()
+    try:
+        world = World(task)
+        observation = world.reset(init_state=0)
+        observation["agentview_image"]
+        world.step(np.zeros(7))
+        gone = weakref.ref(world)
+        world.close()
+        del world, observation
+        assert gone() is None
+    finally:
+        gc.enable()

@@ -51,6 +51,13 @@ def test_noise_grows_evenly_with_the_level(level: int) -> None:
     assert abs(got[:, :6].mean()) < 0.01
 
 
+@given(LEVELS, st.integers(0, 9))
+def test_levels_of_noise_differ_in_how_much_only(level: int, seed: int) -> None:
+    actions = [[0.0] * 7] * 20
+    lowest, got = executed(noise(draw(1, seed)), actions), executed(noise(draw(level, seed)), actions)
+    assert got == pytest.approx(np.clip(level * lowest, -1, 1))
+
+
 def test_each_episode_of_a_draw_has_the_same_noise_and_another_seed_has_another() -> None:
     actions = [[0.0] * 7] * 5
     variation = noise(draw(2))

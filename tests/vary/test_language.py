@@ -123,7 +123,7 @@ def test_a_dimension_is_all_its_kinds() -> None:
         ("languag", "no variation is 'languag'. Did you mean language"),
         ("language.blank:2", "language.blank is of one level: leave :2 out"),
         ("language.words:0", "language.words has levels 1 to 4, and not 0"),
-        ("language.words:x", "levels 'x': expected 3, 1-3 or 1,3"),
+        ("language.words:x", "levels 'x': expected a level such as 3, or some such as 1-3"),
         (" , ", "nothing to vary is given"),
     ],
 )

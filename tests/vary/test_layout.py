@@ -1,14 +1,17 @@
 """Objects that are added, and objects that stand elsewhere."""
 
+import contextlib
 import itertools
 import math
 
+import mujoco
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_vla import World, load_suite
+from pytest_vla.episode_start import MOST_DRAWS
 from pytest_vla.errors import RedrawError, VlaError
 from pytest_vla.scene.problem import format_problem, parse_problem_text
 from pytest_vla.sim.clearance import Clearance
@@ -22,6 +25,8 @@ from tests.support.worlds import libero_task, tabletop
 
 SUITE = load_suite("tabletop")
 TASKS = st.sampled_from(SUITE.tasks)
+MOVING = [task for task in SUITE.tasks if not task.name.startswith(("turn_on", "open_the_middle", "close_the_bottom"))]
+"""Those about an object that stands on the workspace."""
 
 
 def draw(task: Task, kind: str, level: int, seed: int, time: int = 0) -> Draw:
@@ -112,6 +117,31 @@ def test_what_stands_in_or_on_something_is_not_displaced() -> None:
     assert moved == {"plate_1"}
 
 
+@given(st.sampled_from(MOVING), st.integers(0, 99), st.integers(0, 9))
+def test_levels_of_a_displacement_differ_in_how_much_only(task: Task, seed: int, time: int) -> None:
+    first, *others = (displacement(draw(task, "displacement", level, seed, time)).parameters for level in range(1, 6))
+    for level, other in enumerate(others, 2):
+        assert {name: other[name] for name in ("object", "direction", "with")} == {
+            name: first[name] for name in ("object", "direction", "with")
+        }
+        assert other["distance"] == pytest.approx(level * first["distance"])
+        assert other["yaw"] == pytest.approx(level * first["yaw"])
+
+
+def test_an_episodes_draws_go_around_the_circle_and_take_turns_over_the_objects() -> None:
+    task = SUITE.task("put_the_bowl_on_the_plate")
+    first = displacement(draw(task, "displacement", 3, 4))
+    assert first.redraw is not None
+    every = [first.parameters, *(first.redraw(time).parameters for time in range(1, MOST_DRAWS))]
+    around = [(each["direction"] - every[0]["direction"]) % 360 for each in every]
+    assert around == pytest.approx([36 * time for time in range(10)])
+    assert all(0 <= each["direction"] < 360 for each in every)
+    assert {each["yaw"] for each in every} == {every[0]["yaw"]}
+    names = [each["object"] for each in every]
+    assert names[:2] in (["bowl_1", "plate_1"], ["plate_1", "bowl_1"])
+    assert names == names[:2] * 5
+
+
 def world_at(name: str) -> tuple[World, np.ndarray]:
     world = tabletop(name)
     world.reset(0, settle=False)
@@ -123,62 +153,80 @@ def pose(world: World, state: np.ndarray, name: str) -> np.ndarray:
     return np.array(state[address : address + 7])
 
 
-@pytest.mark.parametrize("level", [1, 3, 5])
-def test_a_displaced_object_is_as_far_away_and_as_turned_as_was_drawn_and_clear_of_all(level: int) -> None:
-    task = SUITE.task("put_the_bowl_on_the_plate")
-    variation = displacement(draw(task, "displacement", level, 1))
-    world, before = world_at(task.name)
-    after = before.copy()
-    variation.state[0](world.model, world.scene, after)
-    name = variation.parameters["object"]
-    old, new = pose(world, before, name), pose(world, after, name)
-    assert math.dist(old[:2], new[:2]) == pytest.approx(0.03 * level)
-    assert old[2] == new[2]
-    assert math.degrees(2 * math.acos(abs(old[3:] @ new[3:]))) == pytest.approx(9 * level)
-    assert not Clearance(world.model, world.scene).in_the_way(after[1 : 1 + world.model.nq], (name,), 0.009)
-    assert (after[1 + world.model.nq :] == before[1 + world.model.nq :]).all()
+def moved(world: World, before: np.ndarray, after: np.ndarray) -> list[str]:
+    things = [body.name for body in world.scene.bodies if not body.is_fixture]
+    return [name for name in things if (pose(world, before, name) != pose(world, after, name)).any()]
+
+
+@pytest.mark.parametrize("name", [task.name for task in MOVING])
+def test_the_record_of_a_displacement_is_what_was_moved_and_where_to(name: str) -> None:
+    world, before = world_at(name)
+    done, refused = 0, []
+    for level, seed, time in itertools.product((1, 3, 5), (0, 1), range(MOST_DRAWS)):
+        variation = displacement(draw(SUITE.task(name), "displacement", level, seed, time))
+        after = before.copy()
+        record = variation.parameters
+        try:
+            variation.state[0](world.model, world.scene, after)
+        except RedrawError as error:
+            refused.append(str(error).startswith(f"{record['object']} cannot go {record['distance']:g} m at "))
+            refused.append(bool((after == before).all()))
+            continue
+        done += 1
+        assert set(moved(world, before, after)) == {record["object"], *record["with"]}
+        old, new = pose(world, before, record["object"]), pose(world, after, record["object"])
+        heading = math.radians(record["direction"])
+        step = record["distance"] * np.array([math.cos(heading), math.sin(heading), 0.0])
+        assert new[:3] - old[:3] == pytest.approx(step, abs=1e-9)
+        turn = np.empty(4)
+        mujoco.mju_mulQuat(turn, new[3:], old[3:] * [1, -1, -1, -1])
+        assert math.degrees(2 * math.atan2(turn[3], turn[0])) == pytest.approx(record["yaw"], abs=1e-3)
+        qpos = after[1 : 1 + world.model.nq]
+        assert not Clearance(world.model, world.scene).in_the_way(qpos, (record["object"], *record["with"]), 0.009)
+        assert (after[1 + world.model.nq :] == before[1 + world.model.nq :]).all()
+    assert done
+    assert all(refused)
 
 
 def test_what_stands_on_a_displaced_object_goes_along_and_turns_with_it() -> None:
     world, state = world_at("put_the_box_in_the_bowl")
     box = 1 + world.model.joint(world.scene.body("box_1").joints[-1]).qposadr[0]
     state[box : box + 3] = pose(world, state, "bowl_1")[:3] + np.array([0.01, 0.0, 0.04])
-    displace(world.model, world.scene, state, "bowl_1", 0.09, 0.0, math.pi / 2, {"bowl_1": ("box_1",)}, ())
+    before = state.copy()
+    for direction in range(0, 360, 10):
+        with contextlib.suppress(RedrawError):
+            displace(world.model, world.scene, state, "bowl_1", 0.03, direction, 90.0, ("box_1",), ())
+            break
+    assert moved(world, before, state) == ["bowl_1", "box_1"]
     offset = pose(world, state, "box_1")[:3] - pose(world, state, "bowl_1")[:3]
     assert offset == pytest.approx([0.0, 0.01, 0.04], abs=1e-9)
 
 
-def test_where_no_direction_is_free_others_make_room() -> None:
+def test_where_another_object_is_in_the_way_it_stays_and_the_draw_is_another() -> None:
     world, state = world_at("put_the_bowl_on_the_stove")
     before = state.copy()
-    displace(world.model, world.scene, state, "bowl_1", 0.12, 0.0, 0.0, {}, ())
-    moved = [
-        name
-        for name in ("bowl_1", "plate_1", "bottle_1", "box_1")
-        if (pose(world, state, name) != pose(world, before, name)).any()
-    ]
-    assert moved[0] == "bowl_1"
-    assert len(moved) > 1
-    steps = [pose(world, state, name)[:3] - pose(world, before, name)[:3] for name in moved]
-    assert all(step == pytest.approx(steps[0]) for step in steps)
+    way = pose(world, state, "plate_1")[:2] - pose(world, state, "bowl_1")[:2]
+    distance, direction = float(np.hypot(*way)), math.degrees(math.atan2(way[1], way[0]))
+    with pytest.raises(RedrawError, match=r"bowl_1 cannot go .* degrees: plate_1 is in the way"):
+        displace(world.model, world.scene, state, "bowl_1", distance, direction, 0.0, (), ())
+    assert (state == before).all()
 
 
-def test_an_object_that_can_go_nowhere_is_drawn_anew_and_stays() -> None:
+def test_an_object_stays_on_the_workspace() -> None:
     world, state = world_at("put_the_bowl_on_the_stove")
     before = state.copy()
-    with pytest.raises(RedrawError, match="cannot go 2 m anywhere"):
-        displace(world.model, world.scene, state, "bowl_1", 2, 0.0, 0.0, {}, ())
+    with pytest.raises(RedrawError, match="bowl_1 cannot go 2 m at 0 degrees: the workspace ends"):
+        displace(world.model, world.scene, state, "bowl_1", 2, 0.0, 0.0, (), ())
     assert (state == before).all()
 
 
 def test_an_object_is_not_displaced_to_where_the_goal_wants_it() -> None:
     world, state = world_at("push_the_plate_to_the_front_of_the_stove")
     (zone,) = (site.name for site in world.scene.sites if "stove_front" in site.name)
-    site, size = world.data.site(zone).xpos[:2], world.model.site(zone).size[:2]
-    away = pose(world, state, "plate_1")[:2] - site
-    distance, direction = float(np.hypot(*away)), math.atan2(-away[1], -away[0])
-    displace(world.model, world.scene, state, "plate_1", distance, direction, 0.0, {}, (zone,))
-    assert (np.abs(pose(world, state, "plate_1")[:2] - site) > size).any()
+    way = world.data.site(zone).xpos[:2] - pose(world, state, "plate_1")[:2]
+    distance, direction = float(np.hypot(*way)), math.degrees(math.atan2(way[1], way[0]))
+    with pytest.raises(RedrawError, match="the goal wants it there"):
+        displace(world.model, world.scene, state, "plate_1", distance, direction, 0.0, (), (zone,))
 
 
 def test_what_would_be_put_into_something_is_drawn_anew() -> None:

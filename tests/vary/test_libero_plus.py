@@ -133,9 +133,9 @@ def test_the_arms_poses_are_drawn_in_order_and_grow_by_the_hundred() -> None:
     assert np.linalg.norm(poses - REST_JOINTS, axis=1) == pytest.approx(norms, abs=1e-7)
 
 
-@pytest.mark.parametrize("number", [0, 501, -1, True])
-def test_there_are_five_hundred_poses_of_the_arm(number: int) -> None:
-    with pytest.raises(VlaError, match="expected 1 to 500"):
+@pytest.mark.parametrize("number", [0, 501, -1, True, 1.5, 1.0, float("nan"), "1", None])
+def test_there_are_five_hundred_poses_of_the_arm(number: Any) -> None:
+    with pytest.raises(VlaError, match=re.escape(f"robot_qpos({number!r}): expected 1 to 500")):
         robot_qpos(number)
 
 

@@ -99,6 +99,37 @@ def test_pictures_differ_evenly_more_from_level_to_level(kind: Kind) -> None:
     assert far[-1] > 0.5 if kind.name == "noise.dropped" else far[-1] > 10
 
 
+@pytest.mark.parametrize("name", [name for name in GRADED if name not in ALIKE])
+def test_levels_share_what_is_drawn(name: str) -> None:
+    kind = GRADED[name]
+    for seed in range(3):
+        assert len({made(kind, label, seed).parameters["seed"] for label in kind.labels()}) == 1
+
+
+def test_one_frame_of_fog_grows_with_the_level_everywhere() -> None:
+    """One field: each value goes the same way at all levels, further at each, but for what is truncated."""
+    kind, frame = GRADED["noise.fog"], frames()["agentview"].astype(int)
+    for seed in range(3):
+        foggy = [
+            made(kind, label, seed).pictures[0]()(frames()["agentview"], "agentview", 0) for label in kind.labels()
+        ]
+        far = [picture - frame for picture in foggy]
+        heading = np.sign(far[-1])
+        steps = np.diff([heading * each for each in far], axis=0)
+        assert (steps >= -1).all()
+        assert (steps.mean((1, 2, 3)) > 5).all()
+
+
+def test_a_frame_that_is_dropped_is_dropped_at_all_higher_levels() -> None:
+    kind, lower = GRADED["noise.dropped"], set[int]()
+    for label in kind.labels():
+        change = made(kind, label).pictures[0]()
+        given = [int(change(numbered(step), "agentview", step)[0, 0, 0]) for step in range(200)]
+        dropped = {step for step, got in enumerate(given) if got != step}
+        assert lower < dropped
+        lower = dropped
+
+
 @pytest.mark.parametrize("name", GRADED)
 def test_the_record_is_enough_to_make_the_pictures_again(name: str) -> None:
     kind = GRADED[name]

@@ -33,6 +33,13 @@ def test_the_offset_is_as_long_as_the_level_says_and_no_joint_leaves_its_limits(
     assert offset == pytest.approx(variation.parameters["offset"], abs=2e-8)
 
 
+@given(st.integers(0, 999), st.integers(0, 9))
+def test_levels_differ_in_how_far_only(seed: int, time: int) -> None:
+    first, *others = (np.array(joints(draw(level, seed, time)).parameters["offset"]) for level in range(1, 6))
+    for level, other in enumerate(others, 2):
+        assert other == pytest.approx(level * first, abs=1e-7)
+
+
 def test_a_draw_repeats_and_another_time_gives_another() -> None:
     first = joints(draw(3, 1))
     assert joints(draw(3, 1)).rest_joints == first.rest_joints
