@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_vla.scene.scene import Scene
 
 _LEVELS = (1, 2, 3, 4, 5)
-_METRES, _DEGREES = 0.03, 9.0
+_METRES, _DEGREES = 0.02, 9.0
 _DRAWS = 10
 """Into how many directions the draws of a displacement part the circle: as many as an episode has, its `MOST_DRAWS`."""
 
@@ -175,6 +175,6 @@ KINDS = (
         "LIBERO-Plus's range, with the turn that its files lack",
         displacement,
         levels=_LEVELS,
-        grades="3 to 15 cm and 9 to 45 degrees",
+        grades="2 to 10 cm and 9 to 45 degrees",
     ),
 )

@@ -99,7 +99,7 @@ def test_the_displacement_grows_evenly_and_names_an_object_of_the_task() -> None
     task = SUITE.task("put_the_bowl_on_the_plate")
     for level in range(1, 6):
         parameters = displacement(draw(task, "displacement", level, 0)).parameters
-        assert parameters["distance"] == pytest.approx(0.03 * level)
+        assert parameters["distance"] == pytest.approx(0.02 * level)
         assert abs(parameters["yaw"]) == pytest.approx(9 * level)
         assert parameters["object"] in ("bowl_1", "plate_1")
 
