@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from functools import cache
-from numbers import Integral
 from typing import TYPE_CHECKING
 
 from pytest_vla.errors import VlaError
@@ -68,9 +67,10 @@ def robot_qpos(i: int) -> tuple[float, ...]:
     Raises:
         VlaError: there is no such number.
     """
-    if not isinstance(i, Integral) or isinstance(i, bool) or not 1 <= i <= ROBOT_POSES:
-        raise VlaError(f"robot_qpos({i!r}): expected 1 to {ROBOT_POSES}")
-    return _robot_poses()[int(i) - 1]
+    number: object = i
+    if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= ROBOT_POSES:
+        raise VlaError(f"robot_qpos({number!r}): expected 1 to {ROBOT_POSES}")
+    return _robot_poses()[number - 1]
 
 
 def _nominal(scene: str) -> tuple[Sequence[float], Sequence[float]]:

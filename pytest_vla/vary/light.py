@@ -194,8 +194,9 @@ def specular(draw: Draw) -> Variation:
 def shadow(draw: Draw) -> Variation:
     """The main light casts shadows, darker with the level; outside of them the table stays as bright as it was.
 
-    They are cast by the light that does least for the table, which gives the level's part of the main light beside its
-    own: from in between, so that it shades things as both did, as far as one light can. The rest stays as it is.
+    What the main light gives without a shadow comes from the light that does least for the table, beside its own: from
+    in between, so that it shades things as both did, as far as one light can. Where that one is seen to shine, the
+    lowest levels change more than their shadows.
     """
     strength = round(_fraction(draw), 3)
 
@@ -207,10 +208,10 @@ def shadow(draw: Draw) -> Variation:
         order = sorted(range(model.nlight), key=lambda light: (_is_directional(model, light), -given[light]))
         main = order[0]
         other = min(order[1:], key=lambda light: float(given[light]))
-        _join(model, scene, main, other, strength)
-        model.light_diffuse[main] *= 1 - strength
-        model.light_specular[main] *= 1 - strength
-        model.light_castshadow[other] = True
+        _join(model, scene, main, other, 1 - strength)
+        model.light_diffuse[main] *= strength
+        model.light_specular[main] *= strength
+        model.light_castshadow[main] = True
 
     arrays = ("light_castshadow", "light_diffuse", "light_specular", "light_pos", "light_dir", "light_type")
     return _lit(draw, "shadow", {"strength": strength}, arrays, apply)

@@ -145,18 +145,27 @@ def test_highlights_grow_evenly_while_the_light_spread_evenly_shrinks() -> None:
     assert model["mat_specular"] == pytest.approx(1)
 
 
-def test_the_main_light_casts_shadows_and_its_twin_gives_the_rest_from_the_same_place() -> None:
-    world = tabletop_world()
-    whole = None
+def test_the_main_light_casts_shadows_and_the_other_one_gives_the_rest_from_in_between() -> None:
+    world, benign, nearest = tabletop_world(), lights(None), []
     for level in LEVELS:
         found = lights(drawn("shadow", level))
         assert found["light_castshadow"].tolist() == [True, False]
-        assert np.array_equal(found["light_pos"][0], found["light_pos"][1])
-        assert np.array_equal(found["light_dir"][0], found["light_dir"][1])
+        assert np.array_equal(found["light_pos"][0], benign["light_pos"][0])
         given_to_table = light.shares(world.model, world.scene) @ found["light_diffuse"]
-        whole = given_to_table if whole is None else whole
+        lights(None)
+        before = world.model.light_diffuse.copy()
+        light.level_out(world.model, world.scene, level / 5)
+        levelled = world.model.light_diffuse.copy()
+        world.model.light_diffuse[:] = before
+        whole = light.shares(world.model, world.scene) @ levelled
         assert given_to_table == pytest.approx(whole, rel=1e-5)
-        assert found["light_diffuse"][0] == pytest.approx(level * lights(drawn("shadow", 1))["light_diffuse"][0])
+        assert found["light_diffuse"][0] == pytest.approx(level / 5 * levelled[0], rel=1e-5)
+        nearest.append(np.linalg.norm(found["light_pos"][1] - found["light_pos"][0]))
+    # The more of its light is the main one's, the nearer it is to that; with nothing of it, it stays.
+    assert nearest == sorted(nearest)
+    assert nearest[0] < 0.6 * nearest[4]
+    assert found["light_pos"][1] == pytest.approx(benign["light_pos"][1])
+    assert found["light_dir"][1] == pytest.approx(benign["light_dir"][1])
     assert not lights(None)["light_castshadow"].any()
 
 
@@ -167,8 +176,16 @@ def test_shadows_get_darker_with_the_level() -> None:
     assert darkest[1] > 0.2
     assert darkest == sorted(darkest)
     assert darkest[4] > 2 * darkest[1]
-    # They are shadows of some things, not a darker picture.
-    assert np.median(np.abs(pictures[4] - pictures[0])) <= 2
+    # They are shadows of some things, not a darker picture: what is too much for it goes with the level.
+    assert np.median(np.abs(pictures[4] - pictures[0])) <= 6
+
+
+def test_the_picture_under_shadows_differs_more_with_each_level() -> None:
+    with shadow_map(1024):
+        benign = picture(None)
+        differences = [np.abs(picture(drawn("shadow", level)).astype(int) - benign).mean() for level in LEVELS]
+    assert differences == sorted(differences)
+    assert differences[0] < 0.7 * differences[4]
 
 
 @pytest.mark.parametrize("name", [name for name in KINDS if name != "shadow"])
