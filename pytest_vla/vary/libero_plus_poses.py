@@ -1,6 +1,7 @@
 """LIBERO-Plus's camera poses and the arm's poses, number for number."""
 
 import math
+import operator
 from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
@@ -67,9 +68,12 @@ def robot_qpos(i: int) -> tuple[float, ...]:
     Raises:
         VlaError: there is no such number.
     """
-    number: object = i
-    if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= ROBOT_POSES:
-        raise VlaError(f"robot_qpos({number!r}): expected 1 to {ROBOT_POSES}")
+    try:
+        number = operator.index(i)
+    except TypeError:
+        number = 0
+    if not 1 <= number <= ROBOT_POSES:
+        raise VlaError(f"robot_qpos({i!r}): expected 1 to {ROBOT_POSES}")
     return _robot_poses()[number - 1]
 
 
