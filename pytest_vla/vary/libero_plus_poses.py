@@ -69,7 +69,7 @@ def robot_qpos(i: int) -> tuple[float, ...]:
         VlaError: there is no such number.
     """
     try:
-        number = operator.index(i)
+        number = 0 if isinstance(i, bool) else operator.index(i)
     except TypeError:
         number = 0
     if not 1 <= number <= ROBOT_POSES:
