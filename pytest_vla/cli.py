@@ -166,12 +166,12 @@ def _declare_show(parser: argparse.ArgumentParser) -> None:
 
 
 def _show(options: argparse.Namespace) -> None:
-    from pytest_vla import sheets
+    from pytest_vla import run_sheets, sheets
     from pytest_vla.pictures import check_target, default_name, write_png
     from pytest_vla.records import VIDEO_SUFFIX
 
     drawing = sheets.Drawing(options.cameras, options.size, options.data, options.allow_versions)
-    of_runs = [sheets.is_run(text) for text in options.what]
+    of_runs = [run_sheets.is_run(text) for text in options.what]
     if any(of_runs) and not all(of_runs):
         raise VlaError(f"{' '.join(options.what)}: show either tasks or runs, not both")
     if not all(of_runs):
@@ -190,18 +190,17 @@ def _show(options: argparse.Namespace) -> None:
             picture = vary_sheet(tasks, ",".join(options.vary), options.seeds, drawing)
         write_png(picture, file)
     else:
-        runs = sheets.load_runs(options.what, options.results)
+        runs = run_sheets.load_runs(options.what, options.results)
         file = options.output or default_name([run.run.name for run in runs])
         if file.suffix == VIDEO_SUFFIX:
             if len(runs) > 1 or options.frames:
                 raise VlaError("a video is of one episode: name one run, and leave --frames out")
-            sheets.run_video(runs[0], options.tasks or (), options.seeds, file, drawing, options.vary or ())
+            run_sheets.run_video(runs[0], options.tasks or (), options.seeds, file, drawing, options.vary or ())
         else:
             check_target(file)
             frames = options.frames or 2
-            write_png(
-                sheets.run_sheet(runs, options.tasks or (), options.seeds, frames, drawing, options.vary or ()), file
-            )
+            labels = options.vary or ()
+            write_png(run_sheets.run_sheet(runs, options.tasks or (), options.seeds, frames, drawing, labels), file)
     print(file)
 
 

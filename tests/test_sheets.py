@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pytest_vla import sheets
+from pytest_vla import run_sheets, sheets
 from pytest_vla.cli import main
 from pytest_vla.errors import VlaError
 from pytest_vla.pictures import Cell
 from pytest_vla.plan import Case
 from pytest_vla.records import Record, Trajectory, parse_record, record_line, save_trajectory
-from pytest_vla.sheets import Drawing, find_tasks, is_run, load_runs, run_sheet, run_video, task_sheet
+from pytest_vla.run_sheets import is_run, load_runs, run_sheet, run_video
+from pytest_vla.sheets import Drawing, find_tasks, task_sheet
 from pytest_vla.store import open_store
 from pytest_vla.suite import load_suite, suite_names
 from pytest_vla.variation import Variation
@@ -93,7 +94,8 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         asked.update(rows=rows, **texts)
         return real(rows, **texts)
 
-    monkeypatch.setattr(sheets, "sheet", spy)
+    for module_of_sheets in (sheets, run_sheets):
+        monkeypatch.setattr(module_of_sheets, "sheet", spy)
     return asked
 
 
