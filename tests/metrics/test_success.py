@@ -77,7 +77,8 @@ def test_tasks_have_rows_of_their_own() -> None:
 
 
 def varied(outcome: str, kind: str, dimension: str = "language", level: int | None = None, **more: str) -> Ended:
-    table = {"label": "x", "dimension": dimension, "kind": kind, "level": level, "parameters": {}}
+    label = "camera.distance-L2+light.dim-L1" if "+" in dimension else "x"
+    table = {"label": label, "dimension": dimension, "kind": kind, "level": level, "parameters": {}}
     return Ended("libero_goal", outcome, variation=table, **more)
 
 
@@ -96,7 +97,7 @@ def test_no_rate_is_over_benign_and_varied_episodes_nor_over_two_kinds() -> None
     assert [line.split()[:3] for line in lines[1:]] == [
         ["libero_goal"],
         ["benign", "3", "3/3"],
-        ["camera.distance+light.dim", "1", "1/1"],
+        ["camera.distance-L2+light.dim-L1", "1", "1/1"],
         ["camera.distance:1", "1", "0/1"],
         ["camera.distance:2", "2", "0/2"],
         ["language.blank", "2", "1/1"],

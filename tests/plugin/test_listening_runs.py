@@ -56,6 +56,7 @@ def told(pytester: pytest.Pytester) -> Callable[[str], dict[str, Any]]:
     return run
 
 
+@pytest.mark.slow
 def test_a_policy_that_listens_and_one_that_does_not(told: Callable[[str], dict[str, Any]]) -> None:
     heard = told("listener")
     # Two twins, two nonsenses, two other tasks as probes, two other goals that it reaches.
