@@ -2,6 +2,7 @@
 
 import importlib
 import itertools
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -24,6 +25,8 @@ PAIRED = ("layout", "background", "light", "camera", "robot", "language")
 """LIBERO-Plus's dimensions without sensor noise: fifteen pairs."""
 
 PAIRS_LEVEL = 3
+
+_WIDTH = 100
 
 
 @cache
@@ -305,15 +308,16 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def kinds_table() -> tuple[str, ...]:
-    """Every kind in a line or two: name, levels, what it does, its source."""
+    """Every kind in a line or two: name, levels, what it does, how far the levels go, its source."""
     lines = []
     for dimension, group in itertools.groupby(kinds(), key=lambda kind: kind.dimension):
         lines.append(dimension)
         for kind in group:
             levels = f":{kind.levels[0]}-{kind.levels[-1]}" if kind.levels else ""
             number = "" if kind.levels or len(kind.labels()) == 1 else f" ({len(kind.labels())} variations)"
-            grades = f"; {kind.grades}" if kind.grades else ""
-            lines.append(f"  {kind.name + levels:26}{kind.about}{number}{grades}; {kind.source}")
+            told = "; ".join(filter(None, (f"{kind.about}{number}", kind.grades, kind.source)))
+            first, rest = f"  {kind.name + levels:26}", " " * 28
+            lines += textwrap.wrap(told, _WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
     return tuple(lines)
 
 
