@@ -32,7 +32,7 @@ $(STAMP): pyproject.toml constraints.txt scripts/system_libraries.py
 
 .PHONY: test
 test: lint ## lint, types, and every test that is not slow
-	$(PYTEST) -n 2 -m "not slow"
+	$(PYTEST) -n 2 --dist worksteal -m "not slow"
 
 .PHONY: slow
 slow: setup reference .venv-hub/.installed ## the tests that take minutes, upstream live beside us among them
