@@ -1,7 +1,9 @@
 """The listening score of real runs: of a policy that does what it is told, and of one that ignores it."""
 
 import json
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,7 +51,8 @@ def told(pytester: pytest.Pytester) -> Callable[[str], dict[str, Any]]:
             f"--vla-model=policies:{name}", f"--vla-vary={PROBES}",
         )  # fmt: skip
         outcomes = result.parseoutcomes()
-        report = pytester.run("pytest-vla", "report", "--format=json")
+        # No PATH: CI runs pytest out of a virtual environment that nobody activated.
+        report = pytester.run(Path(sys.executable).with_name("pytest-vla"), "report", "--format=json")
         (model,) = [each for each in json.loads(report.stdout.str())["models"] if each["model"] == f"policies:{name}"]
         return {"outcomes": outcomes, **model["listening"]}
 
