@@ -11,6 +11,8 @@ from tests.support.data import data_root, golden_root
 
 # Our own workers are no workers of the runs that tests begin.
 os.environ.pop("PYTEST_XDIST_WORKER", None)
+# A user's machine buffers what a process prints.
+os.environ.pop("PYTHONUNBUFFERED", None)
 # A shell starts what runs in its background without Ctrl-C, and what is started without it never gets it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -5,6 +5,7 @@ that ends, and with it all that it started itself.
 """
 
 import faulthandler
+import io
 import json
 import os
 import secrets
@@ -228,6 +229,9 @@ def main() -> int:
     # What the policy prints goes to standard error, and it has nothing to read: these two are ours.
     answers, control = os.fdopen(os.dup(1), "w"), os.fdopen(os.dup(0), "rb")
     os.dup2(2, 1)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Nobody flushes it: this process is killed at its end.
+        sys.stdout.reconfigure(line_buffering=True)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
