@@ -102,8 +102,9 @@ def _declare_export(parser: argparse.ArgumentParser) -> None:
 
 
 def _export(options: argparse.Namespace) -> None:
-    from pytest_vla.reports.export import FORMATS, check_format, export, whole_file
+    from pytest_vla.reports.export import FORMATS, check_format, export
     from pytest_vla.store import open_store
+    from pytest_vla.whole_file import whole_file
 
     output = None if options.output in (None, "-") else Path(options.output)
     ending = output.suffix[1:].lower() if output else ""

@@ -2,7 +2,6 @@
 
 import importlib
 import os
-import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from pytest_vla.errors import UnchangedError, VlaError
-from pytest_vla.options import Settings
+from pytest_vla.errors import UnfitError, VlaError
 from pytest_vla.plan import TEST_NAME, Case, kind_of, parse_node_id, plan, sample, with_twins
+from pytest_vla.settings import Settings
 from pytest_vla.suite import Suite, Task, load_suite, suite_folder, suite_names, suites_folders
 from pytest_vla.variation import parts_of
-from pytest_vla.vary.registry import dimensions_of, find_variation, labels_of, unavailable
+from pytest_vla.vary.registry import dimensions_of, find_variation, labels_of, name_of, unavailable
 
 
 @dataclass(frozen=True)
@@ -85,38 +84,32 @@ def prepared(cases: Sequence[Case], tasks: Sequence[Task], settings: Settings) -
 def _possible(cases: Sequence[Case], tasks: Mapping[str, Task]) -> tuple[Case, ...]:
     """Those whose task can have the variation. Raises VlaError where one changes nothing, or none is left."""
     kept: list[Case] = []
-    refused: dict[str, dict[str, str]] = {}
+    refused: list[UnfitError] = []
     for case in cases:
         try:
             find_variation(tasks[case.task], case.variation, case.seed)
-        except UnchangedError:
-            raise
-        except VlaError as error:
-            refused.setdefault(case.variation, {}).setdefault(case.task, str(error))
+        except UnfitError as error:
+            refused.append(error)
         else:
             kept.append(case)
     if cases and not kept:
-        raise VlaError(next(reason for found in refused.values() for reason in found.values()))
+        raise refused[0]
     for line in _told(refused):
         warnings.warn(pytest.PytestWarning(line), stacklevel=2)
     return tuple(kept)
 
 
-def _told(refused: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """What is left out, a line a reason: by label, the tasks that cannot have it, and why."""
-    grouped: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
-    for label, found in refused.items():
-        for task, reason in found.items():
-            blamed = next((part for part in parts_of(label) if part in reason), label)
-            kind, why = re.sub(r"(-L|-|\.)[0-9]+$", "", blamed), reason.replace(f"{blamed}: ", "").replace(blamed, "it")
-            kinds, tasks = grouped.setdefault(re.sub(r"\b[a-z_]+/[a-z_0-9]+\b", "the task", why), ({}, {}))
-            kinds[kind], tasks[task] = None, None
-    lines = []
-    for why, (kinds, tasks) in grouped.items():
-        first, *others = tasks
+def _told(refused: Sequence[UnfitError]) -> Iterable[str]:
+    """What is left out, a line a reason: which kinds, of which tasks, and why."""
+    kinds: dict[str, dict[str, None]] = {}
+    tasks: dict[str, dict[str, None]] = {}
+    for error in refused:
+        kinds.setdefault(error.reason, {})[name_of(error.label)] = None
+        tasks.setdefault(error.reason, {})[error.task] = None
+    for reason, names in kinds.items():
+        first, *others = tasks[reason]
         more = f" and {len(others)} more" if others else ""
-        lines.append(f"left out: {', '.join(kinds)} of {first}{more}: {why}")
-    return lines
+        yield f"left out: {', '.join(names)} of {first}{more}: {reason}"
 
 
 def _stratum(case: Case, varied: Mapping[str, Task]) -> str:

@@ -13,6 +13,19 @@ class UnchangedError(VlaError):
     """A variation that changes nothing of this task: it is no episode."""
 
 
+class UnfitError(VlaError):
+    """A task that cannot have a variation. `label` is the variation's, of a joint one the part's; `reason` says why."""
+
+    def __init__(self, label: str, task: str, reason: str) -> None:
+        super().__init__(f"{label} of {task}: {reason}")
+        self.label = label
+        self.task = task
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type["UnfitError"], tuple[str, str, str]]:
+        return type(self), (self.label, self.task, self.reason)
+
+
 class RedrawError(VlaError):
     """What was drawn for a variation cannot be had in this scene; another draw may."""
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pytest_vla.errors import VlaError
 from pytest_vla.missing import what_to_install
-from pytest_vla.reports.export import whole_file
+from pytest_vla.whole_file import whole_file
 
 if TYPE_CHECKING:
     from PIL.ImageFont import FreeTypeFont, ImageFont

@@ -18,10 +18,11 @@ from pytest_vla.fixtures.rollout import (
     vla_preflight,
     vla_worlds,
 )
-from pytest_vla.options import LIST, Settings, add_options, read_settings
+from pytest_vla.options import LIST, add_options
 from pytest_vla.preflight import check_ready
 from pytest_vla.results import RUN, STDERR, Results, new_run_name
 from pytest_vla.resume import RESUMPTION, anchored, find_resumption, keep_left, resumed_settings
+from pytest_vla.settings import Settings, read_settings
 from pytest_vla.xdist_policy import SERVED, PolicyOfWorkers
 
 __all__ = ["rollout", "vla_case", "vla_conditions", "vla_hang_log", "vla_policy", "vla_preflight", "vla_worlds"]

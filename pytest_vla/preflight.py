@@ -8,8 +8,8 @@ from pathlib import Path
 from pytest_vla.collection import Selection
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.marker import MODELS
-from pytest_vla.options import Settings
 from pytest_vla.results import MISFIT
+from pytest_vla.settings import Settings
 from pytest_vla.suite import load_suite
 
 

@@ -76,11 +76,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Reads the records, computes and writes. Raises VlaError."""
-    from pytest_vla.reports.export import whole_file
     from pytest_vla.reports.figures import check_matplotlib, write_pictures
     from pytest_vla.reports.loaded import load
     from pytest_vla.reports.sections import section_lines, section_table
     from pytest_vla.reports.tables import counted
+    from pytest_vla.whole_file import whole_file
 
     format = format_of(options.format, options.output)
     if format == "png":

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.options import Settings
 from pytest_vla.plan import DEFAULT_SEEDS
+from pytest_vla.settings import Settings
 
 # What a run is, by the option that says it: a resumed run is the same in all of these.
 _FIXED = {
@@ -83,7 +83,8 @@ def find_resumption(settings: Settings, arguments: Sequence[str]) -> Resumption:
         VlaError: there is no such run, it is still running, the store cannot be read, or `arguments` has other paths
             or ids than the run.
     """
-    from pytest_vla.store import LAST_RUN, is_alive, open_store
+    from pytest_vla.runs import is_alive
+    from pytest_vla.store import LAST_RUN, open_store
 
     with open_store(settings.results, create=False) as store:
         # Nobody can go on with what was imported.

@@ -14,7 +14,8 @@ from pytest_vla.records import Record, load_trajectory
 from pytest_vla.reports.rates import interval_text, share_text
 from pytest_vla.reports.runs import rate_of
 from pytest_vla.reports.terminal import counted
-from pytest_vla.store import LAST_RUN, STORE, Run, open_store
+from pytest_vla.runs import Run
+from pytest_vla.store import LAST_RUN, STORE, open_store
 from pytest_vla.suite import Task, load_suite
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +19,7 @@ from pytest_vla.database import connect, told, transaction
 from pytest_vla.errors import VlaError
 from pytest_vla.items import Item
 from pytest_vla.records import Record, parse_record, record_line
+from pytest_vla.runs import Count, Run, is_alive, this_process
 from pytest_vla.suite import did_you_mean
 
 if TYPE_CHECKING:
@@ -40,71 +41,6 @@ _PROBE = (
     " (SELECT coalesce(json_extract(line, '$.variation.probe'), 0) FROM records WHERE episode = e.id) END"
 )
 _IDS = "SELECT id FROM {} WHERE run = ? ORDER BY id"
-
-
-@dataclass(frozen=True)
-class Count:
-    """How many items of a run ended in one way.
-
-    Attributes:
-        suite: name.
-        of_suite: whether they are suites' own items, and not tests of the user's.
-        varied: whether their tasks are varied.
-        is_probe: as `Record.is_probe`.
-        outcome, reason: see `Record`.
-        episodes: how many.
-    """
-
-    suite: str
-    of_suite: bool
-    varied: bool
-    is_probe: bool
-    outcome: str
-    reason: str | None
-    episodes: int
-
-    @property
-    def variation(self) -> Mapping[str, bool]:
-        """Empty where `Record.variation` is."""
-        return {"probe": self.is_probe} if self.varied else {}
-
-
-@dataclass(frozen=True)
-class Run:
-    """One invocation of pytest with episodes, and those that resumed it.
-
-    Attributes:
-        name: of the run, and of its folder of trajectories.
-        started: when it began, UTC, ISO 8601.
-        ended: when it ended; None: it has not, or was killed.
-        status: ``running`` (or killed, see `is_alive`), ``finished`` or ``stopped``.
-        command: the command line, for people.
-        model: the ``--vla-model`` text.
-        invocation: what a resume needs, as JSON has it.
-        host: the machine of the process that writes, or wrote last.
-        pid: that process.
-        process: tells it from later ones of the same number; None where the system does not say.
-        planned: how many of its items run an episode.
-        counts: the last episode of each item that has one, by outcome.
-    """
-
-    name: str
-    started: str
-    ended: str | None
-    status: str
-    command: str
-    model: str
-    invocation: Mapping[str, Any]
-    host: str
-    pid: int
-    process: str | None
-    planned: int
-    counts: tuple[Count, ...]
-
-    @property
-    def done(self) -> int:
-        """How many items have an episode, whatever its outcome."""
-        return sum(count.episodes for count in self.counts)
 
 
 def open_store(results: Path, *, create: bool, timeout: float = LOCK_TIMEOUT) -> "Store":
@@ -171,7 +107,7 @@ class Store:
         """
         episodes = dict.fromkeys(map(_encodable, nodes), True)
         items = {**dict.fromkeys(map(_encodable, others), False), **episodes}
-        host, pid, process = _this_process()
+        host, pid, process = this_process()
         with self._transaction() as connection:
             _insert(
                 connection,
@@ -206,7 +142,7 @@ class Store:
                 raise VlaError(f"run {run.name} is still running (process {run.pid}); wait for its end, or stop it")
             connection.execute(
                 "UPDATE runs SET status = 'running', ended = NULL, host = ?, pid = ?, process = ? WHERE name = ?",
-                (*_this_process(), run.name),
+                (*this_process(), run.name),
             )
         return self.run(run.name)
 
@@ -347,16 +283,6 @@ class Store:
             yield self._connection
 
 
-def is_alive(run: Run) -> bool | None:
-    """Whether the process that writes the run is there; None where nobody can tell: on another machine."""
-    if run.status != "running":
-        return False
-    host, _, known = _this_process()
-    if run.host != host or known is None:
-        return None
-    return run.process is not None and _process(run.pid) == run.process
-
-
 def _make_results_folder(results: Path) -> None:
     # A new folder of runs is kept out of git, as pytest's cache is; one that was there is the user's.
     if not results.exists():
@@ -404,19 +330,3 @@ def _now() -> str:
 def _encodable(text: str) -> str:
     """Names of files that are not UTF-8 have characters that SQLite does not take."""
     return text.encode(errors="backslashreplace").decode()
-
-
-def _this_process() -> tuple[str, int, str | None]:
-    import platform
-
-    return platform.node(), os.getpid(), _process(os.getpid())
-
-
-def _process(pid: int) -> str | None:
-    """What tells a process from later ones of the same number, such as its start; None: it is not there."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    # State and start of proc(5). A zombie is dead, and nobody has asked for it yet.
-    return None if fields[0] in "ZX" else fields[19]

@@ -156,11 +156,11 @@ def joined(label: str, parts: tuple[Variation, ...]) -> Variation:
     """
     names = [part.dimension for part in parts]
     if len(set(names)) < len(names):
-        raise VlaError(f"{label}: two variations of one dimension do not go together; take them one by one")
+        raise VlaError("two variations of one dimension do not go together; take them one by one")
     if sum(part.instruction is not None for part in parts) > 1:
-        raise VlaError(f"{label}: two of them say what the robot is told; take one of them")
+        raise VlaError("two of them say what the robot is told; take one of them")
     if sum(part.rest_joints is not None for part in parts) > 1:
-        raise VlaError(f"{label}: two of them say how the robot's arm rests; take one of them")
+        raise VlaError("two of them say how the robot's arm rests; take one of them")
     levels = {part.level for part in parts}
 
     together: dict[str, Any] = {

@@ -11,13 +11,10 @@ instructions and messages come from outside; in parquet and jsonl text is exact.
 import csv
 import io
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
 from dataclasses import fields
 from functools import cache
 from itertools import islice
-from pathlib import Path
 from types import NoneType
 from typing import IO, Any, get_args, get_origin, get_type_hints
 
@@ -53,31 +50,6 @@ def check_format(format: str) -> None:
             import pyarrow.parquet  # noqa: F401
         except ImportError as error:
             raise VlaError("parquet needs pyarrow: pip install 'pytest-vla[parquet]'") from error
-
-
-@contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write: its content takes the place of the old one at the block's end, and only if nothing is raised.
-
-    What is no plain file (a pipe, ``/dev/stdout``) is written as it is. Raises VlaError.
-    """
-    try:
-        if path.exists() and not path.is_file():
-            with path.open("wb") as stream:
-                yield stream
-            return
-        # A link stays one.
-        path = path.resolve()
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        try:
-            with temporary.open("wb") as stream:
-                yield stream
-            temporary.replace(path)
-        finally:
-            with suppress(OSError):
-                temporary.unlink()
-    except OSError as error:
-        raise VlaError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def flatten(record: Record) -> dict[str, Any]:

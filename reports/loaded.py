@@ -6,7 +6,8 @@ from pathlib import Path
 
 from pytest_vla.errors import VlaError
 from pytest_vla.records import Record
-from pytest_vla.store import STORE, Run, open_store
+from pytest_vla.runs import Run
+from pytest_vla.store import STORE, open_store
 
 SEED = 0
 """Of the resamples."""

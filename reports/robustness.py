@@ -7,10 +7,11 @@ from typing import Any
 from pytest_vla.metrics.bootstrap import CONFIDENCE, RESAMPLES, Interval
 from pytest_vla.metrics.composition import ROUGH, Composition
 from pytest_vla.metrics.listening import Estimate
-from pytest_vla.metrics.robustness import JOINT, Cell, Difference
+from pytest_vla.metrics.robustness import Cell, Difference
 from pytest_vla.metrics.robustness_curves import Curve, Harm
 from pytest_vla.reports.rates import percent, percents, percents_text, rate_table, reasons_text
 from pytest_vla.reports.tables import aligned, notes, printable, wrapped
+from pytest_vla.variation import JOINT
 
 SIGNIFICANT = 0.05
 """Of adjusted p; what is below is marked with a star."""

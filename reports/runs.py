@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_vla.metrics.success import SuccessRate, success_rate
 from pytest_vla.reports.rates import interval_text, judged_apart, rate_table, share_text
-from pytest_vla.store import Count, Run, is_alive
+from pytest_vla.runs import Count, Run, is_alive
 
 _HEADER = ("run", "started", "model", "suites", "episodes", "success", "rate", "95% interval", "errors", "status")
 _NUMBERS = {"episodes", "success", "rate", "95% interval", "errors"}

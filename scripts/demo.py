@@ -16,7 +16,8 @@ from pathlib import Path
 from pytest_vla.records import Record
 from pytest_vla.reports.rates import interval_text, share_text
 from pytest_vla.reports.runs import rate_of
-from pytest_vla.store import DEFAULT_RESULTS, Run, open_store
+from pytest_vla.runs import Run
+from pytest_vla.store import DEFAULT_RESULTS, open_store
 
 SUITE = "tabletop"
 PROMISED, TOO_MUCH = "95%", 0.2

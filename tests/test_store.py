@@ -20,7 +20,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from pytest_vla.errors import VlaError
 from pytest_vla.items import STATUSES, Item
 from pytest_vla.records import OUTCOMES, Record
-from pytest_vla.store import STORE, Count, Store, is_alive, open_store
+from pytest_vla.runs import Count, is_alive
+from pytest_vla.store import STORE, Store, open_store
 from tests.support.records import RECORD, record_of
 
 NODES = tuple(record_of(seed).node for seed in range(4))

@@ -31,10 +31,11 @@ from typing import TYPE_CHECKING
 
 from pytest_vla.metrics.bootstrap import Interval, cluster_intervals
 from pytest_vla.metrics.paired import chi_square, chi_square_p, holm, smallest_expected
-from pytest_vla.metrics.robustness import JOINT, NO_WIDTH, Varied, dimension_of
+from pytest_vla.metrics.robustness import NO_WIDTH, Varied, dimension_of
 from pytest_vla.metrics.selection import is_counted, seed_of
 from pytest_vla.metrics.statistics import wilson_interval
 from pytest_vla.records import Record
+from pytest_vla.variation import JOINT
 
 if TYPE_CHECKING:
     import numpy as np

@@ -15,13 +15,11 @@ from pytest_vla.metrics.paired import holm, mcnemar_exact, paired_interval
 from pytest_vla.metrics.selection import by_model, counted, is_counted, seed_of, that_count
 from pytest_vla.metrics.success import SuccessRate, success_rate
 from pytest_vla.records import Record
+from pytest_vla.variation import JOINT
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-JOINT = "+"
-"""Stands between what a joint variation is made of: its dimensions, kinds and labels."""
 
 NO_WIDTH = 1e-9
 """Points: of an interval that is no wider every resample told the same, which says nothing of others."""

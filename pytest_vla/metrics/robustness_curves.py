@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from pytest_vla.metrics.bootstrap import Interval, cluster_intervals
 from pytest_vla.metrics.listening import Estimate
 from pytest_vla.metrics.paired import paired_interval
-from pytest_vla.metrics.robustness import JOINT, NO_WIDTH, TwinPair, Varied, dimension_of, grouped, outcomes
+from pytest_vla.metrics.robustness import NO_WIDTH, TwinPair, Varied, dimension_of, grouped, outcomes
 from pytest_vla.metrics.selection import is_counted, seed_of
 from pytest_vla.metrics.success import SuccessRate, success_rate
 from pytest_vla.records import Record
+from pytest_vla.variation import JOINT
 
 if TYPE_CHECKING:
     import numpy as np

@@ -41,10 +41,10 @@ def scene_names(cases: Iterable[Case], data: Path | None = None) -> dict[Case, s
 
 def _is_changed(case: Case, data: Path | None) -> bool:
     """Whether a case's variation makes another scene of its task's."""
-    from pytest_vla.vary.registry import changes_scene
+    from pytest_vla.vary.registry import compiles_anew
 
     try:
-        return changes_scene(_tasks_of(case.suite, data)[case.task], case.variation, case.seed)
+        return compiles_anew(_tasks_of(case.suite, data)[case.task], case.variation, case.seed)
     except (VlaError, KeyError):
         return False
 

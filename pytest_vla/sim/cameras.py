@@ -50,21 +50,8 @@ class Cameras:
         Returns:
             (H, W, 3) uint8, upright: raw OpenGL flipped vertically.
         """
-        self._camera.fixedcamid = self._model.camera(camera).id
-        self._gl.make_current()
-        mujoco.mjv_updateScene(
-            self._model,
-            data,
-            self._option,
-            self._perturbation,
-            self._camera,
-            mujoco.mjtCatBit.mjCAT_ALL.value,
-            self._scene,
-        )
-        mujoco.mjr_render(self._viewport, self._scene, self._context)
-        raw = np.empty((self._viewport.height, self._viewport.width, 3), dtype=np.uint8)
-        mujoco.mjr_readPixels(raw, None, self._viewport, self._context)
-        return np.ascontiguousarray(raw[::-1])
+        self._look(data, camera)
+        return np.ascontiguousarray(self._drawn()[::-1])
 
     def segmentation(self, data: mujoco.MjData, camera: str) -> npt.NDArray[np.int32]:
         """Which body each pixel of a camera's picture shows.
@@ -76,11 +63,25 @@ class Cameras:
         Returns:
             (H, W) int32, upright: body ids; -1: nothing.
         """
-        self._camera.fixedcamid = self._model.camera(camera).id
-        self._gl.make_current()
         # Sites are markers, hidden in pictures by an alpha that ids do not have.
         sites = self._option.sitegroup.copy()
         self._option.sitegroup[:] = 0
+        self._look(data, camera)
+        self._option.sitegroup[:] = sites
+        flags = self._scene.flags
+        flags[mujoco.mjtRndFlag.mjRND_SEGMENT] = flags[mujoco.mjtRndFlag.mjRND_IDCOLOR] = 1
+        raw = self._drawn()
+        flags[mujoco.mjtRndFlag.mjRND_SEGMENT] = flags[mujoco.mjtRndFlag.mjRND_IDCOLOR] = 0
+        drawn = np.full(self._scene.ngeom + 1, -1, dtype=np.int32)
+        for geom in self._scene.geoms[: self._scene.ngeom]:
+            if geom.objtype == mujoco.mjtObj.mjOBJ_GEOM and geom.segid >= 0:
+                drawn[geom.segid + 1] = self._model.geom_bodyid[geom.objid]
+        pixels = raw[::-1].astype(np.int32) @ np.array([1, 256, 65536], dtype=np.int32)
+        return np.asarray(drawn[pixels])
+
+    def _look(self, data: mujoco.MjData, camera: str) -> None:
+        """What a camera sees becomes the scene to draw."""
+        self._camera.fixedcamid = self._model.camera(camera).id
         mujoco.mjv_updateScene(
             self._model,
             data,
@@ -90,19 +91,14 @@ class Cameras:
             mujoco.mjtCatBit.mjCAT_ALL.value,
             self._scene,
         )
-        self._option.sitegroup[:] = sites
-        raw = np.empty((self._viewport.height, self._viewport.width, 3), dtype=np.uint8)
-        flags = self._scene.flags
-        flags[mujoco.mjtRndFlag.mjRND_SEGMENT] = flags[mujoco.mjtRndFlag.mjRND_IDCOLOR] = 1
+
+    def _drawn(self) -> Picture:
+        """The scene's pixels (H, W, 3) uint8, as OpenGL has them: the lowest row first."""
+        self._gl.make_current()
         mujoco.mjr_render(self._viewport, self._scene, self._context)
-        flags[mujoco.mjtRndFlag.mjRND_SEGMENT] = flags[mujoco.mjtRndFlag.mjRND_IDCOLOR] = 0
+        raw = np.empty((self._viewport.height, self._viewport.width, 3), dtype=np.uint8)
         mujoco.mjr_readPixels(raw, None, self._viewport, self._context)
-        drawn = np.full(self._scene.ngeom + 1, -1, dtype=np.int32)
-        for geom in self._scene.geoms[: self._scene.ngeom]:
-            if geom.objtype == mujoco.mjtObj.mjOBJ_GEOM and geom.segid >= 0:
-                drawn[geom.segid + 1] = self._model.geom_bodyid[geom.objid]
-        pixels = raw[::-1].astype(np.int32) @ np.array([1, 256, 65536], dtype=np.int32)
-        return np.asarray(drawn[pixels])
+        return raw
 
     def upload(self, textures: Iterable[int]) -> None:
         """Sends the pixels of these textures to the graphics side, where they are other than before."""

@@ -7,7 +7,6 @@ ten seconds. A task's name decides its draws, so that the same files give the sa
 import argparse
 import os
 import sys
-import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Sequence
@@ -25,6 +24,7 @@ from pytest_vla.scene.placement import Placer, plan_placement
 from pytest_vla.sim.arm import ARM_JOINTS, FINGERS, REST_FINGERS, REST_JOINTS
 from pytest_vla.sim.world import World
 from pytest_vla.suite import Task, load_suite, suite_names, takes_tasks
+from pytest_vla.whole_file import whole_file
 
 Array = npt.NDArray[np.float64]
 
@@ -304,13 +304,10 @@ def write_init_states(task: Task, folder: Path, count: int | None = None, hold_s
     path = folder / f"{task.name}.pruned_init"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".settle-", dir=folder) as temporary:
-            written = Path(temporary) / path.name
-            with written.open("wb") as file:
-                np.save(file, states)
-            os.replace(written, path)
     except OSError as error:
-        raise VlaError(f"{path}: cannot be written: {error.strerror or error}") from error
+        raise VlaError(f"cannot write {path}: {error.strerror or error}") from error
+    with whole_file(path) as file:
+        np.save(file, states)
     return path
 
 

@@ -2,8 +2,6 @@
 
 import hashlib
 import json
-import os
-import tempfile
 import weakref
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +22,7 @@ from pytest_vla.scene.problem import Problem, format_problem
 from pytest_vla.scene.scene import Scene
 from pytest_vla.sim.placing import site_positions
 from pytest_vla.versions import installed_versions
+from pytest_vla.whole_file import whole_file
 
 if TYPE_CHECKING:
     from pytest_vla.sim.world import World
@@ -246,14 +245,7 @@ def _read(file: Path, size: int) -> Array | None:
 
 def _write(file: Path, values: Array) -> None:
     """Whole or not at all; where it cannot be written, it is made again the next time."""
-    with suppress(OSError):
+    with suppress(OSError, VlaError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=".", suffix=".part", dir=file.parent)
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                np.save(stream, values)
-            os.replace(name, file)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(name)
-            raise
+        with whole_file(file) as stream:
+            np.save(stream, values)

@@ -2,11 +2,10 @@
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_vla.variation import Variation
-from pytest_vla.vary.kind import Draw, Kind
+from pytest_vla.vary.kind import LEVELS, Draw, Kind
 
 if TYPE_CHECKING:
     import numpy as np
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
 
     Act = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
-_LEVELS = (1, 2, 3, 4, 5)
 _STD = 0.05
 
 
@@ -44,7 +42,7 @@ def noise(draw: Draw) -> Variation:
     What is drawn is the same for all levels, which scale it.
     """
     std = round(_STD * draw.level, 2)
-    seed = replace(draw, label="action.noise").generator().getrandbits(32)
+    seed = draw.shared("action.noise").getrandbits(32)
 
     def begin() -> "Act":
         import numpy as np
@@ -68,7 +66,7 @@ KINDS = (
         "every action is executed some control steps late",
         "ours",
         delay,
-        levels=_LEVELS,
+        levels=LEVELS,
         grades="1 to 5 control steps (50 to 250 ms at 20 Hz)",
     ),
     Kind(
@@ -76,7 +74,7 @@ KINDS = (
         "Gaussian noise on each action's translation and rotation",
         "ours",
         noise,
-        levels=_LEVELS,
+        levels=LEVELS,
         grades="standard deviation 0.05 to 0.25 of the largest action",
     ),
 )

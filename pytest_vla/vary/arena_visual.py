@@ -93,9 +93,8 @@ def colour_geoms(model: "mujoco.MjModel", seed: int) -> None:
 def visual(draw: Draw, name: str = "visual", variance: float = VARIANCE, once: bool = False) -> Variation:
     """A visual level; `once`: light and camera are those of the task, whatever the case's seed."""
     # The same for all levels: each adds to the one before.
-    each = replace(draw, label=f"{DIMENSION}.{name}").generator()
-    environment = replace(draw, label=f"{DIMENSION}.{name}.environment", seed=0) if once else draw
-    fixed = replace(environment, label=f"{DIMENSION}.{name}.environment").generator()
+    each = draw.shared(f"{DIMENSION}.{name}")
+    fixed = (replace(draw, seed=0) if once else draw).shared(f"{DIMENSION}.{name}.environment")
 
     def within(most: float, digits: int) -> float:
         return round(fixed.uniform(-most, most), digits)

@@ -9,7 +9,7 @@ import math
 import random
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.scene.assets import data_roots, find_file
 from pytest_vla.scene.workspaces import Workspace, workspace
 from pytest_vla.variation import ModelEdit, Variation
-from pytest_vla.vary.kind import Draw, Kind
+from pytest_vla.vary.kind import LEVELS, Draw, Kind
 from pytest_vla.vary.problems import problem_of
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     Pixels = NDArray[np.uint8]
 
 DIMENSION = "background"
-LEVELS = (1, 2, 3, 4, 5)
 TABLE, FLOOR, WALL = "table", "floor", "wall"
 SURFACES = (TABLE, FLOOR, WALL)
 
@@ -85,22 +84,19 @@ def _check_seen(draw: Draw, surface: str) -> None:
     """Raises VlaError where a task has no such surface, or none that its cameras see."""
     has_table = _place(draw).category != "floor"
     if surface == TABLE and not has_table:
-        raise VlaError(f"{draw.label}: {draw.task.suite}/{draw.task.name} has no table; take background.floor")
+        raise VlaError("the task has no table; take background.floor")
     if surface == FLOOR and has_table and _OVER_THE_TABLE.issuperset(draw.task.protocol.cameras):
-        raise VlaError(
-            f"{draw.label}: the cameras of {draw.task.suite}/{draw.task.name} do not see the floor; "
-            "take background.table or background.wall"
-        )
+        raise VlaError("the task's cameras do not see the floor; take background.table or background.wall")
 
 
 def _patterned(draw: Draw, kind: str, surfaces: tuple[str, ...]) -> Variation:
     """Surfaces with drawn textures, blended with their own by the level."""
-    share = round(draw.level / LEVELS[-1], 3)
+    share = round(draw.share, 3)
     parameters: dict[str, Any] = {"share": share}
     patterns: dict[str, Pattern] = {}
     for surface in surfaces:
         # The same for all levels, so that they differ in how much only; and for the surface alone and all at once.
-        pattern = drawn_pattern(replace(draw, label=f"{DIMENSION}.{surface}").generator())
+        pattern = drawn_pattern(draw.shared(f"{DIMENSION}.{surface}"))
         patterns[surface] = pattern
         parameters |= {
             f"{surface}_family": pattern.family,
@@ -148,8 +144,8 @@ def file(draw: Draw) -> Variation:
     _check_seen(draw, surface)
     files = _other_files(draw.task.data, _place(draw), surface)
     if not files:
-        raise VlaError(f"{draw.label}: no asset folder has textures/*.png besides the surface's own; bring LIBERO's")
-    name = replace(draw, label=f"{DIMENSION}.file.{surface}").generator().choice(tuple(files))
+        raise VlaError("no asset folder has textures/*.png besides the surface's own; bring LIBERO's")
+    name = draw.shared(f"{DIMENSION}.file.{surface}").choice(tuple(files))
     path = files[name]
 
     def pixels_of(surface: str, height: int, width: int) -> "Pixels":

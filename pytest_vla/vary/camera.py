@@ -4,15 +4,13 @@ It is turned about the point where its optical axis meets the height of the work
 """
 
 import math
-import random
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.scene.workspaces import workspace
 from pytest_vla.variation import ModelEdit, Variation
-from pytest_vla.vary.kind import Draw, Kind
+from pytest_vla.vary.kind import LEVELS, Draw, Kind
 
 if TYPE_CHECKING:
     import mujoco
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
 
 DIMENSION = "camera"
 CAMERA = "agentview"
-LEVELS = (1, 2, 3, 4, 5)
 
 # Of level 5; a level has so many fifths of it.
 MOST_FARTHER = 1.0
@@ -33,17 +30,8 @@ MOST_FOV = 0.5
 _Apply = Callable[["mujoco.MjModel", "Scene", int], None]
 
 
-def _fraction(draw: Draw) -> float:
-    return draw.level / LEVELS[-1]
-
-
-def _generator(draw: Draw, kind: str) -> random.Random:
-    """The same for all levels of a kind, so that a seed's levels differ in how much only."""
-    return replace(draw, label=f"{DIMENSION}.{kind}").generator()
-
-
 def _sign(draw: Draw, kind: str) -> int:
-    return _generator(draw, kind).choice((-1, 1))
+    return draw.shared(f"{DIMENSION}.{kind}").choice((-1, 1))
 
 
 def _moved(
@@ -56,7 +44,7 @@ def _moved(
 ) -> Variation:
     """The variation of a kind; `again`: makes it of another draw, where anything was drawn."""
     if CAMERA not in draw.task.protocol.cameras:
-        raise VlaError(f"{draw.label}: {draw.task.suite} has no pictures of {CAMERA}, so nothing would be another")
+        raise VlaError(f"{draw.task.suite} has no pictures of {CAMERA}, so nothing would be another")
 
     def edit(model: "mujoco.MjModel", scene: "Scene") -> None:
         apply(model, scene, model.camera(CAMERA).id)
@@ -80,7 +68,7 @@ def workspace_height(scene: "Scene") -> float:
 
 def distance(draw: Draw) -> Variation:
     """So many times as far from the look-at point, in the same direction. Nothing is drawn."""
-    factor = round(1 + MOST_FARTHER * _fraction(draw), 3)
+    factor = round(1 + MOST_FARTHER * draw.share, 3)
 
     def apply(model: "mujoco.MjModel", scene: "Scene", camera: int) -> None:
         from pytest_vla.vary.camera_poses import farther, look_at
@@ -93,7 +81,7 @@ def distance(draw: Draw) -> Variation:
 
 def azimuth(draw: Draw) -> Variation:
     """Around the table, about the vertical through the look-at point; the side is drawn."""
-    angle = round(_sign(draw, "azimuth") * MOST_AZIMUTH * _fraction(draw), 3)
+    angle = round(_sign(draw, "azimuth") * MOST_AZIMUTH * draw.share, 3)
 
     def apply(model: "mujoco.MjModel", scene: "Scene", camera: int) -> None:
         from pytest_vla.vary.camera_poses import VERTICAL, look_at, turned
@@ -107,7 +95,7 @@ def azimuth(draw: Draw) -> Variation:
 
 def elevation(draw: Draw) -> Variation:
     """Higher, about the look-at point, at the same distance. Nothing is drawn."""
-    angle = round(MOST_ELEVATION * _fraction(draw), 3)
+    angle = round(MOST_ELEVATION * draw.share, 3)
 
     def apply(model: "mujoco.MjModel", scene: "Scene", camera: int) -> None:
         from pytest_vla.vary.camera_poses import look_at, raised
@@ -121,7 +109,7 @@ def elevation(draw: Draw) -> Variation:
 
 def orientation(draw: Draw) -> Variation:
     """Turned in place about a drawn axis: pitch, yaw and roll mixed, of one total angle."""
-    angle = round(MOST_TURN * _fraction(draw), 3)
+    angle = round(MOST_TURN * draw.share, 3)
     axis = _unit_vector(draw)
 
     def apply(model: "mujoco.MjModel", scene: "Scene", camera: int) -> None:
@@ -135,7 +123,7 @@ def orientation(draw: Draw) -> Variation:
 
 def _unit_vector(draw: Draw) -> list[float]:
     """Evenly over the sphere."""
-    generator = _generator(draw, "orientation")
+    generator = draw.shared("camera.orientation")
     while True:
         vector = [generator.uniform(-1, 1) for _ in range(3)]
         length = math.hypot(*vector)
@@ -145,7 +133,7 @@ def _unit_vector(draw: Draw) -> list[float]:
 
 def fov(draw: Draw) -> Variation:
     """A wider or narrower field of view; which of them is drawn."""
-    factor = round(1 + _sign(draw, "fov") * MOST_FOV * _fraction(draw), 3)
+    factor = round(1 + _sign(draw, "fov") * MOST_FOV * draw.share, 3)
 
     def apply(model: "mujoco.MjModel", scene: "Scene", camera: int) -> None:
         model.cam_fovy[camera] *= factor

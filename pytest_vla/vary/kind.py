@@ -12,6 +12,9 @@ from pytest_vla.variation import Variation
 if TYPE_CHECKING:
     import numpy as np
 
+LEVELS = (1, 2, 3, 4, 5)
+"""Of every kind of ours, even steps: see `Draw.share`."""
+
 
 @dataclass(frozen=True)
 class Draw:
@@ -38,6 +41,18 @@ class Draw:
         again = f"/{self.time}" if self.time else ""
         text = f"{self.task.files}/{self.task.name}/{self.label}/{self.seed}{again}"
         return random.Random(int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big"))
+
+    def shared(self, name: str) -> random.Random:
+        """As `generator`, the same for all labels that name what they draw so.
+
+        By the name of a kind its levels differ in how much only.
+        """
+        return replace(self, label=name).generator()
+
+    @property
+    def share(self) -> float:
+        """How much of the highest of `LEVELS` this level has, in (0, 1]."""
+        return self.level / LEVELS[-1]
 
     def numbers(self) -> "np.random.Generator":
         """As `generator`, numpy's."""

@@ -101,7 +101,7 @@ def paraphrase(task: Task, label: str, seed: int, object_type: str, action_type:
     others = [other.language for other in _tasks(task) if other.name != task.name]
     found = paraphrases(task.language, others, generator_of(task, label, seed), 1, object_type, action_type)
     if not found:
-        raise VlaError(f"{label}: there is no such paraphrase of {task.language!r}")
+        raise VlaError(f"there is no such paraphrase of {task.language!r}")
     types: dict[str, Any] = {"object_type": object_type, "action_type": action_type, "index": seed}
     return Variation(label, DIMENSION, "paraphrase", None, {**types, "original": task.language}, found[0])
 
@@ -126,8 +126,7 @@ def _drawn_mate(task: Task, label: str, seed: int) -> Task:
     mates = _scene_mates(task)
     if not mates:
         raise VlaError(
-            f"{label}: of {task.suite} no other task can be done in the scene of {task.name} whose goal leaves this "
-            "task's own undone"
+            f"of {task.suite} no other task can be done in this task's scene whose goal leaves its own undone"
         )
     return generator_of(task, label, seed).choice(mates)
 

@@ -1,6 +1,7 @@
 """Variations of what stands where: objects that the task does not need, and its own objects in other places."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -8,7 +9,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.scene.problem import Declaration, Literal, Problem, Region
 from pytest_vla.scene.workspaces import workspace
 from pytest_vla.variation import Variation
-from pytest_vla.vary.kind import Draw, Kind
+from pytest_vla.vary.kind import LEVELS, Draw, Kind
 from pytest_vla.vary.layout_objects import Placed, added_categories, place_added
 from pytest_vla.vary.problems import problem_of
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from pytest_vla.scene.scene import Scene
 
-_LEVELS = (1, 2, 3, 4, 5)
 _METRES, _DEGREES = 0.02, 9.0
 _DRAWS = 10
 """Into how many directions the draws of a displacement part the circle: as many as an episode has, its `MOST_DRAWS`."""
@@ -34,13 +34,14 @@ _HALF = 0.025
 def distractors(draw: Draw) -> Variation:
     """As many objects as `level` says, which the task does not need, stand where there is room.
 
+    A seed's further level adds one to those of the level below.
+
     Raises:
         VlaError: there is no room for them, or none that the task is not about.
     """
     problem = problem_of(draw.task)
     place = workspace(problem.name, problem.source)
-    categories = added_categories(problem, draw.task.language, draw.level)
-    placed = place_added(problem, categories, draw.generator())
+    placed = _added(draw, problem)
     poses = {f"distractor_{number}": each for number, each in enumerate(placed, 1)}
 
     def put(model: "mujoco.MjModel", scene: "Scene", state: "NDArray[np.float64]") -> None:
@@ -61,6 +62,19 @@ def distractors(draw: Draw) -> Variation:
         in_sight=True,
         redraw=lambda time: distractors(draw.again(time)),
     )
+
+
+def _added(draw: Draw, problem: Problem) -> tuple[Placed, ...]:
+    """The first of as many as there is room for, so that all levels have the same ones in the same places."""
+    for count in range(LEVELS[-1], draw.level, -1):
+        with suppress(VlaError):
+            return _drawn(draw, problem, count)[: draw.level]
+    return _drawn(draw, problem, draw.level)
+
+
+def _drawn(draw: Draw, problem: Problem, count: int) -> tuple[Placed, ...]:
+    categories = added_categories(problem, draw.task.language, count)
+    return place_added(problem, categories, draw.shared("layout.distractors"))
 
 
 def _with_added(problem: Problem, placed: Sequence[Placed]) -> Problem:
@@ -84,7 +98,7 @@ def _with_added(problem: Problem, placed: Sequence[Placed]) -> Problem:
 
 
 def displacement(draw: Draw) -> Variation:
-    """One of the objects that the task is about begins 3 cm a level away and turned by 9 degrees a level.
+    """One of the objects that the task is about begins 2 cm a level away and turned by 9 degrees a level.
 
     What stands on it goes along, nothing else. Which object, which way and which turn is the same for all levels. Where
     something is in the way, the next draw takes the next object and turns the way by a tenth of the circle.
@@ -95,8 +109,8 @@ def displacement(draw: Draw) -> Variation:
     problem = problem_of(draw.task)
     free = _free_objects(problem)
     if not free:
-        raise VlaError(f"{draw.label}: {draw.task.name} is about no object that stands on the workspace")
-    drawn = replace(draw, label="layout.displacement", time=0).generator()
+        raise VlaError("the task is about no object that stands on the workspace")
+    drawn = draw.again(0).shared("layout.displacement")
     name = free[(drawn.randrange(len(free)) + draw.time) % len(free)]
     direction = round((drawn.uniform(0.0, 360.0) + draw.time * 360.0 / _DRAWS) % 360.0, 1)
     yaw = round(drawn.choice((-1, 1)) * _DEGREES * draw.level, 1)
@@ -165,7 +179,7 @@ KINDS = (
         "further objects stand about, which the task does not need",
         "LIBERO-Plus's range, drawn by us",
         distractors,
-        levels=_LEVELS,
+        levels=LEVELS,
         grades="1 to 5 objects",
         scene=True,
     ),
@@ -174,7 +188,7 @@ KINDS = (
         "an object that the task is about begins elsewhere, and turned",
         "LIBERO-Plus's range, with the turn that its files lack",
         displacement,
-        levels=_LEVELS,
+        levels=LEVELS,
         grades="2 to 10 cm and 9 to 45 degrees",
     ),
 )

@@ -4,8 +4,7 @@ Where the user's LIBERO-PRO says something of a task's suite, its files are foll
 parameter ``source`` says which.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
@@ -45,16 +44,15 @@ def swap(draw: Draw) -> Variation:
     from pytest_vla.vary.libero_pro_edits import swapped
 
     problem, table = problem_of(draw.task), table_of(draw.task, "swap")
-    with _told(draw):
-        if table is None:
-            pairs = own_swaps(draw.task, draw.generator())
-        else:
-            allowed = dict(entries_of(table, draw.task))
-            pairs = swaps(problem, allowed, draw.generator())
-            if not pairs:
-                raise VlaError(f"{table.file} names no two things that stand in this scene")
-        edit = partial(swapped, pairs=pairs)
-        edit(problem)
+    if table is None:
+        pairs = own_swaps(draw.task, draw.generator())
+    else:
+        allowed = dict(entries_of(table, draw.task))
+        pairs = swaps(problem, allowed, draw.generator())
+        if not pairs:
+            raise VlaError(f"{table.file} names no two things that stand in this scene")
+    edit = partial(swapped, pairs=pairs)
+    edit(problem)
     parameters = {**_source(table), "pairs": [list(pair) for pair in pairs]}
     return Variation(
         draw.label,
@@ -77,21 +75,20 @@ def environment(draw: Draw) -> Variation:
     from pytest_vla.vary.libero_pro_edits import moved_to
 
     problem, table = problem_of(draw.task), table_of(draw.task, "environment")
-    with _told(draw):
-        if table is None:
-            name = draw.generator().choice(own_environments(draw.task))
-        else:
-            here = workspace(problem.name, problem.source).name
-            if here not in (named := entries_of(table, draw.task)):
-                raise VlaError(f"{table.file} says that the environment is {', '.join(named)}, but it is {here}")
-            name = UPSTREAMS_ENVIRONMENT
-            if problem.name == name:
-                raise VlaError(
-                    f"upstream's code puts {here} for every environment, and it is that already: nothing would change. "
-                    f"Without {table.file.name} a rule of ours draws others"
-                )
-        edit = partial(moved_to, name=name)
-        edit(problem)
+    if table is None:
+        name = draw.generator().choice(own_environments(draw.task))
+    else:
+        here = workspace(problem.name, problem.source).name
+        if here not in (named := entries_of(table, draw.task)):
+            raise VlaError(f"{table.file} says that the environment is {', '.join(named)}, but it is {here}")
+        name = UPSTREAMS_ENVIRONMENT
+        if problem.name == name:
+            raise VlaError(
+                f"upstream's code puts {here} for every environment, and it is that already: nothing would change. "
+                f"Without {table.file.name} a rule of ours draws others"
+            )
+    edit = partial(moved_to, name=name)
+    edit(problem)
     parameters = {**_source(table), "environment": name}
     return Variation(draw.label, DIMENSION, "environment", parameters=parameters, problem=(edit,))
 
@@ -110,30 +107,29 @@ def replace_objects(draw: Draw) -> Variation:
     problem, table, roots = problem_of(draw.task), table_of(draw.task, "object"), roots_of(draw.task)
     generator, instruction, why = draw.generator(), None, []
     categories: dict[str, str] = {}
-    with _told(draw):
-        if table is None:
-            old, new, told = generator.choice(own_replacements(draw.task))
-            categories, instruction = {old: new}, (None if told == draw.task.language else told)
-        else:
-            listed = entries_of(table, draw.task)
-            there = {item.category for item in (*problem.fixtures, *problem.objects)}
-            if absent := [old for old, _ in listed if old not in there]:
-                raise VlaError(f"{table.file} replaces {', '.join(absent)}, of which the scene has none")
-            none_of = []
-            for old, news in listed:
-                reasons = {new: unfit(problem, old, new, roots) for new in news}
-                why += [reason for reason in reasons.values() if reason]
-                if usable := [new for new, reason in reasons.items() if not reason]:
-                    categories[old] = generator.choice(usable)
-                else:
-                    none_of.append(f"{old} cannot be replaced: {'; '.join(reasons.values())}")
-            if none_of:
-                raise VlaError(
-                    f"{'. '.join(none_of)}. Put its asset files into assets/objects, with a category.toml. Without "
-                    f"{table.file.name} a rule of ours draws others"
-                )
-        edit = partial(replaced, categories=categories)
-        edit(problem)
+    if table is None:
+        old, new, told = generator.choice(own_replacements(draw.task))
+        categories, instruction = {old: new}, (None if told == draw.task.language else told)
+    else:
+        listed = entries_of(table, draw.task)
+        there = {item.category for item in (*problem.fixtures, *problem.objects)}
+        if absent := [old for old, _ in listed if old not in there]:
+            raise VlaError(f"{table.file} replaces {', '.join(absent)}, of which the scene has none")
+        none_of = []
+        for old, news in listed:
+            reasons = {new: unfit(problem, old, new, roots) for new in news}
+            why += [reason for reason in reasons.values() if reason]
+            if usable := [new for new, reason in reasons.items() if not reason]:
+                categories[old] = generator.choice(usable)
+            else:
+                none_of.append(f"{old} cannot be replaced: {'; '.join(reasons.values())}")
+        if none_of:
+            raise VlaError(
+                f"{'. '.join(none_of)}. Put its asset files into assets/objects, with a category.toml. Without "
+                f"{table.file.name} a rule of ours draws others"
+            )
+    edit = partial(replaced, categories=categories)
+    edit(problem)
     parameters = {**_source(table), "categories": dict(categories), **({"unavailable": why} if why else {})}
     return Variation(draw.label, DIMENSION, "object", None, parameters, instruction, problem=(edit,))
 
@@ -145,12 +141,11 @@ def semantic(draw: Draw) -> Variation:
         VlaError: the file is nowhere, has no task of this name, one of the task's entries is malformed, or the text is
             the task's own.
     """
-    with _told(draw):
-        table = required_table(draw.task, "semantic")
-        texts = entries_of(table, draw.task)
-        index = draw.generator().randrange(len(texts))
-        if texts[index] == draw.task.language:
-            raise VlaError(f"{texts[index]!r} is the task's own text: it changes nothing")
+    table = required_table(draw.task, "semantic")
+    texts = entries_of(table, draw.task)
+    index = draw.generator().randrange(len(texts))
+    if texts[index] == draw.task.language:
+        raise VlaError(f"{texts[index]!r} is the task's own text: it changes nothing")
     parameters = {**_source(table), "index": index, "original": draw.task.language}
     return Variation(draw.label, DIMENSION, "semantic", None, parameters, texts[index])
 
@@ -166,19 +161,18 @@ def other_task(draw: Draw) -> Variation:
 
     problem, table = problem_of(draw.task), table_of(draw.task, "task")
     left_out: list[str] = []
-    with _told(draw):
-        if table is None:
-            other, theirs = draw.generator().choice(other_tasks(draw.task))
-            edit = partial(
-                tasked,
-                instruction=other.language,
-                goal=theirs.goal,
-                objects_of_interest=theirs.objects_of_interest,
-            )
-            edit(problem)
-        else:
-            found, left_out = _readable(table, draw, problem)
-            edit = draw.generator().choice(found)
+    if table is None:
+        other, theirs = draw.generator().choice(other_tasks(draw.task))
+        edit = partial(
+            tasked,
+            instruction=other.language,
+            goal=theirs.goal,
+            objects_of_interest=theirs.objects_of_interest,
+        )
+        edit(problem)
+    else:
+        found, left_out = _readable(table, draw, problem)
+        edit = draw.generator().choice(found)
     told = str(edit.keywords["instruction"])
     goal = [str(literal) for literal in edit.keywords["goal"]]
     parameters = {**_source(table), "goal": goal, "original": draw.task.language}
@@ -201,16 +195,15 @@ def displace(draw: Draw, axis: str) -> Variation:
     from pytest_vla.vary.libero_pro_edits import displaced
 
     problem = problem_of(draw.task)
-    with _told(draw):
-        name = movable(problem)
-        side, crowded_by = side_of(draw.task, axis, _SWEEP)
-        metres = round(side * _SWEEP[draw.level - 1], 3)
-        if why := crowded_by[draw.level - 1]:
-            room = [level for level, reason in enumerate(crowded_by, 1) if not reason]
-            left = f"levels {', '.join(map(str, room))} have room there" if room else "no level has room there"
-            raise VlaError(f"{name} cannot be displaced along {axis} by {metres:+} m: {why}; {left}")
-        shift = (metres, 0.0) if axis == "x" else (0.0, metres)
-        edit = partial(displaced, name=name, x=shift[0], y=shift[1])
+    name = movable(problem)
+    side, crowded_by = side_of(draw.task, axis, _SWEEP)
+    metres = round(side * _SWEEP[draw.level - 1], 3)
+    if why := crowded_by[draw.level - 1]:
+        room = [level for level, reason in enumerate(crowded_by, 1) if not reason]
+        left = f"levels {', '.join(map(str, room))} have room there" if room else "no level has room there"
+        raise VlaError(f"{name} cannot be displaced along {axis} by {metres:+} m: {why}; {left}")
+    shift = (metres, 0.0) if axis == "x" else (0.0, metres)
+    edit = partial(displaced, name=name, x=shift[0], y=shift[1])
     parameters = {"source": OURS, "object": name, "displacement": list(shift)}
     return Variation(
         draw.label,
@@ -237,10 +230,9 @@ def combined(draw: Draw) -> Variation:
     }
     parts = [makers[name](replace(draw, label=f"{DIMENSION}.{name}", part="")) for name in draw.part.split("-")]
     edits = tuple(edit for part in parts for edit in part.problem)
-    with _told(draw):
-        problem = problem_of(draw.task)
-        for edit in edits:
-            problem = edit(problem)
+    problem = problem_of(draw.task)
+    for edit in edits:
+        problem = edit(problem)
     parameters = {f"{part.kind}.{name}": value for part in parts for name, value in part.parameters.items()}
     told = [part.instruction for part in parts if part.instruction is not None]
     return Variation(draw.label, DIMENSION, "combined", None, parameters, told[-1] if told else None, problem=edits)
@@ -249,15 +241,6 @@ def combined(draw: Draw) -> Variation:
 def combinations_of() -> tuple[str, ...]:
     """The parts of `combined`: every two, three and four of `ORDER`, such as ``swap-object``."""
     return tuple("-".join(names) for count in (2, 3, 4) for names in combinations(ORDER, count))
-
-
-@contextmanager
-def _told(draw: Draw) -> Iterator[None]:
-    """Puts label and task before what a block raises."""
-    try:
-        yield
-    except VlaError as error:
-        raise VlaError(f"{draw.label} of {draw.task.suite}/{draw.task.name}: {error}") from error
 
 
 def _source(table: Table | None) -> dict[str, Any]:

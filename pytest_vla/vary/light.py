@@ -5,15 +5,13 @@ The light that MuJoCo lets shine from every camera, its headlight, stays as it i
 
 import colorsys
 import math
-import random
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.scene.workspaces import workspace
 from pytest_vla.variation import ModelEdit, Variation
-from pytest_vla.vary.kind import Draw, Kind
+from pytest_vla.vary.kind import LEVELS, Draw, Kind
 
 if TYPE_CHECKING:
     import mujoco
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 DIMENSION = "light"
-LEVELS = (1, 2, 3, 4, 5)
 
 # Of level 5; a level has so many fifths of the way from the scene's own light.
 DIMMEST, BRIGHTEST = 0.2, 1.8
@@ -39,22 +36,13 @@ LOWEST_ELEVATION = 20.0
 _Apply = Callable[["mujoco.MjModel", "Scene"], None]
 
 
-def _fraction(draw: Draw) -> float:
-    return draw.level / LEVELS[-1]
-
-
-def _generator(draw: Draw, kind: str) -> random.Random:
-    """The same for all levels of a kind, so that a seed's levels differ in how much only."""
-    return replace(draw, label=f"{DIMENSION}.{kind}").generator()
-
-
 def _lit(draw: Draw, kind: str, parameters: dict[str, Any], arrays: tuple[str, ...], apply: _Apply) -> Variation:
     return Variation(draw.label, DIMENSION, kind, draw.level, parameters, model=(ModelEdit(arrays, apply),))
 
 
 def diffuse(draw: Draw) -> Variation:
     """All lights dimmer or brighter and tinted; which way and which hue is drawn."""
-    generator, fraction = _generator(draw, "diffuse"), _fraction(draw)
+    generator, fraction = draw.shared("light.diffuse"), draw.share
     brightness = generator.choice((DIMMEST, BRIGHTEST))
     tint = colorsys.hsv_to_rgb(generator.random(), TINT, 1.0)
     gain = [round(1 + fraction * (brightness * channel - 1), 4) for channel in tint]
@@ -68,13 +56,13 @@ def diffuse(draw: Draw) -> Variation:
 
 def direction(draw: Draw) -> Variation:
     """All lights turned about the middle of the workspace, towards a drawn side, so that they shine from elsewhere."""
-    angle = round(MOST_TURN * _fraction(draw), 3)
-    heading = round(_generator(draw, "direction").uniform(0, 360), 1)
+    angle = round(MOST_TURN * draw.share, 3)
+    heading = round(draw.shared("light.direction").uniform(0, 360), 1)
 
     def apply(model: "mujoco.MjModel", scene: "Scene") -> None:
         from pytest_vla.vary.camera_poses import axis_angle, rotated
 
-        level_out(model, scene, _fraction(draw))
+        level_out(model, scene, draw.share)
         middle = _middle(scene)
         for light in range(model.nlight):
             source = _source(model, light, middle)
@@ -174,8 +162,8 @@ def _across(source: Any, towards: tuple[float, ...]) -> list[float] | None:
 
 def specular(draw: Draw) -> Variation:
     """Everything glossier: brighter and wider highlights in a drawn tint, and less of the light spread evenly."""
-    fraction = _fraction(draw)
-    tint = colorsys.hsv_to_rgb(_generator(draw, "specular").random(), 0.3, 1.0)
+    fraction = draw.share
+    tint = colorsys.hsv_to_rgb(draw.shared("light.specular").random(), 0.3, 1.0)
     added = [round(MOST_HIGHLIGHT * fraction * channel, 4) for channel in tint]
     gain = round(1 - fraction * MOST_TAKEN, 4)
     gloss = round(fraction, 4)
@@ -198,7 +186,7 @@ def shadow(draw: Draw) -> Variation:
     in between, so that it shades things as both did, as far as one light can. Where that one is seen to shine, the
     lowest levels change more than their shadows.
     """
-    strength = round(_fraction(draw), 3)
+    strength = round(draw.share, 3)
 
     def apply(model: "mujoco.MjModel", scene: "Scene") -> None:
         if model.nlight < 2:

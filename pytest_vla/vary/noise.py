@@ -2,12 +2,12 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_vla.errors import VlaError
 from pytest_vla.variation import PictureEdit, Variation
-from pytest_vla.vary.kind import Draw, Kind
+from pytest_vla.vary.kind import LEVELS, Draw, Kind
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,7 +25,6 @@ PLUS_CAMERAS = ("agentview",)
 
 WRIST_CAMERAS = (*PLUS_CAMERAS, "robot0_eye_in_hand")
 
-LEVELS = (1, 2, 3, 4, 5)
 
 # Exact in every JSON reader.
 _SEED_BITS = 48
@@ -165,7 +164,7 @@ def plus_parts(number: int) -> tuple[str, int]:
 def _make(grade: _Grade, draw: Draw) -> Variation:
     magnitude = grade.magnitudes[draw.level - 1]
     # The same for all levels, so that they differ in how much only.
-    drawn = replace(draw, label=f"{DIMENSION}.{grade.effect}").generator()
+    drawn = draw.shared(f"{DIMENSION}.{grade.effect}")
     seed = drawn.getrandbits(_SEED_BITS) if grade.effect in _DRAWN else 0
 
     def begin() -> "Callable[[NDArray[np.uint8], str, int], NDArray[np.uint8]]":
@@ -181,7 +180,7 @@ def _make_plus(kind: str, cameras: Sequence[str], draw: Draw) -> Variation:
     seen = [camera for camera in cameras if camera in draw.task.protocol.cameras]
     if not seen:
         raise VlaError(
-            f"{draw.label} changes pictures of {' and '.join(cameras)}, and {draw.task.suite} has "
+            f"it changes pictures of {' and '.join(cameras)}, and {draw.task.suite} has "
             f"{', '.join(draw.task.protocol.cameras)}"
         )
     number = _plus_labels().index(draw.part) + 1

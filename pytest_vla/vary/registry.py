@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
-from pytest_vla.errors import UnchangedError, VlaError
+from pytest_vla.errors import UnchangedError, UnfitError, VlaError
 from pytest_vla.options import PROTOCOLS
 from pytest_vla.suite import Task, did_you_mean
 from pytest_vla.variation import JOINT, Variation, joined, parts_of
@@ -126,7 +126,14 @@ def dimensions_of(label: str) -> str:
     return JOINT.join(kind.dimension for kind in found if kind is not None) if all(found) else label
 
 
-def changes_scene(task: Task, label: str, seed: int) -> bool:
+def name_of(label: str) -> str:
+    """A label without its level or number, such as ``camera.fov``; the label itself where it has none."""
+    kind = _kind_of(label)
+    counted = kind is not None and (kind.levels or label.removeprefix(f"{kind.name}.").isdigit())
+    return kind.name if kind is not None and counted else label
+
+
+def compiles_anew(task: Task, label: str, seed: int) -> bool:
     """Whether under a label the task's scene is another one, which has to be compiled by itself."""
     if not label:
         return False
@@ -141,7 +148,12 @@ def _drawn(task: Task, label: str, seed: int) -> Variation:
     parts = parts_of(label)
     _check_joint(label, parts)
     made = tuple(_single(Draw(task, part, seed)) for part in parts)
-    return made[0] if len(made) == 1 else joined(label, made)
+    if len(made) == 1:
+        return made[0]
+    try:
+        return joined(label, made)
+    except VlaError as error:
+        raise UnfitError(label, f"{task.suite}/{task.name}", str(error)) from error
 
 
 def _single(draw: Draw) -> Variation:
@@ -151,10 +163,13 @@ def _single(draw: Draw) -> Variation:
         raise VlaError(f"there is no variation {draw.label!r}.{did_you_mean(draw.label, known)}")
     level = int(draw.label.rpartition("-L")[2]) if kind.levels else 0
     part = "" if kind.levels or draw.label == kind.name else draw.label.removeprefix(f"{kind.name}.")
-    made = kind.make(Draw(draw.task, draw.label, draw.seed, level, part, draw.time))
+    whose = f"{draw.task.suite}/{draw.task.name}"
+    try:
+        made = kind.make(Draw(draw.task, draw.label, draw.seed, level, part, draw.time))
+    except VlaError as error:
+        raise UnfitError(draw.label, whose, str(error)) from error
     same_text = made.instruction is None or made.instruction == draw.task.language
     if same_text and not _changes_world(draw.task, made):
-        whose = f"{draw.task.suite}/{draw.task.name}"
         raise UnchangedError(f"{draw.label} of {whose} with seed {draw.seed} changes nothing")
     return made
 
@@ -230,7 +245,7 @@ def _joint(parts: Sequence[str]) -> list[str]:
         # One level at the end is that of all.
         shared = parts[-1].rpartition(":")[2]
         parts = [part if ":" in part else f"{part}:{shared}" for part in parts]
-    choices = [[label for label in _expanded(part) if len(parts) == 1 or _goes_with_others(label)] for part in parts]
+    choices = [[label for label in _expanded(part) if _goes_with_others(label)] for part in parts]
     if empty := [part for part, found in zip(parts, choices, strict=True) if not found]:
         raise VlaError(f"{empty[0]} makes another task of it, and goes with no other variation")
     joint = []

@@ -1,6 +1,5 @@
 """Variations of how the arm stands when an episode begins."""
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_vla.errors import RedrawError
@@ -26,7 +25,7 @@ def joints(draw: Draw) -> Variation:
     The direction is the same for all levels.
     No joint comes near its limit: the nearest is 0.62 rad away from rest.
     """
-    norm, drawn = round(_NORM * draw.level, 2), replace(draw, label="robot.joints").generator()
+    norm, drawn = round(_NORM * draw.level, 2), draw.shared("robot.joints")
     direction = [drawn.gauss(0.0, 1.0) for _ in REST_JOINTS]
     length = sum(number * number for number in direction) ** 0.5
     offset = [round(norm * number / length, 8) for number in direction]

@@ -101,7 +101,7 @@ def test_what_some_tasks_cannot_have_is_left_out_and_named(vla: Run) -> None:
     result = vla("--vla-suite=libero_goal", tasks, "--vla-model=listening:policy", "--vla-vary=language.words:3")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["vla: left out: language.words of turn_on_the_stove: W3 of *it has 2 replaceable words*"]
+        ["vla: left out: language.words of libero_goal/turn_on_the_stove: W3 of *it has 2 replaceable words*"]
     )
 
 

@@ -4,11 +4,8 @@ import csv
 import dataclasses
 import io
 import json
-import os
-import threading
 from collections.abc import Iterable
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -17,7 +14,7 @@ from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
 from pytest_vla.records import Record, record_line
-from pytest_vla.reports.export import FORMATS, export, flatten, whole_file
+from pytest_vla.reports.export import FORMATS, export, flatten
 from tests.support.records import RECORD, record_of
 
 FIRST = [
@@ -160,45 +157,6 @@ def test_nothing_is_written_of_records_of_another_schema(format: str) -> None:
 def test_many_rows_come_in_their_order() -> None:
     records = [record_of(seed) for seed in range(4321)]
     assert parquet(records)["seed"].to_pylist() == list(range(4321))
-
-
-def interrupt(stream: IO[bytes]) -> None:
-    stream.write(b"half")
-    stream.flush()
-    raise KeyboardInterrupt
-
-
-def test_a_whole_file_takes_the_old_one_s_place(tmp_path: Path) -> None:
-    file, link = tmp_path / "out.csv", tmp_path / "link.csv"
-    file.write_text("old")
-    link.symlink_to(file)
-    with whole_file(link) as stream:
-        stream.write(b"new")
-        assert file.read_text() == "old"
-    assert (file.read_text(), link.is_symlink()) == ("new", True)
-    with pytest.raises(KeyboardInterrupt), whole_file(file) as stream:
-        interrupt(stream)
-    assert file.read_text() == "new"
-    assert sorted(os.listdir(tmp_path)) == ["link.csv", "out.csv"]
-
-
-def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    for path in (tmp_path / "missing" / "out.csv", tmp_path):
-        with pytest.raises(VlaError, match=f"cannot write {path}: "), whole_file(path):
-            pass
-
-
-def test_a_pipe_is_written_and_not_replaced(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    read: list[bytes] = []
-    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()), daemon=True)
-    reader.start()
-    with whole_file(pipe) as stream:
-        stream.write(b"content")
-    reader.join(10)
-    assert read == [b"content"]
-    assert pipe.is_fifo()
 
 
 def test_the_formats_are_all_there() -> None:

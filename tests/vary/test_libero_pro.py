@@ -18,6 +18,7 @@ from pytest_vla.vary.libero_pro import KINDS, ORDER
 from pytest_vla.vary.libero_pro_edits import dangling, place_of, workspace_regions
 from pytest_vla.vary.libero_pro_tables import FILES, Name, as_bddl, load_table
 from pytest_vla.vary.problems import problem_of
+from pytest_vla.vary.registry import find_variation
 from tests.support.data import data_root, needs_data
 
 FILE = FILES["semantic"]
@@ -39,11 +40,10 @@ def yaml() -> None:
 def drawn(
     label: str, data: Path | None, seed: int = 0, suite: str = "tabletop", task: str = "turn_on_the_stove"
 ) -> Variation:
-    """The variation of a label, without the registry."""
-    kind = next(kind for kind in KINDS if label in kind.labels())
-    level = int(label[-1]) if kind.levels else 0
-    part = "" if label == kind.name or kind.levels else label.removeprefix(f"{kind.name}.")
-    return kind.make(Draw(load_suite(suite, data=data).task(task), label, seed, level, part))
+    """The variation of a label."""
+    found = find_variation(load_suite(suite, data=data).task(task), label, seed)
+    assert found is not None
+    return found
 
 
 def changed(

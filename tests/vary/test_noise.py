@@ -280,5 +280,5 @@ def test_published_kinds_say_what_they_are_of(name: str) -> None:
 def test_published_noise_of_a_camera_that_is_not_there_is_refused() -> None:
     protocol = dataclasses.replace(task().protocol, cameras=("sideview",))
     blind = dataclasses.replace(task(), protocol=protocol)
-    with pytest.raises(VlaError, match=r"noise.plus.fog-3 changes pictures of agentview, and tabletop has sideview"):
+    with pytest.raises(VlaError, match=r"it changes pictures of agentview, and tabletop has sideview"):
         PUBLISHED["noise.plus"].make(Draw(blind, "noise.plus.fog-3", 1, 0, "fog-3"))

@@ -15,7 +15,7 @@ from pytest_vla.variation import LABEL, Variation, joined
 from pytest_vla.vary.registry import (
     PAIRED,
     SOURCES,
-    changes_scene,
+    compiles_anew,
     dimensions_of,
     drawn_for,
     find_variation,
@@ -166,10 +166,10 @@ def test_what_a_joint_case_is_compared_with_is_run_once() -> None:
 
 
 def test_scenes_that_are_others_are_known_by_their_labels() -> None:
-    assert not changes_scene(TASK, "", 0)
-    assert not changes_scene(TASK, "camera.fov-L1", 0)
-    assert changes_scene(TASK, "layout.distractors-L1", 0)
-    assert changes_scene(TASK, "layout.distractors-L1+camera.fov-L1", 0)
+    assert not compiles_anew(TASK, "", 0)
+    assert not compiles_anew(TASK, "camera.fov-L1", 0)
+    assert compiles_anew(TASK, "layout.distractors-L1", 0)
+    assert compiles_anew(TASK, "layout.distractors-L1+camera.fov-L1", 0)
 
 
 def test_a_record_tells_which_draw_it_was() -> None:
