@@ -182,9 +182,10 @@ def specular(draw: Draw) -> Variation:
 def shadow(draw: Draw) -> Variation:
     """The main light casts shadows, darker with the level; outside of them the table stays as bright as it was.
 
-    What the main light gives without a shadow comes from the light that does least for the table, beside its own: from
-    in between, so that it shades things as both did, as far as one light can. Where that one is seen to shine, the
-    lowest levels change more than their shadows.
+    What the main light gives without a shadow comes from one that is off and takes its place. A scene without such a
+    one has it from the light that does least for the table, beside its own: from in between, so that it shades things
+    as both did, as far as one light can. Where that one is seen to shine, the lowest levels change more than their
+    shadows.
     """
     strength = round(draw.share, 3)
 
@@ -195,14 +196,26 @@ def shadow(draw: Draw) -> Variation:
         given = shares(model, scene)
         order = sorted(range(model.nlight), key=lambda light: (_is_directional(model, light), -given[light]))
         main = order[0]
-        other = min(order[1:], key=lambda light: float(given[light]))
-        _join(model, scene, main, other, 1 - strength)
+        if off := [light for light in order if not model.light_active[light]]:
+            _stand_in(model, main, off[0], 1 - strength)
+        else:
+            _join(model, scene, main, min(order[1:], key=lambda light: float(given[light])), 1 - strength)
         model.light_diffuse[main] *= strength
         model.light_specular[main] *= strength
         model.light_castshadow[main] = True
 
-    arrays = ("light_castshadow", "light_diffuse", "light_specular", "light_pos", "light_dir", "light_type")
-    return _lit(draw, "shadow", {"strength": strength}, arrays, apply)
+    arrays = ("light_castshadow", "light_active", "light_diffuse", "light_specular", "light_ambient")
+    return _lit(draw, "shadow", {"strength": strength}, (*arrays, "light_pos", "light_dir", "light_type"), apply)
+
+
+def _stand_in(model: "mujoco.MjModel", main: int, off: int, part: float) -> None:
+    """Lets a light that is off give a part of another one's light, from its place."""
+    for name in ("light_type", "light_pos", "light_dir"):
+        getattr(model, name)[off] = getattr(model, name)[main]
+    for name in ("light_diffuse", "light_specular"):
+        getattr(model, name)[off] = part * getattr(model, name)[main]
+    model.light_ambient[off] = 0
+    model.light_active[off] = part > 0
 
 
 def _join(model: "mujoco.MjModel", scene: "Scene", main: int, other: int, part: float) -> None:
