@@ -2,7 +2,6 @@
 
 import dataclasses
 import fnmatch
-import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pytest_vla.episode_start import MOST_DRAWS, NO_DRAW, OUT_OF_SIGHT, NothingToMeasure, begin
-from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.errors import EpisodeError, UnfitError, VlaError
 from pytest_vla.pictures import Cell, Picture, blank, check_layout, in_rows, sheet
 from pytest_vla.plan import Case
 from pytest_vla.sheets import Drawing, camera_picture, check_number, open_pool
@@ -343,6 +342,6 @@ def _value(value: object) -> str:
 
 def _reason(task: Task, label: str, error: Exception) -> str:
     """Why there is no such variation, without the names that stand beside it."""
-    text = re.sub(rf"^(\S+ of {task.suite}/{task.name}|{re.escape(label)}): ", "", str(error))
+    text = error.reason if isinstance(error, UnfitError) else str(error).removeprefix(f"{label}: ")
     text = text.replace(f"{task.suite}/{task.name}", "this task")
     return textwrap.shorten(text, _LONGEST, placeholder=" ...")

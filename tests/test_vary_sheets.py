@@ -195,7 +195,7 @@ def test_what_a_task_cannot_have_is_told_in_its_place(drawn: dict[str, Any]) -> 
     (_, displaced), (_, distance) = shown(drawn)
     assert displaced == (
         *(None, "layout.displacement-L1"),
-        *("turn_on_the_stove is about no object that stands on the workspace", "bad"),
+        *("the task is about no object that stands on the workspace", "bad"),
     )
     assert distance[0] == (1, 0)
     broken: list[Exception] = [VlaError("camera.distance-L1: no"), EpisodeError("physics-nan", "at 3")]

@@ -143,7 +143,7 @@ def lemma(text: str, pos: str, tag: str) -> str:
 
 
 def _without_s(text: str) -> str:
-    if text in SINGULAR_S or not text.endswith("s") or text.endswith("ss"):
+    if text in SINGULAR_S or text == "s" or not text.endswith("s") or text.endswith("ss"):
         return text
     if text.endswith("ies") and text not in IES:
         return text[:-3] + "y"

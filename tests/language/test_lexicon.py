@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_vla.language.lexicon import CONTEXTUAL, HABITUAL, lexicon, plural
@@ -119,6 +119,7 @@ def test_lemmas(text: str, pos: str, tag: str, expected: str) -> None:
 
 
 @given(st.text(max_size=12), st.sampled_from(["NOUN NNS", "VERB VBZ", "VERB VBG", "VERB VBN", "AUX VB", "ADJ JJ"]))
+@example("s", "NOUN NNS")
 def test_any_word_has_a_lemma(text: str, tagged: str) -> None:
     pos, tag = tagged.split()
     assert bool(lemma(text, pos, tag)) == bool(text)
