@@ -106,7 +106,7 @@ bench: setup reference ## the time of a step, a reset and an episode, as ratios 
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/variations.py
 	$(BIN)/python benchmarks/displacement.py
-	$(BIN)/python benchmarks/coverage.py
+	$(BIN)/python benchmarks/intervals.py
 
 .PHONY: demo
 demo: setup ## the suite tabletop with an expert and at random: a report, a picture sheet, a video (3 minutes)

@@ -1,6 +1,6 @@
 """How often the intervals of LIBERO-Para's row hold the truth: simulated models whose success is known.
 
-``python benchmarks/coverage.py [--repetitions 200]``. Texts and seeds have effects on success, and texts that are
+``python benchmarks/intervals.py [--repetitions 200]``. Texts and seeds have effects on success, and texts that are
 farther away fail more often. Of each design episodes are drawn again and again, and the share of 95% intervals that
 hold the truth is counted, of SR, PRIDE(.5) and the overestimation.
 """
