@@ -246,7 +246,7 @@ def _check_different(logs: Sequence[Log]) -> None:
 
 
 def _told(log: Log, runs: Entered) -> Iterator[str]:
-    from pytest_vla.reports.terminal import counted
+    from pytest_vla.reports.tables import counted
 
     for repeat, (name, episodes) in enumerate(runs):
         done = sum(each.success for each in episodes)
@@ -259,6 +259,7 @@ def _told(log: Log, runs: Entered) -> Iterator[str]:
 
 
 def _beside_the_protocol(episodes: Sequence["ParaEpisode"]) -> Iterator[str]:
+    from pytest_vla.reports.tables import counted
     from pytest_vla.suite import load_suite
 
     protocol = load_suite("libero_para").protocol
@@ -266,7 +267,8 @@ def _beside_the_protocol(episodes: Sequence["ParaEpisode"]) -> Iterator[str]:
     if others:
         number = sum(each.init_state != protocol.init_state for each in episodes)
         listed = ", ".join(map(str, others))
-        yield f"{number} episodes began from init states {listed}; the protocol's is {protocol.init_state}"
+        states = "init state" if len(others) == 1 else "init states"
+        yield f"{counted(number, 'episode')} began from {states} {listed}; the protocol's is {protocol.init_state}"
     longest = max(each.steps for each in episodes)
     if longest > protocol.max_steps:
         yield f"the longest episode has {longest} steps; the protocol's limit is {protocol.max_steps}"

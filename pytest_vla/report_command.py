@@ -164,7 +164,7 @@ def _language(loaded: "Loaded", options: argparse.Namespace) -> "Section | None"
 
         return pictures(report)
 
-    models = {(model.model, model.suite): model_table(model) for model in report.models}
+    models = {(model.model, model.suite, model.protocol): model_table(model) for model in report.models}
     return Section(lambda: report_lines(report), report_table(report), models, pictures)
 
 
@@ -183,7 +183,7 @@ def _robustness(loaded: "Loaded", options: argparse.Namespace) -> "Section | Non
 
         return pictures(found)
 
-    models = {(model.model, model.suite): {"robustness": robustness_table(model)} for model in found}
+    models = {(model.model, model.suite, model.protocol): {"robustness": robustness_table(model)} for model in found}
     return Section(lambda: robustness_lines(found), {"robustness": methods_table(SEED)}, models, pictures)
 
 

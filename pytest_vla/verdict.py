@@ -26,7 +26,7 @@ def judge(records: Sequence[Record], minimum: float, others: int, stopped: bool)
     lines = [verdict_line(rate, minimum) for rate in rates]
     probes = sum(record.is_probe for record in records)
     if probes:
-        lines.append(f"not judged: {counted(probes, 'probe')}, which only ask what the policy does")
+        lines.append(f"not judged: {counted(probes, 'probe')} of whether it listens")
     if not rates:
         lines.append(f"--vla-min-success: no episode of a suite {'was judged' if probes else 'ran'}: failed")
     if others:

@@ -48,6 +48,7 @@ class ModelResults:
         failures: of all that is reworded, probes aside; None where there are no paths.
         listening: overall and by probe; None where there are no probes.
         left_out: what is not in the numbers, and why.
+        protocol: as the paper or as upstream's code has it, where the suite has both; else empty.
     """
 
     model: str
@@ -62,6 +63,7 @@ class ModelResults:
     failures: Failures | None
     listening: tuple[Listening, Mapping[Probe, Listening]] | None
     left_out: tuple[str, ...]
+    protocol: str = ""
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,8 @@ def _lines(report: LanguageReport) -> Iterator[str]:
         yield from aligned([_HEAD, *map(_model_row, models)], 3)
     for model in report.models:
         yield ""
-        yield f"=== {model.model}, {model.suite} ==="
+        protocol = f" as {model.protocol} has it" if model.protocol else ""
+        yield f"=== {model.model}, {model.suite}{protocol} ==="
         for rate, of in ((model.counts, ""), (model.benign, " of benign twins")):
             if rate is not None and (reasons := reasons_text(rate)):
                 yield from wrapped(f"in no rate{of}: {reasons}")

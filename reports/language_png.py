@@ -31,7 +31,7 @@ def _figures(report: LanguageReport) -> Iterator[tuple[str, "Figure"]]:
     known = [(model, model.paraphrases) for model in report.models if model.paraphrases is not None]
     if known:
         yield "sweep", _sweep(known)
-    names = file_names([(model.model, model.suite) for model in report.models])
+    names = file_names([(each.model, "-".join(filter(None, (each.suite, each.protocol)))) for each in report.models])
     for model, name in zip(report.models, names, strict=True):
         if model.paraphrases is not None:
             yield f"{name}-grids", _grids(model, model.paraphrases)

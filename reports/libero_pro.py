@@ -111,8 +111,7 @@ def _missing_lines(table: ProTable) -> Iterator[str]:
             rate = row.rates[column]
             if rate is None:
                 continue
-            if reasons := reasons_text(rate):
-                yield from wrapped(f"in no rate of {row.name}, {column}: {reasons}")
+            yield from _uncounted_lines(f"{row.name}, {column}", rate)
             if (number := _tasks_in(tasks, column)) < len(tasks):
                 yield f"{row.name}, {column}: {number} of {counted(len(tasks), 'task')}"
     if any(rate is None for row in table.suites for rate in row.rates.values()):
@@ -134,11 +133,24 @@ def _sweep_lines(table: ProTable) -> Iterator[str]:
     levels = sorted({level for rates in table.sweeps.values() for level in rates})
     rows: list[tuple[str, ...]] = [("", "", *(f"{level / 10:.1f} m" for level in levels))]
     for (suite, kind), rates in table.sweeps.items():
-        found = [percents_text(rates[level]) if level in rates else "-" for level in levels]
-        rows.append((suite, kind, *(cell.replace(" [", "\n[") for cell in found)))
+        rows.append((suite, kind, *(_sweep_cell(rates.get(level)) for level in levels)))
     yield ""
     yield "Objects displaced along an axis, success, %"
     yield from aligned(rows, 2)
+    for (suite, kind), rates in table.sweeps.items():
+        for level, rate in rates.items():
+            yield from _uncounted_lines(f"{suite}, {kind} {level / 10:.1f} m", rate)
+
+
+def _sweep_cell(rate: SuccessRate | None) -> str:
+    if rate is None:
+        return "-"
+    return percents_text(rate).replace(" [", "\n[") + f"\n{rate.successes}/{rate.counted}"
+
+
+def _uncounted_lines(name: str, rate: SuccessRate) -> Iterator[str]:
+    if reasons := reasons_text(rate):
+        yield from wrapped(f"in no rate of {name}: {reasons}")
 
 
 def _combined_lines(table: ProTable) -> Iterator[str]:
@@ -150,3 +162,6 @@ def _combined_lines(table: ProTable) -> Iterator[str]:
     yield ""
     yield "Changes made together"
     yield from aligned(rows, 2)
+    for suite, rates in table.combined.items():
+        for name, rate in rates.items():
+            yield from _uncounted_lines(f"{suite}, {name}", rate)

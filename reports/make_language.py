@@ -124,6 +124,7 @@ def _results(
         failures=failures,
         listening=heard,
         left_out=tuple(left_out),
+        protocol=subject.protocol,
     )
 
 

@@ -32,7 +32,11 @@ def make_robustness(loaded: Loaded) -> tuple[ModelRobustness, ...]:
         runs = runs_of(varied.episodes, loaded)
         left_out = (*varied.left_out, *unfinished_of(varied.episodes, loaded), *unpaired, *mixed, *incomplete)
         measured = cells(varied, pairs, generator)
-        found.append(ModelRobustness(varied.model, varied.suite, runs, measured, by_level, harm, joint, left_out))
+        found.append(
+            ModelRobustness(
+                varied.model, varied.suite, runs, measured, by_level, harm, joint, left_out, varied.protocol
+            )
+        )
     return tuple(found)
 
 

@@ -32,6 +32,7 @@ class ModelRobustness:
         harm: the largest drop; None without pairs.
         pairs: of dimensions, with their compositional gap.
         left_out: what is not in the numbers, and why.
+        protocol: as the paper or as upstream's code has it, where the suite has both; else empty.
     """
 
     model: str
@@ -42,6 +43,7 @@ class ModelRobustness:
     harm: Harm | None
     pairs: tuple[Composition, ...]
     left_out: tuple[str, ...]
+    protocol: str = ""
 
 
 # For programs
@@ -71,7 +73,8 @@ def robustness_table(found: ModelRobustness) -> dict[str, Any]:
     - ``curves``: ``dimension``, ``levels`` (``level``, 0 is benign, ``n``, ``sr``, ``interval``), ``halves_at``,
       ``why`` (not), ``drop``, ``drop_interval``.
     - ``most_harmful``: ``dimension`` (null: not told apart), ``largest``, ``drop``, ``drop_interval``,
-      ``not_told_apart``, ``why``. Probes, and other goals, are no dimension that could be it.
+      ``not_told_apart``, ``why``, ``levels`` (of each dimension, where they differ). Probes, and other goals, are no
+      dimension that could be it.
     - ``pairs``: ``dimensions``, ``labels``, ``n``, ``benign``, ``first``, ``second``, ``joint``, ``product``,
       ``expected``, ``joint_less_product``, ``joint_less_expected``, ``gap`` (a covariance, -1/4..1/4), ``chi_square``,
       ``p``, ``p_adjusted``, ``rough``, ``undefined``; ``..._interval`` of those that have one.
@@ -90,6 +93,7 @@ def robustness_table(found: ModelRobustness) -> dict[str, Any]:
             "drop_interval": harm.drop.interval,
             "not_told_apart": list(harm.not_told_apart),
             "why": harm.why or None,
+            "levels": harm.levels or None,
         },
         "pairs": [_pair_table(pair) for pair in found.pairs],
         "left_out": list(found.left_out),
@@ -173,7 +177,8 @@ def _lines(models: Sequence[ModelRobustness]) -> Iterator[str]:
     yield f"twins; of drops and of two dimensions at once bootstraps over tasks and seeds, {RESAMPLES} resamples"
     for found in models:
         yield ""
-        yield f"=== {found.model}, {found.suite}: under variations ==="
+        protocol = f" as {found.protocol} has it" if found.protocol else ""
+        yield f"=== {found.model}, {found.suite}{protocol}: under variations ==="
         yield from notes(found.left_out)
         yield from _grid_lines([cell for cell in found.cells if JOINT not in cell.dimension])
         yield from _cell_lines(found.cells)
@@ -244,15 +249,19 @@ def _curve_lines(curves: Sequence[Curve], harm: Harm | None) -> Iterator[str]:
     yield ""
     yield "Success by level, %, all kinds of a dimension together"
     yield from aligned(rows, 2)
-    yield from wrapped(_harm_sentence(harm))
+    yield from wrapped(_harm_sentence(harm, any(rate.counted for curve in curves for _, rate in curve.points)))
 
 
-def _harm_sentence(harm: Harm | None) -> str:
+def _harm_sentence(harm: Harm | None, measured: bool) -> str:
     if harm is None:
-        return "most harmful dimension: not known without benign twins (--vla-twins=auto runs them)"
+        why = "without benign twins (--vla-twins=auto runs them)" if measured else "as no varied episode was measured"
+        return f"most harmful dimension: not known {why}"
+    levels = f"; the drops are of different levels: {harm.levels}" if harm.levels else ""
+    if harm.drop.value <= 0:
+        return f"no dimension lowers success{levels}"
     if harm.why:
-        return f"largest mean drop: {harm.dimension}, {_estimate(harm.drop)} points; {harm.why}"
-    return f"most harmful dimension: {harm.dimension}, {_estimate(harm.drop)} points lost"
+        return f"largest mean drop: {harm.dimension}, {_estimate(harm.drop)} points; {harm.why}{levels}"
+    return f"most harmful dimension: {harm.dimension}, {_estimate(harm.drop)} points lost{levels}"
 
 
 def _pair_lines(pairs: Sequence[Composition]) -> Iterator[str]:

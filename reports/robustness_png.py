@@ -25,7 +25,7 @@ def pictures(models: Sequence[ModelRobustness]) -> dict[str, bytes]:
 
 
 def _figures(models: Sequence[ModelRobustness]) -> Iterator[tuple[str, "Figure"]]:
-    names = file_names([(found.model, found.suite) for found in models])
+    names = file_names([(each.model, "-".join(filter(None, (each.suite, each.protocol)))) for each in models])
     for found, name in zip(models, names, strict=True):
         curves = [curve for curve in found.curves if any(rate.counted for level, rate in curve.points if level)]
         if curves:
@@ -49,7 +49,8 @@ def _curves(found: ModelRobustness, curves: Sequence[Curve]) -> "Figure":
             axes.set_ylabel("success, %", fontsize=8)
     harm = found.harm
     worst = "" if harm is None or harm.why else f"; most harmful: {harm.dimension}"
-    figure.suptitle(f"{found.model}, {found.suite}: success by level, {CONFIDENCE:.0%} intervals{worst}", fontsize=9)
+    suite = f"{found.suite} {found.protocol}".rstrip()
+    figure.suptitle(f"{found.model}, {suite}: success by level, {CONFIDENCE:.0%} intervals{worst}", fontsize=9)
     return figure
 
 

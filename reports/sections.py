@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-Subject = tuple[str, str]
-"""A model's name and a suite's."""
+Subject = tuple[str, str, str]
+"""A model's name, a suite's, and the protocol's where the suite has two; else empty."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def section_lines(sections: Sequence[Section]) -> Iterator[str]:
 
 
 def section_table(sections: Sequence[Section]) -> dict[str, Any]:
-    """For JSON: the sections' own keys, and ``models``, one for each model and suite.
+    """For JSON: the sections' own keys, and ``models``, one for each model and suite; of two protocols each.
 
     A section's keys are there where it has something to say, and are not there elsewhere: of the whole where the report
     has that section, of a model where the section has any of it. So a model that was not told another text has
@@ -42,8 +42,10 @@ def section_table(sections: Sequence[Section]) -> dict[str, Any]:
     """
     models: dict[Subject, dict[str, Any]] = {}
     for section in sections:
-        for (model, suite), keys in section.models.items():
-            models.setdefault((model, suite), {"model": model, "suite": suite}).update(keys)
+        for subject, keys in section.models.items():
+            model, suite, protocol = subject
+            named = {"model": model, "suite": suite} | ({"protocol": protocol} if protocol else {})
+            models.setdefault(subject, named).update(keys)
     return {key: value for section in sections for key, value in section.table.items()} | {
         "models": list(models.values())
     }

@@ -180,6 +180,9 @@ def verdict_line(rate: SuccessRate, minimum: float) -> str:
     if rate.interval is None:
         return f"{rate.name}: nothing was measured, {wanted} was wanted: failed"
     _, _, success, share, interval, _ = _cells(_Row("", rate))
+    if share == wanted and rate.rate is not None:
+        # 2/3 is less than the 66.7% that it is rounded to.
+        share = f"{100 * rate.rate:.6g}%"
     sign, verdict = (">=", "passed") if rate.reaches(minimum) else ("<", "failed")
     return f"{rate.name}: {success} = {share} {interval} {sign} {wanted}: {verdict}"
 

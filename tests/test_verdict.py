@@ -38,7 +38,7 @@ def test_probes_are_in_no_rate() -> None:
     assert passed
     assert lines == (
         "libero_goal, benign: 2/2 = 100.0% [34.2%, 100.0%] >= 100%: passed",
-        "not judged: 2 probes, which only ask what the policy does",
+        "not judged: 2 probes of whether it listens",
     )
     lines, passed = judge([probe(True)], 0.5, 0, False)
     assert (lines[-1], passed) == ("--vla-min-success: no episode of a suite was judged: failed", False)
@@ -50,3 +50,10 @@ def test_a_group_of_errors_was_not_measured() -> None:
     lines, passed = judge([*of("", 2, 0), varied("camera.distance-L5", "error")], 0.5, 0, False)
     assert not passed
     assert lines[1] == "libero_goal, varied: nothing was measured, 50% was wanted: failed"
+
+
+def test_a_rate_that_rounds_to_the_wanted_one_is_told_apart_from_it() -> None:
+    lines, passed = judge(of("", 2, 1), 0.667, 0, False)
+    assert not passed
+    assert "2/3 = 66.6667% " in lines[0]
+    assert lines[0].endswith(" < 66.7%: failed")

@@ -5,8 +5,8 @@ are in no rate.
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import ceil, floor, fsum, sqrt
 from statistics import NormalDist
 from typing import TYPE_CHECKING, TypeVar
@@ -26,7 +26,7 @@ from pytest_vla.metrics.pride import (
     paraphrase_weight,
     pride_table,
 )
-from pytest_vla.metrics.selection import by_model, is_counted, seed_of, that_count
+from pytest_vla.metrics.selection import by_model, is_counted, protocol_of, run_of, seed_of, that_count, twin_of
 from pytest_vla.metrics.statistics import wilson_interval
 from pytest_vla.metrics.success import SuccessRate, success_rate
 from pytest_vla.records import Record
@@ -59,6 +59,7 @@ class Subject:
         probes: records of `pytest_vla.metrics.listening.PROBES`.
         benign: records without a variation.
         left_out: what was there and does not count, and why.
+        protocol: as the paper or as upstream's code has it, where the suite has both; else empty.
     """
 
     model: str
@@ -68,6 +69,7 @@ class Subject:
     probes: tuple[Record, ...]
     benign: tuple[Record, ...]
     left_out: tuple[str, ...]
+    protocol: str = ""
 
     @property
     def reworded(self) -> tuple[Record, ...]:
@@ -131,15 +133,14 @@ class Scored:
 
 
 def subjects(records: Iterable[Record]) -> tuple[Subject, ...]:
-    """The models with episodes under another text, each suite by itself, in the order in which they come.
+    """The models with episodes under another text, each suite and protocol by itself.
 
     Args:
         records: of any runs, the oldest first. Of one case with the same run seed the last one counts; tests of the
             user's count where no suite's own item ran under another text.
     """
     grouped = by_model(r for r in records if not r.variation or r.variation.get("dimension") == DIMENSION)
-    found = (_subject(*name, some) for name, some in grouped.items() if any(record.variation for record in some))
-    return tuple(found)
+    return tuple(subject for name, some in grouped.items() for subject in _subjects(*name, some))
 
 
 def pair_of(record: Record) -> tuple[str, str]:
@@ -161,8 +162,8 @@ def text_of(record: Record) -> Hashable:
 
 def benign_rate(subject: Subject) -> SuccessRate | None:
     """Success with the right text, over the benign twins of the episodes under others; None where none were run."""
-    twins = {record.twin for record in subject.varied}
-    found = [record for record in subject.benign if record.case in twins]
+    twins = set(map(twin_of, subject.varied))
+    found = [record for record in subject.benign if run_of(record) in twins]
     return success_rate("benign", found) if found else None
 
 
@@ -244,12 +245,23 @@ def bounded(percent: float, interval: Interval | None, trials: float) -> Estimat
     return Estimate(percent, (100 * low, 100 * high))
 
 
-def _subject(model: str, suite: str, records: Sequence[Record]) -> Subject:
+def _subjects(model: str, suite: str, records: Sequence[Record]) -> Iterator[Subject]:
     counting, left_out = that_count(records)
+    benign = tuple(record for record in counting if not record.variation)
+    by_protocol: dict[str, list[Record]] = {}
+    for record in (record for record in counting if record.variation):
+        by_protocol.setdefault(protocol_of(record), []).append(record)
+    for protocol in sorted(by_protocol):
+        found = _subject(model, suite, by_protocol[protocol])
+        yield replace(found, benign=benign, left_out=left_out, protocol=protocol)
+
+
+def _subject(model: str, suite: str, records: Sequence[Record]) -> Subject:
+    """Of varied episodes alone."""
     paraphrases: list[Record] = []
     probes: list[Record] = []
     others: dict[str, list[Record]] = {}
-    for record in (record for record in counting if record.variation):
+    for record in records:
         kind, level = str(record.variation.get("kind")), record.variation.get("level")
         types = record.variation.get("parameters", {})
         typed = types.get("object_type") in OBJECT_TYPES and types.get("action_type") in ACTION_TYPES
@@ -265,8 +277,8 @@ def _subject(model: str, suite: str, records: Sequence[Record]) -> Subject:
         tuple(paraphrases),
         {kind: tuple(others[kind]) for kind in sorted(others)},
         tuple(probes),
-        tuple(record for record in counting if not record.variation),
-        left_out,
+        (),
+        (),
     )
 
 
@@ -298,7 +310,8 @@ def _pride_estimate(value: float | None, found: Scored, alpha: float, interval: 
 
 def _overestimation(value: Group, found: Scored, alpha: float, interval: Interval | None) -> Estimate | None:
     over = value.overestimation
-    if over is None:
+    # PRIDE of one text is its success rate, whatever the model does.
+    if over is None or len(set(found.texts)) == 1:
         return None
     weights, episodes = _weights(found, alpha), Counter(found.texts)
     if interval is not None and min(value.sr, 100 - value.sr) / 100 * len(weights) >= FEW:

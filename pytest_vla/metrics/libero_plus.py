@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
+from pytest_vla.metrics import selection
 from pytest_vla.metrics.selection import by_model, that_count
 from pytest_vla.metrics.success import SuccessRate, success_rate
 from pytest_vla.records import Record
@@ -120,9 +121,7 @@ def plus_rates(records: Iterable[Record]) -> tuple[PlusRates, ...]:
 
 def protocol_of(record: Record) -> str | None:
     """The protocol under which an entry of LIBERO-Plus's list was run; None for any other record."""
-    parameters = record.variation.get("parameters") or {}
-    protocol = parameters.get("protocol")
-    return str(protocol) if protocol is not None and record.suite.startswith("libero_plus_") else None
+    return (selection.protocol_of(record) or None) if record.suite.startswith("libero_plus_") else None
 
 
 def _rates(model: str, protocol: str, records: Sequence[Record]) -> PlusRates:

@@ -12,7 +12,16 @@ from pytest_vla.metrics.bootstrap import Interval, cluster_intervals
 from pytest_vla.metrics.language import DIMENSION as LANGUAGE
 from pytest_vla.metrics.listening import PROBES
 from pytest_vla.metrics.paired import holm, mcnemar_exact, paired_interval
-from pytest_vla.metrics.selection import by_model, counted, is_counted, seed_of, that_count
+from pytest_vla.metrics.selection import (
+    by_model,
+    counted,
+    is_counted,
+    protocol_of,
+    run_of,
+    seed_of,
+    that_count,
+    twin_of,
+)
 from pytest_vla.metrics.success import SuccessRate, success_rate
 from pytest_vla.records import Record
 from pytest_vla.variation import JOINT
@@ -38,6 +47,7 @@ class Varied:
         episodes: records with a variation, the probes of whether it listens aside.
         benign: records without one.
         left_out: what was there and does not count, and why.
+        protocol: as the paper or as upstream's code has it, where the suite has both; else empty.
     """
 
     model: str
@@ -45,6 +55,7 @@ class Varied:
     episodes: tuple[Record, ...]
     benign: tuple[Record, ...]
     left_out: tuple[str, ...]
+    protocol: str = ""
 
 
 @dataclass(frozen=True)
@@ -103,14 +114,14 @@ class Cell:
 
 
 def varied_models(records: Iterable[Record]) -> tuple[Varied, ...]:
-    """The models with varied episodes, each suite by itself, in the order in which they come.
+    """The models with varied episodes, each suite and protocol by itself.
 
     What has no other variations than ungraded ones of the language is left to `pytest_vla.metrics.language`.
 
     Args:
         records: of any runs, the oldest first; which of them count is `pytest_vla.metrics.selection.that_count`'s.
     """
-    found = []
+    found: list[Varied] = []
     for (model, suite), some in by_model(records).items():
         counting, left_out = that_count(some)
         varied = [record for record in counting if record.variation]
@@ -119,7 +130,10 @@ def varied_models(records: Iterable[Record]) -> tuple[Varied, ...]:
             if probes := len(varied) - len(episodes):
                 left_out = (*left_out, f"{counted(probes, 'probe')} of whether it listens: no dimension of harm")
             benign = tuple(record for record in counting if not record.variation)
-            found.append(Varied(model, suite, tuple(episodes), benign, left_out))
+            by_protocol = grouped(episodes, protocol_of)
+            found += [
+                Varied(model, suite, tuple(by_protocol[name]), benign, left_out, name) for name in sorted(by_protocol)
+            ]
     return tuple(found)
 
 
@@ -130,10 +144,10 @@ def dimension_of(record: Record) -> str:
 
 def twin_pairs(varied: Varied) -> tuple[tuple[TwinPair, ...], tuple[str, ...]]:
     """The pairs, and what is in none, and why."""
-    twins = {(record.case, record.seeds.get("run")): record for record in varied.benign}
+    twins = {run_of(record): record for record in varied.benign}
     pairs, alone, broken = [], 0, 0
     for record in filter(is_counted, varied.episodes):
-        twin = twins.get((record.twin, record.seeds.get("run")))
+        twin = twins.get(twin_of(record))
         if twin is None:
             alone += 1
         elif not is_counted(twin):
@@ -203,7 +217,7 @@ def _difference(pairs: Sequence[TwinPair], generator: "np.random.Generator") -> 
     both, lost, gained, neither = outcomes(pairs)
     n = len(pairs)
     interval: Interval | None
-    if len({(pair.twin.case, pair.twin.seeds.get("run")) for pair in pairs}) == n:
+    if len({run_of(pair.twin) for pair in pairs}) == n:
         low, high = paired_interval(both, lost, gained, neither)
         interval, p = (100 * low, 100 * high), mcnemar_exact(lost, gained)
         return Difference(n, 100 * (both + lost) / n, lost, gained, 100 * (gained - lost) / n, interval, p)

@@ -10,7 +10,7 @@ from pytest_vla.metrics.bootstrap import Interval, cluster_intervals
 from pytest_vla.metrics.listening import Estimate
 from pytest_vla.metrics.paired import paired_interval
 from pytest_vla.metrics.robustness import NO_WIDTH, TwinPair, Varied, dimension_of, grouped, outcomes
-from pytest_vla.metrics.selection import is_counted, seed_of
+from pytest_vla.metrics.selection import counted, is_counted, run_of, seed_of
 from pytest_vla.metrics.success import SuccessRate, success_rate
 from pytest_vla.records import Record
 from pytest_vla.variation import JOINT
@@ -36,8 +36,8 @@ class Curve:
         points: the rate at each level that was run; level 0 is that of the benign twins, where there are any.
         halves_at: the level at which success is half of the twins', interpolated between levels.
         why: that there is none; empty where there is one.
-        drop: points by which success falls from the twins', the mean over its levels; where it has no levels over its
-            episodes. None without pairs.
+        drop: points by which success falls from the twins', the mean over its levels, of which episodes without a level
+            are one more. None without pairs.
     """
 
     dimension: str
@@ -56,12 +56,14 @@ class Harm:
         drop: its mean drop, points.
         not_told_apart: others whose drop may be as large.
         why: that it is not called the most harmful; empty: it is.
+        levels: which levels each dimension's drop is of, where they differ; else empty.
     """
 
     dimension: str
     drop: Estimate
     not_told_apart: tuple[str, ...]
     why: str
+    levels: str = ""
 
 
 def curves(
@@ -69,24 +71,32 @@ def curves(
 ) -> tuple[tuple[Curve, ...], Harm | None, tuple[str, ...]]:
     """Each dimension's curve, joint variations aside; the most harmful one, None without pairs; what to know of them.
 
-    Where a dimension has kinds with levels, those without are on no curve and in no drop.
+    Where a dimension has kinds with levels, those without are on no curve.
     """
     single = [record for record in varied.episodes if JOINT not in dimension_of(record)]
-    graded = {dimension_of(record) for record in single if _level(record) is not None}
-    on_curve = [r for r in single if dimension_of(r) not in graded or _level(r) is not None]
-    chosen = {id(record) for record in on_curve}
-    by_dimension = grouped((pair for pair in pairs if id(pair.episode) in chosen), lambda p: dimension_of(p.episode))
-    drops, harm = _drops(dict(sorted(by_dimension.items())), generator)
-    found, mixing = [], []
-    for dimension, records in sorted(grouped(on_curve, dimension_of).items()):
-        own = by_dimension.get(dimension, [])
-        points = _points(records, own) if dimension in graded else ()
-        halves_at, why = halving_level(points) if points else (None, "it has no levels")
+    paired = (pair for pair in pairs if JOINT not in dimension_of(pair.episode))
+    by_dimension = dict(sorted(grouped(paired, lambda pair: dimension_of(pair.episode)).items()))
+    drops, harm = _drops(by_dimension, generator)
+    found, mixing, notes = [], [], []
+    for dimension, records in sorted(grouped(single, dimension_of).items()):
+        graded = [record for record in records if _level(record) is not None]
+        points = _points(graded, [pair for pair in by_dimension.get(dimension, []) if _level(pair.episode) is not None])
+        if not graded:
+            halves_at, why = None, "it has no levels"
+        elif not any(map(is_counted, graded)):
+            halves_at, why = None, "no varied episode was measured"
+        else:
+            halves_at, why = halving_level(points)
         found.append(Curve(dimension, points, halves_at, why, drops.get(dimension)))
-        if _common(records) < ALIKE:
+        if graded and len(graded) < len(records):
+            number = counted(len(records) - len(graded), "episode")
+            notes.append(f"{dimension}: {number} without a level: on no curve; in the mean drop as one level more")
+        if graded and _common(graded) < ALIKE:
             mixing.append(dimension)
-    notes = f"{', '.join(mixing)}: levels were measured on different tasks and seeds, which the curve mixes"
-    return tuple(found), harm, (notes,) if mixing else ()
+    if mixing:
+        of_others = "levels were measured on different tasks, seeds and kinds, which the curve mixes"
+        notes.append(f"{', '.join(mixing)}: {of_others}")
+    return tuple(found), harm, tuple(notes)
 
 
 def halving_level(points: Sequence[tuple[int, SuccessRate]]) -> tuple[float | None, str]:
@@ -113,17 +123,17 @@ def _level(record: Record) -> int | None:
 
 
 def _common(records: Sequence[Record]) -> float:
-    """The share of tasks and seeds that were measured at all of the levels."""
+    """The share of tasks, seeds and kinds that were measured at all of the levels."""
     levels = grouped(filter(is_counted, records), _level).values()
-    units = [{(record.task, seed_of(record)) for record in some} for some in levels]
+    units = [{(record.task, seed_of(record), record.variation.get("kind")) for record in some} for some in levels]
     return len(set.intersection(*units)) / len(set.union(*units)) if units else 1.0
 
 
 def _points(records: Sequence[Record], pairs: Sequence[TwinPair]) -> tuple[tuple[int, SuccessRate], ...]:
-    twins = {(pair.twin.case, pair.twin.seeds.get("run")): pair.twin for pair in pairs}
+    twins = {run_of(pair.twin): pair.twin for pair in pairs}
     levels = grouped(records, lambda record: _level(record) or 0)
     benign = [(0, success_rate("benign", list(twins.values())))] if twins else []
-    return (*benign, *((level, success_rate(f"L{level}", levels[level])) for level in sorted(levels) if level))
+    return (*benign, *((level, success_rate(f"L{level}", levels[level])) for level in sorted(levels)))
 
 
 def _drops(
@@ -147,7 +157,7 @@ def _drops(
             row[2 * column : 2 * column + 2] = 1, -pair.difference
             rows.append(row)
             units.append(pair.unit)
-    # The mean over a dimension's levels, of which each weighs the same.
+    # The mean over a dimension's levels, of which each weighs the same, and so does what has none.
     weights = np.array([[float(name == dimension) for name in names] for dimension, _ in groups])
     weights /= weights.sum(axis=0)
 
@@ -209,4 +219,14 @@ def _harm(
         why += f" (fewer than {FEWEST} tasks and seeds)" if few else ""
     else:
         why = ""
-    return Harm(dimension, drops[dimension], tuple(near), why)
+    return Harm(dimension, drops[dimension], tuple(near), why, _different_levels(by_dimension))
+
+
+def _different_levels(by_dimension: Mapping[str, Sequence[TwinPair]]) -> str:
+    """The levels of each dimension, where they are not the same; else an empty text."""
+    names = {}
+    for dimension, pairs in by_dimension.items():
+        levels = {_level(pair.episode) for pair in pairs}
+        graded = [f"L{level}" for level in sorted(level for level in levels if level is not None)]
+        names[dimension] = ", ".join([*graded, *(["no level"] if None in levels else [])])
+    return "; ".join(f"{name} {levels}" for name, levels in names.items()) if len(set(names.values())) > 1 else ""

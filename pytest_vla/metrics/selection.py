@@ -6,15 +6,17 @@ from pytest_vla.records import Record
 
 
 def by_model(records: Iterable[Record]) -> dict[tuple[str, str], list[Record]]:
-    """The records of each policy in each suite, in the order in which they come."""
-    grouped: dict[tuple[str, str], list[Record]] = {}
+    """The records of each policy in each suite: policies in the order in which they come, suites by name."""
+    grouped: dict[str, dict[str, list[Record]]] = {}
     for record in records:
-        grouped.setdefault((record.policy, record.suite), []).append(record)
-    return grouped
+        grouped.setdefault(record.policy, {}).setdefault(record.suite, []).append(record)
+    return {(policy, suite): suites[suite] for policy, suites in grouped.items() for suite in sorted(suites)}
 
 
 def that_count(records: Sequence[Record]) -> tuple[tuple[Record, ...], tuple[str, ...]]:
-    """The records that count, and what was left out, and why.
+    """The records that count, by case and run seed, and what was left out, and why.
+
+    They are not in the order in which episodes happened to end: intervals by resamples go by it.
 
     Of one case with the same run seed the last one counts; tests of the user's count where no suite's own item ran
     under a variation.
@@ -28,12 +30,12 @@ def that_count(records: Sequence[Record]) -> tuple[tuple[Record, ...], tuple[str
         if number := len(own):
             left_out.append(f"{counted(number, 'episode')} of your own tests, beside the suite's own items")
         records = [record for record in records if record.of_suite]
-    last = {(record.case, record.seeds.get("run")): record for record in records}
+    last = {run_of(record): record for record in records}
     if number := len(records) - len(last):
         left_out.append(f"{counted(number, 'episode')} that a later one of the same case and run seed replaces")
     if len({record.policy_digest for record in last.values()} - {None}) > 1:
         left_out.append("these records are of more than one version of the policy's file")
-    return tuple(last.values()), tuple(left_out)
+    return tuple(last[each] for each in sorted(last)), tuple(left_out)
 
 
 def counted(number: int, noun: str) -> str:
@@ -46,6 +48,25 @@ def is_counted(record: Record) -> bool:
     return record.outcome in ("success", "failure")
 
 
+def run_of(record: Record) -> tuple[str, int]:
+    """The case and the run seed, which an episode has for itself; imported logs say of none, and have 0."""
+    return record.case, _run_seed(record)
+
+
+def twin_of(record: Record) -> tuple[str, int]:
+    """`run_of` the benign twin of a varied episode, which is of the same run seed."""
+    return str(record.twin), _run_seed(record)
+
+
 def seed_of(record: Record) -> Hashable:
     """What episodes of one task differ in, where nothing else is varied."""
-    return record.seed, record.seeds.get("run")
+    return record.seed, _run_seed(record)
+
+
+def protocol_of(record: Record) -> str:
+    """Whether it was run as the paper or as upstream's code has it, where a suite has both; else empty."""
+    return str((record.variation.get("parameters") or {}).get("protocol") or "")
+
+
+def _run_seed(record: Record) -> int:
+    return int(record.seeds.get("run") or 0)

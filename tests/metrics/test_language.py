@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_vla.metrics.language import Scored, bounded, measure_paraphrases, pair_of, scored, subjects
+from pytest_vla.metrics.language import Scored, benign_rate, bounded, measure_paraphrases, pair_of, scored, subjects
 from pytest_vla.metrics.pride import ACTION_TYPES, OBJECT_TYPES, ParaphraseOutcome
 from pytest_vla.metrics.statistics import wilson_interval
+from pytest_vla.records import Record
 from tests.test_report_command import PLATE, STOVE, paraphrased, probed, varied
 
 
@@ -23,9 +24,36 @@ def test_models_and_suites_are_apart() -> None:
     found = subjects(records)
     assert [(each.model, each.suite, len(each.paraphrases)) for each in found] == [
         ("random", "libero_para", 1),
-        ("other", "libero_para", 1),
         ("random", "tabletop", 1),
+        ("other", "libero_para", 1),
     ]
+
+
+def test_benign_success_is_that_of_the_twins_of_the_same_run_seed() -> None:
+    told = [paraphrased(STOVE, index, "success") for index in range(2)]
+    twins = [varied(STOVE, 7, "failure", {}, "turn on the stove", seeds={"run": seed}) for seed in (0, 1)]
+    (subject,) = subjects([*told, twins[0], dataclasses.replace(twins[1], outcome="success")])
+    found = benign_rate(subject)
+    assert found is not None
+    assert (found.successes, found.counted) == (0, 1)
+
+
+def test_two_protocols_are_two_subjects() -> None:
+    def rewritten(protocol: str, outcome: str) -> Record:
+        about = {"label": protocol, "dimension": "language", "kind": "rewrite", "level": 2}
+        variation = {**about, "parameters": {"protocol": protocol}}
+        return varied(STOVE, 0, outcome, variation, "do it")
+
+    records = [rewritten("upstream", "failure"), rewritten("paper", "success")]
+    assert [
+        (each.protocol, [record.outcome for record in each.others["rewrite level 2"]]) for each in subjects(records)
+    ] == [("paper", ["success"]), ("upstream", ["failure"])]
+
+
+def test_the_order_in_which_episodes_ended_does_not_matter() -> None:
+    records = [paraphrased(task, index, "success") for task in (STOVE, PLATE) for index in range(5)]
+    (one,), (other,) = subjects(records), subjects(records[::-1])
+    assert one.paraphrases == other.paraphrases
 
 
 def test_every_kind_has_its_place() -> None:

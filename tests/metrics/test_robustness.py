@@ -1,5 +1,6 @@
 """Success under variations: pairs, cells, curves and the most harmful dimension."""
 
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
@@ -282,18 +283,76 @@ def test_a_curve_has_all_kinds_and_the_twins() -> None:
     ]
     assert curve.halves_at == pytest.approx(1 + 0.3 / 0.7)
     assert curve.drop is not None
-    assert curve.drop.value == pytest.approx((10 + 80) / 2), "each level weighs the same"
+    assert curve.drop.value == pytest.approx((10 + 80 + 80) / 3), "each level weighs the same, and none too"
     assert harm is not None
     assert (harm.dimension, harm.why) == ("camera", "there is no other")
-    assert notes == ()
+    assert notes == (
+        "camera: 10 episodes without a level: on no curve; in the mean drop as one level more",
+        "camera: levels were measured on different tasks, seeds and kinds, which the curve mixes",
+    )
 
 
 def test_a_curve_of_several_task_lists_says_so() -> None:
     records = [*run_of("camera.distance-L1", [True] * 5), *run_of("camera.distance-L2", [True] * 5, "another_task")]
     found, harm, notes = curves_of(records)
-    assert notes == ("camera: levels were measured on different tasks and seeds, which the curve mixes",)
+    assert notes == ("camera: levels were measured on different tasks, seeds and kinds, which the curve mixes",)
     assert found["camera"].why == "no benign twin was measured"
     assert (found["camera"].drop, harm) == (None, None)
+
+
+def test_where_nothing_was_measured_no_twin_is_blamed() -> None:
+    broken = [dataclasses.replace(each, outcome="error") for each in run_of("camera.fov-L1", [False] * 3)]
+    found, harm, _ = curves_of([*run_of("", [True] * 3), *broken])
+    assert (found["camera"].why, harm) == ("no varied episode was measured", None)
+
+
+def test_what_has_no_level_harms_too() -> None:
+    """LIBERO-PRO's swap, of which all fail, beside a displacement that does little, and a camera."""
+    records = [*run_of("", [True] * 10), *run_of("pro.swap", [False] * 10)]
+    records += [*run_of("pro.displace_x-L1", [True] * 9 + [False]), *run_of("camera.fov-L1", [True, False] * 5)]
+    found, harm, notes = curves_of(records)
+    assert harm is not None
+    assert harm.dimension == "pro"
+    assert found["pro"].drop is not None
+    assert found["pro"].drop.value == pytest.approx((100 + 10) / 2)
+    assert harm.levels == "camera L1; pro L1, no level"
+    assert notes[0].startswith("pro: 10 episodes without a level: on no curve")
+
+
+def test_levels_that_differ_are_told() -> None:
+    records = [*run_of("", [True] * 9), *run_of("noise.fog-L5", [False] * 9)]
+    records += [each for level in range(1, 6) for each in run_of(f"camera.fov-L{level}", [level < 5] * 9)]
+    _, harm, _ = curves_of(records)
+    assert harm is not None
+    assert (harm.dimension, harm.levels) == ("noise", "camera L1, L2, L3, L4, L5; noise L5")
+    _, harm, _ = curves_of([record for record in records if "-L5" in record.case or not record.variation])
+    assert harm is not None
+    assert harm.levels == ""
+
+
+def test_the_numbers_do_not_depend_on_the_order_in_which_episodes_ended() -> None:
+    records = harmed(4, 3, camera=[0.25, 0.75], light=[0.5, 0.5])
+    records += [*run_of("camera.turned-L1", [False, True, True, True], "task_0")]
+    shuffled = [records[index] for index in np.random.default_rng(3).permutation(len(records))]
+    assert shuffled != records
+    assert curves_of(shuffled) == curves_of(records)
+    assert cells_of(shuffled) == cells_of(records)
+
+
+def test_the_paper_s_protocol_and_upstream_s_are_apart() -> None:
+    def under(protocol: str, outcome: bool, seed: int) -> Record:
+        record = varied(f"{protocol}.camera-L1", outcome, "a_task", seed)
+        variation = {**record.variation, "dimension": "camera", "parameters": {"protocol": protocol}}
+        return dataclasses.replace(record, variation=variation)
+
+    records = [under(name, name == "paper", seed) for seed in range(4) for name in ("upstream", "paper")]
+    paper, upstream = varied_models([*run_of("", [True] * 4), *records])
+    assert (paper.protocol, upstream.protocol) == ("paper", "upstream")
+    for found, successes in ((paper, 4), (upstream, 0)):
+        (cell,) = cells(found, twin_pairs(found)[0], np.random.default_rng(0))
+        assert (cell.rate.successes, cell.rate.counted) == (successes, 4)
+        assert cell.difference is not None
+        assert cell.difference.pairs == 4
 
 
 def harmed(seeds: int, tasks: int, **shares: Sequence[float]) -> list[Record]:

@@ -169,7 +169,7 @@ def test_each_suite_has_what_the_report_takes_for_it(data: Path, monkeypatch: py
     comparing_by(monkeypatch, WORDS)
     records = [*paraphrased(), *elsewhere("now")]
     run = kept(Path(".vla"), records)
-    _, _, goal, other, published, template, _ = language_lines(records, run, ".vla/a-run", None)
+    _, _, other, goal, template, published, _ = language_lines(records, run, ".vla/a-run", None)
     assert (goal.split()[0], other.split()[0]) == ("libero_goal", "libero_10")
     assert published.startswith("PRIDE at alpha 0.5 by published libero-para csv ")
     assert published.endswith(" (libero_goal)")

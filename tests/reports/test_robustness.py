@@ -224,7 +224,7 @@ def test_there_has_to_be_something_to_draw(tmp_path: Path) -> None:
 
 
 def section(name: str, *models: str) -> Section:
-    found = {(model, "suite"): {name: len(model)} for model in models}
+    found = {(model, "suite", ""): {name: len(model)} for model in models}
     return Section(lambda: [f"{name} line"], {f"{name}_about": 1}, found, lambda: {})
 
 
