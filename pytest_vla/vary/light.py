@@ -32,6 +32,7 @@ MOST_HIGHLIGHT = 1.5
 MOST_TAKEN = 0.5
 WIDE_SHININESS = 0.15
 LOWEST_ELEVATION = 20.0
+REACH = 0.4  # m from the middle of the workspace, along both sides of the table.
 
 _Apply = Callable[["mujoco.MjModel", "Scene"], None]
 
@@ -41,17 +42,24 @@ def _lit(draw: Draw, kind: str, parameters: dict[str, Any], arrays: tuple[str, .
 
 
 def diffuse(draw: Draw) -> Variation:
-    """All lights dimmer or brighter and tinted; which way and which hue is drawn."""
+    """All lights dimmer or brighter and tinted; which way and which hue is drawn.
+
+    Gains are of the lights as `level_out` leaves them. In an overlit scene (`is_overlit`) that is with none of what is
+    too much at any level, and ``gain_rgb_overlit`` holds: what would be brighter is tinted only.
+    """
     generator, fraction = draw.shared("light.diffuse"), draw.share
     brightness = generator.choice((DIMMEST, BRIGHTEST))
     tint = colorsys.hsv_to_rgb(generator.random(), TINT, 1.0)
-    gain = [round(1 + fraction * (brightness * channel - 1), 4) for channel in tint]
+    gain, overlit = (
+        [round(1 + fraction * (goal * channel - 1), 4) for channel in tint] for goal in (brightness, min(brightness, 1))
+    )
 
     def apply(model: "mujoco.MjModel", scene: "Scene") -> None:
-        level_out(model, scene, fraction)
-        model.light_diffuse[:] *= gain
+        is_full = is_overlit(model, scene)
+        level_out(model, scene, 1.0 if is_full else fraction)
+        model.light_diffuse[:] *= overlit if is_full else gain
 
-    return _lit(draw, "diffuse", {"gain_rgb": gain}, ("light_diffuse",), apply)
+    return _lit(draw, "diffuse", {"gain_rgb": gain, "gain_rgb_overlit": overlit}, ("light_diffuse",), apply)
 
 
 def direction(draw: Draw) -> Variation:
@@ -66,7 +74,7 @@ def direction(draw: Draw) -> Variation:
         middle = _middle(scene)
         for light in range(model.nlight):
             source = _source(model, light, middle)
-            rotation = axis_angle(*turn_of_light(source, heading, angle))
+            rotation = axis_angle(axis_of_turn(source, heading), math.radians(angle))
             model.light_dir[light] = rotated(rotation, model.light_dir[light])
             if model.light_type[light] != _DIRECTIONAL:
                 model.light_pos[light] = middle + rotated(rotation, source)
@@ -94,11 +102,16 @@ def _is_directional(model: "mujoco.MjModel", light: int) -> bool:
     return bool(model.light_type[light] == _DIRECTIONAL)
 
 
-def shares(model: "mujoco.MjModel", scene: "Scene") -> "Array":
-    """How bright each light makes level ground in the middle of the workspace for each unit of its diffuse colour."""
+def shares(model: "mujoco.MjModel", scene: "Scene", aside: tuple[float, float] = (0.0, 0.0)) -> "Array":
+    """How bright each light makes level ground in the workspace for each unit of its diffuse colour.
+
+    Args:
+        model, scene: not changed.
+        aside: m from the workspace's middle, along x and y.
+    """
     import numpy as np
 
-    middle, found = _middle(scene), []
+    middle, found = _middle(scene) + np.array([*aside, 0.0]), []
     for light in range(model.nlight):
         source = _source(model, light, middle)
         source = source / np.linalg.norm(source)
@@ -107,6 +120,12 @@ def shares(model: "mujoco.MjModel", scene: "Scene") -> "Array":
         cone = 1.0 if _is_directional(model, light) else 0.0 if is_aside else aim ** float(model.light_exponent[light])
         found.append(max(float(source[2]), 0.0) * cone * float(model.light_active[light]))
     return np.array(found)
+
+
+def is_overlit(model: "mujoco.MjModel", scene: "Scene") -> bool:
+    """Whether all of the workspace gets more than can be shown, as in LIBERO's kitchens: nothing brighter is seen."""
+    corners = ((x, y) for x in (-REACH, REACH) for y in (-REACH, REACH))
+    return all(_given(model, scene, corner) + _always(model) > 1 for corner in ((0.0, 0.0), *corners))
 
 
 def level_out(model: "mujoco.MjModel", scene: "Scene", share: float = 1.0) -> None:
@@ -118,25 +137,35 @@ def level_out(model: "mujoco.MjModel", scene: "Scene", share: float = 1.0) -> No
         model, scene: its lights are changed.
         share: 1 for all that is too much, 0 for nothing of it.
     """
-    from pytest_vla.vary.camera_poses import view_direction
-
-    given = float(shares(model, scene) @ model.light_diffuse.mean(axis=1))
-    headlight = model.vis.headlight
-    steepness = max(-float(view_direction(model.cam_quat[model.camera("agentview").id])[2]), 0.0)
-    always = float(headlight.ambient.mean() + steepness * headlight.diffuse.mean()) if headlight.active else 0.0
+    given, always = _given(model, scene), _always(model)
     if given + always > 1 and given > 0:
         model.light_diffuse[:] *= 1 + share * (max(1 - always, 0.0) / given - 1)
 
 
-def turn_of_light(source: Any, heading: float, angle: float) -> tuple[list[float], float]:
-    """The rotation (axis, rad) that turns a light towards a heading, or the next best that keeps it above the table.
+def _given(model: "mujoco.MjModel", scene: "Scene", aside: tuple[float, float] = (0.0, 0.0)) -> float:
+    """How bright the lights make a place of the workspace, as `shares` has it."""
+    return float(shares(model, scene, aside) @ model.light_diffuse.mean(axis=1))
+
+
+def _always(model: "mujoco.MjModel") -> float:
+    """How bright the headlight makes level ground."""
+    from pytest_vla.vary.camera_poses import view_direction
+
+    headlight = model.vis.headlight
+    steepness = max(-float(view_direction(model.cam_quat[model.camera("agentview").id])[2]), 0.0)
+    return float(headlight.ambient.mean() + steepness * headlight.diffuse.mean()) if headlight.active else 0.0
+
+
+def axis_of_turn(source: Any, heading: float) -> list[float]:
+    """The unit axis (3,) about which a light turns towards a heading, or the next best that keeps it above the table.
+
+    The same for all levels, so that each of them goes on where the one below it ends.
 
     Args:
         source: (3,) from the workspace to the light.
         heading: degrees about the vertical from x; the light's top moves this way.
-        angle: degrees.
     """
-    length = math.hypot(*source)
+    length, turn = math.hypot(*source), math.radians(MOST_TURN)
     best = (-2.0, [1.0, 0.0, 0.0])
     for detour in (0, 45, -45, 90, -90, 135, -135, 180):
         way = math.radians(heading + detour)
@@ -145,11 +174,11 @@ def turn_of_light(source: Any, heading: float, angle: float) -> tuple[list[float
             continue
         # As axis and source are at right angles, the turned source's height needs no more than this.
         lift = axis[0] * source[1] - axis[1] * source[0]
-        sine = (source[2] * math.cos(math.radians(angle)) + lift * math.sin(math.radians(angle))) / length
+        sine = (source[2] * math.cos(turn) + lift * math.sin(turn)) / length
         if sine >= math.sin(math.radians(LOWEST_ELEVATION)):
-            return axis, math.radians(angle)
+            return axis
         best = max(best, (sine, axis))
-    return best[1], math.radians(angle)
+    return best[1]
 
 
 def _across(source: Any, towards: tuple[float, ...]) -> list[float] | None:
@@ -169,7 +198,8 @@ def specular(draw: Draw) -> Variation:
     gloss = round(fraction, 4)
 
     def apply(model: "mujoco.MjModel", scene: "Scene") -> None:
-        level_out(model, scene, fraction)
+        # The first that goes of what is too much is hardly seen.
+        level_out(model, scene, math.sqrt(fraction) if is_overlit(model, scene) else fraction)
         model.light_specular[:] += added
         model.light_diffuse[:] *= gain
         model.mat_specular[:] += gloss * (1 - model.mat_specular)
@@ -252,7 +282,8 @@ KINDS = (
         "ours, after LIBERO-Plus's light colour",
         diffuse,
         LEVELS,
-        f"20% to 100% of the way to {DIMMEST:g} or {BRIGHTEST:g} times as bright, tinted by {TINT:.0%}",
+        f"20% to 100% of the way to {DIMMEST:g} or {BRIGHTEST:g} times as bright, tinted by {TINT:.0%}; "
+        "what is as bright as can be shown is tinted only",
     ),
     Kind(
         "light.direction",

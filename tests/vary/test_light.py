@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
 from pytest_vla.sim.world import World
-from pytest_vla.suite import load_suite
+from pytest_vla.suite import Task, load_suite
 from pytest_vla.variation import Variation
 from pytest_vla.vary import light
 from pytest_vla.vary.camera_poses import axis_angle, rotated
@@ -37,9 +37,14 @@ ARRAYS = (
 )
 
 
-def drawn(name: str, level: int, seed: int = 0) -> Variation:
+def kitchen() -> World:
+    """The scene that has the most light of all; skips without data."""
+    return world_of("libero_10", "KITCHEN_SCENE3_turn_on_the_stove_and_put_the_moka_pot_on_it")
+
+
+def drawn(name: str, level: int, seed: int = 0, task: Task = TASK) -> Variation:
     kind = KINDS[name]
-    return kind.make(Draw(TASK, f"{kind.name}-L{level}", seed, level))
+    return kind.make(Draw(task, f"{kind.name}-L{level}", seed, level))
 
 
 def lights(variation: Variation | None, world: World | None = None) -> dict[str, npt.NDArray[np.float64]]:
@@ -60,9 +65,9 @@ def levelled_out(world: World, level: int) -> npt.NDArray[np.float64]:
     return found
 
 
-def picture(variation: Variation | None) -> Picture:
-    world = tabletop_world()
-    assert world.switch(TASK, variation)
+def picture(variation: Variation | None, world: World | None = None) -> Picture:
+    world, task = (tabletop_world(), TASK) if world is None else (world, world.task)
+    assert world.switch(task, variation)
     found: Picture = world.reset(0, settle=False)["agentview_image"]
     return found
 
@@ -101,6 +106,37 @@ def test_the_gain_is_what_the_lights_of_the_model_get() -> None:
     assert 0.8 < dimmed[0, 0] < 1
 
 
+def test_a_scene_that_can_be_no_brighter_is_tinted_only_or_dimmer_from_what_can_be_shown() -> None:
+    world = kitchen()
+    for seed in range(3):
+        gains = []
+        for level in LEVELS:
+            stated = drawn("diffuse", level, seed, world.task)
+            found = lights(stated, world)["light_diffuse"]
+            levelled = levelled_out(world, 5)
+            gains.append(stated.parameters["gain_rgb_overlit"])
+            assert found == pytest.approx(levelled * gains[-1], rel=1e-5)
+        steps = np.diff(np.array([[1.0] * 3, *gains]), axis=0)
+        assert steps == pytest.approx(np.tile(steps[0], (5, 1)), abs=2e-4)
+        brighter = max(stated.parameters["gain_rgb"]) > 1
+        assert max(gains[-1]) == pytest.approx(1 if brighter else light.DIMMEST)
+        assert brighter or gains[-1] == stated.parameters["gain_rgb"]
+
+
+def test_a_scene_is_overlit_where_none_of_its_table_can_be_brighter() -> None:
+    # Tabletop's is so in the middle only.
+    for world, overlit in ((kitchen(), True), (tabletop_world(), False)):
+        lights(None, world)
+        assert light.is_overlit(world.model, world.scene) == overlit
+        before, levelled = world.model.light_diffuse.copy(), levelled_out(world, 5)
+        assert (levelled < before).all()
+        world.model.light_diffuse[:] = levelled
+        try:
+            assert not light.is_overlit(world.model, world.scene)
+        finally:
+            world.model.light_diffuse[:] = before
+
+
 def test_lights_that_give_too_much_are_dimmed_to_what_can_be_shown_and_no_further() -> None:
     world = tabletop_world()
     assert world.switch(TASK, None)
@@ -129,8 +165,7 @@ above = st.tuples(st.floats(-3, 3), st.floats(-3, 3), st.floats(0.5, 4))
 def test_a_light_is_turned_by_the_angle_and_not_below_the_table_where_that_can_be(
     source: tuple[float, float, float], heading: float, angle: float
 ) -> None:
-    axis, radians = light.turn_of_light(source, heading, angle)
-    after = rotated(axis_angle(axis, radians), source)
+    after = rotated(axis_angle(light.axis_of_turn(source, heading), math.radians(angle)), source)
     length = math.hypot(*source)
     assert math.acos(min(float(after @ source) / length**2, 1)) == pytest.approx(math.radians(angle), abs=1e-6)
     # From any height it can be turned to where it is high enough, if need be over the top.
@@ -138,8 +173,8 @@ def test_a_light_is_turned_by_the_angle_and_not_below_the_table_where_that_can_b
 
 
 def test_a_light_right_above_is_turned_to_the_drawn_side() -> None:
-    axis, radians = light.turn_of_light((0.0, 0.0, 2.0), 90.0, 30.0)
-    assert rotated(axis_angle(axis, radians), [0, 0, 2]) == pytest.approx([0, 1, math.sqrt(3)], abs=1e-9)
+    turn = axis_angle(light.axis_of_turn((0.0, 0.0, 2.0), 90.0), math.radians(30))
+    assert rotated(turn, [0, 0, 2]) == pytest.approx([0, 1, math.sqrt(3)], abs=1e-9)
 
 
 def test_lights_turn_about_the_middle_of_the_table_by_a_fifth_more_with_each_level() -> None:
@@ -228,6 +263,22 @@ def test_the_picture_changes_more_with_each_level_and_comes_back(name: str) -> N
     assert differences[0] > 1
     assert differences == sorted(differences)
     assert np.array_equal(picture(None), benign)
+
+
+# Seeds: a brighter and a dimmer light, and one that levels turned to different sides.
+@pytest.mark.parametrize(
+    ("name", "seed", "least"), [("diffuse", 0, 5), ("diffuse", 1, 20), ("direction", 1, 5), ("specular", 0, 5)]
+)
+def test_levels_are_even_in_a_kitchen_that_has_more_light_than_can_be_shown(name: str, seed: int, least: float) -> None:
+    world = kitchen()
+    benign = picture(None, world)
+    pictures = [picture(drawn(name, level, seed, world.task), world).astype(int) for level in LEVELS]
+    differences = np.array([0, *(np.abs(each - benign).mean() for each in pictures)])
+    assert differences[5] > least
+    assert differences[1] > 0.1 * differences[5]
+    assert (np.diff(differences) > 0).all()
+    assert np.diff(differences).max() < 0.45 * differences[5]
+    assert np.array_equal(picture(None, world), benign)
 
 
 @pytest.mark.parametrize("name", KINDS)
