@@ -176,8 +176,11 @@ def as_typed(node: str, config: pytest.Config) -> str:
 def _marks(suite: str, task: str, label: str, seed: int, data: Path | None) -> tuple[pytest.MarkDecorator, ...]:
     variation = find_variation(_tasks(suite, data)[task], label, seed)
     assert variation is not None
-    about = {"dimension": variation.dimension, "kind": variation.kind, "level": variation.level}
-    return (pytest.mark.vla(**about, **variation.parameters),)
+    # A joint one is selected by what each of its parts is, too.
+    return tuple(
+        pytest.mark.vla(dimension=each.dimension, kind=each.kind, level=each.level, **each.parameters)
+        for each in (variation, *variation.parts)
+    )
 
 
 @cache

@@ -135,7 +135,8 @@ def select_cases(marked: Marked, selection: Selection, named: Sequence[str]) -> 
     """The episodes of a marked test.
 
     ``--vla-tasks`` narrows the marker's tasks, ``--vla-seeds`` and ``--vla-episodes`` replace its seeds, ``--vla-vary``
-    its variations. An id among pytest's arguments names its episode, whatever is selected beside it.
+    its variations; those of the ini file are of tests whose marker names none. An id among pytest's arguments names its
+    episode, whatever is selected beside it.
 
     Args:
         marked: what the test's markers ask for.
@@ -149,7 +150,8 @@ def select_cases(marked: Marked, selection: Selection, named: Sequence[str]) -> 
     suites = [load_suite(name, data=settings.data) for name in marked.suites]
 
     def labels(task: Task) -> tuple[str, ...]:
-        return labels_of(task, settings.vary or marked.vary, settings.protocol)
+        vary = settings.vary if settings.vary_typed or not marked.vary else marked.vary
+        return labels_of(task, vary, settings.protocol)
 
     asked = narrow(plan(suites, marked.tasks, settings.seeds or marked.seeds, labels), settings.tasks)
     of_suites = [(suite, [case for case in asked if case.suite == suite.name]) for suite in suites]

@@ -57,6 +57,12 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return [*(f"vla: {note}" for note in notes[:_MOST_NOTES]), *more]
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Likewise, where there is no header: with ``-q``."""
+    for note in config.stash.get(NOTES, ()) if config.get_verbosity() < 0 else ():
+        terminalreporter.write_line(f"vla: {note}")
+
+
 def pytest_cmdline_main(config: pytest.Config) -> pytest.ExitCode | None:
     """``--vla-vary=list`` lists the variations, and nothing is run."""
     if str(config.getoption("vla_vary")).strip() != LIST:
@@ -82,9 +88,6 @@ def _configure(config: pytest.Config) -> None:
         warnings.simplefilter("always")
         selection = select(settings, arguments or config.args, bool(arguments), here)
     config.stash[NOTES] = tuple(str(warning.message) for warning in told)
-    for note in config.stash[NOTES] if handed is None and config.get_verbosity() < 0 else ():
-        # There is no header to say it in.
-        config.issue_config_time_warning(pytest.PytestWarning(note), stacklevel=2)
     if not config.option.collectonly:
         check_ready(selection)
         _check_devices(settings, config)

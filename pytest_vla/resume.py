@@ -71,6 +71,7 @@ def invocation_of(settings: Settings, arguments: Sequence[str], folder: Path) ->
     """
     kept = {name: getattr(settings, name) for name in dict.fromkeys([*_FIXED.values(), *_CHANGEABLE.values()])}
     kept |= {"given": settings.given, "min_success_typed": settings.min_success_typed}
+    kept["vary_typed"] = settings.vary_typed
     kept["data"] = None if settings.data is None else str(settings.data)
     kept |= {"model_text": settings.model_text, "model_folder": str(settings.model_folder)}
     return {"settings": kept, "arguments": list(arguments), "folder": str(folder)}
@@ -129,7 +130,7 @@ def resumed_settings(settings: Settings, resumption: Resumption, config: pytest.
         kept["data"] = None if kept["data"] is None else Path(kept["data"])
         fixed = {name: kept[name] for name in dict.fromkeys(_FIXED.values())}
         changeable = {name: kept[name] for name in _CHANGEABLE.values()}
-        fixed |= {"given": kept["given"], "model_typed": True}
+        fixed |= {"given": kept["given"], "model_typed": True, "vary_typed": kept["vary_typed"]}
         fixed |= {"model_text": kept["model_text"], "model_folder": Path(kept["model_folder"])}
         typed = {"min_success_typed": kept["min_success_typed"]}
     except (KeyError, TypeError) as error:

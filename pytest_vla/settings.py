@@ -44,6 +44,7 @@ class Settings:
         seeds: which seeds of each task; None: not said.
         sample: how many episodes of each suite are drawn; None: all.
         vary: labels of the variations that each task gets; empty: tasks as they are.
+        vary_typed: whether they were given for this invocation, and not by the ini file.
         protocol: of suites that are varied by themselves; one of `PROTOCOLS`.
         twins: of which varied episodes the benign twin is run too; one of `TWINS`.
         feasible: whether the expert tries changed scenes first.
@@ -73,6 +74,7 @@ class Settings:
     seeds: tuple[int, ...] | None
     sample: int | None
     vary: tuple[str, ...]
+    vary_typed: bool
     protocol: str
     twins: str
     feasible: bool
@@ -107,7 +109,7 @@ def read_settings(config: pytest.Config) -> Settings:
     """
     typed: dict[str, Any] = {option.name: config.getoption(option.key) for option in OPTIONS}
     here, ini_folder = config.invocation_params.dir, config.inipath.parent if config.inipath else config.rootpath
-    ini = {option.name: str(config.getini(option.key)).strip() for option in OPTIONS if option.ini is not None}
+    ini = {option.name: _ini_text(config, option.key) for option in OPTIONS if option.ini is not None}
 
     def folder(name: str) -> Path | None:
         if typed[name] is not None:
@@ -140,6 +142,7 @@ def read_settings(config: pytest.Config) -> Settings:
         seeds=_seeds_of(typed["seeds"], typed["episodes"]),
         sample=typed_or_ini("sample", episode_count),
         vary=_vary(config, typed["vary"], ini["vary"]),
+        vary_typed=typed["vary"] is not None,
         protocol=typed_or_ini("protocol", one_of(PROTOCOLS)) or PROTOCOLS[0],
         twins=typed_or_ini("twins", one_of(TWINS)) or TWINS[0],
         feasible=typed["feasible"],
@@ -157,6 +160,14 @@ def read_settings(config: pytest.Config) -> Settings:
     )
 
 
+def _ini_text(config: pytest.Config, key: str) -> str:
+    value = config.getini(key)
+    if not isinstance(value, str):
+        # Of pyproject.toml, where a list looks right.
+        raise VlaError(f"{config.inipath}: {key} = {value!r}: expected a text, with commas where several stand in it")
+    return value.strip()
+
+
 def _from_ini(config: pytest.Config, key: str, parse: Callable[[str], Any], text: str) -> Any:
     try:
         return parse(text)
@@ -166,7 +177,7 @@ def _from_ini(config: pytest.Config, key: str, parse: Callable[[str], Any], text
 
 def _vary(config: pytest.Config, typed: str | None, ini: str) -> tuple[str, ...]:
     text = ini if typed is None else typed
-    if not text or text.strip() == LIST:
+    if not text or (typed is not None and text.strip() == LIST):
         return ()
     from pytest_vla.vary.registry import parse_vary
 
@@ -203,9 +214,10 @@ def _given(typed: dict[str, Any]) -> tuple[str, ...]:
         # The ini file's is relative to it, and found without being typed.
         "model": typed["model"],
         "data": typed["data"],
+        "results": typed["results"],
         "replan": typed["replan"],
         "run-seed": typed["run-seed"],
         "device": ",".join(typed["device"] or ()),
     }
     given = [f"--vla-{name}={value}" for name, value in wanted.items() if value]
-    return (*given, *(["--vla-allow-versions"] if typed["allow-versions"] else []))
+    return (*given, *(f"--vla-{name}" for name in ("feasible", "allow-versions") if typed[name]))

@@ -44,7 +44,8 @@ def load(texts: Sequence[str], results: Path) -> Loaded:
         path = Path(text)
         if (path / STORE).is_file() or not texts:
             chosen[path, ""] = None
-        elif path.is_dir() and (path.resolve().parent / STORE).is_file():
+        elif (path.is_dir() or path.parent != Path()) and (path.resolve().parent / STORE).is_file():
+            # An imported run has no folder, and is named like one.
             chosen[path.resolve().parent, path.resolve().name] = None
         else:
             chosen[results, text] = None

@@ -109,7 +109,7 @@ def test_actions_are_changed_before_they_are_executed_and_recorded_as_the_policy
 @pytest.mark.parametrize(("speed", "asked"), [(-1.0, 1.0), (0.0, 0.0)])
 def test_a_probe_tells_whether_what_was_asked_for_was_done(speed: float, asked: float) -> None:
     probe = Variation(
-        "language.other_task", "language", "other-task", instruction="do it", probe=True, asked=lambda p: p
+        "language.other_task", "language", "other_task", instruction="do it", probe=True, asked=lambda p: p
     )
     case = Case("tabletop", TASK.name, 3, probe.label)
     action = np.array([speed, 0, 0, 0, 0, 0, -1])

@@ -73,7 +73,7 @@ def paraphrased(task: str, index: int, outcome: str, seed: int = 7, **changes: A
 
 
 def probed(task: str, kind: str, outcome: str, seed: int = 7, **parameters: Any) -> Record:
-    label = f"language.{kind.replace('-', '_')}"
+    label = f"language.{kind}"
     variation = {"label": label, "dimension": "language", "kind": kind, "level": None, "parameters": parameters}
     return varied(task, seed, outcome, variation, "")
 
@@ -437,8 +437,8 @@ def test_a_policy_that_listens(capsys: pytest.CaptureFixture[str]) -> None:
                 (benign, there),
                 (probed(task, "blank", "failure", seed), still),
                 (probed(task, "nonsense", "failure" if seed else "success", seed), there if not seed else still),
-                (probed(task, "other-task", "failure", seed, other=other), path_to(ENDS[other], seed=seed)),
-                (probed(task, "other-goal", "success" if seed < 6 else "failure", seed, other=other), still),
+                (probed(task, "other_task", "failure", seed, other=other), path_to(ENDS[other], seed=seed)),
+                (probed(task, "other_goal", "success" if seed < 6 else "failure", seed, other=other), still),
             ]
     write(records)
     (model,) = models_of(capsys)
@@ -450,12 +450,12 @@ def test_a_policy_that_listens(capsys: pytest.CaptureFixture[str]) -> None:
     write([probed(BOWL, "blank", "failure"), probed(STOVE, "blank", "error", seed=9)], run="c-run")
     (model,) = models_of(capsys)
     heard = model["listening"]
-    assert set(heard["probes"]) == {"blank", "nonsense", "other-task", "other-goal"}
+    assert set(heard["probes"]) == {"blank", "nonsense", "other_task", "other_goal"}
     assert not any("--vla-run-seed" in text for text in model["left_out"])
     for name in ("distance", "noise"):
         low, high = heard[f"{name}_interval"]
         assert low < heard[name] < high
-    goal = heard["probes"]["other-goal"]
+    goal = heard["probes"]["other_goal"]
     assert (goal["score"], goal["sr_probe_n"], goal["obeyed"], goal["obeyed_n"]) == (None, 0, 75, 16)
     assert (heard["obeyed"], heard["followed_n"], heard["sr_right_n"]) == (75, 16, 16)
     assert goal["distance"] > 1
@@ -463,8 +463,8 @@ def test_a_policy_that_listens(capsys: pytest.CaptureFixture[str]) -> None:
     assert (heard["probes"]["blank"]["score"], heard["probes"]["nonsense"]["score"]) == (1, pytest.approx(14 / 16))
     assert (heard["lost"], heard["gained"], heard["score"]) == (46, 0, pytest.approx(46 / 48))
     assert heard["path_score"] > 0.8
-    assert heard["probes"]["other-task"]["followed"] == 100
-    assert heard["probes"]["other-task"]["followed_n"] == 16
+    assert heard["probes"]["other_task"]["followed"] == 100
+    assert heard["probes"]["other_task"]["followed_n"] == 16
     assert model["backend"] is None
     assert "1 episode under a probe: an error, or invalid" in model["left_out"]
     assert any(text.startswith("1 episode under a probe without a benign twin") for text in model["left_out"])

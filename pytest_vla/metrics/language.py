@@ -151,7 +151,7 @@ def pair_of(record: Record) -> tuple[str, str]:
 
 def probe_of(record: Record) -> Probe | None:
     """The probe that the record's variation is; None for any other."""
-    kind = str(record.variation.get("kind")).replace("_", "-")
+    kind = str(record.variation.get("kind"))
     return next((probe for probe in PROBES if probe == kind), None)
 
 

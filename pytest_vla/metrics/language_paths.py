@@ -265,7 +265,7 @@ def _references(records: Sequence[Record], paths: Paths) -> dict[str, Reference]
 
 def _run(record: Record, paths: Paths, references: Mapping[str, Reference]) -> Run:
     path = paths(record)
-    if probe_of(record) == "other-goal":
+    if probe_of(record) == "other_goal":
         # Its success is at the other goal: of this task's it says nothing.
         return Run(None, path, obeyed=record.outcome == "success")
     told = record.variation.get("parameters", {}).get(OTHER_TASK)

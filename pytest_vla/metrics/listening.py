@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Probe = Literal["nonsense", "other-task", "blank", "other-goal"]
+Probe = Literal["nonsense", "other_task", "blank", "other_goal"]
 """Tokens without meaning; another task's instruction; no text; the instruction of another task, and its goal."""
 
-PROBES: tuple[Probe, ...] = ("nonsense", "other-task", "blank", "other-goal")
+PROBES: tuple[Probe, ...] = ("nonsense", "other_task", "blank", "other_goal")
 
 REPLICATES = 2000
 _CHUNK = 100

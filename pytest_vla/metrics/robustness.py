@@ -197,7 +197,7 @@ def grouped(values: Iterable[Value], key: Callable[[Value], Key]) -> dict[Key, l
 
 
 def _is_probe(record: Record) -> bool:
-    return any(part.replace("_", "-") in PROBES for part in str(record.variation.get("kind")).split(JOINT))
+    return any(part in PROBES for part in str(record.variation.get("kind")).split(JOINT))
 
 
 def _budget(record: Record) -> tuple[object, object]:

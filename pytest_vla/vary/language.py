@@ -52,7 +52,7 @@ def other_task(task: Task, label: str, seed: int) -> Variation:
     other = _drawn_mate(task, label, seed)
     parameters = {"other": other.name}
     asked = _goal_of(other)
-    return Variation(label, DIMENSION, "other-task", None, parameters, other.language, probe=True, asked=asked)
+    return Variation(label, DIMENSION, "other_task", None, parameters, other.language, probe=True, asked=asked)
 
 
 def other_goal(task: Task, label: str, seed: int) -> Variation:
@@ -63,7 +63,7 @@ def other_goal(task: Task, label: str, seed: int) -> Variation:
     """
     other = _drawn_mate(task, label, seed)
     parameters = {"other": other.name}
-    return Variation(label, DIMENSION, "other-goal", None, parameters, other.language, problem=(_goal_of(other),))
+    return Variation(label, DIMENSION, "other_goal", None, parameters, other.language, problem=(_goal_of(other),))
 
 
 def words(task: Task, label: str, seed: int, level: int) -> Variation:

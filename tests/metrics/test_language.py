@@ -62,7 +62,7 @@ def test_every_kind_has_its_place() -> None:
         [
             paraphrased(STOVE, 0, "success"),
             strange,
-            probed(STOVE, "other-task", "failure"),
+            probed(STOVE, "other_task", "failure"),
             probed(STOVE, "other_task", "failure", seed=8),
             varied(STOVE, 7, "success", {}, "turn on the stove"),
         ]

@@ -38,7 +38,7 @@ def attentive(n: int, seed: int = 0) -> list[Twins]:
             Run(bool(g.random() < 0.8), walk(g, GOAL, 0.001)),
             {
                 "nonsense": Run(False, still),
-                "other-task": Run(False, walk(g, ELSEWHERE, 0.001), followed=True),
+                "other_task": Run(False, walk(g, ELSEWHERE, 0.001), followed=True),
                 "blank": Run(False, still),
             },
             Run(True, walk(g, GOAL, 0.001)),
@@ -75,7 +75,7 @@ def test_a_policy_that_listens_has_score_1() -> None:
         assert found.score.value == 1.0
         assert found.path_score.value > 0.98
         assert found.gained == 0
-    assert (each["other-task"].followed.count, each["other-task"].followed.of) == (50, 50)
+    assert (each["other_task"].followed.count, each["other_task"].followed.of) == (50, 50)
     assert each["blank"].followed.interval is None
 
 
@@ -164,7 +164,7 @@ def test_another_goal_is_no_success_that_was_lost_or_kept() -> None:
     """What it does under another task's text and goal is judged by that goal: it says whether it obeys."""
     path = np.linspace((0.0, 0.0, 0.0), (1.0, 0.0, 0.0), 30)
     away = path + np.array([0.0, 0.2, 0.0])
-    told = [{"blank": Run(i % 2 == 0, path), "other-goal": Run(None, away, obeyed=i < 7)} for i in range(10)]
+    told = [{"blank": Run(i % 2 == 0, path), "other_goal": Run(None, away, obeyed=i < 7)} for i in range(10)]
     with_goal, _ = listened([Twins(Run(True, path), probes) for probes in told])
     without, _ = listened([Twins(Run(True, path), {"blank": probes["blank"]}) for probes in told])
     assert (with_goal.score, with_goal.probe, with_goal.lost, with_goal.gained) == (
@@ -175,8 +175,8 @@ def test_another_goal_is_no_success_that_was_lost_or_kept() -> None:
     assert (without.obeyed.of, without.obeyed.interval) == (0, None)
     assert with_goal.distance is not None
     assert with_goal.distance.value == pytest.approx(0.1 * POINTS), "its path counts as any other's"
-    (overall, each) = listened([Twins(Run(True, path), {"other-goal": Run(None, away, obeyed=True)})] * 3)
-    assert each == {"other-goal": overall}
+    (overall, each) = listened([Twins(Run(True, path), {"other_goal": Run(None, away, obeyed=True)})] * 3)
+    assert each == {"other_goal": overall}
     assert (overall.score, overall.probe.of, overall.right.of, overall.lost) == (None, 0, 3, 0)
 
 
@@ -189,7 +189,7 @@ def test_noise_that_is_larger_than_what_a_probe_changes_is_a_score_below_0() -> 
 
 
 def test_over_all_probes_each_pair_counts_once() -> None:
-    overall, each = listened([Twins(Run(True), {"nonsense": Run(True), "blank": Run(False), "other-task": Run(False)})])
+    overall, each = listened([Twins(Run(True), {"nonsense": Run(True), "blank": Run(False), "other_task": Run(False)})])
     assert overall.score is not None
     assert overall.score.value == pytest.approx(2 / 3)
     assert [each[probe].score.value for probe in each if each[probe].score] == [0.0, 1.0, 1.0]  # type: ignore[union-attr]

@@ -66,9 +66,9 @@ def test_a_policy_that_listens_and_one_that_does_not(told: Callable[[str], dict[
     assert heard["outcomes"] == {"passed": 8}
     assert heard["score"] == 1.0
     each = heard["probes"]
-    assert (each["other-task"]["followed"], each["other-task"]["followed_n"]) == (100.0, 2)
-    assert (each["other-goal"]["obeyed"], each["other-goal"]["obeyed_n"]) == (100.0, 2)
+    assert (each["other_task"]["followed"], each["other_task"]["followed_n"]) == (100.0, 2)
+    assert (each["other_goal"]["obeyed"], each["other_goal"]["obeyed_n"]) == (100.0, 2)
     deaf = told("deaf")
     assert deaf["score"] == 0.0
     each = deaf["probes"]
-    assert (each["other-task"]["followed"], each["other-task"]["followed_n"]) == (0.0, 2)
+    assert (each["other_task"]["followed"], each["other_task"]["followed_n"]) == (0.0, 2)

@@ -90,6 +90,22 @@ def test_what_a_task_cannot_have_is_told_before_anything_runs(vla: Run) -> None:
     result.stderr.fnmatch_lines(["*W4 of 'turn on the stove': it has 2 replaceable words*"])
 
 
+def test_what_is_left_out_is_told_without_a_header_and_where_warnings_are_errors(vla: Run) -> None:
+    tasks = "--vla-tasks=turn_on_the_stove,put_the_bowl_on_the_stove"
+    suite = ("--vla-suite=libero_goal", tasks, "--vla-model=listening:policy", "--vla-vary=language.words:3")
+    result = vla(*suite, "--collect-only", "-q", "-W", "error")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["vla: left out: language.words of libero_goal/turn_on_the_stove: W3 of *"])
+
+
+def test_parts_of_joint_variations_are_selected_too(vla: Run) -> None:
+    joint = (*STOVE, "--vla-model=listening:policy", "--vla-vary=camera.fov+light.diffuse:3", "--collect-only", "-q")
+    for expression in ("dimension='camera'", "kind='diffuse'", "dimension='light+camera'", "level=3"):
+        result = vla(*joint, "-m", f"vla({expression})")
+        result.stdout.fnmatch_lines(["libero_goal::test_episode[[]turn_on_the_stove-light.diffuse-L3+camera.fov-L3-*"])
+    assert vla(*joint, "-m", "vla(dimension='noise')").ret == pytest.ExitCode.NO_TESTS_COLLECTED
+
+
 def test_the_list_of_variations(vla: Run) -> None:
     result = vla("--vla-vary=list")
     assert result.ret == 0
@@ -121,6 +137,32 @@ def test_what_changes_nothing_is_an_error(vla: Run, project: pytest.Pytester) ->
     result = vla(*STOVE, "--vla-model=listening:policy", "--vla-vary=language.same")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*language.same of libero_goal/turn_on_the_stove with seed 0 changes nothing*"])
+
+
+def test_a_marker_goes_before_the_ini_file_and_the_command_line_before_both(vla: Run, project: pytest.Pytester) -> None:
+    project.makeini("[pytest]\nvla_vary = language.words:1\n")
+    project.makepyfile(
+        test_own="""
+        import pytest
+        @pytest.mark.vla(suite="libero_goal", tasks="turn_on_the_stove", vary="language.blank")
+        def test_blank(rollout): pass
+        @pytest.mark.vla(suite="libero_goal", tasks="turn_on_the_stove")
+        def test_words(rollout): pass
+        """
+    )
+    own = ("test_own.py", "--vla-model=listening:policy", "--collect-only", "-q")
+    vla(*own).stdout.fnmatch_lines(["*test_blank[[]*-language.blank-*", "*test_words[[]*-language.words-L1-*"])
+    result = vla(*own, "--vla-vary=language.nonsense")
+    result.stdout.fnmatch_lines(["*test_blank[[]*-language.nonsense-*", "*test_words[[]*-language.nonsense-*"])
+
+
+def test_an_ini_value_is_a_text(vla: Run, project: pytest.Pytester) -> None:
+    project.makepyprojecttoml("[tool.pytest.ini_options]\nvla_vary = ['camera:1', 'light:3']\n")
+    result = vla(*STOVE, "--vla-model=listening:policy", "-W", "ignore")
+    result.stderr.fnmatch_lines(["*pyproject.toml: vla_vary = [[]*: expected a text, with commas where several *"])
+    project.makepyprojecttoml("[tool.pytest.ini_options]\nvla_vary = 'list'\n")
+    result = vla(*STOVE, "--vla-model=listening:policy")
+    result.stderr.fnmatch_lines(["*pyproject.toml: vla_vary: no variation is 'list'*"])
 
 
 def test_variations_of_the_ini_file_and_of_a_marker(vla: Run, project: pytest.Pytester) -> None:
