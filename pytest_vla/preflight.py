@@ -80,7 +80,7 @@ def check_fits(policy: object, selection: Selection, suites: Iterable[str]) -> t
 
 
 def _check_data(settings: Settings, suites: Iterable[str]) -> None:
-    from pytest_vla.scene.assets import KINDS, data_roots, describe_search
+    from pytest_vla.scene.assets import BESIDE, KINDS, data_base, data_roots, describe_search
 
     roots = data_roots(settings.data)
     if {root.suite for root in roots} >= set(suites):
@@ -88,7 +88,10 @@ def _check_data(settings: Settings, suites: Iterable[str]) -> None:
         return
     for kind in KINDS:
         if not any(root.folder(kind) for root in roots if root.suite is None):
-            raise VlaError(f"LIBERO's {kind} are nowhere. {describe_search(roots, kind)}")
+            advice = None
+            if settings.data is not None and data_base(settings.data) is None:
+                advice = f"{settings.data} has what tasks are varied by, and not LIBERO's own data: {BESIDE}"
+            raise VlaError(f"LIBERO's {kind} are nowhere. {describe_search(roots, kind, advice)}")
 
 
 def _check_results(results: Path) -> None:

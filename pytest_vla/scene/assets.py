@@ -22,10 +22,12 @@ KINDS: tuple[Kind, ...] = ("assets", "bddl_files", "init_files")
 
 # LIBERO's config.yaml calls the folder of init states `init_states`.
 _CONFIG_KEYS: dict[Kind, str] = {"assets": "assets", "bddl_files": "bddl_files", "init_files": "init_states"}
+_OTHERWISE = "or install hf-libero and let it download its assets, or run `pytest-vla fetch libero`."
 _ADVICE = (
-    "Give LIBERO's folder (with assets/, bddl_files/, init_files/) by --vla-data or PYTEST_VLA_DATA, "
-    "or install hf-libero and let it download its assets, or run `pytest-vla fetch libero`."
+    f"Give LIBERO's folder (with assets/, bddl_files/, init_files/) by --vla-data or PYTEST_VLA_DATA, {_OTHERWISE}"
 )
+BESIDE = f"give that by PYTEST_VLA_DATA, or by --vla-data a folder that both are in, {_OTHERWISE}"
+"""How to come by LIBERO's data where ``--vla-data`` names another benchmark's."""
 
 
 @dataclass(frozen=True)

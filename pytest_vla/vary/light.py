@@ -295,7 +295,7 @@ KINDS = (
     ),
     Kind(
         "light.specular",
-        "brighter highlights in a drawn tint",
+        "brighter highlights in a drawn tint, and less of the light spread evenly",
         "ours, after LIBERO-Plus's specular intensity",
         specular,
         LEVELS,

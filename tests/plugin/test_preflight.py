@@ -64,6 +64,14 @@ def test_its_data_is_not_taken_for_liberos(no_data: Run) -> None:
     stops_with(result, "ERROR: LIBERO's assets are nowhere. Searched: no folder, *--vla-data or PYTEST_VLA_DATA*")
 
 
+def test_data_of_another_benchmark_is_not_liberos(no_data: Run, tmp_path: Path) -> None:
+    (tmp_path / "libero_para_metadata.csv").touch()
+    result = no_data(*STOVE, "--vla-model=random", f"--vla-data={tmp_path}")
+    stops_with(
+        result, "ERROR: LIBERO's assets are nowhere. *, and not LIBERO's own data: give that by PYTEST_VLA_DATA*"
+    )
+
+
 def test_a_data_folder_that_is_none(vla: Run) -> None:
     stops_with(vla(*STOVE, "--vla-model=random", "--vla-data=nowhere"), "ERROR: *nowhere: --vla-data names a folder *")
 
