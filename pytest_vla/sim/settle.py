@@ -277,8 +277,14 @@ def _too_deep(world: World, limits: Limits) -> str | None:
     contacts = world.data.contact
     if not len(contacts.dist) or contacts.dist.min() >= -limits.depth:
         return None
-    names = [world.model.geom(geom).name for geom in contacts.geom[int(contacts.dist.argmin())]]
-    return f"{' and '.join(names)} are in each other"
+    one, other = (_geom_named(world, int(geom)) for geom in contacts.geom[int(contacts.dist.argmin())])
+    return f"{one} and {other} are in each other"
+
+
+def _geom_named(world: World, geom: int) -> str:
+    model = world.model
+    # LIBERO's tables and a user's models have geoms without a name.
+    return str(model.geom(geom).name) or f"a geom of {model.body(model.geom_bodyid[geom]).name}"
 
 
 def generator_of(name: str) -> np.random.Generator:

@@ -77,7 +77,8 @@ def adjusted(picture: "Picture", light: PictureLight) -> "Picture":
 def colour_geoms(model: "mujoco.MjModel", seed: int) -> None:
     """Drawn colours for all geoms that have a material that is not the arm's, and no colour of their own.
 
-    A texture shows through in its geom's colour. Gripper, mount, table and walls are coloured too, as upstream.
+    A texture shows through in its geom's colour. Table, walls and floor are coloured too, as upstream; gripper and
+    mount have no material in LIBERO's scenes, and keep their colours.
     """
     import numpy as np
 

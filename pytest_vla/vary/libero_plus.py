@@ -2,7 +2,8 @@
 
 What needs files of LIBERO-Plus is unavailable without them: rewritten instructions, lights and textures. All others are
 made by its rules. Two protocols: ``paper``, as the paper has it, and ``upstream``, as its code does it, where a changed
-arm is put back by the init state, and the instruction is the whole of the task's name.
+arm is put back by the init state while its controller still draws it to the changed pose, and the instruction is the
+whole of the task's name.
 """
 
 import dataclasses
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
+from pytest_vla.scene.panda import REST_JOINTS
 from pytest_vla.suite import Task, language_of
 from pytest_vla.variation import ModelEdit, StateEdit, Variation
 from pytest_vla.vary.libero_plus_list import FILE, Given, entries_of, find_list, read_list
@@ -230,7 +232,12 @@ def _with_layout(made: Variation, task: Task, entry: PlusTask, given: Given, tim
     from pytest_vla.vary.libero_plus_layout import added_layout, given_layout, given_start, level_layout
 
     bddl, start = given.bddl(entry), given.init_states(entry)
-    if bddl is not None and _is_whole(bddl, task):
+    whole = bddl is not None and _is_whole(bddl, task)
+    if entry.add is not None and not (whole and start is not None):
+        # Its layouts' init states have the arm exactly at rest; those of the task, which serve here, have it near.
+        made = _with(made, {}, state=(*made.state, _arm_at(REST_JOINTS)))
+    if whole:
+        assert bddl is not None
         states = given_start(start) if start is not None else None
         return _with(made, {"file": bddl.name}, problem=(given_layout(bddl),), init_states=states)
     if entry.add is not None:

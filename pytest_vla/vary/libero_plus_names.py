@@ -183,6 +183,8 @@ def parse_name(name: str) -> PlusTask:
     Raises:
         VlaError: it is no name of LIBERO-Plus's, or says nothing but the name of a task of LIBERO.
     """
+    if not isinstance(name, str):
+        raise VlaError(f"{name!r} is no name of LIBERO-Plus's: expected a text, {_FORMS}")
     match = _NAME.fullmatch(name)
     suite = bases().get(match["base"]) if match else None
     if match is None or suite is None:
@@ -203,6 +205,12 @@ def parse_name(name: str) -> PlusTask:
         raise VlaError(f"{name!r} is no name of LIBERO-Plus's: the camera's distance is 0%, expected 1 and on")
     if match["moved"] and suite != "libero_goal":
         raise VlaError(f"{name!r} is no name of LIBERO-Plus's: _moved is of libero_goal alone, not of {suite}")
+    if match["level"] and not match["moved"] and suite == "libero_goal":
+        expected = f"{match['base']}_moved_level{match['level']}_sample{match['sample']}"
+        raise VlaError(
+            f"{name!r} is no name of LIBERO-Plus's: a level of libero_goal's starts from a moved layout, expected "
+            f"{expected}"
+        )
     found = PlusTask(name, suite, match["base"], moved=bool(match["moved"]), scale=percent / 100, **numbers)
     if not found.parts:
         raise VlaError(f"{name!r} changes nothing of {found.base}: expected {_FORMS}")

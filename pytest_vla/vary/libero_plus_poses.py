@@ -4,6 +4,7 @@ import math
 import operator
 from collections.abc import Sequence
 from functools import cache
+from numbers import Real
 from typing import TYPE_CHECKING
 
 from pytest_vla.errors import VlaError
@@ -35,7 +36,7 @@ def camera_pose(scene: str, h: int, v: int, scale: float, r: int, e: int) -> tup
 
     Args:
         scene: a problem class, such as ``libero_kitchen_tabletop_manipulation``, or what tells it apart: tabletop,
-            kitchen, study, living_room, floor or coffee_table.
+            kitchen, study, living_room, floor or coffee_table; or its workspace, such as main_table.
         h: degrees about the world's z axis, position and orientation.
         v: degrees about the y direction through the pivot (0, 0, 0.8), position and orientation; upwards.
         scale: factor of the distance from the pivot.
@@ -43,11 +44,11 @@ def camera_pose(scene: str, h: int, v: int, scale: float, r: int, e: int) -> tup
         e: degrees of the orientation about the world's y direction; downwards.
 
     Raises:
-        VlaError: there is no such scene, or a number is not finite.
+        VlaError: there is no such scene, or a number is none, or not finite.
     """
     from scipy.spatial.transform import Rotation
 
-    if not all(map(math.isfinite, (h, v, scale, r, e))) or scale <= 0:
+    if not all(map(_is_finite, (h, v, scale, r, e))) or scale <= 0:
         raise VlaError(f"camera_pose: expected degrees and a positive scale, found {(h, v, scale, r, e)}")
     position, quaternion = _nominal(scene)
     if v:
@@ -80,13 +81,27 @@ def robot_qpos(i: int) -> tuple[float, ...]:
 def _nominal(scene: str) -> tuple[Sequence[float], Sequence[float]]:
     from pytest_vla.scene.workspaces import WORKSPACES
 
+    if not isinstance(scene, str):
+        raise VlaError(f"camera_pose: expected a scene's name, {', '.join(_SCENES)}, found {scene!r}")
     name = scene.lower()
     known = (name, f"libero_{name}_tabletop_manipulation", f"libero_{name}_manipulation")
-    problem = next((text for text in known if text in WORKSPACES), None)
-    if problem is None:
-        raise VlaError(f"camera_pose: there is no scene {scene!r}.{did_you_mean(name, [*_SCENES, *WORKSPACES])}")
-    camera = next(camera for camera in WORKSPACES[problem].cameras if camera.name == CAMERA)
+    # LIBERO's come first: the built-in suites have its main_table too.
+    tables = {entry.name: entry for entry in reversed(WORKSPACES.values())}
+    workspace = next((WORKSPACES[text] for text in known if text in WORKSPACES), tables.get(name))
+    if workspace is None:
+        names = dict.fromkeys((*_SCENES, *tables, *WORKSPACES))
+        raise VlaError(f"camera_pose: there is no scene {scene!r}.{did_you_mean(name, names)}")
+    camera = next(camera for camera in workspace.cameras if camera.name == CAMERA)
     return camera.position, camera.quaternion
+
+
+def _is_finite(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def _about_y(degrees: float) -> "Rotation":

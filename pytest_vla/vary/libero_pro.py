@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_vla.errors import VlaError
 from pytest_vla.variation import Variation
 from pytest_vla.vary.kind import Draw, Kind
-from pytest_vla.vary.libero_pro_tables import NewTask, Table, entries_of, required_table, table_of
+from pytest_vla.vary.libero_pro_tables import NewTask, Table, entries_of, table_of
 from pytest_vla.vary.problems import problem_of
 
 if TYPE_CHECKING:
@@ -75,8 +75,9 @@ def environment(draw: Draw) -> Variation:
     from pytest_vla.vary.libero_pro_edits import moved_to
 
     problem, table = problem_of(draw.task), table_of(draw.task, "environment")
+    others = own_environments(draw.task) if table is None else ()
     if table is None:
-        name = draw.generator().choice(own_environments(draw.task))
+        name = draw.generator().choice(others)
     else:
         here = workspace(problem.name, problem.source).name
         if here not in (named := entries_of(table, draw.task)):
@@ -90,7 +91,14 @@ def environment(draw: Draw) -> Variation:
     edit = partial(moved_to, name=name)
     edit(problem)
     parameters = {**_source(table), "environment": name}
-    return Variation(draw.label, DIMENSION, "environment", parameters=parameters, problem=(edit,))
+    return Variation(
+        draw.label,
+        DIMENSION,
+        "environment",
+        parameters=parameters,
+        problem=(edit,),
+        redraw=(lambda time: environment(draw.again(time))) if len(others) > 1 else None,
+    )
 
 
 def replace_objects(draw: Draw) -> Variation:
@@ -135,13 +143,19 @@ def replace_objects(draw: Draw) -> Variation:
 
 
 def semantic(draw: Draw) -> Variation:
-    """One of the task's paraphrases in the user's file, as upstream's BDDL reader gives it.
+    """One of the task's paraphrases in the user's file, as upstream's BDDL reader gives it; without it one of ours.
 
     Raises:
-        VlaError: the file is nowhere, has no task of this name, one of the task's entries is malformed, or the text is
-            the task's own.
+        VlaError: the file has no task of this name, one of the task's entries is malformed, the text is the task's own,
+            or our grammar has none.
     """
-    table = required_table(draw.task, "semantic")
+    from pytest_vla.vary.libero_pro_choices import own_paraphrase
+
+    table = table_of(draw.task, "semantic")
+    if table is None:
+        text, object_type, action_type = own_paraphrase(draw.task, draw.generator())
+        about = {"object_type": object_type, "action_type": action_type, "original": draw.task.language}
+        return Variation(draw.label, DIMENSION, "semantic", None, {**_source(table), **about}, text)
     texts = entries_of(table, draw.task)
     index = draw.generator().randrange(len(texts))
     if texts[index] == draw.task.language:
@@ -228,14 +242,28 @@ def combined(draw: Draw) -> Variation:
         "object": replace_objects,
         "semantic": semantic,
     }
-    parts = [makers[name](replace(draw, label=f"{DIMENSION}.{name}", part="")) for name in draw.part.split("-")]
+    alone = replace(draw, part="", time=0)
+    parts = [makers[name](replace(alone, label=f"{DIMENSION}.{name}")) for name in draw.part.split("-")]
+    again = any(part.redraw for part in parts)
+    if draw.time:
+        # The others stay, as they do by themselves.
+        parts = [part if part.redraw is None else part.redraw(draw.time) for part in parts]
     edits = tuple(edit for part in parts for edit in part.problem)
     problem = problem_of(draw.task)
     for edit in edits:
         problem = edit(problem)
     parameters = {f"{part.kind}.{name}": value for part in parts for name, value in part.parameters.items()}
     told = [part.instruction for part in parts if part.instruction is not None]
-    return Variation(draw.label, DIMENSION, "combined", None, parameters, told[-1] if told else None, problem=edits)
+    return Variation(
+        draw.label,
+        DIMENSION,
+        "combined",
+        None,
+        parameters,
+        told[-1] if told else None,
+        problem=edits,
+        redraw=(lambda time: combined(draw.again(time))) if again else None,
+    )
 
 
 def combinations_of() -> tuple[str, ...]:
@@ -281,10 +309,9 @@ KINDS = (
     _kind("swap", "objects of interest and others stand in each other's places", swap),
     Kind(
         f"{DIMENSION}.semantic",
-        "a paraphrase of your LIBERO-PRO's ood_language.yaml",
+        "a paraphrase of your LIBERO-PRO's ood_language.yaml, or of our grammar",
         "LIBERO-PRO",
         semantic,
-        needs_files=True,
         published=True,
     ),
     _kind("task", "another goal in the same scene, with its instruction", other_task, alone=True),

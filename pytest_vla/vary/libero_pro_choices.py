@@ -201,6 +201,23 @@ def other_tasks(task: Task) -> tuple[tuple[Task, Problem], ...]:
     return tuple(found)
 
 
+def own_paraphrase(task: Task, drawn: random.Random) -> tuple[str, str, str]:
+    """A text that means what the task's does, by our grammar, and its object and action type.
+
+    Raises:
+        VlaError: the grammar cannot read the instruction, or has no paraphrase of it.
+    """
+    from pytest_vla.language.generator import paraphrases
+    from pytest_vla.vary.language import paraphrase_cells
+
+    others = [other.language for other in load_suite(task.suite, data=task.data).tasks if other.name != task.name]
+    cells = paraphrase_cells()
+    for object_type, action_type in drawn.sample(cells, len(cells)):
+        if found := paraphrases(task.language, others, drawn, 1, object_type, action_type):
+            return found[0], object_type, action_type
+    raise VlaError(f"there is no paraphrase of {task.language!r}")
+
+
 def movable(problem: Problem) -> str:
     """What a displacement moves: the goal's first object on a region of the workspace; a fixture, if there is none.
 

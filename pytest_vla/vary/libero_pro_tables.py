@@ -77,12 +77,6 @@ def table_of(task: Task, name: Name) -> Table | None:
     return table if task.files in suites else None
 
 
-def required_table(task: Task, name: Name) -> Table:
-    """The user's file of a kind. Raises VlaError: there is none, or it cannot be read."""
-    file = _found(task.data, os.environ.get("PYTEST_VLA_DATA", ""), name) or _find(task.data, name)
-    return _loaded(name, file, file.stat().st_mtime_ns)
-
-
 def entries_of(table: Table, task: Task) -> tuple[Any, ...]:
     """A task's entries. Raises VlaError: it has none, or any of them is malformed, whichever were drawn."""
     key = (task.files, task.name)

@@ -94,6 +94,18 @@ def test_things_in_each_other_are_named(world: World, state: NDArray[np.float64]
     assert {"table_collision", "box_1_carton"} == set(reason.removesuffix(" are in each other").split(" and "))
 
 
+def test_a_geom_without_a_name_is_told_by_its_body() -> None:
+    name = "LIVING_ROOM_SCENE1_put_both_the_alphabet_soup_and_the_cream_cheese_box_in_the_basket"
+    world = world_of("libero_10", name)
+    world.reset(0)
+    state = np.concatenate([[0.0], world.data.qpos, world.data.qvel])
+    state[address(world, "alphabet_soup_1") + 2] -= 0.01
+    reason = unrest(world, state, seconds=0)
+    assert reason is not None
+    one, other = sorted(reason.removesuffix(" are in each other").split(" and "))
+    assert (one, other[:15]) == ("a geom of living_room_table_col", "alphabet_soup_1")
+
+
 def test_limits_decide(world: World, state: NDArray[np.float64]) -> None:
     state[address(world, "box_1") + 2] -= 0.01
     assert unrest(world, state, seconds=0, limits=Limits(depth=0.02)) is None

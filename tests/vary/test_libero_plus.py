@@ -93,6 +93,21 @@ def test_cameras_are_those_of_the_specification(
     assert np.sign(turned[0]) * np.array(turned) == pytest.approx(quaternion, abs=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("workspace", "scene"),
+    [
+        ("main_table", "tabletop"),
+        ("kitchen_table", "kitchen"),
+        ("living_room_table", "living_room"),
+        ("study_table", "study"),
+        ("floor", "floor"),
+        ("coffee_table", "coffee_table"),
+    ],
+)
+def test_a_scene_is_known_by_its_workspace_too(workspace: str, scene: str) -> None:
+    assert camera_pose(workspace, 30, 15, 1.5, 2, 358) == camera_pose(SCENES[scene], 30, 15, 1.5, 2, 358)
+
+
 def test_the_five_operations_are_rounded_one_after_another() -> None:
     position, quaternion = camera_pose("kitchen", 40, 15, 1.37, 8, 354)
     step, turned = camera_pose("kitchen", 40, 15, 1, 0, 0)
@@ -114,6 +129,15 @@ def test_the_five_operations_are_rounded_one_after_another() -> None:
         (("tabeltop", 0, 0, 1, 0, 0), "there is no scene 'tabeltop'. Did you mean"),
         (("tabletop", float("nan"), 0, 1, 0, 0), "expected degrees and a positive scale"),
         (("tabletop", 0, 0, 0, 0, 0), "expected degrees and a positive scale"),
+        (("tabletop", "3", 0, 1, 0, 0), "expected degrees and a positive scale, found ('3', 0, 1, 0, 0)"),
+        (("tabletop", 0, 0, 1, None, 0), "expected degrees and a positive scale"),
+        (("tabletop", True, 0, 1, 0, 0), "expected degrees and a positive scale"),
+        (("tabletop", 10**400, 0, 1, 0, 0), "expected degrees and a positive scale"),
+        (("tabletop", 0, 0, 10**400, 0, 0), "expected degrees and a positive scale"),
+        (("tabletop", 0, 0, [1.0], 0, 0), "expected degrees and a positive scale"),
+        ((3, 0, 0, 1, 0, 0), "expected a scene's name, tabletop, kitchen, "),
+        ((None, 0, 0, 1, 0, 0), "found None"),
+        (("living_room_tabel", 0, 0, 1, 0, 0), "Did you mean living_room_table, living_room"),
     ],
 )
 def test_no_camera_is_made_of_what_is_no_parameter(arguments: tuple[Any, ...], why: str) -> None:
@@ -239,6 +263,38 @@ def test_made_layouts_say_so_and_can_be_drawn_again(folder: Path) -> None:
     assert found["layout-level2-sample1"].parameters["radius"] == 0.04
 
 
+@pytest.mark.parametrize("protocol", libero_plus.PROTOCOLS)
+def test_an_added_layout_begins_with_the_arm_exactly_at_rest(folder: Path, protocol: str) -> None:
+    from pytest_vla import World
+
+    listed(folder)
+    task = task_in(folder)
+    with World(task, catalogue(task, protocol).variations["layout-add_9"]) as world:
+        for init_state in (0, 7):
+            world.reset(init_state, settle=False)
+            assert world.data.qpos[:7].tolist() == list(REST_JOINTS)
+            own = world.init_states[init_state]
+            assert np.abs(own[1:8] - REST_JOINTS).max() > 0.001, "the task's own have noise, which goes"
+            bowl = int(world.model.joint("akita_black_bowl_1_joint0").qposadr[0])
+            assert world.data.qpos[7:bowl].tolist() == own[8 : 1 + bowl].tolist(), "nothing else of it does"
+
+
+def test_the_start_of_a_layouts_own_file_keeps_its_arm(folder: Path) -> None:
+    package = listed(folder)
+    bddl(package, OTHERS["add"], "LIBERO_Tabletop_Manipulation")
+    (edit,) = catalogue(task_in(folder)).variations["layout-add_9"].state
+    state = np.ones(90)
+    edit(None, None, state)  # type: ignore[arg-type]
+    assert state[1:8].tolist() == list(REST_JOINTS)
+    start = package / "init_files" / "libero_newobj" / "libero_goal" / f"{OTHERS['add']}.pruned_init"
+    start.parent.mkdir(parents=True)
+    with start.open("wb") as stream:
+        np.save(stream, np.arange(5.0))
+    taken = variation_of(task_in(folder), parse_name(OTHERS["add"]))
+    assert taken.init_states is not None
+    assert taken.state == ()
+
+
 def test_a_checkouts_layouts_are_taken_as_they_are(folder: Path) -> None:
     package = listed(folder)
     file = bddl(package, OTHERS["level"], "LIBERO_Tabletop_Manipulation")
@@ -306,7 +362,12 @@ def test_composite_names_are_one_variation(folder: Path) -> None:
     made = variation_of(task_in(folder), entry)
     assert made.dimension == "layout+camera+robot+noise"
     assert made.rest_joints == robot_qpos(150)
-    assert [len(edits) for edits in (made.problem, made.model, made.state, made.pictures)] == [1, 1, 1, 1]
+    # The arm is at rest in a layout's start, and then where the robot's part puts it.
+    assert [len(edits) for edits in (made.problem, made.model, made.state, made.pictures)] == [1, 1, 2, 1]
+    state = np.zeros(90)
+    for edit in made.state:
+        edit(None, None, state)  # type: ignore[arg-type]
+    assert state[1:8].tolist() == list(robot_qpos(150))
     assert made.redraw is not None
     assert made.redraw(1).rest_joints == robot_qpos(150)
 

@@ -4,7 +4,6 @@ import hashlib
 import re
 import shutil
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,13 +12,12 @@ from pytest_vla.errors import VlaError
 from pytest_vla.scene.problem import Problem, format_problem, parse_problem_text
 from pytest_vla.suite import load_suite, suites_folders
 from pytest_vla.variation import Variation
-from pytest_vla.vary.kind import Draw
-from pytest_vla.vary.libero_pro import KINDS, ORDER
+from pytest_vla.vary.libero_pro import KINDS, ORDER, OURS
 from pytest_vla.vary.libero_pro_edits import dangling, place_of, workspace_regions
 from pytest_vla.vary.libero_pro_tables import FILES, Name, as_bddl, load_table
 from pytest_vla.vary.problems import problem_of
 from pytest_vla.vary.registry import find_variation
-from tests.support.data import data_root, needs_data
+from tests.support.data import data_root, libero_data, needs_data
 
 FILE = FILES["semantic"]
 NAMED = {kind.name: kind for kind in KINDS}
@@ -350,6 +348,51 @@ def test_a_combination_is_its_parts_with_the_same_seed(gift_box: Path) -> None:
         assert dangling(problem) == ()
 
 
+def test_a_combination_is_drawn_anew_where_one_of_its_parts_is(gift_box: Path) -> None:
+    task = "put_the_box_in_the_bowl"
+    together, swap = (drawn(label, gift_box, task=task) for label in ("pro.combined.swap-object", "pro.swap"))
+    assert together.redraw is not None
+    assert swap.redraw is not None
+    seen = set()
+    for time in range(1, 10):
+        again, part = together.redraw(time), swap.redraw(time)
+        assert again.label == together.label
+        assert again.parameters["swap.pairs"] == part.parameters["pairs"]
+        # What has nothing to draw anew stays.
+        assert again.parameters["object.categories"] == together.parameters["object.categories"]
+        assert (
+            changed(again, gift_box, task=task).init != changed(drawn("pro.object", gift_box, task=task), gift_box).init
+        )
+        seen.add(str(again.parameters["swap.pairs"]))
+        assert again.redraw is not None
+        assert again.redraw(time).parameters == again.parameters
+    assert len(seen) > 1
+
+
+@needs_data
+@pytest.mark.usefixtures("yaml")
+def test_a_combination_of_what_is_not_drawn_anew_is_not_either() -> None:
+    label, task = "pro.combined.environment-semantic", "turn_on_the_stove"
+    assert drawn(label, data_root(), suite="libero_goal", task=task).redraw is None
+    swapped = drawn("pro.combined.swap-semantic", data_root(), suite="libero_goal", task=task)
+    assert swapped.redraw is not None
+    assert swapped.redraw(3).instruction == swapped.instruction
+
+
+@needs_data
+@pytest.mark.usefixtures("yaml")
+def test_an_environment_is_drawn_anew_where_there_are_others(tmp_path: Path) -> None:
+    (tmp_path / "libero").symlink_to(libero_data())
+    task = "pick_up_the_ketchup_and_place_it_in_the_basket"
+    ours = drawn("pro.environment", tmp_path, suite="libero_object", task=task)
+    assert ours.redraw is not None
+    redrawn = [ours.redraw(time).parameters["environment"] for time in range(1, 10)]
+    assert len(set(redrawn)) == 3
+    # Upstream's is one, and a fixture leaves one.
+    assert drawn("pro.environment", data_root(), suite="libero_object", task=task).redraw is None
+    assert drawn("pro.environment", tmp_path, suite="libero_goal").redraw is None
+
+
 @needs_data
 @pytest.mark.usefixtures("yaml")
 def test_all_four_go_together_in_upstreams_order() -> None:
@@ -456,9 +499,15 @@ def test_the_environment_says_where_too(tmp_path: Path, monkeypatch: pytest.Monk
     assert paraphrased(tmp_path / "other", 0).instruction == "ignite the stove"
 
 
-def test_without_the_file_the_message_says_what_to_give(tmp_path: Path) -> None:
-    with pytest.raises(VlaError, match=r"ood_language.yaml is nowhere: give a checkout .* by --vla-data or .* Looked"):
-        paraphrased(tmp_path, 0)
+def test_without_the_file_a_paraphrase_is_one_of_ours() -> None:
+    found = [drawn("pro.semantic", None, seed) for seed in range(20)]
+    assert len({each.instruction for each in found}) > 10
+    assert all(each.instruction not in (None, "turn on the stove") for each in found)
+    assert {each.parameters["source"] for each in found} == {OURS}
+    assert found[3] == drawn("pro.semantic", None, 3)
+    together = drawn("pro.combined.swap-semantic", None, 3, task="put_the_bowl_on_the_plate")
+    alone = drawn("pro.semantic", None, 3, task="put_the_bowl_on_the_plate")
+    assert (together.instruction, together.parameters["semantic.source"]) == (alone.instruction, OURS)
 
 
 @pytest.mark.usefixtures("yaml")
@@ -531,8 +580,8 @@ def test_a_task_that_the_file_lacks_is_told_with_close_ones(tmp_path: Path) -> N
     (tmp_path / FILE).write_text("libero_goal:\n  turn_on_a_stove:\n    - ignite the stove\n")
     with pytest.raises(VlaError, match=r"no task libero_goal/turn_on_the_stove. Did you mean turn_on_a_stove\?"):
         paraphrased(tmp_path, 0)
-    with pytest.raises(VlaError, match=r"no task tabletop/"):
-        NAMED["pro.semantic"].make(Draw(replace(load_suite("tabletop").tasks[0], data=tmp_path), "pro.semantic", 0))
+    # Of a suite that the file does not have it says nothing.
+    assert drawn("pro.semantic", tmp_path, 0).parameters["source"] == OURS
 
 
 @pytest.mark.usefixtures("yaml")

@@ -1,20 +1,24 @@
 """LIBERO-PRO's scenes: sizes from model files, what has room, which of the 200 varied tasks run; one compiled."""
 
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pytest_vla.errors import VlaError
+from pytest_vla.errors import RedrawError, VlaError
 from pytest_vla.scene.assets import data_roots
-from pytest_vla.suite import load_suite
+from pytest_vla.sim.world import World
+from pytest_vla.suite import Suite, load_suite
 from pytest_vla.vary.kind import Draw
 from pytest_vla.vary.libero_pro import swap
 from pytest_vla.vary.libero_pro_choices import crowded, movable, own_environments, own_swaps, unfit
-from pytest_vla.vary.libero_pro_coverage import SUITES, VARIED, coverage, main, summary
+from pytest_vla.vary.libero_pro_coverage import LOW_TABLE, SUITES, VARIED, Covered, coverage, main, summary
 from pytest_vla.vary.libero_pro_edits import displaced, place_of, swapped
 from pytest_vla.vary.libero_pro_models import body_of, known_categories, lacking
 from pytest_vla.vary.problems import problem_of
@@ -174,8 +178,68 @@ def test_of_the_200_varied_tasks_those_that_upstreams_defects_stop_are_named() -
         "pick_up_the_black_bowl_on_the_stove_and_pl",
     ]
     lines = summary(found)
-    assert "pro.semantic: 39 of 40 run" in lines
-    assert len(lines) == 5 + sum(map(len, stopped.values()))
+    assert "pro.semantic: 39 of 40 can be made" in lines
+    assert lines[-1] == "154 of 200 can be made"
+    assert not any(" run" in line for line in lines if not line.startswith("  "))
+    assert len(lines) == 6 + sum(map(len, stopped.values()))
+
+
+def only(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """Has coverage try these tasks of a suite alone."""
+
+    def suite_of(name: str, data: Path | None) -> Suite:
+        suite = load_suite(name, data=data)
+        return replace(suite, tasks=tuple(suite.task(name) for name in names))
+
+    monkeypatch.setattr("pytest_vla.vary.libero_pro_coverage.load_suite", suite_of)
+
+
+@needs_data
+def test_what_can_be_made_but_comes_to_no_rest_is_told_with_upstreams_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("yaml", reason="needs PyYAML")
+    bowl = "pick_up_the_black_bowl_{}_and_place_it_on_the_plate".format
+    only(monkeypatch, bowl("on_the_ramekin"), bowl("next_to_the_ramekin"))
+    told: list[Covered] = []
+    environment = partial(coverage, data_root(), suites=["libero_spatial"], kinds=["pro.environment"])
+    assert [each.reason for each in environment()] == ["", ""]
+    found = environment(compile=True, tell=told.append)
+    assert told == list(found)
+    stopped, runs = found
+    assert (runs.reason, runs.cause) == ("", "")
+    assert "12x akita_black_bowl_1_main tilts" in stopped.reason
+    assert stopped.cause == LOW_TABLE
+    assert summary(found, compile=True) == (
+        "pro.environment: 1 of 2 run",
+        f"  libero_spatial/{stopped.task}: {stopped.reason}",
+        f"  1 of these come to no rest: {LOW_TABLE}",
+        "1 of 2 run",
+    )
+
+
+def test_coverage_draws_again_as_an_episode_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pytest_vla.episode_start import MOST_DRAWS
+    from pytest_vla.sim import starts
+
+    def late(world: World, index: int) -> starts.Start:
+        tried.append(world.variation.parameters if world.variation else {})
+        if len(tried) < most:
+            raise RedrawError(f"draw {len(tried)} comes to no rest")
+        return settled(world, index)
+
+    settled, most = starts.settled_start, 3
+    tried: list[Mapping[str, Any]] = []
+    monkeypatch.setattr(starts, "settled_start", late)
+    swaps = partial(coverage, None, suites=["tabletop"], kinds=["pro.swap"], compile=True)
+    only(monkeypatch, "put_the_bowl_on_the_plate")
+    assert [each.reason for each in swaps()] == [""]
+    assert len(tried) == 3
+    tried.clear()
+    most = MOST_DRAWS + 1
+    (found,) = swaps()
+    assert found.reason == f"draw {MOST_DRAWS} comes to no rest (the last of {MOST_DRAWS} draws)"
+    assert found.cause == ""
+    assert len(tried) == MOST_DRAWS
+    assert len({str(parameters) for parameters in tried}) > 1
 
 
 @needs_data
@@ -186,7 +250,32 @@ def test_nothing_that_is_asked_of_coverage_is_unknown() -> None:
 
 
 def test_the_command_says_what_is_wrong_with_the_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--data", str(tmp_path)]) == 0
-    out = capsys.readouterr().out
-    assert "0 of 200 run" in out
-    assert f"{tmp_path}: --vla-data names a folder without assets/" in out
+    assert main(["--data", str(tmp_path)]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith(f"{tmp_path}: --vla-data names a folder without assets/")
+    assert len(told.err.splitlines()) == 1
+    assert main(["--data", str(tmp_path / "gone")]) == 2
+    assert capsys.readouterr().err.startswith(f"{tmp_path / 'gone'}: --vla-data names a folder that does not exist")
+
+
+def test_the_command_needs_one_of_the_suites(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "bddl_files").mkdir()
+    assert main(["--data", str(tmp_path)]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("bddl_files/libero_goal/open_the_middle_drawer_of_the_cabinet.bddl: not found")
+    assert len(told.err.splitlines()) == 1
+
+
+@needs_data
+def test_the_command_says_that_without_compiling_it_tells_what_can_be_made(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pytest.importorskip("yaml", reason="needs PyYAML")
+    assert main(["--data", str(data_root())]) == 0
+    told = capsys.readouterr()
+    assert told.err == ""
+    *_, total, hint = told.out.splitlines()
+    assert total == "154 of 200 can be made"
+    assert hint == "Scenes were not compiled, and some come to no rest: --compile tells which run."
