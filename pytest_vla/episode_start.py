@@ -13,7 +13,8 @@ GOAL_AT_START = "goal-holds-at-start"
 """The reason of an invalid episode: there was nothing left to do after settling."""
 
 OUT_OF_SIGHT = "out-of-sight"
-"""The reason of an invalid episode: however its variation was drawn, the task's objects were not seen and in reach."""
+"""The reason of an invalid episode: however its variation was drawn, the task's objects were not seen and in reach,
+or what it adds was not seen."""
 
 NO_DRAW = "no-draw"
 """The reason of an invalid episode: however its variation was drawn, this scene could not have it."""

@@ -89,7 +89,8 @@ class Variation:
             no rate of the suite.
         asked: gives the problem whose goal the instruction asks for, where that is not the task's own: whether it was
             reached is measured beside; None: it is the task's own.
-        in_sight: whether an episode counts only where the task's objects are seen and can be reached at its start.
+        in_sight: whether an episode counts only where the task's objects are seen and can be reached at its start, and
+            what the variation adds is seen.
         parts: of a joint one, what it is made of, each of which is drawn as it is alone; empty: it is not joint.
         redraw: gives it drawn for another time, 1 and on, where they are not; None: it has nothing to draw.
     """

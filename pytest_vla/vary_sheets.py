@@ -33,7 +33,8 @@ _BESIDE = 5
 _CARD_HEIGHT = 2
 _CARD_GREY = 150
 _LONGEST = 140
-_MOST_NUMBERS = 4
+_MOST_NUMBERS = 3
+_NAMED = 3
 _NOT_DRAWN = {OUT_OF_SIGHT: "out of sight", NO_DRAW: "cannot be had"}
 # Of parameters: what the label says, or what tells a person nothing.
 _UNTOLD = {
@@ -144,10 +145,18 @@ def match_labels(patterns: Sequence[str], known: Iterable[str], whose: str) -> t
     for pattern in patterns:
         found = {label for label, name in names.items() if fnmatch.fnmatchcase(name.lower(), pattern.lower())}
         if not found:
-            close = did_you_mean(pattern, names.values()) or f" It has {', '.join([*names.values()][:3])} and others."
+            close = did_you_mean(pattern, names.values()) or f" It has {_some(list(names.values()))}."
             raise VlaError(f"no variation of {whose} is {pattern!r}.{close} Wildcards are * ? []")
         chosen |= found
     return tuple(label for label in names if label in chosen)
+
+
+def _some(names: Sequence[str]) -> str:
+    """All of them, or the first few and how many more there are."""
+    told = list(names[:_NAMED]) or ["none"]
+    if len(names) > _NAMED:
+        told.append(f"{len(names) - _NAMED} more")
+    return " and ".join(filter(None, (", ".join(told[:-1]), *told[-1:])))
 
 
 def _planned(task: Task, seed: int, vary: str) -> _Block:
@@ -318,13 +327,20 @@ def in_short(parameters: Mapping[str, Any]) -> str:
     texts = []
     for name, value in parameters.items():
         last = name.rpartition(".")[2]
-        if last in _UNTOLD or last.endswith("seed") or value is None:
+        if last in _UNTOLD or last.endswith("seed") or _is_untold(value):
             continue
         text = _value(value)
         if last.endswith("_deg"):
             last, text = last.removesuffix("_deg"), f"{text} deg"
         texts.append(f"{last.replace('_', ' ')} {text}")
     return textwrap.shorten(", ".join(texts), _LONGEST, placeholder=" ...")
+
+
+def _is_untold(value: object) -> bool:
+    """Whether nobody can read it off a picture: nothing, or many numbers such as seven joint angles."""
+    if isinstance(value, list | tuple) and len(value) > _MOST_NUMBERS:
+        return all(isinstance(each, int | float) for each in value)
+    return value is None or (isinstance(value, list | tuple | Mapping) and not value)
 
 
 def _value(value: object) -> str:
@@ -335,8 +351,7 @@ def _value(value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name}: {_value(each)}" for name, each in value.items())
     if isinstance(value, list | tuple):
-        numbers = all(isinstance(each, int | float) for each in value)
-        return f"of {len(value)}" if numbers and len(value) > _MOST_NUMBERS else " ".join(map(_value, value))
+        return " ".join(map(_value, value))
     return str(value)
 
 

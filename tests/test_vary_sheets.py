@@ -276,8 +276,27 @@ def test_labels_are_matched_whole_or_by_wildcards() -> None:
     known = ["", "camera.distance-L1", "camera.distance-L2", "light.shadow-L1"]
     assert match_labels(["*-L1"], known, "it") == ("camera.distance-L1", "light.shadow-L1")
     assert match_labels(["light*", "benign"], known, "it") == ("", "light.shadow-L1"), "in their own order"
-    with pytest.raises(VlaError, match=r"no variation of run x is 'fly'. It has benign, camera.distance-L1, .* \* \?"):
+    with pytest.raises(
+        VlaError, match=r"no variation of run x is 'fly'. It has benign, .*distance-L2 and 1 more. .* \* \?"
+    ):
         match_labels(["*", "fly"], known, "run x")
+
+
+@pytest.mark.parametrize(
+    ("known", "told"),
+    [
+        ([], "It has none."),
+        ([""], "It has benign."),
+        (["layout.distractors-L1"], "It has layout.distractors-L1."),
+        (["", "noise.fog-L1"], "It has benign and noise.fog-L1."),
+        (["", "noise.fog-L1", "noise.fog-L2"], "It has benign, noise.fog-L1 and noise.fog-L2."),
+        (["", "b-L1", "b-L2", "b-L3", "b-L4"], "It has benign, b-L1, b-L2 and 2 more."),
+    ],
+)
+def test_what_there_is_instead_is_listed_and_no_more(known: list[str], told: str) -> None:
+    with pytest.raises(VlaError) as raised:
+        match_labels(["x*"], known, "run x")
+    assert str(raised.value) == f"no variation of run x is 'x*'. {told} Wildcards are * ? []"
 
 
 @pytest.mark.parametrize(
@@ -286,7 +305,12 @@ def test_labels_are_matched_whole_or_by_wildcards() -> None:
         ({}, ""),
         ({"factor": 1.6, "seed": 7, "noise_seed": 8, "name": "long"}, "factor 1.6"),
         ({"camera.distance.factor": 2.0, "light.shadow.strength": 0.123456}, "factor 2, strength 0.123"),
-        ({"turn_deg": -36.0, "offset": [0.1] * 7, "axis": [1, 0.5]}, "turn -36 deg, offset of 7, axis 1 0.5"),
+        ({"turn_deg": -36.0, "offset": [0.1] * 7, "axis": [1, 0.5]}, "turn -36 deg, axis 1 0.5"),
+        (
+            {"norm": 0.1, "rgba": [1, 0, 0, 1], "robot.rest.offset": (0.1,) * 7, "rgb": [1, 0, 0.5]},
+            "norm 0.1, rgb 1 0 0.5",
+        ),
+        ({"yaw": -9.0, "with": [], "moves": {}, "along": ["box_1"] * 4}, "yaw -9, along box_1 box_1 box_1 box_1"),
         ({"distractor_1": ["box", 0.1, 2.0], "whole": True}, "distractor 1 box 0.1 2, whole yes"),
         ({"categories": {"a": "b"}, "none": None, "temperature_k": 8230.4}, "categories a: b, temperature k 8230"),
     ],

@@ -7,6 +7,8 @@ it.
 import gzip
 import importlib
 import importlib.resources
+import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -198,12 +200,30 @@ def _names(synsets: Iterable[Any]) -> Iterator[str]:
 
 def nltk_wordnet() -> WordNet | None:
     """nltk's corpus ``wordnet``; None where nltk or the corpus is not installed whole, or has another version."""
+    if not _may_have_corpus():
+        return None
     try:
         reader = importlib.import_module("nltk.corpus").wordnet
         version = reader.get_version()
     except (ImportError, LookupError, OSError):
         return None
     return _Corpus(reader) if version == VERSION else None
+
+
+def _may_have_corpus() -> bool:
+    """Whether nltk may find the corpus where it looks by itself; to import it only for its no takes a second or two."""
+    # Whoever has imported it may have told it another folder; on Windows it looks on all sorts of drives.
+    if "nltk" in sys.modules or os.name == "nt":
+        return True
+    given = [folder for folder in os.environ.get("NLTK_DATA", "").split(os.pathsep) if folder]
+    # nltk's documented folders.
+    above = ["~", sys.prefix]
+    above += [f"{prefix}/{part}" for prefix in (sys.prefix, "/usr", "/usr/local") for part in ("share", "lib")]
+    corpora = [f"{folder}/corpora/wordnet" for folder in (*given, *(f"{each}/nltk_data" for each in above))]
+    # What the variable names may be an archive itself.
+    return any(folder.endswith(".zip") for folder in given) or any(
+        os.path.exists(os.path.expanduser(corpus + suffix)) for corpus in corpora for suffix in ("", ".zip")
+    )
 
 
 def best_wordnet() -> WordNet:

@@ -12,6 +12,7 @@ from pytest_vla.scene.problem import Literal, Problem
 from pytest_vla.scene.scene import Scene
 from pytest_vla.scene.workspaces import workspace
 from pytest_vla.suite import Task
+from pytest_vla.vary.problems import problem_of
 
 if TYPE_CHECKING:
     from pytest_vla.sim.world import World
@@ -29,8 +30,9 @@ _BELOW = 0.05
 def out_of_sight(world: "World", camera: str | None = None, hidden_before: Collection[str] = ()) -> str:
     """Why the task cannot be measured from the present state: an object not seen or out of reach; empty: it can.
 
-    Of what the goal is about and of the objects of interest. What begins inside of something, such as a drawer, need
-    not be seen; fixtures need not be in reach.
+    Of what the goal is about, of the objects of interest, and of what a variation has added, which would change nothing
+    where nobody sees it. What begins inside of something, such as a drawer, need not be seen; fixtures and what was
+    added need not be in reach.
 
     Args:
         world: reset; nothing of it is changed.
@@ -56,7 +58,9 @@ def out_of_sight(world: "World", camera: str | None = None, hidden_before: Colle
 
 
 def hidden(world: "World", bodies: npt.NDArray[np.int32]) -> tuple[str, ...]:
-    """What a picture shows too little of, of what the task is about; what begins inside of something left out.
+    """What a picture shows too little of, of what the task is about and what a variation has added.
+
+    What begins inside of something is left out.
 
     Args:
         world: reset.
@@ -66,7 +70,7 @@ def hidden(world: "World", bodies: npt.NDArray[np.int32]) -> tuple[str, ...]:
     pixels = np.bincount(model.body_rootid[bodies[bodies >= 0]], minlength=model.nbody)
     inside = {str(literal.arguments[0]) for literal in world.problem.init if literal.predicate == "in"}
     found = []
-    for name in wanted(world.problem, scene):
+    for name in dict.fromkeys((*wanted(world.problem, scene), *added(world))):
         body = scene.body(name)
         if body is not None and name not in inside and pixels[model.body(body.root_body).id] < SEEN * bodies.size:
             found.append(name)
@@ -93,6 +97,17 @@ def wanted(problem: Problem, scene: Scene) -> tuple[str, ...]:
         if owner is not None and scene.body(owner) is not None:
             found[owner] = None
     return tuple(found)
+
+
+def added(world: "World") -> tuple[str, ...]:
+    """Objects that the world's variation has put beside the task's own.
+
+    Of a joint variation none: each part was seen as it is drawn alone, and a camera that moves may lose them.
+    """
+    if world.variation is None or not world.variation.problem or world.variation.parts:
+        return ()
+    own = {item.name for item in problem_of(world.task).objects}
+    return tuple(item.name for item in world.problem.objects if item.name not in own)
 
 
 def _plain(literals: tuple[Literal, ...]) -> list[Literal]:

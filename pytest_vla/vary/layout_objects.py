@@ -72,6 +72,19 @@ _SWEPT: dict[str, Rectangle] = {
     "white_cabinet": (-0.125, -0.27, 0.132, 0.112),
     "wooden_cabinet": (-0.125, -0.27, 0.132, 0.112),
 }
+# How far above the workspace they reach (m), measured too.
+_HEIGHTS = {
+    "bottle_rack": 0.042,
+    "desk_caddy": 0.269,
+    "drawer_cabinet": 0.279,
+    "electric_stove": 0.086,
+    "flat_stove": 0.064,
+    "microwave": 0.209,
+    "white_cabinet": 0.231,
+    "wine_rack": 0.365,
+    "wooden_cabinet": 0.231,
+    "wooden_two_layer_shelf": 0.311,
+}
 _UNKNOWN = 0.15
 """Taken (m) for what has no entry."""
 
@@ -82,22 +95,33 @@ _LIBERO = (
     *("orange_juice", "salad_dressing", "tomato_sauce", "glazed_rim_porcelain_ramekin", "wine_bottle"),
     *("porcelain_mug", "red_coffee_mug", "white_bowl"),
 )
-_CELL = 0.02
+# Side (m): as fine as five objects need beside all that our own tasks have.
+_CELL = 0.01
+_STEP = 0.02
+"""How finely a line of sight is followed (m); no fixture is that thin."""
 _FIELD = 45.0
 """The cameras' field of view (degrees)."""
 _PICTURE = 0.95
 """How far from the picture's middle an object may be, of half its side."""
+_SEEN_AT = {"glass_bottle": 0.12}
+"""How far above the workspace (m) an object has to be seen, where it is tall and room is scarce."""
+_LOW = 0.03
+"""The same of all others: nearly the height of the lowest."""
 _TRIES, _RESTARTS = 10, 20
 
 
 @dataclass(frozen=True)
 class Obstacle:
-    """What room is to be kept from: a rectangle about a centre, turned by a yaw (rad), and a margin around it (m)."""
+    """What room is to be kept from: a rectangle about a centre, turned by a yaw (rad), and a margin around it (m).
+
+    What has a height (m above the workspace) hides what is behind it, too.
+    """
 
     centre: tuple[float, float]
     yaw: float
     rectangle: Rectangle
     margin: float
+    height: float = 0.0
 
     def distance(self, x: float, y: float) -> float:
         """How far a place is from it (m), 0 within."""
@@ -107,6 +131,15 @@ class Obstacle:
         x0, y0, x1, y1 = self.rectangle
         outside = math.hypot(max(x0 - along, 0.0, along - x1), max(y0 - across, 0.0, across - y1))
         return max(outside - self.margin, 0.0)
+
+    def hides(self, point: Sequence[float], eye: Sequence[float]) -> bool:
+        """Whether it stands between a point and an eye, both (x, y, z) from the workspace's offset."""
+        (x, y, z), (eye_x, eye_y, eye_z) = point, eye
+        # The part of the line that is lower than it; above, one looks over it.
+        low = min((self.height - z) / (eye_z - z), 1.0)
+        steps = math.ceil(low * math.hypot(eye_x - x, eye_y - y) / _STEP)
+        shares = (low * step / steps for step in range(1, steps + 1))
+        return any(self.distance(x + share * (eye_x - x), y + share * (eye_y - y)) == 0 for share in shares)
 
 
 @dataclass(frozen=True)
@@ -201,21 +234,24 @@ def _of_region(region: Region, margin: float) -> list[Obstacle]:
 
 
 def _of_fixture(region: Region, category: str, moves: bool) -> list[Obstacle]:
-    covered = _COVERED.get(category, (-_UNKNOWN, -_UNKNOWN, _UNKNOWN, _UNKNOWN))
-    if moves:
-        covered = _SWEPT.get(category, covered)
+    covers = [(_COVERED.get(category, (-_UNKNOWN, -_UNKNOWN, _UNKNOWN, _UNKNOWN)), _HEIGHTS.get(category, _UNKNOWN))]
+    if moves and category in _SWEPT:
+        # Seen as an episode begins: nothing is there yet that could hide.
+        covers.append((_SWEPT[category], 0.0))
     yaw = sum(region.yaw_rotation) / 2
     return [
-        Obstacle(((x0 + x1) / 2, (y0 + y1) / 2), yaw, covered, math.hypot(x1 - x0, y1 - y0) / 2)
+        Obstacle(((x0 + x1) / 2, (y0 + y1) / 2), yaw, rectangle, math.hypot(x1 - x0, y1 - y0) / 2, height)
         for x0, y0, x1, y1 in region.ranges
+        for rectangle, height in covers
     ]
 
 
 @cache
-def _room(place: Workspace, things: tuple[Obstacle, ...]) -> tuple[tuple[float, float, float], ...]:
-    """The cells of `AREA` that are in the picture: their centres, and how far from all things they are (m)."""
+def _room(place: Workspace, things: tuple[Obstacle, ...], seen_at: float) -> tuple[tuple[float, float, float], ...]:
+    """The cells of `AREA` whose objects the camera sees: their centres, and how far from all things they are (m)."""
     x0, y0, x1, y1 = AREA
     camera, (from_x, from_y, z) = place.cameras[0], place.offset
+    eye = tuple(one - other for one, other in zip(camera.position, place.offset, strict=True))
     centres = [
         (round(x0 + _CELL * (column + 0.5), 3), round(y0 + _CELL * (row + 0.5), 3))
         for column in range(round((x1 - x0) / _CELL))
@@ -225,14 +261,17 @@ def _room(place: Workspace, things: tuple[Obstacle, ...]) -> tuple[tuple[float, 
         (x, y, min((thing.distance(x, y) for thing in things), default=math.inf))
         for x, y in centres
         if _in_picture(camera, (x + from_x, y + from_y, z))
+        and not any(thing.hides((x, y, seen_at), eye) for thing in things)
     )
 
 
 @cache
-def _cells(place: Workspace, things: tuple[Obstacle, ...], free: float) -> tuple[tuple[float, float], ...]:
+def _cells(
+    place: Workspace, things: tuple[Obstacle, ...], seen_at: float, free: float
+) -> tuple[tuple[float, float], ...]:
     """Centres of those cells whose every place is so far from all things (m)."""
     far = free + _CELL * math.sqrt(0.5)
-    return tuple((x, y) for x, y, distance in _room(place, things) if distance >= far)
+    return tuple((x, y) for x, y, distance in _room(place, things, seen_at) if distance >= far)
 
 
 def _in_picture(camera: Camera, point: tuple[float, float, float]) -> bool:
@@ -269,8 +308,9 @@ def place_added(problem: Problem, categories: Sequence[str], drawn: random.Rando
         for _ in range(_RESTARTS):
             placed: dict[int, Placed] = {}
             for number in order:
-                cells = _cells(place, things, radius(categories[number]) + apart)
-                found = _next(cells, categories[number], tuple(placed.values()), apart, drawn)
+                category = categories[number]
+                cells = _cells(place, things, _SEEN_AT.get(category, _LOW), radius(category) + apart)
+                found = _next(cells, category, tuple(placed.values()), apart, drawn)
                 if found is None:
                     break
                 placed[number] = found

@@ -1,10 +1,14 @@
 """The table of WordNet against what is known of it, against its own files, and against nltk's reader."""
 
 import gzip
+import importlib
 import importlib.resources
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -300,3 +304,70 @@ def test_without_nltk_s_corpus_the_table_answers(tmp_path: Path, monkeypatch: py
 def test_without_nltk_the_table_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "nltk.corpus", None)
     assert best_wordnet().name == "table"
+
+
+@pytest.fixture
+def imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is imported by name, none of which is there; no folder has the corpus, and nobody has imported nltk."""
+    asked: list[str] = []
+
+    def absent(name: str) -> None:
+        asked.append(name)
+        raise ImportError(name)
+
+    exists = os.path.exists
+    monkeypatch.setattr(os.path, "exists", lambda path: str(path).startswith(str(tmp_path)) and exists(path))
+    monkeypatch.setattr(importlib, "import_module", absent)
+    monkeypatch.delitem(sys.modules, "nltk", raising=False)
+    monkeypatch.delenv("NLTK_DATA", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "prefix"))
+    return asked
+
+
+def test_nltk_is_not_imported_where_no_folder_of_its_has_the_corpus(
+    imported: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "home" / "nltk_data" / "corpora" / "stopwords").mkdir(parents=True)
+    monkeypatch.setenv("NLTK_DATA", f"{tmp_path}{os.pathsep}")
+    assert best_wordnet() is shipped_wordnet()
+    assert imported == []
+
+
+@pytest.mark.parametrize("corpus", ["wordnet", "wordnet.zip"])
+@pytest.mark.parametrize("folder", ["home", "prefix", "prefix/share", "prefix/lib", "mine"])
+def test_nltk_is_asked_where_a_folder_of_its_has_the_corpus(
+    imported: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, corpus: str
+) -> None:
+    (tmp_path / folder / "nltk_data" / "corpora" / corpus).mkdir(parents=True)
+    monkeypatch.setenv("NLTK_DATA", os.pathsep.join((str(tmp_path / "other"), str(tmp_path / "mine" / "nltk_data"))))
+    assert nltk_wordnet() is None
+    assert imported == ["nltk.corpus"]
+
+
+def test_nltk_is_asked_where_its_folder_may_be_an_archive_or_another(
+    imported: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NLTK_DATA", "data.zip")
+    assert nltk_wordnet() is None
+    monkeypatch.delenv("NLTK_DATA")
+    monkeypatch.setitem(sys.modules, "nltk", ModuleType("nltk"))
+    assert nltk_wordnet() is None
+    assert imported == ["nltk.corpus"] * 2
+
+
+def test_the_folders_are_those_where_nltk_looks() -> None:
+    """nltk's own list, without the variable; in another process, since it is made at the import."""
+    pytest.importorskip("nltk")
+    code = "import nltk.data, os; print(*nltk.data.path, sep=os.linesep)"
+    environment = {name: value for name, value in os.environ.items() if name != "NLTK_DATA"}
+    listed = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    ).stdout.split()
+    looked: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("NLTK_DATA", raising=False)
+        patch.delitem(sys.modules, "nltk")
+        patch.setattr(os.path, "exists", lambda path: bool(looked.append(str(path))))
+        assert nltk_wordnet() is None
+    assert {f"{folder}/corpora/wordnet{suffix}" for folder in listed for suffix in ("", ".zip")} == set(looked)

@@ -279,3 +279,46 @@ def test_ctrl_c_at_a_terminal_loses_nothing(vla: Run, project: pytest.Pytester) 
     assert "INTERNALERROR" not in text, text
     assert set(outcomes(project)) == {0, 1}
     assert "4 not run: `pytest --vla-resume=" in text
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@pytest.mark.parametrize("seed", [1, 3])
+def test_ctrl_c_while_a_video_is_drawn_keeps_the_episode(
+    vla: Run, project: pytest.Pytester, seed: int, workers: str
+) -> None:
+    """It is done once its record is stored, whether it succeeded or failed."""
+    project.makeconftest(
+        f"""
+        import os
+        import signal
+        import time
+        from pathlib import Path
+
+        import pytest_vla.video
+
+        def pytest_configure(config):
+            if not hasattr(config, "workerinput"):
+                Path("controller").write_text(str(os.getpid()))
+
+        def drawing(world, qpos, file, **options):
+            if file.stem.endswith("seed{seed}"):
+                # The worker's reports of the episode arrive first.
+                time.sleep(1.0)
+                os.kill(int(Path("controller").read_text()), signal.SIGINT)
+                time.sleep(3.0)
+
+        pytest_vla.video.write_video = drawing
+        """
+    )
+    stopped = vla(*STOVE, MODEL, f"--vla-seeds={seed},4-6", "--vla-video=all", workers)
+    assert stopped.ret == pytest.ExitCode.INTERRUPTED
+    done = outcomes(project)
+    assert seed in done
+    missing = 4 - len(done)
+    left = [line for line in stopped.outlines if "runs just these" in line]
+    assert [line.split(":")[0] for line in left] == ([f"{missing} not run"] if missing else [])
+    if workers == "-n0":
+        stopped.stdout.fnmatch_lines([f"*no video of *seed{seed}*: interrupted; `pytest-vla show * -o FILE.webm` *"])
+    ran(project)
+    vla("--vla-resume", "--vla-video=none", workers)
+    assert ran(project) == sorted({4, 5, 6} - set(done))

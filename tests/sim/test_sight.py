@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from pytest_vla import World
-from pytest_vla.sim.sight import hidden, out_of_sight, wanted
+from pytest_vla.sim.sight import added, hidden, out_of_sight, wanted
+from pytest_vla.suite import load_suite
+from pytest_vla.variation import joined
+from pytest_vla.vary.registry import find_variation
 from tests.support.worlds import tabletop
 
 
@@ -88,3 +91,35 @@ def test_a_camera_that_looks_away_sees_none(world: World) -> None:
         assert "is hidden" in out_of_sight(world)
     finally:
         world.model.cam_quat[camera] = nominal
+
+
+def test_what_a_variation_adds_has_to_be_seen() -> None:
+    task = load_suite("tabletop").task("put_the_bowl_on_the_plate")
+    variation = find_variation(task, "layout.distractors-L2", 1)
+    assert variation is not None
+    with World(task, variation) as world:
+        assert added(world) == ("distractor_1", "distractor_2")
+        fog = find_variation(task, "noise.fog-L1", 1)
+        assert fog is not None
+        world.variation = joined("layout.distractors-L2+noise.fog-L1", (variation, fog))
+        assert added(world) == (), "they are drawn as they are alone, and were seen then"
+        world.variation = variation
+        world.reset(1, scene_seed=1, settle=False)
+        assert out_of_sight(world) == "", "it is put where no fixture hides it"
+        x, y, z = world.data.body(world.scene.body("cabinet_1").root_body).xpos
+        state = np.array(world.save().data.qpos)
+        state = np.concatenate([[0.0], state, np.zeros(world.model.nv)])
+        address = 1 + world.model.joint(world.scene.body("distractor_2").joints[-1]).qposadr[0]
+        state[address : address + 3] = x, y, z - 0.5
+        world.show(state[1 : 1 + world.model.nq])
+        assert hidden(world, world.segmentation("agentview")) == ("distractor_2",)
+
+
+def test_no_seed_s_distractor_stands_behind_the_cabinet() -> None:
+    task = load_suite("tabletop").task("put_the_bowl_on_the_plate")
+    first = find_variation(task, "layout.distractors-L1", 0)
+    with World(task, first) as world:
+        for seed in range(10):
+            assert world.switch(task, find_variation(task, "layout.distractors-L1", seed))
+            world.reset(seed, scene_seed=seed, settle=False)
+            assert out_of_sight(world) == ""

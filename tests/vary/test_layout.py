@@ -86,6 +86,31 @@ def test_the_distance_from_a_turned_rectangle_turns_with_it(yaw: float, x: float
     assert turned.distance(*place) == pytest.approx(upright.distance(x, y), abs=1e-9)
 
 
+def test_a_box_hides_what_is_behind_it_and_lower_than_the_line_over_it() -> None:
+    box = Obstacle((0.0, 0.0), math.pi / 2, (-0.2, -0.1, 0.2, 0.1), 0.0, 0.3)
+    eye = (1.0, 0.0, 0.6)
+    assert box.hides((-0.3, 0.0, 0.0), eye)
+    assert box.hides((-0.3, 0.15, 0.0), eye), "turned, it is 0.4 m wide"
+    assert not box.hides((-0.3, 0.4, 0.0), eye), "beside it"
+    assert not box.hides((0.3, 0.0, 0.0), eye), "before it"
+    assert not box.hides((-0.3, 0.0, 0.29), eye), "over it"
+    assert not box.hides((-1.5, 0.0, 0.0), (1.0, 0.0, 5.0)), "from above"
+    assert not Obstacle((0.0, 0.0), 0.0, box.rectangle, 0.0).hides((-0.3, 0.0, 0.0), eye), "it is flat"
+
+
+@pytest.mark.parametrize("task", SUITE.tasks, ids=lambda task: task.name)
+def test_a_level_adds_one_to_the_level_below_and_no_fixture_hides_any(task: Task) -> None:
+    eye = (0.6586, 0.0, 0.7103)
+    for seed in range(5):
+        levels = [distractors(draw(task, "distractors", level, seed)).parameters for level in range(1, 6)]
+        for number, (below, above) in enumerate(itertools.pairwise(levels), 2):
+            assert {**below, f"distractor_{number}": above[f"distractor_{number}"]} == above
+        for category, x, y, _ in levels[-1].values():
+            # A little above where it has to be seen, since that is tried at the centre of its cell.
+            point = (x, y, 0.14 if category == "glass_bottle" else 0.05)
+            assert not [thing for thing in obstacles(problem_of(task)) if thing.hides(point, eye)]
+
+
 def test_draws_repeat_and_another_time_gives_another() -> None:
     task = SUITE.task("put_the_bowl_on_the_plate")
     for make, kind in ((distractors, "distractors"), (displacement, "displacement")):
