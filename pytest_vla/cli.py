@@ -168,6 +168,7 @@ def _declare_show(parser: argparse.ArgumentParser) -> None:
 
 def _show(options: argparse.Namespace) -> None:
     from pytest_vla import run_sheets, sheets
+    from pytest_vla.options import LIST
     from pytest_vla.pictures import check_target, default_name, write_png
     from pytest_vla.records import VIDEO_SUFFIX
 
@@ -175,6 +176,11 @@ def _show(options: argparse.Namespace) -> None:
     of_runs = [run_sheets.is_run(text) for text in options.what]
     if any(of_runs) and not all(of_runs):
         raise VlaError(f"{' '.join(options.what)}: show either tasks or runs, not both")
+    if not any(of_runs) and options.vary == (LIST,):
+        from pytest_vla.vary.registry import kinds_table
+
+        print("\n".join(kinds_table()))
+        return
     if not all(of_runs):
         if options.tasks or options.frames:
             raise VlaError("--tasks and --frames are for runs: name the run, such as `pytest-vla show last`")
