@@ -65,3 +65,11 @@ class Endings:
             return None
         # A teardown, or the crash of a worker.
         return worst
+
+    def before_teardown(self, report: Any) -> str | None:
+        """The status of an item whose call is over, or that has none, after its `add`; None: it is not.
+
+        It counts where the teardown, in which a video may be drawn, is cut short.
+        """
+        is_over = report.when == "call" or (report.when == "setup" and not report.passed)
+        return self._so_far.get(report.nodeid) if is_over else None

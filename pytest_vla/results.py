@@ -18,7 +18,7 @@ import pytest
 
 from pytest_vla.collection import SELECTION
 from pytest_vla.errors import VlaError
-from pytest_vla.items import ERROR, STATUSES, Endings, Item
+from pytest_vla.items import Endings, Item
 from pytest_vla.plan import Case
 from pytest_vla.records import VIDEO_SUFFIX, Record, parse_record, record_line, save_trajectory
 from pytest_vla.resume import RESUMPTION, invocation_of
@@ -142,7 +142,7 @@ class Results:
             return
         self._without_policy |= report.failed and str(report.longrepr).startswith((NO_POLICY, MISFIT))
         self._failures[report.nodeid] += report.failed and report.when == "call"
-        status = self._endings.add(report) or _status_before_teardown(report)
+        status = self._endings.add(report) or self._endings.before_teardown(report)
         if status is not None:
             self._statuses[report.nodeid] = status
             # Of other tests, which may be many and quick, it is written with the next episode.
@@ -320,16 +320,6 @@ class Results:
 
     def _stop(self, error: VlaError) -> None:
         pytest.exit(str(error), returncode=pytest.ExitCode.INTERNAL_ERROR)
-
-
-def _status_before_teardown(report: pytest.TestReport) -> str | None:
-    """How an item whose call is over, or that has none, has ended; None: it has not.
-
-    It counts where the teardown, in which a video may be drawn, is cut short.
-    """
-    if report.outcome not in STATUSES or report.when == "teardown" or (report.when == "setup" and report.passed):
-        return None
-    return ERROR if report.when == "setup" and report.failed else report.outcome
 
 
 def cases_of_items(items: Sequence[pytest.Item]) -> dict[str, Case]:

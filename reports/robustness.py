@@ -182,7 +182,10 @@ def _lines(models: Sequence[ModelRobustness]) -> Iterator[str]:
         yield from notes(found.left_out)
         yield from _grid_lines([cell for cell in found.cells if JOINT not in cell.dimension])
         yield from _cell_lines(found.cells)
-        yield from _curve_lines(found.curves, found.harm)
+        yield from _curve_lines(found.curves)
+        if found.curves:
+            measured = any(cell.rate.counted for cell in found.cells if JOINT not in cell.dimension)
+            yield from wrapped(_harm_sentence(found.harm, measured))
         yield from _pair_lines(found.pairs)
 
 
@@ -234,7 +237,7 @@ def _difference_cells(difference: Difference | None) -> tuple[str, str, str]:
     return value, f"{difference.lost}/{difference.gained}", adjusted
 
 
-def _curve_lines(curves: Sequence[Curve], harm: Harm | None) -> Iterator[str]:
+def _curve_lines(curves: Sequence[Curve]) -> Iterator[str]:
     if not curves:
         return
     levels = sorted({level for curve in curves for level, _ in curve.points})
@@ -249,7 +252,6 @@ def _curve_lines(curves: Sequence[Curve], harm: Harm | None) -> Iterator[str]:
     yield ""
     yield "Success by level, %, all kinds of a dimension together"
     yield from aligned(rows, 2)
-    yield from wrapped(_harm_sentence(harm, any(rate.counted for curve in curves for _, rate in curve.points)))
 
 
 def _harm_sentence(harm: Harm | None, measured: bool) -> str:

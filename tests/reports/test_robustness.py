@@ -164,6 +164,15 @@ def test_without_twins_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert model["robustness"]["dimensions"][0]["difference"] is None
 
 
+@pytest.mark.parametrize(("outcomes", "why"), [((2, 1), "without benign twins"), ((), "as no varied episode was")])
+def test_why_no_dimension_does_most_harm(outcomes: Sequence[int], why: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of kinds without levels too, which are on no curve."""
+    write(of_seeds("pro.swap", outcomes) if outcomes else [varied("pro.swap", "error")])
+    report()
+    (line,) = [each for each in capsys.readouterr().out.splitlines() if each.startswith("most harmful dimension")]
+    assert line.startswith(f"most harmful dimension: not known {why}")
+
+
 def test_shared_twins_are_explained() -> None:
     shared = [varied(f"language.plus.{index}", False, STOVE, 0) for index in range(2)]
     for record in shared:
