@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pytest_vla.errors import VlaError
 
-SUPPORTED = {"mujoco": "3.8.1", "robosuite": "1.4.0"}
+SUPPORTED = {"mujoco": "3.3.7", "robosuite": "1.4.0"}
 """The pair that reproduces upstream's LIBERO bit for bit."""
 
 MUJOCO_END = (3, 10)
