@@ -12,6 +12,7 @@ import numpy as np
 from upstream import Upstream, libero_data, table
 
 from pytest_vla import World, load_suite
+from pytest_vla.sim.library import copy_data
 
 BLOCK = 20
 ROUNDS = 40
@@ -39,7 +40,7 @@ def main() -> None:
                 upstream("steps", n=10)
             actions = generator.uniform(-0.3, 0.3, (BLOCK, 7))
             actions[:, 6] = -1
-            mujoco.mj_copyData(bare, world.model, world.data)
+            copy_data(bare, world.model, world.data)
             start = time.perf_counter()
             for action in actions:
                 world.step(action)

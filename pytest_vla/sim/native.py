@@ -5,31 +5,18 @@ jitted controller functions. Bitwise equal to robosuite 1.4.0's ``env.step``: sa
 and mass matrix, torque, ctrl, mj_step2), same memory layout of J and M (Fortran order), same functions for inverses.
 """
 
-import sys
 from importlib.metadata import version
-from pathlib import Path
 
 import llvmlite.binding
-import mujoco
 import numba
 import numpy as np
 from numba import types
 
-from pytest_vla.errors import VlaError
+from pytest_vla.sim.library import library_file
 from pytest_vla.sim.robosuite_control import nullspace_torques, opspace_matrices, orientation_error
 from pytest_vla.versions import SUPPORTED
 
-
-def _load_mujoco_library() -> None:
-    folder = Path(mujoco.__file__).parent
-    patterns = {"darwin": "libmujoco*.dylib", "win32": "mujoco.dll"}
-    found = sorted(folder.glob(patterns.get(sys.platform, "libmujoco.so*")))
-    if not found:
-        raise VlaError(f"{folder}: MuJoCo's shared library is missing; reinstall the package: pip install mujoco")
-    llvmlite.binding.load_library_permanently(str(found[0]))
-
-
-_load_mujoco_library()
+llvmlite.binding.load_library_permanently(str(library_file()))
 
 _pointer = types.uintp
 _mj_step1 = types.ExternalFunction("mj_step1", types.void(_pointer, _pointer))

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from pytest_vla.errors import EpisodeError
 from pytest_vla.sim.arm import Arm, ArmState
 from pytest_vla.sim.faults import check_physics
+from pytest_vla.sim.library import copy_data
 from pytest_vla.sim.predicates import compile_goal
 
 if TYPE_CHECKING:
@@ -33,18 +34,18 @@ class Rehearsal:
 
     def begin(self) -> None:
         """Goes to the world's present moment."""
-        mujoco.mj_copyData(self.data, self._world.model, self._world.data)
+        copy_data(self.data, self._world.model, self._world.data)
         self._arm.state = self._world.arm_state()
 
     def save(self) -> tuple[mujoco.MjData, ArmState]:
         """The copy's present moment, for `restore`."""
         data = mujoco.MjData(self._world.model)
-        mujoco.mj_copyData(data, self._world.model, self.data)
+        copy_data(data, self._world.model, self.data)
         return data, self._arm.state.copy()
 
     def restore(self, saved: tuple[mujoco.MjData, ArmState]) -> None:
         """Goes back to a moment that was saved."""
-        mujoco.mj_copyData(self.data, self._world.model, saved[0])
+        copy_data(self.data, self._world.model, saved[0])
         self._arm.state = saved[1].copy()
 
     def step(self, action: npt.NDArray[np.float64]) -> bool:

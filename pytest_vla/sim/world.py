@@ -23,6 +23,7 @@ from pytest_vla.sim.arm import HAND_BODY, REST_JOINTS, SUBSTEPS, Arm, ArmState  
 from pytest_vla.sim.burners import alphas_at, find_burners, get_alphas, light  # noqa: E402
 from pytest_vla.sim.changes import ModelChanges  # noqa: E402
 from pytest_vla.sim.faults import check_physics, redirect_warnings  # noqa: E402
+from pytest_vla.sim.library import copy_data  # noqa: E402
 from pytest_vla.sim.observation import Observation  # noqa: E402
 from pytest_vla.sim.placing import hide_sites, place_fixtures, place_objects, site_positions  # noqa: E402
 from pytest_vla.sim.predicates import compile_goal  # noqa: E402
@@ -254,7 +255,7 @@ class World:
         """
         self._require_reset()
         model, data = self.model, mujoco.MjData(self.model)
-        mujoco.mj_copyData(data, model, self.data)
+        copy_data(data, model, self.data)
         fixtures = (model.body_pos.copy(), model.body_quat.copy(), model.site_rgba.copy())
         before, after, alphas = self._readings.sampled
         sampled = (before.copy(), after.copy(), alphas.copy())
@@ -275,7 +276,7 @@ class World:
             raise VlaError("this state was saved under another variation; switch the world to it and save anew")
         model = self.model
         model.body_pos[:], model.body_quat[:], model.site_rgba[:] = state.fixtures
-        mujoco.mj_copyData(self.data, model, state.data)
+        copy_data(self.data, model, state.data)
         self._arm.state = state.arm.copy()
         self.steps, self._sample_at = state.steps, state.sample_at
         self._is_reset = True
