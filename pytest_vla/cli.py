@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_vla import check_policy, import_command, pride_command, report_command, serve
+from pytest_vla import check_policy, import_command, kernels, pride_command, report_command, serve
 from pytest_vla.arguments import comma_list, declare_results, seed_list
 from pytest_vla.errors import VlaError
 
@@ -39,6 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command.declare(own)
         own.set_defaults(run=command.run)
     options = parser.parse_args(arguments)
+    # What is simulated, or served, is to be what a run of pytest has.
+    kernels.pin()
     try:
         options.run(options)
         sys.stdout.flush()

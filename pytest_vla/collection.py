@@ -14,7 +14,7 @@ import pytest
 from pytest_vla.errors import UnfitError, VlaError
 from pytest_vla.plan import TEST_NAME, Case, kind_of, parse_node_id, plan, sample, with_twins
 from pytest_vla.settings import Settings
-from pytest_vla.suite import Suite, Task, load_suite, suite_folder, suite_names, suites_folders
+from pytest_vla.suite import Suite, Task, load_suite, suite_folder, suite_names, suites_folders, with_textures
 from pytest_vla.variation import parts_of
 from pytest_vla.vary.registry import dimensions_of, find_variation, labels_of, name_of, unavailable
 
@@ -120,6 +120,12 @@ def _stratum(case: Case, varied: Mapping[str, Task]) -> str:
         found = find_variation(varied[case.task], case.variation, case.seed)
         return found.kind if found is not None else ""
     return kind_of(case)
+
+
+def task_of(case: Case, settings: Settings) -> Task:
+    """The task of a case, as this invocation runs it. Raises VlaError."""
+    task = load_suite(case.suite, data=settings.data).task(case.task)
+    return task if settings.textures is None else with_textures(task, settings.textures)
 
 
 SELECTION = pytest.StashKey[Selection]()

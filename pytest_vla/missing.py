@@ -1,7 +1,7 @@
 """What to install where an import fails: a package, or the system's libraries behind one that is there."""
 
 from pytest_vla.sim.gl import DEBIAN, FEDORA
-from pytest_vla.versions import SUPPORTED
+from pytest_vla.versions import DEFAULT
 
 _PACKAGES = {"PIL": "pillow", "cv2": "opencv-python"}
 
@@ -11,7 +11,7 @@ def what_to_install(error: ImportError) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name:
         module, dot, _ = error.name.partition(".")
         package = _PACKAGES.get(module, module)
-        pin = f"=={SUPPORTED[package]}" if package in SUPPORTED else ""
+        pin = f"=={DEFAULT[package]}" if package in DEFAULT else ""
         # Of a package that is there a part is not.
         return f"pip install {'--force-reinstall ' if dot else ''}{package}{pin}"
     return f"Where a system library is missing: {DEBIAN} (Fedora: {FEDORA})"

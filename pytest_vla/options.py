@@ -19,8 +19,10 @@ from pytest_vla.arguments import (
     some_text,
     step_count,
 )
+from pytest_vla.kernels import KERNELS
 from pytest_vla.policies.spec import REQUEST_TIMEOUT
 from pytest_vla.store import DEFAULT_RESULTS, LAST_RUN
+from pytest_vla.suite import TEXTURES
 
 VIDEOS = ("none", "failed", "all")
 TWINS = ("none", "auto")
@@ -148,6 +150,14 @@ OPTIONS = (
         ini="folder for records, relative to the ini file",
     ),
     Option(
+        "textures",
+        "how textures are drawn: trained (default), as published checkpoints saw them, or installed, as the installed "
+        "mujoco draws them, which is darker from 3.3.3 on",
+        "|".join(TEXTURES),
+        one_of(TEXTURES),
+        ini="as --vla-textures, where that is not given",
+    ),
+    Option(
         "replan",
         "steps to execute of each chunk of actions before the policy is asked again (default: the policy's own number, "
         "or the whole chunk)",
@@ -216,6 +226,14 @@ OPTIONS = (
         "RATE",
         share_of_one,
         ini="success rate that each suite of a run has to reach, where --vla-min-success is not given",
+    ),
+    Option(
+        "kernels",
+        "machine code for matrices: pinned (default), the same on every x86-64 processor with AVX2, so that equal "
+        "actions give equal records; or native, what numpy and scipy choose for this one",
+        "|".join(KERNELS),
+        one_of(KERNELS),
+        ini="as --vla-kernels, where that is not given",
     ),
     Option(
         "allow-versions",

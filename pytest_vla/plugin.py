@@ -19,7 +19,7 @@ from pytest_vla.fixtures.rollout import (
     vla_worlds,
 )
 from pytest_vla.options import LIST, add_options
-from pytest_vla.preflight import check_ready
+from pytest_vla.preflight import check_ready, notes_before
 from pytest_vla.results import RUN, STDERR, Results, new_run_name
 from pytest_vla.resume import RESUMPTION, anchored, find_resumption, keep_left, resumed_settings
 from pytest_vla.settings import Settings, read_settings
@@ -37,6 +37,17 @@ _MOST_NOTES = 12
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare ``--vla-*``."""
     add_options(parser)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Where episodes are asked for, choose the machine code that they run on: before anything imports numpy."""
+    typed = early_config.known_args_namespace
+    if typed.vla_model or typed.vla_suite or typed.vla_resume or early_config.getini("vla_model"):
+        from pytest_vla.kernels import PINNED, pin
+
+        if (typed.vla_kernels or early_config.getini("vla_kernels") or PINNED) == PINNED:
+            pin()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -89,6 +100,7 @@ def _configure(config: pytest.Config) -> None:
         selection = select(settings, arguments or config.args, bool(arguments), here)
     config.stash[NOTES] = tuple(str(warning.message) for warning in told)
     if not config.option.collectonly:
+        config.stash[NOTES] += notes_before(selection)
         check_ready(selection)
         _check_devices(settings, config)
     if selection.named or resumption is not None:

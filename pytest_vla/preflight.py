@@ -44,6 +44,19 @@ def check_ready(selection: Selection) -> None:
     _check_data(settings, selection.named)
 
 
+def notes_before(selection: Selection) -> tuple[str, ...]:
+    """What is to be known of the numbers before the first episode, in a line each. Loads nothing heavy."""
+    settings = selection.settings
+    if settings.model is None or not (selection.named or settings.model_typed):
+        return ()
+    from pytest_vla.kernels import NATIVE, PINNED, in_force
+
+    notes = []
+    if settings.kernels == PINNED and in_force() not in (PINNED, NATIVE):
+        notes.append(f"kernels are {in_force()}; records may differ from another machine's")
+    return tuple(notes)
+
+
 def check_fits(policy: object, selection: Selection, suites: Iterable[str]) -> tuple[str, ...]:
     """Whether a policy fits suites, by what it says of itself. Needs no simulator.
 

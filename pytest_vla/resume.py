@@ -25,9 +25,11 @@ _FIXED = {
     "twins": "twins",
     "feasible": "feasible",
     "data": "data",
+    "textures": "textures",
     "replan": "replan",
     "run-seed": "run_seed",
     "allow-versions": "allow_versions",
+    "kernels": "kernels",
 }
 # How it is run and judged: as before, where nothing else is said.
 _CHANGEABLE = {
@@ -135,6 +137,9 @@ def resumed_settings(settings: Settings, resumption: Resumption, config: pytest.
         typed = {"min_success_typed": kept["min_success_typed"]}
     except (KeyError, TypeError) as error:
         raise VlaError(f"run {resumption.run} cannot be gone on with: it does not say {error}") from error
+    if kept["kernels"] != settings.kernels:
+        # They are chosen before anybody can ask the store.
+        raise VlaError(f"--vla-resume: run {resumption.run} was started with --vla-kernels={kept['kernels']}: add that")
     for option, name in _FIXED.items():
         if not config.getoption(f"vla_{option.replace('-', '_')}"):
             continue

@@ -16,7 +16,7 @@ from pytest_vla.reports.runs import rate_of
 from pytest_vla.reports.terminal import counted
 from pytest_vla.runs import Run
 from pytest_vla.store import LAST_RUN, STORE, open_store
-from pytest_vla.suite import Task, load_suite
+from pytest_vla.suite import INSTALLED, Task, load_suite, with_textures
 
 if TYPE_CHECKING:
     from pytest_vla.fixtures.worlds import WorldPool
@@ -194,6 +194,8 @@ def _shown(pool: "WorldPool", task: Task, record: Record, folder: Path, frames: 
         return _moments(task, record, _steps(record.steps, frames))
     qpos = load_trajectory(folder / record.arrays).qpos
     steps = _steps(len(qpos) - 1, frames)
+    # Of the runs that stand side by side, each as it was drawn.
+    task = with_textures(task, _textures_of(record))
     cells = _moments(task, record, steps)
     try:
         world: ShownWorld = pool(task, _variation_of(task, record))
@@ -278,7 +280,13 @@ def _chosen(
 
 def _task_of(runs: Sequence[RunEpisodes], record: Record, drawing: Drawing) -> Task:
     data = _data_of(next(run for run in runs if run.run.name == record.run), drawing)
-    return as_drawn(load_suite(record.suite, data=data).task(record.task), drawing, 1)
+    task = load_suite(record.suite, data=data).task(record.task)
+    return as_drawn(with_textures(task, _textures_of(record)), drawing, 1)
+
+
+def _textures_of(record: Record) -> str:
+    """How the episode's textures were drawn; records that do not say are of versions that drew them as installed."""
+    return str(record.protocol.get("textures", INSTALLED))
 
 
 def _data_of(run: RunEpisodes, drawing: Drawing) -> Path | None:

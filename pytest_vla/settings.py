@@ -21,9 +21,11 @@ from pytest_vla.arguments import (
 )
 from pytest_vla.errors import VlaError
 from pytest_vla.folders import expanded
+from pytest_vla.kernels import KERNELS
 from pytest_vla.options import DEFAULT_BATCH, LIST, MODELS_KEY, OPTIONS, PROTOCOLS, TWINS, VIDEOS
 from pytest_vla.policies.spec import AUTO, REQUEST_TIMEOUT, ModelSpec
 from pytest_vla.store import DEFAULT_RESULTS
+from pytest_vla.suite import TEXTURES
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,10 @@ class Settings:
         twins: of which varied episodes the benign twin is run too; one of `TWINS`.
         feasible: whether the expert tries changed scenes first.
         data: the folder of task files and assets; None: the default roots.
+        textures: how they are drawn; one of `pytest_vla.suite.TEXTURES`; None: as each suite says.
         results: the folder of all runs.
         allow_versions: run with another simulator version than the supported one.
+        kernels: which machine code does the arithmetic; one of `pytest_vla.kernels.KERNELS`.
         replan: how many steps of a chunk are executed; None: all.
         run_seed: seeds the policy's noise.
         timeout: seconds of wall time that an episode may take; None: no limit.
@@ -79,8 +83,10 @@ class Settings:
     twins: str
     feasible: bool
     data: Path | None
+    textures: str | None
     results: Path
     allow_versions: bool
+    kernels: str
     replan: int | None
     run_seed: int
     timeout: float | None
@@ -147,8 +153,10 @@ def read_settings(config: pytest.Config) -> Settings:
         twins=typed_or_ini("twins", one_of(TWINS)) or TWINS[0],
         feasible=typed["feasible"],
         data=folder("data"),
+        textures=typed_or_ini("textures", one_of(TEXTURES)),
         results=folder("results") or here / DEFAULT_RESULTS,
         allow_versions=typed["allow-versions"],
+        kernels=typed_or_ini("kernels", one_of(KERNELS)) or KERNELS[0],
         replan=typed["replan"],
         run_seed=typed["run-seed"] or 0,
         timeout=typed_or_ini("timeout", seconds_of),
@@ -215,6 +223,8 @@ def _given(typed: dict[str, Any]) -> tuple[str, ...]:
         "model": typed["model"],
         "data": typed["data"],
         "results": typed["results"],
+        "textures": typed["textures"],
+        "kernels": typed["kernels"],
         "replan": typed["replan"],
         "run-seed": typed["run-seed"],
         "device": ",".join(typed["device"] or ()),

@@ -6,7 +6,7 @@ No simulator, no numpy: a plan and a collection need nothing else.
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,10 @@ IMAGE_TRANSFORMS = ("none", "rotate_180")
 
 OUT_OF_RANGE = ("clip", "error")
 """What a suite may do about actions outside of [-1, 1]; `pytest_vla.rollout` does it."""
+
+TRAINED, INSTALLED = TEXTURES = ("trained", "installed")
+"""How a suite's textures are drawn: as published checkpoints saw them (by MuJoCo before 3.3.3, which knew no colour
+space of textures), or as the installed version draws them, darker from 3.3.3 on. `pytest_vla.World` does it."""
 
 MANIFEST = "suite.toml"
 
@@ -37,6 +41,7 @@ class Protocol:
         image_transform: what the pictures' upright form becomes for a policy; one of `IMAGE_TRANSFORMS`.
         out_of_range: what is done about actions outside of [-1, 1]; one of `OUT_OF_RANGE`.
         init_state: the init state that every episode starts from; None: seed s starts from init state s mod n.
+        textures: how they are drawn; one of `TEXTURES`.
     """
 
     max_steps: int
@@ -49,6 +54,7 @@ class Protocol:
     image_transform: str
     out_of_range: str
     init_state: int | None = None
+    textures: str = TRAINED
 
 
 @dataclass(frozen=True)
@@ -78,6 +84,13 @@ class Task:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "files", self.files or self.suite)
+
+
+def with_textures(task: Task, textures: str) -> Task:
+    """The task with its textures drawn so, one of `TEXTURES`."""
+    if textures == task.protocol.textures:
+        return task
+    return replace(task, protocol=replace(task.protocol, textures=textures))
 
 
 @dataclass(frozen=True)
@@ -204,6 +217,9 @@ def _seeds(table: Mapping[str, Any], manifest: Path) -> tuple[int, ...] | None:
         raise VlaError(f"{manifest}: {error}") from error
 
 
+_CHOICES = {"image_transform": IMAGE_TRANSFORMS, "out_of_range": OUT_OF_RANGE, "textures": TEXTURES}
+
+
 def _protocol(table: Mapping[str, Any], manifest: Path) -> Protocol:
     declared = table.get("protocol", {})
     wanted = {field.name for field in fields(Protocol)}
@@ -211,7 +227,7 @@ def _protocol(table: Mapping[str, Any], manifest: Path) -> Protocol:
     wrong = [f"no {name}" for name in sorted(wanted - optional - set(declared))]
     wrong += [f"unknown {name}" for name in sorted(set(declared) - wanted)]
     wrong += [f"no {name} at the top" for name in ("title", "tasks") if name not in table]
-    for name, known in (("image_transform", IMAGE_TRANSFORMS), ("out_of_range", OUT_OF_RANGE)):
+    for name, known in _CHOICES.items():
         if declared.get(name, known[0]) not in known:
             wrong.append(f"{name} is not one of {', '.join(known)}")
     if wrong:

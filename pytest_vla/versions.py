@@ -1,7 +1,8 @@
-"""Which versions make the numbers: the supported simulator pair, and what is installed here.
+"""Which versions make the numbers: the supported simulators, and what is installed here.
 
-A trajectory depends on MuJoCo's version (another one is up to 0.9 off after 100 steps), so the pair that LIBERO's
-published package runs on is the supported one, and every record carries what ran. Nothing here imports a simulator.
+A trajectory depends on MuJoCo's version, and so do pictures and what init states settle to. Each supported version
+gives upstream's numbers under that version, bit for bit; the first is the one whose settled scenes are those that
+published checkpoints were trained and measured on. Every record carries what ran. Nothing here imports a simulator.
 """
 
 import ctypes
@@ -12,12 +13,19 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from pytest_vla.errors import VlaError
+from pytest_vla.kernels import in_force, libm
 
-SUPPORTED = {"mujoco": "3.3.7", "robosuite": "1.4.0"}
-"""The pair that reproduces upstream's LIBERO bit for bit."""
+SUPPORTED = {"mujoco": ("3.3.7", "3.3.2", "3.2.3", "3.8.1"), "robosuite": ("1.4.0",)}
+"""By package, the versions that reproduce upstream's LIBERO bit for bit, the default first."""
+
+DEFAULT = {name: versions[0] for name, versions in SUPPORTED.items()}
+"""The pair that published numbers were made on, as far as settled scenes and pictures go."""
 
 MUJOCO_END = (3, 10)
 """The first MuJoCo whose mj_fullM takes other arguments: the native control step would crash on it."""
+
+MUJOCO_BEGIN = (3, 2)
+"""The first MuJoCo that was tried; before 3.0 the Python package lacks what is used."""
 
 _RECORDED = ("pytest-vla", "mujoco", "robosuite", "numpy", "scipy", "numba", "llvmlite")
 
@@ -25,22 +33,27 @@ _RECORDED = ("pytest-vla", "mujoco", "robosuite", "numpy", "scipy", "numba", "ll
 def check_versions(allow: bool = False) -> dict[str, str]:
     """The installed versions of the simulator pair, by package name.
 
-    `allow` accepts another version (`--vla-allow-versions`), but none from `MUJOCO_END` on, and never a missing
-    package. Raises VlaError.
+    Args:
+        allow: accept another version (``--vla-allow-versions``), but none before `MUJOCO_BEGIN` or from `MUJOCO_END`
+            on, and never a missing package.
+
+    Raises:
+        VlaError: it is another pair than the supported ones; says what to install.
     """
     found = {name: _installed(name) for name in SUPPORTED}
-    drivable = None not in found.values() and _major_minor(str(found["mujoco"])) < MUJOCO_END
-    wrong = {name: v for name, v in found.items() if v != SUPPORTED[name]}
+    drivable = None not in found.values() and MUJOCO_BEGIN <= _major_minor(str(found["mujoco"])) < MUJOCO_END
+    wrong = {name: v for name, v in found.items() if v not in SUPPORTED[name]}
     if wrong and not (allow and drivable):
         listed = ", ".join(f"{name} {v}" if v else f"no {name}" for name, v in wrong.items())
-        pins = " ".join(f"{name}=={SUPPORTED[name]}" for name in wrong)
-        pair = " with ".join(f"{name} {v}" for name, v in SUPPORTED.items())
+        pins = " ".join(f"{name}=={DEFAULT[name]}" for name in wrong)
+        first, *others = SUPPORTED["mujoco"]
+        pair = f"mujoco {first} (or {', '.join(others)}) with robosuite {DEFAULT['robosuite']}"
         message = f"found {listed}; supported is {pair}. Install it: {sys.executable} -m pip install {pins}"
         if drivable:
-            message += "; or run with --vla-allow-versions: physics and pictures are then not upstream's"
+            message += "; or run with --vla-allow-versions: nobody has compared physics and pictures with upstream's"
         elif None not in found.values():
-            end = ".".join(map(str, MUJOCO_END))
-            message += f" (--vla-allow-versions does not help: from mujoco {end} on its functions take other arguments)"
+            begin, end = (".".join(map(str, bound)) for bound in (MUJOCO_BEGIN, MUJOCO_END))
+            message += f" (--vla-allow-versions does not help: it takes mujoco from {begin} on and before {end})"
         raise VlaError(f"{message}.")
     return {name: str(v) for name, v in found.items()}
 
@@ -49,16 +62,23 @@ def _major_minor(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")[:2])
 
 
+def forward_warms(mujoco: str) -> bool:
+    """Whether this version's ``mj_forward`` changes what the next constraint solve starts from: those before 3.3.6."""
+    return tuple(int(part) for part in mujoco.split(".")[:3]) < (3, 3, 6)
+
+
 def installed_versions() -> dict[str, str]:
     """What a record carries of this machine's software, by name: interpreter, platform, packages, BLAS kernels.
 
-    `blas` is there where numpy and scipy bring OpenBLAS with them: another kernel (it follows the CPU) rounds
-    differently. Packages that are not installed are left out.
+    `blas` is there where numpy and scipy bring OpenBLAS with them: another kernel rounds differently; `kernels` says
+    whether they are pinned, and `libm` is the library of mathematical functions, where it is known. Packages that are
+    not installed are left out.
     """
     packages = {name: found for name in _RECORDED if (found := _installed(name)) is not None}
     kernels = ", ".join(f"{name} {kernel}" for name in ("numpy", "scipy") if (kernel := _openblas_kernel(name)))
     blas = {"blas": kernels} if kernels else {}
-    return {"python": platform.python_version(), "platform": platform.platform(), **packages, **blas}
+    arithmetic = {**blas, "kernels": in_force(), **({"libm": libm()} if libm() else {})}
+    return {"python": platform.python_version(), "platform": platform.platform(), **packages, **arithmetic}
 
 
 def _installed(name: str) -> str | None:

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_vla.collection import SELECTION, as_typed
+from pytest_vla.collection import SELECTION, as_typed, task_of
 from pytest_vla.marker import NOTHING_TO_RUN
 from pytest_vla.plan import Case
 from pytest_vla.results import RUN, Results, cases_of_items
 from pytest_vla.resume import RESUMPTION, Resumption
-from pytest_vla.suite import load_suite
 from pytest_vla.vary.registry import find_variation
 from pytest_vla.xdist_policy import PolicyOfWorkers, Served
 
@@ -181,7 +180,7 @@ class Controller:
             run=self._run.name,
             worker=report.node.gateway.id,
         )
-        task = load_suite(case.suite, data=settings.data).task(case.task)
+        task = task_of(case, settings)
         report.longrepr = f"error {reason}: {message}\n  run it alone: {settings.command(as_typed(node, self._config))}"
         variation = find_variation(task, case.variation, case.seed)
         self._results.keep(

@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from pytest_vla import kernels
 from tests.support.data import data_root, golden_root
 
+# As in a run with episodes, so that what is simulated here equals what tests' runs simulate.
+kernels.pin()
 # Our own workers are no workers of the runs that tests begin.
 os.environ.pop("PYTEST_XDIST_WORKER", None)
 # A user's machine buffers what a process prints.

@@ -15,6 +15,7 @@ from pytest_vla.locks import exclusive
 from pytest_vla.scene import panda
 from pytest_vla.sim.native import control_step
 from pytest_vla.sim.robosuite_control import set_goal_orientation
+from pytest_vla.versions import forward_warms
 
 Array = npt.NDArray[np.float64]
 
@@ -28,6 +29,8 @@ _GAIN = np.full(6, 150.0)
 _DAMPING = 2 * np.sqrt(_GAIN)
 _SCALE = np.array([0.05, 0.05, 0.05, 0.5, 0.5, 0.5])
 _GRIPPER_SPEED = 0.01
+# Before its own, upstream's substep solves constraints in ``sim.forward()`` and in the controller's update.
+WARM_SOLVES = 2 if forward_warms(mujoco.__version__) else 0
 GRIP_SITE = "gripper0_grip_site"
 HAND_BODY = "robot0_right_hand"
 
@@ -130,6 +133,7 @@ class Arm:
             data._address,
             substeps,
             sample_at,
+            WARM_SOLVES,
             state.fresh,
             self.site,
             data.qpos,
@@ -179,3 +183,24 @@ def reset_pose(model: mujoco.MjModel, rest_joints: Array) -> ResetPose:
         np.asfortranarray(jacobian),
         np.asfortranarray(mass[:ARM_JOINTS, :ARM_JOINTS]),
     )
+
+
+def reset_warm_start(model: mujoco.MjModel) -> Array | None:
+    """What upstream's solver starts from in a reset, (nv,), before anything is placed; None where it starts from zero.
+
+    A new simulation is forwarded twice at qpos0, by itself and by its renderer, and twice with the arm at rest, which
+    only old versions of MuJoCo remember. Source: robosuite 1.4.0, ``environments/base.py``, ``utils/binding_utils.py``
+    and ``controllers/base_controller.py``; without cameras, as no policy has it, upstream leaves out the renderer's.
+
+    Args:
+        model: a compiled scene with its fixtures where it was compiled; unchanged.
+    """
+    if not WARM_SOLVES:
+        return None
+    data = mujoco.MjData(model)
+    for _ in range(2):
+        mujoco.mj_forward(model, data)
+    data.qpos[:ARM_JOINTS] = REST_JOINTS
+    for _ in range(2):
+        mujoco.mj_forward(model, data)
+    return np.array(data.qacc_warmstart)

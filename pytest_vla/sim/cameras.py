@@ -114,6 +114,16 @@ class Cameras:
         self._gl.free()
 
 
+def ignore_colour_spaces(model: mujoco.MjModel) -> None:
+    """Has textures drawn as MuJoCo before 3.3.3 drew them: whatever colour space their files declare, as linear.
+
+    Those that declare sRGB are else darkened. `model` is changed in place, before its textures are first drawn from.
+    """
+    # Older versions have no such array, and draw so anyway.
+    if hasattr(model, "tex_colorspace"):
+        model.tex_colorspace[:] = mujoco.mjtColorSpace.mjCOLORSPACE_LINEAR
+
+
 def _renderer() -> str:
     from OpenGL import GL
 

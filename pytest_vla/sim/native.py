@@ -14,19 +14,23 @@ from numba import types
 
 from pytest_vla.sim.library import library_file
 from pytest_vla.sim.robosuite_control import nullspace_torques, opspace_matrices, orientation_error
-from pytest_vla.versions import SUPPORTED
+from pytest_vla.versions import DEFAULT
 
 llvmlite.binding.load_library_permanently(str(library_file()))
 
 _pointer = types.uintp
 _mj_step1 = types.ExternalFunction("mj_step1", types.void(_pointer, _pointer))
 _mj_step2 = types.ExternalFunction("mj_step2", types.void(_pointer, _pointer))
+_mj_forward_skip = types.ExternalFunction("mj_forwardSkip", types.void(_pointer, _pointer, types.int32, types.int32))
 _mj_jac_site = types.ExternalFunction("mj_jacSite", types.void(_pointer, _pointer, _pointer, _pointer, types.int32))
 _mj_full_m = types.ExternalFunction("mj_fullM", types.void(_pointer, _pointer, _pointer))
 
 
+# What mj_forwardSkip need not do again after mj_step1: positions and velocities (mjSTAGE_VEL), and no sensors.
+_AFTER_VELOCITIES, _NO_SENSORS = 2, 1
+
 # numba does not see when robosuite's functions change: their code is cached only for the version it belongs to.
-_CACHED = version("robosuite") == SUPPORTED["robosuite"]
+_CACHED = version("robosuite") == DEFAULT["robosuite"]
 
 
 @numba.njit(cache=_CACHED)  # type: ignore[untyped-decorator]
@@ -35,6 +39,7 @@ def control_step(
     data: int,
     substeps: int,
     sample_at: int,
+    warm_solves: int,
     stale: bool,
     site: int,
     qpos: np.ndarray,
@@ -65,6 +70,8 @@ def control_step(
     Args:
         model, data: addresses of mjModel and mjData.
         sample_at: substep (from 0) whose state is the observation's: qpos before and after it are copied out.
+        warm_solves: constraint solves before a substep's own, with the controls of the substep before; each warms the
+            next one (`pytest_vla.sim.arm.WARM_SOLVES`). In a stale substep it is one less.
         stale: whether the first substep uses the controller's quantities of the reset pose, as upstream does after
             an init state was set.
         site: id of the grip site.
@@ -95,6 +102,8 @@ def control_step(
     for substep in range(substeps):
         if substep > 0:
             _mj_step1(model, data)
+        for _ in range(warm_solves - 1 if stale and substep == 0 else warm_solves):
+            _mj_forward_skip(model, data, _AFTER_VELOCITIES, _NO_SENSORS)
         if stale and substep == 0:
             position[:] = reset_state[0:3]
             rotation[:] = reset_state[3:12].reshape((3, 3))

@@ -19,8 +19,9 @@ from pytest_vla.scene.cache import compiled_scene, scene_key  # noqa: E402
 from pytest_vla.scene.placement import draw_placement, plan_placement  # noqa: E402
 from pytest_vla.scene.problem import Problem, parse_problem  # noqa: E402
 from pytest_vla.sim.arguments import checked_size, is_index, numbers, vector  # noqa: E402
-from pytest_vla.sim.arm import HAND_BODY, REST_JOINTS, SUBSTEPS, Arm, ArmState  # noqa: E402
+from pytest_vla.sim.arm import HAND_BODY, REST_JOINTS, SUBSTEPS, Arm, ArmState, reset_warm_start  # noqa: E402
 from pytest_vla.sim.burners import alphas_at, find_burners, get_alphas, light  # noqa: E402
+from pytest_vla.sim.cameras import ignore_colour_spaces  # noqa: E402
 from pytest_vla.sim.changes import ModelChanges  # noqa: E402
 from pytest_vla.sim.faults import check_physics, redirect_warnings  # noqa: E402
 from pytest_vla.sim.library import copy_data  # noqa: E402
@@ -29,7 +30,7 @@ from pytest_vla.sim.placing import hide_sites, place_fixtures, place_objects, si
 from pytest_vla.sim.predicates import compile_goal  # noqa: E402
 from pytest_vla.sim.readings import Readings, Sampled  # noqa: E402
 from pytest_vla.sim.starts import Start, Starts  # noqa: E402
-from pytest_vla.suite import Task  # noqa: E402
+from pytest_vla.suite import TRAINED, Task  # noqa: E402
 from pytest_vla.variation import Variation  # noqa: E402
 from pytest_vla.versions import check_versions  # noqa: E402
 
@@ -98,10 +99,13 @@ class World:
         self.scene, self._scene_key, self.scene_digest = compiled.scene, scene_key(problem), compiled.digest
         self._stand_ins = compiled.stand_ins
         self.model: mujoco.MjModel = compiled.model
+        if task.protocol.textures == TRAINED:
+            ignore_colour_spaces(self.model)
         self.data = mujoco.MjData(self.model)
         self._compiled_poses = (self.model.body_pos.copy(), self.model.body_quat.copy(), self.model.site_rgba.copy())
         self._burners = find_burners(self.model, self.scene)
         self._arm = Arm(self.model, self.data)
+        self._warm_start = reset_warm_start(self.model)
         hand = self.model.body(HAND_BODY).id
         self._readings = Readings(self.model, self._image_size, self._burners, self._arm.site, hand)
         self._moment = itertools.count()
@@ -125,12 +129,12 @@ class World:
         """Turns to another task of the same scene, or another variation, which spares loading the model anew.
 
         Returns:
-            False where the task's scene, data or picture size are others; the world is then as it was.
+            False where the task's scene, data, picture size or textures are others; the world is then as it was.
 
         Raises:
             VlaError: the task file is missing or invalid, or cannot be changed so.
         """
-        if (task.data, task.protocol.image_size) != (self.task.data, self.task.protocol.image_size):
+        if _loaded_as(task) != _loaded_as(self.task):
             return False
         original = _problem_of(task, self._roots)
         problem = _changed(original, variation)
@@ -189,10 +193,16 @@ class World:
         if state is not None and is_index(init_state):
             state = self._starts.changed(state)
         mujoco.mj_resetData(model, data)
-        if state is None:
+        if self._warm_start is not None:
+            data.qacc_warmstart[:] = self._warm_start
+        if state is None or self._warm_start is not None:
             place_objects(model, data.qpos, self.scene, placement, self._arm.rest_joints)
+        if state is None:
             self._sample_at = _SAMPLE_AFTER_RESET
         else:
+            if self._warm_start is not None:
+                # Upstream's reset comes before its init state, and old versions of MuJoCo remember it.
+                mujoco.mj_forward(model, data)
             data.time = state[0]
             data.qpos[:] = state[1 : 1 + model.nq]
             data.qvel[:] = state[1 + model.nq :]
@@ -384,6 +394,11 @@ class World:
             lambda: self._now == moment,
             lambda: self.steps if step is None else step,
         )
+
+
+def _loaded_as(task: Task) -> tuple[object, ...]:
+    """What the tasks of one world have in common, beside their scene."""
+    return task.data, task.protocol.image_size, task.protocol.textures
 
 
 def _changed(problem: Problem, variation: Variation | None) -> Problem:

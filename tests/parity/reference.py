@@ -43,4 +43,5 @@ def run_upstream(jobs: Sequence[Mapping[str, Any]], folder: Path) -> dict[str, n
 
 def job(task: Path, **given: Any) -> dict[str, Any]:
     """A job for upstream with everything that is not given left out."""
-    return {"task": str(task), "seed": 0, "init_state": None, "actions": [], "cameras": 0, "frames": []} | given
+    nothing = {"seed": 0, "init_state": None, "actions": [], "cameras": 0, "frames": [], "earlier": 0}
+    return {"task": str(task), **nothing, **given}

@@ -8,11 +8,19 @@ import mujoco
 import numpy as np
 import pytest
 
+from tests.parity.traces import MUJOCO
 from tests.support.data import golden, golden_root
 from tests.support.worlds import world_of
 
 # Where the names and paths lie in their buffers follows from machine paths.
 _PATH_ADDRESSES = {"mesh_pathadr", "tex_pathadr", "hfield_pathadr", "skin_pathadr"}
+# The hashes are 3.8.1's. Other versions cut hulls into other polygons, and have addresses of other types.
+_OF_THE_VERSION = {
+    *("mesh_polyadr", "mesh_polymap", "mesh_polymapadr", "mesh_polymapnum", "mesh_polynormal", "mesh_polynum"),
+    *("mesh_polyvert", "mesh_polyvertadr", "mesh_polyvertnum", "tex_adr", "mat_metallic", "mat_roughness"),
+}
+# Set where textures are drawn as checkpoints saw them.
+_OURS = {"tex_colorspace"}
 
 
 def _hashed_tasks() -> list[str]:
@@ -28,8 +36,9 @@ def test_every_model_array_is_upstreams(name: str) -> None:
     for field, value in expected["opt"].items():
         assert np.array_equal(getattr(world.model.opt, field), value), field
     compared = 0
+    left_out = _PATH_ADDRESSES | _OURS | (set() if MUJOCO == "3.8.1" else _OF_THE_VERSION)
     for field, stored in expected.items():
-        if field == "opt" or field in _PATH_ADDRESSES:
+        if field == "opt" or field in left_out or (MUJOCO != "3.8.1" and not hasattr(world.model, field)):
             continue
         array = np.ascontiguousarray(getattr(world.model, field))
         assert [list(array.shape), hashlib.sha256(array.tobytes()).hexdigest()[:16]] == stored, field

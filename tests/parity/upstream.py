@@ -3,8 +3,9 @@
     python upstream.py JOBS.json OUT.npz
 
 JOBS.json: {"assets": folder, "jobs": [{"task": path of a .bddl, "seed": s, "init_state": [...] or null,
-"actions": [[7 numbers], ...], "cameras": side length in pixels or 0, "frames": [steps]}]}. Every job makes a new
-environment, so that its random draws do not depend on the jobs before it.
+"actions": [[7 numbers], ...], "cameras": side length in pixels or 0, "frames": [steps], "earlier": n}]}. Every job
+makes a new environment, so that its random draws do not depend on the jobs before it; in its first episode, which is
+not written, it does `earlier` of the actions.
 """
 
 import json
@@ -30,6 +31,11 @@ def run(job: dict, out: dict, prefix: str) -> None:
         camera_heights=side or 64,
         camera_widths=side or 64,
     )
+    if job["earlier"]:
+        env.seed(job["seed"] + 1)
+        env.reset()
+        for action in job["actions"][: job["earlier"]]:
+            env.step(np.asarray(action))
     env.seed(job["seed"])
     observation = env.reset()
     data, model = env.sim.data._data, env.sim.model._model

@@ -1,0 +1,91 @@
+"""Which machine code does the arithmetic: pinned, so that equal actions give equal records on every x86-64 machine.
+
+OpenBLAS (numpy's and scipy's, which the controller's matrices go through) chooses its kernels by the processor, and
+those of AVX-512 round otherwise than those of AVX2; numpy has transcendental functions of its own for AVX-512, which
+variations draw with. Pinned, all machines with AVX2 use what those without AVX-512 have. numba's code does not depend
+on its target, since LLVM neither reorders nor fuses here, and MuJoCo's wheel is compiled for one. What is left is libm,
+whose version stands in records. Nothing here imports numpy.
+"""
+
+import os
+import platform
+import sys
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+PINNED, NATIVE = KERNELS = ("pinned", "native")
+"""What ``--vla-kernels`` may say."""
+
+TOO_LATE = "native: numpy was imported first"
+"""In a record, where kernels were to be pinned and could not be."""
+
+_BLAS = {"OPENBLAS_CORETYPE": "Haswell"}
+# What of numpy's dispatch is beyond AVX2, by the first version; a name that a version does not know is a warning.
+_NUMPY = (
+    ((2, 4), "X86_V4 AVX512_ICL AVX512_SPR"),
+    ((2, 3), "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR"),
+    ((2, 0), "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL"),
+)
+_in_force = NATIVE
+
+
+def pin() -> None:
+    """Pins the kernels of this process and of those that it starts, as far as can be; `in_force` says how far.
+
+    It can be done on x86-64 processors with AVX2, under Linux, before numpy is imported. Variables that the user has
+    set stand.
+    """
+    global _in_force
+    pins = _pins()
+    if not pins or _in_force == PINNED:
+        return
+    # Whoever set them before us set them before numpy was imported.
+    inherited = all(os.environ.get(name) == value for name, value in pins.items())
+    for name, value in pins.items():
+        os.environ.setdefault(name, value)
+    others = [f"{name}={os.environ[name]}" for name, value in pins.items() if os.environ[name] != value]
+    if others:
+        _in_force = f"{NATIVE}: {', '.join(others)}"
+    elif "numpy" in sys.modules and not inherited:
+        _in_force = TOO_LATE
+    else:
+        _in_force = PINNED
+
+
+def in_force() -> str:
+    """What a record says of this process: `PINNED`, `NATIVE`, or why they are not pinned."""
+    return _in_force
+
+
+@cache
+def libm() -> str:
+    """The library of mathematical functions, such as ``glibc 2.36``; empty where it is not known."""
+    return " ".join(platform.libc_ver()).strip()
+
+
+def _pins() -> dict[str, str]:
+    """The variables that pin the kernels on this machine; none where they cannot be pinned."""
+    flags = _processor_flags()
+    if not {"avx2", "fma"} <= flags:
+        return {}
+    if "avx512f" not in flags:
+        return dict(_BLAS)
+    try:
+        installed = tuple(int(part) for part in version("numpy").split(".")[:2])
+    except (PackageNotFoundError, ValueError):
+        return dict(_BLAS)
+    beyond = next((names for beginning, names in _NUMPY if installed >= beginning), "")
+    return _BLAS | ({"NPY_DISABLE_CPU_FEATURES": beyond} if beyond else {})
+
+
+def _processor_flags(file: Path = Path("/proc/cpuinfo")) -> frozenset[str]:
+    """What an x86-64 processor under Linux can do, by its names in ``/proc/cpuinfo``; none of another."""
+    if platform.machine() not in ("x86_64", "AMD64") or not sys.platform.startswith("linux"):
+        return frozenset()
+    try:
+        with file.open(encoding="ascii", errors="replace") as lines:
+            found = next((line for line in lines if line.startswith("flags")), "")
+    except OSError:
+        return frozenset()
+    return frozenset(found.partition(":")[2].split())
