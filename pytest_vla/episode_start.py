@@ -5,9 +5,11 @@ from collections.abc import Callable
 from pytest_vla.errors import RedrawError
 from pytest_vla.plan import Case, init_state_of
 from pytest_vla.policies.base import Observation
+from pytest_vla.premises import broken, known_broken
 from pytest_vla.suite import Task
 from pytest_vla.trace import EpisodeWorld, Trace
 from pytest_vla.variation import Variation, joined
+from pytest_vla.versions import DEFAULT
 
 GOAL_AT_START = "goal-holds-at-start"
 """The reason of an invalid episode: there was nothing left to do after settling."""
@@ -21,6 +23,10 @@ NO_DRAW = "no-draw"
 
 INFEASIBLE = "infeasible"
 """The reason of an invalid episode: our expert could not do the task in the changed scene."""
+
+PREMISE_BROKEN = "premise-broken"
+"""The reason of an invalid episode: under this version of MuJoCo a premise of the task does not hold, which does under
+the default one: the instruction speaks of what is not there."""
 
 MOST_DRAWS = 10
 """How often a variation is drawn until the task's objects are in sight and in reach."""
@@ -37,7 +43,9 @@ class NothingToMeasure(Exception):
         self.reason, self.message = reason, message
 
 
-def begin(trace: Trace, case: Case, task: Task, open_world: OpenWorld, *, feasible: bool = False) -> Observation:
+def begin(
+    trace: Trace, case: Case, task: Task, open_world: OpenWorld, *, feasible: bool = False, premises: bool = True
+) -> Observation:
     """Reset the world of a case under the trace's variation, and note what is seen.
 
     The parts of a joint variation are first drawn as they are alone.
@@ -47,10 +55,11 @@ def begin(trace: Trace, case: Case, task: Task, open_world: OpenWorld, *, feasib
         case, task: of the episode.
         open_world: called once for each draw.
         feasible: whether the expert tries a changed scene first.
+        premises: whether the episode needs the task's premises to hold (`pytest_vla.premises`).
 
     Raises:
-        NothingToMeasure: the goal holds already, the scene cannot have any draw, the task's objects are not in sight
-            and in reach in any, or the expert could not do it.
+        NothingToMeasure: a premise is broken, the goal holds already, the scene cannot have any draw, the task's
+            objects are not in sight and in reach in any, or the expert could not do it.
         VlaError: the world cannot be built or reset.
     """
     variation = trace.variation
@@ -66,6 +75,13 @@ def begin(trace: Trace, case: Case, task: Task, open_world: OpenWorld, *, feasib
         if undone := _infeasible(trace, case, task, open_world):
             raise NothingToMeasure(INFEASIBLE, undone)
         observation = _reset(trace, case, task, open_world)
+    if premises and (broken := _broken_premises(trace, task)):
+        mujoco, default = trace.provenance()["mujoco"], DEFAULT["mujoco"]
+        raise NothingToMeasure(
+            PREMISE_BROKEN,
+            f"{', '.join(broken)} does not hold under mujoco {mujoco}, and does under {default}, of which published "
+            "numbers are: install that, or count such episodes with --vla-premises=ignore",
+        )
     if trace.note(observation):
         raise NothingToMeasure(GOAL_AT_START, "the goal holds already after settling")
     return observation
@@ -98,6 +114,19 @@ def _reset(trace: Trace, case: Case, task: Task, open_world: OpenWorld) -> Obser
     init_state = init_state_of(case.seed, world.init_state_count, task.protocol.init_state)
     trace.seeds = {"init_state": init_state, "init_states": world.init_state_count}
     return world.reset(init_state=init_state, scene_seed=case.seed, settle=True)
+
+
+def _broken_premises(trace: Trace, task: Task) -> tuple[str, ...]:
+    """The premises that this version of MuJoCo breaks: of a changed scene those that it breaks in the task as it is."""
+    mujoco = trace.provenance().get("mujoco", DEFAULT["mujoco"])
+    if mujoco == DEFAULT["mujoco"] or trace.world is None:
+        return ()
+    init_state = trace.seeds["init_state"]
+    found = broken(task, init_state, trace.world.premises(), mujoco)
+    if trace.variation is not None and trace.variation.changes_scene:
+        known = known_broken(task, init_state, mujoco)
+        return tuple(premise for premise in found if premise in known)
+    return found
 
 
 def _infeasible(trace: Trace, case: Case, task: Task, open_world: OpenWorld) -> str:

@@ -13,6 +13,10 @@ import sys
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
 
 PINNED, NATIVE = KERNELS = ("pinned", "native")
 """What ``--vla-kernels`` may say."""
@@ -51,6 +55,16 @@ def pin() -> None:
         _in_force = TOO_LATE
     else:
         _in_force = PINNED
+
+
+def pinned_processes(most: int) -> "ProcessPoolExecutor":
+    """Processes of their own with pinned kernels, whatever this one has imported: one a processor, but `most`."""
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    pin()
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return ProcessPoolExecutor(max(1, min(processors, most)), mp_context=get_context("spawn"))
 
 
 def in_force() -> str:

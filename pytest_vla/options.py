@@ -21,6 +21,7 @@ from pytest_vla.arguments import (
 )
 from pytest_vla.kernels import KERNELS
 from pytest_vla.policies.spec import REQUEST_TIMEOUT
+from pytest_vla.premises import PREMISES
 from pytest_vla.store import DEFAULT_RESULTS, LAST_RUN
 from pytest_vla.suite import TEXTURES
 
@@ -148,6 +149,14 @@ OPTIONS = (
         "DIR",
         some_text,
         ini="folder for records, relative to the ini file",
+    ),
+    Option(
+        "premises",
+        "what tasks take for granted, such as a bowl on a ramekin, which some versions of mujoco let slip: check "
+        "(default), episodes without it are in no rate (invalid, premise-broken); or ignore",
+        "|".join(PREMISES),
+        one_of(PREMISES),
+        ini="as --vla-premises, where that is not given",
     ),
     Option(
         "textures",

@@ -8,6 +8,7 @@ from pathlib import Path
 from pytest_vla.collection import Selection
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.marker import MODELS
+from pytest_vla.plan import init_state_of
 from pytest_vla.results import MISFIT
 from pytest_vla.settings import Settings
 from pytest_vla.suite import load_suite
@@ -49,11 +50,23 @@ def notes_before(selection: Selection) -> tuple[str, ...]:
     settings = selection.settings
     if settings.model is None or not (selection.named or settings.model_typed):
         return ()
+    from pytest_vla import premises
     from pytest_vla.kernels import NATIVE, PINNED, in_force
+    from pytest_vla.versions import DEFAULT, check_versions
 
     notes = []
     if settings.kernels == PINNED and in_force() not in (PINNED, NATIVE):
         notes.append(f"kernels are {in_force()}; records may differ from another machine's")
+    mujoco = check_versions(allow=True)["mujoco"]
+    if mujoco != DEFAULT["mujoco"]:
+        suites = {name: load_suite(name, data=settings.data) for name in selection.cases}
+        starts = [
+            (task, init_state_of(case.seed, task.protocol.init_states, task.protocol.init_state))
+            for name, cases in selection.cases.items()
+            for case in cases
+            for task in (suites[name].task(case.task),)
+        ]
+        notes += premises.notes_before(starts, mujoco, settings.premises)
     return tuple(notes)
 
 

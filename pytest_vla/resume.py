@@ -25,6 +25,7 @@ _FIXED = {
     "twins": "twins",
     "feasible": "feasible",
     "data": "data",
+    "premises": "premises",
     "textures": "textures",
     "replan": "replan",
     "run-seed": "run_seed",

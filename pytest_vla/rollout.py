@@ -109,6 +109,7 @@ class Conditions:
         timeout: seconds of wall time after which an episode is stopped; None: no limit.
         policy_timeout: seconds of wall time that one answer of the policy may take; None: no limit.
         feasible: whether the expert tries changed scenes first.
+        premises: whether an episode needs the task's premises to hold.
         wishes: what metrics want of answers beside actions.
         alone: whether the policy is to answer in no batch with other episodes.
         run: the run's name for the record.
@@ -122,6 +123,7 @@ class Conditions:
     timeout: float | None = None
     policy_timeout: float | None = None
     feasible: bool = False
+    premises: bool = True
     wishes: Wishes = NO_WISHES
     alone: bool = False
     run: str = ""
@@ -277,7 +279,8 @@ def _roll(
     conditions: Conditions,
 ) -> str:
     with trace.timed("reset"):
-        observation = begin(trace, case, task, open_world, feasible=conditions.feasible)
+        wanted = {"feasible": conditions.feasible, "premises": conditions.premises}
+        observation = begin(trace, case, task, open_world, **wanted)
     world = trace.world
     assert world is not None, "the episode has begun in one"
     noise = noise_generator(conditions.run_seed, case.id)

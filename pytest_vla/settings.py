@@ -24,6 +24,7 @@ from pytest_vla.folders import expanded
 from pytest_vla.kernels import KERNELS
 from pytest_vla.options import DEFAULT_BATCH, LIST, MODELS_KEY, OPTIONS, PROTOCOLS, TWINS, VIDEOS
 from pytest_vla.policies.spec import AUTO, REQUEST_TIMEOUT, ModelSpec
+from pytest_vla.premises import PREMISES
 from pytest_vla.store import DEFAULT_RESULTS
 from pytest_vla.suite import TEXTURES
 
@@ -51,6 +52,7 @@ class Settings:
         twins: of which varied episodes the benign twin is run too; one of `TWINS`.
         feasible: whether the expert tries changed scenes first.
         data: the folder of task files and assets; None: the default roots.
+        premises: whether an episode needs its task's premises to hold; one of `pytest_vla.premises.PREMISES`.
         textures: how they are drawn; one of `pytest_vla.suite.TEXTURES`; None: as each suite says.
         results: the folder of all runs.
         allow_versions: run with another simulator version than the supported one.
@@ -83,6 +85,7 @@ class Settings:
     twins: str
     feasible: bool
     data: Path | None
+    premises: str
     textures: str | None
     results: Path
     allow_versions: bool
@@ -153,6 +156,7 @@ def read_settings(config: pytest.Config) -> Settings:
         twins=typed_or_ini("twins", one_of(TWINS)) or TWINS[0],
         feasible=typed["feasible"],
         data=folder("data"),
+        premises=typed_or_ini("premises", one_of(PREMISES)) or PREMISES[0],
         textures=typed_or_ini("textures", one_of(TEXTURES)),
         results=folder("results") or here / DEFAULT_RESULTS,
         allow_versions=typed["allow-versions"],
@@ -223,6 +227,7 @@ def _given(typed: dict[str, Any]) -> tuple[str, ...]:
         "model": typed["model"],
         "data": typed["data"],
         "results": typed["results"],
+        "premises": typed["premises"],
         "textures": typed["textures"],
         "kernels": typed["kernels"],
         "replan": typed["replan"],

@@ -25,6 +25,7 @@ _mj_forward_skip = types.ExternalFunction("mj_forwardSkip", types.void(_pointer,
 _mj_jac_site = types.ExternalFunction("mj_jacSite", types.void(_pointer, _pointer, _pointer, _pointer, types.int32))
 _mj_full_m = types.ExternalFunction("mj_fullM", types.void(_pointer, _pointer, _pointer))
 
+_mj_fwd_constraint = types.ExternalFunction("mj_fwdConstraint", types.void(_pointer, _pointer))
 
 # What mj_forwardSkip need not do again after mj_step1: positions and velocities (mjSTAGE_VEL), and no sensors.
 _AFTER_VELOCITIES, _NO_SENSORS = 2, 1
@@ -102,8 +103,12 @@ def control_step(
     for substep in range(substeps):
         if substep > 0:
             _mj_step1(model, data)
-        for _ in range(warm_solves - 1 if stale and substep == 0 else warm_solves):
-            _mj_forward_skip(model, data, _AFTER_VELOCITIES, _NO_SENSORS)
+        for solve in range(warm_solves - 1 if stale and substep == 0 else warm_solves):
+            if solve == 0:
+                _mj_forward_skip(model, data, _AFTER_VELOCITIES, _NO_SENSORS)
+            else:
+                # Nothing is other than in the first one but what it starts from.
+                _mj_fwd_constraint(model, data)
         if stale and substep == 0:
             position[:] = reset_state[0:3]
             rotation[:] = reset_state[3:12].reshape((3, 3))

@@ -6,6 +6,7 @@ of the last mj_step1 or mj_forward, which is what upstream sees.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import mujoco
 import numpy as np
@@ -36,9 +37,32 @@ def compile_goal(
     Raises:
         SceneError: a literal that cannot be judged (located).
     """
-    return tuple(
-        (str(literal), _compile(literal, problem, scene, model, data)) for literal in problem.goal if literal.group == 0
-    )
+    goal = [literal for literal in problem.goal if literal.group == 0]
+    return tuple((str(literal), _compile(literal, problem, scene, model, data)) for literal in goal)
+
+
+def compile_premises(
+    problem: Problem, scene: Scene, model: mujoco.MjModel, data: mujoco.MjData
+) -> tuple[tuple[str, Verdict], ...]:
+    """The premises that ``:init`` states (see `pytest_vla.premises`), judged as a goal's literals are.
+
+    What no goal could say, such as a part that is no region, is left out.
+    """
+    found = []
+    for literal in (literal for literal in problem.init if _is_premise(literal, scene)):
+        with suppress(SceneError):
+            found.append((str(literal), _compile(literal, problem, scene, model, data)))
+    return tuple(found)
+
+
+def _is_premise(literal: Literal, scene: Scene) -> bool:
+    """Whether it relates two things or states a joint; what stands in a region of table or floor does neither."""
+    if literal.predicate not in ("on", "in"):
+        return True
+    thing, place = (str(argument) for argument in literal.arguments)
+    body, site = scene.body(thing), scene.site(place)
+    is_of_thing = scene.body(place) is not None or (site is not None and site.parent is not None)
+    return body is not None and not body.is_fixture and is_of_thing
 
 
 def _compile(literal: Literal, problem: Problem, scene: Scene, model: mujoco.MjModel, data: mujoco.MjData) -> Verdict:

@@ -5,12 +5,10 @@ ten seconds. A task's name decides its draws, so that the same files give the sa
 """
 
 import argparse
-import os
 import sys
 import zlib
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_vla.errors import SceneError, VlaError
+from pytest_vla.kernels import pinned_processes
 from pytest_vla.scene.assets import data_base
 from pytest_vla.scene.placement import Placer, plan_placement
 from pytest_vla.sim.arm import ARM_JOINTS, FINGERS, REST_FINGERS, REST_JOINTS
@@ -319,9 +318,8 @@ def write_init_states(task: Task, folder: Path, count: int | None = None, hold_s
 
 def write_all(tasks: Sequence[Task], folder: Path, count: int | None = None, hold_seconds: float = 10.0) -> bool:
     """`write_init_states` of several tasks, on all processors; says what became of each. False where any failed."""
-    processors = len(os.sched_getaffinity(0))
     well = True
-    with ProcessPoolExecutor(max(1, min(processors, len(tasks)))) as pool:
+    with pinned_processes(len(tasks)) as pool:
         for future in [pool.submit(write_init_states, task, folder, count, hold_seconds) for task in tasks]:
             try:
                 print(future.result(), flush=True)

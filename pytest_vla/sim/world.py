@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from functools import partial
+from functools import cache, partial
 from typing import Self
 
 from pytest_vla.sim.gl import select_gl
@@ -27,7 +27,7 @@ from pytest_vla.sim.faults import check_physics, redirect_warnings  # noqa: E402
 from pytest_vla.sim.library import copy_data  # noqa: E402
 from pytest_vla.sim.observation import Observation  # noqa: E402
 from pytest_vla.sim.placing import hide_sites, place_fixtures, place_objects, site_positions  # noqa: E402
-from pytest_vla.sim.predicates import compile_goal  # noqa: E402
+from pytest_vla.sim.predicates import compile_goal, compile_premises  # noqa: E402
 from pytest_vla.sim.readings import Readings, Sampled  # noqa: E402
 from pytest_vla.sim.starts import Start, Starts  # noqa: E402
 from pytest_vla.suite import TRAINED, Task  # noqa: E402
@@ -118,6 +118,8 @@ class World:
         self._placement_plan = plan_placement(problem, self.scene)
         self._goal = goal
         asked = problem if variation is None or variation.asked is None else variation.asked(problem)
+        # Compiled when they are asked for.
+        self._premises = cache(partial(compile_premises, problem, self.scene, self.model, self.data))
         self._asked = goal if asked is problem else compile_goal(asked, self.scene, self.model, self.data)
         self.task, self.problem, self.variation = task, problem, variation
         self._starts = Starts(self, original, self._roots)
@@ -256,6 +258,10 @@ class World:
     def predicates(self) -> dict[str, bool]:
         """The verdict of each goal literal, by its text."""
         return {name: verdict() for name, verdict in self._goal}
+
+    def premises(self) -> dict[str, bool]:
+        """Whether what the task file's ``:init`` states of two things or of a joint holds now, by its text."""
+        return {name: verdict() for name, verdict in self._premises()}
 
     def save(self) -> WorldState:
         """The exact state, including the controller's and the gripper's.
