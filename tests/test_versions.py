@@ -21,12 +21,18 @@ def pretend(monkeypatch: pytest.MonkeyPatch, **installed: str | None) -> None:
 
 
 def test_the_supported_pair_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    pretend(monkeypatch, **versions.SUPPORTED)
-    assert versions.check_versions() == versions.SUPPORTED
+    for mujoco in versions.SUPPORTED["mujoco"]:
+        pretend(monkeypatch, mujoco=mujoco, robosuite="1.4.0")
+        assert versions.check_versions() == {"mujoco": mujoco, "robosuite": "1.4.0"}
 
 
-def test_this_environment_has_the_supported_pair() -> None:
-    assert versions.check_versions() == versions.SUPPORTED
+def test_the_default_is_supported_first_and_pinned_nowhere_else() -> None:
+    assert versions.DEFAULT == {"mujoco": "3.3.7", "robosuite": "1.4.0"}
+    assert versions.SUPPORTED["mujoco"] == ("3.3.7", "3.3.2", "3.2.3", "3.8.1")
+
+
+def test_this_environment_has_a_supported_pair() -> None:
+    assert versions.check_versions().keys() == versions.SUPPORTED.keys()
 
 
 def test_another_mujoco_is_refused_with_both_ways_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,8 +40,9 @@ def test_another_mujoco_is_refused_with_both_ways_out(monkeypatch: pytest.Monkey
     with pytest.raises(VlaError) as caught:
         versions.check_versions()
     message = str(caught.value)
-    assert message.startswith("found mujoco 3.9.0; supported is mujoco 3.8.1 with robosuite 1.4.0.")
-    assert "pip install mujoco==3.8.1;" in message
+    supported = "mujoco 3.3.7 (or 3.3.2, 3.2.3, 3.8.1) with robosuite 1.4.0"
+    assert message.startswith(f"found mujoco 3.9.0; supported is {supported}.")
+    assert "pip install mujoco==3.3.7;" in message
     assert "--vla-allow-versions" in message
 
 
@@ -45,7 +52,7 @@ def test_another_mujoco_is_accepted_when_allowed(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("allow", [False, True])
-@pytest.mark.parametrize("found", ["3.10.0", "3.12.1", "4.0.0"])
+@pytest.mark.parametrize("found", ["3.10.0", "3.12.1", "4.0.0", "3.1.6", "2.3.7"])
 def test_a_mujoco_that_would_crash_is_never_accepted(monkeypatch: pytest.MonkeyPatch, found: str, allow: bool) -> None:
     pretend(monkeypatch, mujoco=found, robosuite="1.4.0")
     with pytest.raises(VlaError, match=rf"found mujoco {found};.*--vla-allow-versions does not help.*\.$") as caught:
@@ -55,14 +62,22 @@ def test_a_mujoco_that_would_crash_is_never_accepted(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("allow", [False, True])
 def test_a_missing_package_is_never_accepted(monkeypatch: pytest.MonkeyPatch, allow: bool) -> None:
-    pretend(monkeypatch, mujoco="3.8.1", robosuite=None)
+    pretend(monkeypatch, mujoco="3.3.7", robosuite=None)
     with pytest.raises(VlaError, match=r"found no robosuite;.*pip install robosuite==1\.4\.0\.$"):
         versions.check_versions(allow=allow)
 
 
+@pytest.mark.parametrize(
+    ("mujoco", "warms"), [("3.2.3", True), ("3.3.2", True), ("3.3.5", True), ("3.3.6", False), ("3.8.1", False)]
+)
+def test_before_3_3_6_a_forward_warms_the_next_solve(mujoco: str, warms: bool) -> None:
+    assert versions.forward_warms(mujoco) == warms
+
+
 def test_a_record_carries_what_makes_the_numbers() -> None:
     installed = versions.installed_versions()
-    assert {"python", "platform", "pytest-vla", "mujoco", "robosuite", "numpy", "scipy", "numba"} <= installed.keys()
+    packages = {"pytest-vla", "mujoco", "robosuite", "numpy", "scipy", "numba"}
+    assert packages | {"python", "platform", "kernels"} <= installed.keys()
     assert installed["numpy"] == version("numpy")
     assert all(isinstance(value, str) for value in installed.values())
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vla.options import OPTIONS
-from pytest_vla.versions import SUPPORTED
+from pytest_vla.versions import DEFAULT
 from tests.support.data import REPOSITORY
 
 PROJECT: dict[str, Any] = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
@@ -124,7 +124,7 @@ def test_torch_is_pinned_in_the_constraints_only() -> None:
 
 def test_the_supported_pair_is_what_is_installed() -> None:
     dependencies = PROJECT["project"]["dependencies"]
-    assert {f"{name}=={version}" for name, version in SUPPORTED.items()} <= set(dependencies)
+    assert {f"{name}=={version}" for name, version in DEFAULT.items()} <= set(dependencies)
 
 
 def test_the_changelog_names_every_kind_of_policy() -> None:

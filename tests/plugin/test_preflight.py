@@ -81,8 +81,8 @@ def test_data_is_not_wanted_for_collection(no_data: Run) -> None:
 
 
 def test_another_simulator_is_refused_unless_allowed(vla: Run, project: pytest.Pytester) -> None:
-    project.makepyfile(probe="from pytest_vla import versions\nversions.SUPPORTED['mujoco'] = '3.3.7'\n")
+    project.makepyfile(probe="from pytest_vla import versions\nversions.SUPPORTED['mujoco'] = ('3.5.0', '3.4.0')\n")
     refused = vla(*STOVE, "--vla-model=policies:straight", "-p", "probe")
-    stops_with(refused, "ERROR: found mujoco *; supported is mujoco 3.3.7*--vla-allow-versions*")
+    stops_with(refused, "ERROR: found mujoco *; supported is mujoco 3.5.0 (or 3.4.0) *--vla-allow-versions*")
     allowed = vla(*STOVE, "--vla-model=policies:straight", "-p", "probe", "--vla-allow-versions")
     allowed.assert_outcomes(passed=1)

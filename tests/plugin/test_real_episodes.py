@@ -1,7 +1,6 @@
 """Episodes in LIBERO's own scenes: the plugin's way to run them changes nothing, and everything repeats."""
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pytest_vla import World
+from pytest_vla.kernels import in_force
 from pytest_vla.plan import Case
 from pytest_vla.records import Record
 from pytest_vla.rollout import Conditions, run_episode
-from pytest_vla.versions import installed_versions
-from tests.support.data import data_root, golden, needs_data
+from pytest_vla.suite import with_textures
+from tests.parity.traces import FOLDERS, MUJOCO, SAME_KERNELS, TEXTURES, load
+from tests.support.data import data_root, needs_data
 from tests.support.runs import records_of, run_names
-from tests.support.worlds import libero_task, world_of
-
-# The traces were made with these kernels; with others they hold for the first steps, within rounding.
-SAME_KERNELS = installed_versions().get("blas", "").count("SkylakeX") == 2
+from tests.support.worlds import libero_task
 
 SUITES = ("--vla-suite=libero_goal,libero_object", "--vla-tasks=turn_on_the_stove,milk", "--vla-seeds=0-1")
 REVERSED = "def pytest_collection_modifyitems(items): items.reverse()\n"
@@ -55,7 +54,8 @@ def test_records_repeat_whatever_the_workers_the_order_and_the_policys_name(pyte
     stove = alone["libero_goal/turn_on_the_stove[seed1]"]
     assert (stove.steps, stove.literals) == (300, {"(turnon flat_stove_1)": ((0, False),)})
     assert stove.seeds == {"run": 0, "scene": 1, "init_state": 1, "init_states": 50}
-    assert stove.provenance["mujoco"] == "3.8.1"
+    assert stove.provenance["mujoco"] == MUJOCO
+    assert (stove.provenance["kernels"], stove.protocol["textures"]) == (in_force(), "trained")
     assert stove.eef_pos is not None
     assert np.linalg.norm(np.subtract(stove.eef_pos, (-0.3, 0.0, 1.2))) < 1.0
 
@@ -75,10 +75,8 @@ class Pinned:
 
 @needs_data
 def test_an_episode_is_upstreams_and_its_policy_sees_what_checkpoints_were_trained_on() -> None:
-    with np.load(golden("libero_traces") / "libero_goal_0.npz") as file:
-        trace = dict(file)
-    meta = json.loads(str(trace["meta"]))
-    task = libero_task(meta["suite"], Path(meta["bddl"]).stem)
+    trace, meta = load(FOLDERS[MUJOCO], "libero_goal_0")
+    task = with_textures(libero_task(meta["suite"], Path(meta["bddl"]).stem), TEXTURES[MUJOCO])
     actions = trace["traj_actions"][task.protocol.settle_steps :]
     last = 62 if SAME_KERNELS else 30
     seen: dict[str, Any] = {}
@@ -97,7 +95,7 @@ def test_an_episode_is_upstreams_and_its_policy_sees_what_checkpoints_were_train
 
         return act
 
-    world = Pinned(world_of(task.suite, task.name), meta["init_index"], meta["seed"])
+    world = Pinned(World(task), meta["init_index"], meta["seed"])
     short = dataclasses.replace(task, protocol=dataclasses.replace(task.protocol, max_steps=last))
     ended = run_episode(
         Case(task.suite, task.name, 0), short, policy, lambda task, changed: world, Conditions("golden")

@@ -1,0 +1,83 @@
+"""Where episodes are asked for, their arithmetic is the same on every machine; foreign projects are left alone."""
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from pytest_vla import kernels
+from tests.support.runs import records_of
+
+Run = Callable[..., pytest.RunResult]
+
+VARIABLES = ("OPENBLAS_CORETYPE", "NPY_DISABLE_CPU_FEATURES")
+EPISODE = ("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove", "--vla-model=policies:straight")
+# What a test of the project's own sees.
+SEEN = "import os\ndef test_seen(): print('coretype', os.environ.get('OPENBLAS_CORETYPE'))\n"
+pytestmark = pytest.mark.skipif(not kernels._pins(), reason="this is no x86-64 processor with AVX2 under Linux")
+
+
+@pytest.fixture(autouse=True)
+def _unpinned(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+
+def said(project: pytest.Pytester) -> set[tuple[str, str]]:
+    return {(each.provenance["kernels"], each.provenance["blas"]) for each in records_of(project.path / ".vla")}
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_a_run_with_episodes_is_pinned(project: pytest.Pytester, vla: Run, workers: str) -> None:
+    # conftest.py, and with it what imports numpy here, is loaded after the kernels were chosen.
+    project.makeconftest("pytest_plugins = ['fake_sim']\n")
+    result = project.runpytest_subprocess("-p", "no:hypothesispytest", *EPISODE, "--vla-episodes=2", workers)
+    result.assert_outcomes(passed=2)
+    assert said(project) == {("pinned", "numpy Haswell, scipy Haswell")}
+    assert "kernels" not in result.stdout.str()
+
+
+def test_native_lifts_it_and_is_kept_for_a_resumption(project: pytest.Pytester, vla: Run) -> None:
+    vla(*EPISODE, "--vla-kernels=native").assert_outcomes(passed=1)
+    ((how, blas),) = said(project)
+    assert how == "native"
+    assert blas == kernels_here()
+    result = vla("--vla-resume")
+    result.stderr.fnmatch_lines(["ERROR: --vla-resume: run * was started with --vla-kernels=native: add that"])
+
+
+def test_the_ini_file_may_say_it(project: pytest.Pytester, vla: Run) -> None:
+    project.makeini("[pytest]\nvla_kernels = native\n")
+    vla(*EPISODE).assert_outcomes(passed=1)
+    assert {how for how, _ in said(project)} == {"native"}
+
+
+def test_where_numpy_came_first_it_is_told(project: pytest.Pytester, vla: Run) -> None:
+    project.makepyfile(early="import numpy\n")
+    result = vla("-p", "early", *EPISODE)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        ["vla: kernels are native: numpy was imported first; records may differ from another machine's"]
+    )
+    assert {how for how, _ in said(project)} == {kernels.TOO_LATE}
+
+
+def test_a_foreign_project_is_left_alone(project: pytest.Pytester, vla: Run) -> None:
+    project.makepyfile(test_mine=SEEN)
+    vla("-s").stdout.fnmatch_lines(["*coretype None*"])
+
+
+def test_a_project_whose_ini_file_has_a_policy_is_ours(project: pytest.Pytester, vla: Run) -> None:
+    project.makepyfile(test_mine=SEEN)
+    project.makeini("[pytest]\nvla_model = random\n")
+    vla("-s").stdout.fnmatch_lines(["*coretype Haswell*"])
+
+
+def kernels_here() -> str:
+    """What numpy and scipy choose on this machine."""
+    import subprocess
+    import sys
+
+    code = "from pytest_vla.versions import installed_versions; print(installed_versions()['blas'])"
+    environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    return subprocess.check_output([sys.executable, "-c", code], env=environment, text=True).strip()
