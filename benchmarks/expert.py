@@ -8,13 +8,13 @@ Without arguments: the four LIBERO suites of ten tasks, ten episodes each, and t
 import statistics
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
 from typing import NamedTuple
 
 from upstream import libero_data, table
 
 from pytest_vla import World, load_suite
 from pytest_vla.expert.policy import expert_policy
+from pytest_vla.kernels import pinned_processes
 from pytest_vla.metrics.statistics import wilson_interval
 from pytest_vla.plan import Case
 from pytest_vla.rollout import Conditions, run_episode
@@ -50,7 +50,7 @@ def run(suite: str, name: str, episodes: int) -> Result:
 
 def main() -> None:
     suites = sys.argv[1].split(",") if len(sys.argv) > 1 else list(EPISODES)
-    with ProcessPoolExecutor() as pool:
+    with pinned_processes(len(suites) * 10) as pool:
         for suite in suites:
             episodes = int(sys.argv[2]) if len(sys.argv) > 2 else EPISODES[suite]
             names = [task.name for task in load_suite(suite).tasks]
