@@ -131,19 +131,24 @@ def notes_before(starts: Iterable[tuple[Task, int]], mujoco: str, policy: str) -
     if known and any(mujoco not in measured(task.files).versions for task in known):
         lines.append(f"mujoco {mujoco}: whether things stand as tasks say was not measured; each episode is checked")
     false: dict[tuple[str, str], int] = {}
+    others = []
     for task, init_state in starts:
-        for premise in known_broken(task, init_state, mujoco):
+        premises = known_broken(task, init_state, mujoco)
+        for premise in premises:
             false[task.name, premise] = false.get((task.name, premise), 0) + 1
+        if not premises:
+            others.append((task, init_state))
     ending = "they end as invalid (premise-broken)" if policy == CHECK else "they count all the same"
     for (name, premise), number in false.items():
         lines.append(
             f"mujoco {mujoco}: {premise} does not hold in {_episodes(number)} of {name}, and does under "
             f"{DEFAULT['mujoco']}: {ending}"
         )
-    here = _number(starts, lambda task, state: set(thrown(task, state, mujoco)) - _thrown_by_default(task, state))
+    here = _number(others, lambda task, state: set(thrown(task, state, mujoco)) - _thrown_by_default(task, state))
     if here:
+        more = " more" if false else ""
         lines.append(
-            f"mujoco {mujoco}: in {_episodes(here)} things are thrown about at the start that rest under "
+            f"mujoco {mujoco}: in {_episodes(here)}{more} things are thrown about at the start that rest under "
             f"{DEFAULT['mujoco']}"
         )
     if lines:

@@ -19,7 +19,7 @@ FALSE = "(on mug_1 shelf_1)"
 
 @pytest.fixture
 def table(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bowl slips under 3.8.1; the mug is nowhere on its shelf in init state 3; things are thrown in 4, 5 and 6."""
+    """The bowl slips under 3.8.1; the mug is never on its shelf in init state 3; things are thrown in 4 to 6."""
     states = {"all": frozenset(range(50)), "third": frozenset({3}), "thrown": frozenset({4, 5}), "new": frozenset({6})}
     versions = ("3.3.7", "3.8.1")
     found = Measured(
@@ -30,7 +30,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         (
             *(Finding(RAMEKIN.name, "mug_1", version, states["thrown"]) for version in versions),
-            Finding(RAMEKIN.name, "mug_1", "3.8.1", states["new"]),
+            Finding(OTHER.name, "mug_1", "3.8.1", states["new"]),
         ),
     )
     monkeypatch.setattr(premises, "measured", lambda suite: found if suite == "libero_spatial" else Measured())
@@ -54,12 +54,13 @@ def test_broken_is_what_holds_under_the_default_version_and_not_under_this_one()
 def test_a_run_says_before_its_first_episode_what_is_broken() -> None:
     starts = [(RAMEKIN, state) for state in range(8)] + [(OTHER, state) for state in range(8)]
     slips = f"mujoco 3.8.1: {ON_RAMEKIN} does not hold in 8 episodes of {RAMEKIN.name}, and does under 3.3.7: "
-    thrown = "mujoco 3.8.1: in 1 episode things are thrown about at the start that rest under 3.3.7"
+    thrown = "mujoco 3.8.1: in 1 episode more things are thrown about at the start that rest under 3.3.7"
     cure = "published numbers are of scenes as mujoco 3.3.7 settles them: pip install mujoco==3.3.7"
     invalid = "they end as invalid (premise-broken)"
     assert premises.notes_before(starts, "3.8.1", CHECK) == (slips + invalid, thrown, cure)
     assert premises.notes_before(starts, "3.8.1", IGNORE)[0] == f"{slips}they count all the same"
     assert premises.notes_before([(OTHER, 1)], "3.8.1", CHECK) == ()
+    assert premises.notes_before([(OTHER, 6)], "3.8.1", CHECK) == (thrown.replace(" more", ""), cure)
     unmeasured = "mujoco 3.5.0: whether things stand as tasks say was not measured; each episode is checked"
     assert premises.notes_before(starts, "3.5.0", CHECK) == (unmeasured, cure)
     stove = load_suite("tabletop").task("turn_on_the_stove")
