@@ -21,6 +21,9 @@ LABEL = r"[A-Za-z0-9_.+-]+"
 JOINT = "+"
 """Between the parts of a joint variation: in its label, its dimension and its kind."""
 
+PROTOCOLS = OURS, PAPER, UPSTREAM = ("ours", "paper", "upstream")
+"""How a benchmark's variations are made where we, its paper and its code differ; the first one by default."""
+
 VISUAL_ARRAYS = frozenset(
     (
         *("cam_pos", "cam_quat", "cam_fovy"),

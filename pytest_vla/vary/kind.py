@@ -82,6 +82,8 @@ class Kind:
         alone: whether it goes with no other variation: what is asked of the robot is another task.
         published: whether it is a benchmark's own, with that one's parameters: it is then taken only where it is named,
             and not with its dimension.
+        as_published: of a kind that follows a benchmark with changes of ours the name of the one without them, which
+            ``--vla-protocol=paper`` takes in its stead; empty: there is none.
     """
 
     name: str
@@ -95,6 +97,7 @@ class Kind:
     scene: bool = False
     alone: bool = False
     published: bool = False
+    as_published: str = ""
 
     @property
     def dimension(self) -> str:

@@ -8,9 +8,8 @@ from dataclasses import replace
 from functools import cache
 
 from pytest_vla.errors import UnchangedError, UnfitError, VlaError
-from pytest_vla.options import PROTOCOLS
 from pytest_vla.suite import Task, did_you_mean
-from pytest_vla.variation import JOINT, Variation, joined, parts_of
+from pytest_vla.variation import JOINT, OURS, PAPER, UPSTREAM, Variation, joined, parts_of
 from pytest_vla.vary.kind import Draw, Kind
 
 _MODULES = (
@@ -58,26 +57,35 @@ paper says (`PAPER`) or as upstream's code does it (`UPSTREAM`)."""
 TWO_PROTOCOLS = ("libero_plus",)
 """Those in which these are not the same."""
 
-PAPER, UPSTREAM = PROTOCOLS
 
-
-def labels_of(task: Task, vary: Sequence[str] = (), protocol: str = PAPER) -> tuple[str, ...]:
+def labels_of(task: Task, vary: Sequence[str] = (), protocol: str = OURS) -> tuple[str, ...]:
     """The labels of a task's variations; the empty one where there are none to be.
 
     Args:
         task: of any suite.
         vary: labels that ``--vla-vary`` asks for, from `parse_vary`; a suite that is varied by itself takes none.
-        protocol: of suites that are varied by themselves; one of `PROTOCOLS`.
+        protocol: one of `pytest_vla.variation.PROTOCOLS`: of suites that are varied by themselves, and by `PAPER` kinds
+            give way to those that are as published.
 
     Raises:
         VlaError: the suite's variations cannot be read, or it is varied by itself and is to be varied again.
     """
     if not task.varied:
-        return tuple(vary) or ("",)
+        return tuple(dict.fromkeys(map(_as_published, vary) if protocol == PAPER else vary)) or ("",)
     if vary:
         raise VlaError(f"--vla-vary: {task.suite} is varied by itself; take the suite {task.files} for others")
     prefix = f"{UPSTREAM}." if protocol == UPSTREAM and task.varied in TWO_PROTOCOLS else ""
     return tuple(f"{prefix}{label}" for label in SOURCES[task.varied](task, PAPER))
+
+
+def _as_published(label: str) -> str:
+    """A label with the kinds that stand, as published, for those of its parts that are otherwise under our protocol."""
+    parts = []
+    for part in parts_of(label):
+        kind = _kind_of(part)
+        other = "" if kind is None else kind.as_published
+        parts.append(part if kind is None or not other else f"{other}{part.removeprefix(kind.name)}")
+    return JOINT.join(parts)
 
 
 def find_variation(task: Task, label: str, seed: int) -> Variation | None:
