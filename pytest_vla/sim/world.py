@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from collections.abc import Collection
 from functools import cache, partial
 from typing import Self
 
@@ -335,9 +336,17 @@ class World:
 
         return infeasible(self)
 
-    def segmentation(self, camera: str) -> npt.NDArray[np.int32]:
-        """Which body each pixel of a camera's present picture shows: (H, W) ids, -1: none."""
-        return self._readings.segmentation(camera)
+    def segmentation(
+        self, camera: str, only: Collection[int] | None = None, widened: float = 1.0
+    ) -> npt.NDArray[np.int32]:
+        """Which body each pixel of a camera's present picture shows: (H, W) ids, -1: none.
+
+        Args:
+            camera: its name.
+            only: bodies that are drawn, as if no other were there; None: all.
+            widened: so many times as much, in height and in width, as the camera's picture shows.
+        """
+        return self._readings.segmentation(camera, only, widened)
 
     def provenance(self) -> dict[str, str]:
         """What a record says of this world: the scene's digest, the simulator's versions, and what draws.
