@@ -26,6 +26,7 @@ MOST_AZIMUTH = 75.0
 MOST_ELEVATION = 30.0
 MOST_TURN = 10.0
 MOST_FOV = 0.5
+"""Of the field of view, more or less."""
 
 _Apply = Callable[["mujoco.MjModel", "Scene", int], None]
 
@@ -131,14 +132,21 @@ def _unit_vector(draw: Draw) -> list[float]:
             return [round(value / length, 4) for value in vector]
 
 
-def fov(draw: Draw) -> Variation:
-    """A wider or narrower field of view; which of them is drawn."""
-    factor = round(1 + _sign(draw, "fov") * MOST_FOV * draw.share, 3)
+def narrower(draw: Draw) -> Variation:
+    """A narrower field of view: all is larger, and what is at the edge is gone. Nothing is drawn."""
+    return _field_of_view(draw, "narrower", round(1 - MOST_FOV * draw.share, 3))
 
+
+def wider(draw: Draw) -> Variation:
+    """A wider field of view: all is smaller, and more is seen around it. Nothing is drawn."""
+    return _field_of_view(draw, "wider", round(1 + MOST_FOV * draw.share, 3))
+
+
+def _field_of_view(draw: Draw, kind: str, factor: float) -> Variation:
     def apply(model: "mujoco.MjModel", scene: "Scene", camera: int) -> None:
         model.cam_fovy[camera] *= factor
 
-    return _moved(draw, "fov", {"factor": factor}, ("cam_fovy",), apply, fov)
+    return _moved(draw, kind, {"factor": factor}, ("cam_fovy",), apply)
 
 
 KINDS = (
@@ -175,11 +183,19 @@ KINDS = (
         f"{MOST_TURN / 5:g} to {MOST_TURN:g} degrees in all",
     ),
     Kind(
-        "camera.fov",
-        "a wider or narrower field of view, as drawn",
+        "camera.narrower",
+        "a narrower field of view, so that all is larger",
         "ours",
-        fov,
+        narrower,
         LEVELS,
-        f"{MOST_FOV / 5:.0%} to {MOST_FOV:.0%} more or less",
+        f"{MOST_FOV / 5:.0%} to {MOST_FOV:.0%} less",
+    ),
+    Kind(
+        "camera.wider",
+        "a wider field of view, so that all is smaller",
+        "ours",
+        wider,
+        LEVELS,
+        f"{MOST_FOV / 5:.0%} to {MOST_FOV:.0%} more",
     ),
 )

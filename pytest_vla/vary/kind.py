@@ -84,6 +84,7 @@ class Kind:
             and not with its dimension.
         as_published: of a kind that follows a benchmark with changes of ours the name of the one without them, which
             ``--vla-protocol=paper`` takes in its stead; empty: there is none.
+        uneven: what of its levels does not grow evenly, as ``benchmarks/levels.py`` measures it; empty: they do.
     """
 
     name: str
@@ -98,6 +99,7 @@ class Kind:
     alone: bool = False
     published: bool = False
     as_published: str = ""
+    uneven: str = ""
 
     @property
     def dimension(self) -> str:

@@ -135,7 +135,7 @@ def dimensions_of(label: str) -> str:
 
 
 def name_of(label: str) -> str:
-    """A label without its level or number, such as ``camera.fov``; the label itself where it has none."""
+    """A label without its level or number, such as ``camera.wider``; the label itself where it has none."""
     kind = _kind_of(label)
     counted = kind is not None and (kind.levels or label.removeprefix(f"{kind.name}.").isdigit())
     return kind.name if kind is not None and counted else label
