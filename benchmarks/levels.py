@@ -1,11 +1,10 @@
 """How much pictures differ from benign ones at each level of each kind: whether the levels grow evenly, by measuring.
 
-``python benchmarks/levels.py [--suites tabletop] [--kinds noise] [--tasks 3] [--seeds 4]``. The front camera's picture as
-an episode begins is compared with the benign one of the same task and seed, by the mean absolute difference of their
+``python benchmarks/levels.py [--suites tabletop] [--kinds noise] [--tasks 3] [--seeds 4]``. The front camera's picture
+as an episode begins is compared with the benign one of the same task and seed, by the mean absolute difference of their
 grey levels (0..255); of noise, which may change from frame to frame, pictures of a short motion. They are averaged over
-tasks and seeds. A step is what a level adds to the one below it, or to the benign picture. Levels are even where no step
-is smaller than `LEAST` of the mean one or larger than `MOST` of it: of the kinds whose levels are chosen by what is seen
-`pytest_vla.vary.kind.Kind.uneven` has to say the same.
+tasks and seeds. A step is what a level adds to the one below it, or to the benign picture. Levels are even where no
+step is smaller than `LEAST` of the mean one or larger than `MOST` of it.
 """
 
 import argparse

@@ -77,6 +77,7 @@ def changes_picture(variation: Variation) -> bool:
         or variation.init_states
         or variation.state
         or variation.rest_joints
+        or variation.removed
         or variation.pictures
     )
 

@@ -14,11 +14,16 @@ from pytest_vla.vary.kind import LEVELS, Draw, Kind
 
 if TYPE_CHECKING:
     import mujoco
+    import numpy as np
+    from numpy.typing import NDArray
 
     from pytest_vla.scene.scene import Scene
 
 DIMENSION = "camera"
 CAMERA = "agentview"
+
+VIEWS = THIRD_PERSON, WRIST, ALL = ("third_person", "wrist", "all")
+"""What `blackout` blinds: the cameras that look from outside, the one on the hand, or all."""
 
 # Of level 5; a level has so many fifths of it.
 MOST_FARTHER = 1.0
@@ -149,6 +154,29 @@ def _field_of_view(draw: Draw, kind: str, factor: float) -> Variation:
     return _moved(draw, kind, {"factor": factor}, ("cam_fovy",), apply)
 
 
+def blackout(draw: Draw) -> Variation:
+    """Black pictures, of the cameras that look from outside, of the wrist's, or of all.
+
+    Raises:
+        VlaError: the suite has none of them.
+    """
+    cameras = tuple(
+        camera for camera in draw.task.protocol.cameras if draw.part == ALL or _view_of(camera) == draw.part
+    )
+    if not cameras:
+        raise VlaError(f"{draw.task.suite} has no such camera; it has {', '.join(draw.task.protocol.cameras)}")
+
+    def begin() -> "Callable[[NDArray[np.uint8], str, int], NDArray[np.uint8]]":
+        return lambda picture, camera, step: picture * 0 if camera in cameras else picture
+
+    parameters = {"view": draw.part, "cameras": list(cameras)}
+    return Variation(draw.label, DIMENSION, "blackout", None, parameters, pictures=(begin,), probe=True)
+
+
+def _view_of(camera: str) -> str:
+    return WRIST if "eye_in_hand" in camera else THIRD_PERSON
+
+
 KINDS = (
     Kind(
         "camera.distance",
@@ -197,5 +225,13 @@ KINDS = (
         wider,
         LEVELS,
         f"{MOST_FOV / 5:.0%} to {MOST_FOV:.0%} more",
+    ),
+    Kind(
+        "camera.blackout",
+        "black pictures, of the cameras from outside, of the wrist's, or of all: what does the policy do unseeing?",
+        "a probe, LIBERO-Plus's",
+        blackout,
+        parts=lambda: VIEWS,
+        by_name=True,
     ),
 )

@@ -82,6 +82,7 @@ class Kind:
         alone: whether it goes with no other variation: what is asked of the robot is another task.
         published: whether it is a benchmark's own, with that one's parameters: it is then taken only where it is named,
             and not with its dimension.
+        by_name: whether it is taken only where it is named, though it is ours: a probe, which is in no rate.
         as_published: of a kind that follows a benchmark with changes of ours the name of the one without them, which
             ``--vla-protocol=paper`` takes in its stead; empty: there is none.
         uneven: what of its levels does not grow evenly, as ``benchmarks/levels.py`` measures it; empty: they do.
@@ -98,6 +99,7 @@ class Kind:
     scene: bool = False
     alone: bool = False
     published: bool = False
+    by_name: bool = False
     as_published: str = ""
     uneven: str = ""
 
