@@ -122,21 +122,24 @@ def _lines(found: Sequence[Looked]) -> Iterator[str]:
 
 
 def _table(probes: Sequence[Looking]) -> Iterator[str]:
-    head = ("probe", "pairs", "seeing", "with it", "difference, points", "paths apart, cm", "usual", "noise", "same")
-    rows: list[tuple[str, ...]] = [head]
+    done: list[tuple[str, ...]] = [("probe", "pairs", "seeing", "with it", "difference, points")]
+    paths: list[tuple[str, ...]] = [("probe", "apart, cm", "usual", "noise", "as is usual", "went there")]
     for probe in probes:
         difference = "-"
         if probe.difference is not None:
-            difference = f"{100 * probe.difference.value:+.1f}{_bounds(probe.difference, 100.0, '+.1f')}"
-        apart = "-" if probe.apart is None else f"{100 * probe.apart.value:.1f}{_bounds(probe.apart, 100.0, '.1f')}"
+            difference = f"{100 * probe.difference.value:+.1f}{_bounds(probe.difference, '+.1f')}"
+        apart = "-" if probe.apart is None else f"{100 * probe.apart.value:.1f}{_bounds(probe.apart, '.1f')}"
         usual, noise = ("-" if value is None else f"{100 * value:.1f}" for value in (probe.usual, probe.noise))
-        shares = (_share(probe.right), _share(probe.blind), difference, apart, usual, noise, _share(probe.same))
-        rows.append((probe.probe, str(probe.pairs), *shares))
-    yield from aligned(rows, 1)
-    yield from wrapped(
-        "paths apart: of the hand, from its twin's, on average; usual: between benign episodes of a task, from other "
-        "seeds; same: no farther apart than is usual there; noise: between runs under other run seeds"
-    )
+        done.append((probe.probe, str(probe.pairs), _share(probe.right), _share(probe.blind), difference))
+        paths.append((probe.probe, apart, usual, noise, _share(probe.same), _share(probe.went)))
+    yield from aligned(done, 1)
+    if any(probe.apart is not None for probe in probes):
+        yield ""
+        yield from wrapped(
+            "Its hand's path and its twin's, apart on average; usual: of benign episodes of a task, from other seeds; "
+            "noise: of one episode under other run seeds"
+        )
+        yield from aligned(paths, 1)
 
 
 def _sentence(probe: Looking) -> str:
@@ -177,8 +180,9 @@ def _share(share: Share) -> str:
     return "{}/{} [{:.0%}, {:.0%}]".format(share.count, share.of, *share.interval)
 
 
-def _bounds(estimate: Estimate, unit: float, how: str) -> str:
+def _bounds(estimate: Estimate, how: str) -> str:
+    """Of a share in points, or of m in cm."""
     if estimate.interval is None:
         return ""
-    low, high = (format(unit * bound, how) for bound in estimate.interval)
+    low, high = (format(100 * bound, how) for bound in estimate.interval)
     return f" [{low}, {high}]"

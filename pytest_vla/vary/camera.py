@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_vla.errors import VlaError
 from pytest_vla.scene.workspaces import workspace
 from pytest_vla.variation import ModelEdit, Variation
-from pytest_vla.vary.kind import LEVELS, Draw, Kind
+from pytest_vla.vary.kind import LEVELS, PICTURE, Draw, Kind
 
 if TYPE_CHECKING:
     import mujoco
@@ -185,6 +185,7 @@ KINDS = (
         distance,
         LEVELS,
         f"{1 + MOST_FARTHER / 5:g} to {1 + MOST_FARTHER:g} times as far",
+        uneven=(PICTURE,),
     ),
     Kind(
         "camera.azimuth",
@@ -193,6 +194,7 @@ KINDS = (
         azimuth,
         LEVELS,
         f"{MOST_AZIMUTH / 5:g} to {MOST_AZIMUTH:g} degrees",
+        uneven=(PICTURE,),
     ),
     Kind(
         "camera.elevation",
@@ -201,6 +203,7 @@ KINDS = (
         elevation,
         LEVELS,
         f"{MOST_ELEVATION / 5:g} to {MOST_ELEVATION:g} degrees",
+        uneven=(PICTURE,),
     ),
     Kind(
         "camera.orientation",
@@ -209,6 +212,7 @@ KINDS = (
         orientation,
         LEVELS,
         f"{MOST_TURN / 5:g} to {MOST_TURN:g} degrees in all",
+        uneven=(PICTURE,),
     ),
     Kind(
         "camera.narrower",
@@ -217,6 +221,7 @@ KINDS = (
         narrower,
         LEVELS,
         f"{MOST_FOV / 5:.0%} to {MOST_FOV:.0%} less",
+        uneven=(PICTURE,),
     ),
     Kind(
         "camera.wider",
@@ -225,6 +230,7 @@ KINDS = (
         wider,
         LEVELS,
         f"{MOST_FOV / 5:.0%} to {MOST_FOV:.0%} more",
+        uneven=(PICTURE,),
     ),
     Kind(
         "camera.blackout",

@@ -3,7 +3,7 @@
 import importlib
 import itertools
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -139,6 +139,16 @@ def name_of(label: str) -> str:
     kind = _kind_of(label)
     counted = kind is not None and (kind.levels or label.removeprefix(f"{kind.name}.").isdigit())
     return kind.name if kind is not None and counted else label
+
+
+def evenness_of(labels: Iterable[str]) -> tuple[str, ...]:
+    """What is to be said of the kinds of these labels whose levels do not grow evenly in everything."""
+    found = {kind.name: kind for label in labels for part in parts_of(label) if (kind := _kind_of(part)) is not None}
+    told: dict[str, list[str]] = {}
+    for name in sorted(found):
+        if found[name].evenness:
+            told.setdefault(found[name].evenness, []).append(name)
+    return tuple(f"{what}: {', '.join(names)}" for what, names in told.items())
 
 
 def compiles_anew(task: Task, label: str, seed: int) -> bool:
@@ -338,7 +348,7 @@ def kinds_table() -> tuple[str, ...]:
         for kind in group:
             levels = f":{kind.levels[0]}-{kind.levels[-1]}" if kind.levels else ""
             number = "" if kind.levels or len(kind.labels()) == 1 else f" ({len(kind.labels())} variations)"
-            told = "; ".join(filter(None, (f"{kind.about}{number}", kind.grades, kind.source)))
+            told = "; ".join(filter(None, (f"{kind.about}{number}", kind.grades, kind.evenness, kind.source)))
             first, rest = f"  {kind.name + levels:26}", " " * 28
             lines += textwrap.wrap(told, _WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
     return tuple(lines)
