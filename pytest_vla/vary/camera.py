@@ -30,8 +30,8 @@ MOST_FARTHER = 1.0
 MOST_AZIMUTH = 75.0
 MOST_ELEVATION = 30.0
 MOST_TURN = 10.0
-MOST_FOV = 0.5
-"""Of the field of view, more or less."""
+MOST_NARROWER, MOST_WIDER = 0.35, 0.5
+"""Of the field of view. In a narrower one what stands at the edge, such as LIBERO-Goal's rack, would be out of sight."""
 
 _Apply = Callable[["mujoco.MjModel", "Scene", int], None]
 
@@ -139,12 +139,12 @@ def _unit_vector(draw: Draw) -> list[float]:
 
 def narrower(draw: Draw) -> Variation:
     """A narrower field of view: all is larger, and what is at the edge is gone. Nothing is drawn."""
-    return _field_of_view(draw, "narrower", round(1 - MOST_FOV * draw.share, 3))
+    return _field_of_view(draw, "narrower", round(1 - MOST_NARROWER * draw.share, 3))
 
 
 def wider(draw: Draw) -> Variation:
     """A wider field of view: all is smaller, and more is seen around it. Nothing is drawn."""
-    return _field_of_view(draw, "wider", round(1 + MOST_FOV * draw.share, 3))
+    return _field_of_view(draw, "wider", round(1 + MOST_WIDER * draw.share, 3))
 
 
 def _field_of_view(draw: Draw, kind: str, factor: float) -> Variation:
@@ -220,7 +220,7 @@ KINDS = (
         "ours",
         narrower,
         LEVELS,
-        f"{MOST_FOV / 5:.0%} to {MOST_FOV:.0%} less",
+        f"{MOST_NARROWER / 5:.0%} to {MOST_NARROWER:.0%} less",
         uneven=(PICTURE,),
     ),
     Kind(
@@ -229,7 +229,7 @@ KINDS = (
         "ours",
         wider,
         LEVELS,
-        f"{MOST_FOV / 5:.0%} to {MOST_FOV:.0%} more",
+        f"{MOST_WIDER / 5:.0%} to {MOST_WIDER:.0%} more",
         uneven=(PICTURE,),
     ),
     Kind(
