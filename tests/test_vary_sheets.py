@@ -241,6 +241,18 @@ def test_a_goal_that_holds_at_the_start_and_a_picture_that_is_the_same_are_told(
     assert shown(drawn)[0][1][2].endswith("; the same picture as benign"), "the fake world knows levels only"
 
 
+def test_probes_of_whether_a_policy_looks_have_pictures(drawn: dict[str, Any]) -> None:
+    vary_sheet(tasks("put_the_bowl_on_the_plate", STOVE), "camera.blackout.wrist,layout.removed", None, Drawing())
+    cells = [cell for row in shown(drawn) for cell in row if cell and cell[1] != "benign"]
+    # Of the fake world all are alike.
+    assert [(cell[1], cell[2].partition(";")[0]) for cell in cells] == [
+        ("camera.blackout.wrist", "view wrist"),
+        ("layout.removed", "objects bowl_1"),
+        ("camera.blackout.wrist", "view wrist"),
+        ("layout.removed", "the goal wants no object somewhere that could be taken away"),
+    ]
+
+
 def test_too_much_is_refused_before_a_picture_is_drawn(drawn: dict[str, Any]) -> None:
     with pytest.raises(VlaError, match="1002 pictures are too many"):
         vary_sheet(tasks(STOVE), "camera.distance", range(167), Drawing())
