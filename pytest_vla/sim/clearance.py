@@ -7,7 +7,6 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_vla.scene.scene import Scene
-from pytest_vla.sim.arm import GRIP_SITE, HAND_BODY
 
 Array = npt.NDArray[np.float64]
 
@@ -74,12 +73,6 @@ class Clearance:
         return self._near(
             qpos, np.flatnonzero(self._solid & robot & moves), np.flatnonzero(self._solid & ~robot), nearest
         )
-
-    def hand(self, qpos: Array) -> tuple[Array, Array]:
-        """Where the hand and the point between its fingers are (3,), m."""
-        self._data.qpos[:] = qpos
-        mujoco.mj_kinematics(self._model, self._data)
-        return self._data.body(HAND_BODY).xpos.copy(), self._data.site(GRIP_SITE).xpos.copy()
 
     def _geoms(self, roots: Collection[int]) -> npt.NDArray[np.int64]:
         """The solid geoms of bodies that others hang from."""

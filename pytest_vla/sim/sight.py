@@ -25,11 +25,12 @@ SEEN = 0.0005
 LIBERO's own scenes show 137 pixels of the smallest part, and a quarter of that from twice as far.
 """
 
-SHARE = 1 / 3
+SHARE = 0.25
 """How much of a part has to be seen, of what would be if nothing but its owner were there, and the picture wider.
 
-Of what shows less one cannot tell what it is, a rim or an edge of a bowl, a basket or a plate; from about 3/10 on one
-can. LIBERO's own scenes show 0.36 at least, of a can of soup, in the two init states of each of its tasks looked at.
+Of a fifth one cannot tell what it is: a rim behind a cabinet, a wall of a basket or a sliver of a plate at the edge of
+the picture. Of three tenths one can: the neck of a bottle, a third of a plate. LIBERO's own scenes show 0.36 at least,
+of a can of soup, in two init states of each of its tasks.
 """
 
 REACH = 0.85

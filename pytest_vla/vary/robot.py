@@ -1,13 +1,16 @@
 """Variations of how the arm stands when an episode begins."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pytest_vla.errors import RedrawError
-from pytest_vla.scene.panda import REST_JOINTS
-from pytest_vla.scene.workspaces import workspace
+from pytest_vla.errors import RedrawError, VlaError
+from pytest_vla.scene.panda import MOUNT, REST_JOINTS, hand_of
+from pytest_vla.scene.workspaces import Workspace, workspace
+from pytest_vla.suite import Task
 from pytest_vla.variation import Variation
 from pytest_vla.vary.kind import LEVELS, Draw, Kind
 from pytest_vla.vary.layout_objects import in_picture
+from pytest_vla.vary.problems import problem_of
 
 if TYPE_CHECKING:
     import mujoco
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
 _NORM = 0.1
 _APART = 0.03
 """How near (m) the arm may be to anything: its fingers open by 0.02 m while the scene settles."""
+_TRIES = 1000
+"""Directions that are tried: of about two in three the hand stays in the picture."""
 _PICTURE = 0.9
 """How far from the middle of the front camera's picture the hand may be, of half its side: it stays to be seen."""
 
@@ -29,27 +34,27 @@ def joints(draw: Draw) -> Variation:
     The direction is the same for all levels: one in which at every level the hand is in the picture and nothing is in
     the arm's way. No joint comes near its limit: the nearest is 0.62 rad away from rest.
     """
-    drawn = draw.shared("robot.joints")
-    direction = [drawn.gauss(0.0, 1.0) for _ in REST_JOINTS]
-    length = sum(number * number for number in direction) ** 0.5
-    offsets = {
-        level: [round(round(_NORM * level, 2) * number / length, 8) for number in direction] for level in LEVELS
-    }
-    poses = {
-        level: tuple(round(rest + moved, 8) for rest, moved in zip(REST_JOINTS, offset, strict=True))
-        for level, offset in offsets.items()
-    }
+    drawn, place = draw.shared("robot.joints"), _place_of(draw.task)
+    for _ in range(_TRIES):
+        direction = [drawn.gauss(0.0, 1.0) for _ in REST_JOINTS]
+        length = sum(number * number for number in direction) ** 0.5
+        offsets = {
+            level: [round(round(_NORM * level, 2) * number / length, 8) for number in direction] for level in LEVELS
+        }
+        poses = {
+            level: tuple(round(rest + moved, 8) for rest, moved in zip(REST_JOINTS, offset, strict=True))
+            for level, offset in offsets.items()
+        }
+        if place is None or all(_is_seen(place, pose) for pose in poses.values()):
+            break
     pose = poses[draw.level]
 
-    def place(model: "mujoco.MjModel", scene: "Scene", state: "NDArray[np.float64]") -> None:
+    def put(model: "mujoco.MjModel", scene: "Scene", state: "NDArray[np.float64]") -> None:
         from pytest_vla.sim.clearance import Clearance
 
-        clearance, camera = Clearance(model, scene), workspace(scene.problem, scene.problem).cameras[0]
-        qpos = state[1 : 1 + model.nq].copy()
+        clearance, qpos = Clearance(model, scene), state[1 : 1 + model.nq].copy()
         for level, other in poses.items():
             qpos[: len(other)] = other
-            if not all(in_picture(camera, point.tolist(), _PICTURE) for point in clearance.hand(qpos)):
-                raise RedrawError(f"{draw.label}: the hand would begin outside of the picture at level {level}")
             if touched := clearance.in_robots_way(qpos, _APART):
                 raise RedrawError(f"{draw.label}: the arm would begin in {touched} at level {level}")
         state[1 : 1 + len(pose)] = pose
@@ -60,9 +65,28 @@ def joints(draw: Draw) -> Variation:
         "joints",
         draw.level,
         {"norm": round(_NORM * draw.level, 2), "offset": offsets[draw.level]},
-        state=(place,),
+        state=(put,),
         rest_joints=pose,
         redraw=lambda time: joints(draw.again(time)),
+    )
+
+
+def _place_of(task: Task) -> Workspace | None:
+    """Where the arm stands; None of a task whose file is not here, which can be collected and not run."""
+    try:
+        problem = problem_of(task)
+    except VlaError:
+        return None
+    return workspace(problem.name, problem.source)
+
+
+def _is_seen(place: Workspace, pose: Sequence[float]) -> bool:
+    """Whether the hand is in the picture of the workspace's first camera."""
+    x, y, z = place.robot_base
+    base = (x, y, z + MOUNT * place.mounted)
+    return all(
+        in_picture(place.cameras[0], [one + other for one, other in zip(base, point, strict=True)], _PICTURE)
+        for point in hand_of(pose)
     )
 
 

@@ -1,15 +1,17 @@
 """The arm's pose at the beginning."""
 
+import dataclasses
 import math
 
+import mujoco
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_vla import load_suite
 from pytest_vla.errors import RedrawError
-from pytest_vla.scene.panda import JOINT_LIMITS, REST_JOINTS
+from pytest_vla.scene.panda import JOINT_LIMITS, MOUNT, REST_JOINTS, hand_of
 from pytest_vla.variation import Variation
 from pytest_vla.vary.kind import Draw
 from pytest_vla.vary.robot import KINDS, joints
@@ -114,12 +116,34 @@ def test_the_hand_is_in_the_picture_at_every_level_and_moves_evenly() -> None:
 
 def test_a_direction_is_every_level_s_or_none_s() -> None:
     """So that an episode's levels differ in how far only, however often they are drawn."""
-    outside = 0
+    whys = []
     for time in range(10):
         why = {placed(joints(draw(level, 0, time))).partition(": ")[2] for level in range(1, 6)}
         assert len(why) == 1
-        outside += "outside of the picture" in why.pop()
-    assert 0 < outside < 10
+        whys += why
+    assert "" in whys
+    assert any("begin in" in why for why in whys)
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(-1, 1), min_size=7, max_size=7))
+def test_where_the_hand_is_follows_from_the_joints_as_in_the_compiled_model(offsets: list[float]) -> None:
+    world = tabletop(TASK.name)
+    pose = np.add(REST_JOINTS, offsets)
+    data = mujoco.MjData(world.model)
+    data.qpos[:7] = pose
+    mujoco.mj_kinematics(world.model, data)
+    base = data.body("robot0_base").xpos
+    hand, grip = hand_of(pose.tolist())
+    assert data.body("robot0_right_hand").xpos - base == pytest.approx(np.array(hand), abs=1e-6)
+    assert data.site("gripper0_grip_site").xpos - base == pytest.approx(np.array(grip), abs=1e-6)
+    assert base == pytest.approx(np.array([-0.66, 0.0, MOUNT]), abs=1e-6)
+
+
+def test_without_the_task_s_file_any_direction_is_one() -> None:
+    """It can be collected without data, and not run."""
+    bare = dataclasses.replace(TASK, name="no_such_task")
+    assert joints(Draw(bare, "robot.joints-L3", 0, 3)).rest_joints is not None
 
 
 def test_the_kind_is_graded() -> None:
