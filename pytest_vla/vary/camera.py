@@ -30,7 +30,7 @@ MOST_FARTHER = 1.0
 MOST_AZIMUTH = 75.0
 MOST_ELEVATION = 30.0
 MOST_TURN = 10.0
-MOST_NARROWER, MOST_WIDER = 0.35, 0.5
+MOST_NARROWER, MOST_WIDER = 0.25, 0.5
 """Of the field of view. In a still narrower one what stands at the edge, as LIBERO-Goal's rack, would not be seen."""
 
 _Apply = Callable[["mujoco.MjModel", "Scene", int], None]
