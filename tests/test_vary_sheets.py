@@ -82,6 +82,9 @@ class World:
     def predicates(self) -> dict[str, bool]:
         return {"(on bowl_1 plate_1)": self.holds and bool(self.label)}
 
+    def provenance(self) -> Mapping[str, str]:
+        return {}
+
     def close(self) -> None:
         self.log.append(("close",))
 
