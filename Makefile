@@ -106,6 +106,7 @@ bench: setup reference ## the time of a step, a reset and an episode, as ratios 
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/variations.py
 	$(BIN)/python benchmarks/displacement.py
+	$(BIN)/python benchmarks/levels.py
 	$(BIN)/python benchmarks/intervals.py
 
 .PHONY: demo

@@ -71,7 +71,8 @@ def begin(
             parts.append(trace.variation)
         trace.variation = joined(variation.label, tuple(parts))
     observation = _drawn(trace, case, task, open_world)
-    if feasible and trace.variation is not None and trace.variation.changes_scene:
+    # What a probe asks is not whether the task can be done.
+    if feasible and trace.variation is not None and trace.variation.changes_scene and not trace.variation.probe:
         if undone := _infeasible(trace, case, task, open_world):
             raise NothingToMeasure(INFEASIBLE, undone)
         observation = _reset(trace, case, task, open_world)

@@ -24,10 +24,10 @@ from pytest_vla.policies.spec import REQUEST_TIMEOUT
 from pytest_vla.premises import PREMISES
 from pytest_vla.store import DEFAULT_RESULTS, LAST_RUN
 from pytest_vla.suite import TEXTURES
+from pytest_vla.variation import PROTOCOLS
 
 VIDEOS = ("none", "failed", "all")
 TWINS = ("none", "auto")
-PROTOCOLS = ("paper", "upstream")
 LIST = "list"
 """In the place of variations: list what there is."""
 DEFAULT_BATCH = 32
@@ -108,8 +108,9 @@ OPTIONS = (
     ),
     Option(
         "protocol",
-        "of suites that are varied by themselves, such as libero_plus_goal, where a paper and its code disagree: paper "
-        "(default) or upstream, its code with its bugs",
+        "where we, a benchmark's paper and its code differ: ours (default), which is the paper's but for words that "
+        "would make another task of it; paper, with VLA-Arena's words as published (language.words); upstream, of "
+        "suites that are varied by themselves, such as libero_plus_goal, the code with its bugs",
         "|".join(PROTOCOLS),
         one_of(PROTOCOLS),
         ini="as --vla-protocol, where that is not given",

@@ -32,6 +32,9 @@ OUTCOMES = ("success", "failure", "error", "invalid")
 ASKED_DONE = "asked_done"
 """Of `Record.metrics`: 1.0 where the goal that the instruction asks for was reached, which is not the task's own."""
 
+VACATED = "vacated"
+"""Of `Record.metrics`: ``vacated_bowl_1_x``, ``_y`` and ``_z`` are where an object would be that was taken away, m."""
+
 Literals = Mapping[str, tuple[tuple[int, bool], ...]]
 """Of each goal literal, the steps from which on it held or did not; see `Record.literals`."""
 

@@ -1,9 +1,10 @@
 """``pytest-vla report``: what the records of runs say of models, the language and variations, without a rollout.
 
 In JSON: ``schema``; ``models``, see `pytest_vla.reports.sections.section_table`, with the keys of
-`pytest_vla.reports.language_json.model_table` and ``robustness``, `pytest_vla.reports.robustness.robustness_table`;
-beside it ``alpha`` and ``intervals`` of the language and ``robustness``: how numbers were made; ``libero_pro`` and
-``libero_plus``: lists of `pytest_vla.reports.libero_pro.pro_table` and `pytest_vla.reports.libero_plus.plus_table`.
+`pytest_vla.reports.language_json.model_table`, ``looking``, `pytest_vla.reports.looking.looking_table`, and
+``robustness``, `pytest_vla.reports.robustness.robustness_table`; beside it ``alpha`` and ``intervals`` of the language,
+``looking`` and ``robustness``: how numbers were made; ``libero_pro`` and ``libero_plus``: lists of
+`pytest_vla.reports.libero_pro.pro_table` and `pytest_vla.reports.libero_plus.plus_table`.
 """
 
 import argparse
@@ -38,11 +39,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
     parser.epilog = (
         "Success, PRIDE and overestimation over paraphrases, by cell, type and task, failure types and the listening "
-        "score; success under variations by dimension, kind and level, against benign twins, robustness curves and the "
-        "gap of two dimensions at once; the tables of LIBERO-PRO and LIBERO-Plus; of every model (its --vla-model "
-        "text) and suite. Of one case with the same run seed the latest episode counts. JSON has the keys of what "
-        "there is: a model that was told no other text has none of the language's. png needs matplotlib: pip install "
-        "'pytest-vla[report]'."
+        "score; what a policy does that does not see; success under variations by dimension, kind and level, against "
+        "benign twins, robustness curves and the gap of two dimensions at once; the tables of LIBERO-PRO and "
+        "LIBERO-Plus; of every model (its --vla-model text) and suite. Of one case with the same run seed the latest "
+        "episode counts. JSON has the keys of what there is: a model that was told no other text has none of the "
+        "language's. png needs matplotlib: pip install 'pytest-vla[report]'."
     )
     parser.add_argument(
         "which",
@@ -187,6 +188,17 @@ def _robustness(loaded: "Loaded", options: argparse.Namespace) -> "Section | Non
     return Section(lambda: robustness_lines(found), {"robustness": methods_table(SEED)}, models, pictures)
 
 
+def _looking(loaded: "Loaded", options: argparse.Namespace) -> "Section | None":
+    from pytest_vla.reports.looking import looking_lines, looking_table, make_looking, methods_table
+    from pytest_vla.reports.sections import Section
+
+    found = make_looking(loaded)
+    if not found:
+        return None
+    models = {(model.model, model.suite, ""): {"looking": looking_table(model)} for model in found}
+    return Section(lambda: looking_lines(found), {"looking": methods_table()}, models, dict)
+
+
 def _pro(loaded: "Loaded", options: argparse.Namespace) -> "Section | None":
     from pytest_vla.reports.libero_pro import pro_lines, pro_table
     from pytest_vla.reports.make_variations import make_pro
@@ -209,5 +221,7 @@ def _plus(loaded: "Loaded", options: argparse.Namespace) -> "Section | None":
     return Section(lambda: plus_lines(found), {"libero_plus": [plus_table(model) for model in found]}, {}, dict)
 
 
-SECTIONS: "tuple[Callable[[Loaded, argparse.Namespace], Section | None], ...]" = (_language, _robustness, _pro, _plus)
+SECTIONS: "tuple[Callable[[Loaded, argparse.Namespace], Section | None], ...]" = (
+    *(_language, _looking, _robustness, _pro, _plus),
+)
 """Make the report's parts, in their order; None where the records have nothing of one."""

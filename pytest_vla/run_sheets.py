@@ -221,11 +221,12 @@ def _label_of(record: Record) -> str:
 
 def _variation_of(task: Task, record: Record) -> "Variation | None":
     """What a world has to be reset under to be drawn as in an episode. Raises VlaError where it cannot be made."""
-    from pytest_vla.vary.registry import PAPER, drawn_for
+    from pytest_vla.variation import UPSTREAM
+    from pytest_vla.vary.registry import drawn_for
 
     label, parameters = _label_of(record), record.variation.get("parameters", {})
     # What the robot was told is not seen, and may be from a file that is not here; upstream's code moves a camera too.
-    told_only = record.variation.get("dimension") == "language" and parameters.get("protocol", PAPER) == PAPER
+    told_only = record.variation.get("dimension") == "language" and parameters.get("protocol") != UPSTREAM
     if not label or told_only:
         return None
     # Not the task that is drawn: its cameras may be others.

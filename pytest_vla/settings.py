@@ -22,11 +22,12 @@ from pytest_vla.arguments import (
 from pytest_vla.errors import VlaError
 from pytest_vla.folders import expanded
 from pytest_vla.kernels import KERNELS
-from pytest_vla.options import DEFAULT_BATCH, LIST, MODELS_KEY, OPTIONS, PROTOCOLS, TWINS, VIDEOS
+from pytest_vla.options import DEFAULT_BATCH, LIST, MODELS_KEY, OPTIONS, TWINS, VIDEOS
 from pytest_vla.policies.spec import AUTO, REQUEST_TIMEOUT, ModelSpec
 from pytest_vla.premises import PREMISES
 from pytest_vla.store import DEFAULT_RESULTS
 from pytest_vla.suite import TEXTURES
+from pytest_vla.variation import PROTOCOLS
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Settings:
         sample: how many episodes of each suite are drawn; None: all.
         vary: labels of the variations that each task gets; empty: tasks as they are.
         vary_typed: whether they were given for this invocation, and not by the ini file.
-        protocol: of suites that are varied by themselves; one of `PROTOCOLS`.
+        protocol: of a benchmark's variations; one of `PROTOCOLS`.
         twins: of which varied episodes the benign twin is run too; one of `TWINS`.
         feasible: whether the expert tries changed scenes first.
         data: the folder of task files and assets; None: the default roots.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pytest_vla.policies.base import Answer, Observation
 from pytest_vla.policies.fit import ACTION_SIZE
-from pytest_vla.records import ASKED_DONE, Literals, Trajectory
+from pytest_vla.records import ASKED_DONE, VACATED, Literals, Trajectory
 from pytest_vla.variation import Variation
 from pytest_vla.versions import installed_versions
 
@@ -41,6 +41,7 @@ class EpisodeWorld(Protocol):
     def infeasible(self) -> str: ...
     def asked_done(self) -> bool: ...
     def premises(self) -> Mapping[str, bool]: ...
+    def vacated(self) -> Mapping[str, tuple[float, float, float]]: ...
 
 
 @cache
@@ -108,6 +109,9 @@ class Trace:
         metrics = {"clipped_actions": float(self.clipped)}
         if self.variation is not None and self.variation.asked is not None:
             metrics[ASKED_DONE] = float(self.asked_done)
+        if self.variation is not None and self.variation.removed and self.world is not None:
+            for name, point in self.world.vacated().items():
+                metrics |= {f"{VACATED}_{name}_{axis}": value for axis, value in zip("xyz", point, strict=True)}
         return metrics
 
     def last_eef_pos(self) -> tuple[float, float, float] | None:

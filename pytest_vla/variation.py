@@ -21,6 +21,9 @@ LABEL = r"[A-Za-z0-9_.+-]+"
 JOINT = "+"
 """Between the parts of a joint variation: in its label, its dimension and its kind."""
 
+PROTOCOLS = OURS, PAPER, UPSTREAM = ("ours", "paper", "upstream")
+"""How a benchmark's variations are made where we, its paper and its code differ; the first one by default."""
+
 VISUAL_ARRAYS = frozenset(
     (
         *("cam_pos", "cam_quat", "cam_fovy"),
@@ -83,6 +86,7 @@ class Variation:
         init_states: those to start from; None: the task's own, or, where things stand elsewhere, such as are made.
         state: changes of the state that an episode starts from.
         rest_joints: (7,) rad: the arm's pose at the reset, which its controller keeps to; None: the robot's own.
+        removed: objects that are taken out of the world before an episode begins, and never touch or are seen again.
         pictures: changes of what the cameras give.
         actions: changes of what the policy wants.
         probe: whether it asks what the policy does, and not whether it does the task: no test fails then, and it is in
@@ -106,6 +110,7 @@ class Variation:
     init_states: InitStates | None = field(default=None, compare=False, repr=False)
     state: tuple[StateEdit, ...] = field(default=(), compare=False, repr=False)
     rest_joints: tuple[float, ...] | None = None
+    removed: tuple[str, ...] = ()
     pictures: tuple[PictureEdit, ...] = field(default=(), compare=False, repr=False)
     actions: tuple[ActionEdit, ...] = field(default=(), compare=False, repr=False)
     probe: bool = False
@@ -121,14 +126,12 @@ class Variation:
     @property
     def changes_world(self) -> bool:
         """Whether anything but the instruction is another, or the world has more to look at than the task's goal."""
-        return bool(
-            self.problem or self.model or self.state or self.rest_joints or self.pictures or self.actions or self.asked
-        )
+        return self.changes_scene or bool(self.model or self.pictures or self.actions or self.asked)
 
     @property
     def changes_scene(self) -> bool:
         """Whether things, the robot or the goal are others, so that what could be done may no longer be."""
-        return bool(self.problem or self.state or self.rest_joints or self.init_states)
+        return bool(self.problem or self.state or self.rest_joints or self.removed or self.init_states)
 
     def table(self) -> dict[str, Any]:
         """As it stands in a record; the instruction is there by itself."""
@@ -166,7 +169,7 @@ def joined(label: str, parts: tuple[Variation, ...]) -> Variation:
 
     together: dict[str, Any] = {
         name: tuple(edit for part in parts for edit in getattr(part, name))
-        for name in ("problem", "model", "state", "pictures", "actions")
+        for name in ("problem", "model", "state", "removed", "pictures", "actions")
     }
     return Variation(
         label,

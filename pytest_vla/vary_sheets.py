@@ -19,8 +19,8 @@ from pytest_vla.plan import Case
 from pytest_vla.sheets import Drawing, camera_picture, check_number, open_pool
 from pytest_vla.suite import Task, did_you_mean
 from pytest_vla.trace import Trace
-from pytest_vla.variation import JOINT, Variation, parts_of
-from pytest_vla.vary.registry import UPSTREAM, find_variation, kinds, labels_of, parse_vary
+from pytest_vla.variation import JOINT, UPSTREAM, Variation, parts_of
+from pytest_vla.vary.registry import find_variation, kinds, labels_of, parse_vary
 
 if TYPE_CHECKING:
     from pytest_vla.fixtures.worlds import WorldPool
@@ -77,6 +77,7 @@ def changes_picture(variation: Variation) -> bool:
         or variation.init_states
         or variation.state
         or variation.rest_joints
+        or variation.removed
         or variation.pictures
     )
 

@@ -18,6 +18,7 @@ from pytest_vla.reports.loaded import SEED, Loaded, runs_of, unfinished_of
 from pytest_vla.reports.robustness import ModelRobustness
 from pytest_vla.suite import load_suite
 from pytest_vla.vary.libero_plus import unavailable
+from pytest_vla.vary.registry import evenness_of
 
 
 def make_robustness(loaded: Loaded) -> tuple[ModelRobustness, ...]:
@@ -31,6 +32,7 @@ def make_robustness(loaded: Loaded) -> tuple[ModelRobustness, ...]:
         joint, incomplete = compositions(varied, generator)
         runs = runs_of(varied.episodes, loaded)
         left_out = (*varied.left_out, *unfinished_of(varied.episodes, loaded), *unpaired, *mixed, *incomplete)
+        left_out += evenness_of(str(record.variation.get("label")) for record in varied.episodes)
         measured = cells(varied, pairs, generator)
         found.append(
             ModelRobustness(

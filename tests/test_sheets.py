@@ -492,7 +492,7 @@ def test_show_writes_a_sheet_and_says_where(tmp_path: Path, monkeypatch: pytest.
 
 def test_show_lists_the_variations_that_there_are(capsys: Any) -> None:
     assert main(["show", "tabletop", "--vary=list"]) == 0
-    assert "  camera.fov:1-5" in capsys.readouterr().out
+    assert "  camera.wider:1-5" in capsys.readouterr().out
 
 
 def test_the_sheet_of_several_tasks_is_named_by_them_and_lies_in_this_folder(

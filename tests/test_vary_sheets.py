@@ -82,6 +82,9 @@ class World:
     def predicates(self) -> dict[str, bool]:
         return {"(on bowl_1 plate_1)": self.holds and bool(self.label)}
 
+    def provenance(self) -> Mapping[str, str]:
+        return {}
+
     def close(self) -> None:
         self.log.append(("close",))
 
@@ -239,6 +242,18 @@ def test_a_goal_that_holds_at_the_start_and_a_picture_that_is_the_same_are_told(
     World.holds = False
     vary_sheet(tasks(STOVE), "pro.swap", None, Drawing())
     assert shown(drawn)[0][1][2].endswith("; the same picture as benign"), "the fake world knows levels only"
+
+
+def test_probes_of_whether_a_policy_looks_have_pictures(drawn: dict[str, Any]) -> None:
+    vary_sheet(tasks("put_the_bowl_on_the_plate", STOVE), "camera.blackout.wrist,layout.removed", None, Drawing())
+    cells = [cell for row in shown(drawn) for cell in row if cell and cell[1] != "benign"]
+    # Of the fake world all are alike.
+    assert [(cell[1], cell[2].partition(";")[0]) for cell in cells] == [
+        ("camera.blackout.wrist", "view wrist"),
+        ("layout.removed", "objects bowl_1"),
+        ("camera.blackout.wrist", "view wrist"),
+        ("layout.removed", "the goal wants no object somewhere that could be taken away"),
+    ]
 
 
 def test_too_much_is_refused_before_a_picture_is_drawn(drawn: dict[str, Any]) -> None:

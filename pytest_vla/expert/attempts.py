@@ -78,6 +78,9 @@ def _carrying(stage: Stage, predicate: str, thing: Thing, target: str, leave_roo
     terrain = terrain_of(stage, thing.geoms)
     middle = thing.position(stage.data)[:2]
     near = close_up(stage, middle, thing.radius + FINGER_OUTSIDE + 0.01, GRASP_CELL)
+    if not np.isfinite(near.height).any():
+        # A probe has taken it out of the world.
+        return
     around = close_up(stage, middle, thing.radius + PALM_HALF_LENGTH + 0.02, PALM_CELL)
     centre = np.array(stage.data.subtree_com[thing.body][:2])
     grasps = grasps_from_above(near, around, thing.geoms, centre, hand.rotation)[:_GRASPS]

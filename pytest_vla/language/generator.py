@@ -24,7 +24,9 @@ from pytest_vla.language.morphology import lemma
 from pytest_vla.language.notation import HEAD, Hanging, Part, Phrase, filled, joined, slots_of, text_of
 from pytest_vla.language.parsed import Sentence, Token
 from pytest_vla.language.reading import AGREEING
+from pytest_vla.language.scene_names import SceneNames
 from pytest_vla.language.wording import FORMS, clause_words, clauses_words, place_words, thing_words, verb_words, word
+from pytest_vla.language.wordnet import best_wordnet
 from pytest_vla.metrics.pride import ACTION_TYPES, NONE, OBJECT_TYPES
 
 ADDITION = "addition_deletion"
@@ -59,7 +61,13 @@ class Paraphrase:
 
 
 def paraphrases(
-    instruction: str, others: Iterable[str], rng: random.Random, count: int, object_type: str, action_type: str
+    instruction: str,
+    others: Iterable[str],
+    rng: random.Random,
+    count: int,
+    object_type: str,
+    action_type: str,
+    scene: SceneNames | None = None,
 ) -> list[str]:
     """Different texts that mean the same as an instruction, in the order drawn; fewer than ``count`` where a cell has
     fewer.
@@ -71,15 +79,23 @@ def paraphrases(
         count: how many are wanted.
         object_type: one of `pytest_vla.metrics.pride.OBJECT_TYPES`.
         action_type: one of its `ACTION_TYPES`; not both ``none``.
+        scene: what its things are called: no paraphrase says another name of a thing by which one there could be meant
+            that is not; None: all names that the lexicon has.
 
     Raises:
         VlaError: no such cell, or an instruction that the grammar cannot read.
     """
-    return [variant.text for variant in variants(instruction, others, rng, count, object_type, action_type)]
+    return [variant.text for variant in variants(instruction, others, rng, count, object_type, action_type, scene)]
 
 
 def variants(
-    instruction: str, others: Iterable[str], rng: random.Random, count: int, object_type: str, action_type: str
+    instruction: str,
+    others: Iterable[str],
+    rng: random.Random,
+    count: int,
+    object_type: str,
+    action_type: str,
+    scene: SceneNames | None = None,
 ) -> list[Paraphrase]:
     """`paraphrases` with their trees."""
     if (object_type, action_type) not in CELLS:
@@ -93,7 +109,7 @@ def variants(
     for _ in range(count * TRIES):
         if len(found) == count:
             break
-        phrase = said(command, rng, object_type, action_type)
+        phrase = said(command, rng, object_type, action_type, scene)
         if phrase is None:
             continue
         text = _written(phrase, plain=action_type in (NONE, *LEXICAL))
@@ -128,12 +144,14 @@ def _written(phrase: Phrase, *, plain: bool) -> str:
     return text[0].upper() + text[1:]
 
 
-def said(command: Command, rng: random.Random, object_type: str, action_type: str) -> Phrase | None:
+def said(
+    command: Command, rng: random.Random, object_type: str, action_type: str, scene: SceneNames | None = None
+) -> Phrase | None:
     """One way to say a command in a cell, at random, with its tree; None where this draw found none."""
     words = lexicon()
     clauses: Sequence[Clause] | None = command.clauses
     if object_type != NONE:
-        clauses = _things_said_otherwise(command.clauses, rng, object_type, words)
+        clauses = _things_said_otherwise(command.clauses, rng, object_type, words, scene)
     if clauses is not None and action_type in LEXICAL:
         clauses = _actions_said_otherwise(clauses, rng, action_type, words)
     if clauses is None:
@@ -250,13 +268,16 @@ def _actions_said_otherwise(
 
 
 def _things_said_otherwise(
-    clauses: Sequence[Clause], rng: random.Random, way: str, words: Lexicon
+    clauses: Sequence[Clause], rng: random.Random, way: str, words: Lexicon, scene: SceneNames | None
 ) -> tuple[Clause, ...] | None:
     """The clauses with other names for some of their things, each the same wherever it is named; None: no other."""
     choices = {}
+    wordnet = best_wordnet() if scene is not None else None
     for noun in dict.fromkeys(thing.noun for clause in clauses for thing in _things_of(clause) if not thing.pronoun):
         known = words.nouns[noun]
         several = known.additions if way == ADDITION else known.others.get(WAYS[way], ())
+        if way != ADDITION and scene is not None and wordnet is not None:
+            several = tuple(name for name in several if scene.fits(name, noun, wordnet))
         if several:
             choices[noun] = several
     if not choices:

@@ -17,6 +17,9 @@ ADJECTIVES = frozenset(
 )  # fmt: skip
 """Of the words before a noun; all others are nouns."""
 
+OF = " of "
+"""In a name, between its head and what that is full of: ``bottle of wine``."""
+
 IRREGULAR_PLURALS = {"shelf": "shelves", "dish": "dishes", "box": "boxes"}
 
 
@@ -181,6 +184,7 @@ def _relation(name: str, tree: str, state: str) -> Relation:
 
 
 def plural(name: str) -> str:
-    """The plural of a thing's name: ``moka pots``."""
-    head = name.split()[-1]
-    return name[: len(name) - len(head)] + IRREGULAR_PLURALS.get(head, f"{head}s")
+    """The plural of a thing's name: ``moka pots``, ``bottles of wine``."""
+    named, of, what = name.partition(OF)
+    head = named.split()[-1]
+    return named[: len(named) - len(head)] + IRREGULAR_PLURALS.get(head, f"{head}s") + of + what

@@ -1,13 +1,14 @@
 """VLA-Arena's W0-W4: K of an instruction's verbs and nouns give way to WordNet's neighbours one edge away.
 
 Upstream reads its variants from a list that does not come with its code; of how that was made the paper tells the
-relations, a few examples, and that verbs were screened by hand. So are ours: `VERBS`, and `NOUN_SENSES`.
+relations, a few examples, and that verbs were screened by hand. So are ours: `VERBS`, and `NOUN_SENSES`. Of nouns the
+paper takes any neighbour, a fishbowl for a bowl; `pytest_vla.language.screened` takes those that are the same thing.
 """
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pytest_vla.errors import VlaError
 from pytest_vla.language.wordnet import PartOfSpeech, Relation, WordNet
@@ -121,6 +122,7 @@ class Slot:
         lemma: its base form.
         part: of speech.
         choices: its substitutes as they would stand there, plural for a plural; at least one.
+        again: start and end of where it stands again and is replaced by the same, as one slot.
     """
 
     start: int
@@ -128,6 +130,34 @@ class Slot:
     lemma: str
     part: PartOfSpeech
     choices: tuple[Choice, ...]
+    again: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Noun:
+    """The head of a noun phrase, all in base form.
+
+    Attributes:
+        lemma: as WordNet has it: ``box``.
+        compound: with the nouns before it: ``cookie box``.
+        phrase: with all that stands before it but the article: ``small cookie box``.
+        plural: whether it stands there in the plural.
+    """
+
+    lemma: str
+    compound: str
+    phrase: str
+    plural: bool
+
+
+class Screen(Protocol):
+    """Which neighbours may stand for a word, where not all that `VERBS` and `NOUN_SENSES` let through."""
+
+    def verbs(self, verb: str) -> Collection[str]:
+        """Of a verb's neighbours those that may."""
+
+    def nouns(self, noun: Noun, wordnet: WordNet) -> Sequence[Choice]:
+        """Of a noun's neighbours those that may, in the singular."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +191,12 @@ class Substituted:
 
 
 def substitute(
-    instruction: str, level: int, generator: "np.random.Generator", wordnet: WordNet, avoid: Collection[str] = ()
+    instruction: str,
+    level: int,
+    generator: "np.random.Generator",
+    wordnet: WordNet,
+    avoid: Collection[str] = (),
+    screen: Screen | None = None,
 ) -> Substituted:
     """Replaces `level` of the instruction's slots: each subset equally likely, and each choice of a slot.
 
@@ -174,39 +209,48 @@ def substitute(
         generator: the same state gives the same text.
         wordnet: where the nouns' neighbours come from.
         avoid: names of the scene's other things, which no substitute may end in.
+        screen: see `find_slots`.
 
     Raises:
         VlaError: the level is not known, or the instruction has fewer slots.
     """
     if level not in LEVELS:
         raise VlaError(f"substitution level {level}: expected one of {', '.join(map(str, LEVELS))}")
-    slots = find_slots(instruction, wordnet, avoid)
+    slots = find_slots(instruction, wordnet, avoid, screen)
     if level > len(slots):
         names = ", ".join(slot.lemma for slot in slots) or "none"
+        most = f"ask for W{min(len(slots), LEVELS[-1])} or lower" if slots else "it has no level of them"
         raise VlaError(
             f"W{level} of {instruction!r}: it has {len(slots)} replaceable words ({names}), expected at least {level}; "
-            f"ask for W{min(len(slots), LEVELS[-1])} or lower"
+            f"{most}"
         )
-    text, done = instruction, []
+    done = []
     became: dict[str, str] = {}
     for index in sorted(generator.permutation(len(slots))[:level].tolist(), reverse=True):
         slot = slots[index]
         choices = [c for c in slot.choices if became.get(c.word, slot.lemma) == slot.lemma] or slot.choices
         choice = choices[int(generator.integers(len(choices)))]
         became[choice.word] = slot.lemma
-        original = instruction[slot.start : slot.end]
-        word = choice.word[0].upper() + choice.word[1:] if original[0].isupper() else choice.word
-        text = _article(text[: slot.start], word) + word + text[slot.end :]
-        done.append(Substitution(slot.start, original, word, slot.lemma, slot.part, choice.sense, choice.relation))
-    return Substituted(text, instruction, tuple(reversed(done)), f"{wordnet.name} {wordnet.version}")
+        for start, end in ((slot.start, slot.end), *slot.again):
+            original = instruction[start:end]
+            word = choice.word[0].upper() + choice.word[1:] if original[0].isupper() else choice.word
+            done.append(Substitution(start, original, word, slot.lemma, slot.part, choice.sense, choice.relation))
+    done.sort(key=lambda each: each.start)
+    text = instruction
+    for each in reversed(done):
+        before = _article(text[: each.start], each.substitute)
+        text = before + each.substitute + text[each.start + len(each.original) :]
+    return Substituted(text, instruction, tuple(done), f"{wordnet.name} {wordnet.version}")
 
 
-def find_slots(instruction: str, wordnet: WordNet, avoid: Collection[str] = ()) -> tuple[Slot, ...]:
+def find_slots(
+    instruction: str, wordnet: WordNet, avoid: Collection[str] = (), screen: Screen | None = None
+) -> tuple[Slot, ...]:
     """The instruction's slots in its order: `VERBS` where an order begins, `PARTICIPLES`, the heads of noun phrases.
 
     A noun's choices are its neighbours in the sense of `NOUN_SENSES`, in lower case, without names (Achaea, a region)
     and without those whose last word is another noun of the instruction or one of `avoid`: what is asked for stays
-    what it is.
+    what it is. With a screen they are those that it lets stand there, and a noun that stands there twice is one slot.
     """
     matches = list(_TOKEN.finditer(instruction))
     words = [match.group().lower() for match in matches]
@@ -214,24 +258,36 @@ def find_slots(instruction: str, wordnet: WordNet, avoid: Collection[str] = ()) 
     participles = _participles(words)
     taken = {index for start, length in (*verbs, *participles) for index in range(start, start + length)}
     nouns = _nouns(words, taken, wordnet)
-    heads = {lemma.rpartition(" ")[2] for _, _, lemma in nouns}
+    heads = {noun.lemma.rpartition(" ")[2] for _, _, noun in nouns}
     others = heads | {name.lower().rpartition(" ")[2] for name in avoid}
 
     def slot(start: int, length: int, lemma: str, part: PartOfSpeech, choices: Sequence[Choice]) -> Slot:
         return Slot(matches[start].start(), matches[start + length - 1].end(), lemma, part, tuple(choices))
 
     found = [
-        slot(start, length, lemma, "verb", _verb_choices(lemma, VERBS[lemma], wordnet))
+        slot(start, length, lemma, "verb", _verb_choices(lemma, VERBS[lemma] if screen is None else allowed, wordnet))
         for start, length in verbs
         for lemma in (" ".join(words[start : start + length]),)
+        for allowed in (screen.verbs(lemma) if screen is not None else (),)
     ]
     for start, length in participles:
         lemma, forms = PARTICIPLES[" ".join(words[start : start + length])]
         choices = _verb_choices(lemma, forms, wordnet)
         found.append(slot(start, length, lemma, "verb", [replace(each, word=forms[each.word]) for each in choices]))
-    for start, length, lemma in nouns:
-        plural = " ".join(words[start : start + length]) != lemma
-        found.append(slot(start, length, lemma, "noun", _noun_choices(lemma, plural, others, wordnet)))
+    first: dict[Noun, int] = {}
+    for start, length, noun in nouns:
+        known = _noun_choices(noun.lemma, wordnet) if screen is None else screen.nouns(noun, wordnet)
+        made = slot(start, length, noun.lemma, "noun", _fitting(known, noun, others))
+        same = replace(noun, phrase="")
+        if screen is not None and same in first:
+            found[first[same]] = replace(
+                before := found[first[same]],
+                again=(*before.again, (made.start, made.end)),
+                choices=tuple(choice for choice in before.choices if choice in made.choices),
+            )
+            continue
+        first[same] = len(found)
+        found.append(made)
     return tuple(sorted((slot for slot in found if slot.choices), key=lambda slot: slot.start))
 
 
@@ -264,9 +320,9 @@ def _participles(words: Sequence[str]) -> list[tuple[int, int]]:
     return found
 
 
-def _nouns(words: Sequence[str], taken: Collection[int], wordnet: WordNet) -> list[tuple[int, int, str]]:
-    """The heads of noun phrases: index of the first word, number of words, base form."""
-    found: list[tuple[int, int, str]] = []
+def _nouns(words: Sequence[str], taken: Collection[int], wordnet: WordNet) -> list[tuple[int, int, Noun]]:
+    """The heads of noun phrases: index of the first word, number of words."""
+    found: list[tuple[int, int, Noun]] = []
     index = 0
     while index < len(words):
         if _ends_phrase(words, index, taken):
@@ -293,9 +349,10 @@ def _opens_phrase(words: Sequence[str], start: int) -> bool:
     return before in _DETERMINERS or before in _PREPOSITIONS
 
 
-def _head(words: Sequence[str], start: int, end: int, wordnet: WordNet) -> Iterable[tuple[int, int, str]]:
+def _head(words: Sequence[str], start: int, end: int, wordnet: WordNet) -> Iterable[tuple[int, int, Noun]]:
     while end > start and words[end - 1] in _RELATIONAL:
         end -= 1
+    before = start
     while start < end - 1 and words[start] in _MODIFIERS:
         start += 1
     if start == end or words[end - 1] in _MODIFIERS:
@@ -304,7 +361,9 @@ def _head(words: Sequence[str], start: int, end: int, wordnet: WordNet) -> Itera
         name = " ".join(words[first:end])
         base = _BASES.get(name) or wordnet.base_form(name, "noun")
         if base is not None:
-            yield first, end - first, base
+            compound = next((at + 1 for at in range(first - 1, start - 1, -1) if words[at] in _MODIFIERS), start)
+            named, phrase = (" ".join((*words[at:first], base)) for at in (compound, before))
+            yield first, end - first, Noun(base, named, phrase, name != base)
             return
 
 
@@ -317,18 +376,25 @@ def _verb_choices(verb: str, allowed: Collection[str], wordnet: WordNet) -> list
     return [found[word] for word in sorted(found)]
 
 
-def _noun_choices(noun: str, plural: bool, others: Collection[str], wordnet: WordNet) -> list[Choice]:
+def _noun_choices(noun: str, wordnet: WordNet) -> list[Choice]:
+    """All neighbours of a noun in the sense of `NOUN_SENSES`, without names."""
     sense = min(NOUN_SENSES.get(noun, 1), wordnet.senses(noun, "noun"))
-    head = noun.rpartition(" ")[2]
-    choices = []
-    for neighbour in wordnet.neighbours(noun, "noun", sense):
-        word = neighbour.word.lower()
-        last = word.rpartition(" ")[2]
-        name = neighbour.word[0].isupper() and " " not in neighbour.word
-        if name or word == _plural(noun) or (last in others and last != head):
-            continue
-        choices.append(Choice(_plural(word) if plural else word, neighbour.relation, sense))
-    return choices
+    return [
+        Choice(neighbour.word.lower(), neighbour.relation, sense)
+        for neighbour in wordnet.neighbours(noun, "noun", sense)
+        if " " in neighbour.word or not neighbour.word[0].isupper()
+    ]
+
+
+def _fitting(choices: Iterable[Choice], noun: Noun, others: Collection[str]) -> list[Choice]:
+    """The choices as they would stand there, without those that end in one of the other nouns."""
+    head, plural = noun.lemma.rpartition(" ")[2], _plural(noun.lemma)
+    return [
+        replace(choice, word=_plural(choice.word) if noun.plural else choice.word)
+        for choice in choices
+        for last in (choice.word.rpartition(" ")[2],)
+        if choice.word != plural and (last not in others or last == head)
+    ]
 
 
 def _plural(word: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from pytest_vla.language.command import IT, THEM, Clause, Place, Thing
-from pytest_vla.language.lexicon import ADJECTIVES, Lexicon, plural
+from pytest_vla.language.lexicon import ADJECTIVES, OF, Lexicon, plural
 from pytest_vla.language.morphology import inflected
 from pytest_vla.language.notation import HEAD, Fill, Hanging, Word, filled, joined
 
@@ -72,8 +72,12 @@ def _before_noun(text: str) -> Hanging:
 
 
 def _name(name: str, many: bool) -> list[Hanging]:
-    *before, head = (plural(name) if many else name).split()
-    return [*(_before_noun(text) for text in before), word(head, "NOUN", "NNS" if many else "NN", HEAD)]
+    named, of, what = (plural(name) if many else name).partition(OF)
+    *before, head = named.split()
+    words = [*(_before_noun(text) for text in before), word(head, "NOUN", "NNS" if many else "NN", HEAD)]
+    if of:
+        words.append(("prep", joined([word("of", "ADP", "IN", HEAD), ("pobj", joined(_name(what, False)))])))
+    return words
 
 
 def place_words(place: Place | None, lexicon: Lexicon, *, state: bool = False) -> list[Hanging]:

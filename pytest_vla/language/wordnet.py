@@ -55,6 +55,7 @@ class WordNet(Protocol):
         version: WordNet's.
     """
 
+    def __hash__(self) -> int: ...
     @property
     def name(self) -> str: ...
     @property
@@ -72,6 +73,12 @@ class WordNet(Protocol):
         word that is reached in two ways is named once. Raises KeyError where the word has no such sense.
         """
 
+    def covers(self, word: str, part: PartOfSpeech, senses: int | None = None) -> frozenset[str]:
+        """The words of a base form's synsets, and of all synsets above them, in lower case, the word itself among them.
+
+        In its so many most frequent senses, or all; empty for an unknown word.
+        """
+
 
 @dataclass(frozen=True)
 class _Part:
@@ -84,9 +91,9 @@ class _Part:
     exceptions: Mapping[str, tuple[str, ...]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Table:
-    """`WordNet` in memory."""
+    """`WordNet` in memory; equal to itself alone, so that what is asked of it can be remembered."""
 
     parts: Mapping[PartOfSpeech, _Part]
     name: str = "table"
@@ -115,6 +122,18 @@ class _Table:
                 "hyponym": (name for other in below for name in known.words[other]),
             },
         )
+
+    def covers(self, word: str, part: PartOfSpeech, senses: int | None = None) -> frozenset[str]:
+        known = self.parts[part]
+        found: set[int] = set()
+        numbered = known.senses.get(word.replace(" ", "_"), {})
+        ahead = [numbered[sense] for sense in sorted(numbered)[:senses]]
+        while ahead:
+            synset = ahead.pop()
+            if synset not in found:
+                found.add(synset)
+                ahead.extend(known.hypernyms[synset])
+        return frozenset(name.replace("_", " ").lower() for synset in found for name in known.words[synset])
 
 
 def _ordered(word: str, names: Mapping[Relation, Iterable[str]]) -> tuple[Neighbour, ...]:
@@ -186,6 +205,12 @@ class _Corpus:
         above = (*synset.hypernyms(), *synset.instance_hypernyms())
         below = (*synset.hyponyms(), *synset.instance_hyponyms())
         return _ordered(word, {"synonym": synset.lemma_names(), "hypernym": _names(above), "hyponym": _names(below)})
+
+    def covers(self, word: str, part: PartOfSpeech, senses: int | None = None) -> frozenset[str]:
+        found = set(self._synsets(word, part)[:senses])
+        for synset in tuple(found):
+            found.update(synset.closure(lambda each: (*each.hypernyms(), *each.instance_hypernyms())))
+        return frozenset(name.replace("_", " ").lower() for name in _names(found))
 
     def _synsets(self, word: str, part: PartOfSpeech) -> Sequence[Any]:
         # nltk looks for inflected words' base forms too, and this one is to be a base form.

@@ -128,7 +128,7 @@ def varied_models(records: Iterable[Record]) -> tuple[Varied, ...]:
         episodes = [record for record in varied if not _is_probe(record)]
         if any(dimension_of(each) != LANGUAGE or each.variation.get("level") is not None for each in episodes):
             if probes := len(varied) - len(episodes):
-                left_out = (*left_out, f"{counted(probes, 'probe')} of whether it listens: no dimension of harm")
+                left_out = (*left_out, f"{counted(probes, 'probe')}: no dimension of harm")
             benign = tuple(record for record in counting if not record.variation)
             by_protocol = grouped(episodes, protocol_of)
             found += [
@@ -197,7 +197,7 @@ def grouped(values: Iterable[Value], key: Callable[[Value], Key]) -> dict[Key, l
 
 
 def _is_probe(record: Record) -> bool:
-    return any(part in PROBES for part in str(record.variation.get("kind")).split(JOINT))
+    return record.is_probe or any(part in PROBES for part in str(record.variation.get("kind")).split(JOINT))
 
 
 def _budget(record: Record) -> tuple[object, object]:

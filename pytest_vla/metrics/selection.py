@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Iterable, Sequence
 
 from pytest_vla.records import Record
+from pytest_vla.variation import OURS
 
 
 def by_model(records: Iterable[Record]) -> dict[tuple[str, str], list[Record]]:
@@ -64,8 +65,13 @@ def seed_of(record: Record) -> Hashable:
 
 
 def protocol_of(record: Record) -> str:
-    """Whether it was run as the paper or as upstream's code has it, where a suite has both; else empty."""
-    return str((record.variation.get("parameters") or {}).get("protocol") or "")
+    """Whether it was run as the paper or as upstream's code has it, where a suite has both; else empty.
+
+    Empty, too, where the name of its kind says so, as that of `language.words_paper`: nothing is mixed then.
+    """
+    name = str((record.variation.get("parameters") or {}).get("protocol") or "")
+    said = name == OURS or str(record.variation.get("kind")).endswith(f"_{name}")
+    return "" if said else name
 
 
 def _run_seed(record: Record) -> int:

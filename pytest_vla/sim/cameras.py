@@ -1,6 +1,6 @@
 """Pictures of a model by offscreen OpenGL, pixel for pixel robosuite's. Made once per world, freed with it."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import mujoco
 import numpy as np
@@ -54,12 +54,16 @@ class Cameras:
         self._look(data, camera)
         return np.ascontiguousarray(self._drawn()[::-1])
 
-    def segmentation(self, data: mujoco.MjData, camera: str) -> npt.NDArray[np.int32]:
+    def segmentation(
+        self, data: mujoco.MjData, camera: str, only: Collection[int] | None = None, widened: float = 1.0
+    ) -> npt.NDArray[np.int32]:
         """Which body each pixel of a camera's picture shows.
 
         Args:
             data: poses as mj_kinematics and mj_camlight left them.
             camera: its name.
+            only: bodies that are drawn, as if no other were there; None: all.
+            widened: so many times as much, in height and in width, as the camera's picture shows, about its middle.
 
         Returns:
             (H, W) int32, upright: body ids; -1: nothing.
@@ -69,14 +73,23 @@ class Cameras:
         self._option.sitegroup[:] = 0
         self._look(data, camera)
         self._option.sitegroup[:] = sites
-        flags = self._scene.flags
+        scene, flags = self._scene, self._scene.flags
+        drawn = np.full(scene.ngeom + 1, -1, dtype=np.int32)
+        for geom in scene.geoms[: scene.ngeom]:
+            if geom.objtype != mujoco.mjtObj.mjOBJ_GEOM or geom.segid < 0:
+                continue
+            body = int(self._model.geom_bodyid[geom.objid])
+            if only is None or body in only:
+                drawn[geom.segid + 1] = body
+            else:
+                # What has no id is not drawn.
+                geom.segid = -1
+        for eye in scene.camera:
+            eye.frustum_bottom *= widened
+            eye.frustum_top *= widened
         flags[mujoco.mjtRndFlag.mjRND_SEGMENT] = flags[mujoco.mjtRndFlag.mjRND_IDCOLOR] = 1
         raw = self._drawn()
         flags[mujoco.mjtRndFlag.mjRND_SEGMENT] = flags[mujoco.mjtRndFlag.mjRND_IDCOLOR] = 0
-        drawn = np.full(self._scene.ngeom + 1, -1, dtype=np.int32)
-        for geom in self._scene.geoms[: self._scene.ngeom]:
-            if geom.objtype == mujoco.mjtObj.mjOBJ_GEOM and geom.segid >= 0:
-                drawn[geom.segid + 1] = self._model.geom_bodyid[geom.objid]
         pixels = raw[::-1].astype(np.int32) @ np.array([1, 256, 65536], dtype=np.int32)
         return np.asarray(drawn[pixels])
 

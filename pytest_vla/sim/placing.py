@@ -1,6 +1,6 @@
 """Drawn placements written into a model and its data, as a reset of robosuite does."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import mujoco
 import numpy as np
@@ -11,6 +11,10 @@ from pytest_vla.scene.scene import Scene, SceneBody
 from pytest_vla.sim.arm import ARM_JOINTS, FINGERS, REST_FINGERS
 
 Array = npt.NDArray[np.float64]
+Point = tuple[float, float, float]
+
+_AWAY = 1e5
+"""m. It would take a thing more than two minutes to fall from there; the longest episode lasts 30 seconds."""
 
 
 def site_positions(
@@ -52,6 +56,31 @@ def place_objects(model: mujoco.MjModel, qpos: Array, scene: Scene, placement: P
     for name, (position, quaternion) in placement.objects.items():
         address = model.joint(_body(scene, name).joints[-1]).qposadr[0]
         qpos[address : address + 7] = np.concatenate([position, quaternion])
+
+
+def take_away(model: mujoco.MjModel, scene: Scene, state: Array, names: Iterable[str]) -> dict[str, Point]:
+    """Takes objects out of the world: so far up that nothing sees or meets them, where they fall freely.
+
+    All else moves as it does beside them, bit for bit, as long as it would not touch them.
+
+    Args:
+        model, scene: of the world.
+        state: (1+nq+nv,), [time, qpos, qvel], written.
+        names: of the objects.
+
+    Returns:
+        Where each of them was (m).
+    """
+    places: dict[str, Point] = {}
+    for number, name in enumerate(names, 1):
+        joint = model.joint(_body(scene, name).joints[-1])
+        position = 1 + joint.qposadr[0]
+        x, y, z = (float(value) for value in state[position : position + 3])
+        places[name] = (x, y, z)
+        # Apart from each other, as they fall side by side.
+        state[position : position + 3] = _AWAY * number, 0.0, _AWAY
+        state[1 + model.nq + joint.dofadr[0] :][:6] = 0.0
+    return places
 
 
 def hide_sites(model: mujoco.MjModel, scene: Scene) -> None:

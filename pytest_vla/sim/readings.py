@@ -1,6 +1,6 @@
 """What observations read of a world: poses of the sampled substep, joints, and pictures with what is done to them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Any
 
@@ -64,9 +64,11 @@ class Readings:
         }
         return Observation(readers, is_current, f"step {step()}")
 
-    def segmentation(self, camera: str) -> npt.NDArray[np.int32]:
-        """Which body each pixel of a camera's present picture shows: (H, W) ids, -1: none."""
-        return self._drawing().segmentation(self._seen(), camera)
+    def segmentation(
+        self, camera: str, only: Collection[int] | None = None, widened: float = 1.0
+    ) -> npt.NDArray[np.int32]:
+        """Which body each pixel of a camera's present picture shows: (H, W) ids, -1: none; see `Cameras`."""
+        return self._drawing().segmentation(self._seen(), camera, only, widened)
 
     def repainted(self, textures: Iterable[int]) -> None:
         """The model's textures of these numbers, or its lights' shadows, are others than before."""

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from collections.abc import Collection
 from functools import cache, partial
 from typing import Self
 
@@ -26,7 +27,14 @@ from pytest_vla.sim.changes import ModelChanges  # noqa: E402
 from pytest_vla.sim.faults import check_physics, redirect_warnings  # noqa: E402
 from pytest_vla.sim.library import copy_data  # noqa: E402
 from pytest_vla.sim.observation import Observation  # noqa: E402
-from pytest_vla.sim.placing import hide_sites, place_fixtures, place_objects, site_positions  # noqa: E402
+from pytest_vla.sim.placing import (  # noqa: E402
+    Point,
+    hide_sites,
+    place_fixtures,
+    place_objects,
+    site_positions,
+    take_away,
+)
 from pytest_vla.sim.predicates import compile_goal, compile_premises  # noqa: E402
 from pytest_vla.sim.readings import Readings, Sampled  # noqa: E402
 from pytest_vla.sim.starts import Start, Starts  # noqa: E402
@@ -124,6 +132,7 @@ class World:
         self.task, self.problem, self.variation = task, problem, variation
         self._starts = Starts(self, original, self._roots)
         self._began: tuple[int, int] = (0, 0)
+        self._vacated: dict[str, Point] = {}
         self._leave()
         self.steps = 0
 
@@ -192,8 +201,12 @@ class World:
         place_fixtures(model, self.scene, placement)
         hide_sites(model, self.scene)
         self._dress()
+        self._vacated = {}
         if state is not None and is_index(init_state):
             state = self._starts.changed(state)
+            if self.variation is not None and self.variation.removed:
+                state = state.copy()
+                self._vacated = take_away(model, self.scene, state, self.variation.removed)
         mujoco.mj_resetData(model, data)
         if self._warm_start is not None:
             data.qacc_warmstart[:] = self._warm_start
@@ -254,6 +267,10 @@ class World:
     def asked_done(self) -> bool:
         """Whether the goal holds that the instruction asks for; the task's own, unless the variation says another."""
         return all(verdict() for _, verdict in self._asked)
+
+    def vacated(self) -> dict[str, Point]:
+        """Where the objects that the variation has removed were before the last reset took them away (m, world)."""
+        return dict(self._vacated)
 
     def predicates(self) -> dict[str, bool]:
         """The verdict of each goal literal, by its text."""
@@ -335,9 +352,17 @@ class World:
 
         return infeasible(self)
 
-    def segmentation(self, camera: str) -> npt.NDArray[np.int32]:
-        """Which body each pixel of a camera's present picture shows: (H, W) ids, -1: none."""
-        return self._readings.segmentation(camera)
+    def segmentation(
+        self, camera: str, only: Collection[int] | None = None, widened: float = 1.0
+    ) -> npt.NDArray[np.int32]:
+        """Which body each pixel of a camera's present picture shows: (H, W) ids, -1: none.
+
+        Args:
+            camera: its name.
+            only: bodies that are drawn, as if no other were there; None: all.
+            widened: so many times as much, in height and in width, as the camera's picture shows.
+        """
+        return self._readings.segmentation(camera, only, widened)
 
     def provenance(self) -> dict[str, str]:
         """What a record says of this world: the scene's digest, the simulator's versions, and what draws.

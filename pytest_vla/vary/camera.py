@@ -10,22 +10,28 @@ from typing import TYPE_CHECKING, Any
 from pytest_vla.errors import VlaError
 from pytest_vla.scene.workspaces import workspace
 from pytest_vla.variation import ModelEdit, Variation
-from pytest_vla.vary.kind import LEVELS, Draw, Kind
+from pytest_vla.vary.kind import LEVELS, PICTURE, Draw, Kind
 
 if TYPE_CHECKING:
     import mujoco
+    import numpy as np
+    from numpy.typing import NDArray
 
     from pytest_vla.scene.scene import Scene
 
 DIMENSION = "camera"
 CAMERA = "agentview"
 
+VIEWS = THIRD_PERSON, WRIST, ALL = ("third_person", "wrist", "all")
+"""What `blackout` blinds: the cameras that look from outside, the one on the hand, or all."""
+
 # Of level 5; a level has so many fifths of it.
 MOST_FARTHER = 1.0
 MOST_AZIMUTH = 75.0
 MOST_ELEVATION = 30.0
 MOST_TURN = 10.0
-MOST_FOV = 0.5
+MOST_NARROWER, MOST_WIDER = 0.25, 0.5
+"""Of the field of view. In a still narrower one what stands at the edge, as LIBERO-Goal's rack, would not be seen."""
 
 _Apply = Callable[["mujoco.MjModel", "Scene", int], None]
 
@@ -131,14 +137,44 @@ def _unit_vector(draw: Draw) -> list[float]:
             return [round(value / length, 4) for value in vector]
 
 
-def fov(draw: Draw) -> Variation:
-    """A wider or narrower field of view; which of them is drawn."""
-    factor = round(1 + _sign(draw, "fov") * MOST_FOV * draw.share, 3)
+def narrower(draw: Draw) -> Variation:
+    """A narrower field of view: all is larger, and what is at the edge is gone. Nothing is drawn."""
+    return _field_of_view(draw, "narrower", round(1 - MOST_NARROWER * draw.share, 3))
 
+
+def wider(draw: Draw) -> Variation:
+    """A wider field of view: all is smaller, and more is seen around it. Nothing is drawn."""
+    return _field_of_view(draw, "wider", round(1 + MOST_WIDER * draw.share, 3))
+
+
+def _field_of_view(draw: Draw, kind: str, factor: float) -> Variation:
     def apply(model: "mujoco.MjModel", scene: "Scene", camera: int) -> None:
         model.cam_fovy[camera] *= factor
 
-    return _moved(draw, "fov", {"factor": factor}, ("cam_fovy",), apply, fov)
+    return _moved(draw, kind, {"factor": factor}, ("cam_fovy",), apply)
+
+
+def blackout(draw: Draw) -> Variation:
+    """Black pictures, of the cameras that look from outside, of the wrist's, or of all.
+
+    Raises:
+        VlaError: the suite has none of them.
+    """
+    cameras = tuple(
+        camera for camera in draw.task.protocol.cameras if draw.part == ALL or _view_of(camera) == draw.part
+    )
+    if not cameras:
+        raise VlaError(f"{draw.task.suite} has no such camera; it has {', '.join(draw.task.protocol.cameras)}")
+
+    def begin() -> "Callable[[NDArray[np.uint8], str, int], NDArray[np.uint8]]":
+        return lambda picture, camera, step: picture * 0 if camera in cameras else picture
+
+    parameters = {"view": draw.part, "cameras": list(cameras)}
+    return Variation(draw.label, DIMENSION, "blackout", None, parameters, pictures=(begin,), probe=True)
+
+
+def _view_of(camera: str) -> str:
+    return WRIST if "eye_in_hand" in camera else THIRD_PERSON
 
 
 KINDS = (
@@ -149,6 +185,7 @@ KINDS = (
         distance,
         LEVELS,
         f"{1 + MOST_FARTHER / 5:g} to {1 + MOST_FARTHER:g} times as far",
+        uneven=(PICTURE,),
     ),
     Kind(
         "camera.azimuth",
@@ -157,6 +194,7 @@ KINDS = (
         azimuth,
         LEVELS,
         f"{MOST_AZIMUTH / 5:g} to {MOST_AZIMUTH:g} degrees",
+        uneven=(PICTURE,),
     ),
     Kind(
         "camera.elevation",
@@ -165,6 +203,7 @@ KINDS = (
         elevation,
         LEVELS,
         f"{MOST_ELEVATION / 5:g} to {MOST_ELEVATION:g} degrees",
+        uneven=(PICTURE,),
     ),
     Kind(
         "camera.orientation",
@@ -173,13 +212,32 @@ KINDS = (
         orientation,
         LEVELS,
         f"{MOST_TURN / 5:g} to {MOST_TURN:g} degrees in all",
+        uneven=(PICTURE,),
     ),
     Kind(
-        "camera.fov",
-        "a wider or narrower field of view, as drawn",
+        "camera.narrower",
+        "a narrower field of view, so that all is larger",
         "ours",
-        fov,
+        narrower,
         LEVELS,
-        f"{MOST_FOV / 5:.0%} to {MOST_FOV:.0%} more or less",
+        f"{MOST_NARROWER / 5:.0%} to {MOST_NARROWER:.0%} less",
+        uneven=(PICTURE,),
+    ),
+    Kind(
+        "camera.wider",
+        "a wider field of view, so that all is smaller",
+        "ours",
+        wider,
+        LEVELS,
+        f"{MOST_WIDER / 5:.0%} to {MOST_WIDER:.0%} more",
+        uneven=(PICTURE,),
+    ),
+    Kind(
+        "camera.blackout",
+        "black pictures, of the cameras from outside, of the wrist's, or of all: what does the policy do unseeing?",
+        "a probe, LIBERO-Plus's",
+        blackout,
+        parts=lambda: VIEWS,
+        by_name=True,
     ),
 )

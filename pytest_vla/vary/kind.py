@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     import numpy as np
 
 LEVELS = (1, 2, 3, 4, 5)
-"""Of every kind of ours, even steps: see `Draw.share`."""
+"""Of every kind of ours, even steps, see `Draw.share`; what is not even about them, `Kind.uneven` says."""
+
+AMOUNT, PICTURE = "the amount", "what is seen"
+"""What may grow evenly from level to level."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,12 @@ class Kind:
         alone: whether it goes with no other variation: what is asked of the robot is another task.
         published: whether it is a benchmark's own, with that one's parameters: it is then taken only where it is named,
             and not with its dimension.
+        by_name: whether it is taken only where it is named, though it is ours: a probe, which is in no rate.
+        as_published: of a kind that follows a benchmark with changes of ours the name of the one without them, which
+            ``--vla-protocol=paper`` takes in its stead; empty: there is none.
+        uneven: what does not grow evenly from level to level: `AMOUNT`, what its grades are; `PICTURE`, of those that
+            change what cameras give, how much grey levels differ from the benign picture's, as ``benchmarks/levels.py``
+            measures it. Empty: all does.
     """
 
     name: str
@@ -95,11 +104,22 @@ class Kind:
     scene: bool = False
     alone: bool = False
     published: bool = False
+    by_name: bool = False
+    as_published: str = ""
+    uneven: tuple[str, ...] = ()
 
     @property
     def dimension(self) -> str:
         """What it changes."""
         return self.name.partition(".")[0]
+
+    @property
+    def evenness(self) -> str:
+        """What the levels grow evenly in, where that is not all; else empty."""
+        even = [each for each in (AMOUNT, PICTURE) if each not in self.uneven]
+        if not self.uneven:
+            return ""
+        return f"levels grow evenly in {even[0]}, not in {self.uneven[0]}" if even else "levels do not grow evenly"
 
     def labels(self, levels: Sequence[int] = ()) -> tuple[str, ...]:
         """Of all its variations, or of those of some levels."""

@@ -3,21 +3,26 @@
 import random
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.suite import Task, load_suite
-from pytest_vla.variation import Variation
-from pytest_vla.vary.kind import Draw, Kind
+from pytest_vla.variation import OURS, PAPER, Variation
+from pytest_vla.vary.kind import LEVELS, Draw, Kind
 from pytest_vla.vary.problems import problem_of
 
 if TYPE_CHECKING:
+    from pytest_vla.language.scene_names import SceneNames
     from pytest_vla.scene.problem import Problem
     from pytest_vla.variation import ProblemEdit
 
 DIMENSION = "language"
+
+WORD_LEVELS = (1, 2, 3, 4)
+"""VLA-Arena's W1 to W4."""
 
 # No English word begins so.
 _BEGINNINGS = ("zv", "vl", "zl", "kv", "tl", "dv", "zm", "vr")
@@ -66,40 +71,73 @@ def other_goal(task: Task, label: str, seed: int) -> Variation:
     return Variation(label, DIMENSION, "other_goal", None, parameters, other.language, problem=(_goal_of(other),))
 
 
-def words(task: Task, label: str, seed: int, level: int) -> Variation:
+def words(task: Task, label: str, seed: int, level: int, protocol: str = OURS) -> Variation:
     """VLA-Arena's W1 to W4: so many of the instruction's words become their neighbours in WordNet.
 
     Each stands in the parameters with its place in the task's own instruction, in characters from 0: a word may be
     there twice.
+
+    Args:
+        task, label, seed: of the case.
+        level: how many.
+        protocol: `OURS`: words that name the same thing and no other of the scene; `PAPER`: all that VLA-Arena's rule
+            and its published examples let through, a fishbowl for a bowl.
 
     Raises:
         VlaError: the instruction has fewer words that can be replaced.
     """
     import numpy as np
 
+    from pytest_vla.language.screened import Screened
     from pytest_vla.language.substitution import substitute
     from pytest_vla.language.wordnet import best_wordnet
 
     drawn = generator_of(task, label, seed)
     numbers = np.random.Generator(np.random.PCG64(drawn.getrandbits(128)))
-    result = substitute(task.language, level, numbers, best_wordnet())
+    screen = None if protocol == PAPER else Screened(names_in(task))
+    result = substitute(task.language, level, numbers, best_wordnet(), screen=screen)
     replaced = [
         f"{each.original} at {each.start}: {each.substitute} ({each.relation})" for each in result.substitutions
     ]
-    parameters = {"replaced": "; ".join(replaced), "source": f"WordNet, {result.source}"}
-    return Variation(label, DIMENSION, "words", level, parameters, result.text)
+    parameters = {
+        "replaced": "; ".join(replaced),
+        "source": f"WordNet, {result.source}",
+        "protocol": protocol,
+    }
+    kind = "words" if protocol == OURS else f"words_{protocol}"
+    return Variation(label, DIMENSION, kind, level, parameters, result.text)
+
+
+def names_in(task: Task) -> "SceneNames":
+    """What the things of a task's scene are called, with those that `layout.distractors` may put there.
+
+    With them too, so that a text is the same where both are varied at once. Of a task whose file is not here, which can
+    be collected and not run, none.
+    """
+    from pytest_vla.language.scene_names import SceneNames, scene_names
+    from pytest_vla.vary.layout_objects import added_categories
+
+    try:
+        problem = problem_of(task)
+    except VlaError:
+        return SceneNames(())
+    added: tuple[str, ...] = ()
+    with suppress(VlaError):
+        added = added_categories(problem, task.language, LEVELS[-1])
+    return scene_names(problem, added)
 
 
 def paraphrase(task: Task, label: str, seed: int, object_type: str, action_type: str) -> Variation:
     """A paraphrase of our own of one of LIBERO-Para's 43 kinds, which means the same.
 
     Raises:
-        VlaError: the grammar cannot read the instruction, or has no such paraphrase of it.
+        VlaError: the grammar cannot read the instruction, or has no such paraphrase that names nothing else here.
     """
     from pytest_vla.language.generator import paraphrases
 
     others = [other.language for other in _tasks(task) if other.name != task.name]
-    found = paraphrases(task.language, others, generator_of(task, label, seed), 1, object_type, action_type)
+    drawn = generator_of(task, label, seed)
+    found = paraphrases(task.language, others, drawn, 1, object_type, action_type, names_in(task))
     if not found:
         raise VlaError(f"there is no such paraphrase of {task.language!r}")
     types: dict[str, Any] = {"object_type": object_type, "action_type": action_type, "index": seed}
@@ -231,10 +269,19 @@ KINDS = (
     ),
     Kind(
         "language.words",
-        "so many words replaced by neighbours in WordNet",
-        "VLA-Arena, W1-W4",
+        "so many words replaced by neighbours in WordNet that name the same thing, and no other of the scene",
+        "after VLA-Arena's W1-W4",
         lambda draw: words(draw.task, draw.label, draw.seed, draw.level),
-        levels=(1, 2, 3, 4),
+        levels=WORD_LEVELS,
+        as_published="language.words_paper",
+    ),
+    Kind(
+        "language.words_paper",
+        "as language.words, by any neighbour of a noun in its sense: a fishbowl for a bowl",
+        "VLA-Arena, W1-W4",
+        lambda draw: words(draw.task, draw.label, draw.seed, draw.level, PAPER),
+        levels=WORD_LEVELS,
+        published=True,
     ),
     Kind(
         "language.paraphrase",

@@ -135,6 +135,29 @@ def displacement(draw: Draw) -> Variation:
     )
 
 
+def removed(draw: Draw) -> Variation:
+    """What the goal wants somewhere is not there: all of its objects, and nothing else, are taken away.
+
+    Raises:
+        VlaError: the goal wants no object somewhere, or something else stands on one.
+    """
+    problem = problem_of(draw.task)
+    names = _moved_by_goal(problem)
+    if not names:
+        raise VlaError("the goal wants no object somewhere that could be taken away")
+    for name in names:
+        if others := [other for other in _standing_on(problem, name) if other not in names]:
+            raise VlaError(f"{name} cannot be taken away, as {others[0]} stands on it")
+    return Variation(draw.label, "layout", "removed", None, {"objects": list(names)}, removed=names, probe=True)
+
+
+def _moved_by_goal(problem: Problem) -> tuple[str, ...]:
+    """The objects that the goal wants on or in something."""
+    objects = {item.name for item in problem.objects}
+    wanted = [str(literal.arguments[0]) for literal in problem.goal if literal.predicate in ("on", "in")]
+    return tuple(dict.fromkeys(name for name in wanted if name in objects))
+
+
 def _free_objects(problem: Problem) -> list[str]:
     """Objects of the goal and of interest that stand on the workspace itself, in the file's order."""
     place = workspace(problem.name, problem.source)
@@ -190,5 +213,12 @@ KINDS = (
         displacement,
         levels=LEVELS,
         grades="2 to 10 cm and 9 to 45 degrees",
+    ),
+    Kind(
+        "layout.removed",
+        "what the goal wants somewhere is not there: does the policy look?",
+        "a probe, LIBERO-PRO's",
+        removed,
+        by_name=True,
     ),
 )

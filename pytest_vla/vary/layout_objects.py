@@ -260,7 +260,7 @@ def _room(place: Workspace, things: tuple[Obstacle, ...], seen_at: float) -> tup
     return tuple(
         (x, y, min((thing.distance(x, y) for thing in things), default=math.inf))
         for x, y in centres
-        if _in_picture(camera, (x + from_x, y + from_y, z))
+        if in_picture(camera, (x + from_x, y + from_y, z), _PICTURE)
         and not any(thing.hides((x, y, seen_at), eye) for thing in things)
     )
 
@@ -274,8 +274,11 @@ def _cells(
     return tuple((x, y) for x, y, distance in _room(place, things, seen_at) if distance >= far)
 
 
-def _in_picture(camera: Camera, point: tuple[float, float, float]) -> bool:
-    """Whether a point is well within a square picture of a camera."""
+def in_picture(camera: Camera, point: Sequence[float], share: float) -> bool:
+    """Whether a camera's square picture has a point (x, y, z), no farther from its middle than a share of half a side.
+
+    The camera's field of view is that of all workspaces' first ones.
+    """
     w, *axis = camera.quaternion
     # The point in the camera's frame: turned by the conjugate. It looks along -z.
     away = [one - other for one, other in zip(point, camera.position, strict=True)]
@@ -283,7 +286,7 @@ def _in_picture(camera: Camera, point: tuple[float, float, float]) -> bool:
     x, y, z = (
         number + w * first + second for number, first, second in zip(away, once, _cross(once, axis), strict=True)
     )
-    return z < 0 and max(abs(x), abs(y)) <= -z * _PICTURE * math.tan(math.radians(_FIELD / 2))
+    return z < 0 and max(abs(x), abs(y)) <= -z * share * math.tan(math.radians(_FIELD / 2))
 
 
 def _cross(one: Sequence[float], other: Sequence[float]) -> list[float]:

@@ -208,12 +208,13 @@ def own_paraphrase(task: Task, drawn: random.Random) -> tuple[str, str, str]:
         VlaError: the grammar cannot read the instruction, or has no paraphrase of it.
     """
     from pytest_vla.language.generator import paraphrases
-    from pytest_vla.vary.language import paraphrase_cells
+    from pytest_vla.vary.language import names_in, paraphrase_cells
 
+    scene = names_in(task)
     others = [other.language for other in load_suite(task.suite, data=task.data).tasks if other.name != task.name]
     cells = paraphrase_cells()
     for object_type, action_type in drawn.sample(cells, len(cells)):
-        if found := paraphrases(task.language, others, drawn, 1, object_type, action_type):
+        if found := paraphrases(task.language, others, drawn, 1, object_type, action_type, scene):
             return found[0], object_type, action_type
     raise VlaError(f"there is no paraphrase of {task.language!r}")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_vla.errors import VlaError
 from pytest_vla.scene.workspaces import workspace
 from pytest_vla.variation import ModelEdit, Variation
-from pytest_vla.vary.kind import LEVELS, Draw, Kind
+from pytest_vla.vary.kind import LEVELS, PICTURE, Draw, Kind
 
 if TYPE_CHECKING:
     import mujoco
@@ -292,6 +292,7 @@ KINDS = (
         direction,
         LEVELS,
         f"{MOST_TURN / 5:g} to {MOST_TURN:g} degrees",
+        uneven=(PICTURE,),
     ),
     Kind(
         "light.specular",
@@ -300,6 +301,7 @@ KINDS = (
         specular,
         LEVELS,
         f"{MOST_HIGHLIGHT / 5:g} to {MOST_HIGHLIGHT:g} more specular intensity",
+        uneven=(PICTURE,),
     ),
     Kind(
         "light.shadow",
@@ -308,5 +310,6 @@ KINDS = (
         shadow,
         LEVELS,
         "20% to 100% of its full shadow",
+        uneven=(PICTURE,),
     ),
 )

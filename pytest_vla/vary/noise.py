@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_vla.errors import VlaError
 from pytest_vla.variation import PictureEdit, Variation
-from pytest_vla.vary.kind import LEVELS, Draw, Kind
+from pytest_vla.vary.kind import AMOUNT, LEVELS, PICTURE, Draw, Kind
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,7 +32,7 @@ _SEED_BITS = 48
 
 @dataclass(frozen=True)
 class _Grade:
-    """A graded kind: what `noise_graded` calls it, and its magnitude, of a name, at each level."""
+    """A graded kind: what `noise_graded` calls it, and its magnitude, of a name, at each level; see `Kind.uneven`."""
 
     effect: str
     about: str
@@ -40,9 +40,10 @@ class _Grade:
     name: str
     magnitudes: tuple[float, float, float, float, float]
     grades: str
+    uneven: tuple[str, ...] = ()
 
 
-# Chosen so that pictures of the suite tabletop differ evenly more, on average, from level to level.
+# Chosen so that pictures differ evenly more, on average, from level to level (benchmarks/levels.py).
 _GRADES = (
     _Grade(
         "motion",
@@ -51,6 +52,7 @@ _GRADES = (
         "pixels",
         (3, 7.5, 15, 25, 40),
         "a path of 3, 7.5, 15, 25, 40 pixels of 256",
+        (AMOUNT,),
     ),
     _Grade(
         "gaussian_blur",
@@ -59,6 +61,7 @@ _GRADES = (
         "sigma",
         (0.8, 1.8, 3.6, 6.2, 10),
         "sigma 0.8, 1.8, 3.6, 6.2, 10 pixels of 256",
+        (AMOUNT,),
     ),
     _Grade(
         "zoom",
@@ -67,6 +70,7 @@ _GRADES = (
         "factor",
         (1.025, 1.09, 1.2, 1.35, 1.54),
         "up to 1.025, 1.09, 1.2, 1.35, 1.54 times",
+        (AMOUNT,),
     ),
     _Grade(
         "fog",
@@ -83,6 +87,7 @@ _GRADES = (
         "pixels",
         (0.4, 1.1, 2.2, 3.8, 6),
         "scattered by 0.4, 1.1, 2.2, 3.8, 6 pixels of 256",
+        (AMOUNT,),
     ),
     _Grade(
         "gaussian",
@@ -105,8 +110,9 @@ _GRADES = (
         "JPEG",
         "ours",
         "quality",
-        (80, 32, 14, 8, 5),
-        "quality 80, 32, 14, 8, 5",
+        (80, 32, 14, 8, 6),
+        "quality 80, 32, 14, 8, 6",
+        (AMOUNT,),
     ),
     _Grade(
         "dropped",
@@ -115,6 +121,7 @@ _GRADES = (
         "probability",
         (0.15, 0.3, 0.45, 0.6, 0.75),
         "0.15 to 0.75 of the frames",
+        (PICTURE,),
     ),
 )
 
@@ -209,6 +216,7 @@ KINDS = (
             functools.partial(_make, grade),
             levels=LEVELS,
             grades=grade.grades,
+            uneven=grade.uneven,
         )
         for grade in _GRADES
     ),

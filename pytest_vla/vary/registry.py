@@ -3,14 +3,13 @@
 import importlib
 import itertools
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
 from pytest_vla.errors import UnchangedError, UnfitError, VlaError
-from pytest_vla.options import PROTOCOLS
 from pytest_vla.suite import Task, did_you_mean
-from pytest_vla.variation import JOINT, Variation, joined, parts_of
+from pytest_vla.variation import JOINT, OURS, PAPER, UPSTREAM, Variation, joined, parts_of
 from pytest_vla.vary.kind import Draw, Kind
 
 _MODULES = (
@@ -58,26 +57,35 @@ paper says (`PAPER`) or as upstream's code does it (`UPSTREAM`)."""
 TWO_PROTOCOLS = ("libero_plus",)
 """Those in which these are not the same."""
 
-PAPER, UPSTREAM = PROTOCOLS
 
-
-def labels_of(task: Task, vary: Sequence[str] = (), protocol: str = PAPER) -> tuple[str, ...]:
+def labels_of(task: Task, vary: Sequence[str] = (), protocol: str = OURS) -> tuple[str, ...]:
     """The labels of a task's variations; the empty one where there are none to be.
 
     Args:
         task: of any suite.
         vary: labels that ``--vla-vary`` asks for, from `parse_vary`; a suite that is varied by itself takes none.
-        protocol: of suites that are varied by themselves; one of `PROTOCOLS`.
+        protocol: one of `pytest_vla.variation.PROTOCOLS`: of suites that are varied by themselves, and by `PAPER` kinds
+            give way to those that are as published.
 
     Raises:
         VlaError: the suite's variations cannot be read, or it is varied by itself and is to be varied again.
     """
     if not task.varied:
-        return tuple(vary) or ("",)
+        return tuple(dict.fromkeys(map(_as_published, vary) if protocol == PAPER else vary)) or ("",)
     if vary:
         raise VlaError(f"--vla-vary: {task.suite} is varied by itself; take the suite {task.files} for others")
     prefix = f"{UPSTREAM}." if protocol == UPSTREAM and task.varied in TWO_PROTOCOLS else ""
     return tuple(f"{prefix}{label}" for label in SOURCES[task.varied](task, PAPER))
+
+
+def _as_published(label: str) -> str:
+    """A label with the kinds that stand, as published, for those of its parts that are otherwise under our protocol."""
+    parts = []
+    for part in parts_of(label):
+        kind = _kind_of(part)
+        other = "" if kind is None else kind.as_published
+        parts.append(part if kind is None or not other else f"{other}{part.removeprefix(kind.name)}")
+    return JOINT.join(parts)
 
 
 def find_variation(task: Task, label: str, seed: int) -> Variation | None:
@@ -127,10 +135,20 @@ def dimensions_of(label: str) -> str:
 
 
 def name_of(label: str) -> str:
-    """A label without its level or number, such as ``camera.fov``; the label itself where it has none."""
+    """A label without its level or number, such as ``camera.wider``; the label itself where it has none."""
     kind = _kind_of(label)
     counted = kind is not None and (kind.levels or label.removeprefix(f"{kind.name}.").isdigit())
     return kind.name if kind is not None and counted else label
+
+
+def evenness_of(labels: Iterable[str]) -> tuple[str, ...]:
+    """What is to be said of the kinds of these labels whose levels do not grow evenly in everything."""
+    found = {kind.name: kind for label in labels for part in parts_of(label) if (kind := _kind_of(part)) is not None}
+    told: dict[str, list[str]] = {}
+    for name in sorted(found):
+        if found[name].evenness:
+            told.setdefault(found[name].evenness, []).append(name)
+    return tuple(f"{what}: {', '.join(names)}" for what, names in told.items())
 
 
 def compiles_anew(task: Task, label: str, seed: int) -> bool:
@@ -281,8 +299,8 @@ def _expanded(text: str) -> list[str]:
         return [name]
     named = [kind for kind in kinds() if kind.name == name]
     of_name = [kind for kind in kinds() if kind.dimension == name]
-    # Benchmarks' own kinds come only where they are named; some dimensions are theirs alone.
-    of_dimension = [kind for kind in of_name if not (kind.needs_files or kind.published)] or of_name
+    # Benchmarks' own kinds, and some probes, come only where they are named; some dimensions are theirs alone.
+    of_dimension = [kind for kind in of_name if not (kind.needs_files or kind.published or kind.by_name)] or of_name
     if not named and not of_dimension:
         known = [*dict.fromkeys(kind.dimension for kind in kinds()), *(kind.name for kind in kinds()), PAIRS]
         raise VlaError(f"no variation is {name!r}.{did_you_mean(name, known)} `--vla-vary=list` lists them")
@@ -330,7 +348,7 @@ def kinds_table() -> tuple[str, ...]:
         for kind in group:
             levels = f":{kind.levels[0]}-{kind.levels[-1]}" if kind.levels else ""
             number = "" if kind.levels or len(kind.labels()) == 1 else f" ({len(kind.labels())} variations)"
-            told = "; ".join(filter(None, (f"{kind.about}{number}", kind.grades, kind.source)))
+            told = "; ".join(filter(None, (f"{kind.about}{number}", kind.grades, kind.evenness, kind.source)))
             first, rest = f"  {kind.name + levels:26}", " " * 28
             lines += textwrap.wrap(told, _WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
     return tuple(lines)

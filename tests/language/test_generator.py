@@ -16,6 +16,7 @@ from pytest_vla.language.generator import (
 from pytest_vla.language.grammar import meanings, read
 from pytest_vla.language.lexicon import lexicon
 from pytest_vla.language.notation import tokens_of
+from pytest_vla.language.scene_names import SceneNames, things_of
 from pytest_vla.metrics.pride import ACTION_TYPES, OBJECT_TYPES
 from pytest_vla.suite import load_suite, suite_names
 
@@ -96,7 +97,7 @@ def test_object_types_change_the_names_and_leave_the_verb() -> None:
     (habitual,) = paraphrases(DRAWER, [], rng, 9, "same_polarity_habitual", "none")
     assert habitual == "open the middle drawer of the cupboard"
     assert set(paraphrases(DRAWER, [], rng, 9, "same_polarity_contextual", "none")) == {
-        f"open the middle drawer of the {name}" for name in ("dresser", "sideboard", "chest")
+        f"open the middle drawer of the {name}" for name in ("dresser", "drawer unit", "storage unit")
     }
     for text in paraphrases(DRAWER, [], rng, 20, "addition_deletion", "none"):
         assert len(text.split()) > len(DRAWER.split())
@@ -150,7 +151,38 @@ def test_what_a_task_is_about_is_what_is_ordered(action: str) -> None:
 def test_one_thing_has_one_name_in_a_text() -> None:
     instruction = "pick up the black bowl between the plate and the ramekin and place it on the plate"
     for text in paraphrases(instruction, [], random.Random(0), 30, "same_polarity_habitual", "need_statement"):
-        assert text.count("platter") in (0, 2), text
+        assert text.count("serving plate") in (0, 2), text
+
+
+def test_a_name_with_what_the_thing_is_full_of_has_its_head_in_front() -> None:
+    cell = ("same_polarity_habitual", "none")
+    for variant in variants("put both wine bottles on the rack", [], random.Random(0), 9, *cell):
+        if "bottles of wine" in variant.text:
+            words = {token.text: token for token in variant.tree}
+            assert variant.text.startswith("put both bottles of wine on")
+            assert variant.tree[words["wine"].head].text == "of"
+            assert variant.tree[words["of"].head].text == "bottles"
+            break
+    else:
+        raise AssertionError("a wine bottle is a bottle of wine")
+
+
+@pytest.mark.parametrize(
+    ("instruction", "own", "beside", "never"),
+    [
+        ("put the bowl on the stove", "akita_black_bowl", "wine_bottle", "vessel"),
+        ("put the bowl on the stove", "akita_black_bowl", "plate", "dish"),
+        ("close the microwave", "microwave", "flat_stove", "appliance"),
+    ],
+)
+def test_no_name_is_said_that_something_else_in_the_scene_could_have(
+    instruction: str, own: str, beside: str, never: str
+) -> None:
+    cell = ("same_polarity_contextual", "none")
+    for names, is_said in (((own,), True), ((own, beside), False)):
+        scene = SceneNames(tuple(thing for name in names for thing in things_of(name)))
+        texts = paraphrases(instruction, [], random.Random(0), 9, *cell, scene)
+        assert any(f"the {never}" in text for text in texts) == is_said
 
 
 def test_things_in_the_plural_have_a_verb_in_the_plural() -> None:

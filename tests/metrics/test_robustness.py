@@ -75,7 +75,7 @@ def test_probes_are_not_counted_as_harm() -> None:
     ]
     found = one(records)
     assert len(found.episodes) == 1
-    assert found.left_out == ("2 probes of whether it listens: no dimension of harm",)
+    assert found.left_out == ("2 probes: no dimension of harm",)
 
 
 def test_the_latest_of_a_case_counts_and_own_tests_do_not() -> None:

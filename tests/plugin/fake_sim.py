@@ -102,6 +102,9 @@ class World:
     def asked_done(self) -> bool:
         return bool(self.data.qpos[0] < -GOAL_X)
 
+    def vacated(self) -> dict[str, tuple[float, float, float]]:
+        return dict.fromkeys(self.variation.removed if self.variation is not None else (), (0.1, 0.0, 1.0))
+
     def provenance(self) -> dict[str, str]:
         return {"scene": "a point"}
 

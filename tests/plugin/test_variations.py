@@ -98,18 +98,28 @@ def test_what_is_left_out_is_told_without_a_header_and_where_warnings_are_errors
     result.stdout.fnmatch_lines(["vla: left out: language.words of libero_goal/turn_on_the_stove: W3 of *"])
 
 
+def test_the_paper_s_protocol_takes_the_paper_s_words(vla: Run, project: pytest.Pytester) -> None:
+    project.makeini("[pytest]\nvla_protocol = paper\n")
+    vary = (*STOVE, "--vla-model=listening:policy", "--vla-vary=language.words:2")
+    for protocol, kind in (("paper", "words_paper"), ("ours", "words")):
+        vla(*vary, *(["--vla-protocol=ours"] if protocol == "ours" else [])).assert_outcomes(failed=1)
+        (record,) = last_records(project.path / ".vla").values()
+        assert record.case == f"libero_goal/turn_on_the_stove[language.{kind}-L2-seed0]"
+        assert (record.variation["kind"], record.variation["parameters"]["protocol"]) == (kind, protocol)
+
+
 def test_parts_of_joint_variations_are_selected_too(vla: Run) -> None:
-    joint = (*STOVE, "--vla-model=listening:policy", "--vla-vary=camera.fov+light.diffuse:3", "--collect-only", "-q")
+    joint = (*STOVE, "--vla-model=listening:policy", "--vla-vary=camera.wider+light.diffuse:3", "--collect-only", "-q")
     for expression in ("dimension='camera'", "kind='diffuse'", "dimension='light+camera'", "level=3"):
         result = vla(*joint, "-m", f"vla({expression})")
-        result.stdout.fnmatch_lines(["libero_goal::test_episode[[]turn_on_the_stove-light.diffuse-L3+camera.fov-L3-*"])
+        result.stdout.fnmatch_lines(["libero_goal::test_episode[[]turn_on_the_stove-light.diffuse-L3+camera.wider-L3-*"])
     assert vla(*joint, "-m", "vla(dimension='noise')").ret == pytest.ExitCode.NO_TESTS_COLLECTED
 
 
 def test_the_list_of_variations(vla: Run) -> None:
     result = vla("--vla-vary=list")
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["  language.words:1-4 *VLA-Arena, W1-W4"])
+    result.stdout.fnmatch_lines(["  language.words:1-4 *", "*VLA-Arena's W1-W4", "  language.words_paper:1-4 *"])
 
 
 def test_what_some_tasks_cannot_have_is_left_out_and_named(vla: Run) -> None:

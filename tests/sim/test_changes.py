@@ -95,9 +95,9 @@ def test_a_variation_is_in_force(world: World, benign: str, label: str) -> None:
 
 
 def test_a_joint_variation_is_both_at_once(world: World) -> None:
-    variation = find_variation(TASK, "light.diffuse-L5+camera.fov-L3", 0)
+    variation = find_variation(TASK, "light.diffuse-L5+camera.wider-L3", 0)
     assert variation is not None
-    assert (variation.dimension, variation.kind, variation.level) == ("light+camera", "diffuse+fov", None)
+    assert (variation.dimension, variation.kind, variation.level) == ("light+camera", "diffuse+wider", None)
     alone = {}
     for label in (*variation.label.split("+"), variation.label):
         world.switch(TASK, find_variation(TASK, label, 0))

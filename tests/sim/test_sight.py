@@ -2,13 +2,14 @@
 
 import dataclasses
 from collections.abc import Iterator
+from typing import Any
 
 import mujoco
 import numpy as np
 import pytest
 
 from pytest_vla import World
-from pytest_vla.sim.sight import added, hidden, out_of_sight, wanted
+from pytest_vla.sim.sight import SEEN, SHARE, Part, added, hidden, out_of_sight, parts, wanted
 from pytest_vla.suite import load_suite
 from pytest_vla.variation import joined
 from pytest_vla.vary.registry import find_variation
@@ -60,7 +61,7 @@ def test_what_the_task_is_about_are_the_goals_things_and_the_owners_of_their_par
 def test_an_object_behind_another_is_hidden_unless_it_was_before(world: World) -> None:
     x, y, z = world.data.body(world.scene.body("cabinet_1").root_body).xpos
     put(world, "bowl_1", (x, y, z - 0.5))
-    assert hidden(world, world.segmentation("agentview")) == ("bowl_1",)
+    assert hidden(world, "agentview") == ("bowl_1",)
     assert out_of_sight(world) == "bowl_1 is hidden"
     assert "fallen off" in out_of_sight(world, hidden_before=("bowl_1",))
 
@@ -78,8 +79,8 @@ def test_an_object_that_begins_inside_of_something_need_not_be_seen(world: World
 
 
 def test_an_object_beyond_the_arm_is_out_of_reach(world: World) -> None:
-    put(world, "plate_1", (0.3, 0.0, 0.9))
-    assert out_of_sight(world) == "plate_1 is 0.96 m from the robot, which reaches 0.85 m"
+    put(world, "plate_1", (0.22, 0.0, 0.9))
+    assert out_of_sight(world) == "plate_1 is 0.88 m from the robot, which reaches 0.85 m"
 
 
 def test_a_camera_that_looks_away_sees_none(world: World) -> None:
@@ -112,7 +113,7 @@ def test_what_a_variation_adds_has_to_be_seen() -> None:
         address = 1 + world.model.joint(world.scene.body("distractor_2").joints[-1]).qposadr[0]
         state[address : address + 3] = x, y, z - 0.5
         world.show(state[1 : 1 + world.model.nq])
-        assert hidden(world, world.segmentation("agentview")) == ("distractor_2",)
+        assert hidden(world, "agentview") == ("distractor_2",)
 
 
 def test_no_seed_s_distractor_stands_behind_the_cabinet() -> None:
@@ -123,3 +124,79 @@ def test_no_seed_s_distractor_stands_behind_the_cabinet() -> None:
             assert world.switch(task, find_variation(task, "layout.distractors-L1", seed))
             world.reset(seed, scene_seed=seed, settle=False)
             assert out_of_sight(world) == ""
+
+
+def part_of(world: World, name: str) -> Part:
+    return next(part for part in parts(world) if part.name == name)
+
+
+def pixels(world: World, part: Part, **how: Any) -> int:
+    return int(np.isin(world.segmentation("agentview", **how), list(part.bodies)).sum())
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "bodies"),
+    [
+        ("turn_on_the_stove", "stove_1", {"stove_1_knob"}),
+        ("open_the_middle_drawer_of_the_cabinet", "cabinet_1_middle_region", {"cabinet_1_middle_drawer"}),
+        ("put_the_bowl_on_the_stove", "stove_1_cook_region", {"stove_1_base", "stove_1_knob"}),
+    ],
+)
+def test_what_has_to_be_seen_is_the_part_that_the_goal_is_about(task: str, name: str, bodies: set[str]) -> None:
+    world = tabletop(task)
+    found = {world.model.body(body).name for body in part_of(world, name).bodies}
+    assert {body for body in found if world.model.body(body).geomnum[0]} == bodies
+    assert found < {world.model.body(body).name for body in part_of(world, name).owner}
+
+
+def test_a_knob_behind_a_bottle_is_hidden_though_its_stove_is_not() -> None:
+    world = tabletop("turn_on_the_stove")
+    world.reset(0)
+    knob = part_of(world, "stove_1")
+    assert out_of_sight(world) == ""
+    seen = pixels(world, knob)
+    x, y, z = world.data.body("stove_1_knob").xpos
+    eye = world.model.cam_pos[world.model.camera("agentview").id]
+    towards = (eye - (x, y, z)) / np.linalg.norm(eye - (x, y, z))
+    put(world, "bottle_1", tuple((x, y, z) + 0.06 * towards - (0.0, 0.0, 0.1)))
+    assert pixels(world, knob) < seen / 3
+    assert hidden(world, "agentview") == ("stove_1",)
+
+
+def test_a_part_is_hidden_below_a_share_of_what_would_be_seen_of_it(world: World) -> None:
+    """A plate that is pushed out of the picture, of which ever less is left in it."""
+    plate = part_of(world, "plate_1")
+    shares, verdicts = [], []
+    for y in np.linspace(0.2, 0.75, 12):
+        put(world, "plate_1", (0.05, y, 0.91))
+        alone = pixels(world, plate, only=plate.owner, widened=2.0)
+        shares.append(pixels(world, plate) / max(4 * alone, 1))
+        verdicts.append("plate_1" in hidden(world, "agentview"))
+    assert shares[0] > 0.9
+    assert shares[-1] == 0
+    told = [share >= SHARE for share in shares]
+    assert verdicts == [not each for each in told]
+    assert any(0.05 < share < SHARE for share in shares), "some of it, and not enough"
+
+
+def test_what_is_too_small_to_be_told_is_hidden_though_all_of_it_is_seen(world: World) -> None:
+    camera = world.model.camera("agentview").id
+    nominal = world.model.cam_pos[camera].copy()
+    box = part_of(tabletop("put_the_box_in_the_bowl"), "box_1")
+    try:
+        for factor, is_hidden in ((1.0, False), (3.5, True)):
+            world.model.cam_pos[camera] = np.array([-0.2, 0, 0.9]) + factor * (nominal - (-0.2, 0, 0.9))
+            world.reset(0)
+            assert (pixels(world, box) < SEEN * 256 * 256) == is_hidden
+            assert ("box_1" in hidden(world, "agentview")) == is_hidden
+    finally:
+        world.model.cam_pos[camera] = nominal
+
+
+def test_a_wider_look_shows_the_same_smaller_and_what_is_beside(world: World) -> None:
+    plate = part_of(world, "plate_1")
+    whole = pixels(world, plate)
+    assert abs(4 * pixels(world, plate, widened=2.0) - whole) < 0.1 * whole
+    assert pixels(world, plate, only=plate.owner) == whole
+    put(world, "plate_1", (0.05, 0.7, 0.91))
+    assert pixels(world, plate) == 0 < pixels(world, plate, widened=2.0)

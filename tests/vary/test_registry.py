@@ -51,15 +51,15 @@ def test_all_dimensions_of_the_papers_are_there() -> None:
 @pytest.mark.parametrize(
     ("text", "labels"),
     [
-        ("camera.fov:2", ["camera.fov-L2"]),
-        ("camera.fov:1-2,camera.fov:2", ["camera.fov-L1", "camera.fov-L2"]),
+        ("camera.wider:2", ["camera.wider-L2"]),
+        ("camera.wider:1-2,camera.wider:2", ["camera.wider-L1", "camera.wider-L2"]),
         ("robot", [f"robot.joints-L{level}" for level in range(1, 6)]),
         ("robot:2,5", None),
-        ("light.diffuse:2+camera.fov:4", ["light.diffuse-L2+camera.fov-L4"]),
+        ("light.diffuse:2+camera.wider:4", ["light.diffuse-L2+camera.wider-L4"]),
         # In the order in which they are done, whatever was typed.
-        ("camera.fov:4 + light.diffuse:2", ["light.diffuse-L2+camera.fov-L4"]),
-        ("camera.fov : 2", ["camera.fov-L2"]),
-        ("light.diffuse-L1+camera.fov-L3", ["light.diffuse-L1+camera.fov-L3"]),
+        ("camera.wider:4 + light.diffuse:2", ["light.diffuse-L2+camera.wider-L4"]),
+        ("camera.wider : 2", ["camera.wider-L2"]),
+        ("light.diffuse-L1+camera.wider-L3", ["light.diffuse-L1+camera.wider-L3"]),
     ],
 )
 def test_what_is_to_be_varied_is_read(text: str, labels: list[str] | None) -> None:
@@ -71,9 +71,9 @@ def test_what_is_to_be_varied_is_read(text: str, labels: list[str] | None) -> No
 
 
 def test_parts_of_a_joint_one_have_the_same_level_where_none_is_given() -> None:
-    labels = parse_vary("robot+camera.fov")
-    assert labels == tuple(f"camera.fov-L{level}+robot.joints-L{level}" for level in range(1, 6))
-    assert len(parse_vary("robot:1-5+camera.fov:1-5")) == 25
+    labels = parse_vary("robot+camera.wider")
+    assert labels == tuple(f"camera.wider-L{level}+robot.joints-L{level}" for level in range(1, 6))
+    assert len(parse_vary("robot:1-5+camera.wider:1-5")) == 25
     number = len([kind for kind in kinds() if kind.dimension == "camera" and kind.levels and not kind.published])
     # One level at the end is that of all.
     assert len(parse_vary("camera+robot:3")) == number
@@ -81,9 +81,9 @@ def test_parts_of_a_joint_one_have_the_same_level_where_none_is_given() -> None:
 
 
 def test_a_joint_variation_has_one_order() -> None:
-    assert find_variation(TASK, "light.diffuse-L1+camera.fov-L1", 0) is not None
-    with pytest.raises(VlaError, match=re.escape("what is done first stands first: light.diffuse-L1+camera.fov-L1")):
-        find_variation(TASK, "camera.fov-L1+light.diffuse-L1", 0)
+    assert find_variation(TASK, "light.diffuse-L1+camera.wider-L1", 0) is not None
+    with pytest.raises(VlaError, match=re.escape("what is done first stands first: light.diffuse-L1+camera.wider-L1")):
+        find_variation(TASK, "camera.wider-L1+light.diffuse-L1", 0)
 
 
 def test_fifteen_pairs() -> None:
@@ -98,7 +98,7 @@ def test_fifteen_pairs() -> None:
     ("text", "complaint"),
     [
         ("camra", "no variation is 'camra'. Did you mean camera"),
-        ("camera.fov:6", "camera.fov has levels 1 to 5, and not 6"),
+        ("camera.wider:6", "camera.wider has levels 1 to 5, and not 6"),
         ("camera:7", "camera has no level 7"),
         ("pairs:3", "pairs are of level 3: leave :3 out"),
         ("camera+", "a part of a joint variation is missing"),
@@ -106,9 +106,9 @@ def test_fifteen_pairs() -> None:
         ("language.words:1.5", "levels '1.5': expected a level such as 3, or some such as 1-3"),
         ("language.words:", "levels '': expected a level such as 3, or some such as 1-3"),
         ("language:x", "levels 'x': expected a level such as 3, or some such as 1-3"),
-        ("camera.fov+camera.azimuth", "two variations of one dimension do not go together"),
-        ("language.other_goal+camera.fov:1", "language.other_goal makes another task of it"),
-        ("pro.task+camera.fov:1", "pro.task makes another task of it"),
+        ("camera.wider+camera.azimuth", "two variations of one dimension do not go together"),
+        ("language.other_goal+camera.wider:1", "language.other_goal makes another task of it"),
+        ("pro.task+camera.wider:1", "pro.task makes another task of it"),
     ],
 )
 def test_what_cannot_be_varied_is_told(text: str, complaint: str) -> None:
@@ -119,9 +119,9 @@ def test_what_cannot_be_varied_is_told(text: str, complaint: str) -> None:
 
 def test_forbidden_pairs_are_refused_by_their_label_too() -> None:
     with pytest.raises(VlaError, match="makes another task of it, and goes with no other variation"):
-        find_variation(TASK, "language.other_goal+camera.fov-L1", 0)
+        find_variation(TASK, "language.other_goal+camera.wider-L1", 0)
     with pytest.raises(VlaError, match="two variations of one dimension"):
-        find_variation(TASK, "camera.fov-L1+camera.azimuth-L1", 0)
+        find_variation(TASK, "camera.wider-L1+camera.azimuth-L1", 0)
 
 
 @settings(deadline=None, max_examples=60)
@@ -158,18 +158,18 @@ def test_a_joint_variation_is_its_parts_as_they_are_drawn_alone(labels: list[str
 
 
 def test_what_a_joint_case_is_compared_with_is_run_once() -> None:
-    case = Case("tabletop", TASK.name, 2, "light.diffuse-L1+camera.fov-L3")
+    case = Case("tabletop", TASK.name, 2, "light.diffuse-L1+camera.wider-L3")
     again = Case("tabletop", TASK.name, 2, "light.diffuse-L1+robot.joints-L3")
     assert [each.variation for each in with_twins([case, again])] == [
-        "", "light.diffuse-L1", "camera.fov-L3", "robot.joints-L3", case.variation, again.variation,
+        "", "light.diffuse-L1", "camera.wider-L3", "robot.joints-L3", case.variation, again.variation,
     ]  # fmt: skip
 
 
 def test_scenes_that_are_others_are_known_by_their_labels() -> None:
     assert not compiles_anew(TASK, "", 0)
-    assert not compiles_anew(TASK, "camera.fov-L1", 0)
+    assert not compiles_anew(TASK, "camera.wider-L1", 0)
     assert compiles_anew(TASK, "layout.distractors-L1", 0)
-    assert compiles_anew(TASK, "layout.distractors-L1+camera.fov-L1", 0)
+    assert compiles_anew(TASK, "layout.distractors-L1+camera.wider-L1", 0)
 
 
 def test_a_record_tells_which_draw_it_was() -> None:
@@ -224,6 +224,6 @@ def test_what_does_not_go_together_is_not_joined() -> None:
 
 def test_the_table_says_levels_and_where_they_are_from() -> None:
     text = "\n".join(kinds_table())
-    assert "camera.fov:1-5" in text
+    assert "camera.wider:1-5" in text
     assert "VLA-Arena" in text
     assert "0.1 to 0.5 rad" in text

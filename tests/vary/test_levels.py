@@ -1,0 +1,66 @@
+"""What kinds say of how evenly their levels grow: of amounts by their numbers, of pictures by measuring."""
+
+import importlib.util
+import sys
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from pytest_vla.suite import load_suite
+from pytest_vla.vary.kind import AMOUNT, PICTURE
+from pytest_vla.vary.noise import _GRADES
+from pytest_vla.vary.registry import evenness_of, kinds, kinds_table
+from tests.support.data import REPOSITORY
+
+NONE = {"factor": 1.0, "quality": 100.0}
+"""Magnitudes that change nothing, where that is not 0."""
+
+
+@pytest.fixture(scope="module")
+def levels() -> ModuleType:
+    """The benchmark that measures it."""
+    spec = importlib.util.spec_from_file_location("levels", REPOSITORY / "benchmarks" / "levels.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["levels"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_noise_whose_magnitudes_do_not_grow_evenly_says_so(levels: ModuleType) -> None:
+    named = {kind.name for kind in kinds() if AMOUNT in kind.uneven}
+    for grade in _GRADES:
+        amounts = np.abs(np.array(grade.magnitudes) - NONE.get(grade.name, 0.0))
+        assert (f"noise.{grade.effect}" in named) == (not levels.is_even(amounts)), grade.effect
+    assert named == {f"noise.{name}" for name in ("motion", "gaussian_blur", "zoom", "glass", "compression")}
+
+
+def test_pictures_differ_evenly_by_all_that_do_not_say_otherwise(levels: ModuleType) -> None:
+    """On one task here; on tabletop and LIBERO's suites ``benchmarks/levels.py`` does."""
+    chosen = [kind for kind in kinds() if levels.is_measured(kind) and PICTURE not in kind.uneven]
+    assert {kind.dimension for kind in chosen} == {"background", "light", "noise"}
+    found = levels.measured([load_suite("tabletop").task("put_the_bowl_on_the_plate")], range(1), chosen)
+    for kind in chosen:
+        if found[kind.name]:
+            means = np.mean(found[kind.name], axis=0)
+            assert (np.diff(means, prepend=0.0) > 0).all(), kind.name
+            assert levels.is_even(means) or levels.steps_of(means)[1] < 1.6, (kind.name, means)
+
+
+def test_a_view_that_moves_far_is_as_different_as_one_that_moves_farther(levels: ModuleType) -> None:
+    (kind,) = (kind for kind in kinds() if kind.name == "camera.azimuth")
+    found = levels.measured([load_suite("tabletop").task("put_the_bowl_on_the_plate")], range(1), [kind])
+    assert not levels.is_even(found[kind.name][0])
+    assert PICTURE in kind.uneven
+
+
+def test_the_list_and_reports_name_them() -> None:
+    told = evenness_of(["noise.zoom-L2", "light.shadow-L1+camera.wider-L3", "noise.fog-L1", "language.blank"])
+    assert told == (
+        "levels grow evenly in the amount, not in what is seen: camera.wider, light.shadow",
+        "levels grow evenly in what is seen, not in the amount: noise.zoom",
+    )
+    text = " ".join(" ".join(kinds_table()).split())
+    assert text.count("levels grow evenly in what is seen, not in the amount") == 5
