@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -205,6 +206,29 @@ def suite_of(path: Path) -> str | None:
     if path.name != f"test_{name}.py":
         return None
     return name if path.resolve().parent.parent in suites_folders() and name in suite_names() else None
+
+
+_REPEAT_STEP = "__pytest_repeat_step_number"
+
+
+def counted_node(item: pytest.Item) -> str:
+    """The id of what an item is a repetition of, for `Record.node`; its own, where it is none.
+
+    A suite's own item is named by its case, whatever other plugins add to its id. Of the id of a test of the user's
+    what pytest-repeat adds is taken away; other parameters are the test's own.
+    """
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    case = parameters.get("vla_case")
+    if not isinstance(case, Case):
+        return item.nodeid
+    if item.getparent(SuiteModule) is not None:
+        return case.node_id
+    step, (name, bracket, inside) = parameters.get(_REPEAT_STEP), item.name.partition("[")
+    if not isinstance(step, int) or not bracket or not item.nodeid.endswith(item.name):
+        return item.nodeid
+    # It is parametrized last, so that of several texts that look alike the last is its.
+    left = re.sub(rf"^(.*)(^|-){step + 1}-\d+(?=-|$)", r"\1", inside.removesuffix("]"))
+    return f"{item.nodeid.removesuffix(item.name)}{name}[{left}]"
 
 
 class SuiteModule(pytest.Module):
