@@ -17,7 +17,7 @@ _FAILED_KEY, _STEP_KEY = "cache/lastfailed", "cache/stepwise"
 
 
 def picked_by(config: pytest.Config, nodes: Sequence[str]) -> str | None:
-    """The option that left items out because they had passed; None: there is none.
+    """The option by which earlier outcomes say what is run; None: they do not.
 
     Args:
         config: of the session, or with workers of their controller.
@@ -32,6 +32,6 @@ def picked_by(config: pytest.Config, nodes: Sequence[str]) -> str | None:
         return LAST_FAILED if all(node in failed for node in nodes) else None
     if config.getoption("stepwise", False) and not config.getoption("stepwise_reset", False):
         known = cache.get(_STEP_KEY, None)
-        if isinstance(known, dict) and known.get("last_failed") == nodes[0]:
-            return STEPWISE if len(nodes) != known.get("last_test_count") else None
+        # Also where nothing had passed before it: whoever goes on until nothing fails picks the end of the run.
+        return STEPWISE if isinstance(known, dict) and known.get("last_failed") == nodes[0] else None
     return None

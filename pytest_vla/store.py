@@ -323,7 +323,7 @@ class Store:
                 "SELECT e.run, count(*), count(DISTINCT c.id), sum(e.outcome != c.outcome), sum(e.digest != c.digest)"
                 " FROM episodes AS e JOIN items AS i ON i.run = e.run AND i.node = e.node"
                 f" JOIN episodes AS c ON c.id = i.counting WHERE e.id != c.id AND e.outcome IN {_COMPLETE}"
-                f" {whose.replace('WHERE run', 'AND e.run')} GROUP BY 1",
+                f" {'AND e.run = ?' if name else ''} GROUP BY 1",
                 *name,
             )
         }

@@ -126,6 +126,8 @@ class Controller:
         """A worker that Ctrl-C reached has not crashed."""
         self._interrupted = self._interrupted or error == "keyboard-interrupt"
 
+    # After other plugins, which may have it run again: handed out twice, it would be run twice.
+    @pytest.hookimpl(trylast=True)
     def pytest_handlecrashitem(self, crashitem: str, report: Any, sched: Any) -> None:
         """A worker died in this item. The first time, the episode is to run again; then it is an error."""
         if crashitem not in self._cases or self._interrupted:
@@ -134,6 +136,11 @@ class Controller:
 
         self._grant_a_worker()
         self._awaited.pop(crashitem, None)
+        if report.outcome == "rerun":
+            self._results.reruns[crashitem] += 1
+            self._awaited[crashitem] = copy.copy(report)
+            self._awaited[crashitem].outcome = "failed"
+            return
         dump = hung_traceback(self._run, report.node.gateway.id)
         if dump is not None:
             report.sections.append(("traceback of the hang", dump))
