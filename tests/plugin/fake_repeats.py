@@ -31,7 +31,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_runtest_protocol(item: Any, nextitem: Any) -> bool | None:
-    """As pytest-rerunfailures 16.7: the same item, whose failed report becomes a rerun, and its teardown is reported."""
+    """As pytest-rerunfailures 16.7: the same item, whose failed report is a rerun; its teardown is still reported."""
     reruns = item.config.option.reruns
     if not reruns:
         return None
