@@ -1,11 +1,11 @@
 """Which records count: of each case the first complete one. Said here and nowhere else; pure functions over records.
 
-A case is a task under a variation from a seed, with the run seed, the protocol, the replan length, the simulator and
-the policy with the digest of what it is made of; of tests of the user's own it is the test too, since several may run
-one episode. Its first complete record (success, failure or invalid) counts. A later one replaces only an error, which
-is what ``--vla-resume`` and reruns are for; where there are only errors the last one stands. Further complete records
-are repeats: whoever runs again until it succeeds does not change the rate. The first is the one that began first: of
-repeats side by side the shortest ends first, and successes are short.
+A case is a task under a variation from a seed, with the run seed, the protocol, the replan length, the simulator, what
+makes an episode invalid, and the policy with the digest of what it is made of; of tests of the user's own it is the
+test too, since several may run one episode. Its first complete record (success, failure or invalid) counts. A later one
+replaces only an error, which is what ``--vla-resume`` and reruns are for; where there are only errors the last one
+stands. Further complete records are repeats: whoever runs again until it succeeds does not change the rate. The first
+is the one that began first: of repeats side by side the shortest ends first, and successes are short.
 
 Records of one case under several run seeds count each, as a policy may draw; but where they are equal bit for bit they
 are one observation, however often it was made.
@@ -22,14 +22,15 @@ from pytest_vla.records import Record
 COMPLETE = ("success", "failure", "invalid")
 """Outcomes that were measured, or that would be the same whatever the policy did; the other one is ``error``."""
 
-SIMULATOR = ("mujoco", "robosuite", "textures")
-"""Of a record's provenance: what decides how the world moves and looks."""
+OF_PROVENANCE = ("mujoco", "robosuite", "premises", "feasible")
+"""Of a record's provenance: what decides how the world moves, and whether there is anything to measure. How it looks is
+in the protocol."""
 
 UNKNOWN = ""
 """Stands in the place of a condition that a record does not know."""
 
 # What an error may not know, as its process may have died before it could tell; the same for all episodes of a run.
-_OF_RUN = ("policy_digest", "replan", *SIMULATOR)
+_OF_RUN = ("policy_digest", "replan", *OF_PROVENANCE)
 
 How = Literal["counts", "repeat", "superseded", "same"]
 
@@ -130,7 +131,7 @@ def conditions_of(record: Record) -> dict[str, str]:
         "policy_digest": record.policy_digest or UNKNOWN,
         "replan": UNKNOWN if record.replan is None else str(record.replan),
     }
-    conditions |= {name: str(record.provenance.get(name, UNKNOWN)) for name in SIMULATOR}
+    conditions |= {name: str(record.provenance.get(name, UNKNOWN)) for name in OF_PROVENANCE}
     # Tuples and lists are the same text: a record may come from memory or from JSON.
     return conditions | {
         f"protocol.{name}": json.dumps(value, sort_keys=True) for name, value in record.protocol.items()

@@ -192,8 +192,7 @@ class Controller:
             worker=report.node.gateway.id,
         )
         task = task_of(case, settings)
-        report.longrepr = f"error {reason}: {message}
-  run it alone: {settings.command(as_typed(name, self._config))}"
+        report.longrepr = f"error {reason}: {message}\n  run it alone: {settings.command(as_typed(name, self._config))}"
         variation = find_variation(task, case.variation, case.seed)
         record = lost_episode(
             case, task, conditions, reason=reason, message=str(message), variation=variation, node=name

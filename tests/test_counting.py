@@ -77,7 +77,9 @@ def test_of_repeats_side_by_side_the_one_that_began_first_counts() -> None:
         {"replan": None},
         {"protocol": {**RECORD.protocol, "max_steps": 301}},
         {"provenance": {"mujoco": "3.3.7"}},
-        {"provenance": {"mujoco": "3.8.1", "textures": "installed"}},
+        {"protocol": {**RECORD.protocol, "textures": "installed"}},
+        {"provenance": {**RECORD.provenance, "premises": "ignored"}},
+        {"provenance": {**RECORD.provenance, "feasible": "tried"}},
         {"provenance": {"mujoco": "3.8.1", "robosuite": "1.5"}},
         {"run_seed": 1},
         {"node": OWN},
@@ -289,6 +291,12 @@ def test_versions_of_a_policy_are_in_no_number_together_where_they_ran_the_same_
     assert list(by_model(several)) == [
         ("random (max_steps 300, replan 5)", "libero_goal"),
         ("random (max_steps 5, whole chunks)", "libero_goal"),
+    ]
+    broken = of("a", "invalid", reason="premise-broken")
+    ignored = of("b", "failure", provenance={**RECORD.provenance, "premises": "ignored"})
+    assert [name for name, _ in by_model([broken, ignored])] == [
+        "random (premises checked)",
+        "random (premises ignored)",
     ]
     # An error goes with its run, another suite is told apart likewise, and another policy is not.
     broken, elsewhere = of("b", "error", seed=3), new

@@ -21,6 +21,13 @@ from pytest_vla.counting import (
 from pytest_vla.counting import protocol_of as protocol_of
 from pytest_vla.records import Record
 
+_NOT_SAID = {
+    "policy_digest": "policy of unknown content",
+    "replan": "whole chunks",
+    "premises": "premises checked",
+    "feasible": "feasible untried",
+}
+
 Same = tuple[tuple[Record, Record], ...]
 """Records that are equal, bit for bit, to one of another run seed, each with that one, which counts."""
 
@@ -155,8 +162,8 @@ def _varying(records: Sequence[Record], conditions: Sequence[Mapping[str, str]])
 
 
 def _condition_text(name: str, value: str) -> str:
+    if not value:
+        return _NOT_SAID.get(name, f"{name} unknown")
     if name == "policy_digest":
-        return f"policy {value[:8]}" if value else "policy of unknown content"
-    if name == "replan":
-        return f"replan {value}" if value else "whole chunks"
-    return f"{name.removeprefix('protocol.')} {value or 'unknown'}"
+        return f"policy {value[:8]}"
+    return f"{name.removeprefix('protocol.')} {value}"
