@@ -292,7 +292,9 @@ def _translate(argument: str, folder: Path) -> _Argument:
     if suite is None:
         return _Argument(argument)
     text = argument if is_path else f"{suite_module(suite)}{separator}{names}"
-    return _Argument(text, suite, parse_node_id(f"{suite}{separator}{names}"))
+    node = f"{suite}{separator}{names}"
+    # Also where it was pasted with what pytest-repeat adds.
+    return _Argument(text, suite, parse_node_id(node) or parse_node_id(re.sub(r"-\d+-\d+\]$", "]", node)))
 
 
 def _suites_in(arguments: Sequence[str], folder: Path) -> list[str]:

@@ -9,10 +9,6 @@ BENIGN, VARIED = "benign", "varied"
 """Episodes of tasks as they are, and of varied ones: of suites that have both, no rate is over both."""
 
 
-WITH_THEM = "with them "
-"""Stands before `bounds_text` where what is in no rate is named."""
-
-
 class VariedOutcome(Outcome, Protocol):
     """An outcome of a task that may be varied."""
 
@@ -79,7 +75,7 @@ def reasons_text(rate: SuccessRate, bounds: bool = True) -> str:
         bounds: with `bounds_text`.
     """
     reasons = ", ".join(f"{number} {reason}" for reason, number in {**rate.errors, **rate.invalid}.items())
-    return f"{reasons}; {WITH_THEM}{bounds_text(rate)}" if bounds and bounds_text(rate) else reasons
+    return f"{reasons}; with them {bounds_text(rate)}" if bounds and bounds_text(rate) else reasons
 
 
 def rate_table(rate: SuccessRate) -> dict[str, Any]:

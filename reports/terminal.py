@@ -15,7 +15,6 @@ from pytest_vla.records import VIDEO_SUFFIX, Record
 from pytest_vla.reports.progress import about
 from pytest_vla.reports.rates import (
     BENIGN,
-    WITH_THEM,
     VariedOutcome,
     bounds_text,
     interval_text,
@@ -187,7 +186,7 @@ def summary_sentence(records: Sequence[VariedTask], title: str = "vla") -> str:
     groups = _groups(records, by_level=False)
     parts = []
     for name, some in groups.items():
-        _, _, success, rate, interval, apart = _cells(_Row("", success_rate(name, some)))
+        _, _, success, rate, interval, apart = _cells(_Row("", success_rate(name, some), some[0].is_probe))
         named = f"{name} " if any(record.variation for record in records) else ""
         share = f" ({PROBE})" if some[0].is_probe else f", {rate} {interval}"
         parts.append(f"{named}{success} success{share}" + (f"; {apart}" if apart else ""))
@@ -305,16 +304,16 @@ def _cells(row: _Row) -> tuple[str, ...]:
     name, rate = row.name, row.rate
     if rate is None:
         return (name, *[""] * (len(_HEADER) - 1))
-    apart = [
+    apart = "; ".join(
         f"{outcome}: {', '.join(f'{count} {reason}' for reason, count in reasons.items())}"
         for outcome, reasons in (("errors", rate.errors), ("invalid", rate.invalid))
         if reasons
-    ]
+    )
     success = f"{rate.successes}/{rate.counted}"
     share, interval = (PROBE, "-") if row.probe else (share_text(rate), interval_text(rate))
     if not row.probe and (bounds := bounds_text(rate)):
-        apart.append(f"{WITH_THEM}{bounds}")
-    return (name, str(rate.episodes), success, share, interval, "; ".join(apart))
+        apart = f"{bounds} with {apart}"
+    return (name, str(rate.episodes), success, share, interval, apart)
 
 
 def _cell(column: int, text: str, width: int) -> str:

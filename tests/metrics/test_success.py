@@ -57,11 +57,11 @@ def test_the_table() -> None:
     assert summary_lines(GOAL + OBJECT + BROKEN, {}, by_task=False) == [
         "suite          episodes  success    rate  95% Wilson interval  not in the rate",
         "libero_10             1      0/0       -                    -  errors: 1 policy-raised",
-        "libero_goal           7      1/3   33.3%        [6.1%, 79.2%]  errors: 1 physics-nan, 2 policy-nan; "
-        "invalid: 1 goal-holds-at-start; with them 14.3% to 71.4%",
+        "libero_goal           7      1/3   33.3%        [6.1%, 79.2%]  14.3% to 71.4% with errors: 1 physics-nan, "
+        "2 policy-nan; invalid: 1 goal-holds-at-start",
         "libero_object         1      1/1  100.0%      [20.7%, 100.0%]",
-        "all                   9      2/4   50.0%       [15.0%, 85.0%]  errors: 1 physics-nan, 2 policy-nan, "
-        "1 policy-raised; invalid: 1 goal-holds-at-start; with them 22.2% to 77.8%",
+        "all                   9      2/4   50.0%       [15.0%, 85.0%]  22.2% to 77.8% with errors: 1 physics-nan, "
+        "2 policy-nan, 1 policy-raised; invalid: 1 goal-holds-at-start",
     ]
 
 
@@ -143,13 +143,13 @@ def test_the_table_fits_80_columns() -> None:
     assert lines[blank + 1] == "    not in the rate: errors: 1 policy-raised", "a probe has no rate, and so no bounds"
     benign = next(index for index, line in enumerate(lines) if line.startswith("  benign  ") and "1/3" not in line)
     assert " ".join(line.strip() for line in lines[benign : benign + 3]).endswith(
-        "not in the rate: errors: 1 physics-nan, 2 policy-nan; invalid: 1 goal-holds-at-start; with them 40.0% to 80.0%"
+        "not in the rate: 40.0% to 80.0% with errors: 1 physics-nan, 2 policy-nan; invalid: 1 goal-holds-at-start"
     )
 
 
 def test_the_sentence() -> None:
     assert summary_sentence(OBJECT) == "vla: 1/1 success, 100.0% [20.7%, 100.0%]"
-    assert summary_sentence(OBJECT + BROKEN).endswith("; errors: 1 policy-raised; with them 50.0% to 100.0%")
+    assert summary_sentence(OBJECT + BROKEN).endswith("; 50.0% to 100.0% with errors: 1 policy-raised")
     assert summary_sentence(VARIED[:7]) == (
         "vla: benign 3/3 success, 100.0% [43.9%, 100.0%]; language.paraphrase 0/4 success, 0.0% [0.0%, 49.0%]"
     )

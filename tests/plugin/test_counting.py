@@ -144,7 +144,7 @@ def test_errors_are_what_reruns_are_for(
         "error",
     ]
     result.stdout.fnmatch_lines(
-        ["* 1/2 *50.0%*errors: 1 policy-raised; with them 33.3% to 66.7%", "libero_goal: 1/2 = 50.0% * (1 error: *"]
+        ["* 1/2 *50.0%*33.3% to 66.7% with errors: 1 policy-raised", "libero_goal: 1/2 = 50.0% * (1 error: *"]
     )
     # A failure is run once more, and an error that was mended is no repeat.
     result.stdout.fnmatch_lines(["failed all the same: 1 beside the failed episodes*"])
@@ -250,6 +250,13 @@ def test_repeated_episodes_are_the_suites_and_count_once(
         assert [item.node for item in store.items(name)] == [
             f"libero_goal::test_episode[turn_on_the_stove-seed{seed}]" for seed in range(3)
         ]
+
+
+def test_a_pasted_id_of_a_repeat(again: Run, project: pytest.Pytester) -> None:
+    node = "libero_goal::test_episode[turn_on_the_stove-seed7-2-3]"
+    result = again(node, "--vla-model=policies:straight", "--count=3")
+    result.assert_outcomes(passed=1)
+    assert outcomes(project) == {"libero_goal::test_episode[turn_on_the_stove-seed7]": "success"}
 
 
 def test_repeats_of_own_tests_count_once_and_other_parameters_are_the_tests_own(
