@@ -1,4 +1,4 @@
-# make help lists the targets. Everything goes into .venv (and .venv-ref, .venv-hub, .venv-vla-eval, .venv-lerobot);
+# make help lists the targets. Everything goes into .venv (and .venv-ref, .venv-hub, .venv-plugins, .venv-vla-eval, ...);
 # nothing else on the machine is changed, but for the system libraries of headless rendering, which
 # scripts/system_libraries.py installs where it is root on Debian or Ubuntu.
 SHELL := bash
@@ -38,10 +38,21 @@ test: lint ## lint, types, and every test that is not slow
 slow: setup reference .venv-hub/.installed ## the tests that take minutes, upstream live beside us among them
 	$(PYTEST) -m slow
 	PYTHONPATH=$(CURDIR)/.venv-hub $(BIN)/python $(NO_SKIPS) tests/test_fetch.py
+	@$(MAKE) --no-print-directory plugins
 
 # The hub's client and vla-eval, apart from .venv: what they bring slows every start of pytest down.
 .venv-hub/.installed: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt --target .venv-hub --upgrade huggingface-hub
+	@touch $@
+
+.PHONY: plugins
+plugins: setup .venv-plugins/.installed ## what counts, with pytest-rerunfailures and pytest-repeat themselves
+	PYTHONPATH=$(CURDIR)/.venv-plugins $(BIN)/python $(NO_SKIPS) tests/plugin/test_counting.py
+
+# Apart from .venv: installed there they would take part in every start of pytest.
+.venv-plugins/.installed: constraints.txt
+	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt --no-deps --target .venv-plugins \
+		--upgrade pytest-rerunfailures pytest-repeat
 	@touch $@
 
 .PHONY: vla-eval
@@ -115,5 +126,5 @@ demo: setup ## the suite tabletop with an expert and at random: a report, a pict
 
 .PHONY: clean
 clean: ## removes the environments, caches and build results
-	rm -rf $(VENV) .venv-ref .venv-hub .venv-vla-eval .venv-lerobot .venv-language .mypy_tree .mypy_cache .ruff_cache .pytest_cache .hypothesis .vla build dist *.egg-info
+	rm -rf $(VENV) .venv-ref .venv-hub .venv-plugins .venv-vla-eval .venv-lerobot .venv-language .mypy_tree .mypy_cache .ruff_cache .pytest_cache .hypothesis .vla build dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -86,10 +86,11 @@ def _declare_export(parser: argparse.ArgumentParser) -> None:
     from pytest_vla.reports.export import FORMATS
 
     parser.epilog = (
-        "One row an episode, the last one of each test item, in the order in which they ended. csv and parquet have a "
-        "column for each value: outcome, steps, timings.wall, provenance.mujoco, protocol.max_steps, "
-        "seeds.init_state, costs.NAME, metrics.NAME, eef_pos.x; literals are JSON text. In csv a text that a "
-        "spreadsheet would run as a formula has an apostrophe before it. jsonl has the records as they are kept."
+        "One row an episode, in the order in which they ended; rates are of those whose counts is true, the others are "
+        "repeats (README: What counts). csv and parquet have a column for each value: counts, outcome, steps, "
+        "timings.wall, provenance.mujoco, protocol.max_steps, seeds.init_state, costs.NAME, metrics.NAME, eef_pos.x; "
+        "literals are JSON text. In csv a text that a spreadsheet would run as a formula has an apostrophe before it. "
+        "jsonl has the records as they are kept, and counts."
     )
     parser.add_argument(
         "which", metavar="RUN", nargs="?", default="last", help="a run's name or its beginning; last (default); all"
@@ -105,6 +106,7 @@ def _declare_export(parser: argparse.ArgumentParser) -> None:
 
 def _export(options: argparse.Namespace) -> None:
     from pytest_vla.reports.export import FORMATS, check_format, export
+    from pytest_vla.reports.loaded import counted_episodes
     from pytest_vla.store import open_store
     from pytest_vla.whole_file import whole_file
 
@@ -115,12 +117,12 @@ def _export(options: argparse.Namespace) -> None:
         raise VlaError("parquet is no text: give a file with -o FILE.parquet")
     check_format(format)
     with open_store(options.results, create=False) as store:
-        runs = reversed(store.runs()) if options.which == "all" else [store.run(options.which)]
+        runs = store.runs() if options.which == "all" else [store.run(options.which)]
         # Fixed now: a run that goes on gets more.
-        episodes = [number for run in runs for number in store.episodes(run.name)]
+        episodes = counted_episodes(store, [run.name for run in runs])
         # Not sys.stdout.buffer: with PYTHONUNBUFFERED that one may write a part and be content.
         with whole_file(output) if output else open(sys.stdout.fileno(), "wb", closefd=False) as stream:
-            export(lambda: store.lines(episodes), format, stream)
+            export(lambda: store.lines([*episodes]), format, stream, [*episodes.values()])
 
 
 def _declare_show(parser: argparse.ArgumentParser) -> None:

@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -207,6 +208,29 @@ def suite_of(path: Path) -> str | None:
     return name if path.resolve().parent.parent in suites_folders() and name in suite_names() else None
 
 
+_REPEAT_STEP = "__pytest_repeat_step_number"
+
+
+def counted_node(item: pytest.Item) -> str:
+    """The id of what an item is a repetition of, for `Record.node`; its own, where it is none.
+
+    A suite's own item is named by its case, whatever other plugins add to its id. Of the id of a test of the user's
+    what pytest-repeat adds is taken away; other parameters are the test's own.
+    """
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    case = parameters.get("vla_case")
+    if not isinstance(case, Case):
+        return item.nodeid
+    if item.getparent(SuiteModule) is not None:
+        return case.node_id
+    step, (name, bracket, inside) = parameters.get(_REPEAT_STEP), item.name.partition("[")
+    if not isinstance(step, int) or not bracket or not item.nodeid.endswith(item.name):
+        return item.nodeid
+    # It is parametrized last, so that of several texts that look alike the last is its.
+    left = re.sub(rf"^(.*)(^|-){step + 1}-\d+(?=-|$)", r"\1", inside.removesuffix("]"))
+    return f"{item.nodeid.removesuffix(item.name)}{name}[{left}]"
+
+
 class SuiteModule(pytest.Module):
     """A suite's module: its id is the suite's name wherever it lies, and it is imported by its dotted name.
 
@@ -268,7 +292,9 @@ def _translate(argument: str, folder: Path) -> _Argument:
     if suite is None:
         return _Argument(argument)
     text = argument if is_path else f"{suite_module(suite)}{separator}{names}"
-    return _Argument(text, suite, parse_node_id(f"{suite}{separator}{names}"))
+    node = f"{suite}{separator}{names}"
+    # Also where it was pasted with what pytest-repeat adds.
+    return _Argument(text, suite, parse_node_id(node) or parse_node_id(re.sub(r"-\d+-\d+\]$", "]", node)))
 
 
 def _suites_in(arguments: Sequence[str], folder: Path) -> list[str]:

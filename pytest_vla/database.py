@@ -10,7 +10,7 @@ from pytest_vla.errors import VlaError
 if TYPE_CHECKING:
     import sqlite3
 
-SCHEMA = 2
+SCHEMA = 3
 """Raised whenever a table changes; `records.SCHEMA` is that of the lines in it."""
 
 # "VLAr" in the file's header: tells our file from another program's.
@@ -20,21 +20,26 @@ _TABLES = (
     """CREATE TABLE runs (
         id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, started TEXT NOT NULL, ended TEXT, status TEXT NOT NULL,
         command TEXT NOT NULL, model TEXT NOT NULL, invocation TEXT NOT NULL, host TEXT NOT NULL, pid INTEGER NOT NULL,
-        process TEXT, planned INTEGER NOT NULL)""",
+        process TEXT, planned INTEGER NOT NULL, picked TEXT)""",
+    # own: of the item's episodes in this run the one that counts; counting: the same, or one of an earlier run.
     """CREATE TABLE items (
         run TEXT NOT NULL REFERENCES runs (name), node TEXT NOT NULL, position INTEGER NOT NULL,
-        episode INTEGER NOT NULL, status TEXT, PRIMARY KEY (run, node)) WITHOUT ROWID""",
+        episode INTEGER NOT NULL, status TEXT, own INTEGER REFERENCES episodes (id),
+        counting INTEGER REFERENCES episodes (id), PRIMARY KEY (run, node)) WITHOUT ROWID""",
     """CREATE TABLE episodes (
         id INTEGER PRIMARY KEY, run TEXT NOT NULL REFERENCES runs (name), node TEXT NOT NULL, case_id TEXT NOT NULL,
-        of_suite INTEGER NOT NULL, suite TEXT NOT NULL, task TEXT NOT NULL, seed INTEGER NOT NULL,
-        attempt INTEGER NOT NULL, outcome TEXT NOT NULL, reason TEXT, steps INTEGER NOT NULL, wall REAL,
-        digest TEXT NOT NULL, ended TEXT NOT NULL)""",
+        case_key TEXT NOT NULL, of_suite INTEGER NOT NULL, suite TEXT NOT NULL, task TEXT NOT NULL,
+        seed INTEGER NOT NULL, attempt INTEGER NOT NULL, outcome TEXT NOT NULL, reason TEXT, steps INTEGER NOT NULL,
+        wall REAL, digest TEXT NOT NULL, started TEXT NOT NULL, ended TEXT NOT NULL)""",
     # Apart from the columns, so that counting reads a tenth of the file.
     "CREATE TABLE records (episode INTEGER PRIMARY KEY REFERENCES episodes (id), line TEXT NOT NULL)",
     "CREATE INDEX runs_model ON runs (model)",
-    "CREATE INDEX episodes_node ON episodes (run, node)",
-    """CREATE VIEW results AS SELECT * FROM episodes AS e WHERE NOT EXISTS (
-        SELECT 1 FROM episodes AS later WHERE later.run = e.run AND later.node = e.node AND later.id > e.id)""",
+    "CREATE INDEX episodes_run ON episodes (run)",
+    "CREATE INDEX episodes_case ON episodes (case_key)",
+    # Which episode counts is written down with each record, by pytest_vla.counting: SQL does not say it again.
+    """CREATE VIEW results AS SELECT i.run, i.node, e.id, e.run AS recorded_in, e.case_id, e.case_key, e.of_suite,
+        e.suite, e.task, e.seed, e.attempt, e.outcome, e.reason, e.steps, e.wall, e.digest, e.started, e.ended
+        FROM items AS i JOIN episodes AS e ON e.id = i.counting""",
 )
 
 _NO_ROOM = "make room on the disk (or in the quota); what is recorded so far is kept"

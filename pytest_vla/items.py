@@ -16,7 +16,7 @@ class Item:
         episode: whether it runs one.
         status: one of `STATUSES`, known after its teardown; None: it has not ended.
         of_suite: whether it is a suite's own and no test of the user's; None where it has no record.
-        outcome: of its last record; None where it has none.
+        outcome: of its record that counts within the run; None where it has none.
     """
 
     node: str
@@ -51,13 +51,20 @@ class Endings:
 
     def __init__(self) -> None:
         self._so_far: dict[str, str] = {}
+        # Attempts that are run again, and of which a teardown may still be reported.
+        self._again: set[str] = set()
 
     def add(self, report: Any) -> str | None:
         """Take note of a report of pytest's. Returns the item's status with its last report, else None."""
         worst = self._so_far.pop(report.nodeid, PASSED)
         if report.outcome not in ("passed", "skipped", "failed"):
             # Such as a rerun: all begins anew.
+            if report.when in ("setup", "call"):
+                self._again.add(report.nodeid)
             return None
+        if report.nodeid in self._again and report.when == "teardown":
+            return None
+        self._again.discard(report.nodeid)
         status = ERROR if report.outcome == "failed" and report.when != "call" else str(report.outcome)
         worst = max(worst, status, key=STATUSES.index)
         if report.when in ("setup", "call"):
@@ -65,6 +72,18 @@ class Endings:
             return None
         # A teardown, or the crash of a worker.
         return worst
+
+    @staticmethod
+    def is_rerun(report: Any) -> bool:
+        """Whether the item is run again after this report."""
+        return bool(report.outcome == "rerun")
+
+    @staticmethod
+    def of_attempt(report: Any) -> str | None:
+        """The status of an attempt that another plugin runs again; None: it is no report of one, or came to no end."""
+        if not Endings.is_rerun(report) or report.when not in ("setup", "call", "teardown"):
+            return None
+        return FAILED if report.when == "call" else ERROR
 
     def before_teardown(self, report: Any) -> str | None:
         """The status of an item whose call is over, or that has none, after its `add`; None: it is not.

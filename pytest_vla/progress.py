@@ -41,25 +41,25 @@ class Progress:
             # pytest's percentage would be written into the line; there is no public switch for a running session.
             reporter._show_progress_info = False
 
-    def show(self, ended: str | None, new: Sequence[VariedOutcome], kept: int, total: int) -> None:
+    def show(self, ended: str | None, new: Sequence[VariedOutcome], done: int, total: int) -> None:
         """Show the line, if it is time to.
 
         Args:
             ended: node id of the episode that ended just now; None: the run begins.
-            new: what has ended in this invocation.
-            kept: how many episodes of the run had ended before.
-            total: of the run.
+            new: what has ended in this invocation, each episode once.
+            done: how many have ended, with those of the run that had before, and with repeats.
+            total: of the run, likewise.
         """
         now = self._clock()
         self._weight_done += self._weights.get(ended, 0.0) if ended else 0.0
-        last = kept + len(new) >= total
+        last = done >= total
         if not last and ended is not None and now - self._shown < (_REDRAW_EVERY if self.in_place else LOG_EVERY):
             return
         # Where there is no line to replace, the table says it all at the end, and the first line said the beginning.
         if not self.in_place and (not self._in_log or last or ended is None):
             return
         self._shown, elapsed = now, now - self._start
-        line = progress_line(new, kept + len(new), total, elapsed, self._left(elapsed))
+        line = progress_line(new, done, total, elapsed, self._left(elapsed))
         if self.in_place:
             width = self._reporter._tw.fullwidth - 1
             self._reporter.rewrite(line[:width], erase=True)

@@ -2,7 +2,7 @@
 
 Everything that is reported is computed from records. A run's folder holds, by suite, the npz files with ``qpos``
 (n+1, nq), ``qvel`` (n+1, nv), ``eef_pos`` (n+1, 3) in m and ``actions`` (n, 7): row 0 is the state after settling,
-row i the state after control step i.
+row i the state after control step i. Beside them is the episode's ``outcome``.
 """
 
 import contextlib
@@ -61,7 +61,8 @@ class Record:
         schema: `SCHEMA` of the version that wrote it.
         run: name of the run.
         case: `Case.id`.
-        node: node id of the pytest item that ran it: a suite's own, or a test of the user's.
+        node: node id of the pytest item that ran it: a suite's own, or a test of the user's. Without what other
+            plugins add to it to run an item several times, such as pytest-repeat's ``-1-3``.
         suite: the suite's name.
         task: the task's name.
         seed: of the case.
@@ -195,20 +196,43 @@ def parse_record(line: str | bytes) -> Record:
     return Record(**table)
 
 
-def save_trajectory(file: Path, trajectory: Trajectory) -> None:
-    """Write the npz file; a reader sees all of it or nothing. Raises OSError."""
+def save_trajectory(file: Path, trajectory: Trajectory, outcome: str | None = None) -> None:
+    """Write the npz file; a reader sees all of it or nothing.
+
+    Args:
+        file: its folder is made where it is not there.
+        trajectory: what is written.
+        outcome: of the episode, for `trajectory_outcome`; None: it is not written.
+
+    Raises:
+        OSError: it cannot be written.
+    """
     import numpy as np
 
     file.parent.mkdir(parents=True, exist_ok=True)
     temporary = file.with_name(f".{file.stem}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as stream:
-            np.savez_compressed(stream, **{f.name: getattr(trajectory, f.name) for f in dataclasses.fields(trajectory)})
+            arrays: dict[str, Any] = {f.name: getattr(trajectory, f.name) for f in dataclasses.fields(trajectory)}
+            if outcome is not None:
+                arrays["outcome"] = np.array(outcome)
+            np.savez_compressed(stream, **arrays)
         temporary.replace(file)
     except BaseException:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
+
+
+def trajectory_outcome(file: Path) -> str | None:
+    """The outcome of the episode whose trajectory lies here; None: there is none, or the file does not say it."""
+    import numpy as np
+
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            return str(arrays["outcome"])
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
+        return None
 
 
 def load_trajectory(file: Path) -> Trajectory:

@@ -41,9 +41,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "Success, PRIDE and overestimation over paraphrases, by cell, type and task, failure types and the listening "
         "score; what a policy does that does not see; success under variations by dimension, kind and level, against "
         "benign twins, robustness curves and the gap of two dimensions at once; the tables of LIBERO-PRO and "
-        "LIBERO-Plus; of every model (its --vla-model text) and suite. Of one case with the same run seed the latest "
-        "episode counts. JSON has the keys of what there is: a model that was told no other text has none of the "
-        "language's. png needs matplotlib: pip install 'pytest-vla[report]'."
+        "LIBERO-Plus; of every model (its --vla-model text) and suite. Of each case the first complete record counts "
+        "(README: What counts). JSON has the keys of what there is: a model that was told no other text has none of "
+        "the language's. png needs matplotlib: pip install 'pytest-vla[report]'."
     )
     parser.add_argument(
         "which",

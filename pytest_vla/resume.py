@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pytest_vla.collection import counted_node
 from pytest_vla.errors import VlaError
 from pytest_vla.plan import DEFAULT_SEEDS
 from pytest_vla.settings import Settings
@@ -161,10 +162,10 @@ def resumed_settings(settings: Settings, resumption: Resumption, config: pytest.
 def keep_left(config: pytest.Config, items: list[pytest.Item], resumption: Resumption) -> None:
     """Take out all items but those that are left to do."""
     wanted = set(resumption.left)
-    done = [item for item in items if item.nodeid not in wanted]
-    if done:
-        config.hook.pytest_deselected(items=done)
-        items[:] = [item for item in items if item.nodeid in wanted]
+    left = [item for item in items if counted_node(item) in wanted]
+    if len(left) < len(items):
+        config.hook.pytest_deselected(items=[item for item in items if counted_node(item) not in wanted])
+        items[:] = left
 
 
 def _text(value: object) -> str:

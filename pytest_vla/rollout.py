@@ -129,6 +129,12 @@ class Conditions:
     run: str = ""
     worker: str = ""
 
+    @property
+    def choices(self) -> dict[str, str]:
+        """For the provenance: what was chosen of that which makes an episode invalid, where it is not the default."""
+        premises = {} if self.premises else {"premises": "ignored"}
+        return premises | ({"feasible": "tried"} if self.feasible else {})
+
 
 def run_episode(
     case: Case,
@@ -205,7 +211,7 @@ def run_episode(
         replan=conditions.replan,
         policy=conditions.model,
         policy_digest=conditions.policy_digest,
-        provenance=trace.provenance(),
+        provenance={**trace.provenance(), **conditions.choices},
         timings={name: round(seconds, 6) for name, seconds in trace.seconds.items()},
         digest=digest_of(outcome, trace.steps, literals, trajectory),
         arrays=None,

@@ -11,9 +11,8 @@ from pytest_vla.errors import VlaError
 from pytest_vla.pictures import Cell, Picture, blank, check_layout, in_rows, sheet
 from pytest_vla.plan import select_tasks
 from pytest_vla.records import Record, load_trajectory
-from pytest_vla.reports.rates import interval_text, share_text
+from pytest_vla.reports.rates import interval_text, left_out_text, share_text
 from pytest_vla.reports.runs import rate_of
-from pytest_vla.reports.terminal import counted
 from pytest_vla.runs import Run
 from pytest_vla.store import LAST_RUN, STORE, open_store
 from pytest_vla.suite import INSTALLED, Task, load_suite, with_textures
@@ -38,7 +37,7 @@ _BLANK = 235
 
 @dataclass(frozen=True)
 class RunEpisodes:
-    """A run, its folder, and the last record of each of its items."""
+    """A run, its folder, and of each of its items the record that counts within it."""
 
     run: Run
     folder: Path
@@ -302,10 +301,8 @@ def _is_run_folder(path: Path) -> bool:
 
 def _rate(run: Run) -> str:
     rate = rate_of(run)
-    errors = sum(rate.errors.values())
-    return f"{rate.successes}/{rate.counted} = {share_text(rate)} {interval_text(rate)}" + (
-        f", {counted(errors, 'error')}" if errors else ""
-    )
+    apart = left_out_text(rate)
+    return f"{rate.successes}/{rate.counted} = {share_text(rate)} {interval_text(rate)}" + f", {apart}" * bool(apart)
 
 
 def _asked(patterns: Sequence[str], seeds: Sequence[int] | None, labels: Sequence[str]) -> str:

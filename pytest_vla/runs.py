@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pytest_vla.counting import Repeats
+
 
 @dataclass(frozen=True)
 class Count:
@@ -50,7 +52,10 @@ class Run:
         pid: that process.
         process: tells it from later ones of the same number; None where the system does not say.
         planned: how many of its items run an episode.
-        counts: the last episode of each item that has one, by outcome.
+        picked: the option by which it ran what earlier runs had picked for it by their outcomes, such as ``--lf``;
+            None: it did not.
+        counts: the episode that counts of each item that has one, by outcome.
+        repeats: its complete episodes that do not count.
     """
 
     name: str
@@ -64,7 +69,9 @@ class Run:
     pid: int
     process: str | None
     planned: int
+    picked: str | None
     counts: tuple[Count, ...]
+    repeats: Repeats
 
     @property
     def done(self) -> int:

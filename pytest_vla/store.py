@@ -1,20 +1,22 @@
 """All runs and their records: one SQLite file in the results folder, beside the runs' folders of trajectories.
 
 Tables for people with the sqlite3 tool: ``runs``, ``items`` (of each run, with how they ended in pytest's eyes),
-``episodes`` (a row for each record, nothing is ever overwritten), ``results`` (of these, the last one of each item,
-which counts) and ``records`` (the record of an episode, as JSON). Only the process with the pytest session writes.
+``episodes`` (a row for each record, nothing is ever overwritten), ``results`` (of these, the one of each item that
+counts, by `pytest_vla.counting`) and ``records`` (the record of an episode, as JSON). Only the process with the pytest
+session writes.
 """
 
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pytest_vla.counting import COMPLETE, Repeats, key_of, takes_over
 from pytest_vla.database import connect, told, transaction
 from pytest_vla.errors import VlaError
 from pytest_vla.items import Item
@@ -34,13 +36,37 @@ LOCK_TIMEOUT = 30.0
 
 _PAGE = 500
 _DURATION_RUNS, _DURATION_EPISODES = 10, 20_000
-_EPISODE = ("run", "of_suite", "suite", "task", "seed", "attempt", "outcome", "reason", "steps", "digest")
+_EPISODE = ("run", "of_suite", "suite", "task", "seed", "attempt", "outcome", "reason", "steps", "digest", "started")
 # Null: no variation, whose label would stand before the seed. Only of others the record has to be read.
 _PROBE = (
     "CASE WHEN case_id LIKE '%[seed%' THEN NULL ELSE"
     " (SELECT coalesce(json_extract(line, '$.variation.probe'), 0) FROM records WHERE episode = e.id) END"
 )
-_IDS = "SELECT id FROM {} WHERE run = ? ORDER BY id"
+_COMPLETE = f"({', '.join(map(repr, COMPLETE))})"
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What counts for an item of a run that ran what an earlier one picked for it: a record of an earlier run.
+
+    Attributes:
+        node: the item's id.
+        record: the first complete one of the case.
+        status: how its item ended in its run; None: that is not known.
+        equal: whether the item's own record is equal to it, bit for bit.
+    """
+
+    node: str
+    record: Record
+    status: str | None
+    equal: bool
+
+
+class _Before(NamedTuple):
+    """As `pytest_vla.counting.Attempt`."""
+
+    outcome: str
+    started: str
 
 
 def open_store(results: Path, *, create: bool, timeout: float = LOCK_TIMEOUT) -> "Store":
@@ -96,6 +122,7 @@ class Store:
         model: str,
         invocation: Mapping[str, Any] | None = None,
         others: Sequence[str] = (),
+        picked: str | None = None,
     ) -> Run:
         """Enter a new run of this process.
 
@@ -104,6 +131,7 @@ class Store:
             nodes: node ids of the items that run an episode, in their order.
             command, model, invocation: see `Run`.
             others: node ids of its further items.
+            picked: see `Run`. Of such a run's cases the first complete record of the whole store counts.
         """
         episodes = dict.fromkeys(map(_encodable, nodes), True)
         items = {**dict.fromkeys(map(_encodable, others), False), **episodes}
@@ -122,6 +150,7 @@ class Store:
                 pid=pid,
                 process=process,
                 planned=len(episodes),
+                picked=picked,
             )
             connection.executemany(
                 "INSERT INTO items (run, node, position, episode) VALUES (?, ?, ?, ?)",
@@ -147,7 +176,8 @@ class Store:
         return self.run(run.name)
 
     def add(self, record: Record) -> None:
-        """Write a record of a run that has begun. Of several of one node all are kept, and the last one counts.
+        """Write a record of a run that has begun. Of several of one node all are kept; `pytest_vla.counting` says which
+        counts.
 
         An item that nobody knew to run an episode is one of the run's from now on.
         """
@@ -206,16 +236,44 @@ class Store:
         return run
 
     def records(self, name: str) -> Iterator[Record]:
-        """The last record of each node of a run (its full name), in the order in which they ended."""
-        return self._parsed(name, self.episodes(name))
+        """Of each item of a run (its full name) the record that counts within the run, in the order of their ends."""
+        rows = self._rows("SELECT own FROM items WHERE run = ? AND own IS NOT NULL ORDER BY own", name)
+        return self.parsed(name, [int(number) for (number,) in rows])
 
     def attempts(self, name: str) -> Iterator[Record]:
         """All records of a run (its full name), in the order in which they ended."""
-        return self._parsed(name, [int(number) for (number,) in self._rows(_IDS.format("episodes"), name)])
+        return self.parsed(name, self.episodes(name))
 
     def episodes(self, name: str) -> list[int]:
-        """The numbers of the episodes of `records`, for `lines`."""
-        return [int(number) for (number,) in self._rows(_IDS.format("results"), name)]
+        """The numbers of the episodes of `attempts`, for `lines`."""
+        rows = self._rows("SELECT id FROM episodes WHERE run = ? ORDER BY id", name)
+        return [int(number) for (number,) in rows]
+
+    def dated(self, name: str) -> dict[int, str]:
+        """When each episode ended, UTC, ISO 8601, by number: those of a run (its full name), and those of earlier runs
+        that count instead of them.
+        """
+        rows = self._rows(
+            "SELECT id, ended FROM episodes WHERE run = ? UNION"
+            " SELECT e.id, e.ended FROM items AS i JOIN episodes AS e ON e.id = i.counting WHERE i.run = ? ORDER BY 1",
+            *(name, name),
+        )
+        return {int(number): str(ended) for number, ended in rows}
+
+    def earlier(self, name: str) -> tuple[Earlier, ...]:
+        """The items of a run (its full name) for which a record of an earlier run counts."""
+        rows = self._rows(
+            "SELECT i.node, c.id, c.run, first.status, c.digest = o.digest FROM items AS i"
+            " JOIN episodes AS c ON c.id = i.counting JOIN episodes AS o ON o.id = i.own"
+            " LEFT JOIN items AS first ON first.run = c.run AND first.node = c.node"
+            " WHERE i.run = ? AND i.counting != i.own ORDER BY c.id",
+            name,
+        )
+        records = self.parsed(name, [number for _, number, *_ in rows])
+        return tuple(
+            Earlier(node, record, status, bool(equal))
+            for (node, _, _, status, equal), record in zip(rows, records, strict=True)
+        )
 
     def lines(self, episodes: Sequence[int]) -> Iterator[str]:
         """The records' JSON lines of episodes, by their numbers. Nothing is locked between the lines."""
@@ -228,8 +286,8 @@ class Store:
     def items(self, name: str) -> tuple[Item, ...]:
         """The items of a run (its full name), episodes or not."""
         rows = self._rows(
-            "SELECT i.node, i.episode, i.status, r.of_suite, r.outcome FROM items AS i LEFT JOIN results AS r"
-            " ON r.run = i.run AND r.node = i.node WHERE i.run = ? ORDER BY i.position",
+            "SELECT i.node, i.episode, i.status, r.of_suite, r.outcome FROM items AS i LEFT JOIN episodes AS r"
+            " ON r.id = i.own WHERE i.run = ? ORDER BY i.position",
             name,
         )
         return tuple(
@@ -259,14 +317,26 @@ class Store:
         ):
             count = Count(suite, bool(of_suite), probe is not None, bool(probe), outcome, reason, number)
             counts.setdefault(run, []).append(count)
-        columns = [field.name for field in fields(Run) if field.name != "counts"]
+        repeats = {
+            run: Repeats(*numbers)
+            for run, *numbers in self._rows(
+                "SELECT e.run, count(*), count(DISTINCT c.id), sum(e.outcome != c.outcome), sum(e.digest != c.digest)"
+                " FROM episodes AS e JOIN items AS i ON i.run = e.run AND i.node = e.node"
+                f" JOIN episodes AS c ON c.id = i.counting WHERE e.id != c.id AND e.outcome IN {_COMPLETE}"
+                f" {'AND e.run = ?' if name else ''} GROUP BY 1",
+                *name,
+            )
+        }
+        columns = [field.name for field in fields(Run) if field.name not in ("counts", "repeats")]
         rows = self._rows(f"SELECT {', '.join(columns)} FROM runs {which} ORDER BY id DESC", *name)
         tables = [dict(zip(columns, row, strict=True)) for row in rows]
         for table in tables:
             table |= {"invocation": json.loads(table["invocation"]), "counts": tuple(counts.get(table["name"], ()))}
+            table["repeats"] = repeats.get(table["name"], Repeats())
         return tuple(Run(**table) for table in tables)
 
-    def _parsed(self, name: str, episodes: Sequence[int]) -> Iterator[Record]:
+    def parsed(self, name: str, episodes: Sequence[int]) -> Iterator[Record]:
+        """The records of episodes of a run (its full name), by their numbers."""
         for line in self.lines(episodes):
             try:
                 yield parse_record(line)
@@ -305,16 +375,31 @@ def _add(connection: "sqlite3.Connection", record: Record) -> None:
             (*item, record.run),
         )
         connection.execute("UPDATE runs SET planned = planned + 1 WHERE name = ?", (record.run,))
+    key = key_of(record).text
     number = _insert(
         connection,
         "episodes",
         node=item[1],
         case_id=record.case,
+        case_key=key,
         wall=record.timings.get("wall"),
         ended=_now(),
         **{name: getattr(record, name) for name in _EPISODE},
     )
     _insert(connection, "records", episode=number, line=record_line(record))
+    own = "SELECT outcome, started FROM items AS i JOIN episodes AS e ON e.id = i.own WHERE i.run = ? AND i.node = ?"
+    before = connection.execute(own, item).fetchone()
+    if before is None or takes_over(record, _Before(*before)):
+        # Of what an earlier run picked, the first time counts that it came to an end.
+        earlier = connection.execute(
+            f"SELECT id FROM episodes WHERE case_key = ? AND run != ? AND outcome IN {_COMPLETE}"
+            " AND (SELECT picked FROM runs WHERE name = ?) IS NOT NULL ORDER BY started, id LIMIT 1",
+            (key, record.run, record.run),
+        ).fetchone()
+        counting = number if earlier is None else earlier[0]
+        connection.execute(
+            "UPDATE items SET own = ?, counting = ? WHERE run = ? AND node = ?", (number, counting, *item)
+        )
 
 
 def _insert(connection: "sqlite3.Connection", table: str, **columns: Any) -> int | None:

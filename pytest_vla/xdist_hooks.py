@@ -14,7 +14,7 @@ import pytest
 from pytest_vla.collection import SELECTION, as_typed, task_of
 from pytest_vla.marker import NOTHING_TO_RUN
 from pytest_vla.plan import Case
-from pytest_vla.results import RUN, Results, cases_of_items
+from pytest_vla.results import RUN, Results, cases_of_items, names_of_items
 from pytest_vla.resume import RESUMPTION, Resumption
 from pytest_vla.vary.registry import find_variation
 from pytest_vla.xdist_policy import PolicyOfWorkers, Served
@@ -66,7 +66,9 @@ class Worker:
         """Tell the controller which items run an episode."""
         channel: Any = getattr(session.config, "workerinput", {}).get(CHANNEL)
         if channel is not None:
-            channel.send({node: astuple(case) for node, case in cases_of_items(session.items).items()})
+            names = names_of_items(session.items)
+            cases = cases_of_items(session.items)
+            channel.send({node: (names[node], astuple(case)) for node, case in cases.items()})
 
 
 class Controller:
@@ -76,6 +78,8 @@ class Controller:
         self._config, self._results, self._policy = config, results, policy
         self._selection, self._run = config.stash[SELECTION], config.stash[RUN]
         self._cases: dict[str, Case] = {}
+        # By node id, what an episode is recorded as.
+        self._names: dict[str, str] = {}
         # What is to run again, with the report to give where it does not come to that.
         self._awaited: dict[str, Any] = {}
         self._interrupted = False
@@ -115,13 +119,15 @@ class Controller:
 
         if not ids and self._selection.only_episodes and self._config.stash[RESUMPTION] is None:
             pytest.exit(NOTHING_TO_RUN, returncode=pytest.ExitCode.USAGE_ERROR)
-        self._results.begin(ids, self._cases_of(ids), len(parse_tx_spec_config(self._config)))
+        self._results.begin(ids, self._cases_of(ids), len(parse_tx_spec_config(self._config)), self._names)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_testnodedown(self, node: Any, error: object | None) -> None:
         """A worker that Ctrl-C reached has not crashed."""
         self._interrupted = self._interrupted or error == "keyboard-interrupt"
 
+    # After other plugins, which may have it run again: handed out twice, it would be run twice.
+    @pytest.hookimpl(trylast=True)
     def pytest_handlecrashitem(self, crashitem: str, report: Any, sched: Any) -> None:
         """A worker died in this item. The first time, the episode is to run again; then it is an error."""
         if crashitem not in self._cases or self._interrupted:
@@ -130,6 +136,11 @@ class Controller:
 
         self._grant_a_worker()
         self._awaited.pop(crashitem, None)
+        if report.outcome == "rerun":
+            self._results.reruns[crashitem] += 1
+            self._awaited[crashitem] = copy.copy(report)
+            self._awaited[crashitem].outcome = "failed"
+            return
         dump = hung_traceback(self._run, report.node.gateway.id)
         if dump is not None:
             report.sections.append(("traceback of the hang", dump))
@@ -170,7 +181,7 @@ class Controller:
         from pytest_vla.rollout import CRASHED, TIMEOUT, Conditions, lost_episode
 
         node, settings = report.nodeid, self._selection.settings
-        case, reason = self._cases[node], TIMEOUT if hung else CRASHED
+        case, name, reason = self._cases[node], self._names[node], TIMEOUT if hung else CRASHED
         about = self._policy.about
         conditions = Conditions(
             str(settings.model),
@@ -181,11 +192,12 @@ class Controller:
             worker=report.node.gateway.id,
         )
         task = task_of(case, settings)
-        report.longrepr = f"error {reason}: {message}\n  run it alone: {settings.command(as_typed(node, self._config))}"
+        report.longrepr = f"error {reason}: {message}\n  run it alone: {settings.command(as_typed(name, self._config))}"
         variation = find_variation(task, case.variation, case.seed)
-        self._results.keep(
-            lost_episode(case, task, conditions, reason=reason, message=str(message), variation=variation, node=node)
+        record = lost_episode(
+            case, task, conditions, reason=reason, message=str(message), variation=variation, node=name
         )
+        self._results.keep(record, node)
 
     def _grant_a_worker(self) -> None:
         """xdist's limit is on workers that fail for ever: an episode that kills its worker does it twice at most."""
@@ -194,8 +206,9 @@ class Controller:
         if limit is not None and self._config.getoption("maxworkerrestart") is None:
             dsession._max_worker_restart = limit + 1
 
-    def _learn_cases(self, told: dict[str, tuple[str, str, int]]) -> None:
-        self._cases.update({node: Case(*fields) for node, fields in told.items()})
+    def _learn_cases(self, told: dict[str, tuple[str, tuple[str, str, int, str]]]) -> None:
+        for node, (name, fields) in told.items():
+            self._names[node], self._cases[node] = name, Case(*fields)
 
     def _cases_of(self, ids: Sequence[str]) -> dict[str, Case]:
         return {node: self._cases[node] for node in ids if node in self._cases}

@@ -1,17 +1,19 @@
 """Records as a table for other programs: csv and parquet, a row an episode, or jsonl, the records as they are kept.
 
-The columns come in the order of `Record`'s fields, ``twin`` (the case of the same task and seed without the variation;
-its own, where it has none) after ``case``. A table in a record becomes a column for each of its keys, in
-alphabetical order (``timings.wall``, ``metrics.NAME``): all keys of all rows. ``eef_pos`` becomes ``eef_pos.x``, ``.y``
-and ``.z`` in metres; ``literals`` and lists are JSON text. In csv null is empty, truth is ``true`` or ``false``, and a
-text that a spreadsheet would run as a formula (``=``, ``+``, ``-`` or ``@`` first) has an apostrophe before it, as
-instructions and messages come from outside; in parquet and jsonl text is exact.
+The columns come in the order of `Record`'s fields, after ``case`` ``twin`` (the case of the same task and seed without
+the variation; its own, where it has none) and ``counts``: whether rates are made of the record, by
+`pytest_vla.counting`; else it is a repeat, or equal to a record of another run seed. A table in a record becomes a
+column for each of its keys, in alphabetical order (``timings.wall``, ``metrics.NAME``): all keys of all rows.
+``eef_pos`` becomes ``eef_pos.x``, ``.y`` and ``.z`` in metres; ``literals`` and lists are JSON text. In csv null is
+empty, truth is ``true`` or ``false``, and a text that a spreadsheet would run as a formula (``=``, ``+``, ``-`` or
+``@`` first) has an apostrophe before it, as instructions and messages come from outside; in parquet and jsonl text is
+exact. jsonl has ``counts`` as its last key.
 """
 
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import cache
 from itertools import islice
@@ -26,21 +28,33 @@ FORMATS = ("csv", "parquet", "jsonl")
 Lines = Callable[[], Iterable[str]]
 """Gives the records' lines, the same ones each time that it is called."""
 
-_TWIN = "twin"
+_Counted = Callable[[], Iterator[tuple[str, bool | None]]]
+
+_COUNTS, _TWIN = "counts", "twin"
 _EEF_POS = ("eef_pos.x", "eef_pos.y", "eef_pos.z")
 # Also the wide forms of East Asia, and white space, after which some programs look on.
 _FORMULA_SIGNS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\t", "\r", "\n")
 _BATCH = 2000
 
 
-def export(lines: Lines, format: str, stream: IO[bytes]) -> None:
+def export(lines: Lines, format: str, stream: IO[bytes], counts: Sequence[bool] | None = None) -> None:
     """Write records in one of `FORMATS`, csv and jsonl in UTF-8.
+
+    Args:
+        lines: of the records.
+        format: one of `FORMATS`.
+        stream: what is written to.
+        counts: of each record whether it counts; None: nothing is said of that.
 
     Raises:
         VlaError: a line is no record (csv, parquet), values of a column do not go together, or pyarrow is missing
             (parquet). OSError: the stream cannot be written.
     """
-    {"csv": _export_csv, "parquet": _export_parquet, "jsonl": _export_jsonl}[format](lines, stream)
+
+    def counted() -> Iterator[tuple[str, bool | None]]:
+        return ((line, None) for line in lines()) if counts is None else zip(lines(), counts, strict=True)
+
+    {"csv": _export_csv, "parquet": _export_parquet, "jsonl": _export_jsonl}[format](counted, stream)
 
 
 def check_format(format: str) -> None:
@@ -52,8 +66,8 @@ def check_format(format: str) -> None:
             raise VlaError("parquet needs pyarrow: pip install 'pytest-vla[parquet]'") from error
 
 
-def flatten(record: Record) -> dict[str, Any]:
-    """A record as columns: builtin scalars and None."""
+def flatten(record: Record, counts: bool | None = None) -> dict[str, Any]:
+    """A record as columns: builtin scalars and None. With ``counts``, unless nothing is said of that."""
     row: dict[str, Any] = {}
     for field in fields(Record):
         value = getattr(record, field.name)
@@ -67,6 +81,7 @@ def flatten(record: Record) -> dict[str, Any]:
             row[field.name] = value
         if field.name == "case":
             row[_TWIN] = record.twin
+            row |= {} if counts is None else {_COUNTS: counts}
     return row
 
 
@@ -74,10 +89,10 @@ def _scalar(value: Any) -> Any:
     return value if value is None or isinstance(value, str | int | float) else json.dumps(value)
 
 
-def _rows(lines: Lines) -> Iterator[dict[str, Any]]:
-    for line in lines():
+def _rows(lines: _Counted) -> Iterator[dict[str, Any]]:
+    for line, counts in lines():
         try:
-            yield flatten(parse_record(line))
+            yield flatten(parse_record(line), counts)
         except VlaError as error:
             raise VlaError(f"{line[:80]}: {error}; --format jsonl writes it as it is") from error
 
@@ -97,10 +112,11 @@ def _declared() -> dict[str, tuple[tuple[str, ...] | None, Any]]:
             declared[name] = ((name,), next(kind for kind in get_args(hint) or (hint,) if kind is not NoneType))
         if name == "case":
             declared[_TWIN] = ((_TWIN,), str)
+            declared[_COUNTS] = ((_COUNTS,), bool)
     return declared
 
 
-def _columns(lines: Lines) -> dict[str, type]:
+def _columns(lines: _Counted) -> dict[str, type]:
     """All columns in their order, each with the type of what it holds beside nulls."""
     seen: dict[str, set[type]] = {}
     for row in _rows(lines):
@@ -108,6 +124,8 @@ def _columns(lines: Lines) -> dict[str, type]:
             seen.setdefault(name, set()).add(type(value))
     columns: dict[str, type] = {}
     for field, (alone, kind) in _declared().items():
+        if field == _COUNTS and seen and field not in seen:
+            continue
         names = alone or sorted(name for name in seen if name.startswith(f"{field}."))
         columns |= {name: _common(seen[name]) if kind is Any else kind for name in names}
     return columns
@@ -121,12 +139,14 @@ def _common(types: set[type]) -> type:
     return str if len(types) > 1 else next(iter(types), NoneType)
 
 
-def _export_jsonl(lines: Lines, stream: IO[bytes]) -> None:
-    for line in lines():
-        stream.write(f"{line}\n".encode())
+def _export_jsonl(lines: _Counted, stream: IO[bytes]) -> None:
+    for line, counts in lines():
+        # The line is a table with keys, whatever version wrote it.
+        told = line if counts is None else f'{line.removesuffix("}")},"{_COUNTS}":{json.dumps(counts)}}}'
+        stream.write(f"{told}\n".encode())
 
 
-def _export_csv(lines: Lines, stream: IO[bytes]) -> None:
+def _export_csv(lines: _Counted, stream: IO[bytes]) -> None:
     columns = list(_columns(lines))
     stream.write(_csv_line(columns))
     for row in _rows(lines):
@@ -146,7 +166,7 @@ def _cell(value: Any) -> Any:
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA_SIGNS) else value
 
 
-def _export_parquet(lines: Lines, stream: IO[bytes]) -> None:
+def _export_parquet(lines: _Counted, stream: IO[bytes]) -> None:
     check_format("parquet")
     import pyarrow as pa
     import pyarrow.parquet as pq

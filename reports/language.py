@@ -49,6 +49,7 @@ class ModelResults:
         listening: overall and by probe; None where there are no probes.
         left_out: what is not in the numbers, and why.
         protocol: as the paper or as upstream's code has it, where the suite has both; else empty.
+        rate: success under paraphrases; None where there are none.
     """
 
     model: str
@@ -64,6 +65,7 @@ class ModelResults:
     listening: tuple[Listening, Mapping[Probe, Listening]] | None
     left_out: tuple[str, ...]
     protocol: str = ""
+    rate: SuccessRate | None = None
 
 
 @dataclass(frozen=True)
@@ -120,9 +122,11 @@ def _lines(report: LanguageReport) -> Iterator[str]:
         yield ""
         protocol = f" as {model.protocol} has it" if model.protocol else ""
         yield f"=== {model.model}, {model.suite}{protocol} ==="
-        for rate, of in ((model.counts, ""), (model.benign, " of benign twins")):
+        if reasons := reasons_text(model.counts, bounds=False):
+            yield from wrapped(f"in no rate: {reasons}")
+        for rate, of in ((model.rate, "paraphrases"), (model.benign, "benign twins")):
             if rate is not None and (reasons := reasons_text(rate)):
-                yield from wrapped(f"in no rate{of}: {reasons}")
+                yield from wrapped(f"in no rate of {of}: {reasons}")
         yield from notes(model.left_out)
         if model.paraphrases is not None:
             yield from _source_lines(model.source, "paraphrases")

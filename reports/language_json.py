@@ -35,6 +35,8 @@ def model_table(results: ModelResults) -> dict[str, Any]:
     All keys are there of a model and suite with any other text; of one without, none of them. Those of the model itself
     are of paraphrases of LIBERO-Para's types alone; other changes of the text are in ``others``. Where there is
     nothing, lists are empty, counts 0 and everything else is null; ``benign`` is null where no twin was run.
+    ``errors`` and ``invalid`` are of all episodes under another text; ``not_counted`` and ``bounds`` (of
+    `pytest_vla.reports.rates.rate_table`) of paraphrases.
     """
     table: dict[str, Any] = {
         "model": results.model,
@@ -44,6 +46,8 @@ def model_table(results: ModelResults) -> dict[str, Any]:
         "benign": _benign_table(results.benign),
         "errors": dict(results.counts.errors),
         "invalid": dict(results.counts.invalid),
+        "not_counted": 0 if results.rate is None else results.rate.not_counted,
+        "bounds": None if results.rate is None else percents(results.rate.bounds),
         **_source_table(results.source),
     }
     found = results.paraphrases
@@ -102,6 +106,7 @@ def _benign_table(rate: SuccessRate | None) -> dict[str, Any] | None:
     if rate is None:
         return None
     table: dict[str, Any] = {"n": rate.counted, "sr": percent(rate.rate), "sr_interval": percents(rate.interval)}
+    table |= {"not_counted": rate.not_counted, "bounds": percents(rate.bounds)}
     return table | {"errors": dict(rate.errors), "invalid": dict(rate.invalid)}
 
 

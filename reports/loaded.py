@@ -1,13 +1,15 @@
 """The records of which a report is made: those of runs, with what is known of the runs."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pytest_vla.counting import standings
 from pytest_vla.errors import VlaError
-from pytest_vla.records import Record
+from pytest_vla.records import Record, parse_record
 from pytest_vla.runs import Run
-from pytest_vla.store import STORE, open_store
+from pytest_vla.store import STORE, Store, open_store
 
 SEED = 0
 """Of the resamples."""
@@ -15,10 +17,11 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Loaded:
-    """Records of runs, the oldest first, with the folders of their trajectories.
+    """All records of runs, with the folders of their trajectories.
 
     Attributes:
-        records: of all runs.
+        records: in the order in which they ended; which of them count is `pytest_vla.counting`'s. Of a run of what
+            earlier ones had picked by their outcomes, such as with ``--lf``, those that count instead are among them.
         folders: by run's name, its folder.
         unfinished: of runs that have not run all that was planned, what to say of them, by run's name.
     """
@@ -49,13 +52,17 @@ def load(texts: Sequence[str], results: Path) -> Loaded:
             chosen[path.resolve().parent, path.resolve().name] = None
         else:
             chosen[results, text] = None
-    found: dict[tuple[Path, str], tuple[Run, Path, tuple[Record, ...]]] = {}
+    found: dict[tuple[Path, str], tuple[Run, Path]] = {}
+    ended: dict[tuple[Path, int], tuple[str, Record]] = {}
     for folder, name in chosen:
         try:
             with open_store(folder, create=False) as store:
                 runs = [store.run(name)] if name else list(reversed(store.runs()))
                 for run in runs:
-                    found[folder.resolve(), run.name] = (run, folder / run.name, tuple(store.records(run.name)))
+                    found[folder.resolve(), run.name] = (run, folder / run.name)
+                    dated = store.dated(run.name)
+                    for number, record in zip(dated, store.parsed(run.name, [*dated]), strict=True):
+                        ended[folder.resolve(), number] = (dated[number], record)
         except VlaError as error:
             if name and Path(name).is_dir():
                 raise VlaError(
@@ -63,16 +70,38 @@ def load(texts: Sequence[str], results: Path) -> Loaded:
                     "folder, such as .vla, or a run's name"
                 ) from error
             raise
-    ordered = sorted(found.values(), key=lambda each: each[0].started)
+    ordered = sorted(found.values(), key=lambda each: (each[0].started, each[0].name))
+    folders = {run.name: folder for run, folder in ordered}
+    # Numbers are in the order of the ends, also of two within a millisecond.
+    by_end = sorted(ended.items(), key=lambda each: (each[1][0], each[0][1], str(each[0][0])))
+    for (folder, _), (_, record) in by_end:
+        folders.setdefault(record.run, folder / record.run)
     return Loaded(
-        tuple(record for _, _, records in ordered for record in records),
-        {run.name: folder for run, folder, _ in ordered},
+        tuple(record for _, (_, record) in by_end),
+        folders,
         {
             run.name: f"run {run.name} has {run.done} of {run.planned} episodes: the others are not in it"
-            for run, _, _ in ordered
+            for run, _ in ordered
             if run.done < run.planned
         },
     )
+
+
+def counted_episodes(store: Store, runs: Sequence[str]) -> dict[int, bool]:
+    """The episodes of runs, by their full names, and whether each counts where these runs are reported together.
+
+    By number, in the order of their ends. Errors beside another record of their case are not among them.
+    """
+    numbers = sorted({number for run in runs for number in store.dated(run)})
+    records: dict[int, Record] = {}
+    for number, line in zip(numbers, store.lines(numbers), strict=True):
+        # What cannot be read counts nowhere, and is told where it has to be.
+        with suppress(VlaError):
+            # The most of a record need not be kept in memory.
+            records[number] = replace(parse_record(line), literals={}, timings={}, message=None)
+    how = {number: each.how for number, each in zip(records, standings([*records.values()]), strict=True)}
+    own = {number for run in runs for number in store.episodes(run)}
+    return {number: how.get(number) == "counts" for number in sorted(own) if how.get(number) != "superseded"}
 
 
 def runs_of(records: Sequence[Record], loaded: Loaded) -> tuple[str, ...]:

@@ -125,6 +125,7 @@ def _results(
         listening=heard,
         left_out=tuple(left_out),
         protocol=subject.protocol,
+        rate=success_rate("paraphrases", subject.paraphrases) if subject.paraphrases else None,
     )
 
 

@@ -8,10 +8,12 @@ import numpy as np
 
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.composition import compositions
-from pytest_vla.metrics.libero_plus import plus_rates, protocol_of
+from pytest_vla.metrics.libero_plus import by_protocol, plus_rates
 from pytest_vla.metrics.libero_pro import DIMENSION, pro_tables
 from pytest_vla.metrics.robustness import cells, twin_pairs, varied_models
 from pytest_vla.metrics.robustness_curves import curves
+from pytest_vla.metrics.selection import by_model, that_count
+from pytest_vla.records import Record
 from pytest_vla.reports.libero_plus import ModelPlus
 from pytest_vla.reports.libero_pro import ModelPro
 from pytest_vla.reports.loaded import SEED, Loaded, runs_of, unfinished_of
@@ -45,8 +47,11 @@ def make_robustness(loaded: Loaded) -> tuple[ModelRobustness, ...]:
 def make_pro(loaded: Loaded) -> tuple[ModelPro, ...]:
     """LIBERO-PRO's tables, of each model with any of its variations; see `pytest_vla.metrics.libero_pro`."""
     found = []
+    models: dict[str, list[Record]] = {}
+    for (model, _), some in by_model(loaded.records).items():
+        models.setdefault(model, []).extend(that_count(some).records)
     for table in pro_tables(loaded.records):
-        own = [r for r in loaded.records if r.policy == table.model and r.variation.get("dimension") == DIMENSION]
+        own = [record for record in models[table.model] if record.variation.get("dimension") == DIMENSION]
         unfinished = unfinished_of(own, loaded)
         undrawn: Counter[str] = Counter()
         for record in own:
@@ -64,8 +69,9 @@ def make_plus(loaded: Loaded, data: Path | None) -> tuple[ModelPlus, ...]:
         data: where its list is looked for, beside the folders that are found by themselves.
     """
     found = []
+    groups = by_protocol(loaded.records)
     for rates in plus_rates(loaded.records):
-        own = [r for r in loaded.records if (r.policy, protocol_of(r)) == (rates.model, rates.protocol)]
+        own = groups[rates.model, rates.protocol]
         entries = {(record.suite, record.variation["parameters"]["name"]) for record in own}
         suites = dict.fromkeys(record.suite for record in own)
         left_out = (*rates.left_out, *unfinished_of(own, loaded))

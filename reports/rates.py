@@ -55,14 +55,42 @@ def percents_text(rate: SuccessRate) -> str:
     return "{:.1f} [{:.1f}, {:.1f}]".format(100 * rate.rate, *(100 * bound for bound in rate.interval))
 
 
-def reasons_text(rate: SuccessRate) -> str:
-    """``1 policy-raised, 2 timeout``: what is in no rate, by reason; empty: nothing."""
-    return ", ".join(f"{number} {reason}" for reason, number in {**rate.errors, **rate.invalid}.items())
+def bounds_text(rate: SuccessRate) -> str:
+    """``66.7% to 83.3%``: the rate if all that is in no rate had failed or succeeded; empty: nothing is left out."""
+    return "" if rate.bounds is None or not rate.counted else "{:.1%} to {:.1%}".format(*rate.bounds)
+
+
+def left_out_text(rate: SuccessRate) -> str:
+    """``2 errors, 1 invalid: 61.5% to 84.6%``: what is in no rate, and `bounds_text`; empty: nothing is left out."""
+    errors, invalid = sum(rate.errors.values()), sum(rate.invalid.values())
+    told = [f"{errors} error{'s' * (errors != 1)}"] * bool(errors) + [f"{invalid} invalid"] * bool(invalid)
+    return ": ".join(text for text in (", ".join(told), bounds_text(rate)) if text)
+
+
+def reasons_text(rate: SuccessRate, bounds: bool = True) -> str:
+    """``1 policy-raised, 2 timeout; with them 61.5% to 84.6%``: what is in no rate, by reason; empty: nothing.
+
+    Args:
+        rate: what it is left out of.
+        bounds: with `bounds_text`.
+    """
+    reasons = ", ".join(f"{number} {reason}" for reason, number in {**rate.errors, **rate.invalid}.items())
+    return f"{reasons}; with them {bounds_text(rate)}" if bounds and bounds_text(rate) else reasons
 
 
 def rate_table(rate: SuccessRate) -> dict[str, Any]:
-    """For JSON: ``n`` successes and failures, ``sr`` and ``interval`` in percent, null where n is 0."""
-    return {"n": rate.counted, "sr": percent(rate.rate), "interval": percents(rate.interval)}
+    """For JSON: ``n`` successes and failures, ``sr`` and ``interval`` in percent, null where n is 0.
+
+    ``not_counted``: errors and invalid episodes, which are in no rate; ``bounds`` in percent: the rate if all of them
+    had failed, and if all had succeeded; null where there are none.
+    """
+    return {
+        "n": rate.counted,
+        "sr": percent(rate.rate),
+        "interval": percents(rate.interval),
+        "not_counted": rate.not_counted,
+        "bounds": percents(rate.bounds),
+    }
 
 
 def percent(share: float | None) -> float | None:

@@ -7,24 +7,28 @@ from datetime import datetime
 from typing import Any
 
 from pytest_vla.metrics.success import SuccessRate, success_rate
-from pytest_vla.reports.rates import interval_text, judged_apart, rate_table, share_text
+from pytest_vla.reports.rates import interval_text, judged_apart, left_out_text, rate_table, share_text
 from pytest_vla.runs import Count, Run, is_alive
 
-_HEADER = ("run", "started", "model", "suites", "episodes", "success", "rate", "95% interval", "errors", "status")
-_NUMBERS = {"episodes", "success", "rate", "95% interval", "errors"}
+_INTERVAL, _APART, _REPEATS = "95% interval", "not in the rate", "repeats (other outcome)"
+_HEADER = ("run", "started", "model", "suites", "episodes", "success", "rate", _INTERVAL, _APART, _REPEATS, "status")
+_NUMBERS = {"episodes", "success", "rate", _INTERVAL, _REPEATS}
 
 
 def runs_table(runs: Sequence[Run]) -> list[str]:
     """A line a run under a header, times local. What is done is of what was planned.
 
-    Where tasks are varied, benign episodes are in the run's line, and varied ones in another below it.
+    Where tasks are varied, benign episodes are in the run's line, and varied ones in another below it. What no run has
+    (episodes in no rate, repeats) has no column.
     """
     rows = [_HEADER, *(row for run in runs for row in _rows(run))]
+    empty = {name for name, *cells in zip(*rows, strict=True) if name in (_APART, _REPEATS) and not any(cells)}
+    rows = [tuple(cell for name, cell in zip(_HEADER, row, strict=True) if name not in empty) for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
             text.rjust(width) if name in _NUMBERS else text.ljust(width)
-            for name, text, width in zip(_HEADER, row, widths, strict=True)
+            for name, text, width in zip(rows[0], row, widths, strict=True)
         ).rstrip()
         for row in rows
     ]
@@ -33,8 +37,9 @@ def runs_table(runs: Sequence[Run]) -> list[str]:
 def runs_json(runs: Sequence[Run]) -> str:
     """A list of runs: their fields, ``done``, ``rate`` and ``interval`` (of `rate_of`) and ``errors`` by reason.
 
-    ``rates``: where tasks are varied ``benign`` and ``varied``, else ``all``, each ``n``, ``sr`` and ``interval`` in
-    percent; those that were run. Probes are in none.
+    ``rates``: where tasks are varied ``benign`` and ``varied``, else ``all``, each a
+    `pytest_vla.reports.rates.rate_table`; those that were run. Probes are in none. ``repeats``: the fields of
+    `pytest_vla.counting.Repeats`, which are in none either.
     """
     return json.dumps([_table(run) for run in runs], indent=2)
 
@@ -73,13 +78,14 @@ def _rows(run: Run) -> Iterator[tuple[str, ...]]:
         ", ".join(_suites(run)) or "-",
         f"{run.done}/{run.planned}",
         *_rate_cells(name, rate),
-        str(sum(success_rate("", _outcomes(run)).errors.values())),
-        f"{status_of(run)} on {run.host}" if elsewhere else status_of(run),
+        left_out_text(rate),
+        f"{run.repeats.records} ({run.repeats.other_outcome})" if run.repeats.records else "",
+        (f"{status_of(run)} on {run.host}" if elsewhere else status_of(run)) + f", {run.picked}" * bool(run.picked),
     )
     # A terminal would obey control characters.
     yield tuple("".join(c if c.isprintable() else "?" for c in cell) for cell in cells)
     for name, rate in further:
-        yield (*[""] * 5, *_rate_cells(name, rate), "", "")
+        yield (*[""] * 5, *_rate_cells(name, rate), left_out_text(rate), "", "")
 
 
 def _rate_cells(name: str, rate: SuccessRate) -> tuple[str, str, str]:

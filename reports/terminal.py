@@ -8,16 +8,27 @@ from typing import Protocol
 
 from pytest_vla.durations import Estimate, total_seconds
 from pytest_vla.items import Item
+from pytest_vla.metrics.selection import repeats_text
 from pytest_vla.metrics.success import SuccessRate, TaskOutcome, success_rate
 from pytest_vla.plan import Case
 from pytest_vla.records import VIDEO_SUFFIX, Record
 from pytest_vla.reports.progress import about
-from pytest_vla.reports.rates import BENIGN, VariedOutcome, interval_text, share_text
+from pytest_vla.reports.rates import (
+    BENIGN,
+    VariedOutcome,
+    bounds_text,
+    interval_text,
+    left_out_text,
+    share_text,
+)
 from pytest_vla.reports.tables import counted as counted
+from pytest_vla.tally import Repetition
 from pytest_vla.variation import JOINT
 
 MAX_TASK_ROWS = 50
 """Beyond this many, tasks are shown with -v only, and levels not at all."""
+
+NOTHING_REPEATED = Repetition()
 
 PROBE = "probe"
 """Stands in the place of a probe's rate: what the policy did is no success and no failure of its."""
@@ -82,17 +93,24 @@ def uncollected_line(nodes: Sequence[str], command: str) -> str:
 
 
 def closing_lines(
-    records: Sequence[Record], run: Path, items: Sequence[Item], resume: str, verbosity: int, width: int | None
+    records: Sequence[Record],
+    run: Path,
+    items: Sequence[Item],
+    resume: str,
+    verbosity: int,
+    width: int | None,
+    repetition: Repetition = NOTHING_REPEATED,
 ) -> tuple[str, ...]:
     """A run in a table and a few notes; with a negative verbosity in a line or two.
 
     Args:
-        records: the last of each item.
+        records: of each item the one that counts.
         run: the run's folder.
         items: all of the run.
         resume: the command that goes on with it.
         verbosity: pytest's.
         width: of the terminal; None: lines may have any length.
+        repetition: what of the run does not count.
     """
     of_suites = [record for record in records if record.of_suite]
     own: dict[str, list[Record]] = {}
@@ -111,7 +129,8 @@ def closing_lines(
             from pytest_vla.reports.pride_row import language_lines
 
             lines += language_lines(records, run, _shown(run), width)
-    return (*lines, *_notes(records, run, items, resume))
+    counting = _counting_notes(repetition, items)
+    return (*lines, *counting, *_notes([r for r in records if r.run == run.name], run, items, resume))
 
 
 def summary_lines(
@@ -167,7 +186,7 @@ def summary_sentence(records: Sequence[VariedTask], title: str = "vla") -> str:
     groups = _groups(records, by_level=False)
     parts = []
     for name, some in groups.items():
-        _, _, success, rate, interval, apart = _cells(_Row("", success_rate(name, some)))
+        _, _, success, rate, interval, apart = _cells(_Row("", success_rate(name, some), some[0].is_probe))
         named = f"{name} " if any(record.variation for record in records) else ""
         share = f" ({PROBE})" if some[0].is_probe else f", {rate} {interval}"
         parts.append(f"{named}{success} success{share}" + (f"; {apart}" if apart else ""))
@@ -184,7 +203,26 @@ def verdict_line(rate: SuccessRate, minimum: float) -> str:
         # 2/3 is less than the 66.7% that it is rounded to.
         share = f"{100 * rate.rate:.6g}%"
     sign, verdict = (">=", "passed") if rate.reaches(minimum) else ("<", "failed")
-    return f"{rate.name}: {success} = {share} {interval} {sign} {wanted}: {verdict}"
+    apart = f" ({left_out_text(rate)})" if rate.not_counted else ""
+    return f"{rate.name}: {success} = {share} {interval}{apart} {sign} {wanted}: {verdict}"
+
+
+def _counting_notes(repetition: Repetition, items: Sequence[Item]) -> list[str]:
+    notes = []
+    if repetition.picked is not None:
+        episodes = sum(item.episode for item in items)
+        picked = f"{repetition.picked} picked {counted(episodes, 'episode')} by how they had ended"
+        note = f"{picked}: the rates are of these"
+        if number := len(repetition.earlier):
+            note += f"; for {number} the first record counts, which is of an earlier run"
+        if repetition.of_unknown_policy:
+            note += " (whether the policy is the same still is not known: where it is not, run all episodes)"
+        notes.append(note)
+    if number := repetition.failed_at_first(items):
+        notes.append(f"{counted(number, 'episode')} failed at first and passed when run again: the first counts")
+    if text := repeats_text(repetition.repeats):
+        notes.append(text)
+    return notes
 
 
 def _notes(records: Sequence[Record], run: Path, items: Sequence[Item], resume: str) -> list[str]:
@@ -266,14 +304,16 @@ def _cells(row: _Row) -> tuple[str, ...]:
     name, rate = row.name, row.rate
     if rate is None:
         return (name, *[""] * (len(_HEADER) - 1))
-    apart = [
+    apart = "; ".join(
         f"{outcome}: {', '.join(f'{count} {reason}' for reason, count in reasons.items())}"
         for outcome, reasons in (("errors", rate.errors), ("invalid", rate.invalid))
         if reasons
-    ]
+    )
     success = f"{rate.successes}/{rate.counted}"
     share, interval = (PROBE, "-") if row.probe else (share_text(rate), interval_text(rate))
-    return (name, str(rate.episodes), success, share, interval, "; ".join(apart))
+    if not row.probe and (bounds := bounds_text(rate)):
+        apart = f"{bounds} with {apart}"
+    return (name, str(rate.episodes), success, share, interval, apart)
 
 
 def _cell(column: int, text: str, width: int) -> str:

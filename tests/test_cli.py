@@ -64,15 +64,16 @@ def said(capfd: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> s
 def test_the_runs_are_a_table(results: Path, capfd: pytest.CaptureFixture[str]) -> None:
     header, second, first = (re.split(" {2,}", line) for line in said(capfd, "runs").splitlines())
     assert header == [
-        *("run", "started", "model", "suites", "episodes", "success", "rate", "95% interval", "errors", "status")
+        *("run", "started", "model", "suites", "episodes", "success", "rate", "95% interval"),
+        *("not in the rate", "status"),
     ]
     assert second == [
         *("20260102-second", "2026-01-03 05:30", "my:policy", "libero_goal"),
-        *("1/1", "1/1", "100.0%", "[20.7%, 100.0%]", "0", "finished"),
+        *("1/1", "1/1", "100.0%", "[20.7%, 100.0%]", "finished"),
     ]
     assert first == [
         *("20260101-first", "2026-01-03 05:30", "random", "libero_goal"),
-        *("5/5", "1/2", "50.0%", "[9.5%, 90.5%]", "1", "stopped"),
+        *("5/5", "1/2", "50.0%", "[9.5%, 90.5%]", "1 error, 1 invalid: 25.0% to 75.0%", "stopped"),
     ]
 
 
@@ -89,7 +90,9 @@ def test_the_runs_are_a_list_for_programs(results: Path, capfd: pytest.CaptureFi
     own = {"suite": "libero_goal", "of_suite": False, "varied": False, "is_probe": False}
     own |= {"outcome": "success", "reason": None}
     assert own | {"episodes": 1} in first["counts"]
-    assert first["rates"] == {"all": {"n": 2, "sr": 50, "interval": pytest.approx([9.45, 90.55], abs=0.01)}}
+    rate = {"n": 2, "sr": 50, "interval": pytest.approx([9.45, 90.55], abs=0.01), "not_counted": 2, "bounds": [25, 75]}
+    assert first["rates"] == {"all": rate}
+    assert first["repeats"] == {"records": 0, "cases": 0, "other_outcome": 0, "other_digest": 0}
     assert (second["status"], second["model"], second["rate"]) == ("finished", "my:policy", 1.0)
 
 
@@ -102,7 +105,7 @@ def test_varied_episodes_of_a_run_have_a_line_of_their_own(results: Path, capfd:
         store.add_all(dataclasses.replace(each, run="20260103-third") for each in records)
         store.end("20260103-third", "finished")
     _, benign, more, *_ = (re.split(" {2,}", line.strip()) for line in said(capfd, "runs").splitlines())
-    assert benign[4:] == ["4/4", "benign 1/1", "100.0%", "[20.7%, 100.0%]", "0", "finished"]
+    assert benign[4:] == ["4/4", "benign 1/1", "100.0%", "[20.7%, 100.0%]", "finished"]
     assert more == ["varied 1/2", "50.0%", "[9.5%, 90.5%]"]
     third = json.loads(said(capfd, "runs", "--json"))[0]
     assert {name: (each["n"], each["sr"]) for name, each in third["rates"].items()} == {
@@ -154,7 +157,8 @@ def test_the_last_run_is_exported_as_csv(results: Path, capfd: pytest.CaptureFix
 def test_a_run_is_exported_by_the_beginning_of_its_name(results: Path, capfd: pytest.CaptureFixture[str]) -> None:
     lines = said(capfd, "export", "20260101", "--format=jsonl").splitlines()
     wanted = [record_of(seed, outcome, "20260101-first") for seed, outcome in enumerate(OUTCOMES)]
-    assert lines == [record_line(r) for r in (*wanted, dataclasses.replace(wanted[0], node=OWN))]
+    records = [json.loads(record_line(r)) for r in (*wanted, dataclasses.replace(wanted[0], node=OWN))]
+    assert [json.loads(line) for line in lines] == [record | {"counts": True} for record in records]
     assert "no run 'x'" in said(capfd, "export", "x", code=1)
 
 

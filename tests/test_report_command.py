@@ -88,17 +88,18 @@ def path_to(end: Iterable[float], noise: float = 0.002, seed: int = 0, rows: int
 def write(
     records: Iterable[Record | tuple[Record, Trajectory]], run: str = "a-run", planned: int | None = None
 ) -> None:
-    """A run of these records, in the current folder."""
+    """A run of these records, in the current folder; no two have the same digest."""
     with open_store(RESULTS, create=True) as store:
         found = [each if isinstance(each, tuple) else (each, None) for each in records]
         nodes = [record.node for record, _ in found] + [f"left[{number}]" for number in range(planned or 0)]
         store.begin(run, nodes, command="pytest", model=found[0][0].policy)
         for number, (record, trajectory) in enumerate(found):
-            arrays = None
             if trajectory is not None:
-                arrays = f"{record.suite}/{number}.npz"
-                save_trajectory(RESULTS / run / arrays, trajectory)
-            store.add(dataclasses.replace(record, run=run, arrays=arrays))
+                record = dataclasses.replace(
+                    record, arrays=f"{record.suite}/{number}.npz", digest=f"{run}, {number}"
+                )
+                save_trajectory(RESULTS / run / str(record.arrays), trajectory)
+            store.add(dataclasses.replace(record, run=run))
         store.end(run, "finished")
 
 
@@ -242,7 +243,10 @@ def test_errors_and_invalid_episodes_are_in_no_rate(capsys: pytest.CaptureFixtur
     assert (model["errors"], model["invalid"]) == ({"policy-raised": 1}, {"goal-holds-at-start": 1})
     assert model["backend"] == "template 1 (low fidelity)"
     report("--backend=template")
-    assert "in no rate: 1 policy-raised, 1 goal-holds-at-start" in capsys.readouterr().out
+    assert (model["not_counted"], model["bounds"]) == (2, [40, 80])
+    lines = capsys.readouterr().out.splitlines()
+    assert "in no rate: 1 policy-raised, 1 goal-holds-at-start" in lines
+    assert "in no rate of paraphrases: 1 policy-raised, 1 goal-holds-at-start; with them 40.0% to 80.0%" in lines
 
 
 def test_a_rate_at_its_end_is_not_certain(capsys: pytest.CaptureFixture[str]) -> None:
@@ -259,7 +263,7 @@ def test_a_rate_at_its_end_is_not_certain(capsys: pytest.CaptureFixture[str]) ->
     assert "-0.0" not in capsys.readouterr().out
 
 
-def test_the_latest_of_one_case_counts_and_own_tests_do_not(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_first_of_one_case_counts_and_own_tests_do_not(capsys: pytest.CaptureFixture[str]) -> None:
     write([paraphrased(STOVE, 0, "failure"), paraphrased(STOVE, 1, "success")], run="a-run")
     write(
         [
@@ -270,10 +274,10 @@ def test_the_latest_of_one_case_counts_and_own_tests_do_not(capsys: pytest.Captu
         run="b-run",
     )
     (model,) = models_of(capsys, "--backend=template")
-    assert (model["n"], model["sr"], model["runs"]) == (3, pytest.approx(200 / 3), ["a-run", "b-run"])
+    assert (model["n"], model["sr"], model["runs"]) == (3, pytest.approx(100 / 3), ["a-run", "b-run"])
     assert model["left_out"][:2] == [
         "1 episode of your own tests, beside the suite's own items",
-        "1 episode that a later one of the same case and run seed replaces",
+        "1 repeat of 1 episode, whose first record counts: 1 (100.0%) ended otherwise, 0 (0.0%) with another digest",
     ]
     (model,) = models_of(capsys, "--backend=template", "a-run")
     assert (model["n"], model["sr"]) == (2, 50)

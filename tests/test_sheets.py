@@ -277,7 +277,7 @@ def test_runs_stand_side_by_side_with_the_start_and_the_end_of_each_task(results
     assert drawn["heads"] == ["expert", "", "random", ""]
     assert drawn["title"] == "libero_goal"
     assert drawn["subtitle"].splitlines() == [
-        "expert: 2/2 = 100.0% [34.2%, 100.0%], 1 error   (run 20260101-one)",
+        "expert: 2/2 = 100.0% [34.2%, 100.0%], 1 error: 66.7% to 100.0%   (run 20260101-one)",
         "random: 0/1 = 0.0% [0.0%, 79.3%]   (run 20260102-two)",
     ]
     resets = [entry for entry in World.log if entry[0] == "reset"]

@@ -17,8 +17,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from pytest_vla.counting import Repeats, standings
 from pytest_vla.errors import VlaError
 from pytest_vla.items import STATUSES, Item
+from pytest_vla.metrics.selection import repeats_among
 from pytest_vla.records import OUTCOMES, Record
 from pytest_vla.runs import Count, is_alive
 from pytest_vla.store import STORE, Store, open_store
@@ -112,19 +114,20 @@ class StoreMachine(RuleBasedStateMachine):
         assert [run.name for run in runs] == list(reversed(self.items))
         for run in runs:
             name, added = run.name, self.added[run.name]
-            last = [record for i, record in enumerate(added) if record.node not in {r.node for r in added[i + 1 :]}]
+            counting = [record for record, (how, _) in zip(added, standings(added), strict=True) if how == "counts"]
             assert (run.status, run.ended is None) == (self.status[name], self.status[name] == "running")
             assert run.planned == sum(episode for episode, _ in self.items[name].values())
-            results = {record.node: (record.of_suite, record.outcome) for record in last}
+            results = {record.node: (record.of_suite, record.outcome) for record in counting}
             assert self.store.items(name) == tuple(
                 Item(node, *known, *results.get(node, (None, None))) for node, known in self.items[name].items()
             )
             assert list(self.store.attempts(name)) == added
-            assert list(self.store.records(name)) == last
-            assert run.done == len(last)
-            outcomes = {outcome: sum(record.outcome == outcome for record in last) for outcome in OUTCOMES}
+            assert list(self.store.records(name)) == counting
+            assert run.done == len(counting)
+            outcomes = {outcome: sum(record.outcome == outcome for record in counting) for outcome in OUTCOMES}
             counted = {count.outcome: count.episodes for count in run.counts}
             assert {outcome: counted.get(outcome, 0) for outcome in OUTCOMES} == outcomes
+            assert run.repeats == repeats_among(added, standings(added))
             assert self.store.run(name) == run
 
     def _any_run(self, data: st.DataObject) -> str:
@@ -293,6 +296,32 @@ def test_people_can_query_it_with_sqlite(store: Store) -> None:
         assert row == ("libero_goal/turn_on_the_stove[seed0]", "success", 2, 1.25)
         assert other.execute("SELECT count(*) FROM episodes").fetchone() == (2,)
         assert other.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+
+
+def test_of_what_earlier_runs_picked_the_first_complete_record_of_the_store_counts(store: Store) -> None:
+    """Of a run of everything its own records do, and of a policy that nobody tried before, too."""
+    outcomes = {"full": ["failure", "failure", "error", "success"], "again": ["success", "failure"]}
+    for run, picked in (("full", None), ("again", None), ("picked", "--lf")):
+        store.begin(run, NODES, command="", model="random", picked=picked)
+        for seed, outcome in enumerate(outcomes.get(run, ["error", "success", "success"])):
+            store.add(record_of(seed, outcome, run, digest=f"{run} {seed}"))
+            store.mark(run, {NODES[seed]: "passed" if outcome == "success" else "failed"})
+    # Of seed 0 it was an error first, which is not what counts of it in the end.
+    store.add(record_of(0, "success", "picked", digest="full 0"))
+    other = dataclasses.replace(record_of(3, "failure", "picked"), policy_digest="another")
+    store.add(other)
+    assert [record.outcome for record in store.records("again")] == ["success", "failure"]
+    assert [record.outcome for record in store.records("picked")] == ["success", "success", "success", "failure"]
+    first, second = store.earlier("picked")
+    assert (first.node, first.record.run, first.record.outcome) == (NODES[0], "full", "failure")
+    assert (first.status, first.equal) == ("failed", True)
+    assert (second.node, second.record.run, second.equal) == (NODES[1], "full", False)
+    assert store.earlier("again") == ()
+    run = store.run("picked")
+    assert (run.picked, store.run("full").picked) == ("--lf", None)
+    counted = {count.outcome: count.episodes for count in run.counts}
+    assert counted == {"failure": 3, "success": 1}, "two of the first run's, the error's second try, another policy's"
+    assert run.repeats == Repeats(2, 2, 2, 1)
 
 
 def test_importing_it_loads_no_sqlite() -> None:

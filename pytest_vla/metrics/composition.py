@@ -147,6 +147,7 @@ def quartets(varied: Varied) -> tuple[dict[tuple[str, str], list[Quartet]], tupl
     A joint variation's label is those of its parts with `JOINT` between, in the order of its dimensions.
     """
     known = {(*_place(record), _label(record)): record for record in (*varied.benign, *varied.episodes)}
+    known |= {(*_place(one), _label(one)): record for one, record in varied.same}
     found: dict[tuple[str, str], list[Quartet]] = {}
     several = incomplete = uncounted = drawn = 0
     for record in varied.episodes:

@@ -26,7 +26,16 @@ from pytest_vla.metrics.pride import (
     paraphrase_weight,
     pride_table,
 )
-from pytest_vla.metrics.selection import by_model, is_counted, protocol_of, run_of, seed_of, that_count, twin_of
+from pytest_vla.metrics.selection import (
+    Same,
+    by_model,
+    is_counted,
+    protocol_of,
+    run_of,
+    seed_of,
+    that_count,
+    twin_of,
+)
 from pytest_vla.metrics.statistics import wilson_interval
 from pytest_vla.metrics.success import SuccessRate, success_rate
 from pytest_vla.records import Record
@@ -60,6 +69,7 @@ class Subject:
         benign: records without a variation.
         left_out: what was there and does not count, and why.
         protocol: as the paper or as upstream's code has it, where the suite has both; else empty.
+        same: benign ones that are the same observation as one of `benign`, each with that one; in no number.
     """
 
     model: str
@@ -70,6 +80,12 @@ class Subject:
     benign: tuple[Record, ...]
     left_out: tuple[str, ...]
     protocol: str = ""
+    same: Same = ()
+
+    @property
+    def right(self) -> dict[tuple[str, int], Record]:
+        """The records without a variation by case and run seed; of those that are the same observation, each."""
+        return {run_of(record): record for record in (*self.benign, *(one for one, _ in self.same))}
 
     @property
     def reworded(self) -> tuple[Record, ...]:
@@ -136,11 +152,12 @@ def subjects(records: Iterable[Record]) -> tuple[Subject, ...]:
     """The models with episodes under another text, each suite and protocol by itself.
 
     Args:
-        records: of any runs, the oldest first. Of one case with the same run seed the last one counts; tests of the
-            user's count where no suite's own item ran under another text.
+        records: of any runs, in the order of their ends; which count is `pytest_vla.metrics.selection.that_count`'s.
     """
-    grouped = by_model(r for r in records if not r.variation or r.variation.get("dimension") == DIMENSION)
-    return tuple(subject for name, some in grouped.items() for subject in _subjects(*name, some))
+    found: list[Subject] = []
+    for name, some in by_model(records).items():
+        found += _subjects(*name, [r for r in some if not r.variation or r.variation.get("dimension") == DIMENSION])
+    return tuple(found)
 
 
 def pair_of(record: Record) -> tuple[str, str]:
@@ -162,7 +179,8 @@ def text_of(record: Record) -> Hashable:
 
 def benign_rate(subject: Subject) -> SuccessRate | None:
     """Success with the right text, over the benign twins of the episodes under others; None where none were run."""
-    twins = set(map(twin_of, subject.varied))
+    same = {run_of(one): run_of(record) for one, record in subject.same}
+    twins = {same.get(twin, twin) for twin in map(twin_of, subject.varied)}
     found = [record for record in subject.benign if run_of(record) in twins]
     return success_rate("benign", found) if found else None
 
@@ -246,14 +264,15 @@ def bounded(percent: float, interval: Interval | None, trials: float) -> Estimat
 
 
 def _subjects(model: str, suite: str, records: Sequence[Record]) -> Iterator[Subject]:
-    counting, left_out = that_count(records)
-    benign = tuple(record for record in counting if not record.variation)
+    selected = that_count(records)
+    benign = tuple(record for record in selected.records if not record.variation)
+    same = tuple((one, record) for one, record in selected.same if not one.variation)
     by_protocol: dict[str, list[Record]] = {}
-    for record in (record for record in counting if record.variation):
+    for record in (record for record in selected.records if record.variation):
         by_protocol.setdefault(protocol_of(record), []).append(record)
     for protocol in sorted(by_protocol):
         found = _subject(model, suite, by_protocol[protocol])
-        yield replace(found, benign=benign, left_out=left_out, protocol=protocol)
+        yield replace(found, benign=benign, left_out=selected.left_out, protocol=protocol, same=same)
 
 
 def _subject(model: str, suite: str, records: Sequence[Record]) -> Subject:

@@ -17,7 +17,7 @@ from pytest_vla.metrics.failure_types import (
 from pytest_vla.metrics.language import Subject, bounded, probe_of, text_of
 from pytest_vla.metrics.listening import Estimate, Listening, Probe, Run, Twins, listening
 from pytest_vla.metrics.nearest_task import NearestTask, nearest_task
-from pytest_vla.metrics.selection import counted, is_counted, run_of, seed_of, twin_of
+from pytest_vla.metrics.selection import counted, is_counted, seed_of, twin_of
 from pytest_vla.records import ASKED_DONE, Record
 
 if TYPE_CHECKING:
@@ -156,7 +156,8 @@ def listening_score(
     An episode under a probe is paired with the one of the same task, seed and run seed under the right text; another
     run seed of that one gives the policy's own noise.
     """
-    right = {run_of(record): record for record in subject.benign if is_counted(record)}
+    # Of a policy that draws nothing the runs under two run seeds are the same: its noise is known, and is none.
+    right = {run: record for run, record in subject.right.items() if is_counted(record)}
     references = _references([*subject.benign, *subject.reworded], paths) if subject.probes else {}
     twins: dict[tuple[str, int], dict[Probe, Run]] = {}
     alone = broken = further = 0

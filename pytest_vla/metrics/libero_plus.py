@@ -109,14 +109,20 @@ def plus_rates(records: Iterable[Record]) -> tuple[PlusRates, ...]:
     """The tables of each model and protocol, in the order in which they come.
 
     Args:
-        records: of any runs, the oldest first; those of other suites and benign ones are passed over. Of one case with
-            the same run seed the last one counts, under each protocol.
+        records: of any runs, in the order of their ends; those of other suites and benign ones are passed over. Which
+            count is `pytest_vla.metrics.selection.that_count`'s, under each protocol.
     """
+    return tuple(_rates(model, protocol, found) for (model, protocol), found in by_protocol(records).items())
+
+
+def by_protocol(records: Iterable[Record]) -> dict[tuple[str, str], list[Record]]:
+    """The records of entries of LIBERO-Plus's list, by model and protocol, in the order in which they come."""
     groups: dict[tuple[str, str], list[Record]] = {}
-    for record in records:
-        if (protocol := protocol_of(record)) is not None:
-            groups.setdefault((record.policy, protocol), []).append(record)
-    return tuple(_rates(model, protocol, found) for (model, protocol), found in groups.items())
+    for (model, _), some in by_model(records).items():
+        for record in some:
+            if (protocol := protocol_of(record)) is not None:
+                groups.setdefault((model, protocol), []).append(record)
+    return groups
 
 
 def protocol_of(record: Record) -> str | None:
@@ -128,9 +134,9 @@ def _rates(model: str, protocol: str, records: Sequence[Record]) -> PlusRates:
     counted: list[tuple[Record, PlusTask]] = []
     left_out: list[str] = []
     for (_, suite), found in by_model(records).items():
-        kept, told = that_count(found)
-        counted += [(record, parse_name(record.variation["parameters"]["name"])) for record in kept]
-        left_out += [f"{suite}: {each}" for each in told]
+        selected = that_count(found)
+        counted += [(record, parse_name(record.variation["parameters"]["name"])) for record in selected.records]
+        left_out += [f"{suite}: {each}" for each in selected.left_out]
 
     def rate(
         name: str, dimension: str = "", suite: str = "", kind: str = "", levels: Sequence[int | None] = LEVELS

@@ -68,14 +68,14 @@ def pro_tables(records: Iterable[Record]) -> tuple[ProTable, ...]:
     """The table of each model with episodes under LIBERO-PRO's variations, in the order in which they come.
 
     Args:
-        records: of any runs, the oldest first; which of them count is `pytest_vla.metrics.selection.that_count`'s.
+        records: of any runs, in the order of their ends; which count is `pytest_vla.metrics.selection.that_count`'s.
     """
     models: dict[str, list[tuple[str, tuple[Record, ...], tuple[str, ...]]]] = {}
     for (model, suite), some in by_model(records).items():
-        counting, left_out = that_count(some)
-        ours = tuple(record for record in counting if not record.variation or _dimension(record) == DIMENSION)
+        selected = that_count(some)
+        ours = tuple(record for record in selected.records if not record.variation or _dimension(record) == DIMENSION)
         if any(record.variation for record in ours):
-            models.setdefault(model, []).append((suite, ours, left_out))
+            models.setdefault(model, []).append((suite, ours, selected.left_out))
     return tuple(_table(model, suites) for model, suites in models.items())
 
 

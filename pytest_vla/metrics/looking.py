@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pytest_vla.metrics.dtw import POINTS, exact_dtw, resample
 from pytest_vla.metrics.listening import Estimate, Share
 from pytest_vla.metrics.paired import paired_interval
-from pytest_vla.metrics.selection import by_model, counted, is_counted, run_of, that_count, twin_of
+from pytest_vla.metrics.selection import Selected, by_model, counted, is_counted, run_of, that_count, twin_of
 from pytest_vla.metrics.statistics import wilson_interval
 from pytest_vla.records import VACATED, Record
 
@@ -106,17 +106,16 @@ def looked(records: Iterable[Record], paths: Paths) -> tuple[Looked, ...]:
     """The models with such probes, each suite by itself.
 
     Args:
-        records: of any runs, the oldest first; which of them count is `pytest_vla.metrics.selection.that_count`'s.
+        records: of any runs, in the order of their ends; which count is `pytest_vla.metrics.selection.that_count`'s.
         paths: of the end effector.
     """
     found = []
     for (model, suite), some in by_model(records).items():
-        counting, left_out = that_count(some)
-        probes = tuple(record for record in counting if probe_of(record) is not None)
+        selected = that_count(some)
+        probes = tuple(record for record in selected.records if probe_of(record) is not None)
         if probes:
-            benign = [record for record in counting if not record.variation and is_counted(record)]
-            each, unpaired = _looked(probes, benign, paths)
-            found.append(Looked(model, suite, each, (*left_out, *unpaired), probes))
+            each, unpaired = _looked(probes, selected, paths)
+            found.append(Looked(model, suite, each, (*selected.left_out, *unpaired), probes))
     return tuple(found)
 
 
@@ -130,9 +129,11 @@ def probe_of(record: Record) -> str | None:
 
 
 def _looked(
-    probes: Sequence[Record], benign: Sequence[Record], paths: Paths
+    probes: Sequence[Record], selected: Selected, paths: Paths
 ) -> tuple[tuple[Looking, ...], tuple[str, ...]]:
-    twins = {run_of(record): record for record in benign}
+    benign = [record for record in selected.records if not record.variation and is_counted(record)]
+    again = [record for record, _ in selected.same if not record.variation]
+    twins = {run_of(record): record for record in (*benign, *again)}
     pairs: dict[str, list[_Pair]] = {}
     broken = alone = 0
     for record in probes:
@@ -149,7 +150,7 @@ def _looked(
     ]
     distances = _Distances(paths)
     return (
-        tuple(_looking(name, pairs[name], benign, distances) for name in PROBES if name in pairs),
+        tuple(_looking(name, pairs[name], benign, again, distances) for name in PROBES if name in pairs),
         tuple(f"{counted(number, 'episode')} {what}" for number, what in left_out if number),
     )
 
@@ -185,12 +186,14 @@ def path_distance(path: "NDArray[np.float64]", other: "NDArray[np.float64]") -> 
     return float(exact_dtw(resample(path)[None], resample(other)).distances[0]) / POINTS
 
 
-def _looking(name: str, pairs: Sequence[_Pair], benign: Sequence[Record], distances: _Distances) -> Looking:
+def _looking(
+    name: str, pairs: Sequence[_Pair], benign: Sequence[Record], again: Sequence[Record], distances: _Distances
+) -> Looking:
     done = [(pair.twin.outcome == "success", pair.probe.outcome == "success") for pair in pairs]
     apart = [(pair, d) for pair in pairs if (d := distances.between(pair.probe, pair.twin)) is not None]
     usual = {run_of(pair.twin): _usual(pair.twin, benign, distances) for pair in pairs}
     known = [each for each in usual.values() if each is not None]
-    noise = [d for pair in pairs for d in _again(pair.twin, benign, distances)]
+    noise = [d for pair in pairs for d in _again(pair.twin, (*benign, *again), distances)]
     ways = [(True, True), (True, False), (False, True), (False, False)]
     both, lost, gained, neither = (done.count(way) for way in ways)
     difference = None

@@ -13,6 +13,7 @@ from pytest_vla.metrics.language import DIMENSION as LANGUAGE
 from pytest_vla.metrics.listening import PROBES
 from pytest_vla.metrics.paired import holm, mcnemar_exact, paired_interval
 from pytest_vla.metrics.selection import (
+    Same,
     by_model,
     counted,
     is_counted,
@@ -48,6 +49,7 @@ class Varied:
         benign: records without one.
         left_out: what was there and does not count, and why.
         protocol: as the paper or as upstream's code has it, where the suite has both; else empty.
+        same: what is the same observation as one of the others, each with that one; in no number.
     """
 
     model: str
@@ -56,6 +58,7 @@ class Varied:
     benign: tuple[Record, ...]
     left_out: tuple[str, ...]
     protocol: str = ""
+    same: Same = ()
 
 
 @dataclass(frozen=True)
@@ -119,11 +122,12 @@ def varied_models(records: Iterable[Record]) -> tuple[Varied, ...]:
     What has no other variations than ungraded ones of the language is left to `pytest_vla.metrics.language`.
 
     Args:
-        records: of any runs, the oldest first; which of them count is `pytest_vla.metrics.selection.that_count`'s.
+        records: of any runs, in the order of their ends; which count is `pytest_vla.metrics.selection.that_count`'s.
     """
     found: list[Varied] = []
     for (model, suite), some in by_model(records).items():
-        counting, left_out = that_count(some)
+        selected = that_count(some)
+        counting, left_out = selected.records, selected.left_out
         varied = [record for record in counting if record.variation]
         episodes = [record for record in varied if not _is_probe(record)]
         if any(dimension_of(each) != LANGUAGE or each.variation.get("level") is not None for each in episodes):
@@ -132,7 +136,8 @@ def varied_models(records: Iterable[Record]) -> tuple[Varied, ...]:
             benign = tuple(record for record in counting if not record.variation)
             by_protocol = grouped(episodes, protocol_of)
             found += [
-                Varied(model, suite, tuple(by_protocol[name]), benign, left_out, name) for name in sorted(by_protocol)
+                Varied(model, suite, tuple(by_protocol[name]), benign, left_out, name, selected.same)
+                for name in sorted(by_protocol)
             ]
     return tuple(found)
 
@@ -144,7 +149,7 @@ def dimension_of(record: Record) -> str:
 
 def twin_pairs(varied: Varied) -> tuple[tuple[TwinPair, ...], tuple[str, ...]]:
     """The pairs, and what is in none, and why."""
-    twins = {run_of(record): record for record in varied.benign}
+    twins = {run_of(record): record for record in varied.benign} | {run_of(one): of for one, of in varied.same}
     pairs, alone, broken = [], 0, 0
     for record in filter(is_counted, varied.episodes):
         twin = twins.get(twin_of(record))

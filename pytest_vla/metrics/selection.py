@@ -1,29 +1,73 @@
-"""Which records count where several runs, versions and tests are reported together."""
+"""Which records are in one number where several runs, versions and tests are reported together.
 
-from collections.abc import Hashable, Iterable, Sequence
+Which of a case's records counts is `pytest_vla.counting`'s; here they are put together, and what is left out is said.
+"""
 
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_vla.counting import (
+    UNKNOWN,
+    Repeats,
+    Standing,
+    all_conditions,
+    case_of,
+    is_complete,
+    repeats_of,
+    run_seed_of,
+    standings,
+    within_runs,
+)
+from pytest_vla.counting import protocol_of as protocol_of
 from pytest_vla.records import Record
-from pytest_vla.variation import OURS
+
+_NOT_SAID = {
+    "policy_digest": "policy of unknown content",
+    "replan": "whole chunks",
+    "premises": "premises checked",
+    "feasible": "feasible untried",
+}
+
+Same = tuple[tuple[Record, Record], ...]
+"""Records that are equal, bit for bit, to one of another run seed, each with that one, which counts."""
+
+
+@dataclass(frozen=True)
+class Selected:
+    """Of one model in one suite.
+
+    Attributes:
+        records: those that count, by case, run seed and test. They are not in the order in which episodes happened to
+            end: intervals by resamples go by it.
+        same: what is the same observation as one of them. In no number, but twins are found among them.
+        left_out: what was there and does not count, and why.
+    """
+
+    records: tuple[Record, ...]
+    same: Same
+    left_out: tuple[str, ...]
 
 
 def by_model(records: Iterable[Record]) -> dict[tuple[str, str], list[Record]]:
-    """The records of each policy in each suite: policies in the order in which they come, suites by name."""
+    """The records of each policy in each suite: policies in the order in which they come, suites by name.
+
+    Where a policy ran the same cases under several conditions (versions of its file, replan lengths, simulators), no
+    number is over them: each has a name of its own, such as ``my_policy:policy (policy 1a2b3c4d)``.
+    """
+    found = list(records)
     grouped: dict[str, dict[str, list[Record]]] = {}
-    for record in records:
-        grouped.setdefault(record.policy, {}).setdefault(record.suite, []).append(record)
-    return {(policy, suite): suites[suite] for policy, suites in grouped.items() for suite in sorted(suites)}
+    for record, name in zip(found, _names(found), strict=True):
+        grouped.setdefault(name, {}).setdefault(record.suite, []).append(record)
+    return {(name, suite): suites[suite] for name, suites in grouped.items() for suite in sorted(suites)}
 
 
-def that_count(records: Sequence[Record]) -> tuple[tuple[Record, ...], tuple[str, ...]]:
-    """The records that count, by case and run seed, and what was left out, and why.
+def that_count(records: Sequence[Record]) -> Selected:
+    """The records that count, of one model in one suite, such as a group of `by_model`.
 
-    They are not in the order in which episodes happened to end: intervals by resamples go by it.
-
-    Of one case with the same run seed the last one counts; tests of the user's count where no suite's own item ran
-    under a variation.
+    Tests of the user's count where no suite's own item ran under a variation.
 
     Args:
-        records: of one model in one suite, the oldest first.
+        records: in the order in which they ended.
     """
     left_out = []
     own = [record for record in records if not record.of_suite]
@@ -31,12 +75,39 @@ def that_count(records: Sequence[Record]) -> tuple[tuple[Record, ...], tuple[str
         if number := len(own):
             left_out.append(f"{counted(number, 'episode')} of your own tests, beside the suite's own items")
         records = [record for record in records if record.of_suite]
-    last = {run_of(record): record for record in records}
-    if number := len(records) - len(last):
-        left_out.append(f"{counted(number, 'episode')} that a later one of the same case and run seed replaces")
-    if len({record.policy_digest for record in last.values()} - {None}) > 1:
+    found = standings(records, by_test=False)
+    counting = [record for record, (how, _) in zip(records, found, strict=True) if how == "counts"]
+    same = tuple(
+        (record, records[of]) for record, (how, of) in zip(records, found, strict=True) if how == "same"
+    )
+    if text := repeats_text(repeats_among(records, found)):
+        left_out.append(text)
+    if same:
+        equal = f"{counted(len(same), 'episode')} equal, bit for bit, to one of another run seed or test"
+        left_out.append(f"{equal}: no further observation")
+    if len({record.policy_digest for record in counting if is_complete(record.outcome)} - {None}) > 1:
         left_out.append("these records are of more than one version of the policy's file")
-    return tuple(last[each] for each in sorted(last)), tuple(left_out)
+    ordered = sorted(counting, key=lambda record: (*run_of(record), record.node))
+    return Selected(tuple(ordered), same, tuple(left_out))
+
+
+def repeats_among(records: Sequence[Record], found: Sequence[Standing]) -> Repeats:
+    """The repeats among records, of their `standings`."""
+    pairs = zip(records, found, strict=True)
+    return repeats_of((record, records[of]) for record, (how, of) in pairs if how == "repeat")
+
+
+def repeats_text(repeats: Repeats) -> str:
+    """``3 repeats of 2 episodes, whose first record counts: 1 (33.3%) ended otherwise, ...``; empty: there are none."""
+    number = repeats.records
+    if not number:
+        return ""
+    outcome, digest = repeats.other_outcome / number, repeats.other_digest / number
+    return (
+        f"{counted(number, 'repeat')} of {counted(repeats.cases, 'episode')}, whose first record counts: "
+        f"{repeats.other_outcome} ({outcome:.1%}) ended otherwise, "
+        f"{repeats.other_digest} ({digest:.1%}) with another digest"
+    )
 
 
 def counted(number: int, noun: str) -> str:
@@ -51,28 +122,48 @@ def is_counted(record: Record) -> bool:
 
 def run_of(record: Record) -> tuple[str, int]:
     """The case and the run seed, which an episode has for itself; imported logs say of none, and have 0."""
-    return record.case, _run_seed(record)
+    return record.case, run_seed_of(record)
 
 
 def twin_of(record: Record) -> tuple[str, int]:
     """`run_of` the benign twin of a varied episode, which is of the same run seed."""
-    return str(record.twin), _run_seed(record)
+    return str(record.twin), run_seed_of(record)
 
 
 def seed_of(record: Record) -> Hashable:
     """What episodes of one task differ in, where nothing else is varied."""
-    return record.seed, _run_seed(record)
+    return record.seed, run_seed_of(record)
 
 
-def protocol_of(record: Record) -> str:
-    """Whether it was run as the paper or as upstream's code has it, where a suite has both; else empty.
+def _names(records: Sequence[Record]) -> list[str]:
+    """Of each record its policy's name, with what tells versions apart where no number is over them."""
+    known, of_runs = all_conditions(records), within_runs(records)
+    counting = [index for index, each in enumerate(of_runs) if each.how == "counts"]
+    varying = _varying([records[index] for index in counting], [known[index] for index in counting])
+    names = []
+    for record, (_, of) in zip(records, of_runs, strict=True):
+        told = [_condition_text(name, known[of].get(name, UNKNOWN)) for name in varying.get(record.policy, ())]
+        names.append(f"{record.policy} ({', '.join(told)})" if told else record.policy)
+    return names
 
-    Empty, too, where the name of its kind says so, as that of `language.words_paper`: nothing is mixed then.
-    """
-    name = str((record.variation.get("parameters") or {}).get("protocol") or "")
-    said = name == OURS or str(record.variation.get("kind")).endswith(f"_{name}")
-    return "" if said else name
+
+def _varying(records: Sequence[Record], conditions: Sequence[Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
+    """By policy, the conditions in which complete records of one case differ."""
+    first: dict[Hashable, Mapping[str, str]] = {}
+    found: dict[str, set[str]] = {}
+    for record, known in zip(records, conditions, strict=True):
+        if not is_complete(record.outcome):
+            continue
+        before = first.setdefault(case_of(record), known)
+        if before != known:
+            differing = {name for name in before.keys() | known.keys() if before.get(name) != known.get(name)}
+            found.setdefault(record.policy, set()).update(differing)
+    return {policy: tuple(sorted(names)) for policy, names in found.items()}
 
 
-def _run_seed(record: Record) -> int:
-    return int(record.seeds.get("run") or 0)
+def _condition_text(name: str, value: str) -> str:
+    if not value:
+        return _NOT_SAID.get(name, f"{name} unknown")
+    if name == "policy_digest":
+        return f"policy {value[:8]}"
+    return f"{name.removeprefix('protocol.')} {value}"

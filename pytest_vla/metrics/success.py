@@ -53,6 +53,18 @@ class SuccessRate:
         """Successes of those counted; None where nothing was counted."""
         return self.successes / self.counted if self.counted else None
 
+    @property
+    def not_counted(self) -> int:
+        """How many are in no rate: errors and invalid episodes."""
+        return self.episodes - self.counted
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The rate if all that was not counted had failed, and if all of it had succeeded; None where nothing was."""
+        if not self.not_counted:
+            return None
+        return self.successes / self.episodes, (self.successes + self.not_counted) / self.episodes
+
     def reaches(self, minimum: float) -> bool:
         """Whether the rate is at least `minimum`; where nothing was counted, it is not."""
         return self.rate is not None and self.rate >= minimum

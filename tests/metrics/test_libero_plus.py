@@ -101,11 +101,14 @@ def test_models_and_protocols_stand_by_themselves() -> None:
     assert [protocol_of(record) for record in records] == ["paper", "upstream", "paper", None, None]
 
 
-def test_of_one_case_the_last_one_counts() -> None:
+def test_of_one_case_the_first_one_counts() -> None:
     name = f"{STOVE}_light_3"
     (found,) = plus_rates([episode(name, False), episode(name, True)])
-    assert (found.total.successes, found.total.counted) == (1, 1)
-    assert found.left_out == ("libero_plus_goal: 1 episode that a later one of the same case and run seed replaces",)
+    assert (found.total.successes, found.total.counted) == (0, 1)
+    assert found.left_out == (
+        "libero_plus_goal: 1 repeat of 1 episode, whose first record counts: 1 (100.0%) ended otherwise, 0 (0.0%) with "
+        "another digest",
+    )
 
 
 def test_what_was_run_is_weighed_by_what_the_list_has() -> None:

@@ -3,8 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from pytest_vla.metrics.statistics import wilson_interval
 from pytest_vla.metrics.success import success_rate
+from pytest_vla.reports.rates import bounds_text, left_out_text, rate_table, reasons_text
 from pytest_vla.reports.terminal import summary_lines, summary_sentence
 
 
@@ -52,11 +57,11 @@ def test_the_table() -> None:
     assert summary_lines(GOAL + OBJECT + BROKEN, {}, by_task=False) == [
         "suite          episodes  success    rate  95% Wilson interval  not in the rate",
         "libero_10             1      0/0       -                    -  errors: 1 policy-raised",
-        "libero_goal           7      1/3   33.3%        [6.1%, 79.2%]  errors: 1 physics-nan, 2 policy-nan; "
-        "invalid: 1 goal-holds-at-start",
+        "libero_goal           7      1/3   33.3%        [6.1%, 79.2%]  14.3% to 71.4% with errors: 1 physics-nan, "
+        "2 policy-nan; invalid: 1 goal-holds-at-start",
         "libero_object         1      1/1  100.0%      [20.7%, 100.0%]",
-        "all                   9      2/4   50.0%       [15.0%, 85.0%]  errors: 1 physics-nan, 2 policy-nan, "
-        "1 policy-raised; invalid: 1 goal-holds-at-start",
+        "all                   9      2/4   50.0%       [15.0%, 85.0%]  22.2% to 77.8% with errors: 1 physics-nan, "
+        "2 policy-nan, 1 policy-raised; invalid: 1 goal-holds-at-start",
     ]
 
 
@@ -135,17 +140,57 @@ def test_the_table_fits_80_columns() -> None:
     lines = summary_lines([*long, *GOAL, *BROKEN], {}, width=80)
     assert max(map(len, lines)) <= 80
     blank = next(index for index, line in enumerate(lines) if line.startswith("  language.blank "))
-    assert lines[blank + 1] == "    not in the rate: errors: 1 policy-raised"
+    assert lines[blank + 1] == "    not in the rate: errors: 1 policy-raised", "a probe has no rate, and so no bounds"
     benign = next(index for index, line in enumerate(lines) if line.startswith("  benign  ") and "1/3" not in line)
     assert " ".join(line.strip() for line in lines[benign : benign + 3]).endswith(
-        "not in the rate: errors: 1 physics-nan, 2 policy-nan; invalid: 1 goal-holds-at-start"
+        "not in the rate: 40.0% to 80.0% with errors: 1 physics-nan, 2 policy-nan; invalid: 1 goal-holds-at-start"
     )
 
 
 def test_the_sentence() -> None:
     assert summary_sentence(OBJECT) == "vla: 1/1 success, 100.0% [20.7%, 100.0%]"
-    assert summary_sentence(OBJECT + BROKEN).endswith("; errors: 1 policy-raised")
+    assert summary_sentence(OBJECT + BROKEN).endswith("; 50.0% to 100.0% with errors: 1 policy-raised")
     assert summary_sentence(VARIED[:7]) == (
         "vla: benign 3/3 success, 100.0% [43.9%, 100.0%]; language.paraphrase 0/4 success, 0.0% [0.0%, 49.0%]"
     )
     assert "; language.blank 1/1 success (probe); errors: 1 policy-raised; " in summary_sentence(VARIED)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "bounds"),
+    [
+        (["success"] * 8 + ["failure"] * 2 + ["error"] * 2, (8 / 12, 10 / 12)),
+        (["success", "failure", "invalid", "error"], (0.25, 0.75)),
+        (["success", "failure"], None),
+        (["error"], (0.0, 1.0)),
+        ([], None),
+    ],
+)
+def test_bounds_are_what_left_out_episodes_could_have_made_of_a_rate(
+    outcomes: list[str], bounds: tuple[float, float] | None
+) -> None:
+    rate = success_rate("", [Ended("libero_goal", outcome, "why") for outcome in outcomes])
+    assert rate.bounds == bounds
+    assert rate.not_counted == sum(outcome in ("error", "invalid") for outcome in outcomes)
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(["success", "failure", "error", "invalid"]), min_size=1))
+def test_a_rate_lies_within_its_bounds(outcomes: list[str]) -> None:
+    rate = success_rate("", [Ended("libero_goal", outcome, "why") for outcome in outcomes])
+    low, high = rate.bounds or (rate.rate, rate.rate)
+    assert low is not None
+    assert high is not None
+    assert rate.rate is None or low - 1e-12 <= rate.rate <= high + 1e-12
+    assert high - low == pytest.approx(rate.not_counted / len(outcomes))
+
+
+def test_what_is_left_out_is_said_with_its_bounds() -> None:
+    rate = success_rate("", [Ended("libero_goal", outcome, "why") for outcome in ["success"] * 3 + ["error"] * 2])
+    assert left_out_text(rate) == "2 errors: 60.0% to 100.0%"
+    assert (bounds_text(rate), reasons_text(rate)) == ("60.0% to 100.0%", "2 why; with them 60.0% to 100.0%")
+    assert reasons_text(rate, bounds=False) == "2 why"
+    assert rate_table(rate)["bounds"] == (60, 100)
+    nothing = success_rate("", [Ended("libero_goal", "invalid", "why")])
+    assert (left_out_text(nothing), reasons_text(nothing)) == ("1 invalid", "1 why"), "of no rate there are no bounds"
+    assert left_out_text(success_rate("", [Ended("libero_goal", "success")])) == ""

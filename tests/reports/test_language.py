@@ -119,5 +119,6 @@ def test_a_run_of_nothing_but_errors_says_so_of_benign_twins_too() -> None:
     (row,) = [line for line in lines if line.startswith("m ")]
     assert row.split() == ["m", "s", "-", "0", "-", "-", "-", "-"]
     table = model_table(report.models[0])["benign"]
-    assert table == {"n": 0, "sr": None, "sr_interval": None, "errors": {"policy-raised": 1}, "invalid": {}}
+    unknown = {"n": 0, "sr": None, "sr_interval": None, "not_counted": 1, "bounds": (0.0, 100.0)}
+    assert table == {**unknown, "errors": {"policy-raised": 1}, "invalid": {}}
     assert model_table(model)["benign"] is None, "none was run"

@@ -1,0 +1,533 @@
+"""Of each episode the first complete record counts, whatever pytest and its plugins run again."""
+
+import csv
+import importlib.util
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np  # noqa: F401  # Before pytester, which would have it imported twice.
+import pytest
+
+from pytest_vla.cli import main
+from pytest_vla.records import Record, digest_of, load_trajectory
+from pytest_vla.reports.loaded import load
+from pytest_vla.store import open_store
+from tests.support.runs import records_of, run_names
+
+Run = Callable[..., pytest.RunResult]
+
+STOVE = ("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove")
+MODEL = "--vla-model=drawing:policy"
+WORKERS = pytest.mark.parametrize("workers", ["-n0", "-n2"])
+FAKE_REPEATS = Path(__file__).with_name("fake_repeats.py")
+
+# Draws by itself: the n-th time that an episode is begun it succeeds where the n-th letter of its seed's line says so.
+# Each time it goes another way. A letter e breaks it.
+DRAWING = """
+import numpy as np
+from pathlib import Path
+
+PLAN = {}
+for number, line in enumerate(Path(__file__).with_name("plan.txt").read_text().split()):
+    PLAN[number] = line
+
+def policy(episode):
+    tries = Path(__file__).with_name(f"tries{episode.seed}")
+    with tries.open("a") as file:
+        file.write("x")
+    number = len(tries.read_text())
+    letter = PLAN[episode.seed][min(number, len(PLAN[episode.seed])) - 1]
+    if letter == "e":
+        raise RuntimeError("not yet")
+    speed = (0.9 if letter == "s" else 0.0) + number * 0.001
+    return lambda observation: np.array([[speed, 0, 0, 0, 0, 0, 0]] * 20)
+"""
+
+
+@pytest.fixture
+def draws(project: pytest.Pytester) -> Callable[..., None]:
+    """Says of each seed how its tries end: ``draws("fs", "s")``; all begin anew."""
+    project.makepyfile(drawing=DRAWING)
+
+    def plan(*lines: str) -> None:
+        for file in project.path.glob("tries*"):
+            file.unlink()
+        (project.path / "plan.txt").write_text("\n".join(lines))
+
+    return plan
+
+
+@pytest.fixture
+def again(vla: Run, project: pytest.Pytester) -> Run:
+    """`vla`, with ``--reruns`` and ``--count``: of the plugins themselves, where they are installed."""
+    if importlib.util.find_spec("pytest_rerunfailures") and importlib.util.find_spec("pytest_repeat"):
+        return vla
+    project.makepyfile(fake_repeats=FAKE_REPEATS.read_text())
+    return lambda *arguments: vla("-p", "fake_repeats", *arguments)
+
+
+def outcomes(project: pytest.Pytester, run: str = "last") -> dict[str, str]:
+    """By what is recorded as run, how the record that counts in it ended."""
+    return {record.node: record.outcome for record in records_of(project.path / ".vla", run)}
+
+
+def attempts(project: pytest.Pytester) -> list[Record]:
+    with open_store(project.path / ".vla", create=False) as store:
+        return list(store.attempts(store.run("last").name))
+
+
+def check_trajectory(project: pytest.Pytester, record: Record) -> None:
+    """Of a record that counts the states stay, whatever ran later."""
+    trajectory = load_trajectory(project.path / ".vla" / record.run / str(record.arrays))
+    assert digest_of(record.outcome, record.steps, record.literals, trajectory) == record.digest
+
+
+# --reruns
+
+
+@WORKERS
+def test_reruns_turn_no_failure_into_a_success(
+    again: Run, project: pytest.Pytester, draws: Callable[..., None], workers: str
+) -> None:
+    draws("fs", "ffs", "s", "ss")
+    result = again(*STOVE, MODEL, "--vla-seeds=0-3", "--reruns=3", "--vla-min-success=0.9", workers)
+    result.assert_outcomes(passed=4)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [
+            "libero_goal * 4 * 2/4 *50.0%*",
+            "2 episodes failed at first and passed when run again: the first counts",
+            "3 repeats of 2 episodes, whose first record counts: 2 (66.7%) ended otherwise, 3 (100.0%) with another *",
+            "libero_goal: 2/4 = 50.0% * < 90%: failed",
+        ]
+    )
+    assert "failed all the same" not in result.stdout.str(), "there is nothing beside the failed episodes"
+    records = records_of(project.path / ".vla")
+    assert {record.seed: record.outcome for record in records} == {
+        0: "failure", 1: "failure", 2: "success", 3: "success"
+    }  # fmt: skip
+    for record in records:
+        check_trajectory(project, record)
+        assert record.arrays == f"libero_goal/turn_on_the_stove-seed{record.seed}.npz"
+    for record in attempts(project):
+        check_trajectory(project, record)
+    # The run's end says the same when it is asked again, and there is nothing left of it.
+    result = again("--vla-resume", workers)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["libero_goal: 2/4 = 50.0% * < 90%: failed"])
+
+
+def test_a_run_of_which_everything_passed_in_the_end_fails_where_something_failed_at_first(
+    again: Run, draws: Callable[..., None]
+) -> None:
+    draws("fs", "s")
+    result = again(*STOVE, MODEL, "--vla-seeds=0-1", "--reruns=1", "-q")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        ["vla: 1/2 success, 50.0% *", "1 episode failed at first and passed when run again: the first counts"]
+    )
+    draws("fs", "s")
+    assert again(*STOVE, MODEL, "--vla-seeds=0-1", "--reruns=1", "--vla-min-success=0.5").ret == 0
+
+
+@WORKERS
+def test_errors_are_what_reruns_are_for(
+    again: Run, project: pytest.Pytester, draws: Callable[..., None], workers: str
+) -> None:
+    draws("es", "ef", "ees")
+    result = again(*STOVE, MODEL, "--vla-seeds=0-2", "--reruns=1", "--vla-min-success=0.5", workers)
+    assert [outcomes(project)[f"libero_goal::test_episode[turn_on_the_stove-seed{seed}]"] for seed in range(3)] == [
+        "success",
+        "failure",
+        "error",
+    ]
+    result.stdout.fnmatch_lines(
+        ["* 1/2 *50.0%*33.3% to 66.7% with errors: 1 policy-raised", "libero_goal: 1/2 = 50.0% * (1 error: *"]
+    )
+    # A failure is run once more, and an error that was mended is no repeat.
+    result.stdout.fnmatch_lines(["failed all the same: 1 beside the failed episodes*"])
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert again("--vla-resume", workers).ret == 0, "what is left is the error, and it is mended now"
+
+
+@WORKERS
+def test_of_the_users_own_tests_the_first_counts_too(
+    again: Run, project: pytest.Pytester, draws: Callable[..., None], workers: str
+) -> None:
+    project.makepyfile(
+        test_mine="""
+        import pytest
+
+        @pytest.mark.vla(suite="libero_goal", tasks="turn_on_the_stove", seeds=[0, 1, 2])
+        def test_it(rollout):
+            assert rollout.success
+        """
+    )
+    draws("fs", "s", "es")
+    result = again("test_mine.py", MODEL, "--reruns=1", workers)
+    result.assert_outcomes(passed=3)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [
+            "test_mine.py::test_it * 3 * 2/3 *",
+            "1 episode failed at first and passed when run again: the first counts",
+            "1 failed test: `pytest --vla-resume=* runs just these",
+        ]
+    )
+    draws("fs", "s", "es")
+    result = again("test_mine.py", *STOVE, MODEL, "--vla-seeds=1", "--reruns=1", "--vla-min-success=1", workers)
+    assert result.ret == 0, "their seeds are the command line's"
+    draws("fs", "s", "es")
+    result = again("test_mine.py", "libero_goal::test_episode[turn_on_the_stove-seed1]", MODEL, "--reruns=1",
+                   "--vla-min-success=1", workers)  # fmt: skip
+    result.stdout.fnmatch_lines(
+        [
+            "libero_goal: 1/1 = 100.0% * passed",
+            "failed all the same: 1 beside the failed episodes (errors, other tests)",
+        ]
+    )
+
+
+def test_an_own_assertion_that_is_flaky_by_itself_is_not_the_policys(again: Run, project: pytest.Pytester) -> None:
+    """The same episode, bit for bit, so that nothing was drawn anew."""
+    project.makepyfile(
+        test_mine="""
+        import pytest
+        from pathlib import Path
+
+        @pytest.mark.vla(suite="libero_goal", tasks="turn_on_the_stove")
+        def test_it(rollout):
+            there = Path("there").exists()
+            Path("there").touch()
+            assert there
+        """
+    )
+    result = again("test_mine.py", "--vla-model=policies:straight", "--reruns=1")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["1 repeat of 1 episode, * 0 (0.0%) ended otherwise, 0 (0.0%) with another digest"])
+    assert "at first" not in result.stdout.str()
+
+
+# --count
+
+
+@WORKERS
+def test_repeated_episodes_are_the_suites_and_count_once(
+    again: Run, project: pytest.Pytester, draws: Callable[..., None], workers: str
+) -> None:
+    draws("fss", "sff", "ess")
+    result = again(*STOVE, MODEL, "--vla-seeds=0-2", "--count=3", "--vla-min-success=0.6", workers)
+    records = records_of(project.path / ".vla")
+    assert {record.node for record in records} == {
+        f"libero_goal::test_episode[turn_on_the_stove-seed{seed}]" for seed in range(3)
+    }
+    assert all(record.of_suite for record in attempts(project))
+    assert len(attempts(project)) == 9
+    assert len({record.arrays for record in attempts(project)}) == 9, "each has its own file"
+    for record in attempts(project):
+        check_trajectory(project, record)
+    if workers == "-n0":
+        result.assert_outcomes(passed=5, failed=3, errors=1)
+        assert {record.seed: record.outcome for record in records} == {0: "failure", 1: "success", 2: "success"}
+        result.stdout.fnmatch_lines(
+            [
+                "libero_goal * 3 * 2/3 *66.7%*",
+                "5 repeats of 3 episodes, whose first record counts: 4 (80.0%) ended otherwise, 5 (100.0%) with *",
+                "libero_goal: 2/3 = 66.7% * >= 60%: passed",
+                "failed all the same: 1 beside the failed episodes*",
+            ]
+        )
+    else:
+        # Which of two at the same time began first is nobody's choice, but one of them counts.
+        assert len(records) == 3
+        result.stdout.fnmatch_lines(["libero_goal * 3 * ?/3 *", "5 repeats of 3 episodes, *"])
+    (name,) = run_names(project.path / ".vla")
+    with open_store(project.path / ".vla", create=False) as store:
+        run = store.run(name)
+        assert (run.planned, run.done, run.repeats.records, run.status) == (3, 3, 5, "finished")
+        assert [item.node for item in store.items(name)] == [
+            f"libero_goal::test_episode[turn_on_the_stove-seed{seed}]" for seed in range(3)
+        ]
+
+
+def test_a_pasted_id_of_a_repeat(again: Run, project: pytest.Pytester) -> None:
+    node = "libero_goal::test_episode[turn_on_the_stove-seed7-2-3]"
+    result = again(node, "--vla-model=policies:straight", "--count=3")
+    result.assert_outcomes(passed=1)
+    assert outcomes(project) == {"libero_goal::test_episode[turn_on_the_stove-seed7]": "success"}
+
+
+def test_repeats_of_own_tests_count_once_and_other_parameters_are_the_tests_own(
+    again: Run, project: pytest.Pytester, draws: Callable[..., None]
+) -> None:
+    project.makepyfile(
+        test_mine="""
+        import pytest
+
+        @pytest.mark.parametrize("last", ["1-2", "2-2"])
+        @pytest.mark.vla(suite="libero_goal", tasks="turn_on_the_stove", seeds=[0])
+        def test_it(rollout, last):
+            pass
+
+        @pytest.mark.parametrize("first", [1])
+        def test_plain(first):
+            pass
+        """
+    )
+    draws("fsfs")
+    result = again("test_mine.py", MODEL, "--count=2")
+    result.assert_outcomes(passed=6)
+    found = [record.node for record in records_of(project.path / ".vla")]
+    assert len(found) == len(set(found)) == 2
+    assert all(re.fullmatch(r"test_mine\.py::test_it\[(turn_on_the_stove-seed0-.-2|.-2-turn_on_the_stove-seed0)\]", n)
+               for n in found)  # fmt: skip
+    result.stdout.fnmatch_lines(["test_mine.py::test_it * 2 *", "2 repeats of 2 episodes, *"])
+    assert result.ret == 0
+
+
+def test_a_stopped_run_of_repeats_goes_on_with_what_has_none(
+    again: Run, project: pytest.Pytester, draws: Callable[..., None]
+) -> None:
+    draws("ss", "ee", "ss")
+    again(*STOVE, MODEL, "--vla-seeds=0-2", "--count=2", "--maxfail=1")
+    draws("ss", "ss", "ss")
+    result = again("--vla-resume")
+    result.assert_outcomes(passed=2)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["libero_goal * 3 * 3/3 *"])
+
+
+# --lf and --sw
+
+
+@WORKERS
+def test_the_last_failed_three_times_do_not_change_the_rate(
+    vla: Run, project: pytest.Pytester, draws: Callable[..., None], workers: str,
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    # Of ten that fail, five do not the second time, and three of the others not the third.
+    lines = ["s"] * 10 + ["fs"] * 5 + ["ffs"] * 3 + ["fff"] * 2
+    draws(*lines)
+    seeds = "--vla-seeds=0-12,14-20"
+    (project.path / "plan.txt").write_text("\n".join([*lines[:13], "s", *lines[13:]]))
+    arguments = (*STOVE, MODEL, seeds, "--vla-min-success=0.5", workers)
+    result = vla(*arguments)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["libero_goal: 10/20 = 50.0% * passed"])
+    for picked, passed in ((10, 5), (5, 3), (2, 0)):
+        result = vla(*arguments, "--lf")
+        result.assert_outcomes(passed=passed, failed=picked - passed, deselected=0 if workers == "-n2" else 20 - picked)
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        result.stdout.fnmatch_lines(
+            [
+                f"libero_goal * {picked} * 0/{picked} * 0.0%*",
+                f"--lf picked {picked} episodes by how they had ended: the rates are of these; for {picked} the *",
+                *([f"{passed} episode* failed at first and passed when run again*"] if passed else []),
+                f"{picked} repeats of {picked} episodes, * {passed} (*) ended otherwise, {picked} (100.0%) *",
+                f"libero_goal: 0/{picked} = 0.0% * < 50%: failed",
+            ]
+        )
+    monkeypatch.chdir(project.path)
+    with open_store(Path(".vla"), create=False) as store:
+        newest, *older = store.runs()
+        assert (newest.picked, older[-1].picked) == ("--lf", None)
+        assert [count.outcome for count in newest.counts] == ["failure"]
+        last = newest.name
+    # All runs together, and the picked one alone, count the first ones too.
+    assert main(["export", "all", "-o", "all.csv"]) == 0
+    rows = list(csv.DictReader(Path("all.csv").read_text().splitlines()))
+    assert len(rows) == 37
+    counting = [row["outcome"] for row in rows if row["counts"] == "true"]
+    assert (len(counting), counting.count("success")) == (20, 10)
+    assert main(["export", last, "-o", "last.csv"]) == 0
+    assert [row["counts"] for row in csv.DictReader(Path("last.csv").read_text().splitlines())] == ["false", "false"]
+    assert {record.run == last for record in load([last], Path(".vla")).records} == {True, False}
+    capsys.readouterr()
+    assert main(["runs"]) == 0
+    assert re.search(rf"{last} .* 2/2 +0/2 +0.0% .* 2 \(0\) +finished, --lf\n", capsys.readouterr().out)
+    assert main(["runs", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["repeats"] == {
+        "records": 2, "cases": 2, "other_outcome": 0, "other_digest": 2
+    }  # fmt: skip
+
+
+def test_a_changed_policy_starts_afresh(vla: Run, project: pytest.Pytester, draws: Callable[..., None]) -> None:
+    draws("s", "f", "f")
+    vla(*STOVE, MODEL, "--vla-seeds=0-2")
+    draws("s", "s", "f")
+    project.makepyfile(drawing=f"{DRAWING}\n# mended\n")
+    result = vla(*STOVE, MODEL, "--vla-seeds=0-2", "--lf")
+    result.stdout.fnmatch_lines(["libero_goal * 2 * 1/2 *", "--lf picked 2 episodes * the rates are of these"])
+    result = vla(*STOVE, MODEL, "--vla-seeds=0-2", "--lf")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_a_full_run_shows_its_own_records(vla: Run, project: pytest.Pytester, draws: Callable[..., None]) -> None:
+    draws("ss", "ff", "fs")
+    vla(*STOVE, MODEL, "--vla-seeds=0-2")
+    result = vla(*STOVE, MODEL, "--vla-seeds=0-2", "--vla-min-success=0.6")
+    result.stdout.fnmatch_lines(["libero_goal * 3 * 2/3 *", "libero_goal: 2/3 * passed"])
+    assert "first record counts" not in result.stdout.str()
+    first, second = run_names(project.path / ".vla")
+    records = load([], project.path / ".vla").records
+    assert [record.run for record in records] == [first] * 3 + [second] * 3
+    # With --lf everything runs where nothing failed: that is a run as any other.
+    draws("s", "s", "s")
+    vla(*STOVE, MODEL, "--vla-seeds=0-2", "--cache-clear")
+    result = vla(*STOVE, MODEL, "--vla-seeds=0-2", "--lf")
+    result.assert_outcomes(passed=3)
+    assert "picked" not in result.stdout.str()
+
+
+def test_of_a_policy_of_unknown_content_the_first_counts_and_it_is_told(vla: Run) -> None:
+    """As of one that a server has."""
+    vla(*STOVE, "--vla-model=random", "--vla-seeds=0-2")
+    result = vla(*STOVE, "--vla-model=random", "--vla-seeds=0-2", "--lf")
+    result.stdout.fnmatch_lines(
+        ["--lf picked * (whether the policy is the same still is not known: where it is not, *"]
+    )
+    result = vla(*STOVE, "--vla-model=random", "--vla-seeds=0-2")
+    assert "first record counts" not in result.stdout.str()
+
+
+def test_step_by_step_a_failure_stays_one(vla: Run, draws: Callable[..., None]) -> None:
+    draws("ss", "fs", "ss")
+    arguments = (*STOVE, MODEL, "--vla-seeds=0-2", "--sw")
+    result = vla(*arguments)
+    assert "picked" not in result.stdout.str()
+    result = vla(*arguments)
+    result.assert_outcomes(passed=2, deselected=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["libero_goal * 2 * 1/2 *", "--sw picked 2 episodes *; for 1 the first record counts*"])
+
+
+def test_own_tests_that_failed_last_time(vla: Run, project: pytest.Pytester, draws: Callable[..., None]) -> None:
+    """A policy that had more luck does not pass; a test that was mended does, where the episode is the same."""
+    test = """
+        import pytest
+
+        @pytest.mark.vla(suite="libero_goal", tasks="turn_on_the_stove")
+        def test_it(rollout):
+            assert rollout.success
+        """
+    project.makepyfile(test_mine=test)
+    draws("fs")
+    assert vla("test_mine.py", MODEL).ret == pytest.ExitCode.TESTS_FAILED
+    result = vla("test_mine.py", MODEL, "--lf")
+    result.assert_outcomes(passed=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["1 episode failed at first and passed when run again: the first counts"])
+    project.makepyfile(test_mine=test.replace("rollout.success", "not rollout.success"))
+    vla("test_mine.py", "--vla-model=policies:straight", "--cache-clear").assert_outcomes(failed=1)
+    project.makepyfile(test_mine=test)
+    result = vla("test_mine.py", "--vla-model=policies:straight", "--lf")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["--lf picked 1 episode *", "1 repeat of 1 episode, *"])
+
+
+# What else runs episodes again
+
+
+@WORKERS
+def test_a_resumed_run_repeats_errors_and_own_tests_whose_first_episode_counts(
+    vla: Run, project: pytest.Pytester, draws: Callable[..., None], workers: str
+) -> None:
+    project.makepyfile(
+        test_mine="""
+        import pytest
+
+        @pytest.mark.vla(suite="libero_goal", tasks="turn_on_the_stove", seeds=[0, 1, 2])
+        def test_it(rollout):
+            assert rollout.success
+        """
+    )
+    draws("fs", "es", "s")
+    vla("test_mine.py", MODEL, workers)
+    result = vla("--vla-resume", workers)
+    result.assert_outcomes(passed=2)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        ["test_mine.py::test_it * 3 * 2/3 *", "1 episode failed at first and passed when run again: the first counts"]
+    )
+    # That of the error is not kept.
+    for record in attempts(project):
+        if record.outcome != "error":
+            check_trajectory(project, record)
+
+
+def test_an_episode_that_another_plugin_runs_again_after_a_crash_is_handed_out_once(
+    vla: Run, project: pytest.Pytester
+) -> None:
+    """As pytest-rerunfailures does where a worker died; given out twice it would break in its fixtures."""
+    project.makeconftest(
+        """
+        def pytest_handlecrashitem(crashitem, report, sched):
+            sched.mark_test_pending(crashitem)
+            report.outcome = "rerun"
+        """
+    )
+    project.makepyfile(
+        killing="""
+        import numpy as np
+        import os
+        import signal
+        from pathlib import Path
+
+        def policy(episode):
+            if episode.seed == 1 and not Path("once").exists():
+                Path("once").touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return lambda observation: np.array([1.0, 0, 0, 0, 0, 0, 0])
+        """
+    )
+    result = vla(*STOVE, "--vla-model=killing:policy", "--vla-seeds=0-3", "-n2")
+    result.assert_outcomes(passed=4)
+    assert result.ret == 0
+    assert {record.seed: record.attempt for record in attempts(project)} == {0: 1, 1: 2, 2: 1, 3: 1}
+    result.stdout.fnmatch_lines(["1 episode had to run again: its process had died"])
+
+
+def test_without_pytests_cache_nothing_is_picked(vla: Run, draws: Callable[..., None]) -> None:
+    draws("s", "f")
+    result = vla(*STOVE, MODEL, "--vla-seeds=0-1", "-p", "no:cacheprovider", "--vla-min-success=0.5")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["libero_goal: 1/2 = 50.0% * passed"])
+
+
+def test_an_item_that_another_plugin_parametrizes_stays_the_suites(
+    vla: Run, project: pytest.Pytester, draws: Callable[..., None]
+) -> None:
+    project.makeconftest(
+        """
+        import pytest
+
+        @pytest.fixture(params=["warm", "cold"], autouse=True)
+        def room(request):
+            return request.param
+        """
+    )
+    draws("sf")
+    result = vla(*STOVE, MODEL, "--vla-min-success=1")
+    assert result.ret == 0
+    assert outcomes(project) == {"libero_goal::test_episode[turn_on_the_stove-seed0]": "success"}
+    result.stdout.fnmatch_lines(["1 repeat of 1 episode, *", "libero_goal: 1/1 *: passed"])
+
+
+def test_two_run_seeds_of_a_policy_that_draws_nothing_are_one_observation(
+    vla: Run, project: pytest.Pytester, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = (*STOVE, "--vla-model=policies:straight", "--vla-seeds=0-4", "--vla-vary=action.delay:1")
+    for seed in (0, 1):
+        vla(*arguments, "--vla-twins=auto", f"--vla-run-seed={seed}").assert_outcomes(passed=10)
+    monkeypatch.chdir(project.path)
+    capsys.readouterr()
+    assert main(["report", "--format=json"]) == 0
+    (model,) = json.loads(capsys.readouterr().out)["models"]
+    (cell,) = model["robustness"]["dimensions"]
+    assert (cell["n"], cell["sr"], cell["difference"]["pairs"]) == (5, 100, 5)
+    assert (
+        "10 episodes equal, bit for bit, to one of another run seed or test: no further observation"
+        in (model["robustness"]["left_out"])
+    )
