@@ -45,7 +45,12 @@ def share_text(rate: SuccessRate) -> str:
 
 def interval_text(rate: SuccessRate) -> str:
     """``[35.4%, 84.8%]``; a dash where nothing was counted."""
-    return "-" if rate.interval is None else "[{:.1%}, {:.1%}]".format(*rate.interval)
+    return "-" if rate.interval is None else bounds_text(rate.interval)
+
+
+def bounds_text(interval: tuple[float, float]) -> str:
+    """``[35.4%, 84.8%]``, of shares."""
+    return "[{:.1%}, {:.1%}]".format(*interval)
 
 
 def percents_text(rate: SuccessRate) -> str:
@@ -61,8 +66,14 @@ def reasons_text(rate: SuccessRate) -> str:
 
 
 def rate_table(rate: SuccessRate) -> dict[str, Any]:
-    """For JSON: ``n`` successes and failures, ``sr`` and ``interval`` in percent, null where n is 0."""
-    return {"n": rate.counted, "sr": percent(rate.rate), "interval": percents(rate.interval)}
+    """For JSON: ``n`` successes and failures, ``sr``, ``interval`` over these tasks and ``tasks_interval`` over tasks
+    like these, in percent, null where there is none."""
+    return {
+        "n": rate.counted,
+        "sr": percent(rate.rate),
+        "interval": percents(rate.interval),
+        "tasks_interval": percents(rate.tasks_interval),
+    }
 
 
 def percent(share: float | None) -> float | None:
