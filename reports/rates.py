@@ -45,10 +45,10 @@ def share_text(rate: SuccessRate) -> str:
 
 def interval_text(rate: SuccessRate) -> str:
     """``[35.4%, 84.8%]``; a dash where nothing was counted."""
-    return "-" if rate.interval is None else bounds_text(rate.interval)
+    return "-" if rate.interval is None else ends_text(rate.interval)
 
 
-def bounds_text(interval: tuple[float, float]) -> str:
+def ends_text(interval: tuple[float, float]) -> str:
     """``[35.4%, 84.8%]``, of shares."""
     return "[{:.1%}, {:.1%}]".format(*interval)
 

@@ -20,7 +20,7 @@ from pytest_vla.metrics.success import (
 from pytest_vla.plan import Case
 from pytest_vla.records import VIDEO_SUFFIX, Record
 from pytest_vla.reports.progress import about
-from pytest_vla.reports.rates import BENIGN, VariedOutcome, bounds_text, interval_text, share_text
+from pytest_vla.reports.rates import BENIGN, VariedOutcome, ends_text, interval_text, share_text
 from pytest_vla.reports.tables import counted as counted
 from pytest_vla.variation import JOINT
 
@@ -324,7 +324,7 @@ def _cells(row: _Row) -> tuple[str, ...]:
     success = f"{rate.successes}/{rate.counted}"
     share, interval, by_task = (PROBE, "-", "") if row.probe else (share_text(rate), interval_text(rate), "")
     if rate.tasks_interval is not None and not row.probe:
-        by_task = bounds_text(rate.tasks_interval)
+        by_task = ends_text(rate.tasks_interval)
     return (name, str(rate.episodes), success, share, interval, by_task, "; ".join(apart))
 
 
