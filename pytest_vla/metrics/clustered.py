@@ -6,7 +6,8 @@ Two estimands, and every interval says of which it is:
   those of several kinds of variation, share an init state and are a cluster; such clusters are independent given the
   task. Where each episode is a cluster by itself this is Wilson's interval. It takes no profit from tasks that differ,
   and so is wider than it has to be where they do.
-- **tasks like these**: how it does on further tasks of which these are a sample. Tasks are the clusters.
+- **tasks like these**: how it does on further tasks of which these are a sample. Tasks are the clusters. It has all
+  that the interval over these tasks has (`no_narrower`).
 
 ``python benchmarks/intervals.py`` counts how often each holds simulated truths.
 """
@@ -109,8 +110,18 @@ def rate_intervals(
     """
     tasks = [task for task, _ in units]
     enough = len(set(tasks)) >= FEWEST_TASKS
-    by_task = rate_interval(successes, tasks, weights=weights) if enough else None
-    return rate_interval(successes, units, weights=weights), by_task
+    interval = rate_interval(successes, units, weights=weights)
+    return interval, no_narrower(rate_interval(successes, tasks, weights=weights), interval) if enough else None
+
+
+def no_narrower(tasks_like_these: Interval | None, these_tasks: Interval | None) -> Interval | None:
+    """The first, with what the second has beyond it: of other tasks no more is known than of these.
+
+    Both estimate how far a mean strays, and by luck a few tasks may agree better than their episodes do.
+    """
+    if tasks_like_these is None or these_tasks is None:
+        return None
+    return min(tasks_like_these[0], these_tasks[0]), max(tasks_like_these[1], these_tasks[1])
 
 
 def crossed_spread(
@@ -137,11 +148,11 @@ def crossed_spread(
     second = _spread(influence, shares, 0.0, told[1])
     both = _spread(influence, shares, 0.0, list(zip(*told, strict=True)))
     beside = max(second.variance - both.variance, 0.0)
-    if not beside:
-        return first
+    if not first.variance:
+        return Spread(beside, second.freedom if beside else first.freedom)
     # Satterthwaite's, of a sum of two.
-    parts = first.variance**2 / first.freedom + second.variance**2 / second.freedom
-    return Spread(first.variance + beside, (first.variance + second.variance) ** 2 / parts)
+    parts = first.variance**2 / first.freedom + beside**2 / second.freedom
+    return Spread(first.variance + beside, (first.variance + beside) ** 2 / parts)
 
 
 def _spread(influence: Sequence[float], shares: Sequence[float], alike: float, way: Sequence[Hashable]) -> Spread:

@@ -29,7 +29,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from pytest_vla.metrics.clustered import FEWEST_TASKS, Interval, Unit, rate_interval
+from pytest_vla.metrics.clustered import FEWEST_TASKS, Interval, Unit, no_narrower, rate_interval
 from pytest_vla.metrics.linearised import linearised_intervals, worth
 from pytest_vla.metrics.paired import chi_square, chi_square_p, holm, smallest_expected
 from pytest_vla.metrics.robustness import Varied, dimension_of
@@ -262,7 +262,7 @@ def composition(
         successes=(benign, first, second, joint),
         gap=compositional_gap(benign, first, second, joint),
         gap_interval=gap if some else None,
-        tasks_gap_interval=by_task if some else None,
+        tasks_gap_interval=no_narrower(by_task, gap) if some else None,
         chi_square=statistic,
         p=None if statistic is None else chi_square_p(statistic),
         p_adjusted=None,

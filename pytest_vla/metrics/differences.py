@@ -22,6 +22,7 @@ from pytest_vla.metrics.clustered import (
     Interval,
     Unit,
     crossed_spread,
+    no_narrower,
     student_quantile,
     sums,
 )
@@ -107,16 +108,16 @@ def difference_of(mean: Mean) -> PairedDifference:
         return PairedDifference(mean.value, mean.pairs, 1, None, None, None, None, None)
     variance = n / (n - 1) * fsum(error * error for error in errors)
     centre, error = _adjusted(mean.value, variance, trials)
-    by_task = None
+    interval, by_task = _interval(centre, error, n - 1), None
     if len(set(tasks)) >= FEWEST_TASKS:
         spread = crossed_spread(errors, shares, mean.alike, [tasks])
         assert spread is not None
-        by_task = _interval(*_adjusted(mean.value, spread.variance, trials), spread.freedom)
+        by_task = no_narrower(_interval(*_adjusted(mean.value, spread.variance, trials), spread.freedom), interval)
     return PairedDifference(
         value=mean.value,
         pairs=mean.pairs,
         units=n,
-        interval=_interval(centre, error, n - 1),
+        interval=interval,
         tasks_interval=by_task,
         p=_two_sided(centre / error, n - 1),
         detectable=_detectable(mean, variance, trials),

@@ -15,6 +15,7 @@ from pytest_vla.metrics.clustered import (
     FEWEST_TASKS,
     Interval,
     crossed_spread,
+    no_narrower,
     rate_interval,
     student_quantile,
 )
@@ -310,8 +311,9 @@ def _rate_estimate(value: float, found: Scored, weights: Sequence[float] | None)
     success = [float(each.success) for each in found.outcomes]
     clusters, crossed = _clusters_of(found)
     tasks = [each.task for each in found.outcomes]
+    interval = rate_interval(success, clusters, crossed, weights)
     by_task = rate_interval(success, tasks, weights=weights) if len(set(tasks)) >= FEWEST_TASKS else None
-    return Estimate(value, _percents(rate_interval(success, clusters, crossed, weights)), _percents(by_task))
+    return Estimate(value, _percents(interval), _percents(no_narrower(by_task, interval)))
 
 
 def _distance_estimate(value: float, found: Scored, alpha: float) -> Estimate:
@@ -337,7 +339,7 @@ def _overestimation(value: Group, found: Scored, alpha: float) -> Estimate | Non
     tasks = [each.task for each in found.outcomes]
     interval = _overestimation_interval(value, found, alpha, [clusters] if crossed is None else [clusters, crossed])
     by_task = _overestimation_interval(value, found, alpha, [tasks]) if len(set(tasks)) >= FEWEST_TASKS else None
-    return Estimate(over, interval, by_task)
+    return Estimate(over, interval, no_narrower(by_task, interval))
 
 
 def _overestimation_interval(

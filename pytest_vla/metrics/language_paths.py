@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_vla.metrics.clustered import FEWEST_TASKS, Interval, rate_interval
+from pytest_vla.metrics.clustered import FEWEST_TASKS, Interval, no_narrower, rate_interval
 from pytest_vla.metrics.failure_types import (
     THRESHOLDS,
     Algorithm,
@@ -232,7 +232,7 @@ def _estimate(records: Sequence[Record], chosen: Sequence[bool]) -> Estimate:
     def percents(found: Interval | None) -> Interval | None:
         return None if found is None else (100 * found[0], 100 * found[1])
 
-    return Estimate(100 * sum(success) / len(success), percents(interval), percents(by_task))
+    return Estimate(100 * sum(success) / len(success), percents(interval), percents(no_narrower(by_task, interval)))
 
 
 def _far(

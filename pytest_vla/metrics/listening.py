@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import exp, log
 from typing import TYPE_CHECKING, Literal
 
-from pytest_vla.metrics.clustered import FEWEST_TASKS, Interval, rate_interval
+from pytest_vla.metrics.clustered import FEWEST_TASKS, Interval, no_narrower, rate_interval
 from pytest_vla.metrics.dtw import exact_dtw, resample
 from pytest_vla.metrics.linearised import Numbers, linearised_intervals
 
@@ -221,12 +221,9 @@ def _share(pairs: Sequence[_Pair], outcomes: Sequence[bool | None], confidence: 
     if not known:
         return Share(0, 0, None)
     tasks = _tasks(some)
-    return Share(
-        int(sum(success)),
-        len(known),
-        rate_interval(success, [pair.unit for pair in some], confidence=confidence),
-        None if tasks is None else rate_interval(success, tasks, confidence=confidence),
-    )
+    interval = rate_interval(success, [pair.unit for pair in some], confidence=confidence)
+    by_task = None if tasks is None else rate_interval(success, tasks, confidence=confidence)
+    return Share(int(sum(success)), len(known), interval, no_narrower(by_task, interval))
 
 
 def _tasks(pairs: Sequence[_Pair]) -> list[str] | None:

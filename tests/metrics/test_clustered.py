@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -99,8 +99,14 @@ def test_crossing_clusters_add_up() -> None:
     assert crossed_spread([0.0, 0.0], [0.5, 0.5], 0.1, [[0, 0]]) is None
 
 
+_IN_TURN = [(0, 0), (0, 1), (0, 1), (0, 2), (0, 2), (0, 2), (1, 1), (1, 1), (1, 2), (2, 1)]
+ROUNDED = [(number > 1, *clusters) for number, clusters in enumerate(_IN_TURN)]
+"""The second kind of clusters adds no variance here but what is rounded."""
+
+
 @settings(max_examples=60, deadline=None)
 @given(OUTCOMES)
+@example(ROUNDED)
 def test_any_clusters_have_an_interval_that_holds_the_rate(outcomes: list[tuple[bool, int, int]]) -> None:
     success = [float(done) for done, _, _ in outcomes]
     clusters, crossed = [each for _, each, _ in outcomes], [each for _, _, each in outcomes]
@@ -124,6 +130,15 @@ def test_tasks_like_these_need_several() -> None:
     assert these == wilson_interval(10, 20)
     assert like is not None
     assert rate_intervals([1.0, 0.0] * 8, units[:16])[1] is None
+
+
+@given(OUTCOMES)
+def test_of_tasks_like_these_no_more_is_known_than_of_these(rows: list[tuple[bool, int, int]]) -> None:
+    units = [(f"task {task}", seed) for _, task, seed in rows]
+    these, like = rate_intervals([float(success) for success, _, _ in rows], units)
+    if like is not None:
+        assert these is not None
+        assert like[0] <= these[0] < these[1] <= like[1]
 
 
 def test_quantiles_are_students() -> None:
