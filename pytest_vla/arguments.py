@@ -97,6 +97,18 @@ def share_of_one(text: str) -> float:
     return float(share)
 
 
+LOWER = "lower"
+"""Behind a success rate and a colon: the lower end of its interval has to reach it."""
+
+
+def min_success(text: str) -> tuple[float, bool]:
+    """``0.8``, ``80%`` or ``0.8:lower``: a share, and whether the lower end of the interval has to reach it."""
+    share, colon, which = text.partition(":")
+    if colon and which.strip() != LOWER:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share; write 0.8 or 80%, or 0.8:{LOWER}")
+    return share_of_one(share), bool(colon)
+
+
 def declare_results(parser: argparse.ArgumentParser) -> None:
     """``--results`` of a command that reads or writes runs."""
     from pytest_vla.store import DEFAULT_RESULTS

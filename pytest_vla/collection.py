@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from pytest_vla.errors import UnfitError, VlaError
-from pytest_vla.plan import TEST_NAME, Case, kind_of, parse_node_id, plan, sample, with_twins
+from pytest_vla.plan import TEST_NAME, Case, parse_node_id, plan, with_twins
+from pytest_vla.sampling import Stratum, of_task, sample
 from pytest_vla.settings import Settings
 from pytest_vla.suite import Suite, Task, load_suite, suite_folder, suite_names, suites_folders, with_textures
-from pytest_vla.variation import parts_of
-from pytest_vla.vary.registry import dimensions_of, find_variation, labels_of, name_of, unavailable
+from pytest_vla.vary.registry import find_variation, labels_of, name_of, parts_told_apart, unavailable
 
 
 @dataclass(frozen=True)
@@ -113,14 +113,20 @@ def _told(refused: Sequence[UnfitError]) -> Iterable[str]:
         yield f"left out: {', '.join(names)} of {first}{more}: {reason}"
 
 
-def _stratum(case: Case, varied: Mapping[str, Task]) -> str:
-    """What a sample has equally many of: combinations of dimensions, kinds of LIBERO-Plus, and else `kind_of`."""
-    if len(parts_of(case.variation)) > 1:
-        return dimensions_of(case.variation)
-    if case.task in varied and varied[case.task].varied == "libero_plus":
-        found = find_variation(varied[case.task], case.variation, case.seed)
-        return found.kind if found is not None else ""
-    return kind_of(case)
+def _stratum(case: Case, varied: Mapping[str, Task]) -> Stratum:
+    """What a sample is spread over."""
+    if not case.variation:
+        return of_task(case)
+    if case.task not in varied:
+        return Stratum(*parts_told_apart(case.variation), case.task)
+    found = find_variation(varied[case.task], case.variation, case.seed)
+    if found is None:
+        return of_task(case)
+    if varied[case.task].varied == "libero_plus":
+        # Within a sub-dimension by lot alone: its difficulties and tasks are as many as the list has, which is what a
+        # total of the list is made of.
+        return Stratum(found.dimension, found.kind)
+    return Stratum(found.dimension, case.variation.rpartition(".")[0], "", case.task)
 
 
 def task_of(case: Case, settings: Settings) -> Task:

@@ -10,12 +10,12 @@ from pytest_vla.arguments import (
     comma_list,
     device_list,
     episode_count,
+    min_success,
     one_of,
     one_seed,
     question_count,
     seconds_of,
     seed_list,
-    share_of_one,
     some_text,
     step_count,
 )
@@ -117,8 +117,8 @@ OPTIONS = (
     ),
     Option(
         "sample",
-        "of each suite only N episodes, drawn by --vla-run-seed: as many of each kind of variation (of each task, "
-        "where nothing is varied)",
+        "of each suite only N episodes, drawn by --vla-run-seed: evenly over dimensions of variation, then kinds, "
+        "levels and tasks (over tasks where nothing is varied); a smaller sample is part of a larger one",
         "N",
         episode_count,
         ini="episodes to draw of each suite where --vla-sample is not given",
@@ -231,10 +231,10 @@ OPTIONS = (
     ),
     Option(
         "min-success",
-        "success rate that each suite has to reach, such as 0.8 or 80%%; failed episodes of suites then do not fail "
-        "the run by themselves",
-        "RATE",
-        share_of_one,
+        "success rate that each suite has to reach, such as 0.8 or 80%%, or 0.8:lower, the lower end of its 95%% "
+        "interval; failed episodes of suites then do not fail the run by themselves",
+        "RATE[:lower]",
+        min_success,
         ini="success rate that each suite of a run has to reach, where --vla-min-success is not given",
     ),
     Option(

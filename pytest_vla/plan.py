@@ -5,8 +5,6 @@ s, and draws the policy's noise from (run seed, case, step).
 """
 
 import fnmatch
-import itertools
-import random
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -137,36 +135,6 @@ def plan(
         for label in labels(task)
         for seed in seeds or own[task.suite]
     )
-
-
-def kind_of(case: Case) -> str:
-    """What a sample has equally many of: a label without its level or number; the task, where nothing is varied."""
-    return re.sub(r"(\.|-L|-)[0-9]+$", "", case.variation) or case.task
-
-
-def sample(cases: Sequence[Case], count: int, seed: int, stratum: Callable[[Case], str] = kind_of) -> tuple[Case, ...]:
-    """A stratified sample: as many of each stratum, in their order.
-
-    Those that have fewer give all that they have; the rest is shared out.
-
-    Args:
-        cases: to draw from.
-        count: how many, at most.
-        seed: of the draw.
-        stratum: of a case.
-    """
-    drawn = random.Random(seed)
-    strata: dict[str, list[int]] = {}
-    for index, case in enumerate(cases):
-        strata.setdefault(stratum(case), []).append(index)
-    for members in strata.values():
-        drawn.shuffle(members)
-    order = list(strata.values())
-    # Which kinds get one more where they do not get the same.
-    drawn.shuffle(order)
-    turns = range(max(map(len, order), default=0))
-    rounds = (members[turn] for turn in turns for members in order if turn < len(members))
-    return tuple(cases[index] for index in sorted(itertools.islice(rounds, count)))
 
 
 def with_twins(cases: Sequence[Case]) -> tuple[Case, ...]:

@@ -2,8 +2,8 @@
 
 In JSON: ``schema``; ``models``, see `pytest_vla.reports.sections.section_table`, with the keys of
 `pytest_vla.reports.language_json.model_table`, ``looking``, `pytest_vla.reports.looking.looking_table`, and
-``robustness``, `pytest_vla.reports.robustness.robustness_table`; beside it ``alpha`` and ``intervals`` of the language,
-``looking`` and ``robustness``: how numbers were made; ``libero_pro`` and ``libero_plus``: lists of
+``robustness``, `pytest_vla.reports.robustness_json.robustness_table`; beside it ``alpha`` and ``intervals`` of the
+language, ``looking`` and ``robustness``: how numbers were made; ``libero_pro`` and ``libero_plus``: lists of
 `pytest_vla.reports.libero_pro.pro_table` and `pytest_vla.reports.libero_plus.plus_table`.
 """
 
@@ -71,6 +71,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         type=Path,
         help="folder with LIBERO-Para's libero_para_metadata.csv, or the file (default: PYTEST_VLA_DATA)",
+    )
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help="all rows of variations on a terminal, those too that say nothing by themselves (JSON has all)",
     )
     declare_results(parser)
 
@@ -166,13 +171,14 @@ def _language(loaded: "Loaded", options: argparse.Namespace) -> "Section | None"
         return pictures(report)
 
     models = {(model.model, model.suite, model.protocol): model_table(model) for model in report.models}
-    return Section(lambda: report_lines(report), report_table(report), models, pictures)
+    return Section(lambda: report_lines(report, options.full), report_table(report), models, pictures)
 
 
 def _robustness(loaded: "Loaded", options: argparse.Namespace) -> "Section | None":
     from pytest_vla.reports.loaded import SEED
     from pytest_vla.reports.make_variations import make_robustness
-    from pytest_vla.reports.robustness import methods_table, robustness_lines, robustness_table
+    from pytest_vla.reports.robustness import robustness_lines
+    from pytest_vla.reports.robustness_json import methods_table, robustness_table
     from pytest_vla.reports.sections import Section
 
     found = make_robustness(loaded)
@@ -185,7 +191,7 @@ def _robustness(loaded: "Loaded", options: argparse.Namespace) -> "Section | Non
         return pictures(found)
 
     models = {(model.model, model.suite, model.protocol): {"robustness": robustness_table(model)} for model in found}
-    return Section(lambda: robustness_lines(found), {"robustness": methods_table(SEED)}, models, pictures)
+    return Section(lambda: robustness_lines(found, options.full), {"robustness": methods_table(SEED)}, models, pictures)
 
 
 def _looking(loaded: "Loaded", options: argparse.Namespace) -> "Section | None":

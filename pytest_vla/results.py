@@ -251,7 +251,8 @@ class Results:
             # pytest's own number has also what cannot be collected, and what other plugins object to.
             others = session.testsfailed - self._excused + sum(not item.is_failed_episode for item in unseen)
             stopped = bool(session.shouldstop or session.shouldfail or unended)
-            self._verdict, passed = judge(records, settings.min_success, others, stopped)
+            by_lower_end = settings.min_success_lower
+            self._verdict, passed = judge(records, settings.min_success, others, stopped, by_lower_end)
         else:
             passed = not (session.testsfailed or failed or unended)
         # Interrupted, a usage error, nothing collected: that stays.

@@ -42,6 +42,8 @@ _CHANGEABLE = {
     "batch": "batch",
     "policy-timeout": "policy_timeout",
 }
+_OF_MIN_SUCCESS = ("min_success_typed", "min_success_lower")
+
 RESUMPTION = pytest.StashKey["Resumption | None"]()
 """The run that this invocation goes on with."""
 
@@ -74,7 +76,7 @@ def invocation_of(settings: Settings, arguments: Sequence[str], folder: Path) ->
         folder: what they are relative to.
     """
     kept = {name: getattr(settings, name) for name in dict.fromkeys([*_FIXED.values(), *_CHANGEABLE.values()])}
-    kept |= {"given": settings.given, "min_success_typed": settings.min_success_typed}
+    kept |= {"given": settings.given, **{name: getattr(settings, name) for name in _OF_MIN_SUCCESS}}
     kept["vary_typed"] = settings.vary_typed
     kept["data"] = None if settings.data is None else str(settings.data)
     kept |= {"model_text": settings.model_text, "model_folder": str(settings.model_folder)}
@@ -136,7 +138,11 @@ def resumed_settings(settings: Settings, resumption: Resumption, config: pytest.
         changeable = {name: kept[name] for name in _CHANGEABLE.values()}
         fixed |= {"given": kept["given"], "model_typed": True, "vary_typed": kept["vary_typed"]}
         fixed |= {"model_text": kept["model_text"], "model_folder": Path(kept["model_folder"])}
-        typed = {"min_success_typed": kept["min_success_typed"]}
+        # Runs of earlier versions do not have the second.
+        typed = {
+            "min_success_typed": kept["min_success_typed"],
+            "min_success_lower": kept.get("min_success_lower", False),
+        }
     except (KeyError, TypeError) as error:
         raise VlaError(f"run {resumption.run} cannot be gone on with: it does not say {error}") from error
     if kept["kernels"] != settings.kernels:
@@ -155,7 +161,8 @@ def resumed_settings(settings: Settings, resumption: Resumption, config: pytest.
     for option, name in _CHANGEABLE.items():
         if config.getoption(f"vla_{option.replace('-', '_')}") is not None:
             changeable[name] = getattr(settings, name)
-            typed = {"min_success_typed": settings.min_success_typed} if option == "min-success" else typed
+            if option == "min-success":
+                typed = {each: getattr(settings, each) for each in _OF_MIN_SUCCESS}
     return dataclasses.replace(settings, **fixed, **changeable, **typed)
 
 

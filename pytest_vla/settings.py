@@ -14,10 +14,10 @@ from pytest_vla.arguments import (
     comma_list,
     device_list,
     episode_count,
+    min_success,
     one_of,
     question_count,
     seconds_of,
-    share_of_one,
 )
 from pytest_vla.errors import VlaError
 from pytest_vla.folders import expanded
@@ -64,6 +64,7 @@ class Settings:
         video: of which episodes videos are made; one of `VIDEOS`.
         resume: the run to go on with: a name, the beginning of one, or `LAST_RUN`; None: a new run.
         min_success: the success rate that each suite has to reach; None: every failed episode fails the run.
+        min_success_lower: whether the lower end of the rate's interval has to reach it.
         min_success_typed: whether it was given for this invocation, and not by the ini file.
         given: the options that an episode's outcome depends on, as typed, without suites, tasks and seeds.
     """
@@ -97,6 +98,7 @@ class Settings:
     video: str
     resume: str | None
     min_success: float | None
+    min_success_lower: bool
     min_success_typed: bool
     given: tuple[str, ...]
 
@@ -137,6 +139,7 @@ def read_settings(config: pytest.Config) -> Settings:
         return _from_ini(config, f"vla_{name.replace('-', '_')}", parse, ini[name])
 
     model = typed["model"] or ini["model"] or None
+    wanted = typed_or_ini("min-success", min_success)
     named = _models(config)
     return Settings(
         model=model,
@@ -167,7 +170,8 @@ def read_settings(config: pytest.Config) -> Settings:
         timeout=typed_or_ini("timeout", seconds_of),
         video=typed_or_ini("video", one_of(VIDEOS)) or VIDEOS[0],
         resume=typed["resume"],
-        min_success=typed_or_ini("min-success", share_of_one),
+        min_success=wanted[0] if wanted else None,
+        min_success_lower=bool(wanted and wanted[1]),
         min_success_typed=typed["min-success"] is not None,
         given=_given(typed),
     )

@@ -9,7 +9,9 @@ if TYPE_CHECKING:
     from pytest_vla.metrics.success import SuccessRate
 
 
-def judge(records: Sequence[Record], minimum: float, others: int, stopped: bool) -> tuple[tuple[str, ...], bool]:
+def judge(
+    records: Sequence[Record], minimum: float, others: int, stopped: bool, by_lower_end: bool = False
+) -> tuple[tuple[str, ...], bool]:
     """The verdict over a run: the lines that say it, and whether the run passes.
 
     Args:
@@ -18,28 +20,32 @@ def judge(records: Sequence[Record], minimum: float, others: int, stopped: bool)
             themselves, and its varied ones. Probes are in no rate.
         others: how many items failed beside failed episodes: errors, and tests of the user's own.
         stopped: whether the run ended before all its items had run.
+        by_lower_end: whether the lower end of each rate's interval has to reach the minimum, and not the rate.
     """
     from pytest_vla.reports.tables import counted
-    from pytest_vla.reports.terminal import verdict_line
+    from pytest_vla.reports.terminal import luck_line, verdict_line
 
     rates = tuple(_rates(records))
-    lines = [verdict_line(rate, minimum) for rate in rates]
+    lines = [verdict_line(rate, minimum, by_lower_end) for rate in rates]
+    # Once for all that are of as many episodes, which mostly all are.
+    lines += dict.fromkeys(filter(None, (luck_line(rate.counted, minimum, by_lower_end) for rate in rates)))
     probes = sum(record.is_probe for record in records)
     if probes:
-        lines.append(f"not judged: {counted(probes, 'probe')} of whether it listens")
+        lines.append(f"not judged: {counted(probes, 'probe')} (of whether it listens or looks), which are in no rate")
     if not rates:
         lines.append(f"--vla-min-success: no episode of a suite {'was judged' if probes else 'ran'}: failed")
     if others:
         lines.append(f"failed all the same: {others} beside the failed episodes (errors, other tests)")
     if stopped:
         lines.append("failed all the same: the run was stopped before its end")
-    return tuple(lines), bool(rates) and all(rate.reaches(minimum) for rate in rates) and not others and not stopped
+    reached = bool(rates) and all(rate.reaches(minimum, by_lower_end) for rate in rates)
+    return tuple(lines), reached and not others and not stopped
 
 
 def _rates(records: Sequence[Record]) -> "Iterator[SuccessRate]":
-    from pytest_vla.metrics.success import success_rate
+    from pytest_vla.metrics.success import success_rate, unit_of
     from pytest_vla.reports.rates import judged_apart
 
     for suite in sorted({record.suite for record in records}):
         for group, some in judged_apart([record for record in records if record.suite == suite]).items():
-            yield success_rate(f"{suite}, {group}" if group else suite, some)
+            yield success_rate(f"{suite}, {group}" if group else suite, some, unit_of)

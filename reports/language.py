@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from statistics import median
 
 from pytest_vla.language.compared import Source
-from pytest_vla.metrics.bootstrap import CONFIDENCE, RESAMPLES
-from pytest_vla.metrics.failure_types import Threshold
+from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE, THESE_TASKS
+from pytest_vla.metrics.failure_types import FEWEST_SUCCESSES, Threshold
 from pytest_vla.metrics.language import Measured, Paraphrases
 from pytest_vla.metrics.language_paths import Failures, TaskFailures
-from pytest_vla.metrics.listening import Estimate, Listening, Probe, Share
+from pytest_vla.metrics.listening import OFTEN, SELDOM, Estimate, Listening, Probe, Share
 from pytest_vla.metrics.nearest_task import MARGIN
 from pytest_vla.metrics.pride import ACTION_TYPES, NONE, OBJECT_TYPES
+from pytest_vla.metrics.robustness import FEWEST_PAIRS
 from pytest_vla.metrics.success import SuccessRate
 from pytest_vla.reports.rates import percents_text, reasons_text
 from pytest_vla.reports.tables import aligned, counted, notes, printable, wrapped
@@ -19,8 +20,8 @@ from pytest_vla.reports.tables import aligned, counted, notes, printable, wrappe
 BAR = 40
 """Characters of 100%."""
 
-_END = 1e-9
-"""Percentage points: so near to 0 or 100 a rate is at its end."""
+OVER = "paraphrases like these, of these tasks"
+"""What intervals of a language generalise over, unless they say otherwise."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class ModelResults:
         benign: success with the right text; None where no benign twin was run.
         counts: episodes under another text that are in no rate, by outcome and reason.
         paraphrases: those of LIBERO-Para's types alone; None where there are none.
+        of_list: success rate and PRIDE as if all of LIBERO-Para's list had been told; None of other suites, and where a
+            cell of it was not.
         source: of the similarities of paraphrases; None where there are none.
         others: by kind.
         failures: of all that is reworded, probes aside; None where there are no paths.
@@ -66,6 +69,7 @@ class ModelResults:
     left_out: tuple[str, ...]
     protocol: str = ""
     rate: SuccessRate | None = None
+    of_list: tuple[Estimate, Estimate | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -74,12 +78,10 @@ class LanguageReport:
 
     Attributes:
         alpha: weight of S_K.
-        seed: of the resamples.
         models: one for each model and suite.
     """
 
     alpha: float
-    seed: int
     models: tuple[ModelResults, ...]
 
 
@@ -96,21 +98,19 @@ def remark_counts(task: TaskFailures) -> dict[str, int]:
     return {remark: known.count(remark) for remark in sorted(set(known))}
 
 
-def wilsons(found: Paraphrases) -> frozenset[float]:
-    """The alphas at which PRIDE's interval is Wilson's, as it is at an end, where at others it is a bootstrap's."""
-    known = {alpha: each for alpha, each in found.sweep.items() if each is not None}
-    ends = frozenset(alpha for alpha, each in known.items() if not _END < each.value < 100 - _END)
-    return frozenset() if len(ends) == len(known) else ends
+def report_lines(report: LanguageReport, full: bool = False) -> Iterator[str]:
+    """The report for a terminal, line by line. Control characters are taken out.
+
+    Args:
+        report: all of it.
+        full: grids too of which no cell has enough episodes for a rate.
+    """
+    yield from printable(_lines(report, full))
 
 
-def report_lines(report: LanguageReport) -> Iterator[str]:
-    """The report for a terminal, line by line. Control characters are taken out."""
-    yield from printable(_lines(report))
-
-
-def _lines(report: LanguageReport) -> Iterator[str]:
-    yield f"alpha {report.alpha:g}; in brackets: {CONFIDENCE:.0%} intervals, bootstrap of {RESAMPLES} resamples over"
-    yield "paraphrases, and over seeds where paraphrases recur under several; else Wilson's"
+def _lines(report: LanguageReport, full: bool) -> Iterator[str]:
+    yield f"alpha {report.alpha:g}; in brackets {CONFIDENCE:.0%} intervals over {OVER},"
+    yield "and over their seeds where paraphrases recur under several"
     by_backend: dict[str, list[ModelResults]] = {}
     for model in report.models:
         by_backend.setdefault(model.paraphrases.backend if model.paraphrases else "no similarities", []).append(model)
@@ -130,7 +130,8 @@ def _lines(report: LanguageReport) -> Iterator[str]:
         yield from notes(model.left_out)
         if model.paraphrases is not None:
             yield from _source_lines(model.source, "paraphrases")
-            yield from _paraphrase_lines(model.paraphrases)
+            yield from _total_lines(model)
+            yield from _paraphrase_lines(model.paraphrases, full)
         for source in dict.fromkeys(each.source.backend for each in model.others.values()):
             of_it = {kind: each for kind, each in model.others.items() if each.source.backend == source}
             yield ""
@@ -168,7 +169,40 @@ def _other_lines(others: Mapping[str, OtherChange]) -> Iterator[str]:
         yield from _source_lines(each.source, kind)
 
 
-def _paraphrase_lines(found: Paraphrases) -> Iterator[str]:
+def _total_lines(model: ModelResults) -> Iterator[str]:
+    """What the mean is of, where that is not the episodes that were run."""
+    found = model.paraphrases
+    if found is None:
+        return
+    overall = (("SR", found.overall.sr), ("PRIDE", found.overall.pride))
+    by_task = [
+        f"{name} [{_fixed(each.tasks_interval[0], 1)}, {_fixed(each.tasks_interval[1], 1)}]"
+        for name, each in overall
+        if each is not None and each.tasks_interval is not None
+    ]
+    if by_task:
+        yield f"over {TASKS_LIKE_THESE}: {', '.join(by_task)}"
+    if model.of_list is not None:
+        sr, pride = model.of_list
+        text = f"as if all of LIBERO-Para's list had been told: SR {_with_interval(sr)}"
+        yield text + ("" if pride is None else f", PRIDE {_with_interval(pride)}")
+
+
+def _paraphrase_lines(found: Paraphrases, full: bool) -> Iterator[str]:
+    if full or any(cell.n >= FEWEST_PAIRS for cell in (*found.cells.values(), *found.actions.values())):
+        yield from _grid_lines(found)
+    else:
+        yield ""
+        episodes = counted(found.overall.n, "episode")
+        yield from wrapped(
+            f"{episodes} in {counted(len(found.cells), 'cell')} of objects x actions: fewer than {FEWEST_PAIRS} "
+            "in each, so that there are no rates; `pytest-vla report --full` shows them"
+        )
+    if full or found.overall.n >= FEWEST_PAIRS:
+        yield from _sweep_lines(found)
+
+
+def _grid_lines(found: Paraphrases) -> Iterator[str]:
     for title, attribute, digits in (("Success rate, %", "sr", 1), ("Mean distance PD", "pd", 3)):
         yield ""
         by = f" ({found.backend})" if attribute == "pd" else ""
@@ -181,20 +215,21 @@ def _paraphrase_lines(found: Paraphrases) -> Iterator[str]:
         yield ""
         yield "Success rate by category of the action, %, objects as they are"
         yield from _bars(found.categories)
+
+
+def _sweep_lines(found: Paraphrases) -> Iterator[str]:
     yield ""
     yield from wrapped(f"PRIDE by alpha, % ({found.backend})")
-    alphas, other = list(found.sweep.items()), wilsons(found)
+    alphas = list(found.sweep.items())
     body: list[tuple[str, ...]] = [
         ("alpha", *(f"{alpha:g}" for alpha, _ in alphas)),
-        ("PRIDE", *(_number(each) + "w" * (alpha in other) for alpha, each in alphas)),
+        ("PRIDE", *(_number(each) for _, each in alphas)),
     ]
     for bound, name in enumerate(("from", "to")):
         body.append(
             (name, *("-" if e is None or e.interval is None else _fixed(e.interval[bound], 1) for _, e in alphas))
         )
     yield from aligned(body, 1)
-    if other:
-        yield "w: Wilson's interval, which is wider: there a bootstrap has no width"
     yield ""
     yield from wrapped(f"Tasks, % ({found.backend})")
     head = ("task", "n", "SR", "PRIDE", "overestimation")
@@ -203,7 +238,11 @@ def _paraphrase_lines(found: Paraphrases) -> Iterator[str]:
 
 def _grid(found: Paraphrases, attribute: str, digits: int) -> Iterator[str]:
     def cell(group: Measured | None) -> str:
-        return "-" if group is None else f"{_fixed(getattr(group, attribute).value, digits)} ({group.n})"
+        if group is None:
+            return "-"
+        if attribute == "sr" and group.n < FEWEST_PAIRS:
+            return _count(group)
+        return f"{_fixed(getattr(group, attribute).value, digits)} ({group.n})"
 
     # In two lines, as the columns are narrower than their names.
     rows: list[tuple[str, ...]] = [("", *("_\n".join(kind.rsplit("_", 1)) for kind in OBJECT_TYPES), "all")]
@@ -217,6 +256,8 @@ def _grid(found: Paraphrases, attribute: str, digits: int) -> Iterator[str]:
 def _bars(groups: Mapping[str, Measured]) -> Iterator[str]:
     rows = [
         (name, ("#" * round(BAR * each.sr.value / 100)).ljust(BAR, "."), _with_interval(each.sr), f"n={each.n}")
+        if each.n >= FEWEST_PAIRS
+        else (name, "", _count(each), f"n={each.n}")
         for name, each in groups.items()
         if name != NONE or len(groups) > 1
     ]
@@ -255,34 +296,57 @@ def _failure_lines(failures: Failures) -> Iterator[str]:
     yield from aligned(counts, 1, left={5, 6})
     yield "slow: far as cut at the longest success, near as a whole;"
     yield "diverges-late: near until then, far afterwards"
+    yield "tau: of the successes' distances, each to the mean of the others; of paths that are like n successes"
+    yield f"one in n + 1 is far by chance; few-successes: not determined, as they are below {FEWEST_SUCCESSES}"
+
+
+_VERDICTS = {
+    "listens": f"it listens: it does what another text says, above {OFTEN:g} times as often as the right one's task",
+    "breaks": f"it does not listen: other texts break it, and what they say it does below {SELDOM:g} times as often as "
+    "the right one's task",
+    "ignores": "it does not listen: it does the task whatever it is told",
+    "not determined": "whether it listens is not determined",
+}
 
 
 def _listening_lines(overall: Listening, each: Mapping[Probe, Listening]) -> Iterator[str]:
     def share(of: Share) -> str:
-        if of.interval is None:
+        if not of.of:
             return "-"
-        return "{}/{} [{:.1f}, {:.1f}]".format(of.count, of.of, *(100 * bound for bound in of.interval))
+        bounds = "" if of.interval is None else " [{:.1f}, {:.1f}]".format(*(100 * bound for bound in of.interval))
+        return f"{of.count}/{of.of}{bounds}"
 
     def score(estimate: Estimate | None) -> str:
         return "-" if estimate is None else _with_interval(estimate, 2)
 
     yield ""
-    yield "Does it listen? 0: the text does not matter, 1: without the right one nothing is left"
-    success: list[tuple[str, ...]] = [("text", "score", "right text, %", "this text, %", "went the other way")]
-    paths: list[tuple[str, ...]] = [("text", "path score", "DTW m", "noise m")]
-    for name, heard in (*each.items(), ("all", overall)):
-        success.append((name, score(heard.score), share(heard.right), share(heard.probe), share(heard.followed)))
-        paths.append((name, score(heard.path_score), score(heard.distance), score(heard.noise)))
-    yield from aligned(success, 1)
+    yield f"Does it listen? Intervals are over {THESE_TASKS}"
+    yield from wrapped(_VERDICTS[overall.verdict])
+    yield f"told another task, it did that one in {share(overall.followed)}"
     if overall.obeyed.of:
         yield f"told another task with its goal, it did that one in {share(overall.obeyed)}"
+    yield ""
+    yield "Success that is lost without the right text, 0: none, 1: all; lost is not listened to"
+    success: list[tuple[str, ...]] = [("text", "lost", "right text, %", "this text, %")]
+    paths: list[tuple[str, ...]] = [("text", "path score", "DTW m", "noise m")]
+    for name, heard in (*each.items(), ("all", overall)):
+        success.append((name, score(heard.score), share(heard.right), share(heard.probe)))
+        paths.append((name, score(heard.path_score), score(heard.distance), score(heard.noise)))
+    yield from aligned(success, 1)
     if overall.distance is not None:
         yield ""
         yield "Its paths; 0: as far apart as two runs of the right text, 1: all of their distance is the text's"
         yield from aligned(paths, 1)
 
 
+def _count(group: Measured) -> str:
+    """Of fewer than `FEWEST_PAIRS` episodes, in the place of a rate."""
+    return f"{round(group.n * group.sr.value / 100)}/{group.n}"
+
+
 def _measured_cells(group: Measured) -> tuple[str, str, str, str]:
+    if group.n < FEWEST_PAIRS:
+        return str(group.n), _count(group), "-", "-"
     three = ["-" if each is None else _with_interval(each) for each in (group.sr, group.pride, group.overestimation)]
     return str(group.n), three[0], three[1], three[2]
 

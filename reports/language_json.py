@@ -5,13 +5,13 @@ from statistics import median
 from typing import Any
 
 from pytest_vla.language.compared import Source
-from pytest_vla.metrics.bootstrap import CONFIDENCE, RESAMPLES
+from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE
 from pytest_vla.metrics.failure_types import THRESHOLDS
 from pytest_vla.metrics.language import Measured
 from pytest_vla.metrics.language_paths import Failures, Shares, TaskFailures
 from pytest_vla.metrics.listening import Estimate, Listening, Probe, Share
 from pytest_vla.metrics.success import SuccessRate
-from pytest_vla.reports.language import LanguageReport, ModelResults, near_far, remark_counts
+from pytest_vla.reports.language import OVER, LanguageReport, ModelResults, near_far, remark_counts
 from pytest_vla.reports.rates import percent, percents
 
 
@@ -21,10 +21,9 @@ def report_table(report: LanguageReport) -> dict[str, Any]:
         "alpha": report.alpha,
         "intervals": {
             "confidence": CONFIDENCE,
-            "method": "bootstrap over paraphrases, and over seeds where paraphrases recur under several; Wilson's, "
-            "over paraphrases, where a rate is at an end or resamples have none",
-            "resamples": RESAMPLES,
-            "seed": report.seed,
+            "over": {"interval": OVER, "tasks_interval": TASKS_LIKE_THESE},
+            "method": "Wilson's, of as many episodes as would stray as far if they were independent, with Student's t; "
+            "of the overestimation and the listening score the delta method",
         },
     }
 
@@ -33,10 +32,12 @@ def model_table(results: ModelResults) -> dict[str, Any]:
     """A model for JSON: percentages 0..100, distances 0..1, intervals [low, high] or null, alphas as texts.
 
     All keys are there of a model and suite with any other text; of one without, none of them. Those of the model itself
-    are of paraphrases of LIBERO-Para's types alone; other changes of the text are in ``others``. Where there is
-    nothing, lists are empty, counts 0 and everything else is null; ``benign`` is null where no twin was run.
-    ``errors`` and ``invalid`` are of all episodes under another text; ``not_counted`` and ``bounds`` (of
-    `pytest_vla.reports.rates.rate_table`) of paraphrases.
+    are of paraphrases of LIBERO-Para's types alone; other changes of the text are in ``others``. ``of_list`` is success
+    and PRIDE as if all of LIBERO-Para's list had been told, each cell weighed by its paraphrases; null elsewhere, and
+    where a cell was not told. Where there is nothing, lists are empty, counts 0 and everything else is null; ``benign``
+    is null where no twin was run. ``..._interval`` is over paraphrases like these, of these tasks,
+    ``..._tasks_interval`` over tasks like these. ``errors`` and ``invalid`` are of all episodes under another text;
+    ``not_counted`` and ``bounds`` (of `pytest_vla.reports.rates.rate_table`) of paraphrases.
     """
     table: dict[str, Any] = {
         "model": results.model,
@@ -59,7 +60,12 @@ def model_table(results: ModelResults) -> dict[str, Any]:
             sweep = dict(sorted({**sweep, found.alpha: found.overall.pride}.items()))
         table |= _measured_table(found.overall)
         table["pride"] = {str(alpha): None if each is None else each.value for alpha, each in sweep.items()}
-        table["pride_interval"] = {str(alpha): None if each is None else each.interval for alpha, each in sweep.items()}
+        for key in ("interval", "tasks_interval"):
+            table[f"pride_{key}"] = {str(a): None if each is None else getattr(each, key) for a, each in sweep.items()}
+    table["of_list"] = None
+    if results.of_list is not None:
+        sr, pride = results.of_list
+        table["of_list"] = {**_estimate_table("sr", sr), **_estimate_table("pride", pride)}
     cells: Mapping[tuple[str, str], Measured] = {} if found is None else found.cells
     table["cells"] = [{"object": name[0], "action": name[1], **_measured_table(cell)} for name, cell in cells.items()]
     for key in ("objects", "actions", "categories", "tasks"):
@@ -76,7 +82,7 @@ def model_table(results: ModelResults) -> dict[str, Any]:
 
 
 _NAMES = ("sr", "pd", "pride", "overestimation")
-_MEASURED = tuple(key for name in _NAMES for key in (name, f"{name}_interval"))
+_MEASURED = tuple(key for name in _NAMES for key in (name, f"{name}_interval", f"{name}_tasks_interval"))
 
 
 def _source_table(source: Source | None) -> dict[str, Any]:
@@ -98,14 +104,19 @@ def _measured_table(group: Measured) -> dict[str, Any]:
 
 def _estimate_table(name: str, estimate: Estimate | None) -> dict[str, Any]:
     if estimate is None:
-        return {name: None, f"{name}_interval": None}
-    return {name: estimate.value, f"{name}_interval": estimate.interval}
+        return {name: None, f"{name}_interval": None, f"{name}_tasks_interval": None}
+    return {
+        name: estimate.value,
+        f"{name}_interval": estimate.interval,
+        f"{name}_tasks_interval": estimate.tasks_interval,
+    }
 
 
 def _benign_table(rate: SuccessRate | None) -> dict[str, Any] | None:
     if rate is None:
         return None
     table: dict[str, Any] = {"n": rate.counted, "sr": percent(rate.rate), "sr_interval": percents(rate.interval)}
+    table |= {"sr_tasks_interval": percents(rate.tasks_interval)}
     table |= {"not_counted": rate.not_counted, "bounds": percents(rate.bounds)}
     return table | {"errors": dict(rate.errors), "invalid": dict(rate.invalid)}
 
@@ -162,15 +173,17 @@ def _task_table(task: TaskFailures) -> dict[str, Any]:
 def _listening_table(overall: Listening, each: Mapping[Probe, Listening]) -> dict[str, Any]:
     def told(heard: Listening) -> dict[str, Any]:
         def share(name: str, of: Share) -> dict[str, Any]:
-            interval = None if of.interval is None else tuple(100 * bound for bound in of.interval)
-            percent = 100 * of.count / of.of if of.of else None
-            return {name: percent, f"{name}_interval": interval, f"{name}_n": of.of}
+            bounds = {"interval": percents(of.interval), "tasks_interval": percents(of.tasks_interval)}
+            known = {name: percent(of.count / of.of if of.of else None), f"{name}_n": of.of}
+            return known | {f"{name}_{key}": interval for key, interval in bounds.items()}
 
         return {
-            **share("sr_right", heard.right),
-            **share("sr_probe", heard.probe),
+            "verdict": heard.verdict,
             **share("followed", heard.followed),
             **share("obeyed", heard.obeyed),
+            **share("told", heard.told),
+            **share("sr_right", heard.right),
+            **share("sr_probe", heard.probe),
             "lost": heard.lost,
             "gained": heard.gained,
             **_estimate_table("score", heard.score),

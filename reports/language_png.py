@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from pytest_vla.metrics.bootstrap import CONFIDENCE
+from pytest_vla.metrics.clustered import CONFIDENCE
 from pytest_vla.metrics.language import Measured, Paraphrases
 from pytest_vla.metrics.language_paths import Failures, TaskFailures
 from pytest_vla.metrics.pride import ACTION_TYPES, OBJECT_TYPES
 from pytest_vla.reports.figures import file_names, new_figure, png_of
-from pytest_vla.reports.language import LanguageReport, ModelResults, wilsons
+from pytest_vla.reports.language import LanguageReport, ModelResults
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,21 +48,14 @@ def _sweep(models: Sequence[tuple[ModelResults, Paraphrases]]) -> "Figure":
         known = [(alpha, each) for alpha, each in found.sweep.items() if each is not None]
         alphas = [alpha for alpha, _ in known]
         (line,) = axes.plot(alphas, [each.value for _, each in known], marker="o", label=name)
-        other = wilsons(found)
-        bounds = [(alpha, *each.interval) for alpha, each in known if each.interval is not None and alpha not in other]
+        bounds = [(alpha, *each.interval) for alpha, each in known if each.interval is not None]
         if bounds:
             where, low, high = zip(*bounds, strict=True)
             axes.fill_between(where, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
-        # No part of the band, which would jump there.
-        for alpha, each in known:
-            if alpha in other and each.interval is not None:
-                axes.vlines(alpha, *each.interval, color=line.get_color(), linewidth=1, linestyle="--")
         axes.axhline(found.overall.sr.value, color=line.get_color(), linestyle=":", linewidth=1)
     axes.set(xlabel="alpha, weight of S_K", ylabel="PRIDE, %", xlim=(0, 1))
     axes.set_title(
-        f"PRIDE by alpha, {CONFIDENCE:.0%} intervals; dotted: success rate"
-        + "; dashed: Wilson's" * any(wilsons(found) for _, found in models)
-        + f"\n{backends[0]}" * (len(backends) == 1),
+        f"PRIDE by alpha, {CONFIDENCE:.0%} intervals; dotted: success rate" + f"\n{backends[0]}" * (len(backends) == 1),
         fontsize=9,
     )
     axes.legend(fontsize=8)

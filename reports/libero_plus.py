@@ -4,10 +4,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_vla.metrics.bootstrap import CONFIDENCE
-from pytest_vla.metrics.libero_plus import DIMENSIONS, LEVELS, PlusRates, task_counts
+from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE, THESE_TASKS
+from pytest_vla.metrics.libero_plus import (
+    DIMENSIONS,
+    LEVELS,
+    TOTAL,
+    PlusRates,
+    Weighted,
+    entry_counts,
+    task_counts,
+)
 from pytest_vla.metrics.success import SuccessRate
-from pytest_vla.reports.rates import percent, percents_text, rate_table, reasons_text
+from pytest_vla.reports.rates import percent, percents, percents_text, rate_table, reasons_text
+from pytest_vla.reports.robustness import NOT_A_DOSE
 from pytest_vla.reports.tables import aligned, notes, printable, wrapped
 from pytest_vla.vary.libero_plus_names import SUB_DIMENSIONS, SUITES
 
@@ -36,9 +45,12 @@ def plus_table(found: ModelPlus) -> dict[str, Any]:
     """A model of ``libero_plus`` in JSON: percentages 0..100; a rate is ``n``, ``sr`` and ``interval``.
 
     - ``model``, ``protocol`` (``paper`` or ``upstream``), ``left_out``.
-    - ``dimensions``: by name, in the leaderboard's order, and ``total``: a rate, ``weighted`` (the mean of the suites'
-      rates, each counted as often as the list has tasks; null where a suite was not run), ``of_list`` (tasks that the
-      list has), ``errors`` and ``invalid`` by reason.
+    - ``dimensions``: by name, in the leaderboard's order: a rate of what was run, ``weighted`` (as if the whole list
+      had been run: by dimension, suite and sub-dimension, each counted as often as the list has tasks; null where one
+      of them was not run), ``weighted_interval``, ``weighted_tasks_interval``, ``missing`` (how many were not run),
+      ``of_list`` (tasks that the list has), ``errors`` and ``invalid`` by reason.
+    - ``total``: likewise; ``sr`` and its intervals are null where only a part of the list was run, since the mean of a
+      part is no total.
     - ``levels``: ``level`` (null: the list does not say), a rate. ``cells``: ``dimension``, ``level``, a rate.
       ``suites``: ``dimension``, ``suite`` of LIBERO, ``of_list``, a rate. ``sub_dimensions``: ``dimension``, ``name``,
       a rate. Of the last three only what was run.
@@ -51,9 +63,11 @@ def plus_table(found: ModelPlus) -> dict[str, Any]:
         "model": rates.model,
         "protocol": rates.protocol,
         "dimensions": {
-            name: _column_table(rate, rates.weighted(name), totals[name]) for name, rate in rates.dimensions.items()
+            name: _column_table(rate, rates.of_list[name], totals[name], rates.missing[name])
+            for name, rate in rates.dimensions.items()
         },
-        "total": _column_table(rates.total, rates.weighted(), sum(totals.values())),
+        "total": _column_table(rates.total, rates.of_list[TOTAL], sum(totals.values()), sum(rates.missing.values()))
+        | ({} if _is_whole(found) else {"sr": None, "interval": None, "tasks_interval": None}),
         "levels": [{"level": level, **rate_table(rate)} for level, rate in rates.levels.items()],
         "cells": [
             {"dimension": name, "level": level, **rate_table(rate)} for (name, level), rate in rates.cells.items()
@@ -73,10 +87,18 @@ def plus_table(found: ModelPlus) -> dict[str, Any]:
     }
 
 
-def _column_table(rate: SuccessRate, weighted: float | None, of_list: int) -> dict[str, Any]:
+def _is_whole(found: ModelPlus) -> bool:
+    """Whether all of the list was run, so that the mean over it is its total."""
+    return found.rates.total.counted == sum(entry_counts().values())
+
+
+def _column_table(rate: SuccessRate, weighted: Weighted | None, of_list: int, missing: int) -> dict[str, Any]:
     return {
         **rate_table(rate),
-        "weighted": percent(weighted),
+        "weighted": None if weighted is None else percent(weighted.rate),
+        "weighted_interval": None if weighted is None else percents(weighted.interval),
+        "weighted_tasks_interval": None if weighted is None else percents(weighted.tasks_interval),
+        "missing": missing,
         "of_list": of_list,
         "errors": dict(rate.errors),
         "invalid": dict(rate.invalid),
@@ -95,7 +117,8 @@ def plus_lines(models: Sequence[ModelPlus]) -> Iterator[str]:
 
 
 def _lines(models: Sequence[ModelPlus]) -> Iterator[str]:
-    yield "LIBERO-Plus, as its Table 10: success over episodes, %; weighted: as if the whole list had been run"
+    intervals = f"{CONFIDENCE:.0%} intervals over {THESE_TASKS}"
+    yield f"LIBERO-Plus, as its Table 10: success, %; in brackets and from, to {intervals}"
     for found in models:
         rates, listed = found.rates, sum(task_counts().values())
         yield ""
@@ -107,9 +130,9 @@ def _lines(models: Sequence[ModelPlus]) -> Iterator[str]:
             if name != "total" and (reasons := reasons_text(rate)):
                 yield from wrapped(f"in no rate of {name}: {reasons}")
         yield ""
-        yield from _leaderboard_lines(rates)
+        yield from _leaderboard_lines(found)
         yield ""
-        yield "By difficulty, % (episodes)"
+        yield "By difficulty, % (episodes); a mean over dimensions is no total"
         rows = [
             (
                 "no level" if level is None else f"L{level}",
@@ -118,13 +141,14 @@ def _lines(models: Sequence[ModelPlus]) -> Iterator[str]:
             )
             for level in LEVELS
         ]
-        yield from aligned([_HEAD, *rows], 1)
+        yield from aligned([(*_HEAD[:-1], "all run"), *rows], 1)
+        yield from wrapped(NOT_A_DOSE)
         yield ""
         yield "By suite, % (episodes)"
         rows = [(suite, *(_short(rates.suites.get((name, suite))) for name in DIMENSIONS)) for suite in SUITES]
         yield from aligned([_HEAD[:-1], *rows], 1)
         yield ""
-        yield f"By sub-dimension, % [{CONFIDENCE:.0%} Wilson interval]"
+        yield "By sub-dimension"
         kinds = [("", "", "n", "success, %")]
         for name, kind in _sub_dimensions(rates):
             rate = rates.sub_dimensions[kind]
@@ -140,17 +164,34 @@ def _unavailable_lines(unavailable: Mapping[str, int] | None) -> Iterator[str]:
         yield from wrapped(f"unavailable in the suites that were run: {number:,}: {needs}")
 
 
-def _leaderboard_lines(rates: PlusRates) -> Iterator[str]:
-    columns = [*rates.dimensions.values(), rates.total]
-    weights = [*(rates.weighted(name) for name in DIMENSIONS), rates.weighted()]
-    rows: list[tuple[str, ...]] = [_HEAD, ("success", *("-" if r.rate is None else _percent(r.rate) for r in columns))]
-    for bound, name in enumerate(("from", "to")):
-        rows.append((name, *("-" if r.interval is None else _percent(r.interval[bound]) for r in columns)))
-    rows.append(("episodes", *(str(rate.counted) for rate in columns)))
-    if any(each is not None for each in weights):
-        rows.append(("weighted", *("-" if each is None else _percent(each) for each in weights)))
+def _leaderboard_lines(found: ModelPlus) -> Iterator[str]:
+    rates = found.rates
+    names = (*DIMENSIONS, TOTAL)
+    listed = [rates.of_list[name] for name in names]
+    run: list[SuccessRate | None] = [*rates.dimensions.values(), rates.total if _is_whole(found) else None]
+    rows: list[tuple[str, ...]] = [_HEAD]
+    if any(listed):
+        rows.append(("whole list", *("-" if each is None else _percent(each.rate) for each in listed)))
+        for name, interval in (("", "interval"), (f"{TASKS_LIKE_THESE}: ", "tasks_interval")):
+            bounds = [None if each is None else getattr(each, interval) for each in listed]
+            if any(bounds):
+                rows += [
+                    (f"{name}{end}", *("-" if each is None else _percent(each[place]) for each in bounds))
+                    for place, end in enumerate(("from", "to"))
+                ]
+    rows.append(("episodes run", *("-" if r is None or r.rate is None else _percent(r.rate) for r in run)))
+    rows += [
+        (end, *("-" if r is None or r.interval is None else _percent(r.interval[place]) for r in run))
+        for place, end in enumerate(("from", "to"))
+    ]
+    rows.append(("number", *(str(rate.counted) for rate in (*rates.dimensions.values(), rates.total))))
     yield from aligned(rows, 1)
-    yield f"from, to: Wilson's {CONFIDENCE:.0%} intervals"
+    yield "whole list: by dimension, suite and sub-dimension, each weighed by the tasks that the list has of it"
+    if lacking := sum(rates.missing.values()):
+        yield from wrapped(
+            f"no total: of the list's {len(entry_counts())} suites and sub-dimensions {lacking} were not run, and a "
+            "mean over a part of it is none"
+        )
 
 
 def _percent(share: float) -> str:

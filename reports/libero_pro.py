@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_vla.metrics.bootstrap import CONFIDENCE
+from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE, THESE_TASKS
 from pytest_vla.metrics.libero_pro import COLUMNS, ORIGINAL, ProRow, ProTable, cells
 from pytest_vla.metrics.success import SuccessRate
 from pytest_vla.reports.rates import percents_text, rate_table, reasons_text
@@ -81,7 +81,9 @@ def pro_lines(models: Sequence[ModelPro]) -> Iterator[str]:
 
 
 def _lines(models: Sequence[ModelPro]) -> Iterator[str]:
-    yield f"LIBERO-PRO, as its Tables 2 to 5: success, 0 to 1; in brackets Wilson's {CONFIDENCE:.0%} intervals"
+    intervals = f"{CONFIDENCE:.0%} intervals over {THESE_TASKS}"
+    yield f"LIBERO-PRO, as its Tables 2 to 5: success, 0 to 1; in brackets {intervals},"
+    yield f"and below those of a suite over {TASKS_LIKE_THESE}"
     for found in models:
         table = found.table
         yield ""
@@ -91,9 +93,9 @@ def _lines(models: Sequence[ModelPro]) -> Iterator[str]:
             yield from wrapped(f"unavailable to {counted(number, 'episode')}: {why}")
         yield from _missing_lines(table)
         yield ""
-        head, *rows = cells(table)
-        # The rate, its interval and its counts below each other, as six of them are too wide.
-        yield from aligned([head, *((name, *map(_stacked, found)) for name, *found in rows)], 1)
+        # The rate, its intervals and its counts below each other, as six of them are too wide.
+        rows = [(row.name, *(_stacked(row.rates[name]) for name in (ORIGINAL, *COLUMNS))) for row in table.suites]
+        yield from aligned([("", ORIGINAL, *COLUMNS), *rows], 1)
         for suite, tasks in table.tasks.items():
             yield ""
             yield f"{suite}, by task"
@@ -118,8 +120,12 @@ def _missing_lines(table: ProTable) -> Iterator[str]:
         yield "-: nothing was run; `python -m pytest_vla.vary.libero_pro_coverage` says what cannot be"
 
 
-def _stacked(cell: str) -> str:
-    return cell.replace(" [", "\n[").replace("] ", "]\n")
+def _stacked(rate: SuccessRate | None) -> str:
+    if rate is None or rate.rate is None:
+        return "-"
+    intervals = (rate.interval, rate.tasks_interval)
+    bounds = ["[{:.2f}, {:.2f}]".format(*each) for each in intervals if each is not None]
+    return "\n".join([f"{rate.rate:.2f}", *bounds, f"{rate.successes}/{rate.counted}"])
 
 
 def _without_interval(cell: str) -> str:

@@ -11,12 +11,15 @@ from numpy.typing import NDArray
 from pytest_vla.errors import VlaError
 from pytest_vla.language import missing
 from pytest_vla.language.compared import Compared, comparer
+from pytest_vla.language.published import cell_counts
 from pytest_vla.metrics.failure_types import Algorithm
 from pytest_vla.metrics.language import (
+    Scored,
     Subject,
     benign_rate,
     measure,
     measure_paraphrases,
+    of_list,
     pair_of,
     scored,
     subjects,
@@ -26,9 +29,12 @@ from pytest_vla.metrics.selection import is_counted
 from pytest_vla.metrics.success import success_rate
 from pytest_vla.records import Record, load_trajectory
 from pytest_vla.reports.language import LanguageReport, ModelResults, OtherChange
-from pytest_vla.reports.loaded import SEED, Loaded, runs_of, unfinished_of
+from pytest_vla.reports.loaded import Loaded, runs_of, unfinished_of
 from pytest_vla.reports.tables import counted
 from pytest_vla.reports.waiting import told_when_slow
+
+LIBERO_PARA = "libero_para"
+"""The suite that is LIBERO-Para's list."""
 
 
 def make_report(
@@ -55,7 +61,7 @@ def make_report(
         notes += ["fastdtw, the paper's DTW: it is not installed; exact DTW is taken"] * (algorithm == "exact")
     compare = _told_comparer(comparer(backend, csv), backend)
     models = tuple(_results(each, loaded, alpha, compare, algorithm, notes) for each in found)
-    return LanguageReport(alpha=alpha, seed=SEED, models=models)
+    return LanguageReport(alpha=alpha, models=models)
 
 
 def _told_comparer(
@@ -81,32 +87,33 @@ def _results(
     algorithm: Algorithm,
     notes: Sequence[str],
 ) -> ModelResults:
-    # Of each model its own, so that its numbers do not depend on what else is reported.
-    generator = np.random.default_rng(SEED)
     left_out = list(subject.left_out)
     varied = subject.varied
     runs = runs_of(varied, loaded)
     left_out += unfinished_of(varied, loaded)
-    paraphrases, source, others = None, None, {}
+    paraphrases, source, of_whole_list, others = None, None, None, {}
     if measured := [record for record in subject.paraphrases if is_counted(record)]:
         compared = compare(measured)
         source = compared.source
         known = scored(measured, compared.similarities, source.backend)
-        paraphrases = measure_paraphrases(known, alpha, generator)
+        paraphrases = measure_paraphrases(known, alpha)
+        if subject.suite == LIBERO_PARA:
+            of_whole_list = of_list(known, alpha, cell_counts())
+            left_out += _no_total(known, of_whole_list is None)
     else:
         left_out.append("PRIDE and the grids: there is no success and no failure under a paraphrase")
     for kind, records in subject.others.items():
         if measured := [record for record in records if is_counted(record)]:
             compared = compare(measured)
             known = scored(measured, compared.similarities, compared.source.backend)
-            others[kind] = OtherChange(compared.source, measure(known, alpha, generator))
+            others[kind] = OtherChange(compared.source, measure(known, alpha))
     paths, troubles = _path_loader(loaded)
     reworded = [record for record in subject.reworded if is_counted(record)]
     with told_when_slow(f"failure types of {counted(len(reworded), 'episode')}", sys.stderr):
-        failures = text_failures(reworded, paths, algorithm, generator)
+        failures = text_failures(reworded, paths, algorithm)
     left_out += _without_path(reworded, 0 if failures is None else failures.n)
     left_out += notes if failures is not None else []
-    heard, said = listening_score(subject, paths, generator)
+    heard, said = listening_score(subject, paths)
     left_out += said
     if heard is None and not subject.probes:
         left_out.append("listening score: no episode has a probe (blank, nonsense, another task's text or its goal)")
@@ -119,6 +126,7 @@ def _results(
         benign=benign_rate(subject),
         counts=success_rate("varied", varied),
         paraphrases=paraphrases,
+        of_list=of_whole_list,
         source=source,
         others=others,
         failures=failures,
@@ -127,6 +135,14 @@ def _results(
         protocol=subject.protocol,
         rate=success_rate("paraphrases", subject.paraphrases) if subject.paraphrases else None,
     )
+
+
+def _no_total(known: Scored, cells_missing: bool) -> Iterator[str]:
+    """What to say where not all of LIBERO-Para's list was told: a mean over a part of it is no total."""
+    told, listed = len(set(known.texts)), sum(cell_counts().values())
+    if told < listed:
+        instead = ", and there is none as some of its 43 cells are missing" if cells_missing else ""
+        yield f"{told:,} of LIBERO-Para's {listed:,} paraphrases were told: means over them are no total{instead}"
 
 
 def _without_path(records: Sequence[Record], number: int) -> Iterator[str]:

@@ -31,11 +31,11 @@ def make_robustness(loaded: Loaded) -> tuple[ModelRobustness, ...]:
         generator = np.random.default_rng(SEED)
         pairs, unpaired = twin_pairs(varied)
         by_level, harm, mixed = curves(varied, pairs, generator)
-        joint, incomplete = compositions(varied, generator)
+        joint, incomplete = compositions(varied)
         runs = runs_of(varied.episodes, loaded)
         left_out = (*varied.left_out, *unfinished_of(varied.episodes, loaded), *unpaired, *mixed, *incomplete)
         left_out += evenness_of(str(record.variation.get("label")) for record in varied.episodes)
-        measured = cells(varied, pairs, generator)
+        measured = cells(varied, pairs)
         found.append(
             ModelRobustness(
                 varied.model, varied.suite, runs, measured, by_level, harm, joint, left_out, varied.protocol

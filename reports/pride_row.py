@@ -73,13 +73,10 @@ def compare() -> None:
 
 
 def _rows(found: "Sequence[Subject]", csv: Path | None, width: int | None) -> list[str]:
-    import numpy as np
-
-    from pytest_vla.metrics.bootstrap import CONFIDENCE
+    from pytest_vla.metrics.clustered import CONFIDENCE
     from pytest_vla.metrics.language import measure, scored
     from pytest_vla.metrics.pride import ALPHA
     from pytest_vla.metrics.selection import is_counted
-    from pytest_vla.reports.loaded import SEED
     from pytest_vla.reports.tables import aligned
 
     scores = [[record for record in each.paraphrases if is_counted(record)] for each in found]
@@ -90,8 +87,7 @@ def _rows(found: "Sequence[Subject]", csv: Path | None, width: int | None) -> li
         if by is None:
             continue
         known = scored(records, by.similarities, by.source.backend)
-        # As the report has it.
-        measured = measure(known, ALPHA, np.random.default_rng(SEED))
+        measured = measure(known, ALPHA)
         rows.append((each.model, each.suite, *_cells(measured)))
         backends.setdefault(by.source.backend, []).append(each.suite)
     lines = []
@@ -99,7 +95,8 @@ def _rows(found: "Sequence[Subject]", csv: Path | None, width: int | None) -> li
         models = list(dict.fromkeys(row[0] for row in rows[1:]))
         # One model's name may be long: it has the line above.
         rows = [row[1:] if len(models) == 1 else row for row in rows]
-        title = f"paraphrases by {', '.join(models)}, % [{CONFIDENCE:.0%} bootstrap over paraphrases and seeds]"
+        over = "over paraphrases like these, of these tasks"
+        title = f"paraphrases by {', '.join(models)}, % [{CONFIDENCE:.0%} {over}]"
         lines += [*wrapped(title, width, ""), *aligned(rows, 1 if len(models) == 1 else 2, width=None)]
     for backend, suites in backends.items():
         of = f" ({', '.join(dict.fromkeys(suites))})" if len(backends) > 1 else ""

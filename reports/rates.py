@@ -45,7 +45,12 @@ def share_text(rate: SuccessRate) -> str:
 
 def interval_text(rate: SuccessRate) -> str:
     """``[35.4%, 84.8%]``; a dash where nothing was counted."""
-    return "-" if rate.interval is None else "[{:.1%}, {:.1%}]".format(*rate.interval)
+    return "-" if rate.interval is None else ends_text(rate.interval)
+
+
+def ends_text(interval: tuple[float, float]) -> str:
+    """``[35.4%, 84.8%]``, of shares."""
+    return "[{:.1%}, {:.1%}]".format(*interval)
 
 
 def percents_text(rate: SuccessRate) -> str:
@@ -79,7 +84,8 @@ def reasons_text(rate: SuccessRate, bounds: bool = True) -> str:
 
 
 def rate_table(rate: SuccessRate) -> dict[str, Any]:
-    """For JSON: ``n`` successes and failures, ``sr`` and ``interval`` in percent, null where n is 0.
+    """For JSON: ``n`` successes and failures, ``sr``, ``interval`` over these tasks and ``tasks_interval`` over tasks
+    like these, in percent, null where there is none.
 
     ``not_counted``: errors and invalid episodes, which are in no rate; ``bounds`` in percent: the rate if all of them
     had failed, and if all had succeeded; null where there are none.
@@ -88,6 +94,7 @@ def rate_table(rate: SuccessRate) -> dict[str, Any]:
         "n": rate.counted,
         "sr": percent(rate.rate),
         "interval": percents(rate.interval),
+        "tasks_interval": percents(rate.tasks_interval),
         "not_counted": rate.not_counted,
         "bounds": percents(rate.bounds),
     }

@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from math import ceil
 from typing import TYPE_CHECKING
 
-from pytest_vla.metrics.bootstrap import CONFIDENCE
+from pytest_vla.metrics.clustered import CONFIDENCE, THESE_TASKS
 from pytest_vla.metrics.composition import Composition
+from pytest_vla.metrics.robustness import FEWEST_PAIRS
 from pytest_vla.metrics.robustness_curves import Curve
 from pytest_vla.reports.figures import file_names, new_figure, png_of
-from pytest_vla.reports.robustness import SIGNIFICANT, ModelRobustness
+from pytest_vla.reports.robustness import ModelRobustness
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +28,11 @@ def pictures(models: Sequence[ModelRobustness]) -> dict[str, bytes]:
 def _figures(models: Sequence[ModelRobustness]) -> Iterator[tuple[str, "Figure"]]:
     names = file_names([(each.model, "-".join(filter(None, (each.suite, each.protocol)))) for each in models])
     for found, name in zip(models, names, strict=True):
-        curves = [curve for curve in found.curves if any(rate.counted for level, rate in curve.points if level)]
+        curves = [
+            curve
+            for curve in found.curves
+            if any(rate.counted >= FEWEST_PAIRS for level, rate in curve.points if level)
+        ]
         if curves:
             yield f"{name}-robustness", _curves(found, curves)
         if found.pairs:
@@ -50,12 +55,16 @@ def _curves(found: ModelRobustness, curves: Sequence[Curve]) -> "Figure":
     harm = found.harm
     worst = "" if harm is None or harm.why else f"; most harmful: {harm.dimension}"
     suite = f"{found.suite} {found.protocol}".rstrip()
-    figure.suptitle(f"{found.model}, {suite}: success by level, {CONFIDENCE:.0%} intervals{worst}", fontsize=9)
+    figure.suptitle(
+        f"{found.model}, {suite}: success by level, {CONFIDENCE:.0%} intervals over {THESE_TASKS}{worst}", fontsize=9
+    )
     return figure
 
 
 def _draw(axes: "Axes", curve: Curve) -> None:
-    known = [(level, rate.rate, rate.interval) for level, rate in curve.points if rate.rate is not None]
+    # Of a few episodes there is no rate, and no point.
+    measured = [(level, rate) for level, rate in curve.points if rate.counted >= FEWEST_PAIRS]
+    known = [(level, rate.rate, rate.interval) for level, rate in measured if rate.rate is not None]
     levels, values = [level for level, _, _ in known], [100 * rate for _, rate, _ in known]
     bounds = [
         (value, 100 * interval[0], 100 * interval[1])
@@ -66,9 +75,11 @@ def _draw(axes: "Axes", curve: Curve) -> None:
     axes.errorbar(levels, values, yerr=errors, color=_CURVE, marker="o", markersize=4, linewidth=1.5, capsize=2)
     if levels[0] == 0:
         axes.axhline(values[0] / 2, color=_BENIGN, linestyle=":", linewidth=1)
-    if curve.halves_at is not None:
-        axes.axvline(curve.halves_at, color=_BENIGN, linestyle=":", linewidth=1)
-    title = f"halves at L{curve.halves_at:.1f}" if curve.halves_at is not None else curve.why
+    halving = curve.halving
+    if halving.level is not None and halving.interval is not None:
+        axes.axvline(halving.level, color=_BENIGN, linestyle=":", linewidth=1)
+        axes.axvspan(*halving.interval, color=_BENIGN, alpha=0.15, linewidth=0)
+    title = f"halves at L{halving.level:.1f}" if halving.level is not None else halving.why
     axes.set_title(f"{curve.dimension}: {title}", fontsize=8)
 
 
@@ -82,7 +93,7 @@ def _pairs(found: ModelRobustness, pairs: Sequence[Composition]) -> "Figure":
     for pair in pairs:
         row, column = (names.index(name) for name in pair.dimensions)
         joint = 100 * pair.rates[3]
-        star = "*" * (pair.p_adjusted is not None and pair.p_adjusted < SIGNIFICANT)
+        star = "*" * (pair.verdict != "not determined")
         values[column, row], texts[column, row] = joint, f"{joint:.0f}{star}\n(n={pair.n})"
         texts[row, column] = "-"
         if pair.expected is not None:
@@ -100,7 +111,7 @@ def _pairs(found: ModelRobustness, pairs: Sequence[Composition]) -> "Figure":
     figure.colorbar(image, ax=axes, label="success, %")
     axes.set_title(
         f"{found.model}, {found.suite}: two dimensions at once\nbelow the diagonal measured, above it expected of "
-        f"independent ones; *: adjusted p < {SIGNIFICANT:g}",
+        "independent ones; *: the interval of the gap excludes 0",
         fontsize=8,
     )
     return figure

@@ -9,7 +9,15 @@ from typing import Protocol
 from pytest_vla.durations import Estimate, total_seconds
 from pytest_vla.items import Item
 from pytest_vla.metrics.selection import repeats_text
-from pytest_vla.metrics.success import SuccessRate, TaskOutcome, success_rate
+from pytest_vla.metrics.success import (
+    SeededOutcome,
+    SuccessRate,
+    chance_to_reach,
+    episodes_to_reach,
+    fewest_to_reach,
+    success_rate,
+    unit_of,
+)
 from pytest_vla.plan import Case
 from pytest_vla.records import VIDEO_SUFFIX, Record
 from pytest_vla.reports.progress import about
@@ -17,6 +25,7 @@ from pytest_vla.reports.rates import (
     BENIGN,
     VariedOutcome,
     bounds_text,
+    ends_text,
     interval_text,
     left_out_text,
     share_text,
@@ -30,15 +39,20 @@ MAX_TASK_ROWS = 50
 
 NOTHING_REPEATED = Repetition()
 
+LUCK = 0.2
+"""How much worse the policy is of which it is said how often it passes by luck."""
+
 PROBE = "probe"
 """Stands in the place of a probe's rate: what the policy did is no success and no failure of its."""
 
-_HEADER = ("suite", "episodes", "success", "rate", "95% Wilson interval", "not in the rate")
+_HEADER = ("suite", "episodes", "success", "rate", "95%, these tasks", "tasks like these", "not in the rate")
+_FURTHER = _HEADER[-2:]
+"""Left out where no row has any of it; below its row where it does not fit beside it."""
 _NARROWEST = 24
 
 
-class VariedTask(VariedOutcome, TaskOutcome, Protocol):
-    """An outcome of a task that may be varied, with the task's name."""
+class VariedTask(VariedOutcome, SeededOutcome, Protocol):
+    """An outcome of a task that may be varied, with the task's name and what it began from."""
 
 
 @dataclass(frozen=True)
@@ -157,9 +171,9 @@ def summary_lines(
     if any(record.variation for record in records):
         benign = [record for record in records if not record.variation]
         if len({record.suite for record in benign}) > 1:
-            rows.append(_Row(f"all, {BENIGN}", success_rate("all", benign)))
+            rows.append(_Row(f"all, {BENIGN}", success_rate("all", benign, unit_of)))
     elif len(by_suite) > 1:
-        rows.append(_Row("all", success_rate("all", records)))
+        rows.append(_Row("all", success_rate("all", records, unit_of)))
     rows += [row for name in sorted(own) for row in _group_rows(name, own[name], False)]
     return _aligned(rows, width)
 
@@ -186,25 +200,50 @@ def summary_sentence(records: Sequence[VariedTask], title: str = "vla") -> str:
     groups = _groups(records, by_level=False)
     parts = []
     for name, some in groups.items():
-        _, _, success, rate, interval, apart = _cells(_Row("", success_rate(name, some), some[0].is_probe))
+        row = _Row("", success_rate(name, some, unit_of), some[0].is_probe)
+        _, _, success, rate, interval, _, apart = _cells(row)
         named = f"{name} " if any(record.variation for record in records) else ""
         share = f" ({PROBE})" if some[0].is_probe else f", {rate} {interval}"
         parts.append(f"{named}{success} success{share}" + (f"; {apart}" if apart else ""))
     return f"{title}: {'; '.join(parts)}"
 
 
-def verdict_line(rate: SuccessRate, minimum: float) -> str:
-    """A suite's rate against the wanted one: ``libero_goal: 8/10 = 80.0% [49.0%, 94.3%] >= 80%: passed``."""
+def verdict_line(rate: SuccessRate, minimum: float, by_lower_end: bool = False) -> str:
+    """A suite's rate against the wanted one: ``libero_goal: 8/10 = 80.0% [49.0%, 94.3%] >= 80%: passed``.
+
+    By the lower end ``..., lower end >= 80%: passed``; intervals are over these tasks.
+    """
     wanted = f"{minimum * 100:.6g}%"
-    if rate.interval is None:
+    if not rate.counted:
         return f"{rate.name}: nothing was measured, {wanted} was wanted: failed"
-    _, _, success, share, interval, _ = _cells(_Row("", rate))
+    _, _, success, share, interval, _, _ = _cells(_Row("", rate))
     if share == wanted and rate.rate is not None:
         # 2/3 is less than the 66.7% that it is rounded to.
         share = f"{100 * rate.rate:.6g}%"
-    sign, verdict = (">=", "passed") if rate.reaches(minimum) else ("<", "failed")
+    sign, verdict = (">=", "passed") if rate.reaches(minimum, by_lower_end) else ("<", "failed")
+    compared = f"{interval}, lower end" if by_lower_end else interval
     apart = f" ({left_out_text(rate)})" if rate.not_counted else ""
-    return f"{rate.name}: {success} = {share} {interval}{apart} {sign} {wanted}: {verdict}"
+    return f"{rate.name}: {success} = {share} {compared}{apart} {sign} {wanted}: {verdict}"
+
+
+def luck_line(n: int, minimum: float, by_lower_end: bool = False) -> str:
+    """What so many episodes say against a minimum: how often a policy that is worse by `LUCK` reaches it by luck.
+
+    Empty where nothing was counted, and where any policy reaches it.
+    """
+    if not n or minimum <= 0:
+        return ""
+    wanted, runs = f"{minimum * 100:.6g}%", f"such runs of {counted(n, 'episode')}"
+    if fewest_to_reach(n, minimum, by_lower_end) is None:
+        enough = episodes_to_reach(minimum)
+        takes = "nor in any number of them" if enough is None else f"it takes {enough}"
+        return f"by luck: the lower end cannot reach {wanted} in {counted(n, 'episode')}; {takes}"
+    worse = max(minimum - LUCK, 0.0)
+    chance = chance_to_reach(n, minimum, worse, by_lower_end)
+    share = f"{chance:.0%}" if chance >= 0.01 else "less than 1%"
+    return (
+        f"by luck: a policy {100 * (minimum - worse):.6g} points worse, of {worse * 100:.6g}%, passes {share} of {runs}"
+    )
 
 
 def _counting_notes(repetition: Repetition, items: Sequence[Item]) -> list[str]:
@@ -247,13 +286,13 @@ def _notes(records: Sequence[Record], run: Path, items: Sequence[Item], resume: 
 def _group_rows(title: str, records: Sequence[VariedTask], by_task: bool) -> list[_Row]:
     """A row over all episodes of a suite or test; where some are varied, one for each group below its name."""
     if not any(record.variation for record in records):
-        return [_Row(title, success_rate(title, records)), *(_task_rows(records, "  ") if by_task else [])]
+        return [_Row(title, success_rate(title, records, unit_of)), *(_task_rows(records, "  ") if by_task else [])]
     groups = _groups(records)
     if len(groups) > MAX_TASK_ROWS:
         groups = _groups(records, by_level=False)
     rows = [_Row(title, None)]
     for name, some in groups.items():
-        rows.append(_Row(f"  {name}", success_rate(name, some), some[0].is_probe))
+        rows.append(_Row(f"  {name}", success_rate(name, some, unit_of), some[0].is_probe))
         rows += _task_rows(some, "    ") if by_task else []
     return rows
 
@@ -271,33 +310,46 @@ def _task_rows(records: Sequence[VariedTask], indent: str) -> list[_Row]:
     by_task: dict[str, list[VariedTask]] = {}
     for record in records:
         by_task.setdefault(record.task, []).append(record)
-    rates = {task: success_rate(task, by_task[task]) for task in sorted(by_task)}
+    rates = {task: success_rate(task, by_task[task], unit_of) for task in sorted(by_task)}
     return [_Row(f"{indent}{task}", rate, records[0].is_probe) for task, rate in rates.items()]
 
 
 def _aligned(rows: Sequence[_Row], width: int | None) -> list[str]:
-    """Names to the left, numbers to the right; what is in no rate below its row where it does not fit beside it."""
-    table = [_HEADER, *map(_cells, rows)]
-    if not any(cells[-1] for cells in table[1:]):
-        table = [cells[:-1] for cells in table]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    apart = [""] * len(table)
-    if width is not None:
+    """Names to the left, numbers to the right; what does not fit beside its row stands below it."""
+    table = [list(_HEADER), *map(list, map(_cells, rows))]
+    below: list[list[str]] = [[] for _ in table]
+    # What is in no rate goes first.
+    for name in reversed(_FURTHER):
+        column = table[0].index(name)
+        widths = _widths(table)
         numbers = sum(widths[1:]) + 2 * (len(widths) - 1)
-        if len(widths) == len(_HEADER) and numbers + min(widths[0], _NARROWEST) > width:
-            apart = ["", *(cells[-1] for cells in table[1:])]
-            table, numbers = [cells[:-1] for cells in table], numbers - widths.pop() - 2
-        widths[0] = min(widths[0], max(width - numbers, _NARROWEST))
-    lines = []
-    for cells, reasons in zip(table, apart, strict=True):
-        lines.append("  ".join(_cell(*each) for each in zip(range(len(cells)), cells, widths, strict=True)).rstrip())
-        if reasons:
-            indent = " " * (len(cells[0]) - len(cells[0].lstrip()) + 2)
-            text = f"{_HEADER[-1]}: {reasons}"
-            lines += textwrap.wrap(
+        told = any(cells[column] for cells in table[1:])
+        if told and (width is None or numbers + min(widths[0], _NARROWEST) <= width):
+            continue
+        for cells, lines in zip(table, below, strict=True):
+            text = cells.pop(column)
+            if text and cells is not table[0]:
+                lines.insert(0, f"{name}: {text}")
+    widths = _widths(table)
+    if width is not None:
+        widths[0] = min(widths[0], max(width - sum(widths[1:]) - 2 * (len(widths) - 1), _NARROWEST))
+    left = {0, table[0].index(_HEADER[-1]) if _HEADER[-1] in table[0] else 0}
+    found = []
+    for cells, lines in zip(table, below, strict=True):
+        placed = (
+            _cell(text, size, place in left) for place, (text, size) in enumerate(zip(cells, widths, strict=True))
+        )
+        found.append("  ".join(placed).rstrip())
+        indent = " " * (len(cells[0]) - len(cells[0].lstrip()) + 2)
+        for text in lines:
+            found += textwrap.wrap(
                 text, width or 0, initial_indent=indent, subsequent_indent=f"{indent}  ", break_on_hyphens=False
             )
-    return lines
+    return found
+
+
+def _widths(table: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(*table, strict=True)]
 
 
 def _cells(row: _Row) -> tuple[str, ...]:
@@ -310,16 +362,18 @@ def _cells(row: _Row) -> tuple[str, ...]:
         if reasons
     )
     success = f"{rate.successes}/{rate.counted}"
-    share, interval = (PROBE, "-") if row.probe else (share_text(rate), interval_text(rate))
-    if not row.probe and (bounds := bounds_text(rate)):
+    if row.probe:
+        return (name, str(rate.episodes), success, PROBE, "-", "", apart)
+    if bounds := bounds_text(rate):
         apart = f"{bounds} with {apart}"
-    return (name, str(rate.episodes), success, share, interval, apart)
+    by_task = ends_text(rate.tasks_interval) if rate.tasks_interval is not None else ""
+    return (name, str(rate.episodes), success, share_text(rate), interval_text(rate), by_task, apart)
 
 
-def _cell(column: int, text: str, width: int) -> str:
+def _cell(text: str, width: int, left: bool) -> str:
     if len(text) > width:
         text = f"{text[: width - 1]}…"
-    return text.ljust(width) if column in (0, len(_HEADER) - 1) else text.rjust(width)
+    return text.ljust(width) if left else text.rjust(width)
 
 
 def _shown(path: Path) -> str:

@@ -1,6 +1,5 @@
 """Cases, their ids, seeds and the selection of tasks."""
 
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

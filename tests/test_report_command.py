@@ -137,18 +137,26 @@ def test_the_numbers_of_the_real_log(imported: Path, capsys: pytest.CaptureFixtu
     assert all(same(each, table.cells[each["object"], each["action"]]) for each in model["cells"])
     assert len(model["tasks"]) == 6
     assert all(same(each, table.tasks[each["name"].replace("_", " ")]) for each in model["tasks"])
-    # Four standard errors of independent episodes are about 3.3.
+    # Four standard errors of independent episodes are about 3.3; PRIDE's paraphrases weigh more and less.
     for name, value in (("sr", model["sr"]), ("pride", model["pride"]["0.5"])):
         low, high = model["sr_interval"] if name == "sr" else model["pride_interval"]["0.5"]
         assert low < value < high
         assert 2.5 < high - low < 6
     assert (model["errors"], model["invalid"], model["failures"], model["listening"]) == ({}, {}, None, None)
     assert model["left_out"] == [
+        "2,431 of LIBERO-Para's 4,092 paraphrases were told: means over them are no total",
         "failure types: no episode has a trajectory (2431 are imported, and logs have none)",
         "listening score: no episode has a probe (blank, nonsense, another task's text or its goal)",
     ]
     report("--format=json", "--data", csv)
-    assert json.loads(capsys.readouterr().out) == whole, "the resamples are seeded"
+    assert json.loads(capsys.readouterr().out) == whole
+    # Of six tasks: as wide as these differ.
+    low, high = model["sr_tasks_interval"]
+    assert low < 70 < 78 < 86 < high
+    # All 43 cells were told, of six tasks of ten.
+    listed = model["of_list"]
+    assert listed["sr"] == pytest.approx(model["sr"], abs=0.5)
+    assert listed["pride"] == pytest.approx(model["pride"]["0.5"], abs=0.5)
 
 
 def same(table: dict[str, Any], group: Group) -> bool:
@@ -456,9 +464,7 @@ def test_a_policy_that_listens(capsys: pytest.CaptureFixture[str]) -> None:
     heard = model["listening"]
     assert set(heard["probes"]) == {"blank", "nonsense", "other_task", "other_goal"}
     assert not any("--vla-run-seed" in text for text in model["left_out"])
-    for name in ("distance", "noise"):
-        low, high = heard[f"{name}_interval"]
-        assert low < heard[name] < high
+    assert 0 < heard["noise"] < heard["distance"]
     goal = heard["probes"]["other_goal"]
     assert (goal["score"], goal["sr_probe_n"], goal["obeyed"], goal["obeyed_n"]) == (None, 0, 75, 16)
     assert (heard["obeyed"], heard["followed_n"], heard["sr_right_n"]) == (75, 16, 16)
@@ -476,7 +482,9 @@ def test_a_policy_that_listens(capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert "told another task with its goal, it did that one in 12/16 [50.5, 89.8]" in lines
     row, paths = [line for line in lines if line.startswith("blank ")]
-    assert row.split()[:3] == ["blank", "1.00", "[1.00,"]
+    assert row.split()[:3] == ["blank", "1.00", "[0.82,"], "sixteen of sixteen are not all"
+    assert any(line.startswith("told another task, it did that one in 16/16 [80.6, ") for line in lines)
+    assert heard["verdict"] == "listens"
     assert float(paths.split()[1]) > 0.8
     assert max(map(len, lines)) <= 100
 

@@ -23,6 +23,7 @@ def test_benign_and_varied_episodes_are_judged_apart() -> None:
     assert lines == (
         "libero_goal, benign: 9/10 = 90.0% [59.6%, 98.2%] >= 50%: passed",
         "libero_goal, varied: 1/10 = 10.0% [1.8%, 40.4%] < 50%: failed",
+        "by luck: a policy 20 points worse, of 30%, passes 15% of such runs of 10 episodes",
     )
     assert judge([*of("", 9, 1), *of("camera.distance-L5", 5, 5)], 0.5, 0, False)[1]
     assert not judge([*of("", 4, 6), *of("camera.distance-L5", 10, 0)], 0.5, 0, False)[1]
@@ -38,7 +39,8 @@ def test_probes_are_in_no_rate() -> None:
     assert passed
     assert lines == (
         "libero_goal, benign: 2/2 = 100.0% [34.2%, 100.0%] >= 100%: passed",
-        "not judged: 2 probes of whether it listens",
+        "by luck: a policy 20 points worse, of 80%, passes 64% of such runs of 2 episodes",
+        "not judged: 2 probes (of whether it listens or looks), which are in no rate",
     )
     lines, passed = judge([probe(True)], 0.5, 0, False)
     assert (lines[-1], passed) == ("--vla-min-success: no episode of a suite was judged: failed", False)
@@ -56,7 +58,7 @@ def test_what_errors_could_have_made_of_the_rate_is_said() -> None:
     broken = [varied("", outcome, seed=seed) for seed, outcome in ((98, "error"), (99, "invalid"))]
     lines, passed = judge([*of("", 8, 2), *broken], 0.8, 0, False)
     assert passed
-    assert lines == ("libero_goal: 8/10 = 80.0% [49.0%, 94.3%] (1 error, 1 invalid: 66.7% to 83.3%) >= 80%: passed",)
+    assert lines[:1] == ("libero_goal: 8/10 = 80.0% [49.0%, 94.3%] (1 error, 1 invalid: 66.7% to 83.3%) >= 80%: passed",)
 
 
 def test_a_rate_that_rounds_to_the_wanted_one_is_told_apart_from_it() -> None:
@@ -64,3 +66,30 @@ def test_a_rate_that_rounds_to_the_wanted_one_is_told_apart_from_it() -> None:
     assert not passed
     assert "2/3 = 66.6667% " in lines[0]
     assert lines[0].endswith(" < 66.7%: failed")
+
+
+def test_the_lower_end_of_the_interval_can_be_what_counts() -> None:
+    lines, passed = judge(of("", 9, 1), 0.5, 0, False, by_lower_end=True)
+    assert passed
+    assert lines == (
+        "libero_goal: 9/10 = 90.0% [59.6%, 98.2%], lower end >= 50%: passed",
+        "by luck: a policy 20 points worse, of 30%, passes less than 1% of such runs of 10 episodes",
+    )
+    lines, passed = judge(of("", 9, 1), 0.8, 0, False, by_lower_end=True)
+    assert not passed
+    assert lines == (
+        "libero_goal: 9/10 = 90.0% [59.6%, 98.2%], lower end < 80%: failed",
+        "by luck: the lower end cannot reach 80% in 10 episodes; it takes 16",
+    )
+
+
+def test_where_any_policy_passes_luck_is_no_matter() -> None:
+    assert len(judge(of("", 1, 9), 0.0, 0, False)[0]) == 1
+
+
+def test_several_kinds_under_one_seed_have_no_lower_end() -> None:
+    """All of one init state: nothing tells how far another would stray."""
+    kinds = [varied(f"camera.{kind}-L5", True) for kind in ("distance", "fov", "azimuth")]
+    lines, passed = judge(kinds, 0.5, 0, False, by_lower_end=True)
+    assert (passed, lines[0]) == (False, "libero_goal, varied: 3/3 = 100.0% -, lower end < 50%: failed")
+    assert judge(kinds, 0.5, 0, False)[1]

@@ -35,6 +35,12 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _MOST = 1 + 1e-6
 
 
+def cell_counts() -> dict[tuple[str, str], int]:
+    """How many paraphrases are published, by object type and action type: LIBERO-Para's Table 8."""
+    rows = zip(OBJECT_TYPES, _OF_CELLS, strict=True)
+    return {(kind, action): count for kind, row in rows for action, count in zip(ACTION_TYPES, row, strict=True)}
+
+
 @dataclass(frozen=True)
 class Paraphrase:
     """A row of the CSV.

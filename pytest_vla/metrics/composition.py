@@ -15,25 +15,25 @@ twin, and it counts where all four are successes or failures. With success rates
 below 0 where the joint success is less than s_i s_j / s_none, what it would be if each dimension took its share of what
 the other one leaves. That is the product of the singles where nothing fails without a variation.
 
-Chi-square (1 degree of freedom) tests on the same table whether D_i and D_j are independent given Y. It takes the
-successes for independent draws, which those of a quartet are not: what all four have in common, and rates near 1, make
-it say too little rather than too much. Where several joint variations share a task and seed, and so their benign twin,
-they count together as one quartet: chi-square is divided by how many there are. The intervals are bootstraps over tasks
-and seeds, which keep quartets together.
+Whether there is a gap is said by its interval: delta method over tasks and seeds, with a success and a failure more in
+each of the four (as Agresti and Caffo 2000, The American Statistician 54, 280-288), and Student's t. It keeps quartets
+together, and those that share a task and seed.
 
-Of LIBERO-Plus's Tables 7 and 8 we know neither the success counts nor the rates per cell, only the formulas: they are
-recomputed nowhere.
+Beside it stands the chi-square that the paper prints (its appendix, "Chi-square test", 1 degree of freedom): Pearson's,
+without continuity correction, of the 2x2 table of success counts, where a cell's expected count is its row total times
+its column total over all successes. There each cell is of 2,000 episodes. `printed_chi_square` takes rates, as its
+Tables 7 and 8 give them. It takes the successes for independent draws, which those of a quartet are not.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from pytest_vla.metrics.bootstrap import Interval, cluster_intervals
+from pytest_vla.metrics.clustered import FEWEST_TASKS, Interval, Unit, no_narrower, rate_interval
+from pytest_vla.metrics.linearised import linearised_intervals, worth
 from pytest_vla.metrics.paired import chi_square, chi_square_p, holm, smallest_expected
-from pytest_vla.metrics.robustness import NO_WIDTH, Varied, dimension_of
+from pytest_vla.metrics.robustness import Varied, dimension_of
 from pytest_vla.metrics.selection import is_counted, seed_of
-from pytest_vla.metrics.statistics import wilson_interval
 from pytest_vla.records import Record
 from pytest_vla.variation import JOINT
 
@@ -41,8 +41,14 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+Verdict = Literal["worse", "better", "not determined"]
+"""What the gap's interval says: than independent dimensions would be."""
+
 ROUGH = 5
 """A table in which a smaller count than this is expected has a rough chi-square."""
+
+PRINTED_N = 2000
+"""Episodes of each of the four combinations in the paper."""
 
 
 @dataclass(frozen=True)
@@ -70,17 +76,19 @@ class Composition:
         n: quartets.
         successes: of the n benign episodes, of those with the first, with the second, and with both.
         gap: see the module's page, in [-1/4, 1/4]; None where nothing succeeded.
-        gap_interval: None where resamples tell all the same or too many have none, as in all intervals but Wilson's.
-        chi_square: as on the module's page; None where a margin is 0.
-        p: likewise.
+        gap_interval: over these tasks; None of a single task and seed, and where nothing succeeded. So are all that
+            follow.
+        tasks_gap_interval: over tasks like these; None of too few tasks too.
+        chi_square: as the paper prints it; None where a margin is 0.
+        p: of it.
         p_adjusted: Holm's, among the pairs of the table.
         rough: whether a count below `ROUGH` is expected somewhere in the table.
-        joint_interval: Wilson's, of the joint success.
+        joint_interval: of the joint success.
         product: of the two single success rates.
-        product_interval: bootstrap.
+        product_interval: of it.
         expected: the joint success at which the gap is 0; None where nothing succeeded without a variation. Beyond 1
             where the singles do better than the benign twins.
-        expected_interval: bootstrap.
+        expected_interval: of it.
         less_product: interval of the joint success less the product.
         less_expected: interval of the joint success less the expected one.
         undefined: why there is no chi-square; empty: there is one.
@@ -92,11 +100,12 @@ class Composition:
     successes: tuple[int, int, int, int]
     gap: float | None
     gap_interval: Interval | None
+    tasks_gap_interval: Interval | None
     chi_square: float | None
     p: float | None
     p_adjusted: float | None
     rough: bool
-    joint_interval: Interval
+    joint_interval: Interval | None
     product: float
     product_interval: Interval | None
     expected: float | None
@@ -110,6 +119,12 @@ class Composition:
         """Success of the benign episodes, of those with the first, with the second, and with both."""
         benign, first, second, joint = self.successes
         return benign / self.n, first / self.n, second / self.n, joint / self.n
+
+    @property
+    def verdict(self) -> Verdict:
+        """By the gap's interval."""
+        low, high = self.gap_interval or (-1.0, 1.0)
+        return "worse" if high < 0 else "better" if low > 0 else "not determined"
 
 
 def compositional_gap(benign: float, first: float, second: float, joint: float) -> float | None:
@@ -130,10 +145,30 @@ def compositional_gap(benign: float, first: float, second: float, joint: float) 
     return (benign * joint - first * second) / total**2
 
 
-def compositions(varied: Varied, generator: "np.random.Generator") -> tuple[tuple[Composition, ...], tuple[str, ...]]:
+def printed_chi_square(benign: float, first: float, second: float, joint: float, n: int = PRINTED_N) -> float | None:
+    """The chi-square that LIBERO-Plus prints of a pair of dimensions, from its success rates.
+
+    Args:
+        benign, first, second, joint: success without a variation, with either, and with both, 0..1.
+        n: episodes of each.
+
+    Returns:
+        None where a margin is 0.
+
+    Raises:
+        ValueError: a rate is not within 0..1, or n is below 1.
+    """
+    rates = benign, first, second, joint
+    if n < 1 or any(not 0.0 <= rate <= 1.0 for rate in rates):
+        raise ValueError(f"printed_chi_square: rates {rates} of {n} episodes: expected numbers within 0..1, of some")
+    none, one, other, both = (round(rate * n) for rate in rates)
+    return chi_square(((none, other), (one, both)))
+
+
+def compositions(varied: Varied) -> tuple[tuple[Composition, ...], tuple[str, ...]]:
     """Each pair of dimensions with joint episodes, by name; and what is in no quartet, and why."""
     found, notes = quartets(varied)
-    tables = [_composition(dimensions, some, generator) for dimensions, some in sorted(found.items())]
+    tables = [_composition(dimensions, some) for dimensions, some in sorted(found.items())]
     tested = [index for index, each in enumerate(tables) if each.p is not None]
     adjusted = holm([each.p for each in tables if each.p is not None])
     for index, p in zip(tested, adjusted, strict=True):
@@ -183,7 +218,7 @@ def _label(record: Record) -> str:
     return str(record.variation.get("label", ""))
 
 
-def _place(record: Record) -> tuple[str, Hashable]:
+def _place(record: Record) -> tuple[str, object]:
     return record.task, seed_of(record)
 
 
@@ -198,39 +233,56 @@ def _drawn_alike(quartet: Quartet) -> bool:
     return dict(joint) == alone
 
 
-def _composition(
-    dimensions: tuple[str, str], found: Sequence[Quartet], generator: "np.random.Generator"
+def composition(
+    dimensions: tuple[str, str],
+    outcomes: Sequence[Sequence[bool]],
+    units: Sequence[Unit],
+    labels: Sequence[str] = (),
 ) -> Composition:
-    n = len(found)
-    benign, first, second, joint = (
-        sum(record.outcome == "success" for record in column) for column in zip(*(q.all for q in found), strict=True)
-    )
+    """Two dimensions, of quartets' outcomes.
+
+    Args:
+        dimensions: their names.
+        outcomes: (n, 4), whether the benign episode succeeded, those with the first and with the second, and the joint
+            one; at least one quartet.
+        units: (n,), of each quartet its task and seed.
+        labels: of the joint variations.
+    """
+    n = len(outcomes)
+    benign, first, second, joint = (sum(map(bool, column)) for column in zip(*outcomes, strict=True))
     table = ((benign, second), (first, joint))
-    share = len({_place(quartet.joint) for quartet in found}) / n
     statistic = chi_square(table)
-    if statistic is not None:
-        statistic *= share
-    gap, product, expected, of_product, of_expected = _intervals(found, generator)
+    gap, product, expected, of_product, of_expected = _intervals(outcomes, units)
+    tasks = [task for task, _ in units]
+    by_task = _intervals(outcomes, tasks, worth(units))[0] if len(set(tasks)) >= FEWEST_TASKS else None
+    some = any((benign, first, second, joint))
     return Composition(
         dimensions=dimensions,
-        labels=tuple(sorted({_label(quartet.joint) for quartet in found})),
+        labels=tuple(labels),
         n=n,
         successes=(benign, first, second, joint),
         gap=compositional_gap(benign, first, second, joint),
-        gap_interval=gap,
+        gap_interval=gap if some else None,
+        tasks_gap_interval=no_narrower(by_task, gap) if some else None,
         chi_square=statistic,
         p=None if statistic is None else chi_square_p(statistic),
         p_adjusted=None,
-        rough=share * smallest_expected(table) < ROUGH,
-        joint_interval=wilson_interval(joint, n),
+        rough=smallest_expected(table) < ROUGH,
+        joint_interval=rate_interval([float(each[3]) for each in outcomes], units),
         product=first * second / n**2,
         product_interval=product,
         expected=first * second / (n * benign) if benign else None,
-        expected_interval=expected,
+        expected_interval=expected if benign else None,
         less_product=of_product,
-        less_expected=of_expected,
+        less_expected=of_expected if benign else None,
         undefined="" if statistic is not None else _undefined(dimensions, benign, first, second, joint),
     )
+
+
+def _composition(dimensions: tuple[str, str], found: Sequence[Quartet]) -> Composition:
+    outcomes = [[record.outcome == "success" for record in quartet.all] for quartet in found]
+    units = [(quartet.joint.task, quartet.joint.seed) for quartet in found]
+    return composition(dimensions, outcomes, units, sorted({_label(quartet.joint) for quartet in found}))
 
 
 def _undefined(dimensions: tuple[str, str], benign: int, first: int, second: int, joint: int) -> str:
@@ -247,22 +299,33 @@ def _undefined(dimensions: tuple[str, str], benign: int, first: int, second: int
     return f"nothing succeeded {' and nothing '.join(where for margin, where in margins if not margin)}"
 
 
-def _intervals(found: Sequence[Quartet], generator: "np.random.Generator") -> Iterable[Interval | None]:
+def _intervals(
+    outcomes: Sequence[Sequence[bool]], clusters: Sequence[Hashable], trials: float | None = None
+) -> list[Interval | None]:
     """Of the gap, the product, the expected success, and the joint success less either."""
     import numpy as np
 
-    rows = np.array([[1, *(record.outcome == "success" for record in quartet.all)] for quartet in found], np.float64)
+    intervals = linearised_intervals(np.array(outcomes, np.float64), clusters, _of_rates, added=1, trials=trials)
+    if intervals is None:
+        return [None] * len(_LIMITS)
+    limited = zip(intervals, _LIMITS, strict=True)
+    return [(max(low, least), min(high, most)) for (low, high), (least, most) in limited]
 
-    def statistics(sums: "NDArray[np.float64]") -> "NDArray[np.float64]":
-        # A resample may be empty, or have no success.
-        with np.errstate(divide="ignore", invalid="ignore"):
-            benign, first, second, joint = (sums[:, 1:] / sums[:, :1]).T
-            total = benign + first + second + joint
-            gap = (joint * benign - first * second) / total**2
-            product = first * second
-            expected = np.where(benign > 0, product / benign, np.nan)
-        return np.stack([gap, product, expected, joint - product, joint - expected], axis=1)
 
-    tasks, seeds = [quartet.joint.task for quartet in found], [seed_of(quartet.joint) for quartet in found]
-    intervals = cluster_intervals(rows, tasks, seeds, statistics, generator)
-    return [each if each is None or each[1] - each[0] > NO_WIDTH / 100 else None for each in intervals]
+_LIMITS = ((-0.25, 0.25), (0.0, 1.0), (0.0, float("inf")), (-1.0, 1.0), (-float("inf"), 1.0))
+"""Of what `_of_rates` gives."""
+
+
+def _of_rates(rates: "NDArray[np.float64]") -> "tuple[NDArray[np.float64], NDArray[np.float64]]":
+    """The five numbers of four success rates above 0, and their derivatives by each, (5, 4)."""
+    import numpy as np
+
+    benign, first, second, joint = rates.tolist()
+    total, excess = benign + first + second + joint, joint * benign - first * second
+    product, expected = first * second, first * second / benign
+    of_gap = np.array([joint, -second, -first, benign]) / total**2 - 2 * excess / total**3
+    of_product = np.array([0.0, second, first, 0.0])
+    of_expected = np.array([-expected, second, first, 0.0]) / benign
+    of_joint = np.array([0.0, 0.0, 0.0, 1.0])
+    values = np.array([excess / total**2, product, expected, joint - product, joint - expected])
+    return values, np.stack([of_gap, of_product, of_expected, of_joint - of_product, of_joint - of_expected])

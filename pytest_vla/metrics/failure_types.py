@@ -4,7 +4,7 @@ A failure whose path stays as near to the mean successful path as the successes 
 other in planning (far). What the algorithm cannot tell is named.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -19,11 +19,19 @@ Level = Literal["near", "far"]
 
 Threshold = Literal["max", "p99", "p95", "p90"]
 THRESHOLDS: tuple[Threshold, ...] = ("max", "p99", "p95", "p90")
-"""tau: which quantile of the successes' own distances still is near. The paper's tables use the first.
+"""tau: which quantile of the successes' own distances still is near. The paper's tables use the first."""
 
-The successes are part of the mean that they are compared with, so that few of them make tau too small: of 50 successes
-of the built-in expert, held against five others of their task, 14 count as far.
+Tau = Literal["paper", "leave-one-out"]
+"""What a success's own distance is to, by which tau is made.
+
+``paper``: the mean of all successes, of which it is one, as Algorithm 1 has it. Few of them make tau too small: of
+paths that are like the successes 94% count as far where there are two, 39% of five, 14% of ten. ``leave-one-out``: the
+mean of the others, as a failure is compared with a mean that it is no part of. Then it is one in n + 1 of n successes:
+30% of two, 17% of five, 8% of ten (``python benchmarks/intervals.py`` shows it).
 """
+
+FEWEST_SUCCESSES = 5
+"""Of fewer there are no labels by leave-one-out: more than one in six of the paths like theirs would count as far."""
 
 Algorithm = Literal["fastdtw", "exact"]
 """The paper's DTW, and the exact one."""
@@ -31,8 +39,9 @@ Algorithm = Literal["fastdtw", "exact"]
 Normalisation = Literal["none", "points", "pairs"]
 """The distance as Algorithm 1 takes it; over `POINTS`; over the number of matched pairs, as the paper's text has it."""
 
-Undefined = Literal["no-success", "one-success"]
-"""Why there are no labels: no path to compare with, or one whose distance to itself is no threshold."""
+Undefined = Literal["no-success", "one-success", "few-successes"]
+"""Why there are no labels: no path to compare with, one whose distance to itself is no threshold, or fewer than
+`FEWEST_SUCCESSES`."""
 
 Remark = Literal["static", "slow", "diverges-late"]
 """Where a label is not what it seems.
@@ -67,7 +76,8 @@ class Judgement:
 
     Attributes:
         algorithm: which.
-        successes: distance of each success to the mean path, m, or what the normalisation makes of it.
+        successes: distance of each success to the mean path, m, or what the normalisation makes of it; by leave-one-out
+            to that of the others.
         failures: of each failure, in the order given.
         thresholds: tau.
         levels: by threshold the label of each failure.
@@ -112,6 +122,8 @@ def failure_types(
     failures: "Sequence[NDArray[np.float64]]",
     algorithm: Algorithm = "fastdtw",
     normalisation: Normalisation = "none",
+    tau: Tau = "paper",
+    fewest: int = FEWEST_SUCCESSES,
 ) -> FailureTypes:
     """Labels the failures of one task and one model.
 
@@ -120,18 +132,19 @@ def failure_types(
         failures: likewise; errors and invalid episodes are none.
         algorithm: the paper's, or exact DTW alone.
         normalisation: the algorithm divides by nothing; by the number of pairs, labels may differ.
+        tau: how the threshold is made.
+        fewest: successes, 2 or more, of which ``leave-one-out`` makes labels.
 
     Raises:
         ValueError: a path is empty or not finite.
         VlaError: fastdtw is asked for and not installed.
     """
-    if len(successes) < 2:
-        undefined: Undefined = "one-success" if successes else "no-success"
+    if undefined := _undefined(len(successes), tau, fewest):
         known = reference_of(successes) if successes else None
         return FailureTypes(undefined, known, None, None, tuple("static" if is_static(p) else None for p in failures))
     reference = reference_of(successes)
-    exact = _judge(reference, successes, failures, "exact", normalisation)
-    judgement = exact if algorithm == "exact" else _judge(reference, successes, failures, algorithm, normalisation)
+    exact = _judge(reference, successes, failures, "exact", normalisation, tau)
+    judgement = exact if algorithm == "exact" else _judge(reference, successes, failures, algorithm, normalisation, tau)
     whole = _distances(reference, [resample(path) for path in failures], "exact", normalisation)
     remarks = tuple(
         _remark(path, reference, level, distance <= exact.thresholds["max"])
@@ -149,6 +162,18 @@ def reference_of(successes: "Sequence[NDArray[np.float64]]") -> Reference:
     mean_path = np.mean([resample(path) for path in successes], axis=0)
     reach = max(float(distances_to(mean_path, path).max()) for path in successes)
     return Reference(mean_path, max(len(path) for path in successes), reach)
+
+
+def _of_others(successes: "Sequence[NDArray[np.float64]]") -> Iterator[Reference]:
+    """Of each success what the others have in common; reach is not asked for."""
+    import numpy as np
+
+    lengths = [len(path) for path in successes]
+    resampled = np.stack([resample(path) for path in successes])
+    total = resampled.sum(axis=0)
+    for number, own in enumerate(resampled):
+        longest = max(lengths[:number] + lengths[number + 1 :])
+        yield Reference((total - own) / (len(successes) - 1), longest, 0.0)
 
 
 def is_static(path: "NDArray[np.float64]") -> bool:
@@ -172,19 +197,33 @@ def cut(path: "NDArray[np.float64]", reference: Reference) -> "NDArray[np.float6
     return resample(path[: reference.longest])
 
 
+def _undefined(successes: int, tau: Tau, fewest: int) -> Undefined | None:
+    """Why there are no labels where so many succeeded; None where there are."""
+    if not successes:
+        return "no-success"
+    if tau == "paper":
+        return "one-success" if successes == 1 else None
+    return "few-successes" if successes < fewest else None
+
+
 def _judge(
     reference: Reference,
     successes: "Sequence[NDArray[np.float64]]",
     failures: "Sequence[NDArray[np.float64]]",
     algorithm: Algorithm,
     normalisation: Normalisation,
+    tau: Tau,
 ) -> Judgement:
     import numpy as np
 
-    def measured(paths: "Sequence[NDArray[np.float64]]") -> tuple[float, ...]:
-        return _distances(reference, [cut(path, reference) for path in paths], algorithm, normalisation)
+    def measured(paths: "Sequence[NDArray[np.float64]]", by: Reference) -> tuple[float, ...]:
+        return _distances(by, [cut(path, by) for path in paths], algorithm, normalisation)
 
-    near, distances = measured(successes), measured(failures)
+    distances = measured(failures, reference)
+    if tau == "paper":
+        near = measured(successes, reference)
+    else:
+        near = tuple(measured([path], each)[0] for path, each in zip(successes, _of_others(successes), strict=True))
     quantiles = {name: 100.0 if name == "max" else float(name[1:]) for name in THRESHOLDS}
     thresholds = {name: float(np.percentile(near, quantile)) for name, quantile in quantiles.items()}
     levels: dict[Threshold, tuple[Level, ...]] = {

@@ -1,17 +1,24 @@
 """What records tell of a model and the language: success and PRIDE over paraphrases, with intervals.
 
-Episodes are drawn by their paraphrases and their seeds (`pytest_vla.metrics.bootstrap`). Errors and invalid episodes
-are in no rate.
+Intervals are over paraphrases like these, of these tasks: paraphrases are clusters, and so are seeds where paraphrases
+recur under several (a task's own: seed 3 of one task has nothing in common with seed 3 of another). Those over tasks
+like these take each task as a cluster. Errors and invalid episodes are in no rate.
 """
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, floor, fsum, sqrt
-from statistics import NormalDist
-from typing import TYPE_CHECKING, TypeVar
+from math import exp, fsum, sqrt
+from typing import TypeVar
 
-from pytest_vla.metrics.bootstrap import CONFIDENCE, Interval, cluster_intervals
+from pytest_vla.metrics.clustered import (
+    FEWEST_TASKS,
+    Interval,
+    crossed_spread,
+    no_narrower,
+    rate_interval,
+    student_quantile,
+)
 from pytest_vla.metrics.listening import PROBES, Estimate, Probe
 from pytest_vla.metrics.pride import (
     ACTION_CATEGORIES,
@@ -19,7 +26,6 @@ from pytest_vla.metrics.pride import (
     ALPHAS,
     NONE,
     OBJECT_TYPES,
-    ROUNDING,
     Group,
     ParaphraseOutcome,
     group,
@@ -32,26 +38,18 @@ from pytest_vla.metrics.selection import (
     is_counted,
     protocol_of,
     run_of,
-    seed_of,
     that_count,
     twin_of,
 )
-from pytest_vla.metrics.statistics import wilson_interval
-from pytest_vla.metrics.success import SuccessRate, success_rate
+from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
 from pytest_vla.records import Record
 from pytest_vla.suite import language_of
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 DIMENSION, PARAPHRASE = "language", "paraphrase"
 """Of a variation: its dimension, and the kind with an object type and an action type."""
 
-FEW = 10
-"""Of so few failures a bootstrap's overestimation is too narrow: of 3 in 60 it held the truth in .81, not .95."""
-
-_END = 1e-9
+RECURRING = 2
+"""Paraphrases and seeds cross where one of either is seen with so many of the other, on the average."""
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -102,10 +100,12 @@ class Subject:
 class Measured:
     """A group of episodes; percentages are 0..100, the mean distance `pd` is 0..1.
 
-    Where a rate is at an end a bootstrap has no width, and where too many resamples have no number there is none: the
-    interval is Wilson's then, of as many trials as there are paraphrases (for PRIDE, Kish's effective number of them).
-    That of the overestimation, where less than `FEW` paraphrases failed or succeeded, is how far it strays where each
-    is done with Agresti and Coull's rate, whatever its distance. Without any success there is no overestimation.
+    Intervals are over paraphrases like these, of these tasks; None where there is but one paraphrase told more than
+    once. The success rate and PRIDE are rates, PRIDE of paraphrases that weigh as much as they are distant
+    (`pytest_vla.metrics.clustered.rate_interval`). The overestimation strays as far as the delta method says, and at
+    least as far as it would where success does not hang on the distance: of few failures the former is too narrow.
+    Without any success there is no overestimation, nor of a single paraphrase, whose PRIDE is its success rate
+    whatever the model does.
     """
 
     n: int
@@ -132,7 +132,7 @@ class Paraphrases:
 
 @dataclass(frozen=True)
 class Scored:
-    """Episodes with the similarities of their texts, each with its paraphrase and its seed."""
+    """Episodes with the similarities of their texts, each with its paraphrase and its seed, nested in its task."""
 
     outcomes: tuple[ParaphraseOutcome, ...]
     texts: tuple[Hashable, ...]
@@ -182,7 +182,7 @@ def benign_rate(subject: Subject) -> SuccessRate | None:
     same = {run_of(one): run_of(record) for one, record in subject.same}
     twins = {same.get(twin, twin) for twin in map(twin_of, subject.varied)}
     found = [record for record in subject.benign if run_of(record) in twins]
-    return success_rate("benign", found) if found else None
+    return success_rate("benign", found, unit_of) if found else None
 
 
 def scored(
@@ -209,17 +209,16 @@ def scored(
                 backend=backend,
             )
         )
-    return Scored(tuple(outcomes), tuple(map(text_of, counted)), tuple(map(seed_of, counted)))
+    return Scored(tuple(outcomes), tuple(map(text_of, counted)), tuple(record.seed for record in counted))
 
 
-def measure_paraphrases(found: Scored, alpha: float, generator: "np.random.Generator") -> Paraphrases:
+def measure_paraphrases(found: Scored, alpha: float) -> Paraphrases:
     """The whole table. Raises ValueError as `pytest_vla.metrics.pride.pride_table` does."""
     table = pride_table(found.outcomes, alpha)
-    estimates = _estimates(found, [alpha, *ALPHAS], generator)
 
     def of(groups: Mapping[str, Group], key: str) -> dict[str, Measured]:
         members = _members(found, lambda each: str(getattr(each, key)))
-        return {name: _measured(value, found.part(members[name]), alpha, generator) for name, value in groups.items()}
+        return {name: _measured(value, found.part(members[name]), alpha) for name, value in groups.items()}
 
     cells = _members(found, lambda each: (each.object_type, each.action_type))
     acts = [i for i, each in enumerate(found.outcomes) if each.object_type == NONE and each.action_type != NONE]
@@ -228,39 +227,50 @@ def measure_paraphrases(found: Scored, alpha: float, generator: "np.random.Gener
     return Paraphrases(
         backend=table.backend,
         alpha=alpha,
-        overall=_with_intervals(table.overall, found, alpha, estimates[0]),
-        sweep={
-            each: _pride_estimate(table.sweep[each], found, each, intervals[2])
-            for each, intervals in zip(ALPHAS, estimates[1:], strict=True)
-        },
-        cells={
-            name: _measured(value, found.part(cells[name]), alpha, generator) for name, value in table.cells.items()
-        },
+        overall=_measured(table.overall, found, alpha),
+        sweep={each: _pride_estimate(table.sweep[each], found, each) for each in ALPHAS},
+        cells={name: _measured(value, found.part(cells[name]), alpha) for name, value in table.cells.items()},
         objects=of(table.objects, "object_type"),
         actions=of(table.actions, "action_type"),
         categories={
-            name: _measured(value, only_acts.part(categories[name]), alpha, generator)
-            for name, value in table.categories.items()
+            name: _measured(value, only_acts.part(categories[name]), alpha) for name, value in table.categories.items()
         },
         tasks=of(table.tasks, "task"),
     )
 
 
-def measure(found: Scored, alpha: float, generator: "np.random.Generator") -> Measured:
+def measure(found: Scored, alpha: float) -> Measured:
     """The numbers of some episodes, at least one."""
-    return _measured(group(found.outcomes, alpha), found, alpha, generator)
+    return _measured(group(found.outcomes, alpha), found, alpha)
 
 
-def bounded(percent: float, interval: Interval | None, trials: float) -> Estimate:
-    """A percentage with its interval; at an end, and where there is none, Wilson's of so many trials."""
-    if interval is not None and _END < percent < 100 - _END:
-        return Estimate(percent, interval)
-    n = max(int(trials), 1)
-    # Of weighted trials the successes are no whole number: the wider of both that are near.
-    successes = round(percent * n / 100, 6)
-    low, _ = wilson_interval(max(floor(successes), 0), n)
-    _, high = wilson_interval(min(ceil(successes), n), n)
-    return Estimate(percent, (100 * low, 100 * high))
+def of_list(
+    found: Scored, alpha: float, counts: Mapping[tuple[str, str], int]
+) -> tuple[Estimate, Estimate | None] | None:
+    """Success rate and PRIDE as if all of a list had been told, of which each cell was told in part.
+
+    Each episode counts as often as its cell has paraphrases in the list for each that was told of it.
+
+    Args:
+        found: episodes.
+        alpha: weight of S_K.
+        counts: how many the list has, by object type and action type; 0: none.
+
+    Returns:
+        None where a cell of the list was not told: of it nothing is known.
+    """
+    told = Counter((each.object_type, each.action_type) for each in found.outcomes)
+    if any(count and not told[cell] for cell, count in counts.items()):
+        return None
+    standing = [counts.get(cell := (e.object_type, e.action_type), 0) / told[cell] for e in found.outcomes]
+    success = [float(each.success) for each in found.outcomes]
+    weights = [share * weight for share, weight in zip(standing, _weights(found, alpha), strict=True)]
+
+    def rate(weighing: Sequence[float]) -> float:
+        return 100 * fsum(w for w, done in zip(weighing, success, strict=True) if done) / fsum(weighing)
+
+    pride = _rate_estimate(rate(weights), found, weights) if fsum(weights) > 0 else None
+    return _rate_estimate(rate(standing), found, standing), pride
 
 
 def _subjects(model: str, suite: str, records: Sequence[Record]) -> Iterator[Subject]:
@@ -301,79 +311,109 @@ def _subject(model: str, suite: str, records: Sequence[Record]) -> Subject:
     )
 
 
-_Intervals = tuple[Interval | None, Interval | None, Interval | None, Interval | None]
-"""Of success rate, mean distance, PRIDE and overestimation."""
-
-
-def _measured(value: Group, found: Scored, alpha: float, generator: "np.random.Generator") -> Measured:
-    return _with_intervals(value, found, alpha, _estimates(found, [alpha], generator)[0])
-
-
-def _with_intervals(value: Group, found: Scored, alpha: float, intervals: _Intervals) -> Measured:
-    sr, pd, _, overestimation = intervals
+def _measured(value: Group, found: Scored, alpha: float) -> Measured:
     return Measured(
         n=value.n,
-        sr=bounded(value.sr, sr, len(set(found.texts))),
-        pd=Estimate(value.pd, pd),
-        pride=_pride_estimate(value.pride, found, alpha, intervals[2]),
-        overestimation=_overestimation(value, found, alpha, overestimation),
+        sr=_rate_estimate(value.sr, found, None),
+        pd=_distance_estimate(value.pd, found, alpha),
+        pride=_pride_estimate(value.pride, found, alpha),
+        overestimation=_overestimation(value, found, alpha),
     )
 
 
-def _pride_estimate(value: float | None, found: Scored, alpha: float, interval: Interval | None) -> Estimate | None:
-    if value is None:
-        return None
-    weights = _weights(found, alpha).values()
-    return bounded(value, interval, fsum(weights) ** 2 / fsum(w * w for w in weights))
+def _pride_estimate(value: float | None, found: Scored, alpha: float) -> Estimate | None:
+    return None if value is None else _rate_estimate(value, found, _weights(found, alpha))
 
 
-def _overestimation(value: Group, found: Scored, alpha: float, interval: Interval | None) -> Estimate | None:
+def _rate_estimate(value: float, found: Scored, weights: Sequence[float] | None) -> Estimate:
+    success = [float(each.success) for each in found.outcomes]
+    clusters, crossed = _clusters_of(found)
+    tasks = [each.task for each in found.outcomes]
+    interval = rate_interval(success, clusters, crossed, weights)
+    by_task = rate_interval(success, tasks, weights=weights) if len(set(tasks)) >= FEWEST_TASKS else None
+    return Estimate(value, _percents(interval), _percents(no_narrower(by_task, interval)))
+
+
+def _distance_estimate(value: float, found: Scored, alpha: float) -> Estimate:
+    distances, n = _weights(found, alpha), len(found.outcomes)
+    squares = fsum((each - value) ** 2 for each in distances) / n
+    clusters, crossed = _clusters_of(found)
+    ways = [clusters] if crossed is None else [clusters, crossed]
+    spread = crossed_spread([(each - value) / n for each in distances], [1 / n] * n, squares, ways)
+    if spread is None:
+        return Estimate(value, None)
+    if not value:
+        return Estimate(value, (0.0, 0.0))
+    # Symmetric for the logarithm: distances are skewed, and none is below 0.
+    factor = exp(student_quantile(spread.freedom) * sqrt(spread.variance) / value)
+    return Estimate(value, (value / factor, min(value * factor, 1.0)))
+
+
+def _overestimation(value: Group, found: Scored, alpha: float) -> Estimate | None:
     over = value.overestimation
-    # PRIDE of one text is its success rate, whatever the model does.
-    if over is None or len(set(found.texts)) == 1:
+    if over is None or value.pride is None or len(set(found.texts)) == 1:
         return None
-    weights, episodes = _weights(found, alpha), Counter(found.texts)
-    if interval is not None and min(value.sr, 100 - value.sr) / 100 * len(weights) >= FEW:
-        return Estimate(over, interval)
-    total = fsum(weights.values())
+    clusters, crossed = _clusters_of(found)
+    tasks = [each.task for each in found.outcomes]
+    interval = _overestimation_interval(value, found, alpha, [clusters] if crossed is None else [clusters, crossed])
+    by_task = _overestimation_interval(value, found, alpha, [tasks]) if len(set(tasks)) >= FEWEST_TASKS else None
+    return Estimate(over, interval, no_narrower(by_task, interval))
+
+
+def _overestimation_interval(
+    value: Group, found: Scored, alpha: float, ways: Sequence[Sequence[Hashable]]
+) -> Interval | None:
+    weights, n = _weights(found, alpha), value.n
+    total, rate = fsum(weights), value.sr / 100
     # PRIDE and the success rate weigh the same paraphrases: only where they weigh them unequally do they differ.
-    spread = sqrt(fsum((weight / total - episodes[text] / value.n) ** 2 for text, weight in weights.items()))
-    z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
-    rate = (value.sr / 100 * len(weights) + z * z / 2) / (len(weights) + z * z)
-    half = 100 * z * sqrt((1 - rate) / rate) * spread
-    return Estimate(over, (over - half, min(over + half, 100.0)))
+    unequal = [weight / total - 1 / n for weight in weights]
+    kept = (value.pride or 0.0) / value.sr
+    influence = [
+        (weight / total * (each.success - (value.pride or 0.0) / 100) - kept * (each.success - rate) / n) / rate
+        for weight, each in zip(weights, found.outcomes, strict=True)
+    ]
+    spread = crossed_spread(influence, [1 / n] * n, 0.0, ways)
+    if spread is None:
+        return None
+    quantile = student_quantile(spread.freedom)
+    # As if each were done with Agresti and Coull's rate, whatever its distance.
+    texts: dict[Hashable, float] = {}
+    for text, weight in zip(found.texts, unequal, strict=True):
+        texts[text] = texts.get(text, 0.0) + weight
+    number = len(texts)
+    shrunk = (rate * number + quantile**2 / 2) / (number + quantile**2)
+    whatever = (1 - shrunk) / shrunk * fsum(weight * weight for weight in texts.values())
+    half = 100 * quantile * sqrt(max(spread.variance, whatever))
+    over = 100 * (1 - kept)
+    return over - half, min(over + half, 100.0)
 
 
-def _weights(found: Scored, alpha: float) -> dict[Hashable, float]:
-    """The distance of each paraphrase, as often as it was told."""
-    weights: dict[Hashable, float] = {}
-    for text, each in zip(found.texts, found.outcomes, strict=True):
-        weights[text] = weights.get(text, 0.0) + paraphrase_weight(each.keyword, each.structural, alpha)
-    return weights
+def clusters_of(
+    texts: Sequence[Hashable], tasks: Sequence[str], seeds: Sequence[Hashable]
+) -> tuple[Sequence[Hashable], Sequence[Hashable] | None]:
+    """Clusters of episodes (n,): paraphrases, and the seeds of each task where paraphrases recur under them; else None.
+
+    Where most of one kind are seen with but one of the other, both would count the same chance twice. Of a task that
+    has one seed nothing is known of others.
+    """
+    nested = list(zip(tasks, seeds, strict=True))
+    numbers = len(set(texts)), len(set(nested))
+    one_each = numbers[1] == len(set(tasks))
+    crosses = not one_each and len(set(zip(texts, nested, strict=True))) >= RECURRING * max(numbers)
+    return texts, nested if crosses else None
 
 
-def _estimates(found: Scored, alphas: Sequence[float], generator: "np.random.Generator") -> list[_Intervals]:
-    """The intervals at each alpha, all of the same resamples."""
-    import numpy as np
+def _clusters_of(found: Scored) -> tuple[Sequence[Hashable], Sequence[Hashable] | None]:
+    return clusters_of(found.texts, [each.task for each in found.outcomes], found.seeds)
 
-    success = np.array([each.success for each in found.outcomes], dtype=np.float64)
-    distances = np.array([[paraphrase_weight(e.keyword, e.structural, a) for a in alphas] for e in found.outcomes])
-    rows = np.column_stack([np.ones(len(success)), success, distances, distances * success[:, None]])
-    count = len(alphas)
 
-    def statistics(sums: "NDArray[np.float64]") -> "NDArray[np.float64]":
-        n, done, total, weighted = sums[:, :1], sums[:, 1:2], sums[:, 2 : 2 + count], sums[:, 2 + count :]
-        # A resample may have no episode, no distance or no success: that number is nan there.
-        with np.errstate(divide="ignore", invalid="ignore"):
-            sr = np.repeat(100 * done / n, count, axis=1)
-            pd = np.maximum(total / n, 0)
-            pride = np.where(total >= ROUNDING * n, 100 * weighted / total, np.nan)
-            over = np.where(sr > 0, 100 * (sr - pride) / sr, np.nan)
-        return np.concatenate([sr, pd, pride, over], axis=1)
+def _weights(found: Scored, alpha: float) -> list[float]:
+    """The distance of each; published similarities may be a rounding above 1."""
+    return [max(paraphrase_weight(each.keyword, each.structural, alpha), 0.0) for each in found.outcomes]
 
-    intervals = cluster_intervals(rows, found.texts, found.seeds, statistics, generator)
-    sr, pd, pride, over = (intervals[start : start + count] for start in range(0, 4 * count, count))
-    return list(zip(sr, pd, pride, over, strict=True))
+
+def _percents(interval: Interval | None) -> Interval | None:
+    return None if interval is None else (100 * interval[0], 100 * interval[1])
 
 
 def _members(found: Scored, key: Callable[[ParaphraseOutcome], Key]) -> dict[Key, list[int]]:

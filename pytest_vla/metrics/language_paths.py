@@ -1,23 +1,25 @@
 """What the end effector's paths tell of episodes under other texts: failure types, and whether the policy listens."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_vla.metrics.bootstrap import Statistics, cluster_intervals
+from pytest_vla.metrics.clustered import FEWEST_TASKS, Interval, no_narrower, rate_interval
 from pytest_vla.metrics.failure_types import (
     THRESHOLDS,
     Algorithm,
     FailureTypes,
     Reference,
+    Tau,
     Threshold,
     failure_types,
     reference_of,
 )
-from pytest_vla.metrics.language import Subject, bounded, probe_of, text_of
+from pytest_vla.metrics.language import Subject, clusters_of, probe_of, text_of
 from pytest_vla.metrics.listening import Estimate, Listening, Probe, Run, Twins, listening
 from pytest_vla.metrics.nearest_task import NearestTask, nearest_task
-from pytest_vla.metrics.selection import counted, is_counted, seed_of, twin_of
+from pytest_vla.metrics.selection import counted, is_counted, twin_of
+from pytest_vla.metrics.success import unit_of
 from pytest_vla.records import ASKED_DONE, Record
 
 if TYPE_CHECKING:
@@ -116,7 +118,7 @@ class Failures:
 
 
 def text_failures(
-    records: Sequence[Record], paths: Paths, algorithm: Algorithm, generator: "np.random.Generator"
+    records: Sequence[Record], paths: Paths, algorithm: Algorithm, tau: Tau = "leave-one-out"
 ) -> Failures | None:
     """Failure types of episodes of one model and suite, under any texts; None where none has a path.
 
@@ -134,7 +136,7 @@ def text_failures(
         for task, indices in by_task.items()
     }
     types = {
-        task: failure_types([found[i][1] for i in done], [found[i][1] for i in failed], algorithm)
+        task: failure_types([found[i][1] for i in done], [found[i][1] for i in failed], algorithm, tau=tau)
         for task, (done, failed) in parts.items()
     }
     references = {task: each.reference for task, each in types.items() if each.reference is not None}
@@ -143,13 +145,13 @@ def text_failures(
         successes, failures = (tuple(found[i][1] for i in some) for some in (done, failed))
         far = _far([found[i][0].case for i in failed], failures, types[task], references)
         tasks.append(TaskFailures(task, len(done), len(failed), types[task], far, successes, failures))
-    levels = _levels([record for record, _ in found], parts, types, generator)
+    levels = _levels([record for record, _ in found], parts, types)
     differing = sum(len(each.differing) for each in types.values())
     return Failures(algorithm, len(found), *levels, differing, tuple(tasks))
 
 
 def listening_score(
-    subject: Subject, paths: Paths, generator: "np.random.Generator"
+    subject: Subject, paths: Paths
 ) -> tuple[tuple[Listening, Mapping[Probe, Listening]] | None, tuple[str, ...]]:
     """The listening score of a model, None where there are no pairs; and what was left out, and why.
 
@@ -184,62 +186,54 @@ def listening_score(
         again = next((r for (other, run), r in right.items() if other == case and run != seed), None)
         known = None if again is None else _run(again, paths, references)
         if probes:
-            pairs.append(Twins(_run(right[case, seed], paths, references), probes, known))
-    overall, each = listening(pairs, generator)
+            of_right = right[case, seed]
+            pairs.append(Twins(_run(of_right, paths, references), probes, known, unit_of(of_right)))
+    overall, each = listening(pairs)
     if overall.distance is not None and overall.noise is None:
         said += (NO_NOISE,)
     return (overall, each), said
 
 
 def _levels(
-    records: Sequence[Record],
-    parts: Mapping[str, tuple[list[int], ...]],
-    types: Mapping[str, FailureTypes],
-    generator: "np.random.Generator",
+    records: Sequence[Record], parts: Mapping[str, tuple[list[int], ...]], types: Mapping[str, FailureTypes]
 ) -> tuple[Estimate, Estimate, Mapping[Threshold, Shares], Mapping[Threshold, Shares]]:
     """Success rate, failures without a label, and the shares at each threshold: by the algorithm, and by exact DTW."""
-    import numpy as np
-
-    count = len(THRESHOLDS)
-    # Of each episode: itself, a success, a failure without a label, one with a label; near by either DTW.
-    rows = np.zeros((len(records), 4 + 2 * count))
-    rows[:, 0] = 1
-    for task, (done, failed) in parts.items():
+    unlabelled: set[int] = set()
+    near: dict[tuple[str, Threshold], set[int]] = {(by, name): set() for by in ("ours", "exact") for name in THRESHOLDS}
+    for task, (_, failed) in parts.items():
         judgement, exact = types[task].judgement, types[task].exact
-        rows[done, 1] = 1
-        rows[failed, 2 if judgement is None else 3] = 1
-        if judgement is not None and exact is not None and failed:
-            levels = [each.levels[name] for each in (judgement, exact) for name in THRESHOLDS]
-            rows[failed, 4:] = np.array(levels).T == "near"
+        if judgement is None or exact is None:
+            unlabelled.update(failed)
+            continue
+        for by, each in (("ours", judgement), ("exact", exact)):
+            for name in THRESHOLDS:
+                near[by, name].update(i for i, level in zip(failed, each.levels[name], strict=True) if level == "near")
+    everyone = range(len(records))
+    labelled = [i for i in everyone if records[i].outcome == "failure" and i not in unlabelled]
 
-    def rates(sums: "NDArray[np.float64]") -> "NDArray[np.float64]":
-        # A resample may be empty.
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return 100 * np.concatenate([sums[:, 1:3], sums[:, 4:], sums[:, 3:4] - sums[:, 4:]], axis=1) / sums[:, :1]
+    def share(chosen: Collection[int], of: Sequence[int]) -> Estimate:
+        return _estimate([records[i] for i in of], [i in chosen for i in of])
 
-    def far_shares(sums: "NDArray[np.float64]") -> "NDArray[np.float64]":
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return 100 * (sums[:, 3:4] - sums[:, 4:]) / sums[:, 3:4]
+    def shares(by: str, name: Threshold) -> Shares:
+        is_near = near[by, name]
+        far = set(labelled) - is_near
+        return Shares(share(is_near, everyone), share(far, everyone), share(far, labelled) if labelled else None)
 
-    everything = _estimates(records, rows, rates, generator)
-    labelled = np.flatnonzero(rows[:, 3]).tolist()
-    fars: Sequence[Estimate | None] = [None] * 2 * count
-    if labelled:
-        fars = _estimates([records[i] for i in labelled], rows[labelled], far_shares, generator)
-    shares = [
-        Shares(*each) for each in zip(everything[2 : 2 + 2 * count], everything[2 + 2 * count :], fars, strict=True)
-    ]
-    ours, exacts = (dict(zip(THRESHOLDS, some, strict=True)) for some in (shares[:count], shares[count:]))
-    return everything[0], everything[1], ours, exacts
+    done = {i for i in everyone if records[i].outcome == "success"}
+    ours, exacts = ({name: shares(by, name) for name in THRESHOLDS} for by in ("ours", "exact"))
+    return share(done, everyone), share(unlabelled, everyone), ours, exacts
 
 
-def _estimates(
-    records: Sequence[Record], rows: "NDArray[np.float64]", statistics: Statistics, generator: "np.random.Generator"
-) -> list[Estimate]:
-    texts = [text_of(record) for record in records]
-    intervals = cluster_intervals(rows, texts, [seed_of(record) for record in records], statistics, generator)
-    values = statistics(rows.sum(axis=0)[None])[0].tolist()
-    return [bounded(value, interval, len(set(texts))) for value, interval in zip(values, intervals, strict=True)]
+def _estimate(records: Sequence[Record], chosen: Sequence[bool]) -> Estimate:
+    """Percent that is chosen, over paraphrases like these."""
+    tasks, success = [record.task for record in records], [float(each) for each in chosen]
+    interval = rate_interval(success, *clusters_of([text_of(r) for r in records], tasks, [r.seed for r in records]))
+    by_task = rate_interval(success, tasks) if len(set(tasks)) >= FEWEST_TASKS else None
+
+    def percents(found: Interval | None) -> Interval | None:
+        return None if found is None else (100 * found[0], 100 * found[1])
+
+    return Estimate(100 * sum(success) / len(success), percents(interval), percents(no_narrower(by_task, interval)))
 
 
 def _far(

@@ -1,16 +1,24 @@
 """LIBERO-Plus's tables from records: success by dimension, sub-dimension and difficulty, as its Table 10 has it.
 
 Its rows are over episodes, not means of suites or tasks: a suite with more tasks of a dimension counts for more. Where
-only a part of the list was run, `weighted_rate` weighs what was run by what the list has.
+only a part of the list was run, a mean over what was run is no total of the list: what stands for one is weighted, each
+dimension, suite and sub-dimension by the number of tasks that the list has of it.
+
+Intervals are over these tasks: the list's entries, each with the init state that the protocol pins. Those over tasks
+like these take each of LIBERO's tasks, of which entries are variations, as a cluster.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import fsum
+from operator import mul
 from types import MappingProxyType
 from typing import Literal
 
 from pytest_vla.metrics import selection
-from pytest_vla.metrics.selection import by_model, that_count
+from pytest_vla.metrics.clustered import Interval, Unit, rate_intervals
+from pytest_vla.metrics.selection import by_model, is_counted, that_count
 from pytest_vla.metrics.success import SuccessRate, success_rate
 from pytest_vla.records import Record
 from pytest_vla.suite import did_you_mean
@@ -22,15 +30,18 @@ Weights = Literal["list", "paper"]
 LEVELS = (1, 2, 3, 4, 5, None)
 """Difficulties; None: the list does not say."""
 
-# By suite as in `SUITES`.
+# By suite as in `SUITES`, of each sub-dimension in the order of `SUB_DIMENSIONS`.
+_SUB_LISTED: Mapping[str, tuple[tuple[int, ...], ...]] = {
+    "camera": ((76, 82, 78, 77), (108, 105, 113, 117), (130, 132, 146, 141), (62, 77, 71, 84)),
+    "robot": ((26, 34, 51, 45), (71, 77, 86, 73), (77, 92, 94, 87), (87, 98, 83, 98), (89, 97, 95, 90)),
+    "language": ((390, 354, 410, 383),),
+    "light": ((292, 297, 279, 274),),
+    "background": ((118, 101, 123, 121), (140, 147, 158, 168)),
+    "noise": ((76, 90, 80, 90), (82, 88, 82, 89), (56, 77, 67, 88), (52, 71, 60, 89), (85, 96, 90, 93)),
+    "layout": ((208, 208, 240, 173), (177, 195, 185, 139)),
+}
 _LISTED: Mapping[str, tuple[int, ...]] = {
-    "camera": (376, 396, 408, 419),
-    "robot": (350, 398, 409, 393),
-    "language": (390, 354, 410, 383),
-    "light": (292, 297, 279, 274),
-    "background": (258, 248, 281, 289),
-    "noise": (351, 422, 379, 449),
-    "layout": (385, 403, 425, 312),
+    dimension: tuple(map(sum, zip(*counts, strict=True))) for dimension, counts in _SUB_LISTED.items()
 }
 # The paper's Table 6 has two suites of Language exchanged, and those of Layout in the opposite order.
 _TABLE_6: Mapping[str, tuple[int, ...]] = {**_LISTED, "language": (354, 390, 410, 383), "layout": (312, 425, 403, 385)}
@@ -38,6 +49,23 @@ _WEIGHTS: Mapping[Weights, Mapping[str, tuple[int, ...]]] = {"list": _LISTED, "p
 
 DIMENSIONS = tuple(CATEGORIES.values())
 """In the order of its leaderboard."""
+
+TOTAL = "total"
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """A rate as if the whole list had been run, 0..1.
+
+    Attributes:
+        rate: of what was run, each dimension, suite and sub-dimension weighed by what the list has of it.
+        interval: over these tasks.
+        tasks_interval: over tasks like these; None of too few.
+    """
+
+    rate: float
+    interval: Interval | None
+    tasks_interval: Interval | None
 
 
 @dataclass(frozen=True)
@@ -48,11 +76,14 @@ class PlusRates:
         model: the policy's name.
         protocol: of `pytest_vla.vary.libero_plus.PROTOCOLS`.
         dimensions: the leaderboard's seven columns.
-        total: over all episodes.
+        total: over all episodes: no total of the list where only a part of it was run.
         levels: by difficulty.
         cells: by dimension and difficulty.
         suites: by dimension and suite of LIBERO.
         sub_dimensions: by what names tell apart within the dimensions.
+        of_list: by dimension, and `TOTAL`, as if the whole list had been run; None where a suite and sub-dimension of
+            it was not.
+        missing: by dimension how many of its suites and sub-dimensions were not run.
         left_out: what was there and does not count, and why.
     """
 
@@ -64,15 +95,9 @@ class PlusRates:
     cells: Mapping[tuple[str, int | None], SuccessRate]
     suites: Mapping[tuple[str, str], SuccessRate]
     sub_dimensions: Mapping[str, SuccessRate]
+    of_list: Mapping[str, Weighted | None]
+    missing: Mapping[str, int]
     left_out: tuple[str, ...]
-
-    def weighted(self, dimension: str | None = None, weights: Weights = "list") -> float | None:
-        """`weighted_rate` of a dimension's suites, or of all; None where one of them was not run."""
-        names = DIMENSIONS if dimension is None else (dimension,)
-        keys = [(name, suite) for name in names for suite in SUITES]
-        rates = {key: self.suites[key].rate for key in keys if key in self.suites}
-        known = {key: rate for key, rate in rates.items() if rate is not None}
-        return weighted_rate(known, weights) if len(known) == len(keys) else None
 
 
 def task_counts(weights: Weights = "list") -> Mapping[tuple[str, str], int]:
@@ -87,8 +112,20 @@ def task_counts(weights: Weights = "list") -> Mapping[tuple[str, str], int]:
     )
 
 
+def entry_counts() -> Mapping[tuple[str, str, str], int]:
+    """How many tasks its list has, by dimension, suite of LIBERO and sub-dimension."""
+    return MappingProxyType(
+        {
+            (dimension, suite, kind): count
+            for dimension, kinds in SUB_DIMENSIONS.items()
+            for kind, counts in zip(kinds, _SUB_LISTED[dimension], strict=True)
+            for suite, count in zip(SUITES, counts, strict=True)
+        }
+    )
+
+
 def weighted_rate(rates: Mapping[tuple[str, str], float], weights: Weights = "list") -> float:
-    """The mean of rates by dimension and suite, each counted as often as there are tasks.
+    """The mean of rates by dimension and suite, each counted as often as there are tasks, as the paper prints means.
 
     Args:
         rates: of any unit.
@@ -149,7 +186,7 @@ def _rates(model: str, protocol: str, records: Sequence[Record]) -> PlusRates:
             and kind in ("", task.sub_dimension)
             and record.variation.get("level") in levels
         ]
-        return success_rate(name, chosen)
+        return success_rate(name, chosen, _entry_of)
 
     pairs = [(name, kind) for name, kinds in SUB_DIMENSIONS.items() for kind in kinds]
     cells = {
@@ -160,13 +197,38 @@ def _rates(model: str, protocol: str, records: Sequence[Record]) -> PlusRates:
         model,
         protocol,
         {name: rate(name, name) for name in DIMENSIONS},
-        rate("total"),
+        rate(TOTAL),
         {level: rate(_level(level), levels=[level]) for level in LEVELS},
         {key: each for key, each in cells.items() if each.episodes},
         {key: each for key, each in suites.items() if each.episodes},
         {kind: each for name, kind in pairs if (each := rate(kind, name, kind=kind)).episodes},
+        *_of_list(counted),
         tuple(left_out),
     )
+
+
+def _of_list(counted: Sequence[tuple[Record, PlusTask]]) -> tuple[dict[str, Weighted | None], dict[str, int]]:
+    """Of each dimension, and of all, the weighted rate; and of each dimension how many cells of the list lack."""
+    measured = [(record, (task.dimension, task.suite, task.sub_dimension)) for record, task in counted]
+    measured = [(record, cell) for record, cell in measured if is_counted(record)]
+    listed, run = entry_counts(), Counter(cell for _, cell in measured)
+    found: dict[str, Weighted | None] = {}
+    missing = {name: sum(cell[0] == name and not run[cell] for cell in listed) for name in DIMENSIONS}
+    for name in (*DIMENSIONS, TOTAL):
+        if any(lacking for each, lacking in missing.items() if name in (each, TOTAL)):
+            found[name] = None
+            continue
+        some = [(record, cell) for record, cell in measured if name in (cell[0], TOTAL)]
+        weights = [listed[cell] / run[cell] for _, cell in some]
+        successes = [float(record.outcome == "success") for record, _ in some]
+        rate = fsum(map(mul, weights, successes)) / fsum(weights)
+        found[name] = Weighted(rate, *rate_intervals(successes, [_entry_of(record) for record, _ in some], weights))
+    return found, missing
+
+
+def _entry_of(record: Record) -> Unit:
+    """The task of LIBERO that it is of, and the entry of the list."""
+    return f"{record.suite}/{record.task}", record.case
 
 
 def _level(level: int | None) -> str:

@@ -1,6 +1,7 @@
-"""LIBERO-PRO's Tables 2 to 5 from records: success by suite under each kind of change, with Wilson intervals.
+"""LIBERO-PRO's Tables 2 to 5 from records: success by suite under each kind of change, with intervals.
 
-Errors and invalid episodes are in no rate.
+Errors and invalid episodes are in no rate. How far success falls from the original's is the report's of variations
+(`pytest_vla.metrics.robustness`), of whose kinds these are.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -8,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from pytest_vla.metrics.selection import by_model, that_count
-from pytest_vla.metrics.success import SuccessRate, success_rate
+from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
 from pytest_vla.records import Record
 
 DIMENSION = "pro"
@@ -115,12 +116,12 @@ def _row(name: str, records: Sequence[Record]) -> ProRow:
 
 def _rate(column: str, records: Sequence[Record], kind: str) -> SuccessRate | None:
     found = [record for record in records if _kind(record) == kind]
-    return success_rate(column, found) if found else None
+    return success_rate(column, found, unit_of) if found else None
 
 
 def _rates(records: Sequence[Record], key: Callable[[Record], Key]) -> dict[Key, SuccessRate]:
     keys = sorted({key(record) for record in records})
-    return {each: success_rate(str(each), [record for record in records if key(record) == each]) for each in keys}
+    return {each: success_rate(str(each), [r for r in records if key(r) == each], unit_of) for each in keys}
 
 
 def _dimension(record: Record) -> str:

@@ -1,17 +1,19 @@
 """What records tell of a model under variations: success by dimension, kind and level, against benign twins.
 
 A pair is an episode and its twin: the same task, seed and run seed, without the variation. Errors and invalid episodes
-are in no rate and in no pair; percentages are 0..100, differences percentage points.
+are in no rate and in no pair; percentages are 0..100, differences percentage points, below 0 where success is lost.
+Differences are those of `pytest_vla.metrics.differences`, wherever they are shown.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from pytest_vla.metrics.bootstrap import Interval, cluster_intervals
+from pytest_vla.metrics.clustered import Interval, Unit
+from pytest_vla.metrics.differences import Mean, difference_of, mean_difference
 from pytest_vla.metrics.language import DIMENSION as LANGUAGE
 from pytest_vla.metrics.listening import PROBES
-from pytest_vla.metrics.paired import holm, mcnemar_exact, paired_interval
+from pytest_vla.metrics.paired import holm
 from pytest_vla.metrics.selection import (
     Same,
     by_model,
@@ -19,20 +21,15 @@ from pytest_vla.metrics.selection import (
     is_counted,
     protocol_of,
     run_of,
-    seed_of,
     that_count,
     twin_of,
 )
-from pytest_vla.metrics.success import SuccessRate, success_rate
+from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
 from pytest_vla.records import Record
 from pytest_vla.variation import JOINT
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-NO_WIDTH = 1e-9
-"""Points: of an interval that is no wider every resample told the same, which says nothing of others."""
+FEWEST_PAIRS = 5
+"""Of fewer pairs, or episodes where there are none, counts are told and no rate: five of five may be one of two."""
 
 Value = TypeVar("Value")
 Key = TypeVar("Key", bound=Hashable)
@@ -45,7 +42,7 @@ class Varied:
     Attributes:
         model: the policy's name.
         suite: the suite's.
-        episodes: records with a variation, the probes of whether it listens aside.
+        episodes: records with a variation, probes of whether it listens or looks aside.
         benign: records without one.
         left_out: what was there and does not count, and why.
         protocol: as the paper or as upstream's code has it, where the suite has both; else empty.
@@ -74,9 +71,9 @@ class TwinPair:
         return int(self.episode.outcome == "success") - int(self.twin.outcome == "success")
 
     @property
-    def unit(self) -> tuple[str, Hashable]:
+    def unit(self) -> Unit:
         """The task and the seed, of which both are."""
-        return self.episode.task, seed_of(self.episode)
+        return f"{self.episode.suite}/{self.episode.task}", self.episode.seed
 
 
 @dataclass(frozen=True)
@@ -85,23 +82,30 @@ class Difference:
 
     Attributes:
         pairs: how many.
+        units: of how many tasks and seeds.
         benign: percent of the twins that succeeded, each as often as it is in a pair.
         lost: pairs in which only the twin succeeded.
         gained: pairs in which only the varied episode did.
         value: success of the varied ones less that of the twins, points.
-        interval: Newcombe's paired one; where episodes share a twin a bootstrap over tasks and seeds, None where that
-            has no width.
-        p: McNemar's exact; None where episodes share a twin, as their pairs are not independent.
+        interval: over these tasks, points; None of a single task and seed.
+        tasks_interval: over tasks like these, points; None of too few tasks.
+        p: of the same t as the interval; None of a single task and seed.
+        detectable: points: the smallest difference that such a run shows in four of five cases; None: none is so large.
+        telling: about how many pairs show one of ten points as often; None of a single task and seed.
         p_adjusted: Holm's, among all p of the table.
     """
 
     pairs: int
+    units: int
     benign: float
     lost: int
     gained: int
     value: float
     interval: Interval | None
+    tasks_interval: Interval | None
     p: float | None
+    detectable: float | None
+    telling: int | None
     p_adjusted: float | None = None
 
 
@@ -114,6 +118,11 @@ class Cell:
     level: int | None
     rate: SuccessRate
     difference: Difference | None
+
+    @property
+    def is_few(self) -> bool:
+        """Whether it is too small for a rate: of fewer than `FEWEST_PAIRS` pairs, or episodes without twins."""
+        return (self.rate.counted if self.difference is None else self.difference.pairs) < FEWEST_PAIRS
 
 
 def varied_models(records: Iterable[Record]) -> tuple[Varied, ...]:
@@ -168,21 +177,64 @@ def twin_pairs(varied: Varied) -> tuple[tuple[TwinPair, ...], tuple[str, ...]]:
     return tuple(pairs), tuple(f"{counted(number, noun)} {what}" for number, noun, what in left_out if number)
 
 
-def cells(varied: Varied, pairs: Sequence[TwinPair], generator: "np.random.Generator") -> tuple[Cell, ...]:
-    """Success and differences by dimension, kind and level, joint variations last; Holm's adjustment is over all."""
+def cells(varied: Varied, pairs: Sequence[TwinPair]) -> tuple[Cell, ...]:
+    """Success and differences by dimension, kind and level, joint variations last; Holm's adjustment is over all.
+
+    What is of fewer than `FEWEST_PAIRS` pairs is not tested, and so is not adjusted for either.
+    """
     episodes = grouped(varied.episodes, _cell_of)
     paired = grouped(pairs, lambda pair: _cell_of(pair.episode))
     found = []
     for key in sorted(episodes, key=lambda key: (JOINT in key[0], key[0], key[1], key[2] or 0)):
-        difference = _difference(paired[key], generator) if key in paired else None
-        found.append(Cell(*key, success_rate(key[0], episodes[key]), difference))
-    tested = [i for i, cell in enumerate(found) if cell.difference is not None and cell.difference.p is not None]
-    adjusted = holm([each.p for i in tested if (each := found[i].difference) is not None and each.p is not None])
-    for index, p in zip(tested, adjusted, strict=True):
-        cell = found[index]
-        if cell.difference is not None:
-            found[index] = replace(cell, difference=replace(cell.difference, p_adjusted=p))
-    return tuple(found)
+        difference = difference_between(paired[key]) if key in paired else None
+        found.append(Cell(*key, rate_of(key[0], episodes[key]), difference))
+    return adjusted(found)
+
+
+def adjusted(found: Sequence[Cell]) -> tuple[Cell, ...]:
+    """The cells with Holm's adjustment over those that are large enough to be tested."""
+    tested = {
+        index: cell.difference
+        for index, cell in enumerate(found)
+        if cell.difference is not None and cell.difference.p is not None and not cell.is_few
+    }
+    with_p = [(index, each, each.p) for index, each in tested.items() if each.p is not None]
+    by_index = {
+        index: replace(each, p_adjusted=p)
+        for (index, each, _), p in zip(with_p, holm([p for _, _, p in with_p]), strict=True)
+    }
+    return tuple(
+        replace(cell, difference=by_index[index]) if index in by_index else cell for index, cell in enumerate(found)
+    )
+
+
+def rate_of(name: str, records: Sequence[Record]) -> SuccessRate:
+    """Success of some episodes, of which several may be of one task and seed."""
+    return success_rate(name, records, unit_of)
+
+
+def difference_between(pairs: Sequence[TwinPair]) -> Difference:
+    """Varied episodes against their twins, at least one pair."""
+    found = difference_of(mean_of(pairs))
+    both, lost, gained, _ = outcomes(pairs)
+    return Difference(
+        pairs=len(pairs),
+        units=found.units,
+        benign=100 * (both + lost) / len(pairs),
+        lost=lost,
+        gained=gained,
+        value=100 * found.value,
+        interval=_points(found.interval),
+        tasks_interval=_points(found.tasks_interval),
+        p=found.p,
+        detectable=None if found.detectable is None else 100 * found.detectable,
+        telling=found.telling,
+    )
+
+
+def mean_of(pairs: Sequence[TwinPair]) -> Mean:
+    """The mean difference of some pairs, before it has an interval."""
+    return mean_difference([pair.difference for pair in pairs], [pair.unit for pair in pairs])
 
 
 def outcomes(pairs: Iterable[TwinPair]) -> tuple[int, int, int, int]:
@@ -218,28 +270,5 @@ def _cell_of(record: Record) -> tuple[str, str, int | None]:
     return dimension, kind, level
 
 
-def _difference(pairs: Sequence[TwinPair], generator: "np.random.Generator") -> Difference:
-    both, lost, gained, neither = outcomes(pairs)
-    n = len(pairs)
-    interval: Interval | None
-    if len({run_of(pair.twin) for pair in pairs}) == n:
-        low, high = paired_interval(both, lost, gained, neither)
-        interval, p = (100 * low, 100 * high), mcnemar_exact(lost, gained)
-        return Difference(n, 100 * (both + lost) / n, lost, gained, 100 * (gained - lost) / n, interval, p)
-    interval = _bootstrapped(pairs, generator)
-    return Difference(n, 100 * (both + lost) / n, lost, gained, 100 * (gained - lost) / n, interval, None)
-
-
-def _bootstrapped(pairs: Sequence[TwinPair], generator: "np.random.Generator") -> Interval | None:
-    import numpy as np
-
-    rows = np.array([[1, pair.difference] for pair in pairs], dtype=np.float64)
-    units = [pair.unit for pair in pairs]
-
-    def mean(sums: "NDArray[np.float64]") -> "NDArray[np.float64]":
-        # A resample may be empty.
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return 100 * sums[:, 1:] / sums[:, :1]
-
-    (interval,) = cluster_intervals(rows, [task for task, _ in units], [seed for _, seed in units], mean, generator)
-    return None if interval is None or interval[1] - interval[0] < NO_WIDTH else interval
+def _points(interval: Interval | None) -> Interval | None:
+    return None if interval is None else (100 * interval[0], 100 * interval[1])

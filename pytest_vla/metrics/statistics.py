@@ -25,12 +25,24 @@ def wilson_interval(successes: int, n: int, confidence: float = 0.95) -> tuple[f
         raise ValueError(f"wilson_interval: {successes} successes of {n}: expected 0 <= successes <= n, n >= 1")
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"wilson_interval: confidence {confidence}: expected a number between 0 and 1")
-    z = NormalDist().inv_cdf((1.0 + confidence) / 2.0)
-    rate = successes / n
-    centre = rate + z * z / (2 * n)
-    half = z * sqrt(rate * (1.0 - rate) / n + z * z / (4 * n * n))
-    scale = 1.0 + z * z / n
+    return score_interval(successes / n, n, NormalDist().inv_cdf((1.0 + confidence) / 2.0))
+
+
+def score_interval(rate: float, trials: float, quantile: float) -> tuple[float, float]:
+    """Wilson's interval of a rate that strays as much as one of so many independent trials, no whole number.
+
+    Args:
+        rate: 0..1.
+        trials: above 0.
+        quantile: of the two-sided interval, in standard errors.
+
+    Returns:
+        Lower and upper bound, in [0, 1].
+    """
+    centre = rate + quantile * quantile / (2 * trials)
+    half = quantile * sqrt(rate * (1.0 - rate) / trials + quantile * quantile / (4 * trials * trials))
+    scale = 1.0 + quantile * quantile / trials
     # At the ends the bound is exactly 0 or 1; rounding would leave it 1e-17 beside.
-    low = 0.0 if successes == 0 else (centre - half) / scale
-    high = 1.0 if successes == n else (centre + half) / scale
+    low = 0.0 if rate <= 0.0 else (centre - half) / scale
+    high = 1.0 if rate >= 1.0 else (centre + half) / scale
     return low, high

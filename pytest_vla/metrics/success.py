@@ -1,10 +1,12 @@
 """Success rates: over successes and failures; errors and invalid episodes are counted beside them, by reason."""
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
+from pytest_vla.metrics.clustered import Interval, Unit, rate_intervals
 from pytest_vla.metrics.statistics import wilson_interval
 
 
@@ -26,6 +28,20 @@ class TaskOutcome(Outcome, Protocol):
     def task(self) -> str: ...
 
 
+class SeededOutcome(TaskOutcome, Protocol):
+    """An outcome that says what it began from too."""
+
+    @property
+    def seed(self) -> int: ...
+    @property
+    def variation(self) -> Mapping[str, Any]: ...
+    @property
+    def protocol(self) -> Mapping[str, Any]: ...
+
+
+Ended = TypeVar("Ended", bound=Outcome)
+
+
 @dataclass(frozen=True)
 class SuccessRate:
     """How a group of episodes came out.
@@ -35,18 +51,21 @@ class SuccessRate:
         episodes: all of them.
         successes: episodes that did the task.
         counted: successes and failures, the rate's denominator.
-        interval: 95% Wilson interval of the rate; None where nothing was counted.
+        interval: 95% interval of the rate, over these tasks: Wilson's, wider where several episodes are of one task
+            and seed; None where nothing was counted, or all of it is of one task and seed.
         errors: episodes in which policy or simulation broke, by reason.
         invalid: episodes with nothing to measure, by reason.
+        tasks_interval: 95% interval over tasks like these; None where they are too few, or not told apart.
     """
 
     name: str
     episodes: int
     successes: int
     counted: int
-    interval: tuple[float, float] | None
+    interval: Interval | None
     errors: Mapping[str, int]
     invalid: Mapping[str, int]
+    tasks_interval: Interval | None = None
 
     @property
     def rate(self) -> float | None:
@@ -65,18 +84,76 @@ class SuccessRate:
             return None
         return self.successes / self.episodes, (self.successes + self.not_counted) / self.episodes
 
-    def reaches(self, minimum: float) -> bool:
-        """Whether the rate is at least `minimum`; where nothing was counted, it is not."""
+    def reaches(self, minimum: float, by_lower_end: bool = False) -> bool:
+        """Whether the rate, or the lower end of its interval, is at least `minimum`; where there is none, it is not."""
+        if by_lower_end:
+            return self.interval is not None and self.interval[0] >= minimum
         return self.rate is not None and self.rate >= minimum
 
 
-def success_rate(name: str, records: Sequence[Outcome]) -> SuccessRate:
-    """The rate over one group of records."""
-    count = Counter(record.outcome for record in records)
-    counted = count["success"] + count["failure"]
+def success_rate(name: str, records: Sequence[Ended], unit: Callable[[Ended], Unit] | None = None) -> SuccessRate:
+    """The rate over one group of records.
+
+    Args:
+        name: of the group.
+        records: of any outcome.
+        unit: gives an episode's task and seed, such as `unit_of`, where they are known; None: each episode is taken to
+            be independent of all others.
+    """
+    counted = [record for record in records if record.outcome in ("success", "failure")]
+    successes = [float(record.outcome == "success") for record in counted]
+    done = int(sum(successes))
 
     def reasons(outcome: str) -> dict[str, int]:
         return dict(sorted(Counter(str(r.reason) for r in records if r.outcome == outcome).items()))
 
-    interval = wilson_interval(count["success"], counted) if counted else None
-    return SuccessRate(name, len(records), count["success"], counted, interval, reasons("error"), reasons("invalid"))
+    interval, tasks_interval = wilson_interval(done, len(counted)) if counted else None, None
+    if unit is not None and counted:
+        interval, tasks_interval = rate_intervals(successes, [unit(record) for record in counted])
+    return SuccessRate(
+        name, len(records), done, len(counted), interval, reasons("error"), reasons("invalid"), tasks_interval
+    )
+
+
+def unit_of(record: SeededOutcome) -> Unit:
+    """What an episode shares its init state with: its task and its seed, whatever else is varied.
+
+    Where the protocol pins the init state it is part of the task, and every variation is a unit by itself.
+    """
+    task = f"{record.suite}/{record.task}"
+    if record.protocol.get("init_state") is not None:
+        return task, (record.seed, record.variation.get("label", ""))
+    return task, record.seed
+
+
+def fewest_to_reach(n: int, minimum: float, by_lower_end: bool = False) -> int | None:
+    """With how many successes of n independent episodes the minimum is reached; None where all are too few.
+
+    Args:
+        n: at least 1.
+        minimum: of the rate, 0..1.
+        by_lower_end: of the lower end of its interval instead.
+    """
+
+    def reached(successes: int) -> bool:
+        return (wilson_interval(successes, n)[0] if by_lower_end else successes / n) >= minimum
+
+    return bisect_left(range(n + 1), True, key=reached) if reached(n) else None
+
+
+def episodes_to_reach(minimum: float) -> int | None:
+    """How many episodes it takes, all of them successes, for the lower end to reach a minimum; None: no number does."""
+    if minimum >= 1:
+        return None
+    enough = bisect_left(range(1, 10**9), minimum, key=lambda n: wilson_interval(n, n)[0])
+    return enough + 1
+
+
+def chance_to_reach(n: int, minimum: float, truth: float, by_lower_end: bool = False) -> float:
+    """How likely n independent episodes of a policy that succeeds in `truth` of them reach a minimum."""
+    from scipy.special import bdtrc
+
+    fewest = fewest_to_reach(n, minimum, by_lower_end)
+    if fewest is None:
+        return 0.0
+    return 1.0 if fewest == 0 else float(bdtrc(fewest - 1, n, truth))

@@ -130,8 +130,24 @@ def unavailable(tasks: Sequence[Task]) -> Mapping[str, int]:
 
 def dimensions_of(label: str) -> str:
     """What a label's variation changes: ``camera``, ``camera+light``; the label itself where no kind has it."""
-    found = [_kind_of(part) for part in parts_of(label)]
-    return JOINT.join(kind.dimension for kind in found if kind is not None) if all(found) else label
+    return parts_told_apart(label)[0]
+
+
+def parts_told_apart(label: str) -> tuple[str, str, str]:
+    """Of a label the dimension, the kind, and what tells it apart within the kind: ``camera``, ``camera.fov``, ``-L3``.
+
+    Of a joint one those of its parts, with ``+`` between. Where no kind has it, the label is the dimension.
+    """
+    parts = [(part, _kind_of(part)) for part in parts_of(label)]
+    known = [(part, kind) for part, kind in parts if kind is not None]
+    if len(known) < len(parts):
+        return label, "", ""
+    dimensions, kinds, rests = (
+        [kind.dimension for _, kind in known],
+        [kind.name for _, kind in known],
+        [part.removeprefix(kind.name) for part, kind in known],
+    )
+    return JOINT.join(dimensions), JOINT.join(kinds), JOINT.join(rests)
 
 
 def name_of(label: str) -> str:

@@ -10,8 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pytest_vla.metrics.composition import Composition, compositional_gap, compositions, quartets
-from pytest_vla.metrics.paired import holm
+from pytest_vla.metrics.composition import (
+    Composition,
+    compositional_gap,
+    compositions,
+    printed_chi_square,
+    quartets,
+)
+from pytest_vla.metrics.paired import chi_square_p, holm
 from pytest_vla.metrics.robustness import Varied, varied_models
 from pytest_vla.metrics.statistics import wilson_interval
 from pytest_vla.records import Record
@@ -48,7 +54,7 @@ def of_counts(n: int, counts: Sequence[int], first: str = CAMERA, second: str = 
 
 
 def made(records: Sequence[Record]) -> tuple[Composition, ...]:
-    return compositions(one(records), np.random.default_rng(0))[0]
+    return compositions(one(records))[0]
 
 
 def test_a_gap_by_hand() -> None:
@@ -76,11 +82,13 @@ def test_a_gap_by_hand() -> None:
         assert interval[0] < value < interval[1]
     assert pair.less_expected is not None
     assert pair.less_expected[1] < 0, "worse than independent dimensions would be"
+    assert pair.verdict == "worse"
+    assert pair.tasks_gap_interval is not None
 
 
 def test_dimensions_that_take_their_share_have_no_gap() -> None:
     (pair,) = made(of_counts(100, (100, 50, 40, 20)))
-    assert (pair.gap, pair.chi_square, pair.p) == (0, 0, 1)
+    assert (pair.gap, pair.chi_square, pair.p, pair.verdict) == (0, 0, 1, "not determined")
     assert pair.expected == pytest.approx(pair.product) == pytest.approx(0.2)
     assert pair.less_expected is not None
     assert pair.less_expected[0] < 0 < pair.less_expected[1]
@@ -168,8 +176,58 @@ def test_several_of_a_task_and_seed_count_as_one() -> None:
     twice = [*once, *of_counts(40, (36, 20, 24, 4), orientation, LIGHT)]
     (pair,) = made(twice)
     assert (pair.n, pair.successes) == (80, (72, 40, 48, 8))
-    assert (pair.gap, pair.p) == (pytest.approx(alone.gap), pytest.approx(alone.p))
-    assert pair.chi_square == pytest.approx(alone.chi_square)
+    assert pair.gap == pytest.approx(alone.gap)
+    assert pair.chi_square == pytest.approx(2 * (alone.chi_square or 0)), "as printed: it takes all for independent"
+    same = [each for record in once for each in (record, as_kind(record, orientation))]
+    (doubled,) = made(same)
+    assert (doubled.n, doubled.gap) == (80, pytest.approx(alone.gap))
+    assert doubled.gap_interval == pytest.approx(alone.gap_interval), "the same outcomes once more are no evidence"
+
+
+def as_kind(record: Record, label: str) -> Record:
+    """The same outcome under another kind of camera; the benign twin and the light's stay the same records."""
+    old = str(record.variation.get("label", ""))
+    if CAMERA not in old:
+        return record
+    return varied(old.replace(CAMERA, label), record.outcome, record.task, record.seed)
+
+
+# The paper's chi-square
+
+
+def test_the_printed_chi_square_is_pearsons_of_success_counts() -> None:
+    """LIBERO-Plus (arXiv 2510.13626), appendix: of a 2x2 table of success counts, expected counts from its margins."""
+    benign, first, second, joint = 0.9725, 0.5635, 0.8870, 0.4120
+    counts = [round(2000 * rate) for rate in (benign, first, second, joint)]
+    assert counts == [1945, 1127, 1774, 824]
+    expected = stats.chi2_contingency(((counts[0], counts[2]), (counts[1], counts[3])), correction=False)
+    assert printed_chi_square(benign, first, second, joint) == pytest.approx(expected.statistic, rel=1e-12)
+    assert printed_chi_square(benign, second, first, joint) == pytest.approx(expected.statistic, rel=1e-12)
+    # No success, and so no table.
+    assert printed_chi_square(0, 0, 0, 0) is None
+    with pytest.raises(ValueError, match=r"expected numbers within 0\.\.1"):
+        printed_chi_square(97.25, 56.35, 88.7, 41.2)
+
+
+def test_of_its_printed_chi_square_and_p() -> None:
+    """Its Env and Camera: 26.1 with p = 3.33e-07, the one pair of numbers of these tables that is known here."""
+    assert chi_square_p(26.1) == pytest.approx(3.33e-07, rel=0.03), "26.05 gives it, which rounds to 26.1"
+    # With 97.25% benign, 2,000 episodes each, and any singles, a joint rate gives it: the statistic is within reach.
+    for first, second in ((0.93, 0.56), (0.75, 0.56)):
+        joints = np.linspace(0.2, first * second / 0.9725, 400)
+        found = [printed_chi_square(0.9725, first, second, float(joint)) or 0.0 for joint in joints]
+        assert min(found) < 1 < 26.1 < max(found)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.tuples(*[st.floats(0.02, 1)] * 4))
+def test_rates_that_are_rounded_as_printed_give_it_to_two_percent(rates: tuple[float, float, float, float]) -> None:
+    """As the paper prints rates, to a hundredth of a percent, where it is not near 0."""
+    exact = printed_chi_square(*rates, n=2000)
+    rounded = printed_chi_square(*(round(rate, 4) for rate in rates), n=2000)
+    assert exact is not None
+    assert rounded is not None
+    assert rounded == pytest.approx(exact, rel=0.02, abs=1.0)
 
 
 def test_a_small_table_is_rough() -> None:

@@ -1,16 +1,27 @@
 """LIBERO-Plus's tables: which records count where, and how means are weighted."""
 
 import dataclasses
+import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from pytest_vla.metrics.libero_plus import DIMENSIONS, plus_rates, protocol_of, task_counts, weighted_rate
+from pytest_vla.metrics.libero_plus import (
+    DIMENSIONS,
+    TOTAL,
+    entry_counts,
+    plus_rates,
+    protocol_of,
+    task_counts,
+    weighted_rate,
+)
 from pytest_vla.metrics.statistics import wilson_interval
 from pytest_vla.plan import Case
 from pytest_vla.records import Record
 from pytest_vla.vary.libero_plus_names import SUITES, parse_name
+from tests.support.data import data_root
 from tests.support.records import record_of
 
 STOVE = "turn_on_the_stove"
@@ -81,8 +92,9 @@ def test_episodes_count_in_their_rows() -> None:
         "N2-gaussian": (1, 1),
         "O1-add": (1, 1),
     }
-    assert found.weighted() is None
-    assert found.weighted("camera") is None
+    assert set(found.of_list.values()) == {None}
+    # Of 16 suites and sub-dimensions of the camera two were run.
+    assert found.missing["camera"] == 14
 
 
 def test_models_and_protocols_stand_by_themselves() -> None:
@@ -121,10 +133,60 @@ def test_what_was_run_is_weighed_by_what_the_list_has() -> None:
     records = [episode(name, suite in ("libero_spatial", "libero_10")) for suite, name in names.items()]
     (found,) = plus_rates(records)
     assert found.dimensions["language"].rate == 0.5
-    assert found.weighted("language") == pytest.approx((390 + 383) / 1537)
+    weighted = found.of_list["language"]
+    assert weighted is not None
+    assert weighted.rate == pytest.approx((390 + 383) / 1537)
+    assert weighted.interval is not None
+    assert weighted.interval[0] < weighted.rate < weighted.interval[1]
+    assert found.of_list[TOTAL] is None
     # In the paper's table two suites are exchanged.
-    assert found.weighted("language", "paper") == pytest.approx((354 + 383) / 1537)
-    assert found.weighted() is None
+    by_suite = {("language", suite): float(suite in ("libero_spatial", "libero_10")) for suite in names}
+    assert weighted_rate(by_suite, "paper") == pytest.approx((354 + 383) / 1537)
+
+
+CAMERA = {"C1-distance": "0_0_150_0_0", "C2-azimuth": "30_0_100_0_0", "C2-azimuth-elevation": "30_15_100_0_0"}
+CAMERA["C3-orientation"] = "0_0_100_2_350"
+
+
+def test_sub_dimensions_weigh_what_the_list_has_of_them() -> None:
+    """One of four fails in every suite, and was run nine times as often as the others."""
+    bases = {
+        "libero_spatial": RAMEKIN,
+        "libero_object": "pick_up_the_milk_and_place_it_in_the_basket",
+        "libero_goal": STOVE,
+        "libero_10": "KITCHEN_SCENE8_put_both_moka_pots_on_the_stove",
+    }
+    records = []
+    for base in bases.values():
+        for kind, view in CAMERA.items():
+            views = [view]
+            if kind == "C1-distance":
+                views = [f"0_0_{150 + number}_0_0" for number in range(9)]
+            records += [episode(f"{base}_view_{each}_initstate_0", kind != "C1-distance") for each in views]
+    (found,) = plus_rates(records)
+    assert found.dimensions["camera"].rate == pytest.approx(12 / 48), "of what was run most fails"
+    weighted = found.of_list["camera"]
+    assert weighted is not None
+    assert weighted.rate == pytest.approx(1 - 313 / 1599), "of the list a fifth does"
+    assert weighted.interval is not None
+    assert weighted.interval[1] - weighted.interval[0] > 0.15, "sixteen cells of which twelve were run once"
+    assert found.missing["camera"] == 0
+    (fewer,) = plus_rates(records[1:-1])
+    assert (fewer.of_list["camera"], fewer.missing["camera"]) == (None, 1)
+
+
+def test_the_counts_are_the_lists(libero_plus_list: list[str]) -> None:
+    counts = Counter((task.dimension, task.suite, task.sub_dimension) for task in map(parse_name, libero_plus_list))
+    assert dict(entry_counts()) == dict(counts)
+
+
+@pytest.fixture
+def libero_plus_list() -> list[str]:
+    root = data_root()
+    if root is None or not (root / "libero_plus").is_dir():
+        pytest.skip("needs LIBERO-Plus's list: put it at ../shared/data/libero_plus")
+    listed = json.loads((root / "libero_plus" / "task_classification.json").read_text())
+    return [entry["name"] for entries in listed.values() for entry in entries]
 
 
 def test_weights_are_the_lists_and_the_papers() -> None:

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy import stats
 
 from pytest_vla.metrics.dtw import POINTS
 from pytest_vla.metrics.listening import PROBES, Listening, Probe, Run, Twins, listening
@@ -47,8 +48,19 @@ def attentive(n: int, seed: int = 0) -> list[Twins]:
     ]
 
 
-def listened(twins: list[Twins], seed: int = 1) -> tuple[Listening, dict[Probe, Listening]]:
-    overall, each = listening(twins, np.random.default_rng(seed), replicates=500)
+def breaking(n: int, seed: int = 0) -> list[Twins]:
+    """Does the task where it is told so, and nothing where the text is any other."""
+    g = np.random.default_rng(seed)
+    still = np.zeros((80, 3))
+    other = Run(False, still, followed=False)
+    return [
+        Twins(Run(bool(g.random() < 0.8), walk(g, GOAL)), {"nonsense": Run(False, still), "other_task": other})
+        for _ in range(n)
+    ]
+
+
+def listened(twins: list[Twins]) -> tuple[Listening, dict[Probe, Listening]]:
+    overall, each = listening(twins)
     return overall, dict(each)
 
 
@@ -65,6 +77,20 @@ def test_a_policy_that_ignores_the_text_has_score_0() -> None:
             assert abs(estimate.value) < 0.1
             assert estimate.interval is not None
             assert estimate.interval[0] < 0 < estimate.interval[1]
+    assert overall.verdict == "not determined", "nobody looked at what it did instead"
+    told = [Twins(run.right, {"other_task": Run(True, followed=False)}) for run in ignoring(200)]
+    assert listened(told)[0].verdict == "ignores"
+
+
+def test_a_policy_that_any_other_text_breaks_does_not_listen() -> None:
+    """It loses all of its success without the right text, as one does that listens."""
+    overall, each = listened(breaking(50))
+    attending, _ = listened(attentive(50))
+    assert overall.score is not None
+    assert attending.score is not None
+    assert overall.score.value == attending.score.value == 1
+    assert (each["other_task"].followed.count, overall.verdict, attending.verdict) == (0, "breaks", "listens")
+    assert listened(breaking(4))[0].verdict == "not determined", "four episodes are none"
 
 
 def test_a_policy_that_listens_has_score_1() -> None:
@@ -111,11 +137,12 @@ def test_a_policy_that_never_does_it_has_no_score() -> None:
     assert overall.score is None
 
 
-def test_one_success_is_too_little_for_an_interval() -> None:
-    """A third of the resamples have no success, and so no score."""
-    overall, _ = listened([pair(True, False), *[pair(False, False)] * 9])
-    assert overall.score is not None
-    assert (overall.score.value, overall.score.interval) == (1.0, None)
+def test_a_few_successes_are_too_little_for_an_interval() -> None:
+    for successes, has_one in ((1, False), (4, False), (5, True)):
+        overall, _ = listened([*[pair(True, False)] * successes, *[pair(False, False)] * 9])
+        assert overall.score is not None
+        assert overall.score.value == 1.0
+        assert (overall.score.interval is not None) == has_one
 
 
 def test_distances_without_a_second_run_have_no_scale() -> None:
@@ -123,7 +150,6 @@ def test_distances_without_a_second_run_have_no_scale() -> None:
     overall, _ = listened(twins)
     assert overall.distance is not None
     assert overall.distance.value > 1
-    assert overall.distance.interval is not None
     assert (overall.noise, overall.path_score) == (None, None)
 
 
@@ -139,25 +165,28 @@ def test_distances_are_those_of_the_paths() -> None:
     assert overall.path_score.value == pytest.approx(0.75)
 
 
-def test_distances_have_intervals_over_twins() -> None:
+def test_the_path_score_has_an_interval_over_twins() -> None:
+    """By the logarithm of the ratio of both distances, of which twins with two probes are one each."""
     g = np.random.default_rng(0)
     path = np.linspace((0.0, 0.0, 0.0), (1.0, 0.0, 0.0), 30)
 
     def beside(metres: float) -> Run:
         return Run(True, path + np.array([0.0, metres, 0.0]))
 
-    offsets = g.uniform(0.1, 0.3, size=60)
-    runs = [{probe: beside(metres) for probe in ("blank", "nonsense")} for metres in offsets]
-    twins = [Twins(Run(True, path), probes, beside(metres / 4)) for probes, metres in zip(runs, offsets, strict=True)]
+    far, near = 0.2 * np.exp(0.3 * g.normal(size=60)), 0.05 * np.exp(0.3 * g.normal(size=60))
+    runs = [{probe: beside(metres) for probe in ("blank", "nonsense")} for metres in far]
+    twins = [Twins(Run(True, path), probes, beside(noise)) for probes, noise in zip(runs, near, strict=True)]
     overall, each = listened(twins)
-    error = POINTS * offsets.std() / np.sqrt(60)
-    for found, scale in ((overall.distance, 1), (each["blank"].distance, 1), (overall.noise, 0.25)):
+    ratio = far.mean() / near.mean()
+    errors = (far - far.mean()) / far.mean() - (near - near.mean()) / near.mean()
+    half = stats.t.ppf(0.975, 59) * errors.std(ddof=1) / np.sqrt(60)
+    expected = (1 - np.exp(half) / ratio, 1 - np.exp(-half) / ratio)
+    for found in (overall.path_score, each["blank"].path_score):
         assert found is not None
-        assert found.value == pytest.approx(scale * POINTS * offsets.mean())
-        assert found.interval is not None
-        low, high = found.interval
-        assert low < found.value < high
-        assert high - low == pytest.approx(2 * 1.96 * error * scale, rel=0.15), "a twin with two probes is one twin"
+        assert found.value == pytest.approx(1 - 1 / ratio)
+        assert found.interval == pytest.approx(expected, abs=1e-6)
+    assert overall.distance is not None
+    assert overall.distance.interval is None
 
 
 def test_another_goal_is_no_success_that_was_lost_or_kept() -> None:
@@ -200,12 +229,24 @@ def test_a_policy_without_noise_that_ignores_the_text_has_path_score_0() -> None
     run = Run(True, walk(np.random.default_rng(0), GOAL))
     overall, _ = listened([Twins(run, {"blank": run}, run)] * 3)
     assert overall.path_score is not None
-    assert (overall.path_score.value, overall.path_score.interval) == (0.0, (0.0, 0.0))
+    assert (overall.path_score.value, overall.path_score.interval) == (0.0, None)
 
 
-def test_the_same_generator_gives_the_same_intervals() -> None:
-    assert listened(ignoring(30), 5) == listened(ignoring(30), 5)
-    assert listened(ignoring(30), 5) != listened(ignoring(30), 6)
+def test_twins_of_one_task_and_seed_are_one() -> None:
+    """Two run seeds of the same ten units say no more than ten where they agree."""
+    outcomes = [(True, i % 3 == 0) for i in range(30)]
+    units = [(f"task {i % 6}", i) for i in range(30)]
+    once = [Twins(Run(r), {"blank": Run(p)}, unit=u) for (r, p), u in zip(outcomes, units, strict=True)]
+    single, double = listened(once)[0], listened([*once, *once])[0]
+    assert single.score is not None
+    assert double.score is not None
+    assert double.score.interval == pytest.approx(single.score.interval)
+    assert single.probe.tasks_interval is not None, "of six tasks something is said of others"
+    assert listened(once[:4])[0].probe.tasks_interval is None
+
+
+def test_intervals_need_no_luck() -> None:
+    assert listened(ignoring(30)) == listened(ignoring(30))
 
 
 def test_a_twin_with_three_probes_is_drawn_as_one() -> None:
@@ -213,8 +254,8 @@ def test_a_twin_with_three_probes_is_drawn_as_one() -> None:
     outcomes = [(True, i % 3 == 0) for i in range(60)]
     one = [Twins(Run(right), {"blank": Run(probe)}) for right, probe in outcomes]
     three = [Twins(Run(right), {name: Run(probe) for name in PROBES}) for right, probe in outcomes]
-    single, triple = listened(one, 3)[0].score, listened(three, 3)[1]["blank"].score
-    pooled = listening(three, np.random.default_rng(3), replicates=4000)[0].score
+    single, triple = listened(one)[0].score, listened(three)[1]["blank"].score
+    pooled = listening(three)[0].score
     assert single is not None
     assert triple is not None
     assert pooled is not None
@@ -231,7 +272,7 @@ def test_the_interval_holds_the_truth_about_as_often_as_it_says() -> None:
     held = 0
     for _ in range(200):
         twins = [pair(bool(g.random() < 0.8), bool(g.random() < 0.4)) for _ in range(100)]
-        score = listening(twins, g, replicates=300)[1]["blank"].score
+        score = listening(twins)[1]["blank"].score
         assert score is not None
         assert score.interval is not None
         held += score.interval[0] <= 0.5 <= score.interval[1]
@@ -241,7 +282,7 @@ def test_the_interval_holds_the_truth_about_as_often_as_it_says() -> None:
 @settings(max_examples=30)
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=20))
 def test_the_score_is_the_share_of_success_that_is_lost(outcomes: list[tuple[bool, bool]]) -> None:
-    overall, _ = listening([pair(*one) for one in outcomes], np.random.default_rng(0), replicates=50)
+    overall, _ = listening([pair(*one) for one in outcomes])
     right, probe = (sum(side) for side in zip(*outcomes, strict=True))
     assert overall.lost - overall.gained == right - probe
     assert (overall.score is None) == (right == 0)
@@ -251,11 +292,8 @@ def test_the_score_is_the_share_of_success_that_is_lost(outcomes: list[tuple[boo
 
 def test_bad_input_is_told() -> None:
     with pytest.raises(ValueError, match="no twin has a probe"):
-        listening([Twins(Run(True), {})], np.random.default_rng(0))
+        listening([Twins(Run(True), {})])
     with pytest.raises(ValueError, match="between 0 and 1"):
-        listening([pair(True, True)], np.random.default_rng(0), confidence=95)
+        listening([pair(True, True)], confidence=95)
     with pytest.raises(ValueError, match="finite"):
-        listening(
-            [Twins(Run(True, np.full((2, 3), np.nan)), {"blank": Run(True, np.zeros((2, 3)))})],
-            np.random.default_rng(0),
-        )
+        listening([Twins(Run(True, np.full((2, 3), np.nan)), {"blank": Run(True, np.zeros((2, 3)))})])

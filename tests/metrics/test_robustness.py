@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_vla.metrics.paired import holm, mcnemar_exact, paired_interval
+from pytest_vla.metrics.differences import difference_of, mean_difference
+from pytest_vla.metrics.paired import holm
 from pytest_vla.metrics.robustness import Cell, Varied, cells, twin_pairs, varied_models
-from pytest_vla.metrics.robustness_curves import Curve, Harm, curves, halving_level
-from pytest_vla.metrics.statistics import wilson_interval
-from pytest_vla.metrics.success import SuccessRate
+from pytest_vla.metrics.robustness_curves import NO_DOSE, Curve, Harm, curves
 from pytest_vla.records import Record
 from tests.support.varied import varied
 
@@ -24,7 +23,7 @@ def one(records: Sequence[Record]) -> Varied:
 
 def cells_of(records: Sequence[Record]) -> dict[tuple[str, str, int | None], Cell]:
     found = one(records)
-    made = cells(found, twin_pairs(found)[0], np.random.default_rng(0))
+    made = cells(found, twin_pairs(found)[0])
     return {(cell.dimension, cell.kind, cell.level): cell for cell in made}
 
 
@@ -37,12 +36,6 @@ def curves_of(records: Sequence[Record]) -> tuple[dict[str, Curve], Harm | None,
 def run_of(label: str, outcomes: Sequence[bool], task: str = "a_task") -> list[Record]:
     """An episode of each seed."""
     return [varied(label, outcome, task, seed) for seed, outcome in enumerate(outcomes)]
-
-
-def rate(successes: int, counted: int) -> SuccessRate:
-    return SuccessRate(
-        "", counted, successes, counted, wilson_interval(successes, counted) if counted else None, {}, {}
-    )
 
 
 BENIGN = [True] * 9 + [False]
@@ -128,8 +121,25 @@ def test_a_cell_by_hand() -> None:
     assert difference is not None
     assert (difference.pairs, difference.lost, difference.gained) == (10, 5, 1)
     assert (difference.benign, difference.value) == (90, -40)
-    assert difference.interval == pytest.approx([100 * bound for bound in paired_interval(4, 5, 1, 0)])
-    assert difference.p == difference.p_adjusted == mcnemar_exact(5, 1) == 0.21875
+    units = [("a_task", seed) for seed in range(10)]
+    alone = difference_of(mean_difference([-1] * 5 + [1] + [0] * 4, units))
+    assert alone.interval is not None
+    assert difference.interval == pytest.approx([100 * bound for bound in alone.interval])
+    assert difference.p == difference.p_adjusted == alone.p
+    assert difference.interval[0] < -40 < 0 < difference.interval[1]
+    assert (difference.units, difference.tasks_interval) == (10, None), "of one task nothing is said of others"
+
+
+def test_a_difference_is_one_wherever_it_is_shown() -> None:
+    """A dimension of one kind and level: its row, its dimension and the largest loss have the same numbers."""
+    records = [r for t in range(6) for r in (*run_of("", BENIGN, f"t{t}"), *run_of("camera.distance-L3", L3, f"t{t}"))]
+    cell = cells_of(records)["camera", "distance", 3]
+    found, harm, _ = curves_of(records)
+    assert cell.difference == found["camera"].change
+    assert harm is not None
+    assert harm.change == cell.difference
+    assert cell.difference is not None
+    assert cell.difference.tasks_interval is not None
 
 
 def test_errors_and_invalid_episodes_are_beside_the_rate() -> None:
@@ -158,8 +168,18 @@ def test_the_adjustment_is_over_all_of_the_table() -> None:
     ]
     differences = [cell.difference for cell in found if cell.difference is not None]
     p_values = [each.p for each in differences if each.p is not None]
-    assert p_values == [mcnemar_exact(lost, 0) for lost in (12, 6, 0, 9)]
+    assert [each.lost for each in differences] == [12, 6, 0, 9]
     assert tuple(each.p_adjusted for each in differences) == holm(p_values)
+
+
+def test_a_few_pairs_are_not_tested() -> None:
+    records = [*run_of("", [True] * 9), *run_of("camera.fov-L1", [False] * 4), *run_of("noise.fog-L2", [False] * 9)]
+    few, enough = cells_of(records).values()
+    assert (few.is_few, enough.is_few) == (True, False)
+    assert few.difference is not None
+    assert enough.difference is not None
+    assert few.difference.p_adjusted is None
+    assert enough.difference.p_adjusted == enough.difference.p, "nor do they cost the others anything"
 
 
 def test_episodes_that_share_a_twin_are_no_independent_pairs() -> None:
@@ -176,9 +196,12 @@ def test_episodes_that_share_a_twin_are_no_independent_pairs() -> None:
     records = [*benign, *shared, *run_of("camera.distance-L1", outcomes)]
     difference = cells_of(records)["language", "paraphrase", None].difference
     assert difference is not None
-    assert (difference.pairs, difference.value) == (36, pytest.approx(-200 / 3))
-    assert difference.p is difference.p_adjusted is None
+    assert (difference.pairs, difference.units, difference.value) == (36, 12, pytest.approx(-200 / 3))
     assert difference.interval is not None
+    once = cells_of(
+        [*benign, *run_of("camera.distance-L1", outcomes), *run_of("camera.distance-L1", outcomes, "b_task")]
+    )
+    assert difference.p == pytest.approx(once["camera", "distance", 1].difference.p)  # type: ignore[union-attr]
     low, high = difference.interval
     assert low < -200 / 3 < high < 0
     assert high - low > 30, "thirty-six episodes of six seeds say no more than six seeds"
@@ -211,58 +234,16 @@ def test_every_episode_is_in_one_cell(runs: dict[str, list[str]]) -> None:
         pairs = [each for each in twins if {*each} <= {"success", "failure"}]
         assert (cell.difference.pairs if cell.difference else 0) == len(pairs)
         if cell.difference is not None:
-            low, high = cell.difference.interval or (0, 0)
+            assert (cell.difference.interval is None) == (cell.difference.p is None) == (len(pairs) == 1)
+            low, high = cell.difference.interval or (-100, 100)
             assert low <= cell.difference.value <= high
             assert cell.difference.lost == pairs.count(("failure", "success"))
-            assert cell.difference.p is not None
-            assert cell.difference.p <= (cell.difference.p_adjusted or 0)
+            if cell.difference.p is not None:
+                assert (cell.difference.p < 0.05) == (not low <= 0 <= high), "one test, one interval"
+                assert cell.difference.p <= (cell.difference.p_adjusted or 1)
 
 
 # Curves
-
-
-@pytest.mark.parametrize(
-    ("successes", "level"),
-    [
-        ([100, 80, 60, 40, 20, 0], 2.5),
-        ([100, 50], 1.0),
-        ([80, 70, 30, 90, 10], 1.75),
-        ([10, 0], 0.5),
-    ],
-)
-def test_where_success_halves(successes: list[int], level: float) -> None:
-    points = [(index, rate(number, 100)) for index, number in enumerate(successes)]
-    assert halving_level(points) == (pytest.approx(level), "")
-
-
-def test_levels_that_were_not_run_are_interpolated_over() -> None:
-    assert halving_level([(0, rate(10, 10)), (1, rate(8, 10)), (3, rate(0, 0)), (5, rate(2, 10))])[0] == 3
-
-
-@pytest.mark.parametrize(
-    ("points", "why"),
-    [
-        ([(0, rate(9, 10)), (1, rate(9, 10)), (5, rate(5, 10))], "not reached up to L5"),
-        ([(0, rate(0, 10)), (1, rate(0, 10))], "benign success is 0"),
-        ([(1, rate(9, 10)), (2, rate(1, 10))], "no benign twin was measured"),
-        ([(0, rate(9, 10)), (1, rate(0, 0))], "no level was measured"),
-        ([], "no benign twin was measured"),
-    ],
-)
-def test_where_it_does_not(points: list[tuple[int, SuccessRate]], why: str) -> None:
-    assert halving_level(points) == (None, why)
-
-
-@given(st.lists(st.integers(0, 50), min_size=2, max_size=7))
-def test_the_halving_level_is_on_the_curve(successes: list[int]) -> None:
-    level, why = halving_level([(index, rate(number, 50)) for index, number in enumerate(successes)])
-    half = successes[0] / 2
-    if level is None:
-        assert why
-        assert successes[0] == 0 or min(successes) > half
-    else:
-        assert np.interp(level, range(len(successes)), successes) == pytest.approx(half)
-        assert all(number > half for number in successes[: int(np.ceil(level))])
 
 
 def test_a_curve_has_all_kinds_and_the_twins() -> None:
@@ -281,13 +262,14 @@ def test_a_curve_has_all_kinds_and_the_twins() -> None:
         (1, 14, 20),
         (2, 0, 10),
     ]
-    assert curve.halves_at == pytest.approx(1 + 0.3 / 0.7)
-    assert curve.drop is not None
-    assert curve.drop.value == pytest.approx((10 + 80 + 80) / 3), "each level weighs the same, and none too"
+    assert (curve.halving.level, curve.halving.why) == (None, "not determined: fewer than 20 episodes at a level")
+    assert curve.change is not None
+    assert (curve.change.pairs, curve.change.units) == (40, 10)
+    assert curve.change.value == pytest.approx(-(0 + 20 + 80 + 80) / 4)
     assert harm is not None
     assert (harm.dimension, harm.why) == ("camera", "there is no other")
     assert notes == (
-        "camera: 10 episodes without a level: on no curve; in the mean drop as one level more",
+        "camera: 10 episodes without a level: on no curve",
         "camera: levels were measured on different tasks, seeds and kinds, which the curve mixes",
     )
 
@@ -296,14 +278,40 @@ def test_a_curve_of_several_task_lists_says_so() -> None:
     records = [*run_of("camera.distance-L1", [True] * 5), *run_of("camera.distance-L2", [True] * 5, "another_task")]
     found, harm, notes = curves_of(records)
     assert notes == ("camera: levels were measured on different tasks, seeds and kinds, which the curve mixes",)
-    assert found["camera"].why == "no benign twin was measured"
-    assert (found["camera"].drop, harm) == (None, None)
+    assert found["camera"].halving.why == "no benign twin was measured"
+    assert (found["camera"].change, harm) == (None, None)
 
 
 def test_where_nothing_was_measured_no_twin_is_blamed() -> None:
     broken = [dataclasses.replace(each, outcome="error") for each in run_of("camera.fov-L1", [False] * 3)]
     found, harm, _ = curves_of([*run_of("", [True] * 3), *broken])
-    assert (found["camera"].why, harm) == ("no varied episode was measured", None)
+    assert (found["camera"].halving.why, harm) == ("no varied episode was measured", None)
+
+
+def test_where_success_halves_is_on_the_curve_of_all_kinds() -> None:
+    shares = {1: 0.9, 2: 0.8, 3: 0.5, 4: 0.3, 5: 0.1}
+    records = [record for task in "abcd" for record in run_of("", [True] * 10, task)]
+    for level, share in shares.items():
+        for task in "abcd":
+            records += run_of(f"camera.fov-L{level}", [seed < 10 * share for seed in range(10)], task)
+    halving = curves_of(records)[0]["camera"].halving
+    assert halving.why == ""
+    assert halving.level == pytest.approx(3)
+    assert halving.interval is not None
+    assert 2 < halving.interval[0] < 3 < halving.interval[1] < 4.5
+
+
+def test_nothing_halves_over_the_difficulty_of_libero_plus() -> None:
+    """Its levels say how many models fail: the curve falls by its making."""
+    records = [*run_of("", [True] * 30)]
+    for level in range(1, 6):
+        records += run_of(f"camera.distance-L{level}", [seed > 5 * level for seed in range(30)])
+    plus = "libero_plus_goal"
+    listed = [dataclasses.replace(r, suite=plus, case=r.case.replace(r.suite, plus)) for r in records]
+    (found,) = curves_of(listed)[0].values()
+    assert (found.halving.level, found.halving.why, found.points) == (None, NO_DOSE, ())
+    assert found.change is not None
+    assert found.change.value < 0
 
 
 def test_what_has_no_level_harms_too() -> None:
@@ -313,8 +321,8 @@ def test_what_has_no_level_harms_too() -> None:
     found, harm, notes = curves_of(records)
     assert harm is not None
     assert harm.dimension == "pro"
-    assert found["pro"].drop is not None
-    assert found["pro"].drop.value == pytest.approx((100 + 10) / 2)
+    assert found["pro"].change is not None
+    assert found["pro"].change.value == pytest.approx(-(100 + 10) / 2)
     assert harm.levels == "camera L1; pro L1, no level"
     assert notes[0].startswith("pro: 10 episodes without a level: on no curve")
 
@@ -349,7 +357,7 @@ def test_the_paper_s_protocol_and_upstream_s_are_apart() -> None:
     paper, upstream = varied_models([*run_of("", [True] * 4), *records])
     assert (paper.protocol, upstream.protocol) == ("paper", "upstream")
     for found, successes in ((paper, 4), (upstream, 0)):
-        (cell,) = cells(found, twin_pairs(found)[0], np.random.default_rng(0))
+        (cell,) = cells(found, twin_pairs(found)[0])
         assert (cell.rate.successes, cell.rate.counted) == (successes, 4)
         assert cell.difference is not None
         assert cell.difference.pairs == 4
@@ -371,14 +379,14 @@ def test_the_most_harmful_dimension_is_named_where_it_is_told_apart() -> None:
     found, harm, _ = curves_of(harmed(10, 5, camera=[0.4, 0.9], light=[0.0, 0.1], noise=[0.0, 0.0]))
     assert harm is not None
     assert (harm.dimension, harm.why, harm.not_told_apart) == ("camera", "", ())
-    assert harm.drop == found["camera"].drop
-    assert harm.drop.value == pytest.approx(65)
-    low, high = harm.drop.interval or (0, 0)
-    assert 40 < low < 65 < high < 85
-    light = found["light"].drop
+    assert harm.change == found["camera"].change
+    assert harm.change.value == pytest.approx(-65)
+    low, high = harm.change.interval or (0, 0)
+    assert -80 < low < -65 < high < -50
+    light = found["light"].change
     assert light is not None
-    assert light.value == pytest.approx(5)
-    nothing = found["noise"].drop
+    assert light.value == pytest.approx(-5)
+    nothing = found["noise"].change
     assert nothing is not None
     assert nothing.interval is not None
     assert (nothing.value, nothing.interval[0] < 0 < nothing.interval[1]) == (0, True), "fifty pairs are not all"
@@ -393,16 +401,26 @@ def test_dimensions_that_harm_alike_are_not_told_apart() -> None:
 def test_a_few_pairs_name_no_dimension() -> None:
     _, harm, _ = curves_of(harmed(1, 5, camera=[1.0, 1.0], light=[0.0, 0.0]))
     assert harm is not None
-    assert harm.why == "not told apart from light (fewer than 6 tasks and seeds)"
-    low, high = harm.drop.interval or (0, 0)
-    assert high == 100
-    assert low < 70, "five of five are not certain"
+    assert harm.why == "not determined: fewer than 6 tasks and seeds"
+    low, high = harm.change.interval or (0, 0)
+    assert low == -100
+    assert high > -30, "five of five are not certain"
 
 
 def test_no_drop_is_no_harm() -> None:
     _, harm, _ = curves_of(harmed(10, 2, camera=[0.0], light=[0.0]))
     assert harm is not None
-    assert harm.why == "its drop may be none"
+    assert harm.why == "not determined: it may be none"
+
+
+def test_a_few_pairs_do_not_hide_what_many_tell() -> None:
+    """A dimension of two episodes that both fail is not the worst of all."""
+    records = [*harmed(10, 5, camera=[0.5, 0.5], light=[0.0, 0.0])]
+    records += [varied("noise.fog-L1", False, "task_0", seed) for seed in range(2)]
+    _, harm, _ = curves_of(records)
+    assert harm is not None
+    assert harm.dimension == "camera"
+    assert harm.not_told_apart == ("noise",)
 
 
 def test_equal_seeds_give_equal_intervals() -> None:

@@ -1,14 +1,22 @@
 """Rates over successes and failures, errors and invalids beside them; and the table that shows them."""
 
+import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from pytest_vla.metrics.statistics import wilson_interval
-from pytest_vla.metrics.success import success_rate
+from pytest_vla.metrics.success import (
+    chance_to_reach,
+    episodes_to_reach,
+    fewest_to_reach,
+    success_rate,
+    unit_of,
+)
 from pytest_vla.reports.rates import bounds_text, left_out_text, rate_table, reasons_text
 from pytest_vla.reports.terminal import summary_lines, summary_sentence
 
@@ -20,6 +28,8 @@ class Ended:
     reason: str | None = None
     task: str = "a_task"
     variation: Mapping[str, object] = field(default_factory=dict)
+    seed: int = field(default_factory=itertools.count().__next__)
+    protocol: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def is_probe(self) -> bool:
@@ -55,14 +65,84 @@ def test_a_rate_of_nothing_is_none() -> None:
 
 def test_the_table() -> None:
     assert summary_lines(GOAL + OBJECT + BROKEN, {}, by_task=False) == [
-        "suite          episodes  success    rate  95% Wilson interval  not in the rate",
-        "libero_10             1      0/0       -                    -  errors: 1 policy-raised",
-        "libero_goal           7      1/3   33.3%        [6.1%, 79.2%]  14.3% to 71.4% with errors: 1 physics-nan, "
+        "suite          episodes  success    rate  95%, these tasks  not in the rate",
+        "libero_10             1      0/0       -                 -  errors: 1 policy-raised",
+        "libero_goal           7      1/3   33.3%     [6.1%, 79.2%]  14.3% to 71.4% with errors: 1 physics-nan, "
         "2 policy-nan; invalid: 1 goal-holds-at-start",
-        "libero_object         1      1/1  100.0%      [20.7%, 100.0%]",
-        "all                   9      2/4   50.0%       [15.0%, 85.0%]  22.2% to 77.8% with errors: 1 physics-nan, "
+        "libero_object         1      1/1  100.0%   [20.7%, 100.0%]",
+        "all                   9      2/4   50.0%    [15.0%, 85.0%]  22.2% to 77.8% with errors: 1 physics-nan, "
         "2 policy-nan, 1 policy-raised; invalid: 1 goal-holds-at-start",
     ]
+
+
+SIX = [
+    Ended("libero_goal", "success" if seed < 6 else "failure", task=f"task_{task}", seed=seed)
+    for task in range(6)
+    for seed in range(8)
+]
+
+
+def test_of_several_tasks_it_says_too_what_it_says_of_others() -> None:
+    lines = summary_lines(SIX, {}, by_task=False)
+    assert lines == [
+        "suite        episodes  success   rate  95%, these tasks  tasks like these",
+        "libero_goal        48    36/48  75.0%    [61.2%, 85.1%]    [53.6%, 88.6%]",
+    ]
+    with_tasks = summary_lines(SIX, {})
+    assert not any("[" in line[60:] for line in with_tasks[2:]), "a task says nothing of others"
+    narrow = summary_lines(SIX, {}, by_task=False, width=70)
+    assert max(map(len, narrow)) <= 70
+    assert narrow[1:] == [
+        "libero_goal        48    36/48  75.0%    [61.2%, 85.1%]",
+        "  tasks like these: [53.6%, 88.6%]",
+    ]
+
+
+def test_episodes_of_one_task_and_seed_count_together() -> None:
+    """Four kinds under each of ten seeds, which fail alike: no more is known than of ten."""
+    alike = [
+        Ended("libero_goal", "success" if seed < 6 else "failure", task="stove", seed=seed)
+        for seed in range(10)
+        for _ in range(4)
+    ]
+    rate = success_rate("x", alike, unit_of)
+    assert rate.interval is not None
+    low, high = rate.interval
+    assert low < wilson_interval(6, 10)[0] < 0.6 < wilson_interval(6, 10)[1] < high
+    assert success_rate("x", alike[:4], unit_of).interval is None, "of one task and seed nothing is known"
+    assert success_rate("x", alike[:1], unit_of).interval == wilson_interval(1, 1)
+    pinned = [replace(each, protocol={"init_state": 0}, variation={"label": str(n)}) for n, each in enumerate(alike)]
+    assert success_rate("x", pinned, unit_of).interval == wilson_interval(24, 40), "the init state is the task's"
+
+
+@pytest.mark.parametrize(
+    ("n", "minimum", "truth", "chance"),
+    [(10, 0.8, 0.6, 0.167), (20, 0.8, 0.6, 0.051), (10, 1.0, 0.8, 0.107), (10, 0.0, 0.5, 1.0), (3, 0.5, 0.3, 0.216)],
+)
+def test_the_chance_to_reach_a_minimum_by_luck(n: int, minimum: float, truth: float, chance: float) -> None:
+    assert chance_to_reach(n, minimum, truth) == pytest.approx(chance, abs=5e-4)
+
+
+@given(st.integers(1, 60), st.floats(0.01, 1), st.booleans())
+def test_the_fewest_successes_are_just_enough(n: int, minimum: float, by_lower_end: bool) -> None:
+    def reached(successes: int) -> bool:
+        return (wilson_interval(successes, n)[0] if by_lower_end else successes / n) >= minimum
+
+    fewest = fewest_to_reach(n, minimum, by_lower_end)
+    if fewest is None:
+        assert not reached(n)
+        assert chance_to_reach(n, minimum, 0.9, by_lower_end) == 0
+        return
+    assert reached(fewest)
+    assert not fewest or not reached(fewest - 1)
+    chance = sum(stats.binom.pmf(k, n, 0.7) for k in range(fewest, n + 1))
+    assert chance_to_reach(n, minimum, 0.7, by_lower_end) == pytest.approx(chance)
+
+
+def test_how_many_episodes_the_lower_end_takes() -> None:
+    assert episodes_to_reach(0.8) == 16
+    assert wilson_interval(16, 16)[0] >= 0.8 > wilson_interval(15, 15)[0]
+    assert episodes_to_reach(1.0) is None
 
 
 def test_one_suite_needs_no_row_over_all() -> None:

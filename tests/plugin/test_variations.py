@@ -230,6 +230,22 @@ def test_libero_para_by_cells(vla: Run, project: pytest.Pytester, para: Path) ->
     assert all(record.instruction in ROWS for record in records)
 
 
+def test_a_sample_is_even_over_dimensions(vla: Run) -> None:
+    """43 paraphrases, two dimensions of a kind each: ten of each of the three."""
+    suite = ("--vla-suite=libero_goal", "--vla-model=listening:policy", "--vla-seeds=0-1", "--collect-only", "-q")
+    vary = "--vla-vary=language.paraphrase,action.delay,light.diffuse"
+    drawn = [line for line in vla(*suite, vary, "--vla-sample=30").outlines if "::" in line]
+    assert len(drawn) == 30
+    for kind in ("language.paraphrase", "action.delay", "light.diffuse"):
+        assert sum(kind in line for line in drawn) == 10
+    for level in range(1, 6):
+        assert sum(f"action.delay-L{level}-" in line for line in drawn) == 2
+    fewer = [line for line in vla(*suite, vary, "--vla-sample=12").outlines if "::" in line]
+    assert set(fewer) < set(drawn), "a smaller sample is part of a larger one"
+    other = [line for line in vla(*suite, vary, "--vla-sample=30", "--vla-run-seed=1").outlines if "::" in line]
+    assert other != drawn
+
+
 def test_a_varied_suite_is_not_varied_again(vla: Run, para: Path) -> None:
     result = vla("--vla-suite=libero_para", "--vla-model=listening:policy", "--vla-vary=language.blank")
     assert result.ret == pytest.ExitCode.USAGE_ERROR

@@ -43,6 +43,34 @@ def test_a_suite_below_it_fails(vla: Run, flags: tuple[str, ...]) -> None:
     result.stdout.fnmatch_lines(["libero_goal: 8/10 = 80.0% [[]49.0%, 94.3%[]] < 80.1%: failed"])
 
 
+def test_it_says_how_easily_luck_passes(vla: Run) -> None:
+    result = vla(*STOVE, MODEL, "--vla-min-success=0.8")
+    result.stdout.fnmatch_lines(
+        ["libero_goal: 8/10 *", "by luck: a policy 20 points worse, of 60%, passes 17% of such runs of 10 episodes"]
+    )
+
+
+@pytest.mark.parametrize(("share", "sign", "code"), [("0.4", ">=", 0), ("50%", "<", 1)])
+def test_the_lower_end_of_the_interval_decides_where_it_is_asked_for(
+    vla: Run, share: str, sign: str, code: int
+) -> None:
+    result = vla(*STOVE, MODEL, f"--vla-min-success={share}:lower")
+    assert result.ret == code
+    verdict = "passed" if code == 0 else "failed"
+    wanted = f"{float(share.rstrip('%')) * (1 if '%' in share else 100):g}%"
+    result.stdout.fnmatch_lines(
+        [f"libero_goal: 8/10 = 80.0% [[]49.0%, 94.3%[]], lower end {sign} {wanted}: {verdict}", "by luck: *"]
+    )
+
+
+def test_a_resumed_run_is_judged_by_the_lower_end_too(vla: Run) -> None:
+    assert vla(*STOVE, MODEL, "--vla-min-success=0.45:lower").ret == 0
+    vla("--vla-resume").stdout.fnmatch_lines(["libero_goal: 8/10 = 80.0% *, lower end >= 45%: passed"])
+    result = vla("--vla-resume", "--vla-min-success=0.8")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["libero_goal: 8/10 = 80.0% [[]49.0%, 94.3%[]] >= 80%: passed"])
+
+
 def test_without_it_a_failed_episode_fails_the_run(vla: Run) -> None:
     result = vla(*STOVE, MODEL)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
@@ -155,8 +183,19 @@ def test_in_the_ini_file_it_is_for_runs_of_suites(vla: Run, project: pytest.Pyte
     assert "vla_min" not in result.stdout.str()
     assert vla(*STOVE, MODEL).ret == 0
     assert vla(*STOVE, MODEL, "--vla-min-success=0.9").ret == pytest.ExitCode.TESTS_FAILED
+    project.makeini("[pytest]\nvla_min_success = 50%:lower\n")
+    result = vla(*STOVE, MODEL)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["libero_goal: 8/10 = 80.0% *, lower end < 50%: failed"])
     project.makeini("[pytest]\nvla_min_success = most\n")
     vla().stderr.fnmatch_lines(["ERROR: *tox.ini: vla_min_success: 'most' is not a share; write 0.8 or 80%"])
+
+
+@pytest.mark.parametrize("text", ["0.8:upper", "0.8:", "0.8:lower:lower"])
+def test_only_the_lower_end_can_be_asked_for(vla: Run, text: str) -> None:
+    result = vla(f"--vla-min-success={text}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*--vla-min-success: '{text}' is not a share; write 0.8 or 80%, or 0.8:lower"])
 
 
 @pytest.mark.parametrize("text", ["80", "-0.1", "nan", "1e-1", "101%", "", "half"])

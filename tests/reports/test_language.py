@@ -7,12 +7,12 @@ import numpy as np
 
 from pytest_vla.language.compared import Source
 from pytest_vla.metrics.failure_types import THRESHOLDS, FailureTypes, Judgement, Reference
-from pytest_vla.metrics.language import Measured, Paraphrases
+from pytest_vla.metrics.language import Measured
 from pytest_vla.metrics.language_paths import Failures, FarFailure, Shares, TaskFailures
 from pytest_vla.metrics.listening import Estimate
 from pytest_vla.metrics.nearest_task import NearestTask
 from pytest_vla.metrics.success import success_rate
-from pytest_vla.reports.language import LanguageReport, ModelResults, OtherChange, report_lines, wilsons
+from pytest_vla.reports.language import LanguageReport, ModelResults, OtherChange, report_lines
 from pytest_vla.reports.language_json import model_table, report_table
 from tests.support.records import record_of
 
@@ -27,7 +27,7 @@ def judgement(near: int, far: int) -> Judgement:
 def results(failures: Failures | None, **others: OtherChange) -> LanguageReport:
     nothing = success_rate("varied", [])
     model = ModelResults("m", "s", ("a-run",), (), None, nothing, None, None, others, failures, None, ("one thing",))
-    return LanguageReport(0.5, 0, (model,))
+    return LanguageReport(0.5, (model,))
 
 
 def far(case: str, task: str | None, margin: float) -> FarFailure:
@@ -63,7 +63,7 @@ def test_a_label_that_differs_is_there_by_both_distances() -> None:
 
 def test_nothing_known_is_said_and_has_all_keys() -> None:
     lines = list(report_lines(results(None)))
-    assert lines[0].startswith("alpha 0.5; in brackets: 95% intervals, bootstrap of 2000 resamples over")
+    assert lines[0] == "alpha 0.5; in brackets 95% intervals over paraphrases like these, of these tasks,"
     assert "Paraphrases, % (no similarities)" in lines
     assert "m      s      -      0   -      -               -          -" in lines
     assert "note: one thing" in lines
@@ -77,7 +77,7 @@ def test_nothing_known_is_said_and_has_all_keys() -> None:
 
 def test_each_kind_says_what_it_was_compared_by_and_nothing_is_minus_nought() -> None:
     around = Estimate(-0.01, (-0.04, 3.0))
-    measured = Measured(4, Estimate(50.0, None), Estimate(0.2, None), Estimate(50.0, None), around)
+    measured = Measured(6, Estimate(50.0, None), Estimate(0.2, None), Estimate(50.0, None), around)
     others = {
         "words": OtherChange(Source("parser 1", False, {"published": "it was not given"}), measured),
         "pro": OtherChange(Source("template 1 (low fidelity)", True, {}), measured),
@@ -85,7 +85,7 @@ def test_each_kind_says_what_it_was_compared_by_and_nothing_is_minus_nought() ->
     lines = list(report_lines(results(None, **others)))
     titles = [line for line in lines if line.startswith("Other changes of the text, %")]
     assert titles == [f"Other changes of the text, % ({each.source.backend})" for each in others.values()]
-    assert "words  4  50.0   50.0  0.0 [0.0, 3.0]  0.200" in lines
+    assert "words  6  50.0   50.0  0.0 [0.0, 3.0]  0.200" in lines
     place = lines.index("similarities of words: parser 1")
     assert lines[place + 1] == "  not published: it was not given"
     table = model_table(results(None, **others).models[0])["others"]
@@ -95,30 +95,16 @@ def test_each_kind_says_what_it_was_compared_by_and_nothing_is_minus_nought() ->
     ]
 
 
-def test_where_the_sweep_has_another_interval_it_is_marked() -> None:
-    def found(*values: float) -> Paraphrases:
-        sweep = {alpha / 10: Estimate(value, (40.0, 100.0)) for alpha, value in enumerate(values)}
-        measured = Measured(4, Estimate(50.0, None), Estimate(0.2, None), Estimate(50.0, None), None)
-        return Paraphrases("template 1", 0.5, measured, sweep, {}, {}, {}, {}, {})
-
-    assert wilsons(found(70.0, 99.0, 100.0)) == {0.2}
-    assert wilsons(found(100.0, 100.0)) == wilsons(found(70.0, 80.0)) == frozenset(), "one method for all"
-    (model,) = results(None).models
-    lines = list(report_lines(LanguageReport(0.5, 0, (replace(model, paraphrases=found(70.0, 99.0, 100.0)),))))
-    place = lines.index("PRIDE by alpha, % (template 1)")
-    assert lines[place + 2].split() == ["PRIDE", "70.0", "99.0", "100.0w"]
-    assert lines[place + 5].startswith("w: Wilson's interval")
-
-
 def test_a_run_of_nothing_but_errors_says_so_of_benign_twins_too() -> None:
     (model,) = results(None).models
     broken = success_rate("benign", [record_of(0, "error")])
-    report = LanguageReport(0.5, 0, (replace(model, benign=broken, counts=success_rate("varied", [])),))
+    report = LanguageReport(0.5, (replace(model, benign=broken, counts=success_rate("varied", [])),))
     lines = list(report_lines(report))
     assert "in no rate of benign twins: 1 policy-raised" in lines
     (row,) = [line for line in lines if line.startswith("m ")]
     assert row.split() == ["m", "s", "-", "0", "-", "-", "-", "-"]
     table = model_table(report.models[0])["benign"]
-    unknown = {"n": 0, "sr": None, "sr_interval": None, "not_counted": 1, "bounds": (0.0, 100.0)}
-    assert table == {**unknown, "errors": {"policy-raised": 1}, "invalid": {}}
+    unknown = {"n": 0, "sr": None, "sr_interval": None, "sr_tasks_interval": None}
+    beside = {"not_counted": 1, "bounds": (0.0, 100.0), "errors": {"policy-raised": 1}, "invalid": {}}
+    assert table == {**unknown, **beside}
     assert model_table(model)["benign"] is None, "none was run"

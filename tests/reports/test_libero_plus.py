@@ -46,11 +46,17 @@ def test_the_leaderboard_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     head = [*("Camera", "Robot", "Language", "Light", "Background", "Noise", "Layout"), "Total"]
     rows = [line.split() for line in lines[start:]]
     board = rows.index(head)
-    assert rows[board + 1] == ["success", "50.0", "50.0", "-", "-", "-", "100.0", "100.0", "66.7"]
+    # A mean over a part of the list is no total.
+    assert rows[board + 1] == ["episodes", "run", "50.0", "50.0", "-", "-", "-", "100.0", "100.0", "-"]
     assert rows[board + 2][0] == "from"
-    assert float(rows[board + 2][-1]) < 66.7 < float(rows[board + 3][-1])
-    assert rows[board + 4] == ["episodes", "2", "2", "0", "0", "0", "1", "1", "6"]
-    levels = rows.index(["By", "difficulty,", "%", "(episodes)"])
+    assert float(rows[board + 2][1]) < 50 < float(rows[board + 3][1])
+    assert rows[board + 4] == ["number", "2", "2", "0", "0", "0", "1", "1", "6"]
+    told = " ".join(line.strip() for line in lines[start:])
+    assert "no total: of the list's 80 suites and sub-dimensions 75 were not run" in told
+    assert "It is no dose of anything: success falls with it by its making" in told
+    levels = rows.index(
+        ["By", "difficulty,", "%", "(episodes);", *["a", "mean", "over", "dimensions", "is", "no", "total"]]
+    )
     assert rows[levels + 2] == ["L1", "-", "100", "(1)", "-", "-", "-", "-", "-", "100", "(1)"]
     assert rows[levels + 7] == ["no", "level", *"------", "100", "(1)", "100", "(1)"]
     suites = rows.index(["By", "suite,", "%", "(episodes)"])
@@ -64,7 +70,7 @@ def test_all_of_it_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     report("--format=json")
     whole = json.loads(capsys.readouterr().out)
     model, upstream = whole["libero_plus"]
-    assert (model["protocol"], upstream["protocol"], upstream["total"]["sr"]) == ("paper", "upstream", 0)
+    assert (model["protocol"], upstream["protocol"], upstream["dimensions"]["layout"]["sr"]) == ("paper", "upstream", 0)
     assert (model["entries"], model["of_list"]) == (7, 10_030)
     assert list(model["dimensions"]) == list(DIMENSIONS)
     camera = model["dimensions"]["camera"]
@@ -72,7 +78,7 @@ def test_all_of_it_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     assert camera["interval"][0] < 50 < camera["interval"][1]
     assert model["dimensions"]["light"]["errors"] == {"policy-raised": 1}
     assert (model["total"]["n"], model["total"]["of_list"]) == (6, 10_030)
-    assert model["total"]["sr"] == pytest.approx(400 / 6)
+    assert (model["total"]["sr"], model["total"]["weighted"], model["total"]["missing"]) == (None, None, 75)
     assert [(each["level"], each["n"]) for each in model["levels"]] == [
         (1, 1),
         (2, 1),
@@ -122,5 +128,7 @@ def test_where_all_suites_were_run_the_lists_counts_weigh() -> None:
     (model,) = make_plus(load([], RESULTS), None)
     assert isinstance(model, ModelPlus)
     assert plus_table(model)["dimensions"]["language"]["weighted"] == pytest.approx(100 * (390 + 354) / 1537)
-    (weighted,) = [line.split() for line in plus_lines([model]) if line.startswith("weighted")]
-    assert weighted == ["weighted", "-", "-", "48.4", *"-----"]
+    (weighted,) = [line.split() for line in plus_lines([model]) if line.startswith("whole list  ")]
+    assert weighted == ["whole", "list", "-", "-", "48.4", *"-----"]
+    low, high = plus_table(model)["dimensions"]["language"]["weighted_interval"]
+    assert low < 48.4 < high

@@ -83,7 +83,7 @@ def test_the_row_is_the_reports(data: Path) -> None:
     records = [record_of(0, "success"), *paraphrased(), varied("language.blank", False)]
     run = kept(Path(".vla"), records, data)
     title, header, row, by, more = language_lines(records, run, ".vla/a-run", 80)
-    assert title == "paraphrases by random, % [95% bootstrap over paraphrases and seeds]"
+    assert title == "paraphrases by random, % [95% over paraphrases like these, of these tasks]"
     assert header.split() == ["suite", "n", "SR", "PRIDE", "overestimation"]
     assert by.startswith("PRIDE at alpha 0.5 by published libero-para csv ")
     # The command is the one that gives the same.

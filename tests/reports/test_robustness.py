@@ -15,7 +15,8 @@ from pytest_vla.records import Record
 from pytest_vla.reports.figures import file_names
 from pytest_vla.reports.loaded import load
 from pytest_vla.reports.make_variations import make_robustness
-from pytest_vla.reports.robustness import robustness_lines, robustness_table
+from pytest_vla.reports.robustness import robustness_lines
+from pytest_vla.reports.robustness_json import robustness_table
 from pytest_vla.reports.robustness_png import pictures
 from pytest_vla.reports.sections import Section, section_lines, section_table
 from tests.support.varied import varied
@@ -64,8 +65,11 @@ def test_the_tables_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     write(records())
     report()
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("Robustness; in brackets 95% intervals"), "no word of the language"
-    assert "=== random, libero_goal: under variations ===" in lines
+    assert lines[0].startswith("Robustness; in brackets 95% intervals, over these tasks"), "no word of the language"
+    start = lines.index("=== random, libero_goal: under variations ===")
+    assert lines[start + 1] == "can tell: camera -50.0 points"
+    assert lines[start + 2].startswith("cannot tell whether these matter: light; changes below ")
+    assert lines[start + 3].startswith("would tell: about ")
     grid = lines.index("Success, %, and the difference to benign twins, points; *: adjusted p < 0.05")
     assert [line.split() for line in lines[grid + 1 : grid + 4]] == [
         ["L1", "L2"],
@@ -81,16 +85,63 @@ def test_the_tables_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     ]
     assert "in no rate of light.diffuse L1: 1 policy-raised; with them 90.5% to 95.2%" in lines
     assert "in no rate of light.diffuse L2: 1 goal-holds-at-start; with them 81.0% to 85.7%" in lines
-    curve, light = (next(x for x in lines if x.startswith(name)).split() for name in ("camera  ", "light  "))
+    dimensions = lines.index("can show: points, in 80% of such runs")
+    head, camera, light = (lines[dimensions + number].split() for number in (1, 2, 3))
+    assert head[:5] == ["dimension", "pairs", "benign", "varied", "change,"]
+    assert (camera[:5], camera[-2]) == (["camera", "40", "95.0", "45.0", "-50.0"], "<0.001*")
+    assert light[:5] == ["light", "40", "95.0", "90.0", "-5.0"]
+    curve, light = (
+        next(x for x in lines[dimensions + 4 :] if x.startswith(name)).split() for name in ("camera  ", "light  ")
+    )
     # Half of 95 is 47.5: between 75 at L1 and 15 at L2.
-    assert curve[:7] == ["camera", "█▇▂", "95", "75", "15", "L1.5", "50.0"]
-    assert light[:5] == ["light", "██▇", "95", "95", "85"]
-    assert "not reached up to L2" in " ".join(light)
-    assert any(line.startswith("most harmful dimension: camera, 50.0 [") for line in lines)
+    assert curve[:6] == ["camera", "█▇▂", "95", "75", "15", "L1.5"]
+    assert light == ["light", "██▇", "95", "95", "85", "-"]
+    assert "halves at, light: not reached up to L2" in lines
+    assert any(line.startswith("most harmful dimension: camera, -50.0 [") for line in lines)
     (pair,) = [line.split() for line in lines if line.startswith("camera+light  20")]
     assert pair[:8] == ["camera+light", "20", "95.0", "75.0", "95.0", "20.0", "75.0", "-55.0"]
-    assert any(line.startswith("camera+light  -0.06") for line in lines)
+    (gap,) = [line.split() for line in lines if line.startswith("camera+light  -0.06")]
+    assert gap[4] == "worse", "by the interval, which is below 0"
+    assert gap[5:] == ["4.41", "0.036"], "57 (19 x 4 - 15 x 19)^2 / (34 x 23 x 38 x 19)"
     assert max(map(len, lines)) <= 100
+
+
+SEVEN = ("layout.distractors", "background.table", "light.diffuse", "camera.fov", "robot.joints", "noise.fog")
+
+
+def sampled() -> list[Record]:
+    """A policy that succeeds in 83%, of each of six dimensions a few episodes at each level, as a sample has them."""
+    generator = np.random.default_rng(0)
+    tasks = [f"task_{number}" for number in range(10)]
+    found = [varied("", bool(generator.random() < 0.83), task, seed) for task in tasks for seed in range(3)]
+    for kind in SEVEN:
+        for number in range(24):
+            outcome = bool(generator.random() < 0.83)
+            found.append(varied(f"{kind}-L{1 + number % 5}", outcome, tasks[number % 10], number // 10))
+    return found
+
+
+def test_a_small_sample_says_what_it_cannot_tell_first(capsys: pytest.CaptureFixture[str]) -> None:
+    write(sampled())
+    report()
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 100
+    start = lines.index("=== random, libero_goal: under variations ===")
+    said = " ".join(line.strip() for line in lines[start + 1 : start + 6])
+    assert said.startswith("can tell: of no dimension that it matters cannot tell whether these matter: background, ")
+    assert "go unseen would tell: about " in said
+    assert "here there are 24" in said
+    # 24 pairs at five levels: five or four at each.
+    (folded,) = [line for line in lines if "say nothing by themselves" in line]
+    assert folded.startswith("30 variations in 144 episodes say nothing by themselves")
+    assert not any(line.startswith(("camera.fov L", "Each variation")) for line in lines)
+    levels = next(line for line in lines if line.startswith("camera ") and "/" in line)
+    assert sum("/" in cell for cell in levels.split()) == 1, "of four episodes there is no rate"
+    assert any(line.startswith("most harmful dimension: not determined") or "not told apart" in line for line in lines)
+    report("--full")
+    full = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith(tuple(f"{kind} L" for kind in SEVEN)) for line in full) == 30
+    assert not any("say nothing by themselves" in line for line in full)
 
 
 def test_the_table_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,9 +158,11 @@ def test_the_table_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     assert cell["interval"] == [pytest.approx(5.24, abs=0.01), pytest.approx(36.04, abs=0.01)]
     difference = cell["difference"]
     assert (difference["pairs"], difference["value"], difference["lost"], difference["gained"]) == (20, -80, 16, 0)
-    assert difference["p"] == 2 / 2**16
-    assert difference["p_adjusted"] == 5 * 2 / 2**16, "five comparisons"
+    assert difference["p"] < 1e-6
+    assert difference["p_adjusted"] == pytest.approx(5 * difference["p"]), "five comparisons"
     assert difference["interval"][0] < -80 < difference["interval"][1] < 0
+    assert (difference["units"], difference["tasks_interval"], cell["few"]) == (20, None, False)
+    assert 10 < difference["detectable"] < 50 < difference["telling"]
     assert (cells["light", "diffuse", 1]["errors"], cells["light", "diffuse", 2]["invalid"]) == (
         {"policy-raised": 1},
         {"goal-holds-at-start": 1},
@@ -122,7 +175,10 @@ def test_the_table_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
         (2, 20, 15),
     ]
     assert (camera["halves_at"], camera["why"]) == (pytest.approx(1 + 27.5 / 60), None)
+    low, high = camera["halves_at_interval"]
+    assert 1 < low < camera["halves_at"] < high < 2
     assert (light["halves_at"], light["why"]) == (None, "not reached up to L2")
+    assert (camera["n"], camera["difference"]["value"], camera["drop"]) == (40, -50, 50)
     worst = found["most_harmful"]
     assert (worst["dimension"], worst["largest"], worst["drop"], worst["why"]) == ("camera", "camera", 50, None)
     (pair,) = found["pairs"]
@@ -132,10 +188,12 @@ def test_the_table_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     assert pair["joint_less_expected"] == pytest.approx(-55)
     assert pair["gap"] == pytest.approx(4 / 57 - (15 + 4) / 57 * (19 + 4) / 57)
     assert pair["p_adjusted"] == pair["p"]
+    assert (pair["verdict"], pair["gap_interval"][1] < 0) == ("worse", True)
     report("--format=json")
     whole = json.loads(capsys.readouterr().out)
     assert (whole["schema"], set(whole)) == (1, {"schema", "robustness", "models"}), "no language, no keys of it"
     assert whole["models"] == [model], "the resamples are seeded"
+    assert whole["robustness"]["over"] == {"interval": "these tasks", "tasks_interval": "tasks like these"}
 
 
 def test_the_language_is_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -158,7 +216,8 @@ def test_without_twins_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith("note: 20 episodes without a benign twin of the same run seed") for line in lines)
     assert "most harmful dimension: not known without benign twins (--vla-twins=auto runs them)" in lines
-    assert any(line.split()[:4] == ["noise", "▅", "50", "no"] for line in lines)
+    assert any(line.split() == ["noise", "▅", "50", "-"] for line in lines)
+    assert "halves at, noise: no benign twin was measured" in lines
     (model,) = models_of(capsys)
     assert model["robustness"]["most_harmful"] is None
     assert model["robustness"]["dimensions"][0]["difference"] is None
@@ -173,16 +232,31 @@ def test_why_no_dimension_does_most_harm(outcomes: Sequence[int], why: str, caps
     assert line.startswith(f"most harmful dimension: not known {why}")
 
 
-def test_shared_twins_are_explained() -> None:
-    shared = [varied(f"language.plus.{index}", False, STOVE, 0) for index in range(2)]
+def test_episodes_that_share_a_twin_are_compared_too() -> None:
+    shared = [varied(f"language.plus.{index}", False, STOVE, seed) for seed in range(10) for index in range(2)]
     for record in shared:
         record.variation["kind"] = "plus"  # type: ignore[index]
     write([*records(), *shared])
     lines = list(robustness_lines(make_robustness(load([], RESULTS))))
-    grid, row = [line for line in lines if line.startswith("language.plus ")]
-    assert grid.split() == ["language.plus", "-", "-", "0", "-100"], "in the column without a level, and no star"
-    assert row.split()[-1] == "shared"
-    assert "shared: episodes share benign twins, so that their pairs are not independent: no test" in lines
+    (grid,) = [line for line in lines if line.startswith("language.plus ") and "[" not in line]
+    assert grid.split() == ["language.plus", "-", "-", "0", "-100*"], "in the column without a level"
+    (row,) = [line for line in lines if line.startswith("language.plus ") and "[" in line]
+    assert row.split()[-2:] == ["20/0", "<0.001*"]
+
+
+def test_a_few_of_anything_are_counted() -> None:
+    write([*records(), varied("noise.fog-L1", False, STOVE, 0), varied("noise.fog-L1", True, STOVE, 1)])
+    found = make_robustness(load([], RESULTS))
+    lines = list(robustness_lines(found))
+    assert "cannot tell anything of noise: fewer than 5 pairs" in lines
+    row = next(line.split() for line in lines if line.startswith("noise  "))
+    assert row == ["noise", "2", "-", "1/2", "-", "-", "-"]
+    full = list(robustness_lines(found, full=True))
+    (cell,) = [line.split() for line in full if line.startswith("noise.fog L1")]
+    assert cell == ["noise.fog", "L1", "2", "1/2", "-", "1/0", "-"]
+    table = robustness_table(found[0])
+    (noise,) = [each for each in table["dimensions"] if each["dimension"] == "noise"]
+    assert (noise["few"], noise["difference"]["p_adjusted"]) == (True, None)
 
 
 def test_undefined_gaps_are_named() -> None:
@@ -193,7 +267,7 @@ def test_undefined_gaps_are_named() -> None:
     write(of_seeds("camera.distance-L2", (0, 0)), run="b-run")
     (found,) = make_robustness(load([], RESULTS))
     lines = list(robustness_lines([found]))
-    assert any(line.endswith("-           -  nothing succeeded with camera") for line in lines)
+    assert any(line.split()[-6:] == ["-", "-", *["nothing", "succeeded", "with", "camera"]] for line in lines), lines
     assert json.loads(json.dumps(robustness_table(found)))["pairs"][0]["undefined"] == "nothing succeeded with camera"
 
 

@@ -1,0 +1,184 @@
+"""Intervals of rates over episodes that are not independent, in closed form.
+
+Two estimands, and every interval says of which it is:
+
+- **these tasks**: how the policy does on just these tasks, from other seeds. Episodes of one task and seed, such as
+  those of several kinds of variation, share an init state and are a cluster; such clusters are independent given the
+  task. Where each episode is a cluster by itself this is Wilson's interval. It takes no profit from tasks that differ,
+  and so is wider than it has to be where they do.
+- **tasks like these**: how it does on further tasks of which these are a sample. Tasks are the clusters. It has all
+  that the interval over these tasks has (`no_narrower`).
+
+``python benchmarks/intervals.py`` counts how often each holds simulated truths.
+"""
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from math import fsum, inf
+from statistics import NormalDist
+from typing import TypeVar
+
+from pytest_vla.metrics.statistics import score_interval, wilson_interval
+
+CONFIDENCE = 0.95
+
+FEWEST_TASKS = 5
+"""Of fewer tasks nothing is said of tasks like these: with four the interval of a rate is half of all there is."""
+
+THESE_TASKS, TASKS_LIKE_THESE = "these tasks", "tasks like these"
+"""Over what an interval generalises."""
+
+Interval = tuple[float, float]
+Unit = tuple[str, Hashable]
+"""A task and a seed: episodes of one share an init state."""
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How far a mean strays.
+
+    Attributes:
+        variance: of the mean.
+        freedom: degrees of freedom of the variance.
+    """
+
+    variance: float
+    freedom: float
+
+
+def rate_interval(
+    successes: Sequence[float],
+    clusters: Sequence[Hashable],
+    crossed: Sequence[Hashable] | None = None,
+    weights: Sequence[float] | None = None,
+    confidence: float = CONFIDENCE,
+) -> Interval | None:
+    """Interval of a rate, sum(weight * success) / sum(weight), over episodes that come in clusters.
+
+    Wilson's score interval with as many episodes as would stray as far if they were independent (the effective sample
+    size of survey statistics: Korn and Graubard 1998, Survey Methodology 24, 193-201), never more than there are, and
+    Student's t in the place of the normal quantile. The variance between clusters is that of the linearised ratio,
+    where one more cluster is counted in whose episodes are all alike: that of a few clusters that happen to agree is
+    far too small. Where every cluster is one episode and none weighs more than another it is Wilson's own.
+
+    Args:
+        successes: (n,), each 0 or 1.
+        clusters: (n,), of each episode its cluster.
+        crossed: (n,), clusters of another kind that cross the first, such as seeds that paraphrases recur under; both
+            variances are added, and that within the pairs of both, which they both have, is taken off (Cameron, Gelbach
+            and Miller 2011, Journal of Business & Economic Statistics 29, 238-249).
+        weights: (n,), none below 0, not all 0; None: all alike.
+        confidence: of the two-sided interval, in (0, 1).
+
+    Returns:
+        None where there is but one cluster of several episodes: nothing tells how far another would stray.
+
+    Raises:
+        ValueError: there is no episode, lengths differ, or the confidence is out of range.
+    """
+    n = len(successes)
+    if not n or len(clusters) != n or any(other is not None and len(other) != n for other in (crossed, weights)):
+        raise ValueError(f"rate_interval: {n} successes and {len(clusters)} clusters: expected as many, at least 1")
+    ways = [clusters] if crossed is None else [clusters, crossed]
+    if weights is None and all(len(set(way)) == n for way in ways):
+        return wilson_interval(round(fsum(successes)), n, confidence)
+    weighing = [1.0] * n if weights is None else list(weights)
+    total = fsum(weighing)
+    rate = fsum(weight * success for weight, success in zip(weighing, successes, strict=True)) / total
+    influence = [weight * (success - rate) / total for weight, success in zip(weighing, successes, strict=True)]
+    shares = [weight / total for weight in weighing]
+    alike = rate * (1.0 - rate)
+    spread = crossed_spread(influence, shares, alike, ways)
+    if spread is None:
+        return None
+    if alike < 1e-12 or spread.variance <= 0:
+        # Nothing tells how alike they are: each cluster is worth one episode.
+        trials = 1.0 / fsum(share * share for share in sums(shares, clusters).values())
+        return score_interval(rate, trials, student_quantile(inf, confidence))
+    most = 1.0 / fsum(share * share for share in shares)
+    return score_interval(rate, min(alike / spread.variance, most), student_quantile(spread.freedom, confidence))
+
+
+def rate_intervals(
+    successes: Sequence[float], units: Sequence[Unit], weights: Sequence[float] | None = None
+) -> tuple[Interval | None, Interval | None]:
+    """The intervals of a rate over these tasks and over tasks like these, of episodes of these tasks and seeds.
+
+    Either is None where it cannot be given: that over tasks like these of fewer than `FEWEST_TASKS`.
+    """
+    tasks = [task for task, _ in units]
+    enough = len(set(tasks)) >= FEWEST_TASKS
+    interval = rate_interval(successes, units, weights=weights)
+    return interval, no_narrower(rate_interval(successes, tasks, weights=weights), interval) if enough else None
+
+
+def no_narrower(tasks_like_these: Interval | None, these_tasks: Interval | None) -> Interval | None:
+    """The first, with what the second has beyond it: of other tasks no more is known than of these.
+
+    Both estimate how far a mean strays, and by luck a few tasks may agree better than their episodes do.
+    """
+    if tasks_like_these is None or these_tasks is None:
+        return None
+    return min(tasks_like_these[0], these_tasks[0]), max(tasks_like_these[1], these_tasks[1])
+
+
+def crossed_spread(
+    influence: Sequence[float], shares: Sequence[float], alike: float, ways: Sequence[Sequence[Hashable]]
+) -> Spread | None:
+    """How far a sum of influences strays, by clusters of one kind or of two that cross.
+
+    Args:
+        influence: (n,), what each episode adds to the estimate's error; they sum to 0.
+        shares: (n,), weights, which sum to 1.
+        alike: the variance of one episode: one more cluster of the first kind is counted in whose episodes are all
+            alike; 0: none is.
+        ways: one or two kinds of clusters, (n,) each. One of which there is but one cluster is passed over.
+
+    Returns:
+        None where each kind has but one cluster.
+    """
+    told = [way for way in ways if len(set(way)) > 1]
+    if not told:
+        return None
+    first = _spread(influence, shares, alike, told[0])
+    if len(told) == 1:
+        return first
+    second = _spread(influence, shares, 0.0, told[1])
+    both = _spread(influence, shares, 0.0, list(zip(*told, strict=True)))
+    beside = max(second.variance - both.variance, 0.0)
+    if not first.variance:
+        return Spread(beside, second.freedom if beside else first.freedom)
+    # Satterthwaite's, of a sum of two.
+    parts = first.variance**2 / first.freedom + beside**2 / second.freedom
+    return Spread(first.variance + beside, (first.variance + beside) ** 2 / parts)
+
+
+def _spread(influence: Sequence[float], shares: Sequence[float], alike: float, way: Sequence[Hashable]) -> Spread:
+    """By clusters of one kind: K / (K - 1) sum e^2, or the mean of it and of one more cluster that is all alike."""
+    errors, weights = sums(influence, way), sums(shares, way)
+    number = len(errors)
+    between = fsum(error * error for error in errors.values())
+    if not alike:
+        return Spread(number / (number - 1) * between, number - 1)
+    return Spread(between + alike * fsum(share * share for share in weights.values()) / number, number - 1)
+
+
+def sums(values: Iterable[float], keys: Iterable[Key]) -> dict[Key, float]:
+    """The sum of the values of each key, in the order in which keys come."""
+    found: dict[Key, list[float]] = {}
+    for value, key in zip(values, keys, strict=True):
+        found.setdefault(key, []).append(value)
+    return {key: fsum(some) for key, some in found.items()}
+
+
+def student_quantile(freedom: float, confidence: float = CONFIDENCE) -> float:
+    """Student's t, two-sided; the normal one where `freedom` is infinite. Raises ValueError for a bad confidence."""
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence {confidence}: expected a number between 0 and 1")
+    if freedom == inf:
+        return NormalDist().inv_cdf((1.0 + confidence) / 2.0)
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, (1.0 + confidence) / 2.0))
