@@ -7,7 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_vla.sim.gl import make_gl_context
-from pytest_vla.sim.visible import SECOND_PASS, Pass, VisibleGeoms
+from pytest_vla.sim.scene_geoms import SceneGeoms
+from pytest_vla.sim.visible import SECOND_PASS, view_of
 
 Picture = npt.NDArray[np.uint8]
 
@@ -38,9 +39,9 @@ class Cameras:
         self._context = _context(model, height, width)
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
         self._scene = mujoco.MjvScene(model, maxgeom=_MAX_GEOMS)
-        self._geoms = VisibleGeoms(model, self._scene)
+        self._geoms = SceneGeoms(model, self._scene)
         self.draws_all = not self._geoms.usable
-        # On a graphics card a second pass takes longer than what it spares.
+        # On a graphics card a pass takes longer than what it spares.
         self._second_pass = SECOND_PASS if any(name in self.renderer for name in _SOFTWARE) else np.inf
         self._option = mujoco.MjvOption()
         # robosuite's choice: visual geoms, no collision geoms.
@@ -61,7 +62,7 @@ class Cameras:
             (H, W, 3) uint8, upright: raw OpenGL flipped vertically.
         """
         self._look(data, camera)
-        return np.ascontiguousarray(self._drawn(self._passes(self.shadows, reflections=True))[::-1])
+        return np.ascontiguousarray(self._drawn(lit=True)[::-1])
 
     def segmentation(self, data: mujoco.MjData, camera: str) -> npt.NDArray[np.int32]:
         """Which body each pixel of a camera's picture shows.
@@ -81,7 +82,7 @@ class Cameras:
         flags = self._scene.flags
         flags[mujoco.mjtRndFlag.mjRND_SEGMENT] = flags[mujoco.mjtRndFlag.mjRND_IDCOLOR] = 1
         bodies = self._bodies()
-        raw = self._drawn(self._passes(False, reflections=False))
+        raw = self._drawn(lit=False)
         flags[mujoco.mjtRndFlag.mjRND_SEGMENT] = flags[mujoco.mjtRndFlag.mjRND_IDCOLOR] = 0
         pixels = raw[::-1].astype(np.int32) @ np.array([1, 256, 65536], dtype=np.int32)
         return np.asarray(bodies[pixels])
@@ -99,30 +100,32 @@ class Cameras:
             self._scene,
         )
 
-    def _passes(self, shadows: bool, reflections: bool) -> list[Pass]:
-        """How to draw what a camera sees."""
-        height, width = self._viewport.height, self._viewport.width
-        if self.draws_all:
-            return [Pass(None, reflections, (0, 0, width, height))]
-        self._geoms.update()
-        return self._geoms.passes(
-            width, height, shadows=shadows, reflections=reflections, second_pass=self._second_pass
-        )
+    def _drawn(self, lit: bool) -> Picture:
+        """The scene's pixels (H, W, 3) uint8, as OpenGL has them: the lowest row first.
 
-    def _drawn(self, passes: Iterable[Pass]) -> Picture:
-        """The scene's pixels (H, W, 3) uint8, as OpenGL has them: the lowest row first."""
-        self._gl.make_current()
+        Args:
+            lit: whether they are colours, and not ids.
+        """
         raw = np.empty((self._viewport.height, self._viewport.width, 3), dtype=np.uint8)
-        for one in passes:
-            if one.geoms is not None:
-                self._geoms.keep(one.geoms)
-            self._scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = one.reflects
-            mujoco.mjr_render(self._viewport, self._scene, self._context)
+        if self.draws_all:
+            self._render(True)
+            mujoco.mjr_readPixels(raw, None, self._viewport, self._context)
+            return raw
+        size = self._viewport.width, self._viewport.height
+        view = view_of(self._scene, self._geoms, *size, reflections=lit, shadows=lit and self.shadows)
+        for one in view.passes(self._second_pass):
+            self._geoms.keep(view.geoms.rows[one.geoms])
+            self._render(one.reflects)
             left, bottom, width, height = one.window
             pixels = np.empty((height, width, 3), dtype=np.uint8)
             mujoco.mjr_readPixels(pixels, None, mujoco.MjrRect(*one.window), self._context)
-            raw[bottom : bottom + height, left : left + width] = pixels
+            raw[bottom : bottom + height, left : left + width][one.taken] = pixels[one.taken]
         return raw
+
+    def _render(self, reflects: bool) -> None:
+        self._gl.make_current()
+        self._scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = reflects
+        mujoco.mjr_render(self._viewport, self._scene, self._context)
 
     def _bodies(self) -> npt.NDArray[np.int32]:
         """The body of each segmentation id, from -1 (nothing) on."""

@@ -148,12 +148,10 @@ def outline(frustum: Frustum, corners: Array, slack: float) -> Array | None:
     return np.array([(x / z, y / z) for x, y, z in seen]) if len(seen) > 2 else None
 
 
-def edges(points: Array, slack: float) -> Array | None:
-    """The lines around a convex polygon, so much further out, as `Frustum.cone` takes them; None: it has no area.
+def edges(points: Array) -> Array | None:
+    """The lines around a convex polygon of (k, 2) points in order, as `Frustum.cone` takes them; None: it has no area.
 
-    Args:
-        points: (k, 2), in order.
-        slack: distance, in the points' unit.
+    Distances from a line (a, b, c) are a x + b y + c.
     """
     after = np.concatenate((points[1:], points[:1]))
     area = float((points[:, 0] * after[:, 1] - points[:, 1] * after[:, 0]).sum()) / 2
@@ -166,7 +164,7 @@ def edges(points: Array, slack: float) -> Array | None:
     normals = np.empty((np.count_nonzero(long), 3))
     scale = (1.0 if area > 0 else -1.0) / lengths[long]
     normals[:, 0], normals[:, 1] = -along[long, 1] * scale, along[long, 0] * scale
-    normals[:, 2] = slack - (normals[:, :2] * points[long]).sum(axis=1)
+    normals[:, 2] = -(normals[:, :2] * points[long]).sum(axis=1)
     return normals
 
 

@@ -1,37 +1,32 @@
-"""Which of a scene's geoms a picture can show, so that no others are drawn. Pixels are what they are with all of them.
+"""What has to be drawn for a picture: what it can show, and a mirror only where it is seen. Pixels stay the same.
 
 MuJoCo's renderer (src/render/render_gl3.c, mjr_render) hands all geoms of a scene to OpenGL, whether the camera sees
 them or not, and the same again for what the one reflecting face shows: the first opaque box or plane that reflects, a
-box by its upper side. Where that face is small in the picture, drawing twice is cheaper: all without a mirror, and then
-with it what is seen in and beside the face, of which only the face's pixels are taken.
+box by its upper side. A pixel follows from those geoms only that cover it or, where that face does, are mirrored in it,
+in their order. So what is outside of the camera's frustum is left out, and of its mirror image where the face is seen.
+Where the face is small, two passes are cheaper: one without the mirror, and one with it of what is seen in the face and
+in front of it, of which the face's pixels are taken.
 """
 
-import ctypes
 import dataclasses
 import itertools
+from types import EllipsisType
 
 import mujoco
 import numpy as np
-import numpy.typing as npt
 
 from pytest_vla.sim.frustum import Array, Boxes, Frustum, Mask, edges, frustum_of, mirrored, outline
+from pytest_vla.sim.scene_geoms import BOX, PLANE, Geoms, SceneGeoms
 
-# An mjvGeom in words of four bytes: eight integers, then floats, a label, and what mjr_render sets itself.
-_INTEGERS = ("type", "dataid", "objtype", "objid", "category", "matid", "texcoord", "segid")
-_ARRAYS = {"size": slice(8, 11), "pos": slice(11, 14), "mat": slice(14, 23), "rgba": slice(23, 27)}
-_FLOATS = {"emission": 27, "specular": 28, "shininess": 29, "reflectance": 30}
-_WORDS = 59
+Window = tuple[int, int, int, int]
+"""Left, bottom, width and height of a part of a picture, in pixels, OpenGL's way up."""
 
-_PLANE, _SPHERE, _CAPSULE, _BOX, _MESH, _SDF = (
-    int(getattr(mujoco.mjtGeom, f"mjGEOM_{name}")) for name in ("PLANE", "SPHERE", "CAPSULE", "BOX", "MESH", "SDF")
-)
-_OPAQUE = 0.995  # mjr_render's
-_MARGIN = 2.0
-"""Pixels around what a mirror covers that are taken for its too, against rounding."""
-_TRIANGLES = 400
-"""About what a sphere or a cylinder is drawn of."""
 SECOND_PASS = 20_000
 """Triangles that could be drawn in the time that a second pass takes to begin and to read."""
+
+_OPAQUE = np.float32(0.995)  # mjr_render's
+_MARGIN = 2.0
+"""Pixels around the picture, and around a mirror in it, that are taken for it too, against rounding."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,210 +34,179 @@ class Pass:
     """One call of the renderer.
 
     Attributes:
-        geoms: (n,) which of the scene's are drawn; None: all.
+        geoms: (n,) which of the scene's are drawn.
         reflects: whether the mirror image is drawn.
-        window: left, bottom, width and height in pixels of what is taken from it, OpenGL's way up.
+        window: the part of the picture that is read.
+        taken: index of those of its pixels, (height, width), that are taken.
     """
 
-    geoms: Mask | None
+    geoms: Mask
     reflects: bool
-    window: tuple[int, int, int, int]
+    window: Window
+    taken: Mask | EllipsisType = ...
 
 
 @dataclasses.dataclass(frozen=True)
 class _Mirror:
-    """The face that reflects: its geom's place among the scene's; its middle, normal and corners, none if endless."""
+    """A face that reflects and may be seen: its geom, planes around what it shows, and lines around it in the picture.
+
+    Without lines it may be anywhere.
+    """
 
     geom: int
-    point: Array
-    normal: Array
-    corners: Array | None
-
-    def may_be_in(self, view: Array, eye: Array) -> bool:
-        """Whether the face is turned to the eye, and reaches into the view that is between planes."""
-        if (eye - self.point) @ self.normal < -1e-4:
-            return False
-        if self.corners is None:
-            return True
-        halves = (self.corners.max(axis=0) - self.corners.min(axis=0)) / 2
-        reach, _ = Boxes(self.point[None], np.eye(3)[None], halves[None]).sides(view, eye)
-        return bool(reach.all())
+    planes: Array
+    lines: Array | None
+    window: Window
 
 
-class VisibleGeoms:
-    """The geoms of an MjvScene, of which it can keep some.
+@dataclasses.dataclass(frozen=True)
+class View:
+    """What a camera sees of a scene.
 
-    `usable` says whether this MuJoCo keeps geoms in memory as is known here; where it does not, all are to be drawn.
+    Attributes:
+        geoms: the scene's.
+        frustum: the camera's; None: no such camera, or things of other kinds than geoms: all is to be drawn.
+        width, height: of the picture, in pixels.
+        shadows: whether lights cast any: then what casts them may be anywhere.
     """
 
-    def __init__(self, model: mujoco.MjModel, scene: mujoco.MjvScene) -> None:
-        self._scene = scene
-        words = _memory(scene)
-        self.usable = words is not None
-        self._words = np.zeros((0, _WORDS), np.int32) if words is None else words
-        self._all = self._words[:0]
-        # Of meshes as they are on the graphics side, where they stay what they are now.
-        starts = model.mesh_vertadr
-        self._low, self._high = (
-            reduce.reduceat(model.mesh_vert, starts, axis=0).astype(np.float64) if model.nmesh else np.zeros((0, 3))
-            for reduce in (np.minimum, np.maximum)
-        )
-        self._faces = model.mesh_facenum.copy()
+    geoms: Geoms
+    frustum: Frustum | None
+    width: int
+    height: int
+    shadows: bool
+    _mirror: _Mirror | None
 
-    def update(self) -> None:
-        """The scene was updated: its geoms are others."""
-        self._all = self._words[: self._scene.ngeom].copy()
-
-    def passes(self, width: int, height: int, *, shadows: bool, reflections: bool, second_pass: float) -> list[Pass]:
-        """What has to be drawn for a picture of all geoms, in order.
+    def passes(self, second_pass: float) -> list[Pass]:
+        """What has to be drawn for the picture of all geoms, in order.
 
         Args:
-            width, height: of the picture, in pixels.
-            shadows: whether lights cast any: then what casts them may be anywhere.
-            reflections: whether the scene's mirror reflects.
             second_pass: what a second pass costs beside what it draws, in triangles.
         """
-        picture = (0, 0, width, height)
-        if any(camera.orthographic for camera in self._scene.camera):
-            return [Pass(None, reflections, picture)]
-        frustum = frustum_of(self._scene, width / height)
-        pixel = (frustum.slopes[3] - frustum.slopes[1]) / height
-        boxes, bounded = self._boxes()
-        whole = frustum.within(frustum.slopes, _MARGIN * pixel)
-        mirror = self._mirror(frustum.eye) if reflections else None
-        if mirror is not None and not mirror.may_be_in(whole, frustum.eye):
-            mirror = None
-        if shadows:
-            return [Pass(None, mirror is not None, picture)]
+        picture, mirror = (0, 0, self.width, self.height), self._mirror
+        if self.frustum is None or self.shadows:
+            everything = np.ones(len(self.geoms), np.bool_)
+            return [Pass(everything, self.frustum is None or mirror is not None, picture)]
+        pixel = max(_pixel(self.frustum, self.width, self.height))
+        around = self.frustum.within(self.frustum.slopes, _MARGIN * pixel)
         if mirror is None:
-            reach, _ = boxes.sides(whole, frustum.eye)
-            return [Pass(~bounded | reach.all(axis=1), False, picture)]
-        shown = None if mirror.corners is None else outline(frustum, mirror.corners, _MARGIN * pixel)
-        around = None if shown is None else edges(shown, _MARGIN * pixel)
-        cone = whole if around is None else frustum.cone(around)
-        in_mirror = mirrored(cone, mirror.point, mirror.normal)
-        window = picture if shown is None else _window(frustum, shown, width, height)
-        slopes = _slopes(frustum, window, width, height)
-        groups = [whole, in_mirror, frustum.within(slopes, pixel), frustum.within(slopes, -pixel)]
-        reach, within = boxes.sides(np.concatenate(groups), frustum.eye)
-        ends = np.cumsum([0, *map(len, groups)])
-        seen, reflected, beside, _ = (
-            ~bounded | reach[:, begin:end].all(axis=1) for begin, end in itertools.pairwise(ends)
-        )
-        only_there = bounded & within[:, ends[-2] :].all(axis=1)
+            (seen,) = self._reaching(self.frustum, around)
+            return [Pass(seen, False, picture)]
+        groups = [around, mirror.planes]
+        if mirror.lines is not None:
+            groups.append(self.frustum.cone(_further(mirror.lines, (_MARGIN + 1) * pixel)))
+        seen, reflected, *before = self._reaching(self.frustum, *groups)
         reflected[mirror.geom] = True
         together = [Pass(seen | reflected, True, picture)]
-        apart = [Pass(seen & ~only_there, False, picture), Pass((seen & beside) | reflected, True, window)]
+        if mirror.lines is None:
+            return together
+        # All pixels of what is wholly in the face, and a bit beyond, are taken from the second pass.
+        _, within = self.geoms.boxes.sides(
+            self.frustum.cone(_further(mirror.lines, (_MARGIN - 1) * pixel)), self.frustum.eye
+        )
+        only_there = self.geoms.bounded & within.all(axis=1)
+        taken = _inside(_further(mirror.lines, _MARGIN * pixel), mirror.window, self.frustum, self.width, self.height)
+        apart = [
+            Pass(seen & ~only_there, False, picture),
+            Pass(before[0] | reflected, True, mirror.window, taken),
+        ]
         return min(together, apart, key=lambda way: self._cost(way) + second_pass * (len(way) - 1))
 
-    def keep(self, geoms: Mask) -> None:
-        """Puts some of the geoms into the scene, in their order; the others are not in it until it is updated."""
-        kept = self._all[geoms]
-        self._words[: len(kept)] = kept
-        self._scene.ngeom = len(kept)
-
-    def _integer(self, name: str) -> npt.NDArray[np.int32]:
-        return self._all[:, _INTEGERS.index(name)]
-
-    def _floats(self, name: str) -> Array:
-        return self._all.view(np.float32)[:, _ARRAYS[name]].astype(np.float64)
-
-    def _boxes(self) -> tuple[Boxes, Mask]:
-        """A box around each geom, and which of them have one; others may be anywhere."""
-        kinds, centers, halves = self._integer("type"), self._floats("pos"), self._floats("size")
-        axes = self._floats("mat").reshape(-1, 3, 3)
-        capsules = kinds == _CAPSULE
-        halves[capsules, 2] += halves[capsules, :2].max(axis=1)
-        number = self._integer("dataid") // 2
-        meshes = ((kinds == _MESH) | (kinds == _SDF)) & (number >= 0)
-        low, high = self._low[number[meshes]], self._high[number[meshes]]
-        halves[meshes] = (high - low) / 2
-        centers[meshes] += (axes[meshes] @ ((high + low) / 2)[:, :, None])[:, :, 0]
-        bounded = meshes | ((kinds >= _SPHERE) & (kinds <= _BOX))
-        return Boxes(centers, axes, halves), bounded
-
-    def _mirror(self, eye: Array) -> _Mirror | None:
-        """The geom that reflects, chosen as mjr_render does; no other one does after this."""
-        floats, kinds = self._all.view(np.float32), self._integer("type")
-        planes = kinds == _PLANE
-        positions, normals = self._floats("pos"), self._floats("mat").reshape(-1, 3, 3)[:, :, 2]
-        behind = ((eye - positions) * normals).sum(axis=1) < 0
-        opaque = (floats[:, _ARRAYS["rgba"].stop - 1] >= _OPAQUE) & ~(planes & behind)
-        reflectances = floats[:, _FLOATS["reflectance"]]
-        (found,) = np.nonzero((planes | (kinds == _BOX)) & opaque & (reflectances > 0))
-        if not len(found):
-            return None
-        geom = int(found[0])
-        # mjr_render does the same to those behind it, unless the first one is not in the scene that it gets.
-        reflectances[geom + 1 :] = 0
-        axes, (x, y, z) = self._floats("mat")[geom].reshape(3, 3), self._floats("size")[geom]
-        point = positions[geom] + (0.0 if planes[geom] else z) * axes[:, 2]
-        if planes[geom] and (x <= 0 or y <= 0 or self._integer("dataid")[geom] >= 0):
-            return _Mirror(geom, point, axes[:, 2], None)
-        corners = np.array([[-x, -y], [x, -y], [x, y], [-x, y]]) @ axes[:, :2].T + point
-        return _Mirror(geom, point, axes[:, 2], corners)
+    def _reaching(self, frustum: Frustum, *groups: Array) -> list[Mask]:
+        """(n,) for each group of planes: which geoms may reach into what they enclose."""
+        reach, _ = self.geoms.boxes.sides(np.concatenate(groups), frustum.eye)
+        ends = [0, *itertools.accumulate(map(len, groups))]
+        return [~self.geoms.bounded | reach[:, begin:end].all(axis=1) for begin, end in itertools.pairwise(ends)]
 
     def _cost(self, passes: list[Pass]) -> float:
-        """Triangles that are handed to OpenGL, about."""
-        number, kinds = self._integer("dataid") // 2, self._integer("type")
-        meshes = (kinds == _MESH) & (number >= 0)
-        triangles = np.full(len(self._all), float(_TRIANGLES))
-        triangles[meshes] = self._faces[number[meshes]]
-        return float(sum((1 + one.reflects) * triangles[one.geoms].sum() for one in passes))
+        """Triangles that are handed to OpenGL."""
+        return float(sum((1 + one.reflects) * self.geoms.triangles[one.geoms].sum() for one in passes))
 
 
-def _window(frustum: Frustum, shown: Array, width: int, height: int) -> tuple[int, int, int, int]:
-    """The pixels around what is shown, as left, bottom, width and height."""
-    left, bottom, right, top = frustum.slopes
-    scale = np.array([width / (right - left), height / (top - bottom)])
-    low = np.floor((shown.min(axis=0) - [left, bottom]) * scale - _MARGIN)
-    high = np.ceil((shown.max(axis=0) - [left, bottom]) * scale + _MARGIN)
-    low, high = (np.clip(corner, 0, [width, height]).astype(int) for corner in (low, high))
-    return int(low[0]), int(low[1]), int(high[0] - low[0]), int(high[1] - low[1])
+def view_of(
+    scene: mujoco.MjvScene, geoms: SceneGeoms, width: int, height: int, *, reflections: bool, shadows: bool
+) -> View:
+    """What the camera of a scene sees, which was updated.
 
-
-def _slopes(
-    frustum: Frustum, window: tuple[int, int, int, int], width: int, height: int
-) -> tuple[float, float, float, float]:
-    """A window's edges in slopes."""
-    left, bottom, right, top = frustum.slopes
-    x, y = (right - left) / width, (top - bottom) / height
-    return (
-        left + x * window[0],
-        bottom + y * window[1],
-        left + x * (window[0] + window[2]),
-        bottom + y * (window[1] + window[3]),
-    )
-
-
-def _memory(scene: mujoco.MjvScene) -> npt.NDArray[np.int32] | None:
-    """(maxgeom, _WORDS) A scene's geoms where they lie; None where they do not lie as is known here.
-
-    The Python package has a view of each geom's arrays, and of the integers none: the same since MuJoCo 3.0, and tried.
+    Args:
+        scene: its camera.
+        geoms: the scene's.
+        width, height: of the picture, in pixels.
+        reflections: whether what reflects does.
+        shadows: whether lights cast any.
     """
-    geoms = scene.geoms
-    first, last = geoms[0], geoms[-1]
-    base, end = (_address(geom.size) - 4 * _ARRAYS["size"].start for geom in (first, last))
-    as_known = end - base == 4 * _WORDS * (len(geoms) - 1) and all(
-        _address(getattr(geom, name)) == place + 4 * where.start
-        for geom, place in ((first, base), (last, end))
-        for name, where in _ARRAYS.items()
-    )
-    if not as_known:
+    found = geoms.read()
+    if any(camera.orthographic for camera in scene.camera) or scene.nskin or scene.nflex:
+        return View(found, None, width, height, shadows, None)
+    frustum = frustum_of(scene, width / height)
+    mirror = _mirror_in(found, frustum, width, height) if reflections else None
+    return View(found, frustum, width, height, shadows, mirror)
+
+
+def _mirror_in(geoms: Geoms, frustum: Frustum, width: int, height: int) -> _Mirror | None:
+    """The face that reflects, chosen as mjr_render does; None where it is not seen. No other geom reflects any more."""
+    kinds, normals, positions = geoms.integer("type"), geoms.array("mat")[:, 2::3], geoms.array("pos")
+    planes = kinds == PLANE
+    behind = ((frustum.eye - positions) * normals).sum(axis=1) < 0
+    opaque = (geoms.array("rgba")[:, 3] >= _OPAQUE) & ~(planes & behind)
+    reflectances = geoms.number("reflectance")
+    (found,) = np.nonzero((planes | (kinds == BOX)) & opaque & (reflectances > 0))
+    if not len(found):
         return None
-    memory = (ctypes.c_int32 * (_WORDS * len(geoms))).from_address(base)
-    words = np.frombuffer(memory, np.int32).reshape(len(geoms), _WORDS)
-    for number, name in enumerate(_INTEGERS):
-        setattr(last, name, number + 1)
-    for number, name in enumerate(_FLOATS):
-        setattr(last, name, number + 0.5)
-    integers = words[-1, : len(_INTEGERS)].tolist()
-    floats = words.view(np.float32)[-1, list(_FLOATS.values())].tolist()
-    as_known = integers == [*range(1, 1 + len(_INTEGERS))] and floats == [
-        number + 0.5 for number in range(len(_FLOATS))
-    ]
-    return words if as_known else None
+    geom = int(found[0])
+    # mjr_render does the same to those behind it, unless the first one is not in the scene that it gets.
+    reflectances[geom + 1 :] = 0
+    axes, (x, y, z) = geoms.array("mat")[geom].reshape(3, 3), geoms.array("size")[geom]
+    normal = axes[:, 2]
+    point = positions[geom] + (0.0 if planes[geom] else z) * normal
+    if (frustum.eye - point) @ normal < -1e-4:
+        return None
+    slack = _MARGIN * max(_pixel(frustum, width, height))
+    view, picture = frustum.within(frustum.slopes, slack), (0, 0, width, height)
+    if planes[geom]:
+        # A model's own may be endless.
+        return _Mirror(geom, mirrored(view, point, normal), None, picture)
+    reach, _ = Boxes(point[None], axes[None], np.array([[x, y, 0.0]])).sides(view, frustum.eye)
+    if not reach.all():
+        return None
+    corners = np.array([[-x, -y], [x, -y], [x, y], [-x, y]]) @ axes[:, :2].T + point
+    shown = outline(frustum, corners, slack)
+    lines = None if shown is None else edges(shown)
+    if shown is None or lines is None:
+        return _Mirror(geom, mirrored(view, point, normal), None, picture)
+    planes_seen = mirrored(frustum.cone(_further(lines, slack)), point, normal)
+    return _Mirror(geom, planes_seen, lines, _window(shown, frustum, width, height))
 
 
-def _address(array: npt.NDArray[np.float32]) -> int:
-    return int(array.__array_interface__["data"][0])
+def _pixel(frustum: Frustum, width: int, height: int) -> tuple[float, float]:
+    """The width and height of a pixel in slopes."""
+    left, bottom, right, top = frustum.slopes
+    return (right - left) / width, (top - bottom) / height
+
+
+def _further(lines: Array, slack: float) -> Array:
+    """Lines so much further out."""
+    moved = lines.copy()
+    moved[:, 2] += slack
+    return moved
+
+
+def _window(shown: Array, frustum: Frustum, width: int, height: int) -> Window:
+    """The pixels around what is shown, as (n, 2) slopes, and as many more as may be taken."""
+    size, scale = np.array([width, height]), 1 / np.array(_pixel(frustum, width, height))
+    low, high = ((corner - frustum.slopes[:2]) * scale for corner in (shown.min(axis=0), shown.max(axis=0)))
+    left, bottom = np.clip(np.floor(low - _MARGIN - 1), 0, size).astype(int).tolist()
+    right, top = np.clip(np.ceil(high + _MARGIN + 1), 0, size).astype(int).tolist()
+    return left, bottom, right - left, top - bottom
+
+
+def _inside(lines: Array, window: Window, frustum: Frustum, width: int, height: int) -> Mask:
+    """(height, width) Which pixels of a window have their middle between lines."""
+    x, y = (
+        start + size * (first + 0.5 + np.arange(count))
+        for start, size, first, count in zip(
+            frustum.slopes, _pixel(frustum, width, height), window, window[2:], strict=False
+        )
+    )
+    heights = lines[:, 0, None, None] * x + lines[:, 1, None, None] * y[:, None] + lines[:, 2, None, None]
+    return np.asarray((heights >= 0).all(axis=0))
