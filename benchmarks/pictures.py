@@ -1,8 +1,9 @@
-"""What a picture costs: tabletop beside a plain robosuite scene with the same arm, on one core.
+"""What a picture costs: of everything, and of what is seen; tabletop beside a plain robosuite scene.
 
     python benchmarks/pictures.py
 
-robosuite's own Lift stands for "plain": a table, a cube, the Panda. All are drawn 256x256 by the same code.
+The first table draws in turn as robosuite does and as we do, at moments of an episode whose actions are random, a chunk
+apart. In the second, robosuite's own Lift stands for "plain": a table, a cube, the Panda. All is 256x256, on one core.
 """
 
 import dataclasses
@@ -12,7 +13,8 @@ import time
 from collections.abc import Iterator
 
 import mujoco
-from upstream import table
+import numpy as np
+from upstream import libero_data, table
 
 from pytest_vla import World, load_suite
 from pytest_vla.quiet import quiet_robosuite
@@ -22,6 +24,15 @@ SIDE = 256
 ROUNDS = 31
 PLAIN = "Lift as it is"
 VIEWS = ("agentview", "robot0_eye_in_hand")
+SEEN = (
+    ("tabletop", 0),
+    ("libero_goal", 0),
+    ("libero_spatial", 0),
+    ("libero_object", 2),
+    ("libero_10", 0),
+    ("libero_90", 40),
+)
+MOMENTS, REPLAN, SEEN_ROUNDS = 20, 8, 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,9 +66,49 @@ def scenes(world: World) -> Iterator[Scene]:
         yield Scene(name, data, Cameras(model, SIDE, SIDE))
 
 
+def of_what_is_seen(world: World) -> dict[str, list[float]]:
+    """Seconds of a picture of everything, and of what is seen, by camera: medians of a round, means of the moments."""
+    generator, readings = np.random.default_rng(0), world._readings
+    cameras = readings._drawing()
+    taken: dict[str, list[list[float]]] = {view: [] for view in VIEWS}
+    world.reset(0)
+    for moment in range(MOMENTS):
+        if moment:
+            chunk = np.append(generator.uniform(-0.5, 0.5, 6), -1.0)
+            for _ in range(REPLAN):
+                world.step(chunk)
+        data = readings._seen()
+        for view in VIEWS:
+            rounds, pictures = [], []
+            for _ in range(SEEN_ROUNDS):
+                rounds.append([0.0, 0.0])
+                for way, cameras.draws_all in enumerate((True, False)):
+                    start = time.perf_counter()
+                    pictures.append(cameras.picture(data, view))
+                    rounds[-1][way] = time.perf_counter() - start
+            assert all(np.array_equal(picture, pictures[-1]) for picture in pictures[1:]), "the pictures differ"
+            taken[view].append([statistics.median(times) for times in zip(*rounds, strict=True)])
+    return {view: [statistics.mean(times) for times in zip(*each, strict=True)] for view, each in taken.items()}
+
+
+def seen_table() -> None:
+    rows: list[tuple[str, ...]] = [("suite", "camera", "ms, everything", "ms, what is seen", "ratio", "wanted")]
+    libero_data()
+    for suite, index in SEEN:
+        with World(load_suite(suite).tasks[index], image_size=(SIDE, SIDE)) as world:
+            found = of_what_is_seen(world)
+        found["both"] = [sum(times) for times in zip(*found.values(), strict=True)]
+        for view, (everything, seen) in found.items():
+            wanted = {"robot0_eye_in_hand": ">= 1.5x", "both": ">= 1.25x"}.get(view, "")
+            shown = f"{1e3 * everything:.1f}", f"{1e3 * seen:.1f}", f"{everything / seen:.2f}x"
+            rows.append((f"{suite}/{index}", view, *shown, wanted))
+    table(f"a {SIDE}x{SIDE} picture every {REPLAN} steps, the same pixels, on one core", rows)
+
+
 def main() -> None:
     # Software GL draws with as many threads as the process has cores, and settles on that when the first world draws.
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    seen_table()
     world = World(load_suite("tabletop").tasks[0])
     world.reset(0)
     drawn = list(scenes(world))

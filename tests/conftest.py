@@ -1,5 +1,6 @@
 """A skip for want of data is a failure where the data is there: a green run must have looked at it."""
 
+import contextlib
 import os
 import signal
 from collections.abc import Generator
@@ -19,6 +20,14 @@ os.environ.pop("PYTHONUNBUFFERED", None)
 # A shell starts what runs in its background without Ctrl-C, and what is started without it never gets it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# Of all property tests, before any is imported: none fails because the machine is slow or busy. They stay random, since
+# a suite that is run often looks further that way; what one finds is printed, kept in .hypothesis and tried again.
+with contextlib.suppress(ImportError):  # Some environments are made for tests that need none.
+    from hypothesis import HealthCheck, settings
+
+    slow = [HealthCheck.too_slow]
+    settings.register_profile("any machine", deadline=None, suppress_health_check=slow, print_blob=True)
+    settings.load_profile("any machine")
 
 
 def blames_present_data(reason: str) -> bool:

@@ -23,6 +23,7 @@ from pytest_vla.records import OUTCOMES, record_line
 from pytest_vla.store import DEFAULT_RESULTS, STORE, open_store
 from tests.support.records import record_of
 from tests.support.varied import varied
+from tests.support.waiting import HANG
 
 OWN = "test_mine.py::test_bowl[turn_on_the_stove-seed0]"
 
@@ -260,13 +261,13 @@ def test_a_reader_that_has_seen_enough_is_no_trouble(
     process.stdout.close()
     assert process.stderr is not None
     assert process.stderr.read() == ""
-    assert process.wait(60) == 1
+    assert process.wait(HANG) == 1
     process.stderr.close()
 
 
 def test_a_full_disk_behind_standard_output_is_one_line(results: Path) -> None:
     with open("/dev/full", "wb") as full:
-        _, err = (process := module("runs", stdout=full)).communicate(timeout=60)
+        _, err = (process := module("runs", stdout=full)).communicate(timeout=HANG)
     assert err == "pytest-vla: [Errno 28] No space left on device\n"
     assert process.returncode == 1
 
@@ -274,7 +275,7 @@ def test_a_full_disk_behind_standard_output_is_one_line(results: Path) -> None:
 def test_an_interrupt_is_one_line(long_run: Path) -> None:
     process = exporting(long_run, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=HANG)
     assert err == "pytest-vla: interrupted\n"
     assert process.returncode == 1
 

@@ -15,6 +15,7 @@ from pytest_vla.store import open_store
 from scripts import demo
 from tests.support.data import REPOSITORY
 from tests.support.records import record_of
+from tests.support.waiting import HANG
 
 
 @pytest.mark.slow
@@ -23,7 +24,7 @@ def test_the_demo_shows_an_expert_and_a_random_policy(tmp_path: Path) -> None:
     # Where nobody has LIBERO's data.
     environ |= {"PYTEST_ADDOPTS": "--collect-only", "LIBERO_CONFIG_PATH": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
     command = [sys.executable, REPOSITORY / "scripts" / "demo.py", "--tasks=turn_on_the_stove", "--episodes=1"]
-    result = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=300)
+    result = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=HANG)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "$ pytest --vla-suite=tabletop --vla-model=expert --vla-episodes=1 --vla-min-success=95%" in result.stdout
     assert result.stdout.count("95% Wilson interval") == 2, "two reports"

@@ -22,6 +22,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.fetch import RECEIPT, REPOSITORY, HubFile, Listing, Sources, fetch_libero
 from pytest_vla.scene.assets import KINDS, data_roots
 from pytest_vla.suite import load_suite
+from tests.support.waiting import HANG
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 CONTENT = {
@@ -398,7 +399,7 @@ def fetching(wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ca
         environ = os.environ | {"HF_ENDPOINT": f"http://127.0.0.1:{port}"}
         command = [sys.executable, str(script), "fetch", "libero", "--yes", f"--to={tmp_path / 'libero'}"]
         return subprocess.run(
-            command, env=environ, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120
+            command, env=environ, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=HANG
         )
 
     return run

@@ -14,31 +14,46 @@ import pytest
 
 from pytest_vla import limits
 from pytest_vla.limits import hang_log, hard_limit, hung_place, hung_traceback, is_users_own
+from tests.support.waiting import HANG, LIMITS
 
-LONG = 30.0
+LONG = HANG
 """Seconds that no test reaches unless what it tests is broken."""
 
 HANGS = {
     # The calling thread already has the lock: it waits for itself, and no signal wakes it.
     "with_the_gil": "lock(ctypes.PyDLL(None))",
     "without_the_gil": "lock(ctypes.CDLL(None))",
-    "asleep_with_the_gil": "ctypes.PyDLL(None).sleep(30)",
+    "asleep_with_the_gil": "begun(); ctypes.PyDLL(None).sleep(5000)",
     "with_a_thread_beside_it": "threading.Thread(target=beside, daemon=True).start(); lock(ctypes.PyDLL(None))",
 }
 
 
 def _hang(folder: Path, how: str, limit: str) -> "subprocess.CompletedProcess[bytes]":
+    """A process that has come as far as a hang of `HANGS`; `limit` is its code, with SECONDS for how long it has."""
+    for seconds in LIMITS:
+        result = _run(folder, how, limit.replace("SECONDS", str(seconds)))
+        if (folder / "begun").exists():
+            return result
+    raise AssertionError(f"it does not come to its hang: {result}")
+
+
+def _run(folder: Path, how: str, limit: str) -> "subprocess.CompletedProcess[bytes]":
     (folder / "grübel.py").write_text(
         textwrap.dedent(f"""
         import ctypes, threading, time
+        from pathlib import Path
+
+        def begun():
+            Path("begun").touch()
 
         def lock(library):
+            begun()
             mutex = ctypes.create_string_buffer(256)
             library.pthread_mutex_lock(mutex)
             library.pthread_mutex_lock(mutex)
 
         def beside():
-            time.sleep(30)
+            time.sleep(5000)
 
         def think():
             {HANGS[how]}
@@ -60,10 +75,10 @@ def _hang(folder: Path, how: str, limit: str) -> "subprocess.CompletedProcess[by
 
 @pytest.mark.parametrize("how", HANGS)
 def test_a_hang_in_native_code_ends_the_worker_and_tells_where(tmp_path: Path, how: str) -> None:
-    limit = """with hang_log(run, "gw1") as stream, hard_limit(0.2, 0.2, stream): think()"""
+    limit = """with hang_log(run, "gw1") as stream, hard_limit(SECONDS, 0.2, stream): think()"""
     start = time.monotonic()
     result = _hang(tmp_path, how, limit)
-    assert time.monotonic() - start > 0.4
+    assert time.monotonic() - start > LIMITS[0] + 0.2
     assert (result.returncode, result.stdout, result.stderr) == (1, b"", b"")
     run = tmp_path / "results" / "run1"
     assert hung_traceback(run, "gw0") is None
@@ -78,7 +93,7 @@ def test_a_hang_in_native_code_ends_the_worker_and_tells_where(tmp_path: Path, h
 
 
 def test_the_soft_limit_does_not_help_against_a_hang_in_native_code_but_the_hard_one_does(tmp_path: Path) -> None:
-    limit = """with hang_log(run, "gw1") as stream, hard_limit(0.2, 0.3, stream), wall_limit(0.2): think()"""
+    limit = """with hang_log(run, "gw1") as stream, hard_limit(SECONDS, 0.3, stream), wall_limit(SECONDS): think()"""
     assert _hang(tmp_path, "with_the_gil", limit).returncode == 1
     assert "in lock" in hung_place(hung_traceback(tmp_path / "results" / "run1", "gw1") or "")
 
@@ -88,16 +103,16 @@ def test_a_swallowing_loop_is_ended_by_the_hard_limit(tmp_path: Path) -> None:
         import time
         def stubborn():
             while True:
-                try: time.sleep(30)
+                try: time.sleep(5000)
                 except BaseException: pass
         with hang_log(run, "gw1") as stream, hard_limit(0.1, 0.3, stream), wall_limit(0.1): stubborn()"""
-    assert _hang(tmp_path, "with_the_gil", textwrap.dedent(limit).replace("\n", "\n" + " " * 8)).returncode == 1
+    assert _run(tmp_path, "with_the_gil", textwrap.dedent(limit).replace("\n", "\n" + " " * 8)).returncode == 1
     assert hung_place(hung_traceback(tmp_path / "results" / "run1", "gw1") or "").startswith("hung at")
 
 
 def test_without_workers_the_terminal_says_where_also_while_stderr_is_captured(tmp_path: Path) -> None:
     limit = """stream = terminal_stderr(); os.dup2(os.open("captured", os.O_CREAT | os.O_WRONLY), 2)
-        with hard_limit(0.2, 0.0, stream): think()"""
+        with hard_limit(SECONDS, 0.0, stream): think()"""
     result = _hang(tmp_path, "with_the_gil", limit)
     assert result.returncode == 1
     assert "grübel.py" in limits._unescaped(result.stderr.decode())
@@ -120,8 +135,8 @@ def test_a_worker_that_hangs_nowhere_leaves_nothing(tmp_path: Path) -> None:
 def test_a_worker_killed_by_something_else_has_not_hung(tmp_path: Path) -> None:
     script = """
         import os, signal
-        with hang_log(run, "gw1") as stream, hard_limit(20, 0.2, stream): os.kill(os.getpid(), signal.SIGKILL)"""
-    assert _hang(tmp_path, "with_the_gil", script).returncode == -signal.SIGKILL
+        with hang_log(run, "gw1") as stream, hard_limit(5000, 0.2, stream): os.kill(os.getpid(), signal.SIGKILL)"""
+    assert _run(tmp_path, "with_the_gil", script).returncode == -signal.SIGKILL
     assert hung_traceback(tmp_path / "results" / "run1", "gw1") is None
     assert list((tmp_path / "results" / "run1").iterdir()) == []
 

@@ -1,6 +1,8 @@
 """An episode that does not end is stopped in its Python code, and nothing is stopped later on."""
 
+import builtins
 import contextlib
+import io
 import os
 import random
 import re
@@ -23,8 +25,9 @@ from pytest_vla.limits import (
     terminal_stderr,
     wall_limit,
 )
+from tests.support.waiting import HANG, LIMITS, until
 
-LONG = 30.0
+LONG = HANG
 """Seconds that no test reaches unless what it tests is broken."""
 
 
@@ -71,13 +74,16 @@ def _wait_for_a_server() -> None:
 
 @pytest.mark.parametrize("hang", [_sleep, _spin, _wait_for_a_thread, _wait_for_a_server])
 def test_code_that_does_not_end_is_stopped_at_the_users_own_line(hang: Callable[[], None]) -> None:
-    start = time.monotonic()
-    with pytest.raises(WallLimitReached) as caught, wall_limit(0.05) as limit:
-        hang()
-    assert 0.05 <= time.monotonic() - start < LONG / 2
+    for seconds in LIMITS:
+        start = time.monotonic()
+        with pytest.raises(WallLimitReached) as caught, wall_limit(seconds) as limit:
+            hang()
+        assert time.monotonic() - start >= seconds
+        if caught.value.place.endswith(f" in {hang.__name__}"):
+            break
     # Not the line of the standard library that it waits in.
     assert re.fullmatch(rf"{re.escape(__file__)}:[0-9]+ in {hang.__name__}", caught.value.place)
-    assert str(caught.value) == limit.reached == f"no end within 0.05 s; stopped at {caught.value.place}"
+    assert str(caught.value) == limit.reached == f"no end within {seconds:g} s; stopped at {caught.value.place}"
     functions = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
     assert hang.__name__ in functions
 
@@ -108,21 +114,30 @@ def test_code_that_swallows_it_is_stopped_again(monkeypatch: pytest.MonkeyPatch)
                 swallowed.append(str(error))
         _sleep()
 
-    with pytest.raises(WallLimitReached), wall_limit(0.02) as limit:
-        stubborn()
+    for seconds in LIMITS:
+        with pytest.raises(WallLimitReached), wall_limit(seconds) as limit:
+            stubborn()
+        if swallowed:
+            break
     assert limit.reached == swallowed[0]
 
 
 def test_a_block_that_swallowed_it_and_ended_tells_it_all_the_same() -> None:
-    with wall_limit(0.02) as limit, contextlib.suppress(BaseException):
-        _sleep()
+    came_in = False
+    for seconds in LIMITS:
+        with contextlib.suppress(WallLimitReached), wall_limit(seconds) as limit, contextlib.suppress(BaseException):
+            came_in = True
+            _sleep()
+        if came_in:
+            break
     assert limit.reached is not None
 
 
 def test_a_block_that_ends_in_time_is_left_alone() -> None:
+    start = time.monotonic()
     with wall_limit(LONG) as limit:
         left, _ = signal.getitimer(signal.ITIMER_REAL)
-        assert LONG - 5 < left <= LONG
+        assert LONG - (time.monotonic() - start) - 0.1 < left <= LONG
     assert limit.reached is None
 
 
@@ -153,25 +168,25 @@ def test_off_the_main_thread_there_is_no_soft_limit() -> None:
 
 def test_nothing_is_raised_once_a_block_was_left() -> None:
     """Blocks whose end and whose limit fall together: what is raised comes out of the block, or not at all."""
-    raised, handler = 0, signal.getsignal(signal.SIGALRM)
-    start = time.monotonic()
-    blocks = 0
-    while blocks < 4000 and time.monotonic() - start < LONG / 6:
-        duration = 20e-6 * (1 + blocks % 10)
+    raised, handler, limit = 0, signal.getsignal(signal.SIGALRM), 100e-6
+    for number in range(4000):
         inside = False
         try:
-            with wall_limit(100e-6):
+            with wall_limit(limit):
                 inside = True
-                _work(duration)
+                _work(20e-6 * (1 + number % 10))
         except WallLimitReached:
             assert inside, "raised before the block was entered"
             raised += 1
+            limit *= 1.02
+        else:
+            # It stays near to what blocks take, whatever that is on this machine.
+            limit /= 1.02
         # Whatever is still under way would come here.
-        blocks += 1
         assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
         assert signal.getsignal(signal.SIGALRM) == handler
     time.sleep(0.01)
-    assert 0 < raised < blocks, "the limits were not near the blocks' durations"
+    assert 0 < raised < 4000, "the limits were not near the blocks' durations"
 
 
 def test_blocks_too_short_for_their_limit_never_raise_inside_enter_or_exit() -> None:
@@ -201,13 +216,13 @@ def alarms() -> Iterator[list[float]]:
 
 
 def test_an_earlier_timer_goes_on_after_the_block(alarms: list[float]) -> None:
-    handler = signal.getsignal(signal.SIGALRM)
-    signal.setitimer(signal.ITIMER_REAL, 20, 7)
+    handler, start = signal.getsignal(signal.SIGALRM), time.monotonic()
+    signal.setitimer(signal.ITIMER_REAL, LONG, 7)
     with pytest.raises(WallLimitReached), wall_limit(0.05):
         _sleep()
     assert signal.getsignal(signal.SIGALRM) is handler
     left, interval = signal.getitimer(signal.ITIMER_REAL)
-    assert 15 < left <= 19.96
+    assert LONG - (time.monotonic() - start) - 0.1 < left <= LONG - 0.04
     assert interval == 7
     assert alarms == []
 
@@ -215,9 +230,8 @@ def test_an_earlier_timer_goes_on_after_the_block(alarms: list[float]) -> None:
 def test_an_earlier_timer_that_is_due_in_the_block_comes_in_time(alarms: list[float]) -> None:
     start = time.monotonic()
     signal.setitimer(signal.ITIMER_REAL, 0.03, 0.03)
-    with wall_limit(LONG) as limit:
-        while len(alarms) < 3 and time.monotonic() - start < LONG:
-            time.sleep(0.005)
+    with wall_limit(2 * LONG) as limit:
+        until(lambda: len(alarms) >= 3)
     signal.setitimer(signal.ITIMER_REAL, 0)
     assert len(alarms) >= 3
     assert alarms[0] - start >= 0.03
@@ -262,67 +276,86 @@ def test_what_an_earlier_handler_raises_ends_the_block(alarms: list[float]) -> N
     def fail(*_: Any) -> None:
         raise TimeoutError("as pytest-timeout does")
 
+    def begin_both() -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0.03)
+        with wall_limit(LONG):
+            _sleep()
+
     signal.signal(signal.SIGALRM, fail)
-    signal.setitimer(signal.ITIMER_REAL, 0.03)
-    with pytest.raises(TimeoutError), wall_limit(LONG):
-        _sleep()
+    with pytest.raises(TimeoutError):
+        begin_both()
     assert signal.getsignal(signal.SIGALRM) is fail
     assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
 
 
 def test_an_earlier_alarm_that_nobody_handles_ends_the_process_as_before() -> None:
     script = (
-        "import signal, time; from pytest_vla.limits import wall_limit; signal.setitimer(0, 0.1)\nwith wall_limit(30): "
+        "import signal, time; from pytest_vla.limits import wall_limit; signal.setitimer(0, 0.1)\n"
+        "with wall_limit(5000): time.sleep(5000)"
     )
-    result = subprocess.run([sys.executable, "-c", f"{script}time.sleep(20)"], timeout=LONG)
+    result = subprocess.run([sys.executable, "-c", script], timeout=LONG)
     assert result.returncode == -signal.SIGALRM
 
 
 @pytest.mark.parametrize(("outer", "inner", "raised"), [(0.05, LONG, 0.05), (LONG, 0.05, 0.05)])
 def test_of_nested_limits_the_shorter_one_is_raised(outer: float, inner: float, raised: float) -> None:
-    start = time.monotonic()
     with pytest.raises(WallLimitReached) as caught, wall_limit(outer), wall_limit(inner):
         _sleep()
     assert caught.value.seconds == raised
-    assert time.monotonic() - start < LONG / 2
 
 
 def test_an_outer_limit_holds_after_an_inner_one_was_left() -> None:
+    left: list[float] = []
 
     def inner_ones() -> None:
         for _ in range(3):
             with wall_limit(LONG):
                 time.sleep(0.01)
-        with pytest.raises(WallLimitReached, match=r"0\.01 s"), wall_limit(0.01):
-            _sleep()
+        try:
+            with wall_limit(0.01):
+                _sleep()
+        except WallLimitReached as reached:
+            if reached.seconds != 0.01:
+                raise
+        left.append(outer)
         _sleep()
 
-    with pytest.raises(WallLimitReached) as caught, wall_limit(0.2):
-        inner_ones()
-    assert caught.value.seconds == 0.2
+    # As long as the inner ones take on this machine, and longer.
+    for outer in (0.2, 2.0, 20.0, 200.0):
+        with pytest.raises(WallLimitReached) as caught, wall_limit(outer):
+            inner_ones()
+        assert caught.value.seconds == outer
+        if left:
+            break
+    assert left == [outer]
 
 
 def test_a_debugger_is_not_interrupted(monkeypatch: pytest.MonkeyPatch, alarms: list[float]) -> None:
-    with wall_limit(0.05) as limit:
+    with wall_limit(LONG) as limit:
         lift_limits()
-        time.sleep(0.1)
+        assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
     assert limit.reached is None
     signal.setitimer(signal.ITIMER_REAL, 0.02)
     lift_limits()
-    time.sleep(0.05)
+    until(lambda: alarms)
     assert len(alarms) == 1, "another's timer is not ours to stop"
 
 
-def test_limits_cost_little() -> None:
-    """Against a defect such as a file an episode; a block takes some tens of microseconds."""
+def test_limits_cost_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a file nor a thread of Python's nor a process an episode; a block takes some tens of microseconds."""
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("that is dear")
+
     stream = terminal_stderr()
-    start = time.perf_counter()
-    for _ in range(200):
-        with hard_limit(LONG, 1.0, stream), wall_limit(LONG):
-            pass
-    seconds = (time.perf_counter() - start) / 200
+    with monkeypatch.context() as patched:
+        for owner, name in ((builtins, "open"), (io, "open"), (os, "open"), (threading.Thread, "start")):
+            patched.setattr(owner, name, refuse)
+        patched.setattr(subprocess, "Popen", refuse)
+        for _ in range(200):
+            with hard_limit(LONG, 1.0, stream), wall_limit(LONG):
+                pass
     os.close(stream)
-    assert seconds < 0.01
 
 
 def test_the_module_is_light() -> None:

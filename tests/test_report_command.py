@@ -2,9 +2,10 @@
 
 import argparse
 import dataclasses
+import io
 import json
 import shutil
-import time
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from pytest_vla.reports import figures, waiting
 from pytest_vla.store import open_store
 from tests.language.test_published import published_csv
 from tests.support.records import RECORD
+from tests.support.waiting import HANG, until
 
 RESULTS = Path(".vla")
 ENDS = {
@@ -541,17 +543,20 @@ def test_an_output_that_cannot_be_is_refused_at_once(
 
 def test_who_waits_is_told_what_for(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     write([paraphrased(STOVE, index, "failure") for index in range(3)])
+    monkeypatch.setattr(waiting, "PATIENCE", HANG)
     report("--backend=template")
     assert capsys.readouterr().err == ""
     compare = template.compare_words
+    told = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", told)
 
     def slow(*texts: str) -> Any:
-        time.sleep(0.1)
+        until(told.getvalue)
         return compare(*texts)
 
     monkeypatch.setattr(template, "compare_words", slow)
     monkeypatch.setattr(waiting, "PATIENCE", 0.01)
     report("--backend=template", "--format=json")
-    out, err = capsys.readouterr()
-    assert err.splitlines()[0] == "comparing 3 pairs of texts by template; what is worked out is kept ..."
+    out = capsys.readouterr().out
+    assert told.getvalue().splitlines()[0] == "comparing 3 pairs of texts by template; what is worked out is kept ..."
     assert json.loads(out)["models"]

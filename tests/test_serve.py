@@ -23,6 +23,7 @@ from pytest_vla.policies.address import KEY
 from pytest_vla.policies.base import Episode, noise_generator
 from pytest_vla.policies.openpi import check_openpi, openpi_policy
 from pytest_vla.serve import declare, run
+from tests.support.waiting import HANG
 
 POLICIES = """
 import sys, time
@@ -37,7 +38,7 @@ class Moving:
     def act(self, states, observations):
         print("asked", flush=True)
         while states[0].instruction == "hang":
-            time.sleep(1)
+            time.sleep(3600)
         return [np.full((4, 7), state.rng.normal()) for state in states]
 
 moving = Moving()
@@ -80,7 +81,7 @@ class Command:
     def ends(self, number: int) -> tuple[int, str]:
         """Its exit code after a signal, and its last words."""
         self.process.send_signal(number)
-        out, _ = self.process.communicate(timeout=30)
+        out, _ = self.process.communicate(timeout=HANG)
         return self.process.returncode, out
 
 
@@ -160,7 +161,7 @@ def test_a_policy_that_hangs_does_not_keep_the_process() -> None:
         assert command.process.stdout is not None
         assert command.process.stdout.readline() == "asked\n"
         assert command.ends(signal.SIGTERM)[0] == 0
-        asking.join(20)
+        asking.join(HANG)
     assert reasons == ["policy-connection"]
 
 

@@ -15,6 +15,7 @@ import pytest
 from pytest_vla import World, video
 from pytest_vla.errors import VlaError
 from pytest_vla.video import encode, write_video
+from tests.support.waiting import HANG
 from tests.support.worlds import world_of
 
 
@@ -194,7 +195,7 @@ def _run(script: str, folder: Path) -> "subprocess.CompletedProcess[str]":
         env=environ,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG,
     )
 
 

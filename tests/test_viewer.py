@@ -18,6 +18,7 @@ from pytest_vla.cli import main
 from pytest_vla.errors import VlaError
 from pytest_vla.suite import load_suite
 from pytest_vla.viewer import check_screen, run_physics
+from tests.support.waiting import HANG
 
 TASK = load_suite("libero_goal").task("turn_on_the_stove")
 INSTEAD = "`pytest-vla show libero_goal/turn_on_the_stove` writes pictures to a file instead"
@@ -147,7 +148,7 @@ def test_it_waits_for_the_thread_that_draws(screen: Any) -> None:
     closed = threading.Event()
 
     def draw() -> None:
-        closed.wait(10)
+        closed.wait(HANG)
         drawn.append("ended")
 
     screen.drawing = threading.Thread(target=draw, daemon=True)

@@ -7,6 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_vla.sim.gl import make_gl_context
+from pytest_vla.sim.scene_geoms import SceneGeoms
+from pytest_vla.sim.visible import SECOND_PASS, view_of
 
 Picture = npt.NDArray[np.uint8]
 
@@ -14,13 +16,17 @@ _MAX_GEOMS = 1000
 # Of a scene that has none of its own, where a variation lets its lights cast shadows: of 2048, a picture takes a third
 # longer, and is seen to be the same at 256x256.
 _SHADOW_SIZE = 1024
+# Drivers that draw on the processor: there, pictures take as long as their triangles are many.
+_SOFTWARE = ("llvmpipe", "softpipe", "swrast", "SWR", "Software Rasterizer")
 
 
 class Cameras:
     """An OpenGL context with a model's meshes and textures, and the scene that is drawn from it.
 
-    `renderer` is the driver's name for what draws, such as ``llvmpipe (LLVM 15.0.6, 256 bits)``; `shadows` says whether
-    shadows can be drawn.
+    Attributes:
+        renderer: the driver's name for what draws, such as ``llvmpipe (LLVM 15.0.6, 256 bits)``.
+        shadows: whether shadows can be drawn.
+        draws_all: whether what cannot be seen is drawn too, as robosuite does: pictures are the same, and take longer.
     """
 
     def __init__(self, model: mujoco.MjModel, height: int, width: int) -> None:
@@ -33,6 +39,10 @@ class Cameras:
         self._context = _context(model, height, width)
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
         self._scene = mujoco.MjvScene(model, maxgeom=_MAX_GEOMS)
+        self._geoms = SceneGeoms(model, self._scene)
+        self.draws_all = not self._geoms.usable
+        # On a graphics card a pass takes longer than what it spares.
+        self._second_pass = SECOND_PASS if any(name in self.renderer for name in _SOFTWARE) else np.inf
         self._option = mujoco.MjvOption()
         # robosuite's choice: visual geoms, no collision geoms.
         self._option.geomgroup[0] = 0
@@ -52,7 +62,7 @@ class Cameras:
             (H, W, 3) uint8, upright: raw OpenGL flipped vertically.
         """
         self._look(data, camera)
-        return np.ascontiguousarray(self._drawn()[::-1])
+        return np.ascontiguousarray(self._drawn(lit=True)[::-1])
 
     def segmentation(
         self, data: mujoco.MjData, camera: str, only: Collection[int] | None = None, widened: float = 1.0
@@ -88,10 +98,11 @@ class Cameras:
             eye.frustum_bottom *= widened
             eye.frustum_top *= widened
         flags[mujoco.mjtRndFlag.mjRND_SEGMENT] = flags[mujoco.mjtRndFlag.mjRND_IDCOLOR] = 1
-        raw = self._drawn()
+        bodies = self._bodies()
+        raw = self._drawn(lit=False)
         flags[mujoco.mjtRndFlag.mjRND_SEGMENT] = flags[mujoco.mjtRndFlag.mjRND_IDCOLOR] = 0
         pixels = raw[::-1].astype(np.int32) @ np.array([1, 256, 65536], dtype=np.int32)
-        return np.asarray(drawn[pixels])
+        return np.asarray(bodies[pixels])
 
     def _look(self, data: mujoco.MjData, camera: str) -> None:
         """What a camera sees becomes the scene to draw."""
@@ -106,13 +117,41 @@ class Cameras:
             self._scene,
         )
 
-    def _drawn(self) -> Picture:
-        """The scene's pixels (H, W, 3) uint8, as OpenGL has them: the lowest row first."""
-        self._gl.make_current()
-        mujoco.mjr_render(self._viewport, self._scene, self._context)
+    def _drawn(self, lit: bool) -> Picture:
+        """The scene's pixels (H, W, 3) uint8, as OpenGL has them: the lowest row first.
+
+        Args:
+            lit: whether they are colours, and not ids.
+        """
         raw = np.empty((self._viewport.height, self._viewport.width, 3), dtype=np.uint8)
-        mujoco.mjr_readPixels(raw, None, self._viewport, self._context)
+        if self.draws_all:
+            self._render(True)
+            mujoco.mjr_readPixels(raw, None, self._viewport, self._context)
+            return raw
+        size = self._viewport.width, self._viewport.height
+        view = view_of(self._scene, self._geoms, *size, reflections=lit, shadows=lit and self.shadows)
+        for one in view.passes(self._second_pass):
+            self._geoms.keep(view.geoms.rows[one.geoms])
+            self._render(one.reflects)
+            left, bottom, width, height = one.window
+            pixels = np.empty((height, width, 3), dtype=np.uint8)
+            mujoco.mjr_readPixels(pixels, None, mujoco.MjrRect(*one.window), self._context)
+            raw[bottom : bottom + height, left : left + width][one.taken] = pixels[one.taken]
         return raw
+
+    def _render(self, reflects: bool) -> None:
+        self._gl.make_current()
+        self._scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = reflects
+        mujoco.mjr_render(self._viewport, self._scene, self._context)
+
+    def _bodies(self) -> npt.NDArray[np.int32]:
+        """The body of each segmentation id, from -1 (nothing) on."""
+        geoms = self._scene.geoms[: self._scene.ngeom]
+        found = np.full(len(geoms) + 1, -1, dtype=np.int32)
+        for geom in geoms:
+            if geom.objtype == mujoco.mjtObj.mjOBJ_GEOM and geom.segid >= 0:
+                found[geom.segid + 1] = self._model.geom_bodyid[geom.objid]
+        return found
 
     def upload(self, textures: Iterable[int]) -> None:
         """Sends the pixels of these textures to the graphics side, where they are other than before."""

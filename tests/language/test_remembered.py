@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vla.language.remembered import FILE, remembered
+from tests.support.waiting import HANG
 
 PARENT_AND_CHILD = """
 import sys
@@ -95,7 +96,7 @@ def test_without_a_place_for_it_everything_is_made(folder: Path, monkeypatch: py
 def test_several_processes_at_once(folder: Path) -> None:
     command = [sys.executable, "-c", PARENT_AND_CHILD]
     running = [subprocess.Popen(command, env=os.environ) for _ in range(4)]
-    assert [each.wait(timeout=60) for each in running] == [0] * 4
+    assert [each.wait(timeout=HANG) for each in running] == [0] * 4
     with sqlite3.connect(folder / FILE) as connection:
         assert connection.execute("SELECT count(*) FROM known").fetchone() == (1000,)
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)

@@ -138,3 +138,9 @@ def test_the_changelog_names_every_kind_of_policy() -> None:
 
 def test_the_changelog_has_this_version() -> None:
     assert f"## {PROJECT['project']['version']}" in (REPOSITORY / "CHANGELOG.md").read_text()
+
+
+def test_no_run_has_left_a_file_at_the_root() -> None:
+    """What tests' own projects write has no suffix, such as the number of a process."""
+    plain = {path.name for path in REPOSITORY.iterdir() if path.is_file() and "." not in path.name}
+    assert plain == {"LICENSE", "Makefile"}

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.data import REPOSITORY, libero_data
+from tests.support.waiting import HANG
 
 SOURCES = ("pytest_vla", "suites", "fixtures", "reports", "pyproject.toml", "README.md", "LICENSE")
 LEFT_BEHIND = shutil.ignore_patterns("__pycache__", "*.pyc", "*.egg-info")
@@ -24,7 +25,7 @@ EDITABLE_INSTALL = shutil.ignore_patterns("*pytest_vla*", "*.pth", "__pycache__"
 def run(*command: str | Path, folder: Path, **environ: str) -> str:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "PYTHON"))}
     result = subprocess.run(
-        list(map(str, command)), cwd=folder, env=inherited | environ, capture_output=True, text=True, timeout=600
+        list(map(str, command)), cwd=folder, env=inherited | environ, capture_output=True, text=True, timeout=HANG
     )
     assert result.returncode in (0, 1), result.stdout + result.stderr
     return result.stdout + result.stderr

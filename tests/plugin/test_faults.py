@@ -1,5 +1,6 @@
 """Workers that die or hang, disks that are full, databases that are locked: what is lost, and what is said."""
 
+import re
 import sqlite3
 from collections.abc import Callable
 
@@ -7,6 +8,7 @@ import pytest
 
 from pytest_vla.records import Record
 from tests.support.runs import records_of
+from tests.support.waiting import RUN_OUT
 
 Run = Callable[..., pytest.RunResult]
 
@@ -17,27 +19,33 @@ FAULTY = """
 import ctypes, os, signal, time
 import numpy as np
 from pathlib import Path
+from run_out import run_out, run_out_for_good
 
 def fault(kind):
+    if kind in ("sleep", "loop"):
+        run_out()
+    if kind in ("swallow", "native"):
+        run_out_for_good()
     if kind == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     elif kind == "abort":
         os.abort()
     elif kind == "sleep":
-        time.sleep(600)
+        time.sleep(7200)
     elif kind == "loop":
         while True:
             pass
     elif kind == "swallow":
         while True:
             try:
-                time.sleep(600)
+                run_out()
+                time.sleep(7200)
             except BaseException:
                 pass
     elif kind == "native":
         # A signal would end the sleep, and the GIL is held.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
-        ctypes.PyDLL(None).sleep(600)
+        ctypes.PyDLL(None).sleep(7200)
 
 def policy(episode):
     steps = 0
@@ -56,11 +64,13 @@ def policy(episode):
     return act
 """
 MODEL = "--vla-model=faulty:policy"
+# No machine is so slow; it runs out where an episode hangs.
+LIMIT = "--vla-timeout=1000"
 
 
 @pytest.fixture(autouse=True)
 def faulty(project: pytest.Pytester) -> None:
-    project.makepyfile(faulty=FAULTY)
+    project.makepyfile(faulty=FAULTY, run_out=RUN_OUT)
 
 
 def fault(project: pytest.Pytester, times: int, kind: str) -> None:
@@ -129,28 +139,39 @@ def test_a_hang_in_python_is_an_error_and_the_process_goes_on(
     vla: Run, project: pytest.Pytester, kind: str, workers: str
 ) -> None:
     fault(project, 9, kind)
-    result = vla(*STOVE, MODEL, "--vla-seeds=0-4", "--vla-timeout=1", workers)
+    result = vla(*STOVE, MODEL, "--vla-seeds=0-4", LIMIT, workers)
     result.assert_outcomes(passed=4, errors=1)
     late = by_seed(project)[2]
     assert (late.outcome, late.reason, late.steps, late.attempt) == ("error", "timeout", 2, 1)
-    assert "no end within 1 s; stopped at " in str(late.message)
-    assert "faulty.py:" in str(late.message)
-    assert "in fault (--vla-timeout)" in str(late.message)
-    result.stdout.fnmatch_lines(["error timeout after 2 of 300 steps: no end within 1 s*"])
+    # Or where it runs out, if it does so late.
+    place = r"(faulty\.py:\d+ in fault|run_out\.py:\d+ in run_out)"
+    assert re.search(rf"no end within 1000 s; stopped at .*{place} \(--vla-timeout\)", str(late.message))
+    result.stdout.fnmatch_lines(["error timeout after 2 of 300 steps: no end within 1000 s*"])
     assert "replacing crashed worker" not in result.stdout.str()
 
 
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_a_limit_is_of_real_time(vla: Run, project: pytest.Pytester, workers: str) -> None:
+    """Nothing here has to be quick: the one episode hangs in its first step, or its limit was reached before."""
+    project.makepyfile(late="import time\n\ndef policy(episode):\n    return lambda observation: time.sleep(7200)\n")
+    result = vla(*STOVE, "--vla-model=late:policy", "--vla-timeout=1", workers)
+    result.assert_outcomes(errors=1)
+    (late,) = by_seed(project).values()
+    assert (late.outcome, late.reason, late.steps) == ("error", "timeout", 0)
+    assert "no end within 1 s; stopped at " in str(late.message)
+
+
 @pytest.fixture
-def short_grace(project: pytest.Pytester) -> None:
-    """Processes that hang are ended soon."""
-    project.makeconftest("import pytest_vla.limits\n\npytest_vla.limits.GRACE = 1.0\n")
+def short_hard_limit(project: pytest.Pytester) -> None:
+    """What sets the hard limit is known to `run_out_for_good`."""
+    project.makeconftest("import run_out\n")
 
 
-@pytest.mark.usefixtures("short_grace")
+@pytest.mark.usefixtures("short_hard_limit")
 @pytest.mark.parametrize("kind", ["native", "swallow"])
 def test_a_worker_that_hangs_for_good_is_replaced(vla: Run, project: pytest.Pytester, kind: str) -> None:
     fault(project, 9, kind)
-    result = vla(*STOVE, MODEL, "--vla-seeds=0-4", "--vla-timeout=1", "-n2")
+    result = vla(*STOVE, MODEL, "--vla-seeds=0-4", LIMIT, "-n2")
     records = by_seed(project)
     late = records.pop(2)
     assert (late.outcome, late.reason) == ("error", "timeout")
@@ -163,10 +184,10 @@ def test_a_worker_that_hangs_for_good_is_replaced(vla: Run, project: pytest.Pyte
     assert not list((project.path / ".vla").glob("*/hung*"))
 
 
-@pytest.mark.usefixtures("short_grace")
+@pytest.mark.usefixtures("short_hard_limit")
 def test_without_workers_a_hang_for_good_ends_the_run_and_says_where(vla: Run, project: pytest.Pytester) -> None:
     fault(project, 1, "native")
-    result = vla(*STOVE, MODEL, "--vla-seeds=0-4", "--vla-timeout=1")
+    result = vla(*STOVE, MODEL, "--vla-seeds=0-4", LIMIT)
     assert result.ret != 0
     result.stderr.fnmatch_lines(["Timeout (*", "*faulty.py*in fault"])
     assert set(by_seed(project)) == {0, 1}
@@ -179,7 +200,7 @@ def test_a_limit_that_nothing_reaches_changes_nothing(vla: Run, project: pytest.
     fault(project, 0, "kill")
     vla(*STOVE, MODEL, "--vla-seeds=0-4")
     without = {seed: record.digest for seed, record in by_seed(project).items()}
-    vla(*STOVE, MODEL, "--vla-seeds=0-4", "--vla-timeout=60", workers).assert_outcomes(passed=5)
+    vla(*STOVE, MODEL, "--vla-seeds=0-4", LIMIT, workers).assert_outcomes(passed=5)
     assert {seed: record.digest for seed, record in by_seed(project).items()} == without
     assert not list((project.path / ".vla").glob("*/hung*"))
 

@@ -15,6 +15,7 @@ from pytest_vla.records import Record
 from tests.policies.model_server import model_server
 from tests.policies.openpi_server import Died, serving
 from tests.support.runs import records_of
+from tests.support.waiting import HANG
 
 Run = Callable[..., pytest.RunResult]
 
@@ -118,11 +119,11 @@ def test_a_server_that_stays_away_stops_the_run_which_can_go_on(
     def serve_for_a_while() -> None:
         with serving(infer, port=port):
             started.set()
-            stop.wait(60)
+            stop.wait(HANG)
 
     server = threading.Thread(target=serve_for_a_while)
     server.start()
-    started.wait(10)
+    started.wait(HANG)
     result = vla(*GOAL, f"--vla-model=openpi:127.0.0.1:{port}", workers)
     stop.set()
     server.join()

@@ -5,15 +5,14 @@ import re
 import shlex
 import signal
 import subprocess
-import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from pytest_vla.store import open_store
 from tests.plugin.conftest import FAKE_SIM
 from tests.support.runs import records_of, run_names
+from tests.support.waiting import HANG, until
 
 Run = Callable[..., pytest.RunResult]
 
@@ -296,7 +295,7 @@ def test_ctrl_c_with_workers_in_the_first_episodes_leaves_the_run(vla: Run, proj
 
         def policy(episode):
             Path(f"waiting{episode.seed}").touch()
-            time.sleep(60)
+            time.sleep(3600)
         """
     )
     vla("--version")
@@ -309,11 +308,9 @@ def test_ctrl_c_with_workers_in_the_first_episodes_leaves_the_run(vla: Run, proj
         start_new_session=True,
         env={**os.environ, "PYTHONPATH": str(project.path)},
     )
-    end = time.monotonic() + 60
-    while len(list(Path(project.path).glob("waiting*"))) < 2 and time.monotonic() < end:
-        time.sleep(0.05)
+    until(lambda: len(list(project.path.glob("waiting*"))) == 2)
     os.killpg(process.pid, signal.SIGINT)
-    text, _ = process.communicate(timeout=60)
+    text, _ = process.communicate(timeout=HANG)
     assert "INTERNALERROR" not in text, text
     assert "6 not run: `pytest --vla-resume=" in text
     assert status(project) == "stopped"

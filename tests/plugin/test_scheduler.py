@@ -3,18 +3,19 @@
 import functools
 import itertools
 import os
+import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from pytest_vla.store import STORE
 from pytest_vla.suite import load_suite
 from tests.support.runs import records_of
+from tests.support.waiting import HANG
 
 Run = Callable[..., pytest.RunResult]
-
-HANG_SECONDS = 120
-"""No run here takes more than some seconds."""
 
 GOAL = "--vla-suite=libero_goal"
 STOVE = (GOAL, "--vla-tasks=turn_on_the_stove")
@@ -49,9 +50,9 @@ Note = tuple[str, str, str, int]
 
 @pytest.fixture
 def run(vla: Run, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """`vla`, whose runs end within a time."""
+    """`vla`, of which a run that never ends is a failure."""
     project.makepyfile(noting=NOTING)
-    limited = functools.partial(project.runpytest_subprocess, timeout=HANG_SECONDS)
+    limited = functools.partial(project.runpytest_subprocess, timeout=HANG)
     monkeypatch.setattr(project, "runpytest_subprocess", limited)
     return vla
 
@@ -113,8 +114,10 @@ def test_one_scene_is_split_over_all_workers(run: Run, project: pytest.Pytester)
 
 
 def test_the_longest_is_begun_first_by_earlier_runs(run: Run, project: pytest.Pytester) -> None:
-    (project.path / "times").write_text('{"turn_on_the_stove-3": 1.2, "turn_on_the_stove-1": 0.6}')
     run(*STOVE, "--vla-seeds=0-4", MODEL, "-n1").assert_outcomes(passed=5)
+    with closing(sqlite3.connect(project.path / ".vla" / STORE)) as store:
+        store.execute("UPDATE episodes SET wall = CASE seed WHEN 3 THEN 12 WHEN 1 THEN 6 ELSE 1 END")
+        store.commit()
     run(*STOVE, "--vla-seeds=0-4", MODEL, "-n1").assert_outcomes(passed=5)
     seeds = [seed for *_, seed in notes(project)]
     assert seeds[:5] == [0, 1, 2, 3, 4], "nothing is measured yet"

@@ -4,12 +4,13 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tests.support.waiting import until
 
 
 @dataclass(frozen=True)
@@ -26,13 +27,11 @@ class ModelServer:
 
     def lines(self, *, ended: int = 0) -> list[dict[str, Any]]:
         """What it was asked, in order; waits until so many episodes have ended, which the server is told last."""
-        limit = time.monotonic() + 20
-        while True:
-            lines = [json.loads(line) for line in self.log.read_text().splitlines()]
-            if len([line for line in lines if "end" in line]) >= ended:
-                return lines
-            assert time.monotonic() < limit, f"not so many episodes ended: {lines}"
-            time.sleep(0.01)
+        until(lambda: len([line for line in self._lines() if "end" in line]) >= ended)
+        return self._lines()
+
+    def _lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
 
 
 @contextmanager

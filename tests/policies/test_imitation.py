@@ -92,17 +92,21 @@ def test_its_records_are_the_same_whatever_the_workers_and_the_batches(
     noted = project / "batches.txt"
     expected = digests(run_suite(project, "alone", TASKS, OTHERS, model, "-n0"))
     assert len(set(expected.values())) == 6
-    for workers, batch in (("-n1", 8), ("-n4", 1), ("-n4", 8)):
+    # On a machine that is too busy for the workers' questions to meet, they are let try again.
+    for number, (workers, batch) in enumerate((("-n1", 8), ("-n4", 1), *[("-n4", 8)] * 10)):
         noted.unlink()
         together = (workers, batch) == ("-n4", 8)
         if together:
             monkeypatch.setenv("MEET", "1")
-        name = f"{workers}-{batch}".lstrip("-")
+        name = f"{number}{workers}-{batch}"
         assert digests(run_suite(project, name, TASKS, OTHERS, model, workers, f"--vla-batch={batch}")) == expected
         processes, sizes = zip(*(line.split() for line in noted.read_text().splitlines()), strict=True)
         assert len(set(processes)) == 1, f"{name}: the policy was asked in several processes"
         most = max(map(int, sizes))
-        assert 1 < most <= 4 if together else most == 1, f"{name}: {most} questions at once"
+        assert 1 <= most <= (4 if together else 1), f"{name}: {most} questions at once"
+        if most > 1:
+            break
+    assert most > 1, "no two questions met"
 
 
 def test_it_does_what_it_is_told(project: Path) -> None:

@@ -24,10 +24,13 @@ from pytest_vla.suite import load_suite
 from tests.plugin.fake_sim import World
 from tests.policies.model_server import ModelServer, model_server
 from tests.policies.openpi_server import serving
+from tests.support.waiting import HANG
 
 TASK = load_suite("libero_goal").task("turn_on_the_stove")
 EPISODE = Episode("libero_goal/a[seed0]", "libero_goal", "a", "walk", 0, np.random.default_rng(0))
 ALL = {"send_wrist_image": True, "send_state": True, "quat_no_antipodal": True, "seed": 0}
+# Of limits within which the first answers come, on a machine however busy.
+SECONDS = (1.0, 10.0, 100.0)
 
 Start = Callable[..., ModelServer]
 
@@ -43,7 +46,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
 
 
 def run(
-    where: str, language: str = "walk", max_steps: int = 12, policy_timeout: float = 20.0, **conditions: Any
+    where: str, language: str = "walk", max_steps: int = 12, policy_timeout: float = HANG, **conditions: Any
 ) -> Rollout:
     protocol = dataclasses.replace(TASK.protocol, max_steps=max_steps)
     task = dataclasses.replace(TASK, protocol=protocol, language=language)
@@ -101,15 +104,20 @@ def test_what_goes_wrong_is_an_error_that_says_so(
 
 
 def test_a_slow_reply_is_waited_for_up_to_the_limit(start: Start) -> None:
-    server = start(**ALL)
-    ended = run(server.where, "sleep", policy_timeout=1.0)
+    for seconds in SECONDS:
+        server = start(**ALL)
+        ended = run(server.where, "sleep", policy_timeout=seconds)
+        if ended.steps:
+            break
     assert (ended.record.outcome, ended.record.reason, ended.steps) == ("error", "policy-timeout", 4)
-    assert ended.record.message == f"ws://{server.where} gave no answer within 1 s"
+    assert ended.record.message == f"ws://{server.where} gave no answer within {seconds:g} s"
 
 
 def test_the_wall_limit_of_an_episode_stops_the_waiting(start: Start) -> None:
-    server = start(**ALL)
-    ended = run(server.where, "sleep", timeout=1.0)
+    for seconds in SECONDS:
+        ended = run(start(**ALL).where, "sleep", timeout=seconds)
+        if ended.steps:
+            break
     assert (ended.record.outcome, ended.record.reason, ended.steps) == ("error", "timeout", 4)
 
 

@@ -22,6 +22,7 @@ from pytest_vla.reports.terminal import closing_lines
 from pytest_vla.store import open_store
 from tests.support.records import record_of
 from tests.support.varied import varied
+from tests.support.waiting import HANG
 
 HEADER = "high,mid,low,eval,batch_idx,new_instruction,original_instruction,structural_similarity,keyword_similarity\n"
 TEXTS = ("kindly turn on the stove", "turn on the gas stove", "switch on the stove", "could the stove be on?")
@@ -72,11 +73,17 @@ WORDS = "from pytest_vla.language import backends; backends.NAMES = ('template',
 """As if no parser were installed, in the process that compares."""
 
 
-def comparing_by(monkeypatch: pytest.MonkeyPatch, program: str, limit: float = 60.0) -> None:
+def comparing_by(monkeypatch: pytest.MonkeyPatch, program: str, limit: float = HANG) -> None:
     """The program runs before the process compares."""
     command = f"{program}; from pytest_vla.reports.pride_row import compare; compare()"
     monkeypatch.setattr(pride_row, "_COMPARE", ("-P", "-c", command))
     monkeypatch.setattr(pride_row, "LIMIT_SECONDS", limit)
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A parser has the time that it needs."""
+    monkeypatch.setattr(pride_row, "LIMIT_SECONDS", HANG)
 
 
 def test_the_row_is_the_reports(data: Path) -> None:
@@ -141,8 +148,8 @@ def test_a_csv_that_cannot_be_read_spoils_no_summary(data: Path, monkeypatch: py
 @pytest.mark.parametrize(
     ("program", "limit", "why"),
     [
-        ("import time; time.sleep(60)", 0.5, "not worked out here, as the parser takes longer than 0.5 s"),
-        ("raise SystemExit(1)", 60.0, "texts cannot be compared here; the report says why"),
+        ("import time; time.sleep(3600)", 0.5, "not worked out here, as the parser takes longer than 0.5 s"),
+        ("raise SystemExit(1)", HANG, "texts cannot be compared here; the report says why"),
     ],
 )
 def test_a_parser_that_takes_long_or_breaks_is_left_to_the_report(
@@ -180,7 +187,7 @@ def test_each_suite_has_what_the_report_takes_for_it(data: Path, monkeypatch: py
     assert overall.pride is not None
     assert f" {overall.pride.value:.1f} [" in other
     # What is too slow takes nothing from what is not.
-    comparing_by(monkeypatch, "import time; time.sleep(60)", 0.5)
+    comparing_by(monkeypatch, "import time; time.sleep(3600)", 0.5)
     _, _, row, by, slow, _ = language_lines(records, run, ".vla/a-run", None)
     assert (row.split(), by) == (goal.split(), published.removesuffix(" (libero_goal)"))
     assert slow == "PRIDE of libero_10: not worked out here, as the parser takes longer than 0.5 s"

@@ -17,6 +17,7 @@ from pytest_vla.scene import cache, compose
 from pytest_vla.scene.assets import DataRoot, data_roots
 from pytest_vla.scene.problem import Problem, parse_problem, parse_problem_text
 from tests.support.data import data_root, libero_data
+from tests.support.waiting import HANG
 
 # One of the quicker scenes to compile; 100 MB.
 _TASK = "libero_90/KITCHEN_SCENE5_put_the_black_bowl_on_the_plate.bddl"
@@ -171,8 +172,10 @@ def test_a_use_makes_a_scene_young(folder: Path, problem: Problem, roots: tuple[
     cache.compiled_scene(problem, roots)
     (description,) = folder.glob("*.json")
     os.utime(description, (1, 1))
+    before = time.time()
     cache.compiled_scene(problem, roots)
-    assert description.stat().st_mtime > time.time() - 60
+    # File systems have a coarser clock.
+    assert description.stat().st_mtime >= before - 2
 
 
 def test_a_scene_beyond_the_limit_is_used_but_not_kept(
@@ -215,7 +218,7 @@ def test_parallel_workers_compile_once(folder: Path, roots: tuple[DataRoot, ...]
         subprocess.Popen([sys.executable, "-c", code, str(task), str(data)], stdout=subprocess.PIPE, text=True)
         for _ in range(3)
     ]
-    printed = [worker.communicate(timeout=120)[0].split() for worker in workers]
+    printed = [worker.communicate(timeout=HANG)[0].split() for worker in workers]
     assert all(worker.returncode == 0 for worker in workers)
     assert sum(words.count("compiled") for words in printed) == 1
     assert len({words[-1] for words in printed}) == 1

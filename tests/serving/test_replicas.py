@@ -1,10 +1,8 @@
 """Processes that are watched: one that dies is started again once, one that gave up a call however often."""
 
 import dataclasses
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,17 +12,20 @@ from pytest_vla.policies.base import Episode, noise_generator
 from pytest_vla.policies.spec import ModelSpec
 from pytest_vla.serving.client import ServedPolicy
 from pytest_vla.serving.replicas import Replicas, lost_file
+from tests.support.waiting import HANG, RUN_OUT, until
 
 POLICY = """
 import os, time
 import numpy as np
+from run_out import run_out
 
 class Troubled:
     max_batch, reads = 4, ("state",)
 
     def begin(self, episode):
         if episode.instruction == "hang":
-            time.sleep(60)
+            run_out()
+            time.sleep(7200)
         if episode.instruction == "die":
             os._exit(3)
         return episode
@@ -45,30 +46,24 @@ def notices() -> list[str]:
 @pytest.fixture
 def replicas(tmp_path: Path, notices: list[str]) -> Iterator[Replicas]:
     (tmp_path / "troubled.py").write_text(POLICY)
-    spec = ModelSpec("troubled:policy", tmp_path, timeout=0.5)
+    (tmp_path / "run_out.py").write_text(RUN_OUT)
+    spec = ModelSpec("troubled:policy", tmp_path, timeout=HANG)
     started = Replicas(spec, ("cpu", "cuda:1"), 4, notice=notices.append)
     yield started
     started.close()
     assert not any(address.path.parent.exists() for address in started.addresses)
 
 
-def until(holds: Callable[[], Any]) -> None:
-    end = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 def tell(replicas: Replicas, instruction: str, worker: int = 0) -> str:
     """The reason for which an episode breaks off."""
-    policy = ServedPolicy(replicas.address_of(worker), 10.0)
+    policy = ServedPolicy(replicas.address_of(worker), HANG)
     with pytest.raises(EpisodeError) as raised:
         policy(dataclasses.replace(EPISODE, instruction=instruction))
     return raised.value.reason
 
 
 def test_one_that_gives_up_a_call_is_replaced_however_often(replicas: Replicas, notices: list[str]) -> None:
-    policy = ServedPolicy(replicas.address_of(0), 10.0)
+    policy = ServedPolicy(replicas.address_of(0), HANG)
     for times in (1, 2, 3):
         assert tell(replicas, "hang") == "policy-timeout"
         until(lambda times=times: len(notices) == times)  # type: ignore[misc]
@@ -79,10 +74,10 @@ def test_one_that_gives_up_a_call_is_replaced_however_often(replicas: Replicas, 
 
 
 def test_one_that_dies_is_replaced_once_and_the_others_stay(replicas: Replicas, notices: list[str]) -> None:
-    other = ServedPolicy(replicas.address_of(1), 10.0)
+    other = ServedPolicy(replicas.address_of(1), HANG)
     session = other(EPISODE)
     assert tell(replicas, "die") == "policy-server-died"
-    policy = ServedPolicy(replicas.address_of(0), 10.0)
+    policy = ServedPolicy(replicas.address_of(0), HANG)
     until(lambda: notices)
     assert notices == [
         "the policy's process on cpu ended with exit code 3; it is started again, and its open episodes run again"

@@ -7,8 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +22,14 @@ from pytest_vla.serving.process import HUNG, PolicyAddress, PolicyProcess
 from pytest_vla.serving.process import start as start_at
 from pytest_vla.serving.server import PROTOCOL
 from pytest_vla.serving.wire import SharedPictures, allocate, receive, send
+from tests.support.waiting import HANG, RUN_OUT, until
 
 # Counts its own steps, adds noise and what it sees; has troubles on demand.
 POLICIES = """
-import os, time
+import os, signal, time
 from pathlib import Path
 import numpy as np
+from run_out import run_out, run_out_for_good
 from pytest_vla.policies.base import Answer
 
 class Telling:
@@ -50,9 +51,13 @@ class Counting:
         if any(state["told"] == "die" for state in states):
             os._exit(3)
         if any(state["told"] == "hang" for state in states):
-            time.sleep(60)
+            Path(__file__).with_name("hangs").touch()
+            run_out()
+            time.sleep(7200)
         if any(state["told"] == "slow" for state in states):
-            time.sleep(1)
+            # Who asked is interrupted while it waits.
+            os.kill(os.getppid(), signal.SIGALRM)
+            time.sleep(0.5)
         answers = []
         for state, observation in zip(states, observations):
             if state["told"] == "doubt":
@@ -89,6 +94,7 @@ def broken():
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "served_policies.py").write_text(POLICIES)
+    (tmp_path / "run_out.py").write_text(RUN_OUT)
     return tmp_path
 
 
@@ -110,12 +116,12 @@ def addresses() -> Iterator[list[PolicyAddress]]:
 ADDRESSES: list[PolicyAddress] = []
 
 
-def start(model: str, folder: Path, most: int, timeout: float = 60.0, **more: Any) -> PolicyProcess:
+def start(model: str, folder: Path, most: int, timeout: float = HANG, **more: Any) -> PolicyProcess:
     ADDRESSES.append(PolicyAddress.new())
     return start_at(ModelSpec(model, folder, timeout=timeout), most, ADDRESSES[-1], **more)
 
 
-def policy_of(process: PolicyProcess, timeout: float = 10.0) -> ServedPolicy:
+def policy_of(process: PolicyProcess, timeout: float = HANG) -> ServedPolicy:
     return ServedPolicy(process.address, timeout)
 
 
@@ -153,7 +159,7 @@ def test_sessions_of_many_workers_are_what_they_are_alone(process: PolicyProcess
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(HANG)
     for seed in range(6):
         assert np.array_equal(together[seed], alone[seed])
 
@@ -207,37 +213,33 @@ def test_trouble_at_the_begin_is_told_and_the_next_episode_runs(process: PolicyP
 
 
 def test_a_call_that_takes_too_long_is_an_error_of_its_episode_and_ends_the_process(folder: Path) -> None:
-    process = start("served_policies:counting", folder, 1, timeout=0.3)
+    process = start("served_policies:counting", folder, 1)
     session, other = policy_of(process)(episode(0, "hang")), policy_of(process)(episode(1))
     raised: list[EpisodeError] = []
 
     def ask() -> None:
         # Behind the one that hangs.
-        time.sleep(0.1)
+        until((folder / "hangs").exists)
         with pytest.raises(EpisodeError) as error:
             other(seen(0))
         raised.append(error.value)
 
     thread = threading.Thread(target=ask)
     thread.start()
-    with pytest.raises(EpisodeError, match=r"no answer of the policy in 0.3 s") as error:
+    with pytest.raises(EpisodeError, match=rf"no answer of the policy in {HANG:g} s") as error:
         session(seen(0))
     assert error.value.reason == "policy-timeout"
-    thread.join(10)
+    thread.join(HANG)
     assert [error.reason for error in raised] == ["policy-server-died"], "it may run again"
     assert process.wait() == HUNG
 
 
-def test_code_that_holds_pythons_lock_for_too_long_ends_the_process(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    holding = POLICIES.replace("time.sleep(60)", "import ctypes; ctypes.PyDLL(None).sleep(60)")
-    (folder / "served_policies.py").write_text(holding)
-    (folder / "sitecustomize.py").write_text(
-        "import pytest_vla.serving.process as process\nprocess._BACKSTOP_SECONDS = 0.5\n"
+def test_code_that_holds_pythons_lock_for_too_long_ends_the_process(folder: Path) -> None:
+    holding = POLICIES.replace("run_out()\n", "run_out_for_good()\n").replace(
+        "time.sleep(7200)", "import ctypes; ctypes.PyDLL(None).sleep(7200)"
     )
-    monkeypatch.setenv("PYTHONPATH", str(folder))
-    process = start("served_policies:counting", folder, 1, timeout=0.3)
+    (folder / "served_policies.py").write_text(holding)
+    process = start("served_policies:counting", folder, 1)
     session = policy_of(process)(episode(0, "hang"))
     with pytest.raises(EpisodeError, match="gone"):
         session(seen(0))
@@ -248,7 +250,7 @@ def test_a_killed_workers_sessions_are_closed(process: PolicyProcess, folder: Pa
     policy = policy_of(process)
     policy(episode(0, "tell"))
     policy.close()
-    assert within(5.0, lambda: (folder / "closed.txt").exists())
+    until((folder / "closed.txt").exists)
 
 
 def test_what_the_policy_raised_comes_with_its_traceback_apart(process: PolicyProcess) -> None:
@@ -271,7 +273,6 @@ def test_a_question_that_is_interrupted_is_not_answered_by_the_next(process: Pol
 
     session = policy(episode(0, "slow"))
     before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, 0.2)
     try:
         with pytest.raises(Interrupted):
             session(seen(0))
@@ -308,7 +309,7 @@ def test_what_the_policy_started_ends_with_it(folder: Path) -> None:
     )
     start("parent:counting", folder, 8).close()
     child = int((folder / "child.txt").read_text())
-    assert within(5.0, lambda: not Path(f"/proc/{child}").exists() or "Z" in status_of(child))
+    until(lambda: not Path(f"/proc/{child}").exists() or "Z" in status_of(child))
 
 
 def status_of(pid: int) -> str:
@@ -350,13 +351,13 @@ def test_what_the_policy_prints_goes_to_the_log_once_it_is_loaded(
 
 def test_a_worker_without_the_secret_is_refused(process: PolicyProcess) -> None:
     with pytest.raises(EpisodeError, match="not this run's secret"):
-        ServedPolicy(PolicyAddress(process.address.path, b"guess"), 5.0)(episode(0))
+        ServedPolicy(PolicyAddress(process.address.path, b"guess"), HANG)(episode(0))
 
 
 @pytest.mark.parametrize("message", [{"do": "harm"}, {"do": "act", "session": 5}, {"do": "begin"}, {}])
 def test_a_worker_that_speaks_nonsense_is_left_alone(process: PolicyProcess, message: dict[str, Any]) -> None:
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(5)
+        connection.settimeout(HANG)
         connection.connect(str(process.address.path))
         descriptor = allocate(4096)
         send(connection, {"protocol": PROTOCOL, "secret": process.address.secret}, (descriptor,))
@@ -378,7 +379,7 @@ from pytest_vla.serving.client import ServedPolicy
 from pytest_vla.serving.process import PolicyAddress
 
 def ask(told):
-    policy = ServedPolicy(PolicyAddress(Path({path!r}), bytes.fromhex({secret!r})), 10.0)
+    policy = ServedPolicy(PolicyAddress(Path({path!r}), bytes.fromhex({secret!r})), {hang})
     session = policy(Episode("c", "s", "t", "do it", 0, noise_generator(0, "c")))
     while True:
         session({{"agentview_image": np.zeros((256, 256, 3), np.uint8), "state": np.zeros(8)}})
@@ -401,24 +402,14 @@ KILLS = 100
 def test_nothing_is_left_of_workers_that_are_killed(process: PolicyProcess) -> None:
     repository = str(Path(__file__).parents[2])
     where = {"path": str(process.address.path), "secret": process.address.secret.hex()}
-    script = WORKERS.format(repository=repository, count=KILLS, **where)
+    script = WORKERS.format(repository=repository, count=KILLS, hang=HANG, **where)
     shared = set(os.listdir("/dev/shm"))
     open_files = Path(f"/proc/{process._process.pid}/fd")
     before = len(list(open_files.iterdir()))
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
-    assert within(5.0, lambda: len(list(open_files.iterdir())) <= before)
-    # Within a while: other programs use it too.
-    assert within(10.0, lambda: set(os.listdir("/dev/shm")) <= shared)
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=HANG)
+    until(lambda: len(list(open_files.iterdir())) <= before)
+    until(lambda: not [name for name in set(os.listdir("/dev/shm")) - shared if "vla" in name])
     assert run(policy_of(process), 3, 1)[0, 0, 0] == 1
-
-
-def within(seconds: float, holds: Callable[[], bool]) -> bool:
-    until = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 @pytest.mark.parametrize(
@@ -449,10 +440,19 @@ def test_a_process_that_dies_while_it_loads_is_told(folder: Path) -> None:
 
 
 def test_loading_tells_how_long_it_takes(folder: Path) -> None:
-    (folder / "slow.py").write_text("import time\ntime.sleep(2.5)\nfrom served_policies import counting\n")
+    enough = folder / "enough"
+    (folder / "slow.py").write_text(
+        "import time\nfrom pathlib import Path\nfrom served_policies import counting\n"
+        f"while not Path({str(enough)!r}).exists(): time.sleep(0.01)\n"
+    )
     told: list[float] = []
-    start("slow:counting", folder, 8, told=told.append).close()
-    assert len(told) >= 2
+
+    def tell(seconds: float) -> None:
+        told.append(seconds)
+        if len(told) >= 2:
+            enough.touch()
+
+    start("slow:counting", folder, 8, told=tell).close()
     assert told == sorted(told)
 
 
@@ -465,4 +465,4 @@ def test_the_process_ends_with_who_started_it(folder: Path) -> None:
         "print(process._process.pid, flush=True)\nos.kill(os.getpid(), 9)\n"
     )
     told = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=False).stdout
-    assert within(5.0, lambda: not Path(f"/proc/{int(told)}").exists())
+    until(lambda: not Path(f"/proc/{int(told)}").exists())

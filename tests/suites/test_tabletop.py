@@ -19,6 +19,7 @@ from pytest_vla.scene.problem import Problem, parse_problem
 from pytest_vla.sim.settle import generator_of, settled_states, unrest
 from pytest_vla.suite import suite_folder
 from tests.support.data import REPOSITORY
+from tests.support.waiting import HANG
 from tests.support.worlds import tabletop
 
 SUITE = load_suite("tabletop")
@@ -248,7 +249,7 @@ def words(file: Path) -> tuple[list[str], NDArray[np.float64]]:
 def test_committed_assets_are_what_the_script_makes(tmp_path: Path) -> None:
     """Up to the last digit, which another processor may round otherwise. What is written by hand is listed here."""
     subprocess.run(
-        [sys.executable, "-m", "scripts.tabletop_assets", str(tmp_path)], cwd=REPOSITORY, check=True, timeout=120
+        [sys.executable, "-m", "scripts.tabletop_assets", str(tmp_path)], cwd=REPOSITORY, check=True, timeout=HANG
     )
     assets = FOLDER / "assets"
     made = {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()}

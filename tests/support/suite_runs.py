@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pytest_vla.records import Record
 from tests.support.runs import records_of
+from tests.support.waiting import HANG
 
 
 def run_suite(folder: Path, name: str, *arguments: str, failures: bool = True) -> dict[str, Record]:
@@ -28,7 +29,7 @@ def run_suite(folder: Path, name: str, *arguments: str, failures: bool = True) -
         env=environ,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANG,
     )
     assert ended.returncode in ((0, 1) if failures else (0,)), ended.stdout + ended.stderr
     records = {record.case: record for record in records_of(folder / name)}
