@@ -58,7 +58,7 @@ def test_what_errors_could_have_made_of_the_rate_is_said() -> None:
     broken = [varied("", outcome, seed=seed) for seed, outcome in ((98, "error"), (99, "invalid"))]
     lines, passed = judge([*of("", 8, 2), *broken], 0.8, 0, False)
     assert passed
-    assert lines[:1] == ("libero_goal: 8/10 = 80.0% [49.0%, 94.3%] (1 error, 1 invalid: 66.7% to 83.3%) >= 80%: passed",)
+    assert lines[0] == "libero_goal: 8/10 = 80.0% [49.0%, 94.3%] (1 error, 1 invalid: 66.7% to 83.3%) >= 80%: passed"
 
 
 def test_a_rate_that_rounds_to_the_wanted_one_is_told_apart_from_it() -> None:
