@@ -35,10 +35,15 @@ test: lint ## lint, types, and every test that is not slow
 	$(PYTEST) -n 2 --dist worksteal -m "not slow"
 
 .PHONY: slow
-slow: setup reference .venv-hub/.installed ## the tests that take minutes, upstream live beside us among them
-	$(PYTEST) -m slow
+slow: setup reference .simulators/.installed .venv-hub/.installed ## the tests that take minutes, upstream live beside us among them
+	$(PYTEST) -n 2 --dist worksteal -m slow
 	PYTHONPATH=$(CURDIR)/.venv-hub $(BIN)/python $(NO_SKIPS) tests/test_fetch.py
 	@$(MAKE) --no-print-directory plugins
+
+# The other versions of MuJoCo that are supported, each in a folder that goes before .venv's and .venv-ref's own.
+.simulators/.installed: pytest_vla/versions.py scripts/simulators.py constraints.txt | setup
+	$(BIN)/python scripts/simulators.py
+	@mkdir -p $(@D) && touch $@
 
 # The hub's client and vla-eval, apart from .venv: what they bring slows every start of pytest down.
 .venv-hub/.installed: pyproject.toml constraints.txt

@@ -6,6 +6,7 @@ states were recorded long ago; what settles from them depends on the simulator. 
 suite's manifest in ``premises.toml``, written by `pytest_vla.sim.premises`. No simulator, no numpy.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -13,13 +14,18 @@ from typing import Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan import parse_seeds
-from pytest_vla.suite import Task, suite_folder
+from pytest_vla.records import Record
+from pytest_vla.suite import Task, load_suite, suite_folder, suite_names
+from pytest_vla.variation import JOINT
 from pytest_vla.versions import DEFAULT
 
 FILE = "premises.toml"
 
 CHECK, IGNORE = PREMISES = ("check", "ignore")
 """What ``--vla-premises`` may say."""
+
+_LAYOUT = frozenset(("layout", "pro"))
+"""Dimensions of variations under which things begin elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -157,26 +163,42 @@ def notes_before(starts: Iterable[tuple[Task, int]], mujoco: str, policy: str) -
     return tuple(lines)
 
 
-def notes_after(starts: Iterable[tuple[Task, int]], mujoco: str) -> tuple[str, ...]:
+def notes_after(records: Iterable[Record]) -> tuple[str, ...]:
     """What a report has to say of the benchmark's own defects, a line each: they are in its numbers.
 
     Args:
-        starts: task and init state of every episode.
-        mujoco: the version that ran.
+        records: whose rates it tells; of a changed layout, and of suites that are not here, nothing is known.
     """
-    starts = list(starts)
+    number: Counter[str] = Counter()
+    for record in records:
+        task, init_state = _task_of(record), record.seeds.get("init_state")
+        if task is None or init_state is None or record.outcome not in ("success", "failure"):
+            continue
+        number["false"] += bool(defects(task, init_state))
+        number["thrown"] += bool(thrown(task, init_state, str(record.provenance.get("mujoco"))))
     lines = []
-    if number := _number(starts, defects):
+    if number["false"]:
         lines.append(
-            f"{_episodes(number)} of tasks whose file says what holds under no version of MuJoCo, by the rule that "
-            "upstream judges by: a known defect of the benchmark"
+            f"{_episodes(number['false'])} of tasks whose file says that something lies where, by upstream's own rule, "
+            "it does under no version of MuJoCo: a known defect of the benchmark"
         )
-    if number := _number(starts, lambda task, state: thrown(task, state, mujoco)):
+    if number["thrown"]:
         lines.append(
-            f"{_episodes(number)} from init states in which things overlap and are thrown apart: a known defect of the "
-            "benchmark"
+            f"{_episodes(number['thrown'])} from init states in which things overlap and are thrown apart: a known "
+            "defect of the benchmark"
         )
     return tuple(lines)
+
+
+def _task_of(record: Record) -> Task | None:
+    """The task that a record's episode began as; None where its things stand elsewhere, or nothing is known of it."""
+    moved = _LAYOUT.intersection(str(record.variation.get("dimension")).split(JOINT))
+    return None if moved else _tasks(record.suite).get(record.task)
+
+
+@cache
+def _tasks(suite: str) -> Mapping[str, Task]:
+    return {task.name: task for task in load_suite(suite).tasks} if suite in suite_names() else {}
 
 
 def _thrown_by_default(task: Task, init_state: int) -> set[str]:

@@ -4,7 +4,8 @@ In JSON: ``schema``; ``models``, see `pytest_vla.reports.sections.section_table`
 `pytest_vla.reports.language_json.model_table`, ``looking``, `pytest_vla.reports.looking.looking_table`, and
 ``robustness``, `pytest_vla.reports.robustness_json.robustness_table`; beside it ``alpha`` and ``intervals`` of the
 language, ``looking`` and ``robustness``: how numbers were made; ``libero_pro`` and ``libero_plus``: lists of
-`pytest_vla.reports.libero_pro.pro_table` and `pytest_vla.reports.libero_plus.plus_table`.
+`pytest_vla.reports.libero_pro.pro_table` and `pytest_vla.reports.libero_plus.plus_table`; ``notes``: known defects of
+the benchmarks that are in the numbers, as texts.
 """
 
 import argparse
@@ -82,6 +83,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Reads the records, computes and writes. Raises VlaError."""
+    from pytest_vla.metrics.selection import by_model, that_count
+    from pytest_vla.premises import notes_after
     from pytest_vla.reports.figures import check_matplotlib, write_pictures
     from pytest_vla.reports.loaded import load
     from pytest_vla.reports.sections import section_lines, section_table
@@ -104,10 +107,12 @@ def run(options: argparse.Namespace) -> None:
         for file in write_pictures(drawn, options.output or Path()):
             print(file)
         return
+    counting = (that_count(some).records for some in by_model(loaded.records).values())
+    notes = notes_after(record for some in counting for record in some)
     if format == "json":
-        text = json.dumps({"schema": SCHEMA, **section_table(sections)}, indent=2)
+        text = json.dumps({"schema": SCHEMA, **section_table(sections), "notes": notes}, indent=2)
     else:
-        text = "\n".join(section_lines(sections))
+        text = "\n".join([*section_lines(sections), *[""] * bool(notes), *notes])
     if options.output is None or str(options.output) == "-":
         print(text)
         return

@@ -19,6 +19,7 @@ from pytest_vla.metrics.success import (
     unit_of,
 )
 from pytest_vla.plan import Case
+from pytest_vla.premises import notes_after
 from pytest_vla.records import VIDEO_SUFFIX, Record
 from pytest_vla.reports.progress import about
 from pytest_vla.reports.rates import (
@@ -144,7 +145,7 @@ def closing_lines(
 
             lines += language_lines(records, run, _shown(run), width)
     counting = _counting_notes(repetition, items)
-    return (*lines, *counting, *_notes([r for r in records if r.run == run.name], run, items, resume))
+    return (*lines, *counting, *notes_after(records), *_notes([r for r in records if r.run == run.name], run, items, resume))
 
 
 def summary_lines(

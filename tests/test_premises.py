@@ -8,7 +8,9 @@ import pytest
 from pytest_vla import premises
 from pytest_vla.errors import VlaError
 from pytest_vla.premises import CHECK, IGNORE, Finding, Measured
+from pytest_vla.records import Record
 from pytest_vla.suite import Task, load_suite
+from tests.support.records import record_of
 
 SUITE = load_suite("libero_spatial")
 RAMEKIN = SUITE.task("pick_up_the_black_bowl_on_the_ramekin_and_place_it_on_the_plate")
@@ -67,12 +69,28 @@ def test_a_run_says_before_its_first_episode_what_is_broken() -> None:
     assert premises.notes_before([(stove, 0)], "3.5.0", CHECK) == ()
 
 
+def began(task: Task, init_state: int, **changes: Any) -> Record:
+    seeds = {"run": 0, "scene": init_state, "init_state": init_state, "init_states": 50}
+    of_task = {"suite": "libero_spatial", "task": task.name, "seeds": seeds, "provenance": {"mujoco": "3.3.7"}}
+    return record_of(init_state, **of_task | changes)
+
+
 @pytest.mark.usefixtures("table")
 def test_a_report_names_the_benchmarks_own_defects() -> None:
-    false, thrown = premises.notes_after([(RAMEKIN, state) for state in range(5)], "3.3.7")
-    assert false.startswith("1 episode of tasks whose file says what holds under no version of MuJoCo")
+    false, thrown = premises.notes_after([began(RAMEKIN, state) for state in range(5)])
+    assert false.startswith("1 episode of tasks whose file says that something lies where")
     assert thrown.startswith("1 episode from init states in which things overlap")
-    assert premises.notes_after([(OTHER, 4)], "3.3.7") == ()
+    moved = {"dimension": "camera+layout", "kind": "fov+move", "label": "x"}
+    others = [
+        began(OTHER, 4),
+        began(RAMEKIN, 3, outcome="error"),
+        began(RAMEKIN, 3, variation=moved),
+        began(RAMEKIN, 3, suite="of_a_log"),
+        began(RAMEKIN, 3, seeds={}),
+    ]
+    assert premises.notes_after(others) == ()
+    (line,) = premises.notes_after([began(RAMEKIN, 3, variation={"dimension": "camera"})])
+    assert line.startswith("1 episode of tasks whose file")
 
 
 def test_a_suite_without_a_table_has_no_findings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
