@@ -35,7 +35,7 @@ test: lint ## lint, types, and every test that is not slow
 	$(PYTEST) -n 2 --dist worksteal -m "not slow"
 
 .PHONY: slow
-slow: setup reference .simulators/.installed .venv-hub/.installed ## the tests that take minutes, upstream live beside us among them
+slow: setup reference .simulators/.installed .venv-hub/.installed ## the tests that take minutes, upstream live among them
 	$(PYTEST) -n 2 --dist worksteal -m slow
 	PYTHONPATH=$(CURDIR)/.venv-hub $(BIN)/python $(NO_SKIPS) tests/test_fetch.py
 	@$(MAKE) --no-print-directory plugins
