@@ -145,7 +145,8 @@ def closing_lines(
 
             lines += language_lines(records, run, _shown(run), width)
     counting = _counting_notes(repetition, items)
-    return (*lines, *counting, *notes_after(records), *_notes([r for r in records if r.run == run.name], run, items, resume))
+    lines += [*counting, *notes_after(records)]
+    return (*lines, *_notes([r for r in records if r.run == run.name], run, items, resume))
 
 
 def summary_lines(
