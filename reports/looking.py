@@ -55,9 +55,10 @@ def methods_table() -> dict[str, Any]:
     return {
         "confidence": CONFIDENCE,
         "over": "these tasks",
-        "rates": "Wilson",
-        "differences": "Newcombe's paired interval (method 10)",
-        "distances": "exact DTW of 50 points each, over 50, of the path as long as its twin's, m; Student's interval",
+        "rates": "Wilson, pairs of one task and seed counted together",
+        "differences": "Student's t over tasks and seeds, half a pair lost and half a pair won added",
+        "distances": "exact DTW of 50 points each, over 50, of the path as long as its twin's, m; Student's t over "
+        "tasks and seeds",
         "near": NEAR,
     }
 

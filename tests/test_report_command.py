@@ -97,9 +97,7 @@ def write(
         store.begin(run, nodes, command="pytest", model=found[0][0].policy)
         for number, (record, trajectory) in enumerate(found):
             if trajectory is not None:
-                record = dataclasses.replace(
-                    record, arrays=f"{record.suite}/{number}.npz", digest=f"{run}, {number}"
-                )
+                record = dataclasses.replace(record, arrays=f"{record.suite}/{number}.npz", digest=f"{run}, {number}")
                 save_trajectory(RESULTS / run / str(record.arrays), trajectory)
             store.add(dataclasses.replace(record, run=run))
         store.end(run, "finished")

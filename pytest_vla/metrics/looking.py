@@ -3,20 +3,22 @@
 A twin is the benign episode of the same task, seed and run seed, which the policy saw as it is. Black pictures (camera
 blackout of LIBERO-Plus, appendix) tell which camera its success hangs on. Without the object nothing can be done: there
 it is asked whether the hand goes where it would have gone all the same (LIBERO-PRO, figure 1). Nothing here is in a
-rate of the suite. Intervals are over these tasks: pairs of one task and seed count as independent given the task.
+rate of the suite. Intervals are over these tasks; pairs of one task and seed count together.
 """
 
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median, stdev
+from statistics import fmean, median
 from typing import TYPE_CHECKING
 
+from pytest_vla.metrics.clustered import CONFIDENCE as CONFIDENCE
+from pytest_vla.metrics.clustered import Unit, crossed_spread, rate_intervals, student_quantile
+from pytest_vla.metrics.differences import difference_of, mean_difference
 from pytest_vla.metrics.dtw import POINTS, exact_dtw, resample
 from pytest_vla.metrics.listening import Estimate, Share
-from pytest_vla.metrics.paired import paired_interval
 from pytest_vla.metrics.selection import Selected, by_model, counted, is_counted, run_of, that_count, twin_of
-from pytest_vla.metrics.statistics import wilson_interval
+from pytest_vla.metrics.success import unit_of
 from pytest_vla.records import VACATED, Record
 
 if TYPE_CHECKING:
@@ -34,8 +36,6 @@ PROBES = (*BLINDED, GONE)
 NEAR = 0.03
 """m: a hand that comes no farther from where the object would be than its twin did, by this much, went there."""
 
-CONFIDENCE = 0.95
-
 Paths = Callable[[Record], "NDArray[np.float64] | None"]
 """The end effector's path (n, 3), m, of an episode; None where it has none."""
 
@@ -49,8 +49,8 @@ class Looking:
         pairs: episodes with a twin, both a success or a failure.
         right: success of the twins.
         blind: success under the probe; of nothing where the object is removed, as nobody could do the task.
-        difference: success under the probe less that of the twins, -1..1, with Newcombe's paired interval; None where
-            the object is removed.
+        difference: success under the probe less that of the twins, -1..1, with the interval of
+            `pytest_vla.metrics.differences`; None where the object is removed.
         lost: pairs in which only the twin did it.
         gained: pairs in which only the probe did it.
         apart: m: how far the path is from its twin's, on average: exact DTW of 50 points each, over 50; of the path as
@@ -128,9 +128,7 @@ def probe_of(record: Record) -> str | None:
     return name if name in PROBES else None
 
 
-def _looked(
-    probes: Sequence[Record], selected: Selected, paths: Paths
-) -> tuple[tuple[Looking, ...], tuple[str, ...]]:
+def _looked(probes: Sequence[Record], selected: Selected, paths: Paths) -> tuple[tuple[Looking, ...], tuple[str, ...]]:
     benign = [record for record in selected.records if not record.variation and is_counted(record)]
     again = [record for record, _ in selected.same if not record.variation]
     twins = {run_of(record): record for record in (*benign, *again)}
@@ -194,25 +192,29 @@ def _looking(
     usual = {run_of(pair.twin): _usual(pair.twin, benign, distances) for pair in pairs}
     known = [each for each in usual.values() if each is not None]
     noise = [d for pair in pairs for d in _again(pair.twin, (*benign, *again), distances)]
-    ways = [(True, True), (True, False), (False, True), (False, False)]
-    both, lost, gained, neither = (done.count(way) for way in ways)
+    lost, gained = done.count((True, False)), done.count((False, True))
+    units = [unit_of(pair.twin) for pair in pairs]
     difference = None
     if name != GONE:
-        difference = Estimate((gained - lost) / len(done), paired_interval(both, lost, gained, neither))
-    near = [(d, usually) for pair, d in apart if (usually := usual[run_of(pair.twin)]) is not None]
+        mean = mean_difference([int(blind) - int(right) for right, blind in done], units)
+        difference = Estimate(mean.value, difference_of(mean).interval)
+    near = [
+        (unit_of(pair.twin), d <= usually) for pair, d in apart if (usually := usual[run_of(pair.twin)]) is not None
+    ]
+    went = [(unit_of(pair.twin), went) for pair in pairs for went in _went(pair, distances)]
     return Looking(
         probe=name,
         pairs=len(pairs),
-        right=_share([twin for twin, _ in done]),
-        blind=_share([blind for _, blind in done] if name != GONE else []),
+        right=_share(zip(units, (right for right, _ in done), strict=True)),
+        blind=_share(zip(units, (blind for _, blind in done), strict=True) if name != GONE else ()),
         difference=difference,
         lost=lost,
         gained=gained,
-        apart=_mean([d for _, d in apart]),
+        apart=_mean([(unit_of(pair.twin), d) for pair, d in apart]),
         usual=fmean(known) if known else None,
         noise=fmean(noise) if noise else None,
-        same=_share([d <= usually for d, usually in near]),
-        went=_share([went for pair in pairs for went in _went(pair, distances)]),
+        same=_share(near),
+        went=_share(went),
     )
 
 
@@ -249,19 +251,22 @@ def vacated(record: Record) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(record.metrics[f"{name[:-1]}{axis}"] for axis in "xyz") for name in names)
 
 
-def _share(outcomes: Sequence[bool]) -> Share:
-    count, of = sum(outcomes), len(outcomes)
-    return Share(count, of, wilson_interval(count, of, CONFIDENCE) if of else None)
+def _share(outcomes: Iterable[tuple[Unit, bool]]) -> Share:
+    found = list(outcomes)
+    if not found:
+        return Share(0, 0, None)
+    values = [float(each) for _, each in found]
+    return Share(int(sum(values)), len(found), *rate_intervals(values, [unit for unit, _ in found]))
 
 
-def _mean(values: Sequence[float]) -> Estimate | None:
-    """With Student's interval, cut at 0; None of one value alone."""
+def _mean(values: Sequence[tuple[Unit, float]]) -> Estimate | None:
+    """With Student's interval over tasks and seeds, cut at 0; None of one of them alone."""
     if not values:
         return None
-    mean = fmean(values)
-    if len(values) == 1:
+    n = len(values)
+    mean = fmean(value for _, value in values)
+    spread = crossed_spread([(value - mean) / n for _, value in values], [1 / n] * n, 0.0, [[u for u, _ in values]])
+    if spread is None:
         return Estimate(mean, None)
-    from scipy.special import stdtrit
-
-    half = float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2)) * stdev(values) / math.sqrt(len(values))
+    half = student_quantile(spread.freedom, CONFIDENCE) * math.sqrt(spread.variance)
     return Estimate(mean, (max(mean - half, 0.0), mean + half))

@@ -1,9 +1,7 @@
-"""Tests and intervals for counts in a 2x2 table: McNemar's exact test, Newcombe's paired interval, chi-square, Holm."""
+"""Tests for counts in a 2x2 table: McNemar's exact test, chi-square, Holm."""
 
 from collections.abc import Sequence
 from math import erfc, sqrt
-
-from pytest_vla.metrics.statistics import wilson_interval
 
 
 def mcnemar_exact(lost: int, gained: int) -> float:
@@ -29,48 +27,6 @@ def mcnemar_exact(lost: int, gained: int) -> float:
         tail += ways
         ways = ways * (n - k) // (k + 1)
     return 1.0 if 2 * tail >= 2**n else 2 * tail / 2**n
-
-
-def paired_interval(both: int, lost: int, gained: int, neither: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Newcombe's interval of the difference of two paired proportions, second - first = (gained - lost) / n.
-
-    Wilson's intervals of the two, squared and added, with the correlation of the pairs, which is corrected for
-    continuity where it is positive and taken as 0 where a margin is empty. Source: method 10 of Newcombe 1998,
-    Statistics in Medicine 17, 2635-2650.
-
-    Args:
-        both: pairs in which both succeeded.
-        lost: only the first.
-        gained: only the second.
-        neither: none.
-        confidence: of the two-sided interval, in (0, 1).
-
-    Returns:
-        Lower and upper bound, in [-1, 1].
-
-    Raises:
-        ValueError: there is no pair, a count is negative, or the confidence is out of range.
-    """
-    n = both + lost + gained + neither
-    if n < 1 or min(both, lost, gained, neither) < 0:
-        raise ValueError(f"paired_interval: {both}, {lost}, {gained}, {neither} pairs: expected counts, not all 0")
-    first, second = (both + lost) / n, (both + gained) / n
-    first_low, first_high = wilson_interval(both + lost, n, confidence)
-    second_low, second_high = wilson_interval(both + gained, n, confidence)
-    margins = (both + lost) * (gained + neither) * (both + gained) * (lost + neither)
-    covariance: float = both * neither - lost * gained
-    if covariance > 0:
-        covariance = max(covariance - n / 2, 0.0)
-    phi = covariance / sqrt(margins) if margins else 0.0
-
-    def distance(one: float, other: float) -> float:
-        # Rounding may leave a square of 0 a little below it.
-        return sqrt(max(one * one - 2 * phi * one * other + other * other, 0.0))
-
-    difference = second - first
-    low = difference - distance(second - second_low, first_high - first)
-    high = difference + distance(first - first_low, second_high - second)
-    return max(low, -1.0), min(high, 1.0)
 
 
 def chi_square(table: Sequence[Sequence[int]]) -> float | None:

@@ -77,9 +77,7 @@ def that_count(records: Sequence[Record]) -> Selected:
         records = [record for record in records if record.of_suite]
     found = standings(records, by_test=False)
     counting = [record for record, (how, _) in zip(records, found, strict=True) if how == "counts"]
-    same = tuple(
-        (record, records[of]) for record, (how, of) in zip(records, found, strict=True) if how == "same"
-    )
+    same = tuple((record, records[of]) for record, (how, of) in zip(records, found, strict=True) if how == "same")
     if text := repeats_text(repeats_among(records, found)):
         left_out.append(text)
     if same:

@@ -103,9 +103,7 @@ def hidden(world: "World", camera: str) -> tuple[str, ...]:
     shown = world.segmentation(camera)
     inside = {str(literal.arguments[0]) for literal in world.problem.init if literal.predicate == "in"}
     return tuple(
-        part.name
-        for part in parts(world)
-        if part.name not in inside and not _is_seen(world, camera, part, shown)
+        part.name for part in parts(world) if part.name not in inside and not _is_seen(world, camera, part, shown)
     )
 
 

@@ -1,6 +1,6 @@
 """Tests of 2x2 tables against published values, against scipy, and against their definitions."""
 
-from math import comb, isclose
+from math import comb
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +12,6 @@ from pytest_vla.metrics.paired import (
     chi_square_p,
     holm,
     mcnemar_exact,
-    paired_interval,
     smallest_expected,
 )
 
@@ -46,52 +45,6 @@ def test_mcnemar_is_the_binomial_test_of_the_discordant_pairs(lost: int, gained:
 def test_thousands_of_pairs_are_exact_too() -> None:
     assert mcnemar_exact(5000, 4800) == pytest.approx(stats.binomtest(4800, 9800).pvalue, rel=1e-9)
     assert mcnemar_exact(3000, 0) == 2.0**-2999 == 0.0, "smaller than a float can be"
-
-
-# As for McNemar's test; "Newcombe square-and-add" there.
-@pytest.mark.parametrize(
-    ("table", "low", "high"),
-    [((59, 6, 16, 80), 0.0046, 0.1186), ((59, 16, 6, 80), -0.1186, -0.0046), ((1, 7, 1, 12), -0.507, -0.026)],
-)
-def test_published_paired_intervals(table: tuple[int, int, int, int], low: float, high: float) -> None:
-    digits = 3 if table[0] == 1 else 4
-    assert tuple(round(bound, digits) for bound in paired_interval(*table)) == (low, high)
-
-
-@given(TABLE.filter(any), st.sampled_from([0.5, 0.9, 0.95, 0.99]))
-def test_the_interval_has_the_difference_and_mirrors(table: tuple[int, int, int, int], confidence: float) -> None:
-    both, lost, gained, neither = table
-    low, high = paired_interval(both, lost, gained, neither, confidence)
-    assert -1 <= low <= (gained - lost) / sum(table) + 1e-12
-    assert (gained - lost) / sum(table) - 1e-12 <= high <= 1
-    assert low < high
-    assert paired_interval(both, gained, lost, neither, confidence) == pytest.approx((-high, -low), abs=1e-12)
-    wide = paired_interval(both, lost, gained, neither, (1 + confidence) / 2)
-    assert wide[0] <= low
-    assert high <= wide[1]
-
-
-def test_pairs_that_all_do_the_same_are_not_certain() -> None:
-    low, high = paired_interval(10, 0, 0, 0)
-    assert low < 0 < high
-    assert paired_interval(0, 10, 0, 0)[0] == -1
-    assert -1 < paired_interval(0, 10, 0, 0)[1] < -0.5
-
-
-def test_the_interval_covers_as_often_as_it_says() -> None:
-    # All tables of 12 pairs, weighed by their probability; success 0.8 and 0.55, correlated.
-    cells = (0.50, 0.30, 0.05, 0.15)
-    n, covered, total = 12, 0.0, 0.0
-    for both in range(n + 1):
-        for lost in range(n + 1 - both):
-            for gained in range(n + 1 - both - lost):
-                table = (both, lost, gained, n - both - lost - gained)
-                likely = float(stats.multinomial.pmf(table, n, cells))
-                low, high = paired_interval(*table)
-                total += likely
-                covered += likely * (low <= -0.25 <= high)
-    assert isclose(total, 1, abs_tol=1e-9)
-    assert 0.93 <= covered <= 0.99
 
 
 @given(TABLE)
@@ -147,8 +100,6 @@ def test_holm_does_not_hang_on_the_order(p_values: list[float], randoms: object)
 def test_what_cannot_be() -> None:
     with pytest.raises(ValueError, match="expected counts"):
         mcnemar_exact(-1, 2)
-    with pytest.raises(ValueError, match="expected counts, not all 0"):
-        paired_interval(0, 0, 0, 0)
     with pytest.raises(ValueError, match="expected counts"):
         chi_square(((1, -1), (0, 2)))
     with pytest.raises(ValueError, match=r"expected numbers within 0\.\.1"):

@@ -112,7 +112,9 @@ def test_parts_of_joint_variations_are_selected_too(vla: Run) -> None:
     joint = (*STOVE, "--vla-model=listening:policy", "--vla-vary=camera.wider+light.diffuse:3", "--collect-only", "-q")
     for expression in ("dimension='camera'", "kind='diffuse'", "dimension='light+camera'", "level=3"):
         result = vla(*joint, "-m", f"vla({expression})")
-        result.stdout.fnmatch_lines(["libero_goal::test_episode[[]turn_on_the_stove-light.diffuse-L3+camera.wider-L3-*"])
+        result.stdout.fnmatch_lines(
+            ["libero_goal::test_episode[[]turn_on_the_stove-light.diffuse-L3+camera.wider-L3-*"]
+        )
     assert vla(*joint, "-m", "vla(dimension='noise')").ret == pytest.ExitCode.NO_TESTS_COLLECTED
 
 

@@ -31,9 +31,7 @@ def of(label: str, task: Task = TASK, seed: int = 0) -> Variation:
     return found
 
 
-@pytest.mark.parametrize(
-    ("view", "black"), [("third_person", CAMERAS[:1]), ("wrist", CAMERAS[1:]), ("all", CAMERAS)]
-)
+@pytest.mark.parametrize(("view", "black"), [("third_person", CAMERAS[:1]), ("wrist", CAMERAS[1:]), ("all", CAMERAS)])
 def test_black_pictures_are_of_the_cameras_that_are_named(view: str, black: tuple[str, ...]) -> None:
     variation = of(f"camera.blackout.{view}")
     assert (variation.kind, variation.probe, variation.in_sight) == ("blackout", True, False)
