@@ -21,6 +21,7 @@ import pytest
 from pytest_vla.collection import SELECTION, counted_node
 from pytest_vla.counting import COMPLETE
 from pytest_vla.errors import VlaError
+from pytest_vla.interrupts import uninterrupted
 from pytest_vla.items import Endings, Item
 from pytest_vla.picked import picked_by
 from pytest_vla.plan import Case
@@ -181,6 +182,11 @@ class Results:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """An item's phase has ended: a record may come with it, and with the last one how the item ended."""
+        # Else an episode could be there of which it is not known that its item has ended.
+        with uninterrupted():
+            self._take_report(report)
+
+    def _take_report(self, report: pytest.TestReport) -> None:
         self._take_record(report)
         if self._store is None:
             return

@@ -27,7 +27,7 @@ def test_the_demo_shows_an_expert_and_a_random_policy(tmp_path: Path) -> None:
     result = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=HANG)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "$ pytest --vla-suite=tabletop --vla-model=expert --vla-episodes=1 --vla-min-success=95%" in result.stdout
-    assert result.stdout.count("95% Wilson interval") == 2, "two reports"
+    assert result.stdout.count("95%, these tasks") == 2, "two reports"
     end = result.stdout.partition("The demo took ")[2]
     assert "All is well." in end
     assert "expert           1/1 = 100.0%" in end

@@ -46,7 +46,7 @@ def test_success_is_a_pass_with_a_record(vla: Run, project: pytest.Pytester) -> 
     result.stdout.fnmatch_lines(
         [
             "*= vla =*",
-            "suite *episodes *success *rate *95% Wilson interval*",
+            "suite *episodes *success *rate *95%, these tasks*",
             "libero_goal * 1 * 1/1 *100.0% *[[]20.7%, 100.0%[]]",
             f"records: .vla, run {record.run}",
         ]
@@ -230,7 +230,7 @@ def test_a_killed_run_keeps_what_ended(vla: Run, project: pytest.Pytester) -> No
 )
 def test_verbosity(vla: Run, flags: tuple[str, ...], table: int, sentence: int, place: int) -> None:
     text = vla(*STOVE, "--vla-model=policies:straight", *flags).stdout.str()
-    assert text.count("95% Wilson interval") == table
+    assert text.count("95%, these tasks") == table
     assert text.count("records: .vla, run ") == place
     assert text.count("vla: 1 episode of libero_goal with policies:straight") == table
     assert text.count("vla: 1/1 success, 100.0% [20.7%, 100.0%]") == sentence

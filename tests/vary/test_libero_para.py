@@ -8,7 +8,8 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.language.published import FILE
-from pytest_vla.plan import Case, parse_node_id, plan, sample, with_twins
+from pytest_vla.plan import Case, parse_node_id, plan, with_twins
+from pytest_vla.sampling import Stratum, sample
 from pytest_vla.suite import load_suite
 from pytest_vla.vary.registry import find_variation, labels_of
 from tests.support.data import data_root, needs_data
@@ -60,13 +61,17 @@ def test_a_variation_is_the_row_of_the_csv() -> None:
 @needs_data
 def test_a_sample_has_as_many_of_each_cell() -> None:
     cases = all_cases()
+
+    def stratum(case: Case) -> Stratum:
+        return Stratum("language", case.variation.rpartition(".")[0], "", case.task)
+
     for count in (43, 86, 430, 100):
-        drawn = sample(cases, count, 3)
+        drawn = sample(cases, count, 3, stratum)
         assert len(drawn) == count
         per_cell = collections.Counter(case.variation.rpartition(".")[0] for case in drawn)
         assert max(per_cell.values()) - min(per_cell.values()) <= 1
-        assert sample(cases, count, 3) == drawn
-        assert sample(cases, count, 4) != drawn
+        assert sample(cases, count, 3, stratum) == drawn
+        assert sample(cases, count, 4, stratum) != drawn
         assert sorted(drawn, key=cases.index) == list(drawn)
     assert sample(cases, 10**6, 0) == cases
 
