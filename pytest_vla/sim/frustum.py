@@ -101,14 +101,41 @@ class Boxes:
     axes: Array
     halves: Array
 
-    def sides(self, planes: Array, eye: Array) -> tuple[Mask, Mask]:
-        """(n, p) each: whether a box may reach over to the inner side of a plane, and whether it is wholly there."""
+    def sides(self, planes: Array, eye: Array, beyond: float = 0.0) -> tuple[Mask, Mask]:
+        """(n, p) each: whether a box may reach over to the inner side of a plane, and whether it is wholly there.
+
+        Args:
+            planes: (p, 4).
+            eye: (3,): of the camera.
+            beyond: how much farther inside of a plane all of a box has to be, at one metre's distance from the eye.
+        """
         normals = planes[:, :3]
         heights = self.centers @ normals.T - planes[:, 3]
         extents = np.einsum("npi,ni->np", np.abs(normals @ self.axes), self.halves)
-        slack = _SLACK * (np.abs(self.centers - eye) + np.abs(eye) + self.halves).sum(axis=1)[:, None]
-        extents += slack
-        return heights >= -extents, heights >= extents
+        distances = (np.abs(self.centers - eye) + self.halves).sum(axis=1)
+        extents += _SLACK * (distances + np.abs(eye).sum())[:, None]
+        return heights >= -extents, heights >= extents + beyond * distances[:, None]
+
+
+def behind(eye: Array, corners: Array) -> Array:
+    """Planes around what a flat convex face hides from an eye, wherever that looks: the edges' and the face's own.
+
+    Args:
+        eye: (3,): not in the face's plane.
+        corners: (k, 3): the face's, in order.
+
+    Returns:
+        (k + 1, 4)
+    """
+    planes = np.empty((len(corners) + 1, 4))
+    rays = corners - eye
+    planes[:-1, :3] = np.cross(rays, np.roll(rays, -1, axis=0))
+    planes[-1, :3] = np.cross(corners[1] - corners[0], corners[2] - corners[1])
+    middle = corners.mean(axis=0) - eye
+    planes[:, :3] *= np.sign(planes[:, :3] @ middle)[:, None]
+    planes[:, :3] /= np.linalg.norm(planes[:, :3], axis=1)[:, None]
+    planes[:-1, 3], planes[-1, 3] = planes[:-1, :3] @ eye, planes[-1, :3] @ corners[0]
+    return planes
 
 
 def mirrored(planes: Array, point: Array, normal: Array) -> Array:

@@ -20,6 +20,10 @@ _WORDS = 59
 PLANE, SPHERE, CAPSULE, BOX, MESH, SDF = (
     int(getattr(mujoco.mjtGeom, f"mjGEOM_{name}")) for name in ("PLANE", "SPHERE", "CAPSULE", "BOX", "MESH", "SDF")
 )
+OPAQUE = np.float32(0.995)
+"""The renderer's: of what has no less alpha nothing shines through."""
+
+_COLOURS = 3
 _TRIANGLES = 400
 """About what a sphere or a cylinder is drawn of."""
 
@@ -35,12 +39,14 @@ class Geoms:
         boxes: a box around each.
         bounded: (n,): which have one; others may be anywhere.
         triangles: (n,): of how many each is drawn, about.
+        solid: (n,): which hide all that is behind them, as nothing of them is transparent.
     """
 
     rows: Words
     boxes: Boxes
     bounded: Mask
     triangles: Array
+    solid: Mask
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -77,6 +83,9 @@ class SceneGeoms:
             for reduce in (np.minimum, np.maximum)
         )
         self._faces = model.mesh_facenum.copy()
+        channels = model.tex_nchannel[model.mat_texid] if model.ntex else np.zeros((model.nmat, 1))
+        # Where a material has no texture it is the last one's, which may keep it from being solid, and no more.
+        self._see_through = np.append((channels > _COLOURS).reshape(model.nmat, -1).any(axis=1), False)
 
     def read(self) -> Geoms:
         """The geoms of the scene, which was updated."""
@@ -94,7 +103,9 @@ class SceneGeoms:
         triangles = np.full(len(rows), float(_TRIANGLES))
         triangles[meshes] = self._faces[number[meshes]]
         bounded = meshes | ((kinds >= SPHERE) & (kinds <= BOX))
-        return Geoms(rows, Boxes(centers, axes, halves), bounded, triangles)
+        materials = np.clip(rows[:, _INTEGERS.index("matid")], -1, len(self._see_through) - 1)
+        solid = (floats[:, _ARRAYS["rgba"]][:, 3] >= OPAQUE) & ~self._see_through[materials]
+        return Geoms(rows, Boxes(centers, axes, halves), bounded, triangles, solid)
 
     def keep(self, rows: Words) -> None:
         """Puts geoms into the scene instead of its own, until it is updated; no more than it had."""

@@ -3,7 +3,8 @@
 MuJoCo's renderer (src/render/render_gl3.c, mjr_render) hands all geoms of a scene to OpenGL, whether the camera sees
 them or not, and the same again for what the one reflecting face shows: the first opaque box or plane that reflects, a
 box by its upper side. A pixel follows from those geoms only that cover it or, where that face does, are mirrored in it,
-in their order. So what is outside of the camera's frustum is left out, and of its mirror image where the face is seen.
+in their order. So what is outside of the camera's frustum is left out, and of its mirror image where the face is seen,
+and so is what is behind a table.
 Where the face is small, two passes are cheaper: one without the mirror, and one with it of what is seen in the face and
 in front of it, of which the face's pixels are taken.
 """
@@ -15,8 +16,8 @@ from types import EllipsisType
 import mujoco
 import numpy as np
 
-from pytest_vla.sim.frustum import Array, Boxes, Frustum, Mask, edges, frustum_of, mirrored, outline
-from pytest_vla.sim.scene_geoms import BOX, PLANE, Geoms, SceneGeoms
+from pytest_vla.sim.frustum import Array, Boxes, Frustum, Mask, behind, edges, frustum_of, mirrored, outline
+from pytest_vla.sim.scene_geoms import BOX, OPAQUE, PLANE, Geoms, SceneGeoms
 
 Window = tuple[int, int, int, int]
 """Left, bottom, width and height of a part of a picture, in pixels, OpenGL's way up."""
@@ -24,7 +25,12 @@ Window = tuple[int, int, int, int]
 SECOND_PASS = 20_000
 """Triangles that could be drawn in the time that a second pass takes to begin and to read."""
 
-_OPAQUE = np.float32(0.995)  # mjr_render's
+_AROUND = np.array([[-1, 1, 1, -1], [-1, -1, 1, 1]])
+"""A rectangle's corners, in order."""
+
+_TABLE = 0.2
+"""m: half of the sides that a box has at least which is looked behind."""
+
 _MARGIN = 2.0
 """Pixels around the picture, and around a mirror in it, that are taken for it too, against rounding."""
 
@@ -89,13 +95,15 @@ class View:
             return [Pass(everything, self.frustum is None or mirror is not None, picture)]
         pixel = max(_pixel(self.frustum, self.width, self.height))
         around = self.frustum.within(self.frustum.slopes, _MARGIN * pixel)
+        shown = ~self._hidden(self.frustum, pixel)
         if mirror is None:
             (seen,) = self._reaching(self.frustum, around)
-            return [Pass(seen, False, picture)]
+            return [Pass(seen & shown, False, picture)]
         groups = [around, mirror.planes]
         if mirror.lines is not None:
             groups.append(self.frustum.cone(_further(mirror.lines, (_MARGIN + 1) * pixel)))
         seen, reflected, *before = self._reaching(self.frustum, *groups)
+        seen &= shown
         reflected[mirror.geom] = True
         together = [Pass(seen | reflected, True, picture)]
         if mirror.lines is None:
@@ -108,7 +116,7 @@ class View:
         taken = _inside(_further(mirror.lines, _MARGIN * pixel), mirror.window, self.frustum, self.width, self.height)
         apart = [
             Pass(seen & ~only_there, False, picture),
-            Pass(before[0] | reflected, True, mirror.window, taken),
+            Pass((before[0] & shown) | reflected, True, mirror.window, taken),
         ]
         return min(together, apart, key=lambda way: self._cost(way) + second_pass * (len(way) - 1))
 
@@ -117,6 +125,25 @@ class View:
         reach, _ = self.geoms.boxes.sides(np.concatenate(groups), frustum.eye)
         ends = [0, *itertools.accumulate(map(len, groups))]
         return [~self.geoms.bounded | reach[:, begin:end].all(axis=1) for begin, end in itertools.pairwise(ends)]
+
+    def _hidden(self, frustum: Frustum, pixel: float) -> Mask:
+        """(n,): what is wholly behind a side of a large box, such as a table's, which hides it wherever it is drawn."""
+        boxes, hidden = self.geoms.boxes, np.zeros(len(self.geoms), np.bool_)
+        large = np.sort(boxes.halves, axis=1)[:, 1] >= _TABLE
+        # Of what is nearer nothing is drawn.
+        near = 2 * frustum.near * float(np.sqrt(1 + np.square(frustum.slopes).reshape(2, 2).max(axis=0).sum()))
+        for box in np.flatnonzero(large & self.geoms.solid & (self.geoms.integer("type") == BOX)):
+            axes, halves = boxes.axes[box], boxes.halves[box]
+            eye = (frustum.eye - boxes.centers[box]) @ axes
+            for side in np.flatnonzero(np.abs(eye) - halves > near):
+                one, other = (axis for axis in range(3) if axis != side)
+                corners = np.empty((4, 3))
+                corners[:, side] = np.copysign(halves[side], eye[side])
+                corners[:, one], corners[:, other] = halves[one] * _AROUND[0], halves[other] * _AROUND[1]
+                planes = behind(frustum.eye, corners @ axes.T + boxes.centers[box])
+                _, within = boxes.sides(planes, frustum.eye, _MARGIN * pixel)
+                hidden |= self.geoms.bounded & within.all(axis=1)
+        return hidden
 
     def _cost(self, passes: list[Pass]) -> float:
         """Triangles that are handed to OpenGL."""
@@ -148,7 +175,7 @@ def _mirror_in(geoms: Geoms, frustum: Frustum, width: int, height: int) -> _Mirr
     kinds, normals, positions = geoms.integer("type"), geoms.array("mat")[:, 2::3], geoms.array("pos")
     planes = kinds == PLANE
     behind = ((frustum.eye - positions) * normals).sum(axis=1) < 0
-    opaque = (geoms.array("rgba")[:, 3] >= _OPAQUE) & ~(planes & behind)
+    opaque = (geoms.array("rgba")[:, 3] >= OPAQUE) & ~(planes & behind)
     reflectances = geoms.number("reflectance")
     (found,) = np.nonzero((planes | (kinds == BOX)) & opaque & (reflectances > 0))
     if not len(found):

@@ -108,6 +108,7 @@ ROOM = """
     <geom name="f" type="mesh" mesh="wedge" pos="-0.5 0.9 0" euler="10 20 30" material="checks"/>
     <geom name="g" type="box" size="0.4 0.4 0.02" material="glass" pos="0.1 0.2 0.4" euler="0 30 0"/>
     <geom name="h" type="sphere" size="0.3" material="glass" pos="-0.2 0 0.7"/>
+    <geom name="k" type="box" size="0.7 0.5 0.03" material="checks" pos="0.1 0 -0.3"/>
     <site name="i" type="capsule" size="0.05 0.3" pos="0.4 0.4 0.9" rgba="1 0 0 0.6"/>
     <body pos="0 0.6 0.3"><joint type="ball"/><geom name="j" type="mesh" mesh="wedge" rgba="0.9 0.9 0.9 1"/></body>
     {last}
@@ -212,6 +213,35 @@ def test_what_is_behind_the_camera_is_not_drawn_and_a_mirror_in_sight_is() -> No
     view = looking(cameras, data)
     (below,) = view.passes(-1e9)
     assert not below.reflects, "a box reflects by its upper side"
+
+
+def drawn_names(model: mujoco.MjModel, view: View) -> set[str]:
+    (only,) = view.passes(np.inf)
+    names = [model.geom(number).name for number in view.geoms.integer("objid")]
+    return {name for name, kept in zip(names, only.geoms, strict=False) if kept}
+
+
+def test_what_is_behind_a_table_is_not_drawn() -> None:
+    model, data, cameras = room("none", True, False)
+    model.cam_pos[0], model.cam_quat[0], model.cam_fovy[0] = [0.1, 0, 0.5], [1, 0, 0, 0], 80
+    for name in "abcdefgh":
+        model.geom(name).pos[:] = [0.1, 0, 9]
+    place = {"b": [0.1, 0, -0.6], "c": [0.5, 0, -0.8], "e": [0.9, 0, -0.6], "h": [0.1, 0.1, -0.3]}
+    for name, position in place.items():
+        model.geom(name).pos[:] = position
+    mujoco.mj_forward(model, data)
+    drawn = drawn_names(model, looking(cameras, data))
+    assert "b" not in drawn
+    assert {"e", "h", "k"} <= drawn, "one looks out beside it, one through it"
+    check(cameras, data, "eye")
+    table = model.geom("k")
+    alpha, material = table.rgba[3], table.matid.item()
+    try:
+        model.mat_rgba[material, 3] = 0.5
+        assert "b" in drawn_names(model, looking(cameras, data)), "a table of glass hides nothing"
+        check(cameras, data, "eye")
+    finally:
+        model.mat_rgba[material, 3] = alpha
 
 
 def test_where_geoms_lie_otherwise_in_memory_all_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
