@@ -4,7 +4,7 @@
 
 The first table draws in turn as robosuite does and as we do, at moments of an episode, a chunk apart: under random
 actions the hand stays high, where its camera sees most; under the expert's it goes to things, as a policy's does that
-is able. In the second, robosuite's own Lift stands for "plain": a table, a cube, the Panda. All is 256x256, on one core.
+is able. In the second, robosuite's own Lift stands for "plain": a table, a cube, a Panda. All is 256x256, on one core.
 """
 
 import dataclasses
