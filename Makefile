@@ -114,6 +114,7 @@ lint: setup ## ruff, and mypy --strict
 bench: setup reference ## the time of a step, a reset and an episode, as ratios to bare MuJoCo and to upstream; workers; videos; pictures
 	$(BIN)/python benchmarks/physics.py
 	$(BIN)/python benchmarks/episode.py
+	$(BIN)/python benchmarks/kernels.py
 	$(BIN)/python benchmarks/scheduling.py
 	$(BIN)/python benchmarks/video.py
 	$(BIN)/python benchmarks/pictures.py
@@ -131,5 +132,5 @@ demo: setup ## the suite tabletop with an expert and at random: a report, a pict
 
 .PHONY: clean
 clean: ## removes the environments, caches and build results
-	rm -rf $(VENV) .venv-ref .venv-hub .venv-plugins .venv-vla-eval .venv-lerobot .venv-language .mypy_tree .mypy_cache .ruff_cache .pytest_cache .hypothesis .vla build dist *.egg-info
+	rm -rf $(VENV) .venv-ref .simulators .venv-hub .venv-plugins .venv-vla-eval .venv-lerobot .venv-language .mypy_tree .mypy_cache .ruff_cache .pytest_cache .hypothesis .vla build dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -134,7 +134,7 @@ def dimensions_of(label: str) -> str:
 
 
 def parts_told_apart(label: str) -> tuple[str, str, str]:
-    """Of a label the dimension, the kind, and what tells it apart within the kind: ``camera``, ``camera.fov``, ``-L3``.
+    """Of a label the dimension, the kind, and what tells it apart within the kind: ``light``, ``light.spot``, ``-L3``.
 
     Of a joint one those of its parts, with ``+`` between. Where no kind has it, the label is the dimension.
     """
