@@ -35,6 +35,18 @@ VISUAL_ARRAYS = frozenset(
 )
 """What of a compiled model a variation may write: what is seen, and nothing of physics."""
 
+LIGHT_SPOT, LIGHT_DIRECTIONAL = 0, 1
+"""Of ``light_type``: MuJoCo's mjtLightType."""
+
+
+def model_array(model: "mujoco.MjModel", name: str) -> "NDArray[Any]":
+    """One of `VISUAL_ARRAYS` of a model, to be read and written. MuJoCo before 3.3.3 has another name for one."""
+    found: NDArray[Any] = getattr(model, name if hasattr(model, name) else _EARLIER_NAMES[name])
+    return found
+
+
+_EARLIER_NAMES = {"light_type": "light_directional"}
+
 ProblemEdit = Callable[["Problem"], "Problem"]
 """What becomes of a problem before it is compiled; raises VlaError where the problem cannot be changed so."""
 

@@ -5,7 +5,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_vla.scene.scene import Scene
-from pytest_vla.variation import ModelEdit
+from pytest_vla.variation import ModelEdit, model_array
 
 
 class ModelChanges:
@@ -31,14 +31,14 @@ class ModelChanges:
         model, self._edits = self._model, edits
         repainted = set(self._painted)
         for name in self._changed:
-            getattr(model, name)[:] = self._arrays[name]
+            model_array(model, name)[:] = self._arrays[name]
         for texture in self._painted:
             _pixels(model, texture)[:] = self._textures[texture]
         self._changed, self._painted = [], []
         for edit in edits:
             for name in edit.arrays:
                 if name not in self._arrays:
-                    self._arrays[name] = getattr(model, name).copy()
+                    self._arrays[name] = model_array(model, name).copy()
                 self._changed.append(name)
             for texture_name in edit.textures(model, scene) if edit.textures is not None else ():
                 texture = model.texture(texture_name).id

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pytest_vla.errors import VlaError
 from pytest_vla.scene.workspaces import WORKSPACES
-from pytest_vla.variation import ModelEdit
+from pytest_vla.variation import LIGHT_DIRECTIONAL, LIGHT_SPOT, ModelEdit, model_array
 from pytest_vla.vary.libero_plus_list import Given
 from pytest_vla.vary.libero_plus_names import PlusTask
 
@@ -199,15 +199,12 @@ def _picture(scene: Path, name: str) -> Path:
 
 
 def _set_light(model: "mujoco.MjModel", name: str, attributes: Mapping[str, str]) -> None:
-    import mujoco
     import numpy as np
 
     light = model.light(name).id
     for key, text in attributes.items():
         if key == "directional":
-            kinds = mujoco.mjtLightType
-            kind = kinds.mjLIGHT_DIRECTIONAL if text == "true" else kinds.mjLIGHT_SPOT
-            model.light_type[light] = kind
+            model_array(model, "light_type")[light] = LIGHT_DIRECTIONAL if text == "true" else LIGHT_SPOT
         elif key in ("castshadow", "active"):
             getattr(model, _ARRAYS[key])[light] = text == "true"
         else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.scene.workspaces import workspace
-from pytest_vla.variation import ModelEdit, Variation
+from pytest_vla.variation import LIGHT_DIRECTIONAL, ModelEdit, Variation, model_array
 from pytest_vla.vary.kind import LEVELS, PICTURE, Draw, Kind
 
 if TYPE_CHECKING:
@@ -76,14 +76,11 @@ def direction(draw: Draw) -> Variation:
             source = _source(model, light, middle)
             rotation = axis_angle(axis_of_turn(source, heading), math.radians(angle))
             model.light_dir[light] = rotated(rotation, model.light_dir[light])
-            if model.light_type[light] != _DIRECTIONAL:
+            if not _is_directional(model, light):
                 model.light_pos[light] = middle + rotated(rotation, source)
 
     arrays = ("light_dir", "light_pos", "light_diffuse")
     return _lit(draw, "direction", {"turn_deg": angle, "heading_deg": heading}, arrays, apply)
-
-
-_DIRECTIONAL = 1  # mujoco.mjtLightType.mjLIGHT_DIRECTIONAL
 
 
 def _middle(scene: "Scene") -> "Array":
@@ -99,7 +96,7 @@ def _source(model: "mujoco.MjModel", light: int, middle: "Array") -> "Array":
 
 
 def _is_directional(model: "mujoco.MjModel", light: int) -> bool:
-    return bool(model.light_type[light] == _DIRECTIONAL)
+    return bool(model_array(model, "light_type")[light] == LIGHT_DIRECTIONAL)
 
 
 def shares(model: "mujoco.MjModel", scene: "Scene", aside: tuple[float, float] = (0.0, 0.0)) -> "Array":
@@ -241,7 +238,7 @@ def shadow(draw: Draw) -> Variation:
 def _stand_in(model: "mujoco.MjModel", main: int, off: int, part: float) -> None:
     """Lets a light that is off give a part of another one's light, from its place."""
     for name in ("light_type", "light_pos", "light_dir"):
-        getattr(model, name)[off] = getattr(model, name)[main]
+        model_array(model, name)[off] = model_array(model, name)[main]
     for name in ("light_diffuse", "light_specular"):
         getattr(model, name)[off] = part * getattr(model, name)[main]
     model.light_ambient[off] = 0
@@ -268,7 +265,8 @@ def _join(model: "mujoco.MjModel", scene: "Scene", main: int, other: int, part: 
     towards = sum(s * source / length for s, source, length in zip(shared, sources, far, strict=True))
     distance = far[0] if _is_directional(model, other) else weight * far[0] + (1 - weight) * far[1]
     aim = shared[0] * model.light_dir[main] + shared[1] * model.light_dir[other]
-    model.light_type[other] = model.light_type[main]
+    types = model_array(model, "light_type")
+    types[other] = types[main]
     model.light_pos[other] = middle + towards / np.linalg.norm(towards) * distance
     model.light_dir[other] = aim / np.linalg.norm(aim)
     model.light_diffuse[other] = colour / shares(model, scene)[other]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pytest_vla.errors import VlaError
 from pytest_vla.sim.world import World
 from pytest_vla.suite import Task, load_suite
-from pytest_vla.variation import Variation
+from pytest_vla.variation import Variation, model_array
 from pytest_vla.vary import light
 from pytest_vla.vary.camera_poses import axis_angle, rotated
 from pytest_vla.vary.kind import Draw
@@ -52,7 +52,7 @@ def lights(variation: Variation | None, world: World | None = None) -> dict[str,
     world = world or tabletop_world()
     assert world.switch(world.task, variation)
     world.reset(settle=False)
-    return {name: getattr(world.model, name).copy() for name in ARRAYS}
+    return {name: model_array(world.model, name).copy() for name in ARRAYS}
 
 
 def levelled_out(world: World, level: int) -> npt.NDArray[np.float64]:
