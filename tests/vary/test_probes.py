@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+import mujoco
 import numpy as np
 import pytest
 
@@ -19,6 +20,7 @@ from pytest_vla.vary import layout
 from pytest_vla.vary.kind import Draw
 from pytest_vla.vary.problems import problem_of
 from pytest_vla.vary.registry import find_variation, parse_vary
+from pytest_vla.versions import forward_warms
 from tests.support.worlds import tabletop, tabletop_world
 
 TASK = load_suite("tabletop").task("put_the_bowl_on_the_plate")
@@ -81,7 +83,9 @@ def test_all_else_moves_bit_for_bit_as_it_does_beside_the_object() -> None:
     own = [*range(joint.qposadr[0], joint.qposadr[0] + 7)]
     own += [world.model.nq + at for at in range(joint.dofadr[0], joint.dofadr[0] + 6)]
     others = np.setdiff1d(np.arange(benign.shape[1]), own)
-    assert (benign[:, others] == varied[:, others]).all()
+    # Older versions solve the contacts of all things together, to 1e-15.
+    tolerance = 1e-12 if forward_warms(mujoco.__version__) else 0.0
+    np.testing.assert_allclose(varied[:, others], benign[:, others], rtol=0, atol=tolerance)
     assert (benign[:, own[2]] < 2).all()
     assert (varied[:, own[2]] > 9e4).all()
 
