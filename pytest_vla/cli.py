@@ -65,7 +65,8 @@ def _refuse(error: Exception | str) -> int:
 def _declare_runs(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "Episodes are those done of those planned. The rate is over successes and failures of the suites' episodes "
-        "(of your own tests, where there are no others), with its 95% interval over these tasks; errors are not in it."
+        "(of your own tests, where there are no others), with its 95% interval over these tasks; errors are not in it. "
+        "Of varied episodes `pytest-vla report RUN` has the interval."
     )
     parser.add_argument("--json", action="store_true", help="for programs")
     declare_results(parser)

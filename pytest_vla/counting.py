@@ -7,8 +7,10 @@ replaces only an error, which is what ``--vla-resume`` and reruns are for; where
 stands. Further complete records are repeats: whoever runs again until it succeeds does not change the rate. The first
 is the one that began first: of repeats side by side the shortest ends first, and successes are short.
 
-Records of one case under several run seeds count each, as a policy may draw; but where they are equal bit for bit they
-are one observation, however often it was made.
+Records of one case under several run seeds count each, as a policy may draw; intervals count them together. Of a policy
+that does not draw they are one observation, however often it was made: where all that it has done under other run seeds
+is equal bit for bit. Of one that draws all count, those too that happen to be equal: leaving out what is alike would
+leave out what it does most of the time.
 """
 
 import hashlib
@@ -62,7 +64,7 @@ class Standing(NamedTuple):
 
     Attributes:
         how: ``counts``; ``repeat`` of one that counts; ``superseded``: an error beside another record; ``same``: equal
-            bit for bit to one that counts, under another run seed.
+            bit for bit to one that counts, under another run seed of a policy that does not draw.
         of: the index of the record that stands for its case: its own, where it counts.
     """
 
@@ -188,16 +190,38 @@ def standings(records: Sequence[Record], *, by_test: bool = True) -> tuple[Stand
     of_runs = within_runs(records)
     counting = _folded(records, [index for index, each in enumerate(of_runs) if each.how == "counts"], keys)
     standing = [counting.get(index, each) for index, each in enumerate(of_runs)]
+    # A log without trajectories has digests of next to nothing: they are equal for other reasons.
+    told = [
+        index
+        for index, record in enumerate(records)
+        if standing[index].how == "counts" and is_complete(record.outcome) and record.arrays is not None
+    ]
+    drawing = _drawing(records, told, keys)
     seen: dict[Hashable, int] = {}
-    for index in sorted(range(len(records)), key=lambda index: (records[index].started, index)):
+    for index in sorted(told, key=lambda index: (records[index].started, index)):
         record, key = records[index], keys[index]
-        # A log without trajectories has digests of next to nothing: they are equal for other reasons.
-        if standing[index].how != "counts" or not is_complete(record.outcome) or record.arrays is None:
-            continue
-        observation = (key.case, key.listed, key.test if by_test else "", key.policy, key.conditions, record.digest)
+        observation: Hashable = (*_observed(key), key.test if by_test else "", record.digest)
+        if (key.policy, key.conditions) in drawing:
+            observation = observation, key.run_seed
         if (first := seen.setdefault(observation, index)) != index:
             standing[index] = Standing("same", first)
     return tuple(_settled(standing, index) for index in range(len(records)))
+
+
+def _drawing(records: Sequence[Record], indices: Iterable[int], keys: Sequence[Key]) -> set[Hashable]:
+    """The policies, with their conditions, that have done otherwise in some case under another run seed."""
+    digests: dict[Hashable, str] = {}
+    found: set[Hashable] = set()
+    for index in indices:
+        key, digest = keys[index], records[index].digest
+        if digests.setdefault((*_observed(key), key.test), digest) != digest:
+            found.add((key.policy, key.conditions))
+    return found
+
+
+def _observed(key: Key) -> tuple[Hashable, ...]:
+    """A case whatever the run seed, and the test."""
+    return key.case, key.listed, key.policy, key.conditions
 
 
 def within_runs(records: Sequence[Record]) -> list[Standing]:

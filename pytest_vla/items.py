@@ -46,6 +46,13 @@ class Item:
         return self.status is None or self.is_error or (self.failed and not self.is_failed_episode)
 
 
+def ending_of(outcome: str | None, is_probe: bool) -> str | None:
+    """How a suite's own item ends after an episode of this outcome, whose test is the episode; None: it has to run."""
+    if outcome == "failure" and is_probe:
+        return PASSED
+    return {"success": PASSED, "failure": FAILED, "invalid": SKIPPED}.get(str(outcome))
+
+
 class Endings:
     """Makes one status out of the reports of an item's phases."""
 

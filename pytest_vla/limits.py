@@ -121,7 +121,8 @@ class WallLimit:
 
     def _set_timer(self) -> None:
         due = self._due if self._earlier_due is None else min(self._due, self._earlier_due)
-        signal.setitimer(signal.ITIMER_REAL, max(due - time.monotonic(), _SHORTEST))
+        # Again and again: an alarm that comes just before a system call begins does not end it.
+        signal.setitimer(signal.ITIMER_REAL, max(due - time.monotonic(), _SHORTEST), REPEAT)
 
     def _take_earlier_timer(self) -> None:
         running, self._earlier_interval = signal.getitimer(signal.ITIMER_REAL)

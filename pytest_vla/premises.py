@@ -164,7 +164,9 @@ def notes_before(starts: Iterable[tuple[Task, int]], mujoco: str, policy: str) -
 
 
 def notes_after(records: Iterable[Record]) -> tuple[str, ...]:
-    """What a report has to say of the benchmark's own defects, a line each: they are in its numbers.
+    """What a report has to say of the benchmark's own defects and of the simulator's, a line each.
+
+    They are in its numbers.
 
     Args:
         records: whose rates it tells; of a changed layout, and of suites that are not here, nothing is known.
@@ -174,9 +176,17 @@ def notes_after(records: Iterable[Record]) -> tuple[str, ...]:
         task, init_state = _task_of(record), record.seeds.get("init_state")
         if task is None or init_state is None or record.outcome not in ("success", "failure"):
             continue
+        mujoco = str(record.provenance.get("mujoco"))
+        flies, always = set(thrown(task, init_state, mujoco)), _thrown_by_default(task, init_state)
         number["false"] += bool(defects(task, init_state))
-        number["thrown"] += bool(thrown(task, init_state, str(record.provenance.get("mujoco"))))
+        number["thrown"] += bool(flies & always)
+        number["broken"] += bool(known_broken(task, init_state, mujoco) or flies - always)
     lines = []
+    if number["broken"]:
+        lines.append(
+            f"{_episodes(number['broken'])} that began otherwise than under mujoco {DEFAULT['mujoco']}: something lies "
+            "elsewhere, or is thrown about; published numbers are not of such scenes"
+        )
     if number["false"]:
         lines.append(
             f"{_episodes(number['false'])} of tasks whose file says that something lies where, by upstream's own rule, "

@@ -67,8 +67,8 @@ class Record:
         task: the task's name.
         seed: of the case.
         variation: of the task, as `pytest_vla.variation.Variation.table`; empty: the task as it is.
-        attempt: 1; one more for each time that the episode was run again because its worker or
-            the policy's process died.
+        attempt: 1; one more for each time that the episode was run again after an error, or because its worker or the
+            policy's process died.
         worker: the process that ran it, as xdist names it (``gw0``); empty without workers.
         started: when it began, UTC, ISO 8601.
         instruction: what the policy was told.

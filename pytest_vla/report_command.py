@@ -88,7 +88,7 @@ def run(options: argparse.Namespace) -> None:
     from pytest_vla.reports.figures import check_matplotlib, write_pictures
     from pytest_vla.reports.loaded import load
     from pytest_vla.reports.sections import section_lines, section_table
-    from pytest_vla.reports.tables import counted
+    from pytest_vla.reports.tables import counted, wrapped
     from pytest_vla.whole_file import whole_file
 
     format = format_of(options.format, options.output)
@@ -112,7 +112,8 @@ def run(options: argparse.Namespace) -> None:
     if format == "json":
         text = json.dumps({"schema": SCHEMA, **section_table(sections), "notes": notes}, indent=2)
     else:
-        text = "\n".join([*section_lines(sections), *[""] * bool(notes), *notes])
+        told = [line for note in notes for line in wrapped(note)]
+        text = "\n".join([*section_lines(sections), *[""] * bool(told), *told])
     if options.output is None or str(options.output) == "-":
         print(text)
         return
@@ -233,6 +234,6 @@ def _plus(loaded: "Loaded", options: argparse.Namespace) -> "Section | None":
 
 
 SECTIONS: "tuple[Callable[[Loaded, argparse.Namespace], Section | None], ...]" = (
-    *(_language, _looking, _robustness, _pro, _plus),
+    *(_robustness, _language, _looking, _pro, _plus),
 )
 """Make the report's parts, in their order; None where the records have nothing of one."""

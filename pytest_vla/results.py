@@ -222,7 +222,9 @@ class Results:
             record: of an episode that has ended.
             node: id of the item that ran it.
         """
-        record = dataclasses.replace(record, attempt=record.attempt + self.reruns[node])
+        before = self._tally.records.get(record.node)
+        errors = before.attempt if before is not None and before.outcome == "error" else 0
+        record = dataclasses.replace(record, attempt=max(record.attempt + self.reruns[node], errors + 1))
         if record.node not in self._episodes:
             # Its item was not known to run an episode, which no reason is to lose it.
             case = Case(record.suite, record.task, record.seed, str(record.variation.get("label", "")))
@@ -382,8 +384,12 @@ class Results:
                 return
             self._items = items
             run = store.run(self._run.name)
-            earlier = store.earlier(run.name) if run.picked is not None else ()
-            self._repetition = Repetition(run.repeats, frozenset(self._tally.mended), run.picked, earlier)
+            mended, earlier, before = frozenset(self._tally.mended), (), (0, 0)
+            if run.picked is not None:
+                earlier = store.earlier(run.name)
+            else:
+                before = store.before(run.name)
+            self._repetition = Repetition(run.repeats, mended, run.picked, earlier, before)
             store.end(self._run.name, "finished" if all(item.status for item in items) else "stopped")
         except VlaError as error:
             session.exitstatus = pytest.ExitCode.INTERNAL_ERROR

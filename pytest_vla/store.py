@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytest_vla.counting import COMPLETE, Repeats, key_of, takes_over
 from pytest_vla.database import connect, told, transaction
 from pytest_vla.errors import VlaError
-from pytest_vla.items import Item
+from pytest_vla.items import Item, ending_of
 from pytest_vla.records import Record, parse_record, record_line
 from pytest_vla.runs import Count, Run, is_alive, this_process
 from pytest_vla.suite import did_you_mean
@@ -275,6 +275,19 @@ class Store:
             for (node, _, _, status, equal), record in zip(rows, records, strict=True)
         )
 
+    def before(self, name: str) -> tuple[int, int]:
+        """How many of a run's cases (its full name) had come to an end in an earlier run, and how many of these
+        otherwise."""
+        ((number, otherwise),) = self._rows(
+            "SELECT count(*), ifnull(sum(first.outcome != o.outcome), 0) FROM items AS i"
+            " JOIN episodes AS o ON o.id = i.own"
+            " JOIN episodes AS first ON first.id = (SELECT id FROM episodes WHERE case_key = o.case_key"
+            f" AND run != i.run AND started < o.started AND outcome IN {_COMPLETE} ORDER BY started, id LIMIT 1)"
+            f" WHERE i.run = ? AND o.outcome IN {_COMPLETE}",
+            name,
+        )
+        return number, otherwise
+
     def lines(self, episodes: Sequence[int]) -> Iterator[str]:
         """The records' JSON lines of episodes, by their numbers. Nothing is locked between the lines."""
         for start in range(0, len(episodes), _PAGE):
@@ -286,13 +299,20 @@ class Store:
     def items(self, name: str) -> tuple[Item, ...]:
         """The items of a run (its full name), episodes or not."""
         rows = self._rows(
-            "SELECT i.node, i.episode, i.status, r.of_suite, r.outcome FROM items AS i LEFT JOIN episodes AS r"
-            " ON r.id = i.own WHERE i.run = ? ORDER BY i.position",
+            f"SELECT i.node, i.episode, i.status, e.of_suite, e.outcome, {_PROBE} FROM items AS i"
+            " LEFT JOIN episodes AS e ON e.id = i.own WHERE i.run = ? ORDER BY i.position",
             name,
         )
         return tuple(
-            Item(node, bool(episode), status, None if of_suite is None else bool(of_suite), outcome)
-            for node, episode, status, of_suite, outcome in rows
+            Item(
+                node,
+                bool(episode),
+                # Killed after its record was written: a suite's own item is its episode.
+                status or (ending_of(outcome, bool(is_probe)) if of_suite else None),
+                None if of_suite is None else bool(of_suite),
+                outcome,
+            )
+            for node, episode, status, of_suite, outcome, is_probe in rows
         )
 
     def durations(self, model: str) -> list[tuple[str, str, int, float]]:

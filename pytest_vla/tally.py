@@ -25,12 +25,15 @@ class Repetition:
         mended: items of `Tally.mended`.
         picked: see `pytest_vla.runs.Run`.
         earlier: the items for which a record of an earlier run counts.
+        before: of a run that picked nothing, how many of its cases had come to an end in an earlier run, and how many
+            of these otherwise.
     """
 
     repeats: Repeats = field(default_factory=Repeats)
     mended: frozenset[str] = frozenset()
     picked: str | None = None
     earlier: "tuple[Earlier, ...]" = ()
+    before: tuple[int, int] = (0, 0)
 
     @property
     def records(self) -> dict[str, Record]:

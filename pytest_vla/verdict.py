@@ -25,10 +25,12 @@ def judge(
     from pytest_vla.reports.tables import counted
     from pytest_vla.reports.terminal import luck_line, verdict_line
 
-    rates = tuple(_rates(records))
+    found = tuple(_rates(records))
+    rates = [rate for rate, _ in found]
     lines = [verdict_line(rate, minimum, by_lower_end) for rate in rates]
     # Once for all that are of as many episodes, which mostly all are.
-    lines += dict.fromkeys(filter(None, (luck_line(rate.counted, minimum, by_lower_end) for rate in rates)))
+    lucky = (luck_line(rate.counted, units, minimum, by_lower_end) for rate, units in found)
+    lines += dict.fromkeys(filter(None, lucky))
     probes = sum(record.is_probe for record in records)
     if probes:
         lines.append(f"not judged: {counted(probes, 'probe')} (of whether it listens or looks), which are in no rate")
@@ -42,10 +44,13 @@ def judge(
     return tuple(lines), reached and not others and not stopped
 
 
-def _rates(records: Sequence[Record]) -> "Iterator[SuccessRate]":
+def _rates(records: Sequence[Record]) -> "Iterator[tuple[SuccessRate, int]]":
+    """Each with the number of tasks and seeds that it is of."""
+    from pytest_vla.metrics.selection import is_counted
     from pytest_vla.metrics.success import success_rate, unit_of
     from pytest_vla.reports.rates import judged_apart
 
     for suite in sorted({record.suite for record in records}):
         for group, some in judged_apart([record for record in records if record.suite == suite]).items():
-            yield success_rate(f"{suite}, {group}" if group else suite, some, unit_of)
+            units = len({unit_of(record) for record in some if is_counted(record)})
+            yield success_rate(f"{suite}, {group}" if group else suite, some, unit_of), units

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pytest_vla.errors import VlaError
 from pytest_vla.language import missing
 from pytest_vla.language.compared import Compared, comparer
-from pytest_vla.language.published import cell_counts
+from pytest_vla.language.published import cell_counts, numbered_tasks
 from pytest_vla.metrics.failure_types import Algorithm
 from pytest_vla.metrics.language import (
     Scored,
@@ -98,7 +98,7 @@ def _results(
         known = scored(measured, compared.similarities, source.backend)
         paraphrases = measure_paraphrases(known, alpha)
         if subject.suite == LIBERO_PARA:
-            of_whole_list = of_list(known, alpha, cell_counts())
+            of_whole_list = of_list(known, alpha, cell_counts(), len(numbered_tasks()))
             left_out += _no_total(known, of_whole_list is None)
     else:
         left_out.append("PRIDE and the grids: there is no success and no failure under a paraphrase")
@@ -137,11 +137,11 @@ def _results(
     )
 
 
-def _no_total(known: Scored, cells_missing: bool) -> Iterator[str]:
+def _no_total(known: Scored, is_part: bool) -> Iterator[str]:
     """What to say where not all of LIBERO-Para's list was told: a mean over a part of it is no total."""
     told, listed = len(set(known.texts)), sum(cell_counts().values())
     if told < listed:
-        instead = ", and there is none as some of its 43 cells are missing" if cells_missing else ""
+        instead = ", and there is none as some of its 43 cells or ten tasks are missing" if is_part else ""
         yield f"{told:,} of LIBERO-Para's {listed:,} paraphrases were told: means over them are no total{instead}"
 
 

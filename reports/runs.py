@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
 from pytest_vla.metrics.success import SuccessRate, success_rate
-from pytest_vla.reports.rates import interval_text, judged_apart, left_out_text, rate_table, share_text
+from pytest_vla.reports.rates import VARIED, interval_text, judged_apart, left_out_text, rate_table, share_text
 from pytest_vla.runs import Count, Run, is_alive
 
 _INTERVAL, _APART, _REPEATS = "95% interval", "not in the rate", "repeats (other outcome)"
@@ -53,9 +53,10 @@ def rates_of(run: Run) -> dict[str, SuccessRate]:
     """The rates over the suites' own episodes; over those of the user's tests where the run has no others.
 
     By the names of `pytest_vla.reports.rates.judged_apart`: no rate is over benign and varied ones, and probes are in
-    none.
+    none. That of varied ones has no interval: several are of one task and seed, which is not known here.
     """
-    return {name: success_rate(name, some) for name, some in judged_apart(_outcomes(run)).items()}
+    rates = {name: success_rate(name, some) for name, some in judged_apart(_outcomes(run)).items()}
+    return {name: replace(rate, interval=None) if name == VARIED else rate for name, rate in rates.items()}
 
 
 def _outcomes(run: Run) -> list[Count]:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from pytest_vla.durations import Estimate, total_seconds
 from pytest_vla.items import Item
-from pytest_vla.metrics.selection import repeats_text
+from pytest_vla.metrics.selection import of_several_simulators, repeats_text
 from pytest_vla.metrics.success import (
     SeededOutcome,
     SuccessRate,
@@ -228,23 +228,34 @@ def verdict_line(rate: SuccessRate, minimum: float, by_lower_end: bool = False) 
     return f"{rate.name}: {success} = {share} {compared}{apart} {sign} {wanted}: {verdict}"
 
 
-def luck_line(n: int, minimum: float, by_lower_end: bool = False) -> str:
+def luck_line(n: int, units: int, minimum: float, by_lower_end: bool = False) -> str:
     """What so many episodes say against a minimum: how often a policy that is worse by `LUCK` reaches it by luck.
 
     Empty where nothing was counted, and where any policy reaches it.
+
+    Args:
+        n: episodes that count.
+        units: of how many tasks and seeds they are. Where several share one they may all end alike.
+        minimum: of the rate, 0..1.
+        by_lower_end: of the lower end of its interval instead.
     """
     if not n or minimum <= 0:
         return ""
-    wanted, runs = f"{minimum * 100:.6g}%", f"such runs of {counted(n, 'episode')}"
-    if fewest_to_reach(n, minimum, by_lower_end) is None:
+    wanted, runs = f"{minimum * 100:.6g}%", counted(n, "episode")
+    if units < n:
+        runs += f" of {units} tasks and seeds"
+    if fewest_to_reach(units, minimum, by_lower_end) is None:
         enough = episodes_to_reach(minimum)
         takes = "nor in any number of them" if enough is None else f"it takes {enough}"
-        return f"by luck: the lower end cannot reach {wanted} in {counted(n, 'episode')}; {takes}"
+        takes += " tasks and seeds" if units < n and enough is not None else ""
+        return f"by luck: the lower end cannot reach {wanted} in {runs}; {takes}"
     worse = max(minimum - LUCK, 0.0)
-    chance = chance_to_reach(n, minimum, worse, by_lower_end)
-    share = f"{chance:.0%}" if chance >= 0.01 else "less than 1%"
+    chances = sorted(chance_to_reach(each, minimum, worse, by_lower_end) for each in {units, n})
+    least, most = (f"{chance:.0%}" if chance >= 0.01 else "less than 1%" for chance in (chances[0], chances[-1]))
+    share = most if least == most else f"{least} (if no two episodes have anything in common) to {most}"
     return (
-        f"by luck: a policy {100 * (minimum - worse):.6g} points worse, of {worse * 100:.6g}%, passes {share} of {runs}"
+        f"by luck: a policy {100 * (minimum - worse):.6g} points worse, of {worse * 100:.6g}%, passes {share} of such "
+        f"runs of {runs}"
     )
 
 
@@ -259,6 +270,12 @@ def _counting_notes(repetition: Repetition, items: Sequence[Item]) -> list[str]:
         if repetition.of_unknown_policy:
             note += " (whether the policy is the same still is not known: where it is not, run all episodes)"
         notes.append(note)
+    ran, otherwise = repetition.before
+    if ran:
+        notes.append(
+            f"{counted(ran, 'episode')} of these had run before, and {otherwise} ended otherwise then: reports and "
+            "exports over several runs count the first"
+        )
     if number := repetition.failed_at_first(items):
         notes.append(f"{counted(number, 'episode')} failed at first and passed when run again: the first counts")
     if text := repeats_text(repetition.repeats):
@@ -271,9 +288,11 @@ def _notes(records: Sequence[Record], run: Path, items: Sequence[Item], resume: 
     arrays = [run / record.arrays for record in records if record.arrays is not None]
     videos = [file for file in arrays if file.with_suffix(VIDEO_SUFFIX).exists()]
     if again := [record for record in records if record.attempt > 1]:
-        notes.append(f"{counted(len(again), 'episode')} had to run again: its process had died")
+        notes.append(f"{counted(len(again), 'episode')} ran again after an error, or as a process had died")
     if len({record.policy_digest for record in records} - {None}) > 1:
         notes.append("these records are of more than one version of the policy: its file was changed meanwhile")
+    if simulators := of_several_simulators(records):
+        notes.append(simulators)
     if videos:
         notes.append(f"{counted(len(videos), 'video')} in {_shown(run)}")
     if left := [item for item in items if item.is_left]:

@@ -59,9 +59,10 @@ def rate_interval(
 
     Wilson's score interval with as many episodes as would stray as far if they were independent (the effective sample
     size of survey statistics: Korn and Graubard 1998, Survey Methodology 24, 193-201), never more than there are, and
-    Student's t in the place of the normal quantile. The variance between clusters is that of the linearised ratio,
-    where one more cluster is counted in whose episodes are all alike: that of a few clusters that happen to agree is
-    far too small. Where every cluster is one episode and none weighs more than another it is Wilson's own.
+    Student's t in the place of the normal quantile, of as many clusters as there effectively are. The variance between
+    clusters is that of the linearised ratio, where one more cluster is counted in whose episodes are all alike: that of
+    a few clusters that happen to agree is far too small. Where every cluster is one episode and none weighs more than
+    another it is Wilson's own.
 
     Args:
         successes: (n,), each 0 or 1.
@@ -162,7 +163,11 @@ def _spread(influence: Sequence[float], shares: Sequence[float], alike: float, w
     between = fsum(error * error for error in errors.values())
     if not alike:
         return Spread(number / (number - 1) * between, number - 1)
-    return Spread(between + alike * fsum(share * share for share in weights.values()) / number, number - 1)
+    # Of clusters that weigh otherwise a few are most of it: as many of one weight as would stray as far.
+    weight = fsum(share * share for share in weights.values())
+    effective = fsum(weights.values()) ** 2 / weight
+    freedom = max(effective - 1, 1.0) if effective < number - 1e-9 else number - 1
+    return Spread(between + alike * weight / number, freedom)
 
 
 def sums(values: Iterable[float], keys: Iterable[Key]) -> dict[Key, float]:

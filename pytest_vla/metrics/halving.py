@@ -79,7 +79,10 @@ def halving(rows: Sequence[tuple[Unit, int, bool]], generator: "np.random.Genera
     if high == inf or halved == inf:
         beyond = f", beyond L{low:.1f}" if low >= levels[1] else ""
         return Halving(None, None, f"not determined{beyond}")
-    return Halving(halved, (float(low), float(high)), "")
+    if low < levels[1]:
+        # How far it falls at the first level, which flat later ones pull up: no fall crosses its half before this.
+        low = levels[1] / 2
+    return Halving(halved, (min(float(low), halved), max(float(high), halved)), "")
 
 
 def falling_fit(successes: "NDArray[np.float64]", episodes: "NDArray[np.float64]") -> "NDArray[np.float64]":

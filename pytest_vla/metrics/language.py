@@ -245,7 +245,7 @@ def measure(found: Scored, alpha: float) -> Measured:
 
 
 def of_list(
-    found: Scored, alpha: float, counts: Mapping[tuple[str, str], int]
+    found: Scored, alpha: float, counts: Mapping[tuple[str, str], int], tasks: int = 1
 ) -> tuple[Estimate, Estimate | None] | None:
     """Success rate and PRIDE as if all of a list had been told, of which each cell was told in part.
 
@@ -255,10 +255,13 @@ def of_list(
         found: episodes.
         alpha: weight of S_K.
         counts: how many the list has, by object type and action type; 0: none.
+        tasks: how many it has.
 
     Returns:
-        None where a cell of the list was not told: of it nothing is known.
+        None where a cell or a task of the list was not told: of it nothing is known.
     """
+    if len({each.task for each in found.outcomes}) < tasks:
+        return None
     told = Counter((each.object_type, each.action_type) for each in found.outcomes)
     if any(count and not told[cell] for cell, count in counts.items()):
         return None

@@ -9,7 +9,7 @@ like these take each of LIBERO's tasks, of which entries are variations, as a cl
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 from operator import mul
@@ -29,6 +29,9 @@ Weights = Literal["list", "paper"]
 
 LEVELS = (1, 2, 3, 4, 5, None)
 """Difficulties; None: the list does not say."""
+
+TASKS = 10
+"""Of LIBERO, in each suite."""
 
 # By suite as in `SUITES`, of each sub-dimension in the order of `SUB_DIMENSIONS`.
 _SUB_LISTED: Mapping[str, tuple[tuple[int, ...], ...]] = {
@@ -193,6 +196,9 @@ def _rates(model: str, protocol: str, records: Sequence[Record]) -> PlusRates:
         (name, level): rate(f"{name} {_level(level)}", name, levels=[level]) for name in DIMENSIONS for level in LEVELS
     }
     suites = {(name, suite): rate(f"{name} {suite}", name, suite) for name in DIMENSIONS for suite in SUITES}
+    of_list, missing = _of_list(counted)
+    if any(of_list.values()):
+        left_out += _of_part(counted)
     return PlusRates(
         model,
         protocol,
@@ -202,9 +208,24 @@ def _rates(model: str, protocol: str, records: Sequence[Record]) -> PlusRates:
         {key: each for key, each in cells.items() if each.episodes},
         {key: each for key, each in suites.items() if each.episodes},
         {kind: each for name, kind in pairs if (each := rate(kind, name, kind=kind)).episodes},
-        *_of_list(counted),
+        of_list,
+        missing,
         tuple(left_out),
     )
+
+
+def _of_part(counted: Sequence[tuple[Record, PlusTask]]) -> Iterator[str]:
+    """What to say where only some tasks or difficulties were run, as each cell of the list has some of all."""
+    tasks = {(task.suite, record.task) for record, task in counted}
+    suites = {suite for suite, _ in tasks}
+    levels = {record.variation.get("level") for record, _ in counted} - {None}
+    told = []
+    if len(tasks) < TASKS * len(suites):
+        told.append(f"{len(tasks)} of {TASKS * len(suites)} tasks")
+    if lacking := sorted(set(filter(None, LEVELS)) - levels):
+        told.append(f"no difficulty {', '.join(map(str, lacking))}")
+    if told:
+        yield f"run were {' and '.join(told)}, which 'whole list' takes for the others"
 
 
 def _of_list(counted: Sequence[tuple[Record, PlusTask]]) -> tuple[dict[str, Weighted | None], dict[str, int]]:
@@ -212,11 +233,10 @@ def _of_list(counted: Sequence[tuple[Record, PlusTask]]) -> tuple[dict[str, Weig
     measured = [(record, (task.dimension, task.suite, task.sub_dimension)) for record, task in counted]
     measured = [(record, cell) for record, cell in measured if is_counted(record)]
     listed, run = entry_counts(), Counter(cell for _, cell in measured)
-    found: dict[str, Weighted | None] = {}
+    found: dict[str, Weighted | None] = dict.fromkeys((*DIMENSIONS, TOTAL))
     missing = {name: sum(cell[0] == name and not run[cell] for cell in listed) for name in DIMENSIONS}
     for name in (*DIMENSIONS, TOTAL):
         if any(lacking for each, lacking in missing.items() if name in (each, TOTAL)):
-            found[name] = None
             continue
         some = [(record, cell) for record, cell in measured if name in (cell[0], TOTAL)]
         weights = [listed[cell] / run[cell] for _, cell in some]

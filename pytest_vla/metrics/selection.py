@@ -85,8 +85,20 @@ def that_count(records: Sequence[Record]) -> Selected:
         left_out.append(f"{equal}: no further observation")
     if len({record.policy_digest for record in counting if is_complete(record.outcome)} - {None}) > 1:
         left_out.append("these records are of more than one version of the policy's file")
+    if text := of_several_simulators(counting):
+        left_out.append(text)
+    if again := sum(how == "superseded" for how, _ in found):
+        left_out.append(f"{counted(again, 'error')} that a later record of the same episode replaces")
     ordered = sorted(counting, key=lambda record: (*run_of(record), record.node))
     return Selected(tuple(ordered), same, tuple(left_out))
+
+
+def of_several_simulators(records: Iterable[Record]) -> str:
+    """``these records are of several simulators: mujoco 3.3.7 and mujoco 3.8.1``; empty: they are of one."""
+    names = ("mujoco", "robosuite")
+    known = [record.provenance for record in records if is_complete(record.outcome)]
+    found = sorted({" ".join(f"{name} {each[name]}" for name in names if name in each) for each in known} - {""})
+    return f"these records are of several simulators: {' and '.join(found)}" if len(found) > 1 else ""
 
 
 def repeats_among(records: Sequence[Record], found: Sequence[Standing]) -> Repeats:

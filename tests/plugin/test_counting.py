@@ -486,7 +486,7 @@ def test_an_episode_that_another_plugin_runs_again_after_a_crash_is_handed_out_o
     result.assert_outcomes(passed=4)
     assert result.ret == 0
     assert {record.seed: record.attempt for record in attempts(project)} == {0: 1, 1: 2, 2: 1, 3: 1}
-    result.stdout.fnmatch_lines(["1 episode had to run again: its process had died"])
+    result.stdout.fnmatch_lines(["1 episode ran again after an error, or as a process had died"])
 
 
 def test_without_pytests_cache_nothing_is_picked(vla: Run, draws: Callable[..., None]) -> None:

@@ -96,6 +96,6 @@ def test_without_its_variations_there_is_no_such_part(capsys: pytest.CaptureFixt
     write([record("", 0, "success"), record("camera.orbit-L1", 0, "failure")])
     assert all("libero_pro" not in model for model in models_of(capsys))
     report("--format=json")
-    assert set(json.loads(capsys.readouterr().out)) == {"schema", "robustness", "models"}
+    assert set(json.loads(capsys.readouterr().out)) == {"schema", "robustness", "models", "notes"}
     report()
     assert "LIBERO-PRO" not in capsys.readouterr().out
