@@ -384,12 +384,14 @@ class Results:
                 return
             self._items = items
             run = store.run(self._run.name)
-            mended, earlier, before = frozenset(self._tally.mended), (), (0, 0)
-            if run.picked is not None:
-                earlier = store.earlier(run.name)
-            else:
-                before = store.before(run.name)
-            self._repetition = Repetition(run.repeats, mended, run.picked, earlier, before)
+            mended, picked = frozenset(self._tally.mended), run.picked is not None
+            self._repetition = Repetition(
+                run.repeats,
+                mended,
+                run.picked,
+                store.earlier(run.name) if picked else (),
+                (0, 0) if picked else store.before(run.name),
+            )
             store.end(self._run.name, "finished" if all(item.status for item in items) else "stopped")
         except VlaError as error:
             session.exitstatus = pytest.ExitCode.INTERNAL_ERROR

@@ -1,7 +1,7 @@
 """Going on with a run: what of an invocation is kept for it, and which of its items are left to do."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 
 from pytest_vla.collection import counted_node
+from pytest_vla.counting import is_complete
 from pytest_vla.errors import VlaError
 from pytest_vla.plan import DEFAULT_SEEDS
+from pytest_vla.records import Record
 from pytest_vla.settings import Settings
+from pytest_vla.versions import SUPPORTED, installed
 
 # What a run is, by the option that says it: a resumed run is the same in all of these.
 _FIXED = {
@@ -105,6 +108,7 @@ def find_resumption(settings: Settings, arguments: Sequence[str]) -> Resumption:
                 f"--vla-resume goes on with what the run was started with: leave {' '.join(arguments)} out, or write "
                 "--vla-resume=RUN with = where that is the name of a run"
             )
+        _check_simulator(run.name, store.records(run.name))
         left = tuple(item.node for item in store.items(run.name) if item.is_left)
         return Resumption(run.name, run.command, run.invocation, left)
 
@@ -117,6 +121,18 @@ def anchored(resumption: Resumption, here: Path) -> list[str]:
     parts = [argument.partition("::") for argument in arguments]
     # A suite's name is no path.
     return ["".join([str(folder / path) if (folder / path).exists() else path, *names]) for path, *names in parts]
+
+
+def _check_simulator(run: str, records: Iterator[Record]) -> None:
+    """Raises VlaError where the run's episodes ended in another version of the simulator than the one installed."""
+    known = next((record.provenance for record in records if is_complete(record.outcome)), {})
+    for name in SUPPORTED:
+        before, now = known.get(name), installed(name)
+        if before is not None and now is not None and before != now:
+            raise VlaError(
+                f"--vla-resume: run {run} has episodes of {name} {before}, and {now} is installed: no rate is of both."
+                f" Install it (pip install {name}=={before}), or leave --vla-resume out for a new run"
+            )
 
 
 def resumed_settings(settings: Settings, resumption: Resumption, config: pytest.Config) -> Settings:

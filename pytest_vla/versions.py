@@ -40,7 +40,7 @@ def check_versions(allow: bool = False) -> dict[str, str]:
     Raises:
         VlaError: it is another pair than the supported ones; says what to install.
     """
-    found = {name: _installed(name) for name in SUPPORTED}
+    found = {name: installed(name) for name in SUPPORTED}
     drivable = None not in found.values() and MUJOCO_BEGIN <= _major_minor(str(found["mujoco"])) < MUJOCO_END
     wrong = {name: v for name, v in found.items() if v not in SUPPORTED[name]}
     if wrong and not (allow and drivable):
@@ -74,14 +74,15 @@ def installed_versions() -> dict[str, str]:
     whether they are pinned, and `libm` is the library of mathematical functions, where it is known. Packages that are
     not installed are left out.
     """
-    packages = {name: found for name in _RECORDED if (found := _installed(name)) is not None}
+    packages = {name: found for name in _RECORDED if (found := installed(name)) is not None}
     kernels = ", ".join(f"{name} {kernel}" for name in ("numpy", "scipy") if (kernel := _openblas_kernel(name)))
     blas = {"blas": kernels} if kernels else {}
     arithmetic = {**blas, "kernels": in_force(), **({"libm": libm()} if libm() else {})}
     return {"python": platform.python_version(), "platform": platform.platform(), **packages, **arithmetic}
 
 
-def _installed(name: str) -> str | None:
+def installed(name: str) -> str | None:
+    """The version of a package that is installed; None where none is."""
     try:
         return version(name)
     except PackageNotFoundError:

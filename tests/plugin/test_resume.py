@@ -344,3 +344,14 @@ def test_ctrl_c_while_a_video_is_drawn_keeps_the_episode(
     ran(project)
     vla("--vla-resume", "--vla-video=none", workers)
     assert ran(project) == sorted({4, 5, 6} - set(done))
+
+
+def test_under_another_simulator_a_run_is_not_gone_on_with(vla: Run, project: pytest.Pytester) -> None:
+    vla(*STOVE, MODEL, "--vla-seeds=2,0")
+    (name,) = run_names(project.path / ".vla")
+    with open_store(project.path / ".vla", create=False) as store:
+        known = next(iter(store.records(name))).provenance["mujoco"]
+    project.makeconftest("import pytest_vla.resume\npytest_vla.resume.installed = lambda name: '3.0.0'")
+    result = vla("--vla-resume")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*run {name} has episodes of mujoco {known}, and 3.0.0 is installed: *"])
