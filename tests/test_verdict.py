@@ -93,3 +93,20 @@ def test_several_kinds_under_one_seed_have_no_lower_end() -> None:
     lines, passed = judge(kinds, 0.5, 0, False, by_lower_end=True)
     assert (passed, lines[0]) == (False, "libero_goal, varied: 3/3 = 100.0% -, lower end < 50%: failed")
     assert judge(kinds, 0.5, 0, False)[1]
+
+
+def test_episodes_that_share_a_seed_may_pass_by_luck_together() -> None:
+    """Three of four seeds are 60% of four heads or tails, and not of twenty-four."""
+    kinds = ("light.diffuse", "light.direction", "light.shadow", "camera.wider", "noise.fog", "robot.joints")
+    labels = [f"{kind}-L2" for kind in kinds]
+    lines, passed = judge([record for label in labels for record in of(label, 3, 1)], 0.75, 0, False)
+    assert passed
+    assert lines[1] == (
+        "by luck: a policy 20 points worse, of 55%, passes 4% (if no two episodes have anything in common) to 39% of "
+        "such runs of 24 episodes of 4 tasks and seeds"
+    )
+    lines, passed = judge([record for label in labels for record in of(label, 4, 0)], 0.8, 0, False, by_lower_end=True)
+    assert not passed
+    assert lines[1] == (
+        "by luck: the lower end cannot reach 80% in 24 episodes of 4 tasks and seeds; it takes 16 tasks and seeds"
+    )

@@ -489,6 +489,16 @@ def test_an_episode_that_another_plugin_runs_again_after_a_crash_is_handed_out_o
     result.stdout.fnmatch_lines(["1 episode ran again after an error, or as a process had died"])
 
 
+def test_a_run_of_everything_says_what_had_run_before(vla: Run, draws: Callable[..., None]) -> None:
+    draws("fs", "s", "f")
+    first = vla(*STOVE, MODEL, "--vla-seeds=0-2")
+    assert "had run before" not in first.stdout.str()
+    again = vla(*STOVE, MODEL, "--vla-seeds=0-2")
+    again.stdout.fnmatch_lines(
+        ["libero_goal * 3 * 2/3 *", "3 episodes of these had run before, and 1 ended otherwise then: reports and *"]
+    )
+
+
 def test_without_pytests_cache_nothing_is_picked(vla: Run, draws: Callable[..., None]) -> None:
     draws("s", "f")
     result = vla(*STOVE, MODEL, "--vla-seeds=0-1", "-p", "no:cacheprovider", "--vla-min-success=0.5")
