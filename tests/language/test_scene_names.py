@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_vla.language.scene_names import SceneNames, known_things, scene_names, things_of
-from pytest_vla.language.wordnet import nltk_wordnet, shipped_wordnet
+from pytest_vla.language.wordnet import shipped_wordnet
 from pytest_vla.scene.catalog import CATEGORIES
 from pytest_vla.suite import load_suite
 from pytest_vla.vary.language import names_in
@@ -111,15 +111,3 @@ def test_a_scene_has_its_table_and_what_distractors_may_add() -> None:
     assert {"table", "bowl", "drawer", "knob", "rack"} <= told
     stove = load_suite("tabletop").task("turn_on_the_stove")
     assert {thing.names[0] for thing in names_in(stove).things} >= {"bottle", "box"}
-
-
-def test_what_is_above_a_word_is_nltk_s() -> None:
-    assert {"vessel", "dish", "container", "bowl"} <= shipped_wordnet().covers("bowl", "noun")
-    assert "dish" not in shipped_wordnet().covers("bowl", "noun", 1)
-    assert shipped_wordnet().covers("zvork", "noun") == frozenset()
-    theirs = nltk_wordnet()
-    if theirs is None:
-        pytest.skip("needs nltk and its corpus wordnet")
-    for word in ("bowl", "wine bottle", "dresser"):
-        for senses in (None, 1):
-            assert theirs.covers(word, "noun", senses) == shipped_wordnet().covers(word, "noun", senses)

@@ -371,3 +371,15 @@ def test_the_folders_are_those_where_nltk_looks() -> None:
         patch.setattr(os.path, "exists", lambda path: bool(looked.append(str(path))))
         assert nltk_wordnet() is None
     assert {f"{folder}/corpora/wordnet{suffix}" for folder in listed for suffix in ("", ".zip")} == set(looked)
+
+
+def test_what_is_above_a_word_is_nltk_s() -> None:
+    assert {"vessel", "dish", "container", "bowl"} <= shipped_wordnet().covers("bowl", "noun")
+    assert "dish" not in shipped_wordnet().covers("bowl", "noun", 1)
+    assert shipped_wordnet().covers("zvork", "noun") == frozenset()
+    theirs = nltk_wordnet()
+    if theirs is None:
+        pytest.skip("needs nltk and its corpus wordnet")
+    for word in ("bowl", "wine bottle", "dresser"):
+        for senses in (None, 1):
+            assert theirs.covers(word, "noun", senses) == shipped_wordnet().covers(word, "noun", senses)
