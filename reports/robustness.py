@@ -108,6 +108,7 @@ def _telling_lines(curves: Sequence[Curve]) -> Iterator[str]:
     """What the run can and cannot tell, and how many episodes would."""
     compared = [(curve, curve.change) for curve in curves if curve.change is not None]
     if not compared:
+        yield "cannot tell what matters: there are no benign twins to compare with (--vla-twins=auto runs them)"
         return
     known = [(curve.dimension, change) for curve, change in compared if not curve.is_few]
     shown = [f"{name} {_signed(change.value)}" for name, change in known if _is_shown(change)]
@@ -116,9 +117,8 @@ def _telling_lines(curves: Sequence[Curve]) -> Iterator[str]:
     yield from wrapped(f"can tell: {', '.join(shown)} points" if shown else "can tell: of no dimension that it matters")
     smallest = [change.detectable for _, change in known if change.detectable is not None]
     if open_ones:
-        seen = (
-            f"changes below {_span(smallest)} points go unseen" if smallest else "no change is large enough to be seen"
-        )
+        unseen = f"go unseen in more than {1 - POWER:.0%} of such runs"
+        seen = f"changes below {_span(smallest)} points {unseen}" if smallest else f"changes of any size {unseen}"
         yield from wrapped(f"cannot tell whether these matter: {', '.join(open_ones)}; {seen}")
     if few:
         yield from wrapped(f"cannot tell anything of {', '.join(few)}: fewer than {FEWEST_PAIRS} pairs")

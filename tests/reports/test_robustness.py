@@ -69,7 +69,7 @@ def test_the_tables_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     start = lines.index("=== random, libero_goal: under variations ===")
     assert lines[start + 1] == "can tell: camera -50.0 points"
     assert lines[start + 2].startswith("cannot tell whether these matter: light; changes below ")
-    assert lines[start + 3].startswith("would tell: about ")
+    assert any(line.startswith("would tell: about ") for line in lines[start + 3 : start + 5])
     grid = lines.index("Success, %, and the difference to benign twins, points; *: adjusted p < 0.05")
     assert [line.split() for line in lines[grid + 1 : grid + 4]] == [
         ["L1", "L2"],
@@ -129,7 +129,7 @@ def test_a_small_sample_says_what_it_cannot_tell_first(capsys: pytest.CaptureFix
     start = lines.index("=== random, libero_goal: under variations ===")
     said = " ".join(line.strip() for line in lines[start + 1 : start + 6])
     assert said.startswith("can tell: of no dimension that it matters cannot tell whether these matter: background, ")
-    assert "go unseen would tell: about " in said
+    assert "go unseen in more than 20% of such runs would tell: about " in said
     assert "here there are 24" in said
     # 24 pairs at five levels: five or four at each.
     (folded,) = [line for line in lines if "say nothing by themselves" in line]
