@@ -48,7 +48,7 @@ def told(pytester: pytest.Pytester) -> Callable[[str], dict[str, Any]]:
     def run(name: str) -> dict[str, Any]:
         result = pytester.runpytest_subprocess(
             "--vla-suite=tabletop", "--vla-tasks=turn_on_the_stove,put_the_bowl_on_the_plate", "--vla-twins=auto",
-            f"--vla-model=policies:{name}", f"--vla-vary={PROBES}",
+            f"--vla-model=policies:{name}", f"--vla-vary={PROBES}", "--vla-seeds=2",
         )  # fmt: skip
         outcomes = result.parseoutcomes()
         # No PATH: CI runs pytest out of a virtual environment that nobody activated.
