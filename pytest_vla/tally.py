@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pytest_vla.counting import UNKNOWN, Repeats, conditions_of, is_complete, takes_over
-from pytest_vla.items import ERROR, FAILED, PASSED, Item
+from pytest_vla.items import ERROR, FAILED, PASSED, Item, ending_of
 from pytest_vla.records import Record
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _judged(item: Item, earlier: "Earlier") -> Item:
 
 def _of_episode(record: Record, otherwise: str | None) -> str | None:
     """How a suite's own item ends after this episode, where it did not come to its end."""
-    return FAILED if record.of_suite and record.outcome == "failure" and not record.is_probe else otherwise
+    return FAILED if record.of_suite and ending_of(record.outcome, record.is_probe) == FAILED else otherwise
 
 
 class Tally:

@@ -80,7 +80,7 @@ def halving(rows: Sequence[tuple[Unit, int, bool]], generator: "np.random.Genera
         beyond = f", beyond L{low:.1f}" if low >= levels[1] else ""
         return Halving(None, None, f"not determined{beyond}")
     if low < levels[1]:
-        # How far it falls at the first level, which flat later ones pull up: no fall crosses its half before this.
+        # Flat later levels pull the fit of the first one up; a fall to nothing crosses half here, and none before.
         low = levels[1] / 2
     return Halving(halved, (min(float(low), halved), max(float(high), halved)), "")
 
