@@ -13,6 +13,10 @@ from tests.support.data import data_root, golden_root
 
 # As in a run with episodes, so that what is simulated here equals what tests' runs simulate.
 kernels.pin()
+
+# A pytest that runs in this process forgets what it imported, and numpy cannot be loaded a second time.
+import numpy  # noqa: E402, F401
+
 # Our own workers are no workers of the runs that tests begin.
 os.environ.pop("PYTEST_XDIST_WORKER", None)
 # A user's machine buffers what a process prints.
