@@ -73,8 +73,8 @@ class WallLimit:
         self.reached: str | None = None
         self._seconds = seconds or 0.0
         self._applies = bool(seconds) and _can_raise()
-        self._armed = self._earlier_fired = False
-        self._due = 0.0
+        self._armed = self._earlier_fired = self._earlier_ran = False
+        self._due = self._fired_at = 0.0
         self._earlier: Any = None
         self._earlier_due: float | None = None
         self._earlier_interval = 0.0
@@ -95,19 +95,23 @@ class WallLimit:
             signal.setitimer(signal.ITIMER_REAL, 0)
             # An alarm that has come is handled before signal.signal returns, still by us.
             signal.signal(signal.SIGALRM, self._earlier)
+            if self._earlier_fired and self._is_earliers(self._fired_at):
+                self._earlier_due = self._fired_at
             if self._earlier_due is not None:
                 left = max(self._earlier_due - time.monotonic(), _SHORTEST)
                 signal.setitimer(signal.ITIMER_REAL, left, self._earlier_interval)
 
     def _on_alarm(self, signum: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
         if not self._armed:
-            self._earlier_fired = True
+            self._earlier_fired, self._fired_at = True, now
             return
+        if self._is_earliers(now):
+            self._earlier_due, self._earlier_ran = now, True
         if frame is None or frame.f_code in _OWN_CODE:
             # On the way in or out: raised there, it would leave a timer behind.
             signal.setitimer(signal.ITIMER_REAL, _RETRY)
             return
-        now = time.monotonic()
         due = now >= self._due
         if due:
             self._due = now + REPEAT
@@ -118,6 +122,10 @@ class WallLimit:
             error = WallLimitReached(self._seconds, _place_of([*_places(frame)]))
             self.reached = self.reached or str(error)
             raise error
+
+    def _is_earliers(self, now: float) -> bool:
+        """Whether an alarm is none of ours: on a busy machine an earlier timer's may come when that timer reads zero."""
+        return self._earlier_due is None and now < self._due and not self._earlier_ran and callable(self._earlier)
 
     def _set_timer(self) -> None:
         due = self._due if self._earlier_due is None else min(self._due, self._earlier_due)
@@ -135,7 +143,7 @@ class WallLimit:
 
     def _run_earlier(self, signum: int, frame: FrameType) -> None:
         """The earlier handler, with the timer as it would find it; it may set another one, and it may raise."""
-        self._armed = False
+        self._armed, self._earlier_ran = False, True
         signal.setitimer(signal.ITIMER_REAL, self._earlier_interval, self._earlier_interval)
         try:
             if callable(self._earlier):

@@ -262,6 +262,18 @@ def test_no_earlier_alarm_is_lost_or_doubled_at_a_blocks_edges(alarms: list[floa
         assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
 
 
+def test_an_alarm_that_comes_when_no_timer_runs_is_the_earlier_handlers(alarms: list[float]) -> None:
+    with wall_limit(LONG):
+        signal.raise_signal(signal.SIGALRM)
+        assert len(alarms) == 1
+    with wall_limit(LONG) as limit:
+        # As late as can be: nothing of the block runs after it.
+        limit._armed = False
+        signal.raise_signal(signal.SIGALRM)
+    until(lambda: len(alarms) == 2)
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+
+
 def test_an_earlier_timer_that_repeats_survives_many_blocks(alarms: list[float]) -> None:
     signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
     for number in range(2000):
