@@ -37,7 +37,7 @@ test: lint ## lint, types, and every test that is not slow
 .PHONY: slow
 slow: setup reference .simulators/.installed .venv-hub/.installed ## the tests that take minutes, upstream live among them
 	$(PYTEST) -n 2 --dist worksteal -m slow
-	PYTHONPATH=$(CURDIR)/.venv-hub $(BIN)/python $(NO_SKIPS) tests/test_fetch.py
+	PYTHONPATH=$(CURDIR)/.venv-hub $(BIN)/python $(NO_SKIPS) tests/commands/test_fetch.py
 	@$(MAKE) --no-print-directory plugins
 
 # The other versions of MuJoCo that are supported, each in a folder that goes before .venv's and .venv-ref's own.
@@ -104,11 +104,7 @@ reference: .venv-ref/.installed ## .venv-ref with upstream's LIBERO, for the slo
 .PHONY: lint
 lint: setup ## ruff, and mypy --strict
 	$(BIN)/ruff check --quiet .
-	@# mypy does not see the mapped folders: it gets a tree of links in the shape in which they are imported.
-	@rm -rf .mypy_tree && mkdir -p .mypy_tree/pytest_vla
-	@ln -s $(addprefix ../../,$(wildcard pytest_vla/*) suites fixtures reports) .mypy_tree/pytest_vla/
-	@ln -s ../scripts .mypy_tree/scripts
-	cd .mypy_tree && ../$(BIN)/mypy --config-file ../pyproject.toml --cache-dir ../.mypy_cache -p pytest_vla -p scripts
+	$(BIN)/mypy -p pytest_vla -p scripts
 
 .PHONY: bench
 bench: setup reference ## the time of a step, a reset and an episode, as ratios to bare MuJoCo and to upstream; workers; videos; pictures
@@ -132,5 +128,5 @@ demo: setup ## the suite tabletop with an expert and at random: a report, a pict
 
 .PHONY: clean
 clean: ## removes the environments, caches and build results
-	rm -rf $(VENV) .venv-ref .simulators .venv-hub .venv-plugins .venv-vla-eval .venv-lerobot .venv-language .mypy_tree .mypy_cache .ruff_cache .pytest_cache .hypothesis .vla build dist *.egg-info
+	rm -rf $(VENV) .venv-ref .simulators .venv-hub .venv-plugins .venv-vla-eval .venv-lerobot .venv-language .mypy_cache .ruff_cache .pytest_cache .hypothesis .vla build dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -13,11 +13,11 @@ from typing import NamedTuple
 from upstream import libero_data, table
 
 from pytest_vla import World, load_suite
+from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.expert.policy import expert_policy
 from pytest_vla.kernels import pinned_processes
 from pytest_vla.metrics.statistics import wilson_interval
-from pytest_vla.plan import Case
-from pytest_vla.rollout import Conditions, run_episode
+from pytest_vla.plan.case import Case
 
 EPISODES = {"tabletop": 50, "libero_goal": 10, "libero_spatial": 10, "libero_object": 10, "libero_10": 10}
 

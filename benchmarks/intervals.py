@@ -26,10 +26,10 @@ from pytest_vla.metrics.differences import difference_of, lead_interval, mean_di
 from pytest_vla.metrics.failure_types import Tau, failure_types
 from pytest_vla.metrics.halving import halving
 from pytest_vla.metrics.language import Scored, measure, of_list
-from pytest_vla.metrics.libero_plus import entry_counts
 from pytest_vla.metrics.listening import Run, Twins, listening
 from pytest_vla.metrics.paired import mcnemar_exact
 from pytest_vla.metrics.pride import ParaphraseOutcome
+from pytest_vla.suites.libero_plus.metrics import entry_counts
 
 GRID = tuple(round(0.05 * step, 2) for step in range(1, 20))
 """Success rates."""

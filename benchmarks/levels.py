@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan import init_state_of
+from pytest_vla.plan.case import init_state_of
+from pytest_vla.plan.manifests import Task, load_suite
 from pytest_vla.sim.observation import Observation
 from pytest_vla.sim.world import World
-from pytest_vla.suite import Task, load_suite
 from pytest_vla.vary.kind import LEVELS, PICTURE, Kind
 from pytest_vla.vary.registry import find_variation, kinds
 

@@ -14,8 +14,8 @@ import numpy as np
 from upstream import table
 
 from pytest_vla import World, load_suite
+from pytest_vla.vary.axes.noise import KINDS
 from pytest_vla.vary.kind import Draw
-from pytest_vla.vary.noise import KINDS
 
 ROUNDS = 15
 BOUND = 15.0

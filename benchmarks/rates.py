@@ -85,7 +85,7 @@ def __getattr__(name: str) -> Any:
 def load(model: str, device: str) -> BatchPolicy:
     """The policy that answers in batches; exits where it does not."""
     from pytest_vla.policies.base import is_batch_policy
-    from pytest_vla.policies.resolve import load_policy
+    from pytest_vla.policies.load import load_policy
 
     policy = load_policy(ModelSpec(model, Path.cwd(), device))
     if not is_batch_policy(policy):
@@ -105,8 +105,8 @@ class Rates:
 def work(pipe: Any, steps: int) -> None:
     """A worker: runs as many episodes as it is told to, with what it is told to; tells its questions and steps."""
     from pytest_vla import World, load_suite
-    from pytest_vla.plan import plan
-    from pytest_vla.rollout import Conditions, run_episode
+    from pytest_vla.episode.rollout import Conditions, run_episode
+    from pytest_vla.plan.case import plan
 
     suite = load_suite("tabletop")
     task = suite.task(TASK)

@@ -27,10 +27,10 @@ from upstream import REPOSITORY, table
 from xdist.remote import Producer
 from xdist.scheduler import LoadScheduling, LoadScopeScheduling, WorkStealingScheduling
 
-from pytest_vla.plan import plan
-from pytest_vla.schedule import Item
-from pytest_vla.suite import load_suite
-from pytest_vla.xdist_scheduler import VlaScheduling
+from pytest_vla.plan.case import plan
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.run.xdist.pool import Item
+from pytest_vla.run.xdist.scheduler import VlaScheduling
 
 LOADING = 1.0
 """Seconds that it takes a worker to load another scene: about what it took with a warm cache and software GL."""

@@ -13,8 +13,8 @@ import random
 
 from pytest_vla.errors import VlaError
 from pytest_vla.language.scene_names import SceneNames
-from pytest_vla.suite import Task, load_suite
-from pytest_vla.vary.language import names_in
+from pytest_vla.plan.manifests import Task, load_suite
+from pytest_vla.vary.axes.language import names_in
 from pytest_vla.vary.registry import find_variation, parse_vary
 
 SUITES = ("tabletop", "libero_goal", "libero_spatial", "libero_object", "libero_10", "libero_90")

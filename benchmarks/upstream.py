@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from pytest_vla.scene.assets import data_roots
+from pytest_vla.plan.data_roots import data_roots
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PYTHON = REPOSITORY / ".venv-ref" / "bin" / "python"

@@ -15,7 +15,7 @@ import numpy as np
 from upstream import table
 
 from pytest_vla import World, load_suite
-from pytest_vla.video import write_video
+from pytest_vla.show.video import write_video
 
 STEPS = 200
 REPLAN = 8

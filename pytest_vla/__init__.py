@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pytest_vla.errors import EpisodeError, SceneError, VlaError
+    from pytest_vla.plan.manifests import load_suite
     from pytest_vla.scene.problem import parse_problem
     from pytest_vla.sim.world import World
-    from pytest_vla.suite import load_suite
 
 __all__ = ["EpisodeError", "SceneError", "VlaError", "World", "load_suite", "parse_problem"]
 
@@ -15,7 +15,7 @@ _HOMES = {
     "SceneError": "pytest_vla.errors",
     "VlaError": "pytest_vla.errors",
     "World": "pytest_vla.sim.world",
-    "load_suite": "pytest_vla.suite",
+    "load_suite": "pytest_vla.plan.manifests",
     "parse_problem": "pytest_vla.scene.problem",
 }
 

@@ -9,9 +9,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_vla import check_policy, import_command, kernels, pride_command, report_command, serve
-from pytest_vla.arguments import comma_list, declare_results, seed_list
+from pytest_vla import kernels
+from pytest_vla.commands import check_policy, serve
+from pytest_vla.commands import import_ as import_command
+from pytest_vla.commands import pride as pride_command
+from pytest_vla.commands import report as report_command
 from pytest_vla.errors import VlaError
+from pytest_vla.run.arguments import comma_list, declare_results, seed_list
 
 # What a command needs is imported when it runs: --help has to come at once.
 
@@ -73,8 +77,8 @@ def _declare_runs(parser: argparse.ArgumentParser) -> None:
 
 
 def _runs(options: argparse.Namespace) -> None:
+    from pytest_vla.records.store import open_store
     from pytest_vla.reports.runs import runs_json, runs_table
-    from pytest_vla.store import open_store
 
     with open_store(options.results, create=False) as store:
         runs = store.runs()
@@ -106,10 +110,10 @@ def _declare_export(parser: argparse.ArgumentParser) -> None:
 
 
 def _export(options: argparse.Namespace) -> None:
+    from pytest_vla.records.store import open_store
     from pytest_vla.reports.export import FORMATS, check_format, export
     from pytest_vla.reports.loaded import counted_episodes
-    from pytest_vla.store import open_store
-    from pytest_vla.whole_file import whole_file
+    from pytest_vla.util.files import whole_file
 
     output = None if options.output in (None, "-") else Path(options.output)
     ending = output.suffix[1:].lower() if output else ""
@@ -172,10 +176,11 @@ def _declare_show(parser: argparse.ArgumentParser) -> None:
 
 
 def _show(options: argparse.Namespace) -> None:
-    from pytest_vla import run_sheets, sheets
-    from pytest_vla.options import LIST
-    from pytest_vla.pictures import check_target, default_name, write_png
-    from pytest_vla.records import VIDEO_SUFFIX
+    from pytest_vla.records.record import VIDEO_SUFFIX
+    from pytest_vla.run.options import LIST
+    from pytest_vla.show import runs as run_sheets
+    from pytest_vla.show import tasks as sheets
+    from pytest_vla.show.sheet import check_target, default_name, write_png
 
     drawing = sheets.Drawing(options.cameras, options.size, options.data, options.allow_versions)
     of_runs = [run_sheets.is_run(text) for text in options.what]
@@ -197,7 +202,7 @@ def _show(options: argparse.Namespace) -> None:
         if options.vary is None:
             picture = sheets.task_sheet(tasks, options.seeds, drawing)
         else:
-            from pytest_vla.vary_sheets import vary_sheet
+            from pytest_vla.show.variations import vary_sheet
 
             picture = vary_sheet(tasks, ",".join(options.vary), options.seeds, drawing)
         write_png(picture, file)
@@ -224,8 +229,8 @@ def _declare_view(parser: argparse.ArgumentParser) -> None:
 
 
 def _view(options: argparse.Namespace) -> None:
-    from pytest_vla.sheets import find_tasks
-    from pytest_vla.viewer import view_task
+    from pytest_vla.show.tasks import find_tasks
+    from pytest_vla.show.viewer import view_task
 
     tasks = find_tasks(options.task, options.data)
     if len(tasks) > 1:
@@ -248,7 +253,7 @@ def _declare_fetch(parser: argparse.ArgumentParser) -> None:
 
 
 def _fetch(options: argparse.Namespace) -> None:
-    from pytest_vla.fetch import fetch_libero
+    from pytest_vla.commands.fetch import fetch_libero
 
     fetch_libero(options.to, options.yes, ask=input if sys.stdin.isatty() else None)
 

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vla import marker, xdist_hooks
-from pytest_vla.collection import SELECTION, SuiteModule, select, suite_of
 from pytest_vla.errors import VlaError
 from pytest_vla.fixtures.rollout import (
     rollout,
@@ -18,12 +16,15 @@ from pytest_vla.fixtures.rollout import (
     vla_preflight,
     vla_worlds,
 )
-from pytest_vla.options import LIST, add_options
-from pytest_vla.preflight import check_ready, notes_before
-from pytest_vla.results import RUN, STDERR, Results, new_run_name
-from pytest_vla.resume import RESUMPTION, anchored, find_resumption, keep_left, resumed_settings
-from pytest_vla.settings import Settings, read_settings
-from pytest_vla.xdist_policy import SERVED, PolicyOfWorkers
+from pytest_vla.run import marker
+from pytest_vla.run.collection import SELECTION, SuiteModule, select, suite_of
+from pytest_vla.run.options import LIST, add_options
+from pytest_vla.run.preflight import check_ready, notes_before
+from pytest_vla.run.results import RUN, STDERR, Results, new_run_name
+from pytest_vla.run.resume import RESUMPTION, anchored, find_resumption, keep_left, resumed_settings
+from pytest_vla.run.settings import Settings, read_settings
+from pytest_vla.run.xdist import hooks as xdist_hooks
+from pytest_vla.run.xdist.policy import SERVED, PolicyOfWorkers
 
 __all__ = ["rollout", "vla_case", "vla_conditions", "vla_hang_log", "vla_policy", "vla_preflight", "vla_worlds"]
 
@@ -113,7 +114,7 @@ def _configure(config: pytest.Config) -> None:
         config.pluginmanager.register(xdist_hooks.Worker(), "vla-worker")
         return
     if settings.timeout is not None:
-        from pytest_vla.limits import terminal_stderr
+        from pytest_vla.util.wall_limits import terminal_stderr
 
         # pytest does not capture yet.
         config.stash[STDERR] = stream = terminal_stderr()
@@ -162,6 +163,6 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 def pytest_enter_pdb(config: pytest.Config) -> None:
     """A person thinks longer than a policy."""
     if config.stash[SELECTION].settings.timeout is not None:
-        from pytest_vla.limits import lift_limits
+        from pytest_vla.util.wall_limits import lift_limits
 
         lift_limits()

@@ -2,8 +2,8 @@
 
 The columns come in the order of `Record`'s fields, after ``case`` ``twin`` (the case of the same task and seed without
 the variation; its own, where it has none) and ``counts``: whether rates are made of the record, by
-`pytest_vla.counting`; else it is a repeat, or equal to a record of another run seed. A table in a record becomes a
-column for each of its keys, in alphabetical order (``timings.wall``, ``metrics.NAME``): all keys of all rows.
+`pytest_vla.records.counting`; else it is a repeat, or equal to a record of another run seed. A table in a record
+becomes a column for each of its keys, in alphabetical order (``timings.wall``, ``metrics.NAME``): all keys of all rows.
 ``eef_pos`` becomes ``eef_pos.x``, ``.y`` and ``.z`` in metres; ``literals`` and lists are JSON text. In csv null is
 empty, truth is ``true`` or ``false``, and a text that a spreadsheet would run as a formula (``=``, ``+``, ``-`` or
 ``@`` first) has an apostrophe before it, as instructions and messages come from outside; in parquet and jsonl text is
@@ -21,7 +21,7 @@ from types import NoneType
 from typing import IO, Any, get_args, get_origin, get_type_hints
 
 from pytest_vla.errors import VlaError
-from pytest_vla.records import Record, parse_record
+from pytest_vla.records.record import Record, parse_record
 
 FORMATS = ("csv", "parquet", "jsonl")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_vla.errors import VlaError
-from pytest_vla.whole_file import whole_file
+from pytest_vla.util.files import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -5,11 +5,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_vla.counting import standings
 from pytest_vla.errors import VlaError
-from pytest_vla.records import Record, parse_record
-from pytest_vla.runs import Run
-from pytest_vla.store import STORE, Store, open_store
+from pytest_vla.records.counting import standings
+from pytest_vla.records.record import Record, parse_record
+from pytest_vla.records.runs import Run
+from pytest_vla.records.store import STORE, Store, open_store
 
 SEED = 0
 """Of the resamples."""
@@ -20,8 +20,9 @@ class Loaded:
     """All records of runs, with the folders of their trajectories.
 
     Attributes:
-        records: in the order in which they ended; which of them count is `pytest_vla.counting`'s. Of a run of what
-            earlier ones had picked by their outcomes, such as with ``--lf``, those that count instead are among them.
+        records: in the order in which they ended; which of them count is `pytest_vla.records.counting`'s. Of a run of
+            what earlier ones had picked by their outcomes, such as with ``--lf``, those that count instead are among
+            them.
         folders: by run's name, its folder.
         unfinished: of runs that have not run all that was planned, what to say of them, by run's name.
     """

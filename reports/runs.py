@@ -6,9 +6,9 @@ from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
+from pytest_vla.metrics.rates import VARIED, interval_text, judged_apart, left_out_text, rate_table, share_text
 from pytest_vla.metrics.success import SuccessRate, success_rate
-from pytest_vla.reports.rates import VARIED, interval_text, judged_apart, left_out_text, rate_table, share_text
-from pytest_vla.runs import Count, Run, is_alive
+from pytest_vla.records.runs import Count, Run, is_alive
 
 _INTERVAL, _APART, _REPEATS = "95% interval", "not in the rate", "repeats (other outcome)"
 _HEADER = ("run", "started", "model", "suites", "episodes", "success", "rate", _INTERVAL, _APART, _REPEATS, "status")
@@ -38,8 +38,8 @@ def runs_json(runs: Sequence[Run]) -> str:
     """A list of runs: their fields, ``done``, ``rate`` and ``interval`` (of `rate_of`) and ``errors`` by reason.
 
     ``rates``: where tasks are varied ``benign`` and ``varied``, else ``all``, each a
-    `pytest_vla.reports.rates.rate_table`; those that were run. Probes are in none. ``repeats``: the fields of
-    `pytest_vla.counting.Repeats`, which are in none either.
+    `pytest_vla.metrics.rates.rate_table`; those that were run. Probes are in none. ``repeats``: the fields of
+    `pytest_vla.records.counting.Repeats`, which are in none either.
     """
     return json.dumps([_table(run) for run in runs], indent=2)
 
@@ -52,7 +52,7 @@ def rate_of(run: Run) -> SuccessRate:
 def rates_of(run: Run) -> dict[str, SuccessRate]:
     """The rates over the suites' own episodes; over those of the user's tests where the run has no others.
 
-    By the names of `pytest_vla.reports.rates.judged_apart`: no rate is over benign and varied ones, and probes are in
+    By the names of `pytest_vla.metrics.rates.judged_apart`: no rate is over benign and varied ones, and probes are in
     none. That of varied ones has no interval: several are of one task and seed, which is not known here.
     """
     rates = {name: success_rate(name, some) for name, some in judged_apart(_outcomes(run)).items()}

@@ -13,11 +13,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_vla.records import Record
-from pytest_vla.reports.rates import interval_text, share_text
+from pytest_vla.metrics.rates import interval_text, share_text
+from pytest_vla.records.record import Record
+from pytest_vla.records.runs import Run
+from pytest_vla.records.store import DEFAULT_RESULTS, open_store
 from pytest_vla.reports.runs import rate_of
-from pytest_vla.runs import Run
-from pytest_vla.store import DEFAULT_RESULTS, open_store
 
 SUITE = "tabletop"
 PROMISED, TOO_MUCH = "95%", 0.2

@@ -23,12 +23,12 @@ from typing import Any
 
 from pytest_vla.language.generator import CELLS, said
 from pytest_vla.language.grammar import read
-from pytest_vla.language.missing import required
 from pytest_vla.language.notation import HEAD, Phrase, Word, joined
 from pytest_vla.language.rules import drawn, rules_from
 from pytest_vla.language.small_parser import MODEL, load
 from pytest_vla.language.trees import compare_trees
-from pytest_vla.suite import load_suite
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.util.extras import required
 
 CONFIG = Path(__file__).with_suffix(".toml")
 ENDINGS = {"NN": "", "NNS": "s", "VB": "", "VBP": "", "VBZ": "s", "VBG": "ing", "VBN": "ed", "JJ": "", "RB": "ly"}

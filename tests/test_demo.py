@@ -11,7 +11,7 @@ import cv2
 import pytest
 from PIL import Image
 
-from pytest_vla.store import open_store
+from pytest_vla.records.store import open_store
 from scripts import demo
 from tests.support.data import REPOSITORY
 from tests.support.records import record_of

@@ -16,8 +16,8 @@ from pytest_vla.policies.base import Episode, Observation, Session
 from pytest_vla.scene.problem import Literal, Problem
 from pytest_vla.scene.scene import Scene
 from pytest_vla.sim.predicates import compile_goal
-from pytest_vla.sim.rehearsal import Rehearsal
 from pytest_vla.sim.world import World
+from pytest_vla.sim.world_copy import Rehearsal
 
 Array = npt.NDArray[np.float64]
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from pytest_vla.errors import VlaError
 from pytest_vla.language import embeddings, pipeline, similarity, small_parser, template
-from pytest_vla.language.missing import INSTALL, is_installed
 from pytest_vla.language.parsed import Parsed, Parser, Token
 from pytest_vla.language.published import Published, load_published, texts_key
 from pytest_vla.language.remembered import remembered
 from pytest_vla.language.similarity import Similarity
 from pytest_vla.language.trees import compare_trees
+from pytest_vla.util.extras import INSTALL, is_installed
 
 Pair = tuple[str, str]
 """An original instruction and a paraphrase of it."""
@@ -65,7 +65,7 @@ def choose_backend(prefer: str | None = None, csv: Path | None = None, pairs: Se
         VlaError: there is no such backend, or the preferred one cannot be had; the CSV is not what it should be.
     """
     if prefer is not None and prefer not in NAMES:
-        from pytest_vla.suite import did_you_mean
+        from pytest_vla.plan.manifests import did_you_mean
 
         raise VlaError(f"there is no backend {prefer!r}; there are {', '.join(NAMES)}.{did_you_mean(prefer, NAMES)}")
     known = load_published(csv) if csv is not None else None

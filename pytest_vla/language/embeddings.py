@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.folders import expanded
-from pytest_vla.language.missing import INSTALL, required
 from pytest_vla.language.remembered import remembered
+from pytest_vla.util.extras import INSTALL, required
+from pytest_vla.util.folders import expanded
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.language.missing import INSTALL, required
 from pytest_vla.language.parsed import Parsed, Token
+from pytest_vla.util.extras import INSTALL, required
 
 NAME = "en_core_web_sm"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.pride import ACTION_TYPES, NONE, OBJECT_TYPES
-from pytest_vla.suite import Task, load_suite
+from pytest_vla.plan.manifests import Task, load_suite
 
 FILE = "libero_para_metadata.csv"
 

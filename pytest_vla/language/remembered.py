@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from pytest_vla.errors import VlaError
-from pytest_vla.folders import cache_folder
+from pytest_vla.util.folders import cache_folder
 
 if TYPE_CHECKING:
     import sqlite3

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.language.missing import required
 from pytest_vla.language.morphology import lemma
 from pytest_vla.language.notation import tokens_of
 from pytest_vla.language.parsed import Parsed, Sentence, Token
+from pytest_vla.util.extras import required
 
 NAME = "pytest-vla-small"
 MODEL = Path(__file__).parent / "parser_model"

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from pytest_vla.language.missing import required
 from pytest_vla.language.parsed import Parsed, Sentence
+from pytest_vla.util.extras import required
 
 
 @dataclass(frozen=True)

@@ -32,18 +32,11 @@ from pytest_vla.metrics.pride import (
     paraphrase_weight,
     pride_table,
 )
-from pytest_vla.metrics.selection import (
-    Same,
-    by_model,
-    is_counted,
-    protocol_of,
-    run_of,
-    that_count,
-    twin_of,
-)
+from pytest_vla.metrics.selection import Same, by_model, is_counted, run_of, that_count, twin_of
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
-from pytest_vla.records import Record
-from pytest_vla.suite import language_of
+from pytest_vla.plan.manifests import language_of
+from pytest_vla.records.counting import protocol_of
+from pytest_vla.records.record import Record
 
 DIMENSION, PARAPHRASE = "language", "paraphrase"
 """Of a variation: its dimension, and the kind with an object type and an action type."""

@@ -20,7 +20,7 @@ from pytest_vla.metrics.listening import Estimate, Listening, Probe, Run, Twins,
 from pytest_vla.metrics.nearest_task import NearestTask, nearest_task
 from pytest_vla.metrics.selection import counted, is_counted, twin_of
 from pytest_vla.metrics.success import unit_of
-from pytest_vla.records import ASKED_DONE, Record
+from pytest_vla.records.record import ASKED_DONE, Record
 
 if TYPE_CHECKING:
     import numpy as np

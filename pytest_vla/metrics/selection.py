@@ -1,12 +1,13 @@
 """Which records are in one number where several runs, versions and tests are reported together.
 
-Which of a case's records counts is `pytest_vla.counting`'s; here they are put together, and what is left out is said.
+Which of a case's records counts is `pytest_vla.records.counting`'s; here they are put together, and what is left out is
+said.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_vla.counting import (
+from pytest_vla.records.counting import (
     UNKNOWN,
     Repeats,
     Standing,
@@ -18,8 +19,7 @@ from pytest_vla.counting import (
     standings,
     within_runs,
 )
-from pytest_vla.counting import protocol_of as protocol_of
-from pytest_vla.records import Record
+from pytest_vla.records.record import Record
 
 _NOT_SAID = {
     "policy_digest": "policy of unknown content",

@@ -6,8 +6,8 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from pytest_vla.plan.manifests import Protocol, Suite
 from pytest_vla.policies.traits import GRIPPERS, Traits
-from pytest_vla.suite import Protocol, Suite
 
 ERROR, WARNING = "error", "warning"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pytest_vla.errors import VlaError
-from pytest_vla.mishaps import describe
 from pytest_vla.policies.lerobot_inputs import read_inputs
+from pytest_vla.util.tracebacks import describe
 
 if TYPE_CHECKING:
     from pytest_vla.policies.lerobot_policy import LerobotPolicy

@@ -10,12 +10,12 @@ import torch
 from numpy.typing import NDArray
 
 from pytest_vla.errors import VlaError
-from pytest_vla.mishaps import describe
 from pytest_vla.policies.base import Episode, Observation
 from pytest_vla.policies.fit import ACTION_SIZE, STATE_SIZE
 from pytest_vla.policies.lerobot_inputs import ACTION, Inputs
 from pytest_vla.policies.traits import Traits
 from pytest_vla.policies.view import resize_with_padding
+from pytest_vla.util.tracebacks import describe
 
 MOST = 1024
 """Questions that a policy takes at once, where it batches; ``--vla-batch`` is the limit that people set."""

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.mishaps import ServerTraceback
 from pytest_vla.policies.address import Address, await_server, parse_address
 from pytest_vla.policies.base import Answer, Episode, Observation, Session
 from pytest_vla.policies.openpi_connection import OpenpiConnection, require_websockets
@@ -17,6 +16,7 @@ from pytest_vla.policies.spec import REQUEST_TIMEOUT
 from pytest_vla.policies.traits import Traits
 from pytest_vla.policies.view import resize_with_padding
 from pytest_vla.serving.wire import pack_noise
+from pytest_vla.util.tracebacks import ServerTraceback
 
 REPLAN = 5
 """Steps of a chunk that openpi's LIBERO client executes before it asks again."""
@@ -75,7 +75,7 @@ class OpenpiPolicy:
         return Traits() if self.served is None else self.served.traits
 
     def recover(self, reason: str | None) -> bool:
-        """Waits for a server that went away; see `pytest_vla.rollout.play_until_it_counts`."""
+        """Waits for a server that went away; see `pytest_vla.episode.rollout.play_until_it_counts`."""
         if reason != "policy-connection":
             return False
         await_server(self.address, lambda: ask_served(self.address, CHECK_TIMEOUT))

@@ -8,9 +8,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.mishaps import ServerTraceback
 from pytest_vla.policies.address import KEY, Address
 from pytest_vla.policies.msgpack_arrays import pack, unpack
+from pytest_vla.util.tracebacks import ServerTraceback
 
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError
-from pytest_vla.mishaps import describe, ends_episode
-from pytest_vla.plan import Case
+from pytest_vla.plan.case import Case
+from pytest_vla.plan.manifests import Protocol, Suite, Task
 from pytest_vla.policies.base import (
     BatchPolicy,
     Episode,
@@ -24,7 +24,7 @@ from pytest_vla.policies.base import (
     reseed,
 )
 from pytest_vla.policies.view import policy_view
-from pytest_vla.suite import Protocol, Suite, Task
+from pytest_vla.util.tracebacks import describe, ends_episode
 
 Actions = NDArray[np.float64]
 Ask = Callable[[int, Sequence[Observation]], list[Actions]]

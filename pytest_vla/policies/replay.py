@@ -61,7 +61,7 @@ def _playing(actions_of: Callable[[Episode], NDArray[Any]]) -> Policy:
 
 
 def _actions_by_case(folder: Path) -> Callable[[Episode], NDArray[Any]]:
-    from pytest_vla.store import open_store
+    from pytest_vla.records.store import open_store
 
     with open_store(folder.absolute().parent, create=False) as store:
         arrays = {record.case: record.arrays for record in store.records(folder.absolute().name)}

@@ -14,12 +14,12 @@ from typing import cast
 import numpy as np
 
 from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.plan.manifests import Suite
 from pytest_vla.policies import fit
 from pytest_vla.policies.base import BatchPolicy, Policy, is_batch_policy, one_by_one, own_number
 from pytest_vla.policies.fit import Finding
 from pytest_vla.policies.questions import Actions, Script, asking, draw_observation, make_script, play_scripts
 from pytest_vla.policies.traits import GRIPPERS
-from pytest_vla.suite import Suite
 
 Told = Callable[[str], None]
 _Play = Callable[..., list[list[Actions]]]

@@ -50,7 +50,7 @@ class VlaEvalPolicy:
     timeout: float = REQUEST_TIMEOUT
 
     def recover(self, reason: str | None) -> bool:
-        """Waits for a server that went away; see `pytest_vla.rollout.play_until_it_counts`."""
+        """Waits for a server that went away; see `pytest_vla.episode.rollout.play_until_it_counts`."""
         if reason != "policy-connection":
             return False
         await_server(self.address, lambda: _leave(_connect(self.address, CHECK_TIMEOUT)))

@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import SceneError, VlaError
-from pytest_vla.folders import cache_folder, cache_limit
-from pytest_vla.locks import exclusive
-from pytest_vla.scene.assets import DataRoot, data_roots
+from pytest_vla.plan.data_roots import DataRoot, data_roots
 from pytest_vla.scene.problem import Problem
 from pytest_vla.scene.scene import Scene, scene_from_json, scene_parts, scene_to_json
 from pytest_vla.scene.stand_ins import SHA256_OF_STAND_INS
+from pytest_vla.util.folders import cache_folder, cache_limit
+from pytest_vla.util.locks import exclusive
 
 if TYPE_CHECKING:
     import mujoco

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vla.errors import SceneError
-from pytest_vla.scene.assets import DataRoot
+from pytest_vla.plan.data_roots import DataRoot
 from pytest_vla.scene.catalog import CATEGORIES, Articulation, Category, Range, category
 
 FOLDER = "objects"

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from pytest_vla.errors import SceneError
-from pytest_vla.quiet import quiet_robosuite
-from pytest_vla.scene.assets import DataRoot, describe_search, find_file, relative_name
+from pytest_vla.plan.data_roots import DataRoot, describe_search, find_file, relative_name
 from pytest_vla.scene.catalog import Category
 from pytest_vla.scene.category_files import find_category
 from pytest_vla.scene.model_checks import check_model
 from pytest_vla.scene.problem import Declaration, Problem, Region
+from pytest_vla.scene.robosuite_import import quiet_robosuite
 from pytest_vla.scene.scene import Scene, SceneBody, SceneSite
 from pytest_vla.scene.workspaces import Workspace, workspace
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_vla.errors import EpisodeError
-from pytest_vla.mishaps import describe
 from pytest_vla.policies.base import BATCH_FAILED, Answer, BatchPolicy, Observation, check_answer, counted_answers
 from pytest_vla.serving.returns import Returns
+from pytest_vla.util.tracebacks import describe
 
 _SHORTEST_LOOK, _LONGEST_LOOK = 0.02, 0.5
 

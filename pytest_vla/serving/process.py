@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pytest_vla.errors import VlaError
-from pytest_vla.mishaps import describe
 from pytest_vla.policies.spec import ModelSpec
+from pytest_vla.util.tracebacks import describe
 
 if TYPE_CHECKING:
     from pytest_vla.policies.base import BatchPolicy, Episode, Observation
@@ -260,7 +260,7 @@ def main() -> int:
 
 def _load(spec: ModelSpec, orders: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
     from pytest_vla.policies.base import is_batch_policy, own_number
-    from pytest_vla.policies.resolve import digest_of, load_policy, may_batch, policy_digest
+    from pytest_vla.policies.load import digest_of, load_policy, may_batch, policy_digest
     from pytest_vla.policies.traits import traits_of
     from pytest_vla.serving.server import Server
 

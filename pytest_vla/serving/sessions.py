@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pytest_vla.errors import EpisodeError
-from pytest_vla.mishaps import describe, full_traceback
 from pytest_vla.policies.base import Answer, BatchPolicy, Episode, Observation
 from pytest_vla.serving.batching import Batcher
+from pytest_vla.util.tracebacks import describe, full_traceback
 
 _T = TypeVar("_T")
 

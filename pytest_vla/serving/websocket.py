@@ -14,7 +14,6 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import EpisodeError
-from pytest_vla.mishaps import describe
 from pytest_vla.policies.base import BatchPolicy, Episode, noise_generator, own_number, reseed
 from pytest_vla.policies.msgpack_arrays import pack
 from pytest_vla.policies.openpi_connection import limit_sending, require_websockets
@@ -32,6 +31,7 @@ from pytest_vla.serving.requests import (
     read_request,
 )
 from pytest_vla.serving.sessions import Session, Sessions, details_of
+from pytest_vla.util.tracebacks import describe
 
 if TYPE_CHECKING:
     from websockets.http11 import Request, Response

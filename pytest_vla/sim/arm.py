@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_vla.errors import EpisodeError
-from pytest_vla.folders import cache_folder
-from pytest_vla.locks import exclusive
 from pytest_vla.scene import panda
 from pytest_vla.sim.native import control_step
 from pytest_vla.sim.robosuite_control import set_goal_orientation
+from pytest_vla.util.folders import cache_folder
+from pytest_vla.util.locks import exclusive
 from pytest_vla.versions import forward_warms
 
 Array = npt.NDArray[np.float64]

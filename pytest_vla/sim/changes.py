@@ -5,7 +5,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_vla.scene.scene import Scene
-from pytest_vla.variation import ModelEdit, model_array
+from pytest_vla.scene.variation import ModelEdit, model_array
 
 
 class ModelChanges:

@@ -44,7 +44,7 @@ def compile_goal(
 def compile_premises(
     problem: Problem, scene: Scene, model: mujoco.MjModel, data: mujoco.MjData
 ) -> tuple[tuple[str, Verdict], ...]:
-    """The premises that ``:init`` states (see `pytest_vla.premises`), judged as a goal's literals are.
+    """The premises that ``:init`` states (see `pytest_vla.plan.premises`), judged as a goal's literals are.
 
     What no goal could say, such as a part that is no region, is left out.
     """

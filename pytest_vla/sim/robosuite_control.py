@@ -1,6 +1,6 @@
 """robosuite's own controller arithmetic, used as it is, so that results are bitwise its."""
 
-from pytest_vla.quiet import quiet_robosuite
+from pytest_vla.scene.robosuite_import import quiet_robosuite
 
 with quiet_robosuite():
     from robosuite.utils.control_utils import (

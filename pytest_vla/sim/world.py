@@ -15,10 +15,12 @@ import numpy as np  # noqa: E402
 import numpy.typing as npt  # noqa: E402
 
 from pytest_vla.errors import EpisodeError, VlaError  # noqa: E402
-from pytest_vla.scene.assets import DataRoot, data_roots, find_file  # noqa: E402
+from pytest_vla.plan.data_roots import DataRoot, data_roots, find_file  # noqa: E402
+from pytest_vla.plan.manifests import TRAINED, Task  # noqa: E402
 from pytest_vla.scene.cache import compiled_scene, scene_key  # noqa: E402
 from pytest_vla.scene.placement import draw_placement, plan_placement  # noqa: E402
 from pytest_vla.scene.problem import Problem, parse_problem  # noqa: E402
+from pytest_vla.scene.variation import Variation  # noqa: E402
 from pytest_vla.sim.arguments import checked_size, is_index, numbers, vector  # noqa: E402
 from pytest_vla.sim.arm import HAND_BODY, REST_JOINTS, SUBSTEPS, Arm, ArmState, reset_warm_start  # noqa: E402
 from pytest_vla.sim.burners import alphas_at, find_burners, get_alphas, light  # noqa: E402
@@ -37,9 +39,7 @@ from pytest_vla.sim.placing import (  # noqa: E402
 )
 from pytest_vla.sim.predicates import compile_goal, compile_premises  # noqa: E402
 from pytest_vla.sim.readings import Readings, Sampled  # noqa: E402
-from pytest_vla.sim.starts import Start, Starts  # noqa: E402
-from pytest_vla.suite import TRAINED, Task  # noqa: E402
-from pytest_vla.variation import Variation  # noqa: E402
+from pytest_vla.sim.start_states import Start, Starts  # noqa: E402
 from pytest_vla.versions import check_versions  # noqa: E402
 
 Array = npt.NDArray[np.float64]
@@ -342,13 +342,13 @@ class World:
 
         What the task as it is hides from the same init state is no one's fault.
         """
-        from pytest_vla.sim.sight import hidden_benign, out_of_sight
+        from pytest_vla.episode.visibility import hidden_benign, out_of_sight
 
         return out_of_sight(self) and out_of_sight(self, hidden_before=hidden_benign(self.task, *self._began))
 
     def infeasible(self) -> str:
         """Why our expert does not do the task from here; an empty text: it does. The world must be reset afterwards."""
-        from pytest_vla.expert.feasible import infeasible
+        from pytest_vla.episode.feasible import infeasible
 
         return infeasible(self)
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pytest_vla.suite import Task
-from pytest_vla.variation import Variation
+from pytest_vla.plan.manifests import Task
+from pytest_vla.scene.variation import Variation
 
 if TYPE_CHECKING:
     import numpy as np

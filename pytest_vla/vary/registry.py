@@ -8,8 +8,8 @@ from dataclasses import replace
 from functools import cache
 
 from pytest_vla.errors import UnchangedError, UnfitError, VlaError
-from pytest_vla.suite import Task, did_you_mean
-from pytest_vla.variation import JOINT, OURS, PAPER, UPSTREAM, Variation, joined, parts_of
+from pytest_vla.plan.manifests import Task, did_you_mean
+from pytest_vla.scene.variation import JOINT, OURS, PAPER, UPSTREAM, Variation, joined, parts_of
 from pytest_vla.vary.kind import Draw, Kind
 
 _MODULES = (
@@ -36,13 +36,13 @@ def kinds() -> tuple[Kind, ...]:
 
 
 def _libero_para(task: Task, protocol: str) -> Mapping[str, Variation]:
-    from pytest_vla.vary.libero_para import paraphrases
+    from pytest_vla.suites.libero_para.variations import paraphrases
 
     return paraphrases(task)
 
 
 def _libero_plus(task: Task, protocol: str) -> Mapping[str, Variation]:
-    from pytest_vla.vary.libero_plus import variations
+    from pytest_vla.suites.libero_plus.variations import variations
 
     return variations(task, protocol)
 
@@ -64,8 +64,8 @@ def labels_of(task: Task, vary: Sequence[str] = (), protocol: str = OURS) -> tup
     Args:
         task: of any suite.
         vary: labels that ``--vla-vary`` asks for, from `parse_vary`; a suite that is varied by itself takes none.
-        protocol: one of `pytest_vla.variation.PROTOCOLS`: of suites that are varied by themselves, and by `PAPER` kinds
-            give way to those that are as published.
+        protocol: one of `pytest_vla.scene.variation.PROTOCOLS`: of suites that are varied by themselves, and by `PAPER`
+            kinds give way to those that are as published.
 
     Raises:
         VlaError: the suite's variations cannot be read, or it is varied by itself and is to be varied again.
@@ -122,7 +122,7 @@ def _named(variation: Variation, label: str) -> Variation:
 
 def unavailable(tasks: Sequence[Task]) -> Mapping[str, int]:
     """How many variations of varied suites cannot be had here, by what they need. Raises as `labels_of`."""
-    from pytest_vla.vary.libero_plus import unavailable as of_libero_plus
+    from pytest_vla.suites.libero_plus.variations import unavailable as of_libero_plus
 
     found = [task for task in tasks if task.varied == "libero_plus"]
     return of_libero_plus(found) if found else {}
@@ -211,7 +211,7 @@ def _single(draw: Draw) -> Variation:
 def _changes_world(task: Task, variation: Variation) -> bool:
     if not variation.problem:
         return variation.changes_world
-    from pytest_vla.vary.problems import problem_of
+    from pytest_vla.scene.task_files import problem_of
 
     original = problem = problem_of(task)
     for edit in variation.problem:
@@ -348,7 +348,7 @@ def _levels(kind: Kind, text: str) -> tuple[int, ...]:
 
 
 def _numbers(text: str) -> tuple[int, ...]:
-    from pytest_vla.plan import parse_seeds
+    from pytest_vla.plan.case import parse_seeds
 
     try:
         return parse_seeds(text)
@@ -402,7 +402,7 @@ def drawn_for(task: Task, label: str, seed: int, parameters: Mapping[str, object
 
 
 def _draw_with(first: Variation, parameters: Mapping[str, object]) -> Variation | None:
-    from pytest_vla.episode_start import MOST_DRAWS
+    from pytest_vla.episode.start import MOST_DRAWS
 
     draws = range(1, MOST_DRAWS) if first.redraw is not None else ()
     for time in (0, *draws):

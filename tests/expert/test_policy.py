@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from pytest_vla import load_suite
+from pytest_vla.episode.rollout import Conditions, Rollout, run_episode
 from pytest_vla.errors import EpisodeError
 from pytest_vla.expert.policy import choose, expert_policy, next_literal
-from pytest_vla.plan import Case
+from pytest_vla.plan.case import Case
 from pytest_vla.policies.base import Episode, noise_generator
-from pytest_vla.rollout import Conditions, Rollout, run_episode
 from pytest_vla.scene.problem import Literal
 from pytest_vla.sim.world import World
 from tests.support.worlds import tabletop

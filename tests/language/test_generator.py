@@ -18,7 +18,7 @@ from pytest_vla.language.lexicon import lexicon
 from pytest_vla.language.notation import tokens_of
 from pytest_vla.language.scene_names import SceneNames, things_of
 from pytest_vla.metrics.pride import ACTION_TYPES, OBJECT_TYPES
-from pytest_vla.suite import load_suite, suite_names
+from pytest_vla.plan.manifests import load_suite, suite_names
 
 SUITES = [name for name in suite_names() if name != "libero_para"]
 """All suites whose tasks have instructions of their own; those of libero_para are paraphrases."""

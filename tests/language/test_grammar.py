@@ -22,7 +22,7 @@ from pytest_vla.language.notation import (
 )
 from pytest_vla.language.rules import drawn, rules_from
 from pytest_vla.language.wording import FORMS, clauses_words
-from pytest_vla.suite import load_suite, suite_names
+from pytest_vla.plan.manifests import load_suite, suite_names
 
 SUITES = [name for name in suite_names() if name != "libero_para"]
 """All suites whose tasks have instructions of their own; those of libero_para are paraphrases."""

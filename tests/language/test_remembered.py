@@ -89,7 +89,7 @@ def test_without_a_place_for_it_everything_is_made(folder: Path, monkeypatch: py
     assert ask(Maker(), ["a"]) == {"a": "aa"}
     for name in ("PYTEST_VLA_CACHE", "XDG_CACHE_HOME", "HOME"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("pytest_vla.folders.expanded", lambda path: None)
+    monkeypatch.setattr("pytest_vla.util.folders.expanded", lambda path: None)
     assert ask(Maker(), ["a"]) == {"a": "aa"}
 
 

@@ -4,10 +4,10 @@ import pytest
 
 from pytest_vla.language.scene_names import SceneNames, known_things, scene_names, things_of
 from pytest_vla.language.wordnet import shipped_wordnet
+from pytest_vla.plan.manifests import load_suite
 from pytest_vla.scene.catalog import CATEGORIES
-from pytest_vla.suite import load_suite
-from pytest_vla.vary.language import names_in
-from pytest_vla.vary.problems import problem_of
+from pytest_vla.scene.task_files import problem_of
+from pytest_vla.vary.axes.language import names_in
 from tests.support.data import data_root, needs_data
 
 SUITES = ("libero_goal", "libero_spatial", "libero_object", "libero_10", "libero_90")

@@ -17,7 +17,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.language.generator import CELLS, variants
 from pytest_vla.language.parsed import CONTENT, Parser, Sentence
 from pytest_vla.language.small_parser import MODEL, NAME, load, sentences_of, weights_digest
-from pytest_vla.suite import load_suite, suite_names
+from pytest_vla.plan.manifests import load_suite, suite_names
 from tests.support.data import data_root
 
 

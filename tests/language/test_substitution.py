@@ -21,8 +21,8 @@ from pytest_vla.language.substitution import (
     substitute,
 )
 from pytest_vla.language.wordnet import nltk_wordnet, shipped_wordnet
-from pytest_vla.suite import load_suite
-from pytest_vla.vary import language as vary
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.vary.axes import language as vary
 from tests.support.data import REPOSITORY, data_root, needs_data
 
 PUT = "put the bowl on the stove"

@@ -20,7 +20,7 @@ from pytest_vla.metrics.composition import (
 from pytest_vla.metrics.paired import chi_square_p, holm
 from pytest_vla.metrics.robustness import Varied, varied_models
 from pytest_vla.metrics.statistics import wilson_interval
-from pytest_vla.records import Record
+from pytest_vla.records.record import Record
 from tests.support.varied import varied
 
 CAMERA, LIGHT, NOISE = "camera.distance-L3", "light.diffuse-L3", "noise.fog-L3"

@@ -20,8 +20,8 @@ from pytest_vla.metrics.language import (
 )
 from pytest_vla.metrics.pride import ACTION_TYPES, OBJECT_TYPES, ParaphraseOutcome
 from pytest_vla.metrics.statistics import wilson_interval
-from pytest_vla.records import Record
-from tests.test_report_command import PLATE, STOVE, paraphrased, probed, varied
+from pytest_vla.records.record import Record
+from tests.commands.test_report import PLATE, STOVE, paraphrased, probed, varied
 
 
 def test_models_and_suites_are_apart() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pytest_vla.metrics.looking import BLINDED, GONE, NEAR, PROBES, Looking, looked, path_distance, probe_of, vacated
-from pytest_vla.records import Record
+from pytest_vla.records.record import Record
 from tests.support.varied import varied
 
 Path = NDArray[np.float64]

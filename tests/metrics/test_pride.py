@@ -28,7 +28,7 @@ from pytest_vla.metrics.pride import (
     pride,
     pride_table,
 )
-from pytest_vla.para_log import published_outcomes, read_para_log
+from pytest_vla.suites.libero_para.logs import published_outcomes, read_para_log
 from tests.support.data import data_root, golden
 
 SHARES = st.floats(min_value=0, max_value=1)

@@ -12,7 +12,7 @@ from pytest_vla.metrics.differences import difference_of, mean_difference
 from pytest_vla.metrics.paired import holm
 from pytest_vla.metrics.robustness import Cell, Varied, cells, twin_pairs, varied_models
 from pytest_vla.metrics.robustness_curves import NO_DOSE, Curve, Harm, curves
-from pytest_vla.records import Record
+from pytest_vla.records.record import Record
 from tests.support.varied import varied
 
 

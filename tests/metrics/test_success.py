@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from pytest_vla.metrics.rates import bounds_text, left_out_text, rate_table, reasons_text
 from pytest_vla.metrics.statistics import wilson_interval
 from pytest_vla.metrics.success import (
     chance_to_reach,
@@ -17,8 +18,7 @@ from pytest_vla.metrics.success import (
     success_rate,
     unit_of,
 )
-from pytest_vla.reports.rates import bounds_text, left_out_text, rate_table, reasons_text
-from pytest_vla.reports.terminal import summary_lines, summary_sentence
+from pytest_vla.reports.terminal.summary import summary_lines, summary_sentence
 
 
 @dataclass(frozen=True)

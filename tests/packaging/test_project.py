@@ -10,12 +10,13 @@ from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 from typing import Any
 
-from pytest_vla.options import OPTIONS
+from pytest_vla.run.options import OPTIONS
 from pytest_vla.versions import DEFAULT
 from tests.support.data import REPOSITORY
 
 PROJECT: dict[str, Any] = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
-MAPPED = {name: REPOSITORY / folder for name, folder in PROJECT["tool"]["setuptools"]["package-dir"].items()}
+AT_THE_TOP = ("suites", "fixtures", "reports")
+MAPPED = {"pytest_vla": REPOSITORY / "pytest_vla"} | {f"pytest_vla.{name}": REPOSITORY / name for name in AT_THE_TOP}
 # robosuite 1.4.0 imports termcolor without declaring it.
 IMPORTED_BY_ROBOSUITE = {"termcolor"}
 # Not imported by us: pytest loads xdist and calls our hooks by name; numba's linear algebra calls scipy's BLAS.
@@ -64,6 +65,11 @@ def test_the_package_list_is_what_is_on_disk() -> None:
         for path in folder.rglob("__init__.py")
     }
     assert sorted(PROJECT["tool"]["setuptools"]["packages"]) == sorted(on_disk)
+
+
+def test_the_folders_at_the_top_are_linked_into_the_package() -> None:
+    for name in AT_THE_TOP:
+        assert (REPOSITORY / "pytest_vla" / name).readlink() == Path("..", name)
 
 
 def test_every_folder_with_modules_is_a_package() -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from pytest_vla.cli import COMMANDS
-from pytest_vla.marker import EXAMPLE
-from pytest_vla.options import MODELS_KEY, OPTIONS
+from pytest_vla.plan.manifests import suite_names
+from pytest_vla.run.marker import EXAMPLE
+from pytest_vla.run.options import MODELS_KEY, OPTIONS
 from pytest_vla.sim.gl import DEBIAN
-from pytest_vla.suite import suite_names
 from tests.support.data import REPOSITORY
 
 README = (REPOSITORY / "README.md").read_text()

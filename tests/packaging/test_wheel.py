@@ -45,7 +45,7 @@ def distribution(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name in SOURCES:
         source = REPOSITORY / name
         if source.is_dir():
-            shutil.copytree(source, checkout / name, ignore=LEFT_BEHIND)
+            shutil.copytree(source, checkout / name, symlinks=True, ignore=LEFT_BEHIND)
         else:
             shutil.copy(source, checkout)
     said = run(sys.executable, "-m", "build", "--no-isolation", "--outdir", out, ".", folder=checkout)

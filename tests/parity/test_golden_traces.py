@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from pytest_vla import World, load_suite
+from pytest_vla.plan.manifests import with_textures
 from pytest_vla.policies.view import policy_view
-from pytest_vla.suite import with_textures
 from tests.parity.traces import FOLDERS, MUJOCO, SAME_KERNELS, TEXTURES, load, stored
 from tests.support.data import data_root
 from tests.support.worlds import libero_task, readings, world_of

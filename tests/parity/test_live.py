@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pytest_vla import World
+from pytest_vla.plan.manifests import INSTALLED, with_textures
 from pytest_vla.sim.observation import Observation
-from pytest_vla.suite import INSTALLED, with_textures
 from tests.parity.reference import job, run_upstream
 from tests.support.data import libero_data
 from tests.support.worlds import libero_task, readings, world_of

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vla.suite import load_suite, suite_folder
+from pytest_vla.plan.manifests import load_suite, suite_folder
 from tests.support.data import REPOSITORY
 from tests.support.runs import run_names
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from pytest_vla.records import Record
-from pytest_vla.store import open_store
-from pytest_vla.suite import suites_folders
+from pytest_vla.plan.manifests import suites_folders
+from pytest_vla.records.record import Record
+from pytest_vla.records.store import open_store
 from tests.support.runs import records_of
 
 Run = Callable[..., pytest.RunResult]
@@ -106,7 +106,7 @@ def test_an_item_that_nobody_knew_to_run_an_episode_is_recorded(vla: Run, projec
 
         @pytest.fixture
         def vla_case():
-            from pytest_vla.plan import Case
+            from pytest_vla.plan.case import Case
 
             return Case("libero_goal", "turn_on_the_stove", 0)
         """

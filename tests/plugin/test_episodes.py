@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_vla.records import Record
+from pytest_vla.records.record import Record
 from tests.support import runs as runs_support
 from tests.support.runs import records_of, run_names
 

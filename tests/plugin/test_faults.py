@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pytest_vla.records import Record
+from pytest_vla.records.record import Record
 from tests.support.runs import records_of
 from tests.support.waiting import RUN_OUT
 
@@ -211,9 +211,9 @@ def test_a_full_disk_stops_the_run_with_what_ended(vla: Run, project: pytest.Pyt
     # A file system with no room left, as the database sees it.
     project.makeconftest(
         """
-        import pytest_vla.store
+        import pytest_vla.records.store
 
-        opened = pytest_vla.store.open_store
+        opened = pytest_vla.records.store.open_store
 
         def open_full(results, **options):
             store = opened(results, **options)
@@ -221,7 +221,7 @@ def test_a_full_disk_stops_the_run_with_what_ended(vla: Run, project: pytest.Pyt
             store._connection.execute(f"PRAGMA max_page_count = {pages + 20}")
             return store
 
-        pytest_vla.store.open_store = open_full
+        pytest_vla.records.store.open_store = open_full
         """
     )
     result = vla(GOAL, MODEL, "--vla-seeds=10-99", workers)
@@ -241,10 +241,10 @@ def test_a_database_that_stays_locked_stops_the_run(vla: Run, project: pytest.Py
     fault(project, 0, "kill")
     project.makeconftest(
         """
-        import pytest_vla.store
+        import pytest_vla.records.store
         from functools import partial
 
-        pytest_vla.store.open_store = partial(pytest_vla.store.open_store, timeout=0.5)
+        pytest_vla.records.store.open_store = partial(pytest_vla.records.store.open_store, timeout=0.5)
         """
     )
     vla(*STOVE, MODEL)

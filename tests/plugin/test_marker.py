@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_vla.marker import ABOUT, KEYWORDS
 from pytest_vla.metrics.pride import ACTION_TYPES, OBJECT_TYPES
-from pytest_vla.records import Record
-from pytest_vla.suite import load_suite
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.records.record import Record
+from pytest_vla.run.marker import ABOUT, KEYWORDS
 from pytest_vla.vary.registry import find_variation
 from tests.support.runs import records_of, run_names
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vla.marker import EXAMPLE, NOTHING_TO_RUN
+from pytest_vla.run.marker import EXAMPLE, NOTHING_TO_RUN
 
 Run = Callable[..., pytest.RunResult]
 

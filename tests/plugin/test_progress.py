@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pytest_vla.reports.progress import about, duration_text, progress_line
+from pytest_vla.reports.terminal.progress import about, duration_text, progress_line
 
 Run = Callable[..., pytest.RunResult]
 STOVE = ("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove")
@@ -109,9 +109,9 @@ def test_verbose_output_is_pytests_own(vla: Run, project: pytest.Pytester) -> No
 
 def test_in_a_log_there_is_a_line_now_and_then(vla: Run, project: pytest.Pytester) -> None:
     arguments = (*STOVE, "--vla-model=policies:straight", "--vla-seeds=0-9")
-    project.makeconftest("import pytest_vla.progress\n\npytest_vla.progress.LOG_EVERY *= 100\n")
+    project.makeconftest("import pytest_vla.run.progress\n\npytest_vla.progress.LOG_EVERY *= 100\n")
     assert "vla 3/10" not in vla(*arguments).stdout.str()
-    project.makeconftest("import pytest_vla.progress\n\npytest_vla.progress.LOG_EVERY = 0.0\n")
+    project.makeconftest("import pytest_vla.run.progress\n\npytest_vla.progress.LOG_EVERY = 0.0\n")
     text = vla(*arguments).stdout.str()
     assert re.findall(r"^vla (\d+)/10: ", text, re.MULTILINE) == [str(number) for number in range(1, 10)]
     assert "vla 3/10" not in vla(*arguments, "-q").stdout.str()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_vla.records import Record
+from pytest_vla.records.record import Record
 from tests.policies.model_server import model_server
 from tests.policies.openpi_server import Died, serving
 from tests.support.runs import records_of

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pytest_vla.store import open_store
+from pytest_vla.records.store import open_store
 from tests.support.runs import records_of, run_names
 from tests.support.waiting import HANG, until
 
@@ -35,7 +35,7 @@ MODEL = "--vla-model=breaking:policy"
 # What the run has recorded so far, for policies that wait for it.
 STORED = """
 from pathlib import Path
-from pytest_vla.store import open_store
+from pytest_vla.records.store import open_store
 
 def seeds():
     with open_store(Path(__file__).with_name(".vla"), create=False) as store:
@@ -318,7 +318,7 @@ def test_ctrl_c_while_a_video_is_drawn_keeps_the_episode(
         f"""
         import signal
         import time
-        import pytest_vla.video
+        import pytest_vla.show.video
         import stored
 
         def drawing(world, qpos, file, **options):
@@ -329,7 +329,7 @@ def test_ctrl_c_while_a_video_is_drawn_keeps_the_episode(
                 while not (HERE / "interrupted").exists():
                     time.sleep(0.01)
 
-        pytest_vla.video.write_video = drawing
+        pytest_vla.show.video.write_video = drawing
         """,
     )
     stopped = vla(*STOVE, MODEL, f"--vla-seeds={seed},4-6", "--vla-video=all", workers)
@@ -351,7 +351,7 @@ def test_under_another_simulator_a_run_is_not_gone_on_with(vla: Run, project: py
     (name,) = run_names(project.path / ".vla")
     with open_store(project.path / ".vla", create=False) as store:
         known = next(iter(store.records(name))).provenance["mujoco"]
-    project.makeconftest("import pytest_vla.resume\npytest_vla.resume.installed = lambda name: '3.0.0'")
+    project.makeconftest("import pytest_vla.run.resume\npytest_vla.resume.installed = lambda name: '3.0.0'")
     result = vla("--vla-resume")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"*run {name} has episodes of mujoco {known}, and 3.0.0 is installed: *"])

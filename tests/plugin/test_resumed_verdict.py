@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pytest_vla.store import open_store
+from pytest_vla.records.store import open_store
 from tests.plugin.conftest import FAKE_SIM
 from tests.support.runs import records_of, run_names
 from tests.support.waiting import HANG, until

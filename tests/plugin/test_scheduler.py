@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vla.store import STORE
-from pytest_vla.suite import load_suite
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.records.store import STORE
 from tests.support.runs import records_of
 from tests.support.waiting import HANG
 

@@ -136,8 +136,8 @@ def test_what_some_tasks_cannot_have_is_left_out_and_named(vla: Run) -> None:
 def test_what_changes_nothing_is_an_error(vla: Run, project: pytest.Pytester) -> None:
     project.makeconftest(
         """
-        from pytest_vla.variation import Variation
-        from pytest_vla.vary import language
+        from pytest_vla.scene.variation import Variation
+        from pytest_vla.vary.axes import language
         from pytest_vla.vary.kind import Kind
 
         def same(draw):

@@ -76,13 +76,13 @@ def test_drawing_changes_no_episode(vla: Run, project: pytest.Pytester) -> None:
 def test_a_video_that_cannot_be_made_is_a_warning(vla: Run, project: pytest.Pytester) -> None:
     project.makeconftest(
         """
-        import pytest_vla.video
+        import pytest_vla.show.video
         from pytest_vla.errors import VlaError
 
         def refuse(*arguments, **options):
             raise VlaError("OpenCV cannot encode")
 
-        pytest_vla.video.write_video = refuse
+        pytest_vla.show.video.write_video = refuse
         """
     )
     result = vla(*STOVE, "--vla-model=policies:straight", "--vla-video=all")

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_vla.plan.manifests import Suite, load_suite
 from pytest_vla.policies import base
 from pytest_vla.policies.fit import (
     ACTION_SIZE,
@@ -22,7 +23,6 @@ from pytest_vla.policies.fit import (
 )
 from pytest_vla.policies.questions import draw_observation
 from pytest_vla.policies.traits import GRIPPERS, Traits
-from pytest_vla.suite import Suite, load_suite
 from tests.policies.test_traits import any_traits
 from tests.support.worlds import tabletop_world
 

@@ -8,7 +8,7 @@ from threadpoolctl import threadpool_limits
 
 from pytest_vla.metrics.statistics import wilson_interval
 from pytest_vla.policies.base import is_batch_policy
-from pytest_vla.records import Record
+from pytest_vla.records.record import Record
 from tests.policies import imitation
 from tests.policies.imitation import ImitationPolicy, Network
 from tests.support.demonstrations import demonstrations

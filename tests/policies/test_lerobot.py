@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.base import Episode, is_batch_policy, noise_generator, reseed
 from pytest_vla.policies.lerobot import check, digest, load
-from pytest_vla.policies.resolve import load_policy
+from pytest_vla.policies.load import load_policy
 from pytest_vla.policies.spec import ModelSpec
 from pytest_vla.policies.view import policy_view
 from tests.policies import lerobot_models
@@ -391,8 +391,8 @@ def test_an_episode_runs_on_its_chunks_and_repeats(policy: Any) -> None:
     import dataclasses
 
     from pytest_vla import World, load_suite
-    from pytest_vla.plan import Case
-    from pytest_vla.rollout import Conditions, run_episode
+    from pytest_vla.episode.rollout import Conditions, run_episode
+    from pytest_vla.plan.case import Case
 
     def in_process(begun: Episode) -> Any:
         session = policy.begin(begun)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pytest_vla.records import Record, load_trajectory
+from pytest_vla.records.record import Record, load_trajectory
 from tests.policies.lerobot_models import mend_torchvision_of_processes, save_smolvla
 from tests.support.suite_runs import run_suite
 

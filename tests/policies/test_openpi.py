@@ -17,15 +17,15 @@ from hypothesis import strategies as st
 from websockets.http11 import Request
 from websockets.server import ServerProtocol
 
+from pytest_vla.episode.rollout import Conditions, Rollout, run_episode
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.plan import Case
+from pytest_vla.plan.case import Case
+from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies import openpi, openpi_connection, openpi_protocol
 from pytest_vla.policies.address import KEY
 from pytest_vla.policies.base import Episode
 from pytest_vla.policies.openpi import check_openpi, openpi_policy
 from pytest_vla.policies.view import policy_view, resize_with_padding
-from pytest_vla.rollout import Conditions, Rollout, run_episode
-from pytest_vla.suite import load_suite
 from tests.plugin.fake_sim import World
 from tests.policies.openpi_server import Died, OpenpiServer, encoded, serving
 from tests.support.waiting import HANG, until

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_vla.plan import Case
+from pytest_vla.episode.rollout import Conditions, Rollout, run_episode
+from pytest_vla.plan.case import Case
+from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies.base import Episode, Session
-from pytest_vla.rollout import Conditions, Rollout, run_episode
-from pytest_vla.suite import load_suite
 from tests.plugin.fake_sim import World
 
 

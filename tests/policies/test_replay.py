@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pytest_vla.episode.rollout import Conditions, Rollout, run_episode
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.plan import Case
+from pytest_vla.plan.case import Case
+from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies.base import Episode, noise_generator
 from pytest_vla.policies.random import random_policy
 from pytest_vla.policies.replay import replay_policy
-from pytest_vla.records import save_trajectory
-from pytest_vla.rollout import Conditions, Rollout, run_episode
-from pytest_vla.store import open_store
-from pytest_vla.suite import load_suite
+from pytest_vla.records.record import save_trajectory
+from pytest_vla.records.store import open_store
 from tests.plugin.fake_sim import World
 
 ACTIONS = np.random.default_rng(1).uniform(-1, 1, (5, 7))

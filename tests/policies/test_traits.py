@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
+from pytest_vla.plan.manifests import IMAGE_TRANSFORMS
 from pytest_vla.policies.traits import ACTION_CONVENTIONS, GRIPPERS, ROTATIONS, STATE_LAYOUTS, Traits, traits_of
-from pytest_vla.suite import IMAGE_TRANSFORMS
 
 COUNTS = st.integers(1, 10_000)
 VALUES: dict[str, st.SearchStrategy[Any]] = {

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from pytest_vla.errors import EpisodeError
+from pytest_vla.plan.manifests import Suite, load_suite
 from pytest_vla.policies.base import Episode
 from pytest_vla.policies.fit import Finding
 from pytest_vla.policies.trial import Latency, measure, try_policy
-from pytest_vla.suite import Suite, load_suite
 
 TABLETOP = load_suite("tabletop")
 # Small pictures: what is looked at is what the trial says, not how long it takes.

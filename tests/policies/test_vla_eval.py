@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis.extra import numpy as hnp
 
+from pytest_vla.episode.rollout import Conditions, Rollout, run_episode
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.plan import Case
+from pytest_vla.plan.case import Case
+from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies import vla_eval
 from pytest_vla.policies.base import Episode
 from pytest_vla.policies.vla_eval import check_vla_eval, vla_eval_policy, vla_eval_state
-from pytest_vla.rollout import Conditions, Rollout, run_episode
-from pytest_vla.suite import load_suite
 from tests.plugin.fake_sim import World
 from tests.policies.model_server import ModelServer, model_server
 from tests.policies.openpi_server import serving

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
-from pytest_vla.records import Record, record_line
+from pytest_vla.records.record import Record, record_line
 from pytest_vla.reports.export import FORMATS, export, flatten
 from tests.support.records import RECORD, record_of
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from pytest_vla.errors import SceneError, VlaError
+from pytest_vla.plan.data_roots import DataRoot, data_roots
 from pytest_vla.scene import cache, compose
-from pytest_vla.scene.assets import DataRoot, data_roots
 from pytest_vla.scene.problem import Problem, parse_problem, parse_problem_text
 from tests.support.data import data_root, libero_data
 from tests.support.waiting import HANG
@@ -206,7 +206,7 @@ def test_an_unwritable_cache_costs_time_only(
 
 def test_parallel_workers_compile_once(folder: Path, roots: tuple[DataRoot, ...]) -> None:
     code = (
-        "import sys; from pytest_vla.scene import cache, compose; from pytest_vla.scene.assets import data_roots\n"
+        "import sys; from pytest_vla.scene import cache, compose; from pytest_vla.plan.data_roots import data_roots\n"
         "from pytest_vla.scene.problem import parse_problem\n"
         "original = compose.compose\n"
         "def loud(*a):\n    print('compiled', flush=True)\n    return original(*a)\n"

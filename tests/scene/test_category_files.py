@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from pytest_vla.errors import SceneError
-from pytest_vla.scene.assets import DataRoot, data_roots
+from pytest_vla.plan.data_roots import DataRoot, data_roots
+from pytest_vla.plan.manifests import Task, load_suite, suite_folder
 from pytest_vla.scene.catalog import CATEGORIES, category_from_json
 from pytest_vla.scene.category_files import find_category, read_category
 from pytest_vla.scene.compose import compose
 from pytest_vla.scene.problem import parse_problem
 from pytest_vla.scene.scene import scene_from_json, scene_to_json
-from pytest_vla.suite import Task, load_suite, suite_folder
 
 TASKS = suite_folder("tabletop") / "bddl_files" / "tabletop"
 OBJECTS = suite_folder("tabletop") / "assets" / "objects"

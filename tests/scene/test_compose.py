@@ -7,7 +7,7 @@ import mujoco
 import pytest
 
 from pytest_vla.errors import SceneError
-from pytest_vla.scene.assets import DataRoot, data_roots
+from pytest_vla.plan.data_roots import DataRoot, data_roots
 from pytest_vla.scene.compose import compose
 from pytest_vla.scene.problem import parse_problem, parse_problem_text
 from pytest_vla.scene.scene import scene_from_json, scene_parts, scene_to_json

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_vla.errors import SceneError
-from pytest_vla.scene.assets import data_roots
+from pytest_vla.plan.data_roots import data_roots
 from pytest_vla.scene.compose import compose
 from pytest_vla.scene.placement import PlacementPlan, draw_placement, plan_placement
 from pytest_vla.scene.problem import parse_problem_text

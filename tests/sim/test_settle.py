@@ -9,11 +9,11 @@ import pytest
 from numpy.typing import NDArray
 
 from pytest_vla.errors import SceneError, VlaError
+from pytest_vla.plan.manifests import load_suite, suite_folder
 from pytest_vla.scene.init_states import read_init_states
 from pytest_vla.sim.arm import ARM_JOINTS, REST_JOINTS
 from pytest_vla.sim.settle import Limits, generator_of, main, settled_states, unrest, write_init_states
 from pytest_vla.sim.world import World
-from pytest_vla.suite import load_suite, suite_folder
 from tests.support.worlds import tabletop, world_of
 
 TASK = "put_the_bowl_on_the_plate"

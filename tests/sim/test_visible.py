@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from pytest_vla import World, load_suite
 from pytest_vla.errors import RedrawError, UnfitError, VlaError
+from pytest_vla.plan.manifests import Task
 from pytest_vla.sim import scene_geoms
 from pytest_vla.sim.cameras import Cameras
 from pytest_vla.sim.scene_geoms import SceneGeoms
 from pytest_vla.sim.visible import View, view_of
-from pytest_vla.suite import Task
 from pytest_vla.vary.registry import find_variation, kinds
 from tests.support.data import data_root, libero_data
 from tests.support.worlds import tabletop_world

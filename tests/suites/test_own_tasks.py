@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vla.suite import suite_folder
+from pytest_vla.plan.manifests import suite_folder
 
 SUITE = suite_folder("tabletop")
 TASK = "put_the_brick_in_the_bowl"

@@ -11,13 +11,13 @@ import pytest
 from numpy.typing import NDArray
 
 from pytest_vla import World, load_suite
-from pytest_vla.scene.assets import data_roots
+from pytest_vla.plan.data_roots import data_roots
+from pytest_vla.plan.manifests import suite_folder
 from pytest_vla.scene.cache import scene_key
 from pytest_vla.scene.init_states import read_init_states
 from pytest_vla.scene.placement import plan_placement
 from pytest_vla.scene.problem import Problem, parse_problem
 from pytest_vla.sim.settle import generator_of, settled_states, unrest
-from pytest_vla.suite import suite_folder
 from tests.support.data import REPOSITORY
 from tests.support.waiting import HANG
 from tests.support.worlds import tabletop

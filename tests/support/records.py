@@ -3,9 +3,9 @@
 import dataclasses
 from typing import Any
 
-from pytest_vla import records
-from pytest_vla.plan import Case
-from pytest_vla.records import Record
+from pytest_vla.plan.case import Case
+from pytest_vla.records import record as records
+from pytest_vla.records.record import Record
 
 RECORD = Record(
     schema=records.SCHEMA,

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from pytest_vla.records import Record
-from pytest_vla.store import STORE, open_store
+from pytest_vla.records.record import Record
+from pytest_vla.records.store import STORE, open_store
 
 
 def run_names(results: Path) -> list[str]:

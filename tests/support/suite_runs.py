@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pytest_vla.records import Record
+from pytest_vla.records.record import Record
 from tests.support.runs import records_of
 from tests.support.waiting import HANG
 

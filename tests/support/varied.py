@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_vla.plan import Case
-from pytest_vla.records import Record
+from pytest_vla.plan.case import Case
+from pytest_vla.records.record import Record
 from tests.support.records import RECORD
 
 

@@ -9,8 +9,8 @@ from tests.support.data import data_root, libero_data
 
 if TYPE_CHECKING:
     from pytest_vla import World
+    from pytest_vla.plan.manifests import Task
     from pytest_vla.sim.observation import Observation
-    from pytest_vla.suite import Task
 
 
 def libero_task(suite: str, name: str) -> "Task":

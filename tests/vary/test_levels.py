@@ -7,9 +7,9 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from pytest_vla.suite import load_suite
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.vary.axes.noise import _GRADES
 from pytest_vla.vary.kind import AMOUNT, PICTURE
-from pytest_vla.vary.noise import _GRADES
 from pytest_vla.vary.registry import evenness_of, kinds, kinds_table
 from tests.support.data import REPOSITORY
 

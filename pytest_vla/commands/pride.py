@@ -1,0 +1,222 @@
+"""``pytest-vla pride``: how far a paraphrase is from its original, with the parts that the distance is made of."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_vla.errors import VlaError
+
+if TYPE_CHECKING:
+    from pytest_vla.language.backends import Backend, Choice
+    from pytest_vla.language.parsed import Sentence
+    from pytest_vla.language.similarity import Similarity
+
+Parts = tuple["Similarity", "Choice"]
+"""A comparison by a backend that has parts, and that backend."""
+
+# What the command needs is imported when it runs: --help has to come at once.
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    from pytest_vla.metrics.pride import ALPHA
+
+    parser.epilog = (
+        "LIBERO-Para (arXiv 2603.28301): PD = 1 - (alpha S_K + (1 - alpha) S_T). S_K is the mean cosine of the "
+        "original's content words with the best of the paraphrase's, S_T is 1 - tree edit distance / nodes. The best "
+        "backend that is here is taken: the published values of LIBERO-Para's own pairs (published), spaCy's "
+        "en_core_web_sm, the parser that comes with pytest-vla (pytest-vla-small), or the words alone, of low fidelity "
+        "(template). The parsers need pip install 'pytest-vla[language]'. Published are two numbers: the words and "
+        "trees beside them are the next best backend's, with its own numbers."
+    )
+    parser.add_argument("original", metavar="ORIGINAL", help="the task's own instruction")
+    parser.add_argument("paraphrase", metavar="PARAPHRASE", help="what is said instead of it")
+    parser.add_argument("--alpha", metavar="A", type=alpha_of, default=ALPHA, help=f"weight of S_K (default: {ALPHA})")
+    parser.add_argument("--backend", metavar="NAME", help="this one or none (default: the best that is here)")
+    parser.add_argument(
+        "--data",
+        metavar="DIR",
+        type=Path,
+        help="folder with LIBERO-Para's libero_para_metadata.csv, or the file (default: PYTEST_VLA_DATA)",
+    )
+    parser.add_argument("--json", action="store_true", help="for programs")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Compares the two texts and prints the parts. Raises VlaError."""
+    from pytest_vla.language.backends import choose_backend
+    from pytest_vla.reports.terminal.waiting import told_when_slow
+
+    pair = (options.original, options.paraphrase)
+    for name, text in zip(("ORIGINAL", "PARAPHRASE"), pair, strict=True):
+        if not text.strip():
+            raise VlaError(f"{name} is empty: give an instruction, in quotes")
+    with told_when_slow("comparing the texts: a parser and an embedding model are loaded", sys.stderr):
+        choice = choose_backend(options.backend, csv_of(options.data), [pair])
+        (found,) = choice.backend.compare([pair])
+        # Published are two numbers. Whoever names the backend wants no other one loaded.
+        parts = _parts(pair) if found.matches is None and options.backend is None else None
+    if options.json:
+        print(json.dumps(as_table(found, choice, options.alpha, parts), indent=2))
+    else:
+        print("\n".join(_printable(line) for line in as_text(found, choice, options.alpha, parts)))
+
+
+def _parts(pair: tuple[str, str]) -> Parts:
+    from pytest_vla.language.backends import choose_backend
+
+    choice = choose_backend(None, None, [pair])
+    (found,) = choice.backend.compare([pair])
+    return found, choice
+
+
+def as_text(found: "Similarity", choice: "Choice", alpha: float, parts: "Parts | None" = None) -> Iterator[str]:
+    """A comparison for people, line by line; the parts of published values are another backend's."""
+    from pytest_vla.metrics.pride import paraphrase_distance
+
+    yield f"original    {found.original}"
+    yield f"paraphrase  {found.paraphrase}"
+    yield from _backend_lines("backend", choice)
+    shown, suffix = found, ""
+    if found.matches is None:
+        yield ""
+        yield from _values(found, alpha, f" by {choice.backend.name}")
+        if parts is None:
+            yield ""
+            yield f"Published are the values alone; without --backend={choice.backend.name} the parts are shown as well"
+            return
+        shown, by = parts
+        # The CSV was taken: that it was not given to this one says nothing.
+        passed_over = {name: why for name, why in by.passed_over.items() if name != choice.backend.name}
+        yield ""
+        yield from _backend_lines("parts by", replace(by, passed_over=passed_over))
+        suffix = f" by {by.backend.name}"
+    yield ""
+    if shown.matches is not None:
+        rows = [("word", "best match", "cosine")]
+        rows += [(match.word, match.best or "-", f"{match.cosine:.4f}") for match in shown.matches]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for word, best, cosine in rows if shown.matches else ():
+            yield f"{word.ljust(widths[0])}  {best.ljust(widths[1])}  {cosine.rjust(widths[2])}"
+        if not shown.matches:
+            yield "one of the texts has no content word"
+    yield f"S_K {shown.keyword:.4f}{suffix}"
+    yield ""
+    if shown.structure is not None:
+        yield from _side_by_side(*_structure_lines(shown))
+        first, second = len(shown.structure.original), len(shown.structure.paraphrase)
+        yield f"edit distance {shown.structure.edit_distance}, nodes {first} + {second}"
+    yield f"S_T {shown.structural:.4f}{suffix}"
+    yield ""
+    distance = paraphrase_distance(shown.keyword, shown.structural, alpha)
+    yield f"PD  {distance:.4f} = 1 - ({alpha:g} S_K + {1 - alpha:g} S_T){suffix}"
+
+
+def _backend_lines(title: str, choice: "Choice") -> Iterator[str]:
+    yield f"{title.ljust(12)}{choice.backend}"
+    for name, why in choice.passed_over.items():
+        yield f"            not {name}: {why}"
+
+
+def _values(found: "Similarity", alpha: float, suffix: str) -> Iterator[str]:
+    from pytest_vla.metrics.pride import paraphrase_distance
+
+    distance = paraphrase_distance(found.keyword, found.structural, alpha)
+    yield f"S_K {found.keyword:.4f}{suffix}"
+    yield f"S_T {found.structural:.4f}{suffix}"
+    yield f"PD  {distance:.4f} = 1 - ({alpha:g} S_K + {1 - alpha:g} S_T){suffix}"
+
+
+def as_table(found: "Similarity", choice: "Choice", alpha: float, parts: "Parts | None" = None) -> dict[str, Any]:
+    """A comparison for programs: tables, lists, texts and numbers.
+
+    ``parts``: where the values come without them, the comparison by the best backend that has them; else None.
+    """
+    return {
+        "original": found.original,
+        "paraphrase": found.paraphrase,
+        **_compared(found, choice, alpha),
+        "parts": None if parts is None else _compared(*parts, alpha),
+    }
+
+
+def _compared(found: "Similarity", choice: "Choice", alpha: float) -> dict[str, Any]:
+    from pytest_vla.metrics.pride import paraphrase_distance
+
+    structure, matches = found.structure, found.matches
+    return {
+        "backend": _backend_table(choice.backend),
+        "passed_over": choice.passed_over,
+        "s_k": found.keyword,
+        "s_t": found.structural,
+        "alpha": alpha,
+        "pd": paraphrase_distance(found.keyword, found.structural, alpha),
+        "matches": None
+        if matches is None
+        else [{"word": match.word, "best": match.best or None, "cosine": match.cosine} for match in matches],
+        "edit_distance": None if structure is None else structure.edit_distance,
+        "trees": None if structure is None else [_nodes(structure.original), _nodes(structure.paraphrase)],
+    }
+
+
+def _backend_table(backend: "Backend") -> dict[str, Any]:
+    return {"name": backend.name, "version": backend.version, "low_fidelity": backend.low_fidelity}
+
+
+def _nodes(side: "Sentence | tuple[str, ...]") -> list[Any]:
+    return [
+        node if isinstance(node, str) else {"text": node.text, "dep": node.dep, "pos": node.pos, "head": node.head}
+        for node in side
+    ]
+
+
+def _structure_lines(found: "Similarity") -> tuple[list[str], list[str]]:
+    from pytest_vla.language.trees import TreeComparison, tree_lines
+
+    structure = found.structure
+    if isinstance(structure, TreeComparison):
+        return ["original's tree", *tree_lines(structure.original)], [
+            "paraphrase's tree",
+            *tree_lines(structure.paraphrase),
+        ]
+    assert structure is not None
+    return ["original", " ".join(structure.original)], ["paraphrase", " ".join(structure.paraphrase)]
+
+
+def _side_by_side(left: list[str], right: list[str]) -> Iterator[str]:
+    width = max(map(len, left)) + 4
+    for one, other in zip_longest(left, right, fillvalue=""):
+        yield f"{one.ljust(width)}{other}".rstrip()
+
+
+def csv_of(data: Path | None) -> Path | None:
+    from pytest_vla.language.published import FILE, find_csv
+
+    if data is not None:
+        found = find_csv(data)
+        if found is None:
+            raise VlaError(f"--data={data}: no {FILE} there; give LIBERO-Para's checkout, or the file itself")
+        return found
+    given = os.environ.get("PYTEST_VLA_DATA")
+    return find_csv(Path(given)) if given else None
+
+
+def alpha_of(text: str) -> float:
+    try:
+        alpha = float(text)
+    except ValueError:
+        alpha = -1.0
+    if not 0 <= alpha <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a weight, 0 to 1")
+    return alpha
+
+
+def _printable(text: str) -> str:
+    # A terminal would obey control characters.
+    return "".join(c if c.isprintable() else "?" for c in text)

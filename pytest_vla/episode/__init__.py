@@ -1,0 +1,1 @@
+"""One episode: how it starts, how a policy acts in it, what is recorded of it."""

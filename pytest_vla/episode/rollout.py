@@ -1,0 +1,367 @@
+"""The episode: the only place where policy meets world."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_vla.episode.start import NothingToMeasure, OpenWorld, begin
+from pytest_vla.episode.trace import EpisodeWorld, Trace
+from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.plan.case import Case
+from pytest_vla.plan.manifests import Task
+from pytest_vla.policies.base import (
+    BATCH_FAILED,
+    NO_WISHES,
+    Answer,
+    Episode,
+    Observation,
+    Policy,
+    Session,
+    Wishes,
+    noise_generator,
+    reseed,
+)
+from pytest_vla.policies.session import ask_session, begin_session, close_session, own_replan
+from pytest_vla.policies.view import policy_view
+from pytest_vla.records.explain import explain, headline
+from pytest_vla.records.record import SCHEMA, Record, Trajectory, digest_of
+from pytest_vla.scene.variation import Variation
+from pytest_vla.util.tracebacks import describe, ends_episode, full_traceback
+from pytest_vla.util.wall_limits import WallLimitReached, wall_limit
+
+TIMEOUT = "timeout"
+"""The reason of an error: the episode reached ``--vla-timeout``."""
+
+POLICY_TIMEOUT = "policy-timeout"
+"""The reason of an error: an answer of the policy took longer than ``--vla-policy-timeout``."""
+
+SERVER_DIED = "policy-server-died"
+"""The reason of an error: the policy's process ended, or closed the connection."""
+
+MOST_ATTEMPTS = 4
+"""How often an episode is run whose policy was lost in it."""
+
+CRASHED = "worker-crashed"
+"""The reason of an error: the process died in which the episode ran."""
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """An episode that has ended: what the `rollout` fixture gives to a test.
+
+    Attributes:
+        record: what is written to the run's records.
+        trajectory: states and actions, step by step.
+        answers: what the policy gave beside actions, where metrics wished for it: (control step, answer).
+        variation: of the task, as it was drawn in the end; None: none.
+        command: the command line that runs just this episode; may be empty.
+        details: the traceback of what broke the episode; empty where nothing raised.
+    """
+
+    record: Record
+    trajectory: Trajectory = field(repr=False)
+    answers: tuple[tuple[int, Answer], ...] = field(default=(), repr=False)
+    variation: Variation | None = field(default=None, repr=False)
+    command: str = ""
+    details: str = field(default="", repr=False)
+
+    @property
+    def success(self) -> bool:
+        """Whether the policy did the task."""
+        return self.record.outcome == "success"
+
+    @property
+    def passed(self) -> bool:
+        """Whether a suite's own test passes: the policy did the task, or was only probed."""
+        return self.success or (self.record.is_probe and self.record.outcome == "failure")
+
+    @property
+    def steps(self) -> int:
+        """Control steps taken, settling not counted."""
+        return self.record.steps
+
+    @property
+    def explanation(self) -> str:
+        """How the episode ended, in a few lines: steps, goal literals, end effector, how to run it again."""
+        return explain(self.record, self.command)
+
+    def __repr__(self) -> str:
+        return f"<Rollout {self.record.case}: {headline(self.record)}>"
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What all episodes of a run have in common.
+
+    Attributes:
+        model: the policy's name for the record.
+        policy_digest: names the content of what made the policy; None: not known.
+        replan: how many steps of a chunk are executed before the session is asked again; None: as many as the policy
+            says (`Policy`), or all of them.
+        run_seed: seeds the policy's noise, together with the case and the step.
+        timeout: seconds of wall time after which an episode is stopped; None: no limit.
+        policy_timeout: seconds of wall time that one answer of the policy may take; None: no limit.
+        feasible: whether the expert tries changed scenes first.
+        premises: whether an episode needs the task's premises to hold.
+        wishes: what metrics want of answers beside actions.
+        alone: whether the policy is to answer in no batch with other episodes.
+        run: the run's name for the record.
+        worker: the process's name for the record.
+    """
+
+    model: str
+    policy_digest: str | None = None
+    replan: int | None = None
+    run_seed: int = 0
+    timeout: float | None = None
+    policy_timeout: float | None = None
+    feasible: bool = False
+    premises: bool = True
+    wishes: Wishes = NO_WISHES
+    alone: bool = False
+    run: str = ""
+    worker: str = ""
+
+    @property
+    def choices(self) -> dict[str, str]:
+        """For the provenance: what was chosen of that which makes an episode invalid, where it is not the default."""
+        premises = {} if self.premises else {"premises": "ignored"}
+        return premises | ({"feasible": "tried"} if self.feasible else {})
+
+
+def run_episode(
+    case: Case,
+    task: Task,
+    policy: Policy,
+    open_world: OpenWorld,
+    conditions: Conditions,
+    *,
+    variation: Variation | None = None,
+    node: str = "",
+) -> Rollout:
+    """Run one episode to its end, whatever that is: nothing but an interrupt and ``pytest.exit`` is raised.
+
+    Args:
+        case: which episode.
+        task: the case's task, as it is.
+        policy: called once, for the episode's session.
+        open_world: gives the task's world under a variation; called once for each draw of it.
+        conditions: of the run.
+        variation: the case's; None: it has none.
+        node: the pytest item's id for the record; empty: the id of the suite's own item.
+    """
+    trace = Trace(variation=variation)
+    instruction = task.language if variation is None or variation.instruction is None else variation.instruction
+    started = datetime.now(UTC)
+    limit = wall_limit(conditions.timeout)
+    reason = message = None
+    details = ""
+    try:
+        with trace.timed("wall"), limit:
+            conditions = replace(conditions, replan=conditions.replan or own_replan(policy))
+            outcome = _roll(trace, case, task, instruction, policy, open_world, conditions)
+    except NothingToMeasure as error:
+        outcome, reason, message = "invalid", error.reason, error.message
+    except EpisodeError as error:
+        outcome, reason, message = "error", error.reason, error.message
+        details = full_traceback(error.__cause__) if error.__cause__ else ""
+    except VlaError as error:
+        outcome, reason, message = "error", "world-unusable", str(error)
+    except WallLimitReached as error:
+        outcome, details = "error", full_traceback(error)
+    except BaseException as error:
+        if not ends_episode(error):
+            raise
+        outcome, reason, message, details = "error", "world-raised", describe(error), full_traceback(error)
+    if limit.reached is not None:
+        # Also where the policy swallowed it, or made another error of it.
+        outcome, reason, message = "error", TIMEOUT, f"{limit.reached} (--vla-timeout)"
+    trajectory, literals = trace.trajectory(), trace.literals()
+    record = Record(
+        schema=SCHEMA,
+        run=conditions.run,
+        case=case.id,
+        node=node or case.node_id,
+        suite=case.suite,
+        task=case.task,
+        seed=case.seed,
+        variation={} if trace.variation is None else trace.variation.table(),
+        attempt=1,
+        worker=conditions.worker,
+        started=started.isoformat(timespec="milliseconds"),
+        instruction=instruction,
+        outcome=outcome,
+        reason=reason,
+        message=message,
+        steps=trace.steps,
+        success_step=trace.steps if outcome == "success" else None,
+        literals=literals,
+        eef_pos=trace.last_eef_pos(),
+        costs={},
+        metrics=trace.metrics(),
+        seeds={"run": conditions.run_seed, "scene": case.seed, **trace.seeds},
+        protocol=asdict(task.protocol),
+        replan=conditions.replan,
+        policy=conditions.model,
+        policy_digest=conditions.policy_digest,
+        provenance={**trace.provenance(), **conditions.choices},
+        timings={name: round(seconds, 6) for name, seconds in trace.seconds.items()},
+        digest=digest_of(outcome, trace.steps, literals, trajectory),
+        arrays=None,
+    )
+    return Rollout(record, trajectory, tuple(trace.answers), trace.variation, details=details)
+
+
+def play_until_it_counts(
+    play: Callable[[Conditions], Rollout], policy: Policy, conditions: Conditions
+) -> tuple[Rollout, str]:
+    """An episode, once more where that was not its own fault.
+
+    That is where the policy's process died in it, or where the policy raised on a batch that others were in too. The
+    record's `attempt` says how often.
+
+    Args:
+        play: runs the episode.
+        policy: may have a method ``recover(reason)``: waits until it can be asked again, and says whether the episode
+            that ended for this reason is to be run again; raises VlaError where it cannot be asked any more.
+        conditions: of the run.
+
+    Returns:
+        The episode as it counts, and why the policy cannot be asked any more; an empty text: it can.
+    """
+    recover = getattr(policy, "recover", None)
+    for attempt in range(1, MOST_ATTEMPTS + 1):
+        ended = play(conditions)
+        ended = replace(ended, record=replace(ended.record, attempt=attempt))
+        reason = ended.record.reason
+        if reason == BATCH_FAILED:
+            conditions = replace(conditions, alone=True)
+            continue
+        try:
+            if recover is None or ended.record.outcome != "error" or not recover(reason):
+                break
+        except VlaError as error:
+            return ended, str(error)
+    return ended, ""
+
+
+def lost_episode(
+    case: Case,
+    task: Task,
+    conditions: Conditions,
+    *,
+    reason: str,
+    message: str,
+    variation: Variation | None = None,
+    node: str = "",
+) -> Record:
+    """The record of an episode whose process died before it could tell: ``error``, `CRASHED` or `TIMEOUT`."""
+
+    def die(_: Task, __: Variation | None) -> EpisodeWorld:
+        raise EpisodeError(reason, message)
+
+    conditions = replace(conditions, timeout=None)
+    return run_episode(case, task, _no_policy, die, conditions, variation=variation, node=node).record
+
+
+def _no_policy(episode: Episode) -> Session:
+    raise AssertionError(f"{episode.case_id} is lost, so no policy is asked")
+
+
+def _roll(
+    trace: Trace,
+    case: Case,
+    task: Task,
+    instruction: str,
+    policy: Policy,
+    open_world: OpenWorld,
+    conditions: Conditions,
+) -> str:
+    with trace.timed("reset"):
+        wanted = {"feasible": conditions.feasible, "premises": conditions.premises}
+        observation = begin(trace, case, task, open_world, **wanted)
+    world = trace.world
+    assert world is not None, "the episode has begun in one"
+    noise = noise_generator(conditions.run_seed, case.id)
+    with trace.timed("policy"):
+        seen = world if getattr(policy, "privileged", False) else None
+        names = (case.id, case.suite, case.task, instruction, case.seed)
+        episode = Episode(*names, noise, conditions.wishes, conditions.alone, world=seen)
+        session = _limited(lambda: begin_session(policy, episode), conditions.policy_timeout)
+
+    def ask(observation: Observation) -> NDArray[np.float64]:
+        reseed(noise, conditions.run_seed, case.id, trace.steps)
+        view = policy_view(observation, task.protocol.image_transform)
+        answer = _limited(lambda: ask_session(session, view), conditions.policy_timeout)
+        if not answer.is_bare:
+            trace.answers.append((trace.steps, answer))
+        if task.protocol.out_of_range == "error":
+            _refuse_out_of_range(answer.actions)
+        return answer.actions
+
+    try:
+        done = _drive(trace, ask, world, observation, task.protocol.max_steps, conditions.replan)
+    except BaseException:
+        # What broke first is what is told.
+        with suppress(Exception):
+            close_session(session)
+        raise
+    close_session(session)
+    return "success" if done else "failure"
+
+
+def _drive(
+    trace: Trace,
+    ask: Callable[[Observation], NDArray[np.float64]],
+    world: EpisodeWorld,
+    observation: Observation,
+    max_steps: int,
+    replan: int | None,
+) -> bool:
+    changes = [start() for start in trace.variation.actions] if trace.variation is not None else []
+    watched = world.asked_done if trace.variation is not None and trace.variation.asked is not None else None
+    while trace.steps < max_steps:
+        with trace.timed("policy"):
+            chunk = ask(observation)
+        with trace.timed("world"):
+            for wanted in chunk[: replan or len(chunk)][: max_steps - trace.steps]:
+                action = np.clip(wanted, -1.0, 1.0)
+                trace.clipped += not np.array_equal(action, wanted)
+                executed = action
+                for change in changes:
+                    executed = change(executed)
+                observation = world.step(executed)
+                if watched is not None:
+                    trace.asked_done = trace.asked_done or watched()
+                if trace.note(observation, action):
+                    return True
+    return False
+
+
+def _limited(call: Callable[[], _T], seconds: float | None) -> _T:
+    """What a call to the policy gives, within its limit of wall time."""
+    limit = wall_limit(seconds)
+    try:
+        with limit:
+            return call()
+    except WallLimitReached as error:
+        if limit.reached is None:
+            # The episode's own.
+            raise
+        raise EpisodeError(POLICY_TIMEOUT, f"{limit.reached} (--vla-policy-timeout)") from error
+
+
+def _refuse_out_of_range(chunk: NDArray[np.float64]) -> None:
+    wild = (np.abs(chunk) > 1.0).any(axis=1)
+    if wild.any():
+        row = int(wild.argmax())
+        raise EpisodeError(
+            "policy-range", f"action {row} of the chunk of {len(chunk)} is not in [-1, 1]: {chunk[row].tolist()}"
+        )

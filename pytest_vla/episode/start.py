@@ -1,0 +1,145 @@
+"""How an episode begins: its world reset under its variation, which is drawn anew where nothing could be measured."""
+
+from collections.abc import Callable
+
+from pytest_vla.episode.trace import EpisodeWorld, Trace
+from pytest_vla.errors import RedrawError
+from pytest_vla.plan.case import Case, init_state_of
+from pytest_vla.plan.manifests import Task
+from pytest_vla.plan.premises import broken, known_broken
+from pytest_vla.policies.base import Observation
+from pytest_vla.scene.variation import Variation, joined
+from pytest_vla.versions import DEFAULT
+
+GOAL_AT_START = "goal-holds-at-start"
+"""The reason of an invalid episode: there was nothing left to do after settling."""
+
+OUT_OF_SIGHT = "out-of-sight"
+"""The reason of an invalid episode: however its variation was drawn, the task's objects were not seen and in reach,
+or what it adds was not seen."""
+
+NO_DRAW = "no-draw"
+"""The reason of an invalid episode: however its variation was drawn, this scene could not have it."""
+
+INFEASIBLE = "infeasible"
+"""The reason of an invalid episode: our expert could not do the task in the changed scene."""
+
+PREMISE_BROKEN = "premise-broken"
+"""The reason of an invalid episode: under this version of MuJoCo a premise of the task does not hold, which does under
+the default one: the instruction speaks of what is not there."""
+
+MOST_DRAWS = 10
+"""How often a variation is drawn until the task's objects are in sight and in reach."""
+
+OpenWorld = Callable[[Task, Variation | None], EpisodeWorld]
+"""Gives the world of a task under a variation that changes it; without one, as it is."""
+
+
+class NothingToMeasure(Exception):
+    """The episode is invalid, for a reason, one of this module's, that the message tells in words."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(f"{reason}: {message}")
+        self.reason, self.message = reason, message
+
+
+def begin(
+    trace: Trace, case: Case, task: Task, open_world: OpenWorld, *, feasible: bool = False, premises: bool = True
+) -> Observation:
+    """Reset the world of a case under the trace's variation, and note what is seen.
+
+    The parts of a joint variation are first drawn as they are alone.
+
+    Args:
+        trace: of the episode; its world, its seeds and, where it was drawn anew, its variation are set.
+        case, task: of the episode.
+        open_world: called once for each draw.
+        feasible: whether the expert tries a changed scene first.
+        premises: whether the episode needs the task's premises to hold (`pytest_vla.plan.premises`).
+
+    Raises:
+        NothingToMeasure: a premise is broken, the goal holds already, the scene cannot have any draw, the task's
+            objects are not in sight and in reach in any, or the expert could not do it.
+        VlaError: the world cannot be built or reset.
+    """
+    variation = trace.variation
+    if variation is not None and any(part.redraw for part in variation.parts):
+        parts: list[Variation] = []
+        for trace.variation in variation.parts:
+            if trace.variation.redraw is not None:
+                _drawn(trace, case, task, open_world)
+            parts.append(trace.variation)
+        trace.variation = joined(variation.label, tuple(parts))
+    observation = _drawn(trace, case, task, open_world)
+    # What a probe asks is not whether the task can be done.
+    if feasible and trace.variation is not None and trace.variation.changes_scene and not trace.variation.probe:
+        if undone := _infeasible(trace, case, task, open_world):
+            raise NothingToMeasure(INFEASIBLE, undone)
+        observation = _reset(trace, case, task, open_world)
+    if premises and (broken := _broken_premises(trace, task)):
+        mujoco, default = trace.provenance()["mujoco"], DEFAULT["mujoco"]
+        raise NothingToMeasure(
+            PREMISE_BROKEN,
+            f"{', '.join(broken)} does not hold under mujoco {mujoco}, and does under {default}, of which published "
+            "numbers are: install that, or count such episodes with --vla-premises=ignore",
+        )
+    if trace.note(observation):
+        raise NothingToMeasure(GOAL_AT_START, "the goal holds already after settling")
+    return observation
+
+
+def _drawn(trace: Trace, case: Case, task: Task, open_world: OpenWorld) -> Observation:
+    """Reset under the first draw of the trace's variation in which the task can be measured."""
+    first, reason, unseen = trace.variation, OUT_OF_SIGHT, ""
+    for time in range(MOST_DRAWS):
+        if time and first is not None:
+            if first.redraw is None:
+                break
+            trace.variation = first.redraw(time)
+        try:
+            observation = _reset(trace, case, task, open_world)
+        except RedrawError as error:
+            reason, unseen = NO_DRAW, str(error)
+            continue
+        looks = trace.variation is not None and trace.variation.in_sight
+        reason, unseen = OUT_OF_SIGHT, trace.world.out_of_sight() if looks and trace.world else ""
+        if not unseen:
+            return observation
+    draws = f" (the last of {MOST_DRAWS} draws)" if first is not None and first.redraw is not None else ""
+    raise NothingToMeasure(reason, f"{unseen}{draws}")
+
+
+def _reset(trace: Trace, case: Case, task: Task, open_world: OpenWorld) -> Observation:
+    variation = trace.variation
+    trace.world = world = open_world(task, variation if variation is not None and variation.changes_world else None)
+    init_state = init_state_of(case.seed, world.init_state_count, task.protocol.init_state)
+    trace.seeds = {"init_state": init_state, "init_states": world.init_state_count}
+    return world.reset(init_state=init_state, scene_seed=case.seed, settle=True)
+
+
+def _broken_premises(trace: Trace, task: Task) -> tuple[str, ...]:
+    """The premises that this version of MuJoCo breaks: of a changed scene those that it breaks in the task as it is."""
+    mujoco = trace.provenance().get("mujoco", DEFAULT["mujoco"])
+    if mujoco == DEFAULT["mujoco"] or trace.world is None:
+        return ()
+    init_state = trace.seeds["init_state"]
+    found = broken(task, init_state, trace.world.premises(), mujoco)
+    if trace.variation is not None and trace.variation.changes_scene:
+        known = known_broken(task, init_state, mujoco)
+        return tuple(premise for premise in found if premise in known)
+    return found
+
+
+def _infeasible(trace: Trace, case: Case, task: Task, open_world: OpenWorld) -> str:
+    """Why the expert does not do the task under the variation, where it does it without; else an empty text."""
+    assert trace.world is not None
+    undone = trace.world.infeasible()
+    if not undone:
+        return ""
+    varied, trace.variation = trace.variation, None
+    try:
+        _reset(trace, case, task, open_world)
+        # What it never does tells nothing of the scene.
+        return "" if trace.world.infeasible() else undone
+    finally:
+        trace.variation = varied

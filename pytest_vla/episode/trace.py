@@ -1,0 +1,142 @@
+"""What has been seen of an episode so far: states, actions, literals over time, and where the time went."""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_vla.policies.base import Answer, Observation
+from pytest_vla.policies.fit import ACTION_SIZE
+from pytest_vla.records.record import ASKED_DONE, VACATED, Literals, Trajectory
+from pytest_vla.scene.variation import Variation
+from pytest_vla.versions import installed_versions
+
+
+class State(Protocol):
+    """MuJoCo's data, as far as a trajectory needs it."""
+
+    @property
+    def qpos(self) -> NDArray[Any]: ...
+    @property
+    def qvel(self) -> NDArray[Any]: ...
+
+
+class EpisodeWorld(Protocol):
+    """What an episode needs of a world; `pytest_vla.World` is one."""
+
+    @property
+    def data(self) -> State: ...
+    @property
+    def init_state_count(self) -> int: ...
+    def reset(self, init_state: int, scene_seed: int, settle: bool) -> Observation: ...
+    def step(self, action: NDArray[np.float64]) -> Observation: ...
+    def predicates(self) -> Mapping[str, bool]: ...
+    def provenance(self) -> Mapping[str, str]: ...
+    def out_of_sight(self) -> str: ...
+    def infeasible(self) -> str: ...
+    def asked_done(self) -> bool: ...
+    def premises(self) -> Mapping[str, bool]: ...
+    def vacated(self) -> Mapping[str, tuple[float, float, float]]: ...
+
+
+@cache
+def _versions() -> dict[str, str]:
+    return installed_versions()
+
+
+class _Row(NamedTuple):
+    qpos: NDArray[np.float64]
+    qvel: NDArray[np.float64]
+    eef_pos: NDArray[np.float64]
+    action: NDArray[np.float64] | None
+    verdicts: Mapping[str, bool]
+
+
+@dataclass
+class Trace:
+    """Complete at any time, since an episode may break at any time.
+
+    Attributes:
+        world: the episode's, once it is open.
+        seeds: by name.
+        variation: of the task, as it was drawn in the end; None: none.
+        seconds: by what they were spent on.
+        answers: those of the policy that have more than actions, with the control step that they were given at.
+        clipped: executed actions that were outside of [-1, 1].
+        asked_done: whether another goal, which the variation's instruction asks for, was reached at some time.
+    """
+
+    world: EpisodeWorld | None = None
+    seeds: dict[str, int] = field(default_factory=dict)
+    variation: Variation | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+    answers: list[tuple[int, Answer]] = field(default_factory=list)
+    clipped: int = 0
+    asked_done: bool = False
+    _rows: list[_Row] = field(default_factory=list)
+
+    @property
+    def steps(self) -> int:
+        return max(len(self._rows) - 1, 0)
+
+    def note(self, observation: Observation, action: NDArray[np.float64] | None = None) -> bool:
+        """Take down the present state, after `action` or after settling. Returns whether the goal holds."""
+        assert self.world is not None
+        state = self.world.data
+        qpos, qvel = np.array(state.qpos, dtype=np.float64), np.array(state.qvel, dtype=np.float64)
+        eef_pos = np.array(observation["robot0_eef_pos"], dtype=np.float64)
+        verdicts = self.world.predicates()
+        # Whole or not at all: a wall limit may be raised between any two lines.
+        self._rows.append(_Row(qpos, qvel, eef_pos, action, verdicts))
+        return all(verdicts.values())
+
+    def literals(self) -> Literals:
+        found: dict[str, list[tuple[int, bool]]] = {}
+        for step, row in enumerate(self._rows):
+            for literal, held in row.verdicts.items():
+                changes = found.setdefault(literal, [])
+                if not changes or changes[-1][1] != held:
+                    changes.append((step, bool(held)))
+        return {literal: tuple(changes) for literal, changes in found.items()}
+
+    def metrics(self) -> dict[str, float]:
+        """Measures beside the outcome, by name."""
+        metrics = {"clipped_actions": float(self.clipped)}
+        if self.variation is not None and self.variation.asked is not None:
+            metrics[ASKED_DONE] = float(self.asked_done)
+        if self.variation is not None and self.variation.removed and self.world is not None:
+            for name, point in self.world.vacated().items():
+                metrics |= {f"{VACATED}_{name}_{axis}": value for axis, value in zip("xyz", point, strict=True)}
+        return metrics
+
+    def last_eef_pos(self) -> tuple[float, float, float] | None:
+        if not self._rows or not np.isfinite(self._rows[-1].eef_pos).all():
+            return None
+        x, y, z = (float(value) for value in self._rows[-1].eef_pos)
+        return x, y, z
+
+    def provenance(self) -> dict[str, str]:
+        return {**_versions(), **(self.world.provenance() if self.world else {})}
+
+    def trajectory(self) -> Trajectory:
+        rows = self._rows
+        actions = [row.action for row in rows if row.action is not None]
+        return Trajectory(
+            np.array([row.qpos for row in rows]).reshape(len(rows), -1 if rows else 0),
+            np.array([row.qvel for row in rows]).reshape(len(rows), -1 if rows else 0),
+            np.array([row.eef_pos for row in rows]).reshape(len(rows), 3),
+            np.array(actions).reshape(len(actions), ACTION_SIZE),
+        )
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start

@@ -1,0 +1,1 @@
+"""What decides whether a run is good enough."""

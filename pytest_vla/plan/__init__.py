@@ -1,0 +1,1 @@
+"""What is to be run: suites, tasks, cases and their ids, as values; no simulator, no numpy."""

@@ -1,0 +1,210 @@
+"""Where task files, init states and assets are found: LIBERO's, a user's own, and those of the built-in suites.
+
+Roots are searched in this order: ``--vla-data``, ``PYTEST_VLA_DATA``, LIBERO's own ``config.yaml``, an installed
+hf-libero or libero package (with the folder into which hf-libero downloads its assets), what `pytest-vla fetch libero`
+brought, and last the folders of suites that bring their own data.
+"""
+
+import importlib.util
+import os
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pytest_vla.errors import SceneError, VlaError
+from pytest_vla.plan.manifests import suite_folder, suite_names, takes_tasks
+from pytest_vla.util.folders import expanded, fetched_libero
+
+Kind = Literal["assets", "bddl_files", "init_files"]
+KINDS: tuple[Kind, ...] = ("assets", "bddl_files", "init_files")
+
+# LIBERO's config.yaml calls the folder of init states `init_states`.
+_CONFIG_KEYS: dict[Kind, str] = {"assets": "assets", "bddl_files": "bddl_files", "init_files": "init_states"}
+_OTHERWISE = "or install hf-libero and let it download its assets, or run `pytest-vla fetch libero`."
+_ADVICE = (
+    f"Give LIBERO's folder (with assets/, bddl_files/, init_files/) by --vla-data or PYTEST_VLA_DATA, {_OTHERWISE}"
+)
+BESIDE = f"give that by PYTEST_VLA_DATA, or by --vla-data a folder that both are in, {_OTHERWISE}"
+"""How to come by LIBERO's data where ``--vla-data`` names another benchmark's."""
+
+
+@dataclass(frozen=True)
+class DataRoot:
+    """One place that may hold data: who named it, and a folder for each kind (None: it has none).
+
+    `suite`: the suite whose own folder this is; None where it is somebody's data folder.
+    """
+
+    origin: str
+    assets: Path | None = None
+    bddl_files: Path | None = None
+    init_files: Path | None = None
+    suite: str | None = None
+
+    def folder(self, kind: Kind) -> Path | None:
+        """The folder of one kind of data."""
+        return {"assets": self.assets, "bddl_files": self.bddl_files, "init_files": self.init_files}[kind]
+
+
+def data_roots(data: str | os.PathLike[str] | None = None) -> tuple[DataRoot, ...]:
+    """All roots that exist, best first.
+
+    Args:
+        data: the folder given by ``--vla-data``; None where it was not given.
+
+    Raises:
+        SceneError: `data` or ``PYTEST_VLA_DATA`` names a folder with neither LIBERO's data nor a benchmark's that is
+            made of it, LIBERO's config file one without LIBERO's data, or the config file cannot be read.
+    """
+    roots: list[DataRoot] = []
+    if data is not None:
+        roots.extend(_root_of_folder("--vla-data", Path(data)))
+    if environment := os.environ.get("PYTEST_VLA_DATA"):
+        roots.extend(_root_of_folder("PYTEST_VLA_DATA", Path(environment)))
+    roots.extend(_root_of_config())
+    roots.extend(_root_of_package())
+    roots.extend(_root_of_fetched())
+    roots.extend(_roots_of_suites())
+    return tuple(roots)
+
+
+def find_file(roots: tuple[DataRoot, ...], kind: Kind, name: str, wanted_for: str, advice: str | None = None) -> Path:
+    """The first root's file of this relative name.
+
+    Args:
+        roots: from `data_roots`.
+        kind: which kind of data.
+        name: path relative to that kind's folder, with forward slashes.
+        wanted_for: what needs the file, for the error (``object plate_1``).
+        advice: how to come by the file; None: as its place and its kind have it.
+
+    Raises:
+        SceneError: no root has it; names the object, the file and the roots searched.
+    """
+    for root in roots:
+        folder = root.folder(kind)
+        if folder is not None and (folder / name).is_file():
+            return folder / name
+    told = describe_search(roots, kind, advice or _advice_on_task(roots, kind, name))
+    raise SceneError(f"{kind}/{name}: not found, wanted for {wanted_for}. {told}")
+
+
+def relative_name(roots: tuple[DataRoot, ...], path: Path) -> str | None:
+    """The name of an asset file relative to the assets folder that holds it; None outside all of them."""
+    for root in roots:
+        if root.assets is not None and path.is_relative_to(root.assets):
+            return path.relative_to(root.assets).as_posix()
+    return None
+
+
+def describe_search(roots: tuple[DataRoot, ...], kind: Kind, advice: str | None = None) -> str:
+    """Which folders were searched, and how to come by what is missing; `advice` None: how to come by LIBERO's data."""
+    given = [root for root in roots if root.folder(kind) is not None and root.suite is None]
+    searched = [f"{root.folder(kind)} ({root.origin})" for root in given]
+    return f"Searched: {', '.join(searched) or 'no folder, as none was given or found'}. {advice or _ADVICE}"
+
+
+def _advice_on_task(roots: tuple[DataRoot, ...], kind: Kind, name: str) -> str | None:
+    """How a file of a user's own task comes to be; None for LIBERO's."""
+    suite, _, file = name.partition("/")
+    if suite not in suite_names() or not takes_tasks(suite):
+        return None
+    task = Path(file).stem
+    if kind == "bddl_files":
+        return f"Put {task}.bddl into bddl_files/{suite} of the folder that you give by --vla-data."
+    if kind != "init_files":
+        return None
+    folders = [
+        root.bddl_files for root in roots if root.bddl_files and (root.bddl_files / suite / f"{task}.bddl").is_file()
+    ]
+    data = shlex.quote(str(folders[0].parent)) if folders else "DIR"
+    return f"Make them: python -m pytest_vla.sim.settle --suite={suite} --data={data} {task}"
+
+
+def data_base(folder: Path) -> Path | None:
+    """Where in a folder assets/, bddl_files/ and init_files/ lie; None where it has none of them."""
+    # A data folder, a LIBERO folder, and a checkout or installed package of LIBERO.
+    bases = (folder / "libero", folder, folder / "libero" / "libero")
+    return next((base for base in bases if any((base / kind).is_dir() for kind in KINDS)), None)
+
+
+def _root(origin: str, found: dict[Kind, Path], suite: str | None = None) -> DataRoot:
+    return DataRoot(origin, found.get("assets"), found.get("bddl_files"), found.get("init_files"), suite)
+
+
+def _root_of_folder(origin: str, folder: Path) -> Iterator[DataRoot]:
+    """The root of a folder that a user names; none, where it has only what variations are read from."""
+    folder = (expanded(folder) or folder).absolute()
+    base = data_base(folder) if folder.is_dir() else None
+    if base is not None:
+        yield _root(origin, {kind: base / kind for kind in KINDS if (base / kind).is_dir()})
+        return
+    from pytest_vla.plan.user_files import holds_benchmark
+
+    if holds_benchmark(folder):
+        return
+    if not folder.is_dir():
+        raise SceneError(f"{folder}: {origin} names a folder that does not exist. {_ADVICE}")
+    raise SceneError(f"{folder}: {origin} names a folder without assets/, bddl_files/ or init_files/. {_ADVICE}")
+
+
+def _root_of_config() -> Iterator[DataRoot]:
+    folder = expanded(os.environ.get("LIBERO_CONFIG_PATH", "~/.libero"))
+    if folder is None or not (config := folder / "config.yaml").is_file():
+        return
+    values = _read_flat_yaml(config)
+    found = {kind: expanded(values[key]) or Path() for kind, key in _CONFIG_KEYS.items() if values.get(key)}
+    existing = {kind: path.absolute() for kind, path in found.items() if path.is_dir()}
+    if existing:
+        yield _root(f"LIBERO's {config}", existing)
+
+
+def _read_flat_yaml(path: Path) -> dict[str, str]:
+    """LIBERO's config file is flat ``key: value`` lines; anything else is refused with its line."""
+    values = {}
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SceneError(f"{path}: LIBERO's config file cannot be read: {error}") from error
+    for number, line in enumerate(lines, 1):
+        text = line.split(" #", 1)[0].strip()
+        if not text or text.startswith("#") or text in ("---", "..."):
+            continue
+        key, colon, value = text.partition(":")
+        if not colon or line[:1].isspace():
+            raise SceneError(f"{path}:{number}: expected `key: folder`, found {line.strip()!r}")
+        values[key.strip()] = value.strip().strip("'\"")
+    return values
+
+
+def _root_of_package() -> Iterator[DataRoot]:
+    # find_spec of the top-level name imports nothing: LIBERO's own import asks on standard input.
+    specification = importlib.util.find_spec("libero")
+    for location in (specification.submodule_search_locations or []) if specification else []:
+        base = Path(location) / "libero"
+        found = {kind: base / kind for kind in KINDS if (base / kind).is_dir()}
+        downloaded = expanded("~/.cache/libero/assets")
+        if "assets" not in found and downloaded is not None and downloaded.is_dir():
+            found["assets"] = downloaded
+        if found:
+            yield _root("installed libero package", found)
+
+
+def _root_of_fetched() -> Iterator[DataRoot]:
+    try:
+        folder = fetched_libero()
+    except VlaError:
+        # There is no home, so nothing was fetched to it.
+        return
+    found: dict[Kind, Path] = {kind: folder / kind for kind in KINDS if (folder / kind).is_dir()}
+    if found:
+        yield _root("pytest-vla fetch libero", found)
+
+
+def _roots_of_suites() -> Iterator[DataRoot]:
+    for name in suite_names():
+        found: dict[Kind, Path] = {kind: folder for kind in KINDS if (folder := suite_folder(name) / kind).is_dir()}
+        if found:
+            yield _root(f"suite {name}", found, name)

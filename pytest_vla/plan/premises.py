@@ -1,0 +1,224 @@
+"""What tasks take for granted as they begin, and under which version of MuJoCo it holds, as measured.
+
+A premise is a relation between two things, or the state of a joint, that a task file's ``:init`` states: the bowl on
+the ramekin, the butter in the drawer, the drawer open. A region of table or floor where something begins is none. Init
+states were recorded long ago; what settles from them depends on the simulator. What was measured stands beside a
+suite's manifest in ``premises.toml``, written by `pytest_vla.commands.premises`. No simulator, no numpy.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from pytest_vla.errors import VlaError
+from pytest_vla.plan.case import parse_seeds
+from pytest_vla.plan.manifests import Task, load_suite, suite_folder, suite_names
+from pytest_vla.records.record import Record
+from pytest_vla.scene.variation import JOINT
+from pytest_vla.versions import DEFAULT
+
+FILE = "premises.toml"
+
+CHECK, IGNORE = PREMISES = ("check", "ignore")
+"""What ``--vla-premises`` may say."""
+
+_LAYOUT = frozenset(("layout", "pro"))
+"""Dimensions of variations under which things begin elsewhere."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Init states of a task that are not as the others, under one version of MuJoCo.
+
+    Attributes:
+        task: its name.
+        about: the premise that does not hold in them, such as ``(on bowl_1 plate_1)``, or the thing that is thrown.
+        mujoco: the version.
+        init_states: their numbers.
+    """
+
+    task: str
+    about: str
+    mujoco: str
+    init_states: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured of the init states of one suite's task files, after the suite's settle steps.
+
+    Attributes:
+        versions: of MuJoCo, under which.
+        false: premises that do not hold.
+        thrown: things that have moved by more than 3 cm sideways since the init state: they overlapped something.
+    """
+
+    versions: tuple[str, ...] = ()
+    false: tuple[Finding, ...] = ()
+    thrown: tuple[Finding, ...] = ()
+
+
+@cache
+def measured(suite: str) -> Measured:
+    """What was measured of a suite's own task files; nothing where it has no such file. Raises VlaError."""
+    import tomllib
+
+    file = suite_folder(suite) / FILE
+    if not file.is_file():
+        return Measured()
+    try:
+        table = tomllib.loads(file.read_text(encoding="utf-8"))
+        false, thrown = (tuple(_findings(table.get(key, ()))) for key in ("false", "thrown"))
+        return Measured(tuple(table["measured"]), false, thrown)
+    except (OSError, ValueError, KeyError, TypeError, VlaError) as error:
+        mend = "Make it anew: python -m pytest_vla.commands.premises"
+        raise VlaError(f"{file}: cannot be read: {error}. {mend}") from error
+
+
+def _findings(rows: Iterable[Mapping[str, Any]]) -> Iterable[Finding]:
+    for row in rows:
+        for version in row["mujoco"]:
+            yield Finding(row["task"], row["about"], version, frozenset(parse_seeds(row["init_states"])))
+
+
+def broken(task: Task, init_state: int, verdicts: Mapping[str, bool], mujoco: str) -> tuple[str, ...]:
+    """The premises that do not hold as an episode begins, and do under the default version.
+
+    What does not hold there either is a defect of the benchmark. Under the default version nothing is broken.
+
+    Args:
+        task: of the episode.
+        init_state: that it begins from.
+        verdicts: of its premises after settling, by their texts.
+        mujoco: the version that runs.
+    """
+    if mujoco == DEFAULT["mujoco"]:
+        return ()
+    defects = {finding.about for finding in _of(task, init_state, measured(task.files).false, DEFAULT["mujoco"])}
+    return tuple(premise for premise, holds in verdicts.items() if not holds and premise not in defects)
+
+
+def known_broken(task: Task, init_state: int, mujoco: str) -> tuple[str, ...]:
+    """What `broken` will say of the task as it is, as measured; nothing for a version that was not measured."""
+    found = _of(task, init_state, measured(task.files).false, mujoco)
+    return broken(task, init_state, {finding.about: False for finding in found}, mujoco)
+
+
+def thrown(task: Task, init_state: int, mujoco: str) -> tuple[str, ...]:
+    """The things that are thrown apart as this init state settles, as measured."""
+    return tuple(finding.about for finding in _of(task, init_state, measured(task.files).thrown, mujoco))
+
+
+def defects(task: Task, init_state: int) -> tuple[str, ...]:
+    """The premises that do not hold under any version that was measured."""
+    found = measured(task.files)
+    false = [{finding.about for finding in _of(task, init_state, found.false, version)} for version in found.versions]
+    return tuple(sorted(set.intersection(*false))) if false else ()
+
+
+def _of(task: Task, init_state: int, findings: Iterable[Finding], mujoco: str) -> list[Finding]:
+    return [
+        each for each in findings if each.task == task.name and each.mujoco == mujoco and init_state in each.init_states
+    ]
+
+
+def notes_before(starts: Iterable[tuple[Task, int]], mujoco: str, policy: str) -> tuple[str, ...]:
+    """What a run has to say before its first episode under another version of MuJoCo than the default, a line each.
+
+    Args:
+        starts: task and init state of every episode.
+        mujoco: the version that will run.
+        policy: one of `PREMISES`.
+    """
+    starts = list(starts)
+    known = [task for task in {task.files: task for task, _ in starts}.values() if measured(task.files).versions]
+    lines = []
+    if known and any(mujoco not in measured(task.files).versions for task in known):
+        lines.append(f"mujoco {mujoco}: whether things stand as tasks say was not measured; each episode is checked")
+    false: dict[tuple[str, str], int] = {}
+    others = []
+    for task, init_state in starts:
+        premises = known_broken(task, init_state, mujoco)
+        for premise in premises:
+            false[task.name, premise] = false.get((task.name, premise), 0) + 1
+        if not premises:
+            others.append((task, init_state))
+    ending = "they end as invalid (premise-broken)" if policy == CHECK else "they count all the same"
+    for (name, premise), number in false.items():
+        lines.append(
+            f"mujoco {mujoco}: {premise} does not hold in {_episodes(number)} of {name}, and does under "
+            f"{DEFAULT['mujoco']}: {ending}"
+        )
+    here = _number(others, lambda task, state: set(thrown(task, state, mujoco)) - _thrown_by_default(task, state))
+    if here:
+        more = " more" if false else ""
+        lines.append(
+            f"mujoco {mujoco}: in {_episodes(here)}{more} things are thrown about at the start that rest under "
+            f"{DEFAULT['mujoco']}"
+        )
+    if lines:
+        default = DEFAULT["mujoco"]
+        lines.append(f"published numbers are of scenes as mujoco {default} settles them: pip install mujoco=={default}")
+    return tuple(lines)
+
+
+def notes_after(records: Iterable[Record]) -> tuple[str, ...]:
+    """What a report has to say of the benchmark's own defects and of the simulator's, a line each.
+
+    They are in its numbers.
+
+    Args:
+        records: whose rates it tells; of a changed layout, and of suites that are not here, nothing is known.
+    """
+    number: Counter[str] = Counter()
+    for record in records:
+        task, init_state = _task_of(record), record.seeds.get("init_state")
+        if task is None or init_state is None or record.outcome not in ("success", "failure"):
+            continue
+        mujoco = str(record.provenance.get("mujoco"))
+        flies, always = set(thrown(task, init_state, mujoco)), _thrown_by_default(task, init_state)
+        number["false"] += bool(defects(task, init_state))
+        number["thrown"] += bool(flies & always)
+        number["broken"] += bool(known_broken(task, init_state, mujoco) or flies - always)
+    lines = []
+    if number["broken"]:
+        lines.append(
+            f"{_episodes(number['broken'])} that began otherwise than under mujoco {DEFAULT['mujoco']}: something lies "
+            "elsewhere, or is thrown about; published numbers are not of such scenes"
+        )
+    if number["false"]:
+        lines.append(
+            f"{_episodes(number['false'])} of tasks whose file says that something lies where, by upstream's own rule, "
+            "it does under no version of MuJoCo: a known defect of the benchmark"
+        )
+    if number["thrown"]:
+        lines.append(
+            f"{_episodes(number['thrown'])} from init states in which things overlap and are thrown apart: a known "
+            "defect of the benchmark"
+        )
+    return tuple(lines)
+
+
+def _task_of(record: Record) -> Task | None:
+    """The task that a record's episode began as; None where its things stand elsewhere, or nothing is known of it."""
+    moved = _LAYOUT.intersection(str(record.variation.get("dimension")).split(JOINT))
+    return None if moved else _tasks(record.suite).get(record.task)
+
+
+@cache
+def _tasks(suite: str) -> Mapping[str, Task]:
+    return {task.name: task for task in load_suite(suite).tasks} if suite in suite_names() else {}
+
+
+def _thrown_by_default(task: Task, init_state: int) -> set[str]:
+    return set(thrown(task, init_state, DEFAULT["mujoco"]))
+
+
+def _number(starts: Iterable[tuple[Task, int]], found: Callable[[Task, int], object]) -> int:
+    return sum(bool(found(task, init_state)) for task, init_state in starts)
+
+
+def _episodes(number: int) -> str:
+    return f"{number} episode{'' if number == 1 else 's'}"

@@ -1,0 +1,63 @@
+"""Where benchmarks' own files are looked for, which users bring."""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from pytest_vla.errors import VlaError
+from pytest_vla.util.folders import expanded
+
+
+def given_folders(data: Path | None) -> tuple[Path, ...]:
+    """Where a user's files are looked for: ``--vla-data``, then ``PYTEST_VLA_DATA``."""
+    given = [folder for folder in (data, os.environ.get("PYTEST_VLA_DATA")) if folder]
+    return tuple(expanded(str(folder)) or Path(folder) for folder in given)
+
+
+def find_given(data: Path | None, find: Callable[[Path], Path | None], owner: str, name: str) -> Path:
+    """A benchmark's file in the first folder that has it.
+
+    Args:
+        data: the folder given by ``--vla-data``; None: there is none.
+        find: gives the file in a folder; None where it is not there.
+        owner: the benchmark, for the message.
+        name: of the file, for the message.
+
+    Raises:
+        VlaError: it is nowhere; says what to give, and where was looked.
+    """
+    folders = given_folders(data)
+    for folder in folders:
+        found = find(folder)
+        if found is not None:
+            return found
+    looked = f" Looked in {', '.join(map(str, folders))}." if folders else ""
+    raise VlaError(
+        f"{owner}'s {name} is nowhere: give a checkout of {owner}, or a folder with that file, by --vla-data or "
+        f"PYTEST_VLA_DATA.{looked}"
+    )
+
+
+def first_at(places: Sequence[str]) -> Callable[[Path], Path | None]:
+    """Finds the first file that one of these patterns matches in a folder."""
+
+    def find(folder: Path) -> Path | None:
+        return next((path for place in places for path in sorted(folder.glob(place)) if path.is_file()), None)
+
+    return find
+
+
+def holds_benchmark(place: Path) -> bool:
+    """Whether a folder or a file is somebody's LIBERO-Para, LIBERO-PRO or LIBERO-Plus, as far as variations read it."""
+    from pytest_vla.language.published import FILE, find_csv
+    from pytest_vla.suites.libero_plus.listing import FILE as LIST
+    from pytest_vla.suites.libero_pro.tables import FILES
+
+    if place.is_file():
+        return place.name == FILE or place.suffix == ".csv"
+    names = (LIST, *FILES.values())
+    below = ("", "*/", "*/*/", "*/*/*/")
+    return (
+        find_csv(place) is not None
+        or first_at([f"{depth}{name}" for name in names for depth in below])(place) is not None
+    )

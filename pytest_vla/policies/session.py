@@ -1,0 +1,62 @@
+"""A policy's session from its begin to its end: what is asked, and what breaks on the way, as an episode's error."""
+
+from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.policies.base import Answer, Episode, Observation, Policy, Session, check_answer, own_number
+from pytest_vla.util.tracebacks import describe, ends_episode
+
+
+def own_replan(policy: Policy) -> int | None:
+    """How many steps of a chunk the policy wants executed; None: it does not say. Raises EpisodeError."""
+    try:
+        return own_number(policy, "replan")
+    except EpisodeError:
+        raise
+    except VlaError as error:
+        raise EpisodeError("policy-protocol", str(error)) from error
+
+
+def begin_session(policy: Policy, episode: Episode) -> Session:
+    """The policy's session of an episode. Raises EpisodeError ``policy-raised`` or ``policy-protocol``."""
+    try:
+        session = policy(episode)
+    except EpisodeError:
+        raise
+    except BaseException as error:
+        if not ends_episode(error):
+            raise
+        raise EpisodeError("policy-raised", f"at the episode's begin: {describe(error)}") from error
+    if not callable(session):
+        raise EpisodeError(
+            "policy-protocol",
+            f"a policy is called with an episode and returns a session that is called with observations; this one "
+            f"returned {type(session).__name__}",
+        )
+    return session
+
+
+def ask_session(session: Session, observation: Observation) -> Answer:
+    """A session's checked answer. Raises EpisodeError: ``policy-raised``, or what is wrong with the answer."""
+    try:
+        answer = session(observation)
+    except EpisodeError:
+        raise
+    except BaseException as error:
+        if not ends_episode(error):
+            raise
+        raise EpisodeError("policy-raised", describe(error)) from error
+    return check_answer(answer)
+
+
+def close_session(session: Session) -> None:
+    """Tell a session, where it wants to know, that its episode is over. Raises EpisodeError ``policy-raised``."""
+    close = getattr(session, "close", None)
+    if close is None:
+        return
+    try:
+        close()
+    except EpisodeError:
+        raise
+    except BaseException as error:
+        if not ends_episode(error):
+            raise
+        raise EpisodeError("policy-raised", f"at the episode's end: {describe(error)}") from error

@@ -1,0 +1,1 @@
+"""What episodes were: records, trajectories, and the store that keeps them."""

@@ -1,0 +1,162 @@
+"""The SQLite file under `pytest_vla.records.store`: its tables, its transactions, and its errors with what helps."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_vla.errors import VlaError
+
+if TYPE_CHECKING:
+    import sqlite3
+
+SCHEMA = 3
+"""Raised whenever a table changes; `records.SCHEMA` is that of the lines in it."""
+
+# "VLAr" in the file's header: tells our file from another program's.
+_APPLICATION = 0x564C4172
+
+_TABLES = (
+    """CREATE TABLE runs (
+        id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, started TEXT NOT NULL, ended TEXT, status TEXT NOT NULL,
+        command TEXT NOT NULL, model TEXT NOT NULL, invocation TEXT NOT NULL, host TEXT NOT NULL, pid INTEGER NOT NULL,
+        process TEXT, planned INTEGER NOT NULL, picked TEXT)""",
+    # own: of the item's episodes in this run the one that counts; counting: the same, or one of an earlier run.
+    """CREATE TABLE items (
+        run TEXT NOT NULL REFERENCES runs (name), node TEXT NOT NULL, position INTEGER NOT NULL,
+        episode INTEGER NOT NULL, status TEXT, own INTEGER REFERENCES episodes (id),
+        counting INTEGER REFERENCES episodes (id), PRIMARY KEY (run, node)) WITHOUT ROWID""",
+    """CREATE TABLE episodes (
+        id INTEGER PRIMARY KEY, run TEXT NOT NULL REFERENCES runs (name), node TEXT NOT NULL, case_id TEXT NOT NULL,
+        case_key TEXT NOT NULL, of_suite INTEGER NOT NULL, suite TEXT NOT NULL, task TEXT NOT NULL,
+        seed INTEGER NOT NULL, attempt INTEGER NOT NULL, outcome TEXT NOT NULL, reason TEXT, steps INTEGER NOT NULL,
+        wall REAL, digest TEXT NOT NULL, started TEXT NOT NULL, ended TEXT NOT NULL)""",
+    # Apart from the columns, so that counting reads a tenth of the file.
+    "CREATE TABLE records (episode INTEGER PRIMARY KEY REFERENCES episodes (id), line TEXT NOT NULL)",
+    "CREATE INDEX runs_model ON runs (model)",
+    "CREATE INDEX episodes_run ON episodes (run)",
+    "CREATE INDEX episodes_case ON episodes (case_key)",
+    # Which episode counts is written down with each record, by pytest_vla.records.counting: SQL does not say it again.
+    """CREATE VIEW results AS SELECT i.run, i.node, e.id, e.run AS recorded_in, e.case_id, e.case_key, e.of_suite,
+        e.suite, e.task, e.seed, e.attempt, e.outcome, e.reason, e.steps, e.wall, e.digest, e.started, e.ended
+        FROM items AS i JOIN episodes AS e ON e.id = i.counting""",
+)
+
+_NO_ROOM = "make room on the disk (or in the quota); what is recorded so far is kept"
+_NO_RIGHTS = "file and folder have to be readable and writable; mend their rights, or give another results folder"
+_NO_LOCKS = "locks do not work on this file system; give a results folder on another one"
+_DAMAGED = "it is left as it is; move it away to begin anew (`sqlite3 FILE .recover` may save what is in it)"
+# By the beginning of SQLite's name of the error, the special before the general.
+_CURES = {
+    "SQLITE_FULL": _NO_ROOM,
+    "SQLITE_IOERR_WRITE": _NO_ROOM,
+    "SQLITE_READONLY_DBMOVED": "it was moved or deleted while it was in use; leave the results folder in its place",
+    "SQLITE_READONLY": _NO_RIGHTS,
+    "SQLITE_CANTOPEN": _NO_RIGHTS,
+    "SQLITE_PERM": _NO_RIGHTS,
+    "SQLITE_IOERR_LOCK": _NO_LOCKS,
+    "SQLITE_IOERR_RDLOCK": _NO_LOCKS,
+    "SQLITE_IOERR_CHECKRESERVEDLOCK": _NO_LOCKS,
+    "SQLITE_PROTOCOL": _NO_LOCKS,
+    "SQLITE_CORRUPT": _DAMAGED,
+    "SQLITE_NOTADB": _DAMAGED,
+}
+
+
+def connect(file: Path, *, create: bool, timeout: float) -> "sqlite3.Connection | None":
+    """A connection to a file of our tables; None where it has no tables and none are to be made.
+
+    Args:
+        file: in a folder that exists.
+        create: make file and tables where there are none, and be ready to write.
+        timeout: seconds to wait for another process that writes.
+
+    Raises:
+        VlaError: the file cannot be opened, is damaged, another program's, or of another schema. It is left as it is.
+    """
+    import sqlite3
+
+    if not create and not file.exists():
+        return None
+    uri = f"{file.absolute().as_uri()}?mode={'rwc' if create else 'rw'}"
+    with told(file, "open", timeout):
+        connection = sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None)
+        try:
+            if _prepare(connection, file, create):
+                return connection
+        except BaseException:
+            connection.close()
+            raise
+    connection.close()
+    return None
+
+
+@contextmanager
+def transaction(connection: "sqlite3.Connection", kind: str = "IMMEDIATE") -> Iterator[None]:
+    """All that is written in the block is written at its end, or nothing where anything is raised."""
+    import sqlite3
+
+    try:
+        connection.execute(f"BEGIN {kind}")
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        # After some errors SQLite has rolled back by itself.
+        if connection.in_transaction:
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def told(file: Path, doing: str, timeout: float) -> Iterator[None]:
+    """SQLite's errors in the block are raised as VlaError that names the file and what helps."""
+    import sqlite3
+
+    try:
+        yield
+    except sqlite3.ProgrammingError:
+        raise
+    except sqlite3.Error as error:
+        raise VlaError(f"cannot {doing} records: {file}: {_explain(error, timeout)}") from error
+
+
+def _prepare(connection: "sqlite3.Connection", file: Path, create: bool) -> bool:
+    """Whether the tables are there."""
+    connection.execute("PRAGMA foreign_keys = ON")
+    # A killed process loses nothing at any setting; with EXTRA a power cut loses nothing either, for a millisecond.
+    connection.execute("PRAGMA synchronous = EXTRA")
+    # For a new file only. A record is 2 kB and more, of which a standard page of 4 kB often holds but one.
+    connection.execute("PRAGMA page_size = 16384")
+    with transaction(connection, "IMMEDIATE" if create else "DEFERRED"):
+        ((application, schema, tables),) = connection.execute(
+            "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master)"
+            " FROM pragma_application_id, pragma_user_version"
+        )
+        if (application, schema, tables) == (0, 0, 0):
+            if not create:
+                return False
+            for statement in _TABLES:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+            connection.execute(f"PRAGMA user_version = {SCHEMA}")
+        elif application != _APPLICATION:
+            raise VlaError(f"{file} is another program's database; give another results folder")
+        elif schema != SCHEMA:
+            cure = "upgrade pytest-vla" if schema > SCHEMA else "read it with the version that wrote it"
+            raise VlaError(
+                f"{file} has schema {schema}, and this version of pytest-vla reads {SCHEMA}; {cure}, or give another "
+                "results folder"
+            )
+    if create:
+        # Now it is known to be ours. A write-ahead log fails on network file systems, where results often lie.
+        connection.execute("PRAGMA journal_mode = DELETE")
+    return True
+
+
+def _explain(error: "sqlite3.Error", timeout: float) -> str:
+    name = getattr(error, "sqlite_errorname", "")
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return f"locked by another process for more than {timeout:g} s; close the program that holds it open"
+    cures = [cure for beginning, cure in _CURES.items() if name.startswith(beginning)]
+    return f"{error}; {cures[0]}" if cures else str(error)

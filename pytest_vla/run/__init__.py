@@ -1,0 +1,1 @@
+"""A pytest run: options, collection, resuming, results, progress."""

@@ -1,0 +1,122 @@
+"""Texts of command lines as values, for pytest's options and for pytest-vla's; light, as --help has to come at once."""
+
+import argparse
+import re
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from pathlib import Path
+
+from pytest_vla.errors import VlaError
+from pytest_vla.plan.case import LAST_SEED, MAX_SEEDS, parse_seeds
+from pytest_vla.policies.spec import AUTO
+
+MOST_QUESTIONS = 9999
+
+# Each takes a text and raises ArgumentTypeError, for argparse.
+
+
+def some_text(text: str) -> str:
+    """Anything that is not empty."""
+    # An unset variable of a shell makes it empty, and an empty path would be the current folder.
+    if not text.strip():
+        raise argparse.ArgumentTypeError("nothing is given")
+    return text
+
+
+def comma_list(text: str) -> tuple[str, ...]:
+    """``a, b`` as names, each once."""
+    names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if not names:
+        raise argparse.ArgumentTypeError(f"{text!r} names nothing")
+    return names
+
+
+def seed_list(text: str) -> tuple[int, ...]:
+    """Seeds as `parse_seeds` reads them."""
+    try:
+        return parse_seeds(text)
+    except VlaError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def whole_number(what: str, least: int, most: int | None = None) -> Callable[[str], int]:
+    """Reads a whole number; `what` it is stands in the message."""
+
+    def read(text: str) -> int:
+        if re.fullmatch("[0-9]{1,10}", text) is None or int(text) < least or (most is not None and int(text) > most):
+            bounds = f"{least} or more" if most is None else f"{least} to {most}"
+            raise argparse.ArgumentTypeError(f"{text!r} is not {what}, {bounds}")
+        return int(text)
+
+    return read
+
+
+step_count = whole_number("a number of steps", 1)
+question_count = whole_number("a number of questions", 1, MOST_QUESTIONS)
+episode_count = whole_number("a number of episodes", 1, MAX_SEEDS)
+one_seed = whole_number("a seed", 0, LAST_SEED)
+
+
+def device_list(text: str) -> tuple[str, ...]:
+    """``auto``, or torch's names of devices."""
+    names = comma_list(text)
+    wrong = [name for name in names if re.fullmatch("[a-z]+(:[0-9]+)?", name) is None]
+    if wrong:
+        raise argparse.ArgumentTypeError(f"{wrong[0]!r} is not a device; write auto, cpu, cuda or cuda:0,cuda:1")
+    if len(names) > 1 and AUTO in names:
+        raise argparse.ArgumentTypeError(f"{text!r}: of several devices each is named, as in cuda:0,cuda:1")
+    return names
+
+
+def seconds_of(text: str) -> float:
+    """``90``, ``90s``, ``5m`` or ``1h``, in seconds."""
+    match = re.fullmatch(r"\s*([0-9]{1,9}(?:\.[0-9]+)?)\s*([smh]?)\s*", text)
+    seconds = float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else 0.0
+    if not seconds:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time; write 90, 90s, 5m or 1h")
+    return seconds
+
+
+def one_of(choices: Sequence[str]) -> Callable[[str], str]:
+    """Reads one of a few words."""
+
+    def read(text: str) -> str:
+        if text not in choices:
+            raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(choices)}")
+        return text
+
+    return read
+
+
+def share_of_one(text: str) -> float:
+    """``0.8`` or ``80%``, rounded once from what is written, so that 80% and 8 of 10 are the same number."""
+    match = re.fullmatch(r"\s*([0-9]+\.?[0-9]*|\.[0-9]+)\s*(%?)\s*", text)
+    share = None if match is None else Fraction(match[1]) / (100 if match[2] else 1)
+    if share is None or share > 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share; write 0.8 or 80%")
+    return float(share)
+
+
+LOWER = "lower"
+"""Behind a success rate and a colon: the lower end of its interval has to reach it."""
+
+
+def min_success(text: str) -> tuple[float, bool]:
+    """``0.8``, ``80%`` or ``0.8:lower``: a share, and whether the lower end of the interval has to reach it."""
+    share, colon, which = text.partition(":")
+    if colon and which.strip() != LOWER:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share; write 0.8 or 80%, or 0.8:{LOWER}")
+    return share_of_one(share), bool(colon)
+
+
+def declare_results(parser: argparse.ArgumentParser) -> None:
+    """``--results`` of a command that reads or writes runs."""
+    from pytest_vla.records.store import DEFAULT_RESULTS
+
+    parser.add_argument(
+        "--results",
+        metavar="DIR",
+        type=Path,
+        default=Path(DEFAULT_RESULTS),
+        help=f"folder of all runs, pytest's --vla-results (default: {DEFAULT_RESULTS})",
+    )

@@ -1,0 +1,322 @@
+"""From suites to pytest items: which modules are collected, under which ids, with which cases."""
+
+import importlib
+import os
+import re
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_vla.errors import UnfitError, VlaError
+from pytest_vla.plan.case import TEST_NAME, Case, parse_node_id, plan, with_twins
+from pytest_vla.plan.manifests import Suite, Task, load_suite, suite_folder, suite_names, suites_folders, with_textures
+from pytest_vla.plan.sampling import Stratum, of_task, sample
+from pytest_vla.run.settings import Settings
+from pytest_vla.vary.registry import find_variation, labels_of, name_of, parts_told_apart, unavailable
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What an invocation collects of the suites.
+
+    Attributes:
+        settings: of the invocation.
+        arguments: pytest's arguments, with files for the names of suites.
+        named: suites asked for by name, in an option or in an id.
+        paths_given: whether the user gave paths or ids.
+        cases: by suite, what it is to run, where that had to be known before collection.
+    """
+
+    settings: Settings
+    arguments: tuple[str, ...]
+    named: tuple[str, ...]
+    paths_given: bool
+    cases: Mapping[str, tuple[Case, ...]]
+
+    @property
+    def only_episodes(self) -> bool:
+        """Whether tests are left out that run no episode: a policy is given, and nothing says what to run on it."""
+        return self.settings.model_typed and not self.named and not self.paths_given
+
+    def cases_of(self, suite: str) -> tuple[Case, ...]:
+        """What a suite is to run; nothing where no task of it is selected. Raises VlaError."""
+        if suite in self.cases:
+            return self.cases[suite]
+        return planned([load_suite(suite, data=self.settings.data)], self.settings)[suite]
+
+
+def planned(suites: Sequence[Suite], settings: Settings) -> dict[str, tuple[Case, ...]]:
+    """The cases that options ask for, by suite. Raises VlaError."""
+    lacking = unavailable([task for suite in suites for task in suite.tasks])
+    for need, number in lacking.items():
+        warnings.warn(pytest.PytestWarning(f"unavailable: {number} of the list: {need}"), stacklevel=2)
+    cases: dict[str, list[Case]] = {suite.name: [] for suite in suites}
+    for case in plan(
+        suites, settings.tasks, settings.seeds, lambda task: labels_of(task, settings.vary, settings.protocol)
+    ):
+        cases[case.suite].append(case)
+    return {suite.name: prepared(cases[suite.name], suite.tasks, settings) for suite in suites}
+
+
+def prepared(cases: Sequence[Case], tasks: Sequence[Task], settings: Settings) -> tuple[Case, ...]:
+    """Cases of one suite as they are run: those that can be had, a sample of them, and their twins.
+
+    Args:
+        cases: that are asked for.
+        tasks: the suite's.
+        settings: of this invocation.
+
+    Raises:
+        VlaError: a variation changes nothing of a task, or no task can have any.
+    """
+    by_name = {task.name: task for task in tasks if not task.varied}
+    chosen = _possible(cases, by_name) if by_name and any(case.variation for case in cases) else tuple(cases)
+    if settings.sample is not None:
+        varied = {task.name: task for task in tasks if task.varied}
+        chosen = sample(chosen, settings.sample, settings.run_seed, lambda case: _stratum(case, varied))
+    return with_twins(chosen) if settings.twins == "auto" else chosen
+
+
+def _possible(cases: Sequence[Case], tasks: Mapping[str, Task]) -> tuple[Case, ...]:
+    """Those whose task can have the variation. Raises VlaError where one changes nothing, or none is left."""
+    kept: list[Case] = []
+    refused: list[UnfitError] = []
+    for case in cases:
+        try:
+            find_variation(tasks[case.task], case.variation, case.seed)
+        except UnfitError as error:
+            refused.append(error)
+        else:
+            kept.append(case)
+    if cases and not kept:
+        raise refused[0]
+    for line in _told(refused):
+        warnings.warn(pytest.PytestWarning(line), stacklevel=2)
+    return tuple(kept)
+
+
+def _told(refused: Sequence[UnfitError]) -> Iterable[str]:
+    """What is left out, a line a reason: which kinds, of which tasks, and why."""
+    kinds: dict[str, dict[str, None]] = {}
+    tasks: dict[str, dict[str, None]] = {}
+    for error in refused:
+        kinds.setdefault(error.reason, {})[name_of(error.label)] = None
+        tasks.setdefault(error.reason, {})[error.task] = None
+    for reason, names in kinds.items():
+        first, *others = tasks[reason]
+        more = f" and {len(others)} more" if others else ""
+        yield f"left out: {', '.join(names)} of {first}{more}: {reason}"
+
+
+def _stratum(case: Case, varied: Mapping[str, Task]) -> Stratum:
+    """What a sample is spread over."""
+    if not case.variation:
+        return of_task(case)
+    if case.task not in varied:
+        return Stratum(*parts_told_apart(case.variation), case.task)
+    found = find_variation(varied[case.task], case.variation, case.seed)
+    if found is None:
+        return of_task(case)
+    if varied[case.task].varied == "libero_plus":
+        # Within a sub-dimension by lot alone: its difficulties and tasks are as many as the list has, which is what a
+        # total of the list is made of.
+        return Stratum(found.dimension, found.kind)
+    return Stratum(found.dimension, case.variation.rpartition(".")[0], "", case.task)
+
+
+def task_of(case: Case, settings: Settings) -> Task:
+    """The task of a case, as this invocation runs it. Raises VlaError."""
+    task = load_suite(case.suite, data=settings.data).task(case.task)
+    return task if settings.textures is None else with_textures(task, settings.textures)
+
+
+SELECTION = pytest.StashKey[Selection]()
+
+
+def select(settings: Settings, arguments: Sequence[str], paths_given: bool, folder: Path) -> Selection:
+    """What to collect. A function of options and arguments alone, since workers replay these.
+
+    Args:
+        settings: of this invocation.
+        arguments: pytest's: paths, and ids such as ``libero_goal::test_episode[turn_on_the_stove-seed0]``.
+        paths_given: whether the user gave them; if not, the suites asked for replace them.
+        folder: what relative paths are relative to.
+
+    Raises:
+        VlaError: no such suite or task, or a path that would hide a suite.
+    """
+    translated = [_translate(argument, folder) for argument in arguments]
+    in_arguments = [argument.suite for argument in translated if argument.suite]
+    kept = [argument.text for argument in translated] if paths_given or not settings.suites else []
+    files = [str(suite_module(name)) for name in settings.suites if name in suite_names() and name not in in_arguments]
+    named = tuple(dict.fromkeys([*settings.suites, *in_arguments]))
+    if not named and not settings.tasks:
+        return Selection(settings, tuple(kept), named, paths_given, {})
+    for file in files:
+        _check_not_hidden(file, kept, folder)
+    by_path = _suites_in(kept, folder)
+    suites = {name: load_suite(name, data=settings.data) for name in dict.fromkeys([*named, *by_path])}
+    for name in [name for name in suites if name not in named]:
+        # Whoever gives a folder need not have what each suite below it needs.
+        try:
+            labels_of(suites[name].tasks[0], settings.vary, settings.protocol)
+        except VlaError as error:
+            warnings.warn(pytest.PytestWarning(f"{name} is left out: {error}"), stacklevel=2)
+            del suites[name]
+    cases = {name: dict.fromkeys(found) for name, found in planned(list(suites.values()), settings).items()}
+    # An id names its case, whatever tasks and seeds are selected beside it.
+    for case in (argument.case for argument in translated if argument.case):
+        find_variation(suites[case.suite].task(case.task), case.variation, case.seed)
+        cases[case.suite].setdefault(case)
+    found = {name: tuple(cases.get(name, ())) for name in dict.fromkeys([*named, *by_path])}
+    return Selection(settings, (*kept, *files), named, paths_given, found)
+
+
+def as_typed(node: str, config: pytest.Config) -> str:
+    """A node id such as it is to be typed where pytest was started."""
+    path, separator, names = node.partition("::")
+    if path in suite_names():
+        return node
+    return f"{os.path.relpath(config.rootpath / path, config.invocation_params.dir)}{separator}{names}"
+
+
+@cache
+def _marks(suite: str, task: str, label: str, seed: int, data: Path | None) -> tuple[pytest.MarkDecorator, ...]:
+    variation = find_variation(_tasks(suite, data)[task], label, seed)
+    assert variation is not None
+    # A joint one is selected by what each of its parts is, too.
+    return tuple(
+        pytest.mark.vla(dimension=each.dimension, kind=each.kind, level=each.level, **each.parameters)
+        for each in (variation, *variation.parts)
+    )
+
+
+@cache
+def _tasks(suite: str, data: Path | None) -> Mapping[str, Task]:
+    return {task.name: task for task in load_suite(suite, data=data).tasks}
+
+
+def suite_module(name: str) -> Path:
+    """The file that pytest collects for a suite."""
+    return suite_folder(name) / f"test_{name}.py"
+
+
+def suite_of(path: Path) -> str | None:
+    """The suite whose module this file is; None for any other file."""
+    name = path.parent.name
+    if path.name != f"test_{name}.py":
+        return None
+    return name if path.resolve().parent.parent in suites_folders() and name in suite_names() else None
+
+
+_REPEAT_STEP = "__pytest_repeat_step_number"
+
+
+def counted_node(item: pytest.Item) -> str:
+    """The id of what an item is a repetition of, for `Record.node`; its own, where it is none.
+
+    A suite's own item is named by its case, whatever other plugins add to its id. Of the id of a test of the user's
+    what pytest-repeat adds is taken away; other parameters are the test's own.
+    """
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    case = parameters.get("vla_case")
+    if not isinstance(case, Case):
+        return item.nodeid
+    if item.getparent(SuiteModule) is not None:
+        return case.node_id
+    step, (name, bracket, inside) = parameters.get(_REPEAT_STEP), item.name.partition("[")
+    if not isinstance(step, int) or not bracket or not item.nodeid.endswith(item.name):
+        return item.nodeid
+    # It is parametrized last, so that of several texts that look alike the last is its.
+    left = re.sub(rf"^(.*)(^|-){step + 1}-\d+(?=-|$)", r"\1", inside.removesuffix("]"))
+    return f"{item.nodeid.removesuffix(item.name)}{name}[{left}]"
+
+
+class SuiteModule(pytest.Module):
+    """A suite's module: its id is the suite's name wherever it lies, and it is imported by its dotted name.
+
+    The dotted name keeps one module object where pytest would make a second one of the same file, as ``suites.x``.
+    """
+
+    @classmethod
+    def of(cls, suite: str, path: Path, parent: pytest.Collector) -> "SuiteModule":
+        """The module of a suite, as a node."""
+        module: SuiteModule = cls.from_parent(parent, path=path, nodeid=suite)
+        return module
+
+    @property
+    def cases(self) -> tuple[Case, ...]:
+        """What the suite is to run."""
+        return self.config.stash[SELECTION].cases_of(self.path.parent.name)
+
+    def marks(self, case: Case) -> tuple[pytest.MarkDecorator, ...]:
+        """What ``-m "vla(object_type='addition_deletion')"`` selects a case by: its variation's texts and numbers."""
+        data = self.config.stash[SELECTION].settings.data
+        return _marks(case.suite, case.task, case.variation, case.seed, data) if case.variation else ()
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        """The suite's items; none, instead of pytest's skipped placeholder, where no case is selected."""
+        try:
+            selected = self.cases
+        except VlaError as error:
+            raise self.CollectError(str(error)) from error
+        return super().collect() if selected else []
+
+    def funcnamefilter(self, name: str) -> bool:
+        """A project's own ``python_functions`` is about its own tests."""
+        return name == TEST_NAME
+
+    def _getobj(self) -> Any:
+        return importlib.import_module(f"pytest_vla.suites.{self.path.parent.name}.{self.path.stem}")
+
+
+@dataclass(frozen=True)
+class _Argument:
+    """An argument of pytest's, with the suite and the case that it names."""
+
+    text: str
+    suite: str | None = None
+    case: Case | None = None
+
+
+def _translate(argument: str, folder: Path) -> _Argument:
+    """A suite's file for a suite's name; any other argument as it is."""
+    path, separator, names = argument.partition("::")
+    # pytest shows ids relative to the current folder, as ../libero_goal::...; a folder cannot have names after it.
+    name = Path(path).name
+    try:
+        is_path = (folder / path).is_file() if separator else (folder / path).exists()
+    except OSError:
+        # Too long a name, for example: pytest will say so.
+        return _Argument(argument)
+    suite = (suite_of(folder / path) if separator else None) if is_path else name if name in suite_names() else None
+    if suite is None:
+        return _Argument(argument)
+    text = argument if is_path else f"{suite_module(suite)}{separator}{names}"
+    node = f"{suite}{separator}{names}"
+    # Also where it was pasted with what pytest-repeat adds.
+    return _Argument(text, suite, parse_node_id(node) or parse_node_id(re.sub(r"-\d+-\d+\]$", "]", node)))
+
+
+def _suites_in(arguments: Sequence[str], folder: Path) -> list[str]:
+    """The suites whose modules lie at or under one of the paths."""
+    paths = [(folder / argument.partition("::")[0]).resolve() for argument in arguments]
+    return [name for name in suite_names() if any(suite_module(name).is_relative_to(path) for path in paths)]
+
+
+def _check_not_hidden(file: str, paths: Sequence[str], folder: Path) -> None:
+    """pytest drops a file that lies under a given folder, and on its way down does not enter environments."""
+    for path in paths:
+        above = (folder / path.partition("::")[0]).resolve()
+        between = [parent for parent in Path(file).parents if parent != above and parent.is_relative_to(above)]
+        hiding = next((parent for parent in between if (parent / "pyvenv.cfg").is_file()), None)
+        if hiding is not None:
+            raise VlaError(
+                f"{path} has the environment {hiding} in it, where the suites are installed, and pytest does not look "
+                "into environments: leave the path out, or give the folders of your tests"
+            )

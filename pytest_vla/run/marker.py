@@ -1,0 +1,236 @@
+"""``@pytest.mark.vla(suite=..., tasks=..., seeds=...)``: a test of the user's own on selected episodes."""
+
+import itertools
+import operator
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from pytest_vla.errors import VlaError
+from pytest_vla.metrics.pride import ACTION_TYPES, OBJECT_TYPES
+from pytest_vla.plan.case import LAST_SEED, MAX_SEEDS, Case, narrow, parse_seeds, plan
+from pytest_vla.plan.manifests import Task, did_you_mean, load_suite
+from pytest_vla.run.collection import SELECTION, Selection, prepared
+from pytest_vla.vary.registry import labels_of, parse_vary
+
+NAME = "vla"
+KEYWORDS = ("suite", "tasks", "seeds", "vary")
+# Of the suite that needs no data.
+EXAMPLE = '@pytest.mark.vla(suite="tabletop", tasks="bowl_on", seeds=range(3))'
+ABOUT = (
+    f"{NAME}({', '.join(KEYWORDS)}): an episode of a robot policy. On a test of yours that takes `rollout`: run it on "
+    "these episodes; suite and tasks are names or lists of them, seeds a number, several, or text as in --vla-seeds, "
+    "vary text as in --vla-vary. Every item of a suite has it; a varied one has dimension, kind, level and the "
+    "parameters of its variation, by which -m selects, as in -m \"vla(object_type='addition_deletion')\". Paraphrases "
+    f"have object_type ({', '.join(OBJECT_TYPES)}) and action_type ({', '.join(ACTION_TYPES)})."
+)
+"""What ``pytest --markers`` says."""
+
+MODELS = "--vla-model=expert, --vla-model=random, --vla-model=module:callable or --vla-model=replay:PATH"
+NO_MODEL = f"no policy: add {MODELS}"
+NO_CASE = "no-case"
+NOTHING_TO_RUN = (
+    "--vla-model is given, but no test here runs an episode. Name a suite, as in --vla-suite=tabletop, or mark a "
+    f"test of yours that takes `rollout`, as in {EXAMPLE}"
+)
+
+
+@dataclass(frozen=True)
+class Marked:
+    """What a test's markers ask for.
+
+    Attributes:
+        suites: by name.
+        tasks: patterns as in ``--vla-tasks``; empty: all tasks.
+        seeds: of each task; None: not said.
+        vary: labels of the variations that each task gets; empty: tasks as they are.
+    """
+
+    suites: tuple[str, ...]
+    tasks: tuple[str, ...] = ()
+    seeds: tuple[int, ...] | None = None
+    vary: tuple[str, ...] = ()
+
+
+def parametrize(metafunc: pytest.Metafunc) -> None:
+    """Give a marked test its episodes; without a policy, one item that is skipped."""
+    definition, selection = metafunc.definition, metafunc.config.stash[SELECTION]
+    markers = list(definition.iter_markers(NAME))
+    if not markers:
+        return
+    try:
+        if "vla_case" not in metafunc.fixturenames:
+            _check_not_in_vain(definition)
+            return
+        marked = read_markers(markers)
+        named = _named(selection, definition)
+        cases = select_cases(marked, selection, named)
+    except VlaError as error:
+        file, line, name = definition.location
+        raise pytest.Collector.CollectError(f"{file}:{(line or 0) + 1}: {name}: @pytest.mark.vla: {error}") from error
+    skipped = [pytest.mark.skip(reason=NO_MODEL)] if selection.settings.model is None else []
+    listed = metafunc.config.option.collectonly or named
+    if not cases:
+        # An empty parameter set would become a skip, an xfail or an error, as empty_parameter_set_mark says.
+        parameters = [pytest.param(None, id=NO_CASE)]
+    elif skipped and not listed:
+        parameters = [pytest.param(None, id="no-model", marks=skipped)]
+    else:
+        several = len(marked.suites) > 1
+        parameters = [pytest.param(case, id=_parameter_id(case, several), marks=skipped) for case in cases]
+    metafunc.parametrize("vla_case", parameters)
+
+
+def deselect(config: pytest.Config, items: list[pytest.Item], excused: bool) -> None:
+    """Take out the tests that ``--vla-tasks`` leaves no episode of, and those that no policy is needed for.
+
+    Args:
+        config: of the session.
+        items: what was collected.
+        excused: whether there may be nothing to run: the run is resumed, or what could not be collected was told.
+
+    Raises:
+        pytest.UsageError: a policy is given for a new run, and there is no test for it. Workers leave that to the
+            controller.
+    """
+    only_episodes = config.stash[SELECTION].only_episodes
+    others = [item for item in items if "vla_case" not in getattr(item, "fixturenames", ())] if only_episodes else []
+    if only_episodes and len(others) == len(items) and not excused and not hasattr(config, "workerinput"):
+        raise pytest.UsageError(NOTHING_TO_RUN)
+    empty = [item for item in items if NO_CASE in item.name and _case_of(item, NO_CASE) is None]
+    if out := {*others, *empty}:
+        config.hook.pytest_deselected(items=[item for item in items if item in out])
+        items[:] = [item for item in items if item not in out]
+
+
+def read_markers(markers: Iterable[pytest.Mark]) -> Marked:
+    """The markers of a test, checked; where several name a keyword, the first, which is nearest to the test, counts.
+
+    Raises:
+        VlaError: says what was expected.
+    """
+    keywords: dict[str, Any] = {}
+    for marker in markers:
+        if marker.args:
+            raise VlaError(f"expected keywords, not {', '.join(map(repr, marker.args))}; for example {EXAMPLE}")
+        for name in marker.kwargs:
+            if name not in KEYWORDS:
+                raise VlaError(f"unknown keyword {name!r}.{did_you_mean(name, KEYWORDS)} Known: {', '.join(KEYWORDS)}")
+        keywords = {**marker.kwargs, **keywords}
+    if keywords.get("suite") is None:
+        raise VlaError(f"which suite? Expected, for example, {EXAMPLE}")
+    tasks, seeds, vary = keywords.get("tasks"), keywords.get("seeds"), keywords.get("vary")
+    return Marked(
+        _names("suite", keywords["suite"]),
+        () if tasks is None else _names("tasks", tasks),
+        None if seeds is None else _seeds(seeds),
+        () if vary is None else parse_vary(",".join(_names("vary", vary))),
+    )
+
+
+def select_cases(marked: Marked, selection: Selection, named: Sequence[str]) -> tuple[Case, ...]:
+    """The episodes of a marked test.
+
+    ``--vla-tasks`` narrows the marker's tasks, ``--vla-seeds`` and ``--vla-episodes`` replace its seeds, ``--vla-vary``
+    its variations; those of the ini file are of tests whose marker names none. An id among pytest's arguments names its
+    episode, whatever is selected beside it.
+
+    Args:
+        marked: what the test's markers ask for.
+        selection: of this invocation.
+        named: what stands in the brackets of those arguments that are ids of this test.
+
+    Raises:
+        VlaError: no such suite or task.
+    """
+    settings = selection.settings
+    suites = [load_suite(name, data=settings.data) for name in marked.suites]
+
+    def labels(task: Task) -> tuple[str, ...]:
+        vary = settings.vary if settings.vary_typed or not marked.vary else marked.vary
+        return labels_of(task, vary, settings.protocol)
+
+    asked = narrow(plan(suites, marked.tasks, settings.seeds or marked.seeds, labels), settings.tasks)
+    of_suites = [(suite, [case for case in asked if case.suite == suite.name]) for suite in suites]
+    cases = [case for suite, found in of_suites for case in prepared(found, suite.tasks, settings)]
+    found = [int(seed) for text in named for seed in re.findall(r"-seed(\d{1,10})(?!\d)", text)]
+    seeds = tuple(dict.fromkeys(seed for seed in found if seed <= LAST_SEED))
+    several = len(suites) > 1
+    pasted = [
+        case
+        for case in (plan(suites, marked.tasks, seeds, labels) if seeds else ())
+        if any(f"-{_parameter_id(case, several)}-" in f"-{text}-" for text in named)
+    ]
+    return tuple(dict.fromkeys([*cases, *pasted]))
+
+
+def _check_not_in_vain(definition: pytest.Function) -> None:
+    # On a class or a module the marker may stand for other tests; another plugin's `vla` has other keywords.
+    if any(mark.name == NAME and not mark.kwargs.keys().isdisjoint(KEYWORDS) for mark in definition.own_markers):
+        raise VlaError("the test takes no episode: give it the argument `rollout`")
+
+
+def _names(keyword: str, value: object) -> tuple[str, ...]:
+    given: list[Any] = list(value) if isinstance(value, list | tuple | set) else [value]
+    if not all(isinstance(part, str) for part in given):
+        raise VlaError(f"{keyword}={value!r}: expected a name or a list of names")
+    # A set has another order in every process, and workers must agree.
+    parts: list[str] = sorted(given) if isinstance(value, set) else given
+    names = tuple(dict.fromkeys(name.strip() for part in parts for name in part.split(",") if name.strip()))
+    if not names:
+        raise VlaError(f"{keyword}={value!r} names nothing: expected a name or a list of names")
+    return names
+
+
+def _seeds(value: object) -> tuple[int, ...]:
+    if isinstance(value, str):
+        return parse_seeds(value)
+    if isinstance(value, Iterator):
+        raise VlaError(f"seeds={value!r}: it can be read only once, by one test; expected a list or a range")
+    if isinstance(value, Iterable):
+        seeds = tuple(dict.fromkeys(_seed(part, value) for part in itertools.islice(value, MAX_SEEDS + 1)))
+    else:
+        seeds = (_seed(value, value),)
+    if not seeds:
+        raise VlaError(f"seeds={value!r}: there is none in it")
+    if len(seeds) > MAX_SEEDS:
+        raise VlaError(f"seeds={value!r}: more than {MAX_SEEDS} seeds")
+    return seeds
+
+
+def _seed(part: Any, value: object) -> int:
+    try:
+        seed = -1 if isinstance(part, bool) else operator.index(part)
+    except TypeError:
+        seed = -1
+    if not 0 <= seed <= LAST_SEED:
+        raise VlaError(
+            f'seeds={value!r}: expected a number (0 to {LAST_SEED}), a list or range of them, or text as "0-4,10"'
+        )
+    return seed
+
+
+def _parameter_id(case: Case, several: bool) -> str:
+    return f"{case.suite}-{case.parameter_id}" if several else case.parameter_id
+
+
+def _named(selection: Selection, definition: pytest.Function) -> list[str]:
+    """What stands in the brackets of those arguments that are ids of this test, of its class and file."""
+    config, own = definition.config, definition.nodeid.partition("::")[2]
+    found = []
+    for argument in selection.arguments:
+        path, _, names = argument.partition("::")
+        name, bracket, inside = names.partition("[")
+        if not bracket or name != own:
+            continue
+        # With --pyargs it may be a module's name.
+        if config.option.pyargs or (config.invocation_params.dir / path).resolve() == definition.path.resolve():
+            found.append(inside.removesuffix("]"))
+    return found
+
+
+def _case_of(item: pytest.Item, otherwise: object) -> object:
+    return item.callspec.params.get("vla_case", otherwise) if hasattr(item, "callspec") else otherwise

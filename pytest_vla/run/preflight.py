@@ -1,0 +1,126 @@
+"""What can be known to be wrong before the first episode stops the run there, once, and not in every episode."""
+
+import dataclasses
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.plan.case import init_state_of
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.run.collection import Selection
+from pytest_vla.run.marker import MODELS
+from pytest_vla.run.results import MISFIT
+from pytest_vla.run.settings import Settings
+
+
+def check_ready(selection: Selection) -> None:
+    """Whether the episodes that were asked for by name can be run. Loads neither policy nor simulator.
+
+    Args:
+        selection: what is to be collected.
+
+    Raises:
+        VlaError: no policy, or none of that name; no data; another simulator than the supported one.
+    """
+    settings = selection.settings
+    # A model of the ini file counts where a suite is named.
+    model = settings.model if selection.named or settings.model_typed else None
+    if model is not None:
+        from pytest_vla.policies.load import check_model
+
+        check_model(settings.spec)
+    if not selection.named:
+        return
+    if model is None:
+        raise VlaError(
+            f"{', '.join(selection.named)}: which policy? Add {MODELS} (--collect-only lists the episodes without one)"
+        )
+    from pytest_vla.util.folders import cache_limit
+    from pytest_vla.versions import check_versions
+
+    check_versions(allow=settings.allow_versions)
+    cache_limit()
+    _check_results(settings.results)
+    _check_data(settings, selection.named)
+
+
+def notes_before(selection: Selection) -> tuple[str, ...]:
+    """What is to be known of the numbers before the first episode, in a line each. Loads nothing heavy."""
+    settings = selection.settings
+    if settings.model is None or not (selection.named or settings.model_typed):
+        return ()
+    from pytest_vla.kernels import NATIVE, PINNED, in_force
+    from pytest_vla.plan import premises
+    from pytest_vla.versions import DEFAULT, check_versions
+
+    notes = []
+    if settings.kernels == PINNED and in_force() not in (PINNED, NATIVE):
+        notes.append(f"kernels are {in_force()}; records may differ from another machine's")
+    mujoco = check_versions(allow=True)["mujoco"]
+    if mujoco != DEFAULT["mujoco"]:
+        suites = {name: load_suite(name, data=settings.data) for name in selection.cases}
+        starts = [
+            (task, init_state_of(case.seed, task.protocol.init_states, task.protocol.init_state))
+            for name, cases in selection.cases.items()
+            for case in cases
+            for task in (suites[name].task(case.task),)
+        ]
+        notes += premises.notes_before(starts, mujoco, settings.premises)
+    return tuple(notes)
+
+
+def check_fits(policy: object, selection: Selection, suites: Iterable[str]) -> tuple[str, ...]:
+    """Whether a policy fits suites, by what it says of itself. Needs no simulator.
+
+    Args:
+        policy: loaded, or what stands for one that is loaded elsewhere.
+        selection: says which tasks.
+        suites: by name.
+
+    Returns:
+        What may be meant, in a line each.
+
+    Raises:
+        VlaError: it does not fit one of them; the message has a line for each cause.
+    """
+    from pytest_vla.policies.fit import ERROR, check_fit
+    from pytest_vla.policies.traits import traits_of
+
+    try:
+        traits = traits_of(policy)
+    except EpisodeError:
+        # A server that is gone; the episodes tell it.
+        return ()
+    found = {}
+    for name in suites:
+        wanted = {case.task for case in selection.cases_of(name)}
+        suite = load_suite(name, data=selection.settings.data)
+        tasks = tuple(task for task in suite.tasks if task.name in wanted) or suite.tasks
+        found[name] = check_fit(traits, dataclasses.replace(suite, tasks=tasks))
+    errors = [f"\n  {finding}" for findings in found.values() for finding in findings if finding.severity == ERROR]
+    if errors:
+        listed = "".join(dict.fromkeys(errors))
+        raise VlaError(f"{MISFIT}--vla-model={selection.settings.model} and {', '.join(found)}{listed}")
+    return tuple(dict.fromkeys(str(finding) for findings in found.values() for finding in findings))
+
+
+def _check_data(settings: Settings, suites: Iterable[str]) -> None:
+    from pytest_vla.plan.data_roots import BESIDE, KINDS, data_base, data_roots, describe_search
+
+    roots = data_roots(settings.data)
+    if {root.suite for root in roots} >= set(suites):
+        # They bring their own.
+        return
+    for kind in KINDS:
+        if not any(root.folder(kind) for root in roots if root.suite is None):
+            advice = None
+            if settings.data is not None and data_base(settings.data) is None:
+                advice = f"{settings.data} has what tasks are varied by, and not LIBERO's own data: {BESIDE}"
+            raise VlaError(f"LIBERO's {kind} are nowhere. {describe_search(roots, kind, advice)}")
+
+
+def _check_results(results: Path) -> None:
+    nearest = next(folder for folder in (results, *results.parents) if folder.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+        raise VlaError(f"--vla-results={results}: no folder can be made there; give one that can be written")

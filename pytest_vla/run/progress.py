@@ -1,0 +1,83 @@
+"""The line that tells how a run goes: rewritten in place on a terminal, a new line now and then elsewhere."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+
+from pytest_vla.metrics.rates import VariedOutcome
+from pytest_vla.reports.terminal.progress import progress_line
+
+LOG_EVERY = 60.0
+"""Seconds between two lines where output is no terminal, such as CI's log."""
+
+_REDRAW_EVERY = 0.1
+
+
+class Progress:
+    """Shows the line. On a terminal it takes the place of pytest's own dots for episodes.
+
+    Args:
+        reporter: pytest's.
+        weights: by node id, what share of the run's time an episode is likely to take; any unit.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(
+        self,
+        reporter: pytest.TerminalReporter,
+        weights: Mapping[str, float],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._reporter, self._weights, self._clock = reporter, weights, clock
+        self._start = self._shown = clock()
+        self._weight_done = 0.0
+        verbosity = reporter.config.get_verbosity()
+        self.in_place = bool(reporter.isatty) and verbosity == 0
+        """Whether the line is rewritten, so that pytest's dots have to keep out of it."""
+        self._in_log = not self.in_place and verbosity >= 0
+        if self.in_place:
+            reporter.showfspath = False
+            # pytest's percentage would be written into the line; there is no public switch for a running session.
+            reporter._show_progress_info = False
+
+    def show(self, ended: str | None, new: Sequence[VariedOutcome], done: int, total: int) -> None:
+        """Show the line, if it is time to.
+
+        Args:
+            ended: node id of the episode that ended just now; None: the run begins.
+            new: what has ended in this invocation, each episode once.
+            done: how many have ended, with those of the run that had before, and with repeats.
+            total: of the run, likewise.
+        """
+        now = self._clock()
+        self._weight_done += self._weights.get(ended, 0.0) if ended else 0.0
+        last = done >= total
+        if not last and ended is not None and now - self._shown < (_REDRAW_EVERY if self.in_place else LOG_EVERY):
+            return
+        # Where there is no line to replace, the table says it all at the end, and the first line said the beginning.
+        if not self.in_place and (not self._in_log or last or ended is None):
+            return
+        self._shown, elapsed = now, now - self._start
+        line = progress_line(new, done, total, elapsed, self._left(elapsed))
+        if self.in_place:
+            width = self._reporter._tw.fullwidth - 1
+            self._reporter.rewrite(line[:width], erase=True)
+            # Whatever else is written begins on a line of its own.
+            self._reporter.currentfspath = -2
+            self._reporter.flush()
+        else:
+            write_apart(self._reporter, line)
+
+    def _left(self, elapsed: float) -> float | None:
+        if not self._weight_done:
+            return None
+        return elapsed * max(sum(self._weights.values()) - self._weight_done, 0.0) / self._weight_done
+
+
+def write_apart(reporter: pytest.TerminalReporter, line: str, **markup: bool) -> None:
+    """Write a line of its own, wherever pytest is in its line of dots."""
+    # With workers, pytest does not know that dots stand in the line.
+    if not reporter.currentfspath and reporter._tw.width_of_current_line:
+        reporter.line("")
+    reporter.write_line(line, **markup)

@@ -1,0 +1,195 @@
+"""Going on with a run: what of an invocation is kept for it, and which of its items are left to do."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_vla.errors import VlaError
+from pytest_vla.plan.case import DEFAULT_SEEDS
+from pytest_vla.records.counting import is_complete
+from pytest_vla.records.record import Record
+from pytest_vla.run.collection import counted_node
+from pytest_vla.run.settings import Settings
+from pytest_vla.versions import SUPPORTED, installed
+
+# What a run is, by the option that says it: a resumed run is the same in all of these.
+_FIXED = {
+    "model": "model",
+    "suite": "suites",
+    "tasks": "tasks",
+    "seeds": "seeds",
+    "episodes": "seeds",
+    "sample": "sample",
+    "vary": "vary",
+    "protocol": "protocol",
+    "twins": "twins",
+    "feasible": "feasible",
+    "data": "data",
+    "premises": "premises",
+    "textures": "textures",
+    "replan": "replan",
+    "run-seed": "run_seed",
+    "allow-versions": "allow_versions",
+    "kernels": "kernels",
+}
+# How it is run and judged: as before, where nothing else is said.
+_CHANGEABLE = {
+    "timeout": "timeout",
+    "video": "video",
+    "min-success": "min_success",
+    "device": "devices",
+    "batch": "batch",
+    "policy-timeout": "policy_timeout",
+}
+_OF_MIN_SUCCESS = ("min_success_typed", "min_success_lower")
+
+RESUMPTION = pytest.StashKey["Resumption | None"]()
+"""The run that this invocation goes on with."""
+
+_TUPLES = ("vary", "suites", "tasks", "seeds", "given", "devices")
+
+
+@dataclass(frozen=True)
+class Resumption:
+    """A run to go on with; builtin types only, since workers are given it.
+
+    Attributes:
+        run: its name.
+        command: the command line that it was started with.
+        invocation: of `invocation_of`.
+        left: node ids of the items that are missing, ended as errors, or failed for another reason than the policy.
+    """
+
+    run: str
+    command: str
+    invocation: Mapping[str, Any]
+    left: tuple[str, ...]
+
+
+def invocation_of(settings: Settings, arguments: Sequence[str], folder: Path) -> dict[str, Any]:
+    """What a later invocation needs to go on with this run; can be written as JSON.
+
+    Args:
+        settings: of the invocation.
+        arguments: the paths and ids that the user gave to pytest, as they were typed.
+        folder: what they are relative to.
+    """
+    kept = {name: getattr(settings, name) for name in dict.fromkeys([*_FIXED.values(), *_CHANGEABLE.values()])}
+    kept |= {"given": settings.given, **{name: getattr(settings, name) for name in _OF_MIN_SUCCESS}}
+    kept["vary_typed"] = settings.vary_typed
+    kept["data"] = None if settings.data is None else str(settings.data)
+    kept |= {"model_text": settings.model_text, "model_folder": str(settings.model_folder)}
+    return {"settings": kept, "arguments": list(arguments), "folder": str(folder)}
+
+
+def find_resumption(settings: Settings, arguments: Sequence[str]) -> Resumption:
+    """The run that ``--vla-resume`` names.
+
+    Raises:
+        VlaError: there is no such run, it is still running, the store cannot be read, or `arguments` has other paths
+            or ids than the run.
+    """
+    from pytest_vla.records.runs import is_alive
+    from pytest_vla.records.store import LAST_RUN, open_store
+
+    with open_store(settings.results, create=False) as store:
+        # Nobody can go on with what was imported.
+        ours = [run.name for run in store.runs() if "imported" not in run.invocation]
+        run = store.run(ours[0] if settings.resume == LAST_RUN and ours else str(settings.resume))
+        if is_alive(run):
+            raise VlaError(f"--vla-resume: run {run.name} is still running, as process {run.pid} on {run.host}")
+        # They may stand in the ini file, and be given each time.
+        if arguments and list(arguments) != run.invocation.get("arguments"):
+            raise VlaError(
+                f"--vla-resume goes on with what the run was started with: leave {' '.join(arguments)} out, or write "
+                "--vla-resume=RUN with = where that is the name of a run"
+            )
+        _check_simulator(run.name, store.records(run.name))
+        left = tuple(item.node for item in store.items(run.name) if item.is_left)
+        return Resumption(run.name, run.command, run.invocation, left)
+
+
+def anchored(resumption: Resumption, here: Path) -> list[str]:
+    """The run's paths and ids, such as they mean the same here as where it was started."""
+    folder, arguments = Path(resumption.invocation["folder"]), resumption.invocation["arguments"]
+    if folder == here:
+        return list(arguments)
+    parts = [argument.partition("::") for argument in arguments]
+    # A suite's name is no path.
+    return ["".join([str(folder / path) if (folder / path).exists() else path, *names]) for path, *names in parts]
+
+
+def _check_simulator(run: str, records: Iterator[Record]) -> None:
+    """Raises VlaError where the run's episodes ended in another version of the simulator than the one installed."""
+    known = next((record.provenance for record in records if is_complete(record.outcome)), {})
+    for name in SUPPORTED:
+        before, now = known.get(name), installed(name)
+        if before is not None and now is not None and before != now:
+            raise VlaError(
+                f"--vla-resume: run {run} has episodes of {name} {before}, and {now} is installed: no rate is of both."
+                f" Install it (pip install {name}=={before}), or leave --vla-resume out for a new run"
+            )
+
+
+def resumed_settings(settings: Settings, resumption: Resumption, config: pytest.Config) -> Settings:
+    """The settings of the run, with those of this invocation that a run may change.
+
+    Args:
+        settings: of this invocation.
+        resumption: the run.
+        config: says which options were typed.
+
+    Raises:
+        VlaError: an option asks for another run, or the run was written by another version.
+    """
+    try:
+        kept = dict(resumption.invocation["settings"])
+        kept |= {name: tuple(kept[name]) for name in _TUPLES if kept[name] is not None}
+        kept["data"] = None if kept["data"] is None else Path(kept["data"])
+        fixed = {name: kept[name] for name in dict.fromkeys(_FIXED.values())}
+        changeable = {name: kept[name] for name in _CHANGEABLE.values()}
+        fixed |= {"given": kept["given"], "model_typed": True, "vary_typed": kept["vary_typed"]}
+        fixed |= {"model_text": kept["model_text"], "model_folder": Path(kept["model_folder"])}
+        # Runs of earlier versions do not have the second.
+        typed = {
+            "min_success_typed": kept["min_success_typed"],
+            "min_success_lower": kept.get("min_success_lower", False),
+        }
+    except (KeyError, TypeError) as error:
+        raise VlaError(f"run {resumption.run} cannot be gone on with: it does not say {error}") from error
+    if kept["kernels"] != settings.kernels:
+        # They are chosen before anybody can ask the store.
+        raise VlaError(f"--vla-resume: run {resumption.run} was started with --vla-kernels={kept['kernels']}: add that")
+    for option, name in _FIXED.items():
+        if not config.getoption(f"vla_{option.replace('-', '_')}"):
+            continue
+        before, now = fixed[name], getattr(settings, name)
+        if before != now and not (name == "seeds" and fixed["suites"] and not before and now == DEFAULT_SEEDS):
+            was = f"with --vla-{option}={_text(before)}" if before else f"without --vla-{option}"
+            raise VlaError(
+                f"--vla-resume: run {resumption.run} was started {was}, and not with {_text(now)}: leave "
+                f"--vla-{option} out, or leave --vla-resume out for a new run"
+            )
+    for option, name in _CHANGEABLE.items():
+        if config.getoption(f"vla_{option.replace('-', '_')}") is not None:
+            changeable[name] = getattr(settings, name)
+            if option == "min-success":
+                typed = {each: getattr(settings, each) for each in _OF_MIN_SUCCESS}
+    return dataclasses.replace(settings, **fixed, **changeable, **typed)
+
+
+def keep_left(config: pytest.Config, items: list[pytest.Item], resumption: Resumption) -> None:
+    """Take out all items but those that are left to do."""
+    wanted = set(resumption.left)
+    left = [item for item in items if counted_node(item) in wanted]
+    if len(left) < len(items):
+        config.hook.pytest_deselected(items=[item for item in items if counted_node(item) not in wanted])
+        items[:] = left
+
+
+def _text(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,1 @@
+"""A run over several processes: hooks, scheduling, and one policy for all workers."""

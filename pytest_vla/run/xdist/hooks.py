@@ -1,0 +1,237 @@
+"""What controller and workers tell each other. Registered only where pytest-xdist is: its hooks are unknown elsewhere.
+
+Beside xdist's own messages, which have ids alone, each worker has a channel to tell which items run which episodes.
+"""
+
+import copy
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, astuple, dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_vla.plan.case import Case
+from pytest_vla.run.collection import SELECTION, as_typed, task_of
+from pytest_vla.run.marker import NOTHING_TO_RUN
+from pytest_vla.run.results import RUN, Results, cases_of_items, names_of_items
+from pytest_vla.run.resume import RESUMPTION, Resumption
+from pytest_vla.run.xdist.policy import PolicyOfWorkers, Served
+from pytest_vla.vary.registry import find_variation
+
+if TYPE_CHECKING:
+    from pytest_vla.run.xdist.pool import Item
+    from pytest_vla.run.xdist.scheduler import VlaScheduling
+
+WORKER_INPUT = "vla"
+CHANNEL = "vla_channel"
+
+RERUNS = 1
+"""How often an episode is run again whose worker died."""
+
+BY_SCOPE = ("loadscope", "loadfile", "loadgroup")
+"""Values of ``--dist`` under which a worker may not die."""
+
+OTHER_TEST_SECONDS = 1.0
+"""What is taken for the time of a test that runs no episode."""
+
+
+@dataclass(frozen=True)
+class Handed:
+    """What a worker is given: the run's folder, what is left of a run that is gone on with, where the policy is."""
+
+    run: str
+    resumption: Resumption | None
+    served: Served | None
+
+
+def handed_over(config: pytest.Config) -> Handed | None:
+    """What this worker was given; None in any other process."""
+    text = getattr(config, "workerinput", {}).get(WORKER_INPUT)
+    if text is None:
+        return None
+    table = json.loads(text)
+    resumption = table["resumption"]
+    if resumption is not None:
+        resumption = Resumption(**{**resumption, "left": tuple(resumption["left"])})
+    return Handed(table["run"], resumption, table["served"] and Served(**table["served"]))
+
+
+class Worker:
+    """The worker's hooks."""
+
+    # Before xdist tells that this worker has collected.
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Tell the controller which items run an episode."""
+        channel: Any = getattr(session.config, "workerinput", {}).get(CHANNEL)
+        if channel is not None:
+            names = names_of_items(session.items)
+            cases = cases_of_items(session.items)
+            channel.send({node: (names[node], astuple(case)) for node, case in cases.items()})
+
+
+class Controller:
+    """The controller's hooks of xdist."""
+
+    def __init__(self, config: pytest.Config, results: Results, policy: PolicyOfWorkers) -> None:
+        self._config, self._results, self._policy = config, results, policy
+        self._selection, self._run = config.stash[SELECTION], config.stash[RUN]
+        self._cases: dict[str, Case] = {}
+        # By node id, what an episode is recorded as.
+        self._names: dict[str, str] = {}
+        # What is to run again, with the report to give where it does not come to that.
+        self._awaited: dict[str, Any] = {}
+        self._interrupted = False
+
+    def pytest_sessionstart(self) -> None:
+        """xdist's schedulers by scope hand out an item that kills its worker for ever, or wait for ever."""
+        how = self._config.getoption("dist")
+        if self._runs_episodes and how in BY_SCOPE and self._config.pluginmanager.hasplugin("dsession"):
+            raise pytest.UsageError(
+                f"--dist={how}: under it xdist cannot go on when a worker dies, and episodes would be lost. Give "
+                "--dist=load, which keeps a scene on its worker, or --dist=worksteal"
+            )
+
+    def pytest_configure_node(self, node: Any) -> None:
+        """A worker is about to start."""
+        served = self._policy.served(node.workerinput["workerid"])
+        handed = Handed(str(self._run), self._config.stash[RESUMPTION], served)
+        node.workerinput[WORKER_INPUT] = json.dumps(asdict(handed))
+        if self._selection.settings.model is not None:
+            node.workerinput[CHANNEL] = node.gateway.newchannel()
+            # Called before xdist is told that the worker has collected: messages keep their order.
+            node.workerinput[CHANNEL].setcallback(self._learn_cases)
+
+    # After a project's own choice, before xdist's.
+    @pytest.hookimpl(trylast=True)
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> "VlaScheduling | None":
+        """Ours in the place of `load`, which `--dist` says also where nobody asked for it."""
+        if not self._runs_episodes or config.getoption("dist") != "load":
+            return None
+        from pytest_vla.run.xdist.scheduler import VlaScheduling
+
+        return VlaScheduling(config, log, self._items_of)
+
+    def pytest_xdist_node_collection_finished(self, node: Any, ids: Sequence[str]) -> None:
+        """The first worker has collected, and the others have the same items."""
+        from xdist.workermanage import parse_tx_spec_config
+
+        if not ids and self._selection.only_episodes and self._config.stash[RESUMPTION] is None:
+            pytest.exit(NOTHING_TO_RUN, returncode=pytest.ExitCode.USAGE_ERROR)
+        self._results.begin(ids, self._cases_of(ids), len(parse_tx_spec_config(self._config)), self._names)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_testnodedown(self, node: Any, error: object | None) -> None:
+        """A worker that Ctrl-C reached has not crashed."""
+        self._interrupted = self._interrupted or error == "keyboard-interrupt"
+
+    # After other plugins, which may have it run again: handed out twice, it would be run twice.
+    @pytest.hookimpl(trylast=True)
+    def pytest_handlecrashitem(self, crashitem: str, report: Any, sched: Any) -> None:
+        """A worker died in this item. The first time, the episode is to run again; then it is an error."""
+        if crashitem not in self._cases or self._interrupted:
+            return
+        from pytest_vla.util.wall_limits import hung_place, hung_traceback
+
+        self._grant_a_worker()
+        self._awaited.pop(crashitem, None)
+        if report.outcome == "rerun":
+            self._results.reruns[crashitem] += 1
+            self._awaited[crashitem] = copy.copy(report)
+            self._awaited[crashitem].outcome = "failed"
+            return
+        dump = hung_traceback(self._run, report.node.gateway.id)
+        if dump is not None:
+            report.sections.append(("traceback of the hang", dump))
+        if dump is None and self._results.reruns[crashitem] < RERUNS and _reruns(sched, crashitem):
+            self._results.reruns[crashitem] += 1
+            self._awaited[crashitem] = copy.copy(report)
+            report.outcome = "rerun"
+            return
+        message = str(report.longrepr)
+        if self._results.reruns[crashitem]:
+            message += ", for the second time"
+        self._lose(report, message if dump is None else hung_place(dump), hung=dump is not None)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """What was to run again does."""
+        if report.outcome != "rerun":
+            self._awaited.pop(report.nodeid, None)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """What was to run again, and found no worker, is an error. A run that was stopped has it left."""
+        if exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            return
+        for node, report in list(self._awaited.items()):
+            self._results.reruns[node] -= 1
+            limit = self._config.getoption("maxworkerrestart")
+            told = f"{report.longrepr}, and no worker was left to run it again"
+            self._lose(report, told if limit is None else f"{told} (--max-worker-restart={limit})", hung=False)
+            self._config.hook.pytest_runtest_logreport(report=report)
+
+    @property
+    def _runs_episodes(self) -> bool:
+        return bool(self._selection.settings.model_typed or self._selection.named)
+
+    def _lose(self, report: Any, message: str | None, hung: bool) -> None:
+        """An episode ends as an error, with a record."""
+        from pytest_vla.episode.rollout import CRASHED, TIMEOUT, Conditions, lost_episode
+
+        node, settings = report.nodeid, self._selection.settings
+        case, name, reason = self._cases[node], self._names[node], TIMEOUT if hung else CRASHED
+        about = self._policy.about
+        conditions = Conditions(
+            str(settings.model),
+            about.digest if about else None,
+            replan=settings.replan or (about.replan if about else None),
+            run_seed=settings.run_seed,
+            run=self._run.name,
+            worker=report.node.gateway.id,
+        )
+        task = task_of(case, settings)
+        report.longrepr = f"error {reason}: {message}\n  run it alone: {settings.command(as_typed(name, self._config))}"
+        variation = find_variation(task, case.variation, case.seed)
+        record = lost_episode(
+            case, task, conditions, reason=reason, message=str(message), variation=variation, node=name
+        )
+        self._results.keep(record, node)
+
+    def _grant_a_worker(self) -> None:
+        """xdist's limit is on workers that fail for ever: an episode that kills its worker does it twice at most."""
+        dsession = self._config.pluginmanager.getplugin("dsession")
+        limit = getattr(dsession, "_max_worker_restart", None)
+        if limit is not None and self._config.getoption("maxworkerrestart") is None:
+            dsession._max_worker_restart = limit + 1
+
+    def _learn_cases(self, told: dict[str, tuple[str, tuple[str, str, int, str]]]) -> None:
+        for node, (name, fields) in told.items():
+            self._names[node], self._cases[node] = name, Case(*fields)
+
+    def _cases_of(self, ids: Sequence[str]) -> dict[str, Case]:
+        return {node: self._cases[node] for node in ids if node in self._cases}
+
+    def _items_of(self, ids: Sequence[str]) -> "list[Item]":
+        from pytest_vla.run.xdist.pool import Item
+        from pytest_vla.run.xdist.scenes import scene_names
+
+        cases = self._cases_of(ids)
+        scenes = scene_names(cases.values(), self._selection.settings.data)
+        estimates = self._results.estimates
+        return [
+            Item(index, scenes[cases[name]], estimates[name].seconds)
+            if name in estimates
+            else Item(index, None, OTHER_TEST_SECONDS)
+            for index, name in enumerate(ids)
+        ]
+
+
+def _reruns(sched: Any, node: str) -> bool:
+    """Have a scheduler hand out a crashed item again. Returns whether it does."""
+    try:
+        sched.mark_test_pending(node)
+    except NotImplementedError:
+        return False
+    return True

@@ -1,0 +1,70 @@
+"""Which cases share a compiled scene, so that they can be run on one worker. Reads task files; needs no simulator."""
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+
+from pytest_vla.errors import SceneError, VlaError
+from pytest_vla.plan.case import Case
+from pytest_vla.plan.data_roots import DataRoot, data_roots, find_file
+from pytest_vla.plan.manifests import Task, load_suite
+from pytest_vla.scene.cache import scene_key
+from pytest_vla.scene.problem import parse_problem
+
+
+def scene_names(cases: Iterable[Case], data: Path | None = None) -> dict[Case, str]:
+    """A name for each case's scene: equal where one compiled model serves both. Each task file is read once.
+
+    A task whose file is missing or invalid shares a name with others such of its suite: its episode will say what is
+    wrong.
+
+    Args:
+        cases: of any suites.
+        data: the folder given by ``--vla-data``; None: the default roots.
+    """
+    try:
+        roots = data_roots(data)
+    except (SceneError, OSError):
+        roots = ()
+    by_task: dict[tuple[str, str], str] = {}
+    names = {}
+    for case in cases:
+        task = (case.suite, case.task)
+        if task not in by_task:
+            by_task[task] = _scene_of(_files_of(case.suite), case.task, roots) or case.suite
+        names[case] = by_task[task]
+        if case.variation and _is_changed(case, data):
+            names[case] += f"/{case.task}/{case.variation}/{case.seed}"
+    return names
+
+
+def _is_changed(case: Case, data: Path | None) -> bool:
+    """Whether a case's variation makes another scene of its task's."""
+    from pytest_vla.vary.registry import compiles_anew
+
+    try:
+        return compiles_anew(_tasks_of(case.suite, data)[case.task], case.variation, case.seed)
+    except (VlaError, KeyError):
+        return False
+
+
+@cache
+def _tasks_of(suite: str, data: Path | None) -> Mapping[str, Task]:
+    return {task.name: task for task in load_suite(suite, data=data).tasks}
+
+
+@cache
+def _files_of(suite: str) -> str:
+    """The suite whose task files a suite has."""
+    try:
+        return load_suite(suite).tasks[0].files
+    except VlaError:
+        return suite
+
+
+def _scene_of(suite: str, task: str, roots: tuple[DataRoot, ...]) -> str | None:
+    try:
+        return scene_key(parse_problem(find_file(roots, "bddl_files", f"{suite}/{task}.bddl", f"task {task}")))
+    except (SceneError, OSError, PackageNotFoundError):
+        return None

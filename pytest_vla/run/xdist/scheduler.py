@@ -1,0 +1,194 @@
+"""pytest-xdist's scheduler for episodes: hands out the items of a `pytest_vla.run.xdist.pool.Pool`.
+
+A worker starts an item only when it knows of a further one, or that there is none. So each has two, the one that it
+runs and the next; where the pool is empty it is told at once to end with what it has.
+"""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+from xdist.remote import Producer
+from xdist.report import report_collection_diff
+from xdist.workermanage import WorkerController
+
+from pytest_vla.run.xdist.pool import LOADING_SECONDS, Item, Pool
+
+QUEUED = 2
+"""How many items a worker has: the one that it runs, and the next."""
+
+
+class VlaScheduling:
+    """Implements `xdist.scheduler.Scheduling`. `xdist.dsession.DSession` calls it, from one thread."""
+
+    def __init__(
+        self, config: pytest.Config, log: Producer, items_of: Callable[[Sequence[str]], Sequence[Item]]
+    ) -> None:
+        """Nothing is known before the workers are up.
+
+        Args:
+            config: the controller's.
+            log: for ``--debug``.
+            items_of: the items of node ids, in their order; `Item.index` is the place in the list.
+        """
+        self.config = config
+        self.log = log.vlasched
+        self.collection: list[str] | None = None
+        self.collection_is_completed = False
+        """Whether as many workers as were asked for have collected."""
+        self._items_of = items_of
+        self._items: Sequence[Item] = ()
+        self._indices: dict[str, int] = {}
+        self._pool = Pool(())
+        self._collections: dict[WorkerController, list[str]] = {}
+        # What each worker has been given and has not reported as run.
+        self._queued: dict[WorkerController, list[int]] = {}
+        self._collecting: set[WorkerController] = set()
+        # Those that may be given more, in the order in which they came.
+        self._open: dict[WorkerController, None] = {}
+
+    @property
+    def nodes(self) -> list[WorkerController]:
+        """All workers that are up."""
+        return list(self._queued)
+
+    @property
+    def tests_finished(self) -> bool:
+        """Whether nothing is left to hand out and no worker needs to be told so; xdist then ends the run."""
+        waiting = self._pool or any(len(queued) >= QUEUED for queued in self._queued.values())
+        return self.collection_is_completed and not waiting
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether an item is in the pool or at a worker."""
+        return bool(self._pool) or any(self._queued.values())
+
+    def add_node(self, node: WorkerController) -> None:
+        """A worker is up. It gets nothing before it has collected."""
+        self._queued[node] = []
+        self._collecting.add(node)
+
+    def add_node_collection(self, node: WorkerController, collection: Sequence[str]) -> None:
+        """A worker has collected. One that replaces another and finds other items gets nothing, and is reported."""
+        if node not in self._collecting:
+            # It came when all seemed to be done, and was told to end before a crash left something to do.
+            return
+        self._collecting.remove(node)
+        if self.collection is None:
+            self._collections[node] = list(collection)
+            # The same number under every version of xdist.
+            self.collection_is_completed = len(self._collections) >= node.workerinput["workercount"]
+            return
+        if list(collection) == self.collection:
+            self._open[node] = None
+            return
+        self._report_difference("the first worker", self.collection, node.gateway.id, collection)
+        node.shutdown()
+        if self._pool and not self._open and not self._collecting:
+            # Nobody would take them, and xdist knows no end but an internal error.
+            self._report(node.gateway.id, f"{len(self._pool)} items were not run: no worker is left to run them")
+            self._pool = Pool(())
+
+    def schedule(self) -> None:
+        """Hand out the first items; called again when a worker has come later."""
+        if self.collection is None:
+            self._start()
+        self._feed_all()
+
+    def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
+        """A worker has run an item; it gets another."""
+        self._queued[node].remove(item_index)
+        self._feed(node)
+
+    def mark_test_pending(self, item: str) -> None:
+        """Run an item again that was given out, as `pytest_handlecrashitem` may ask."""
+        self._pool.put_back(self._items[self._indices[item]])
+
+    def remove_pending_tests_from_node(self, node: WorkerController, indices: Sequence[int]) -> None:
+        """A worker has given items back, which ours are never asked to."""
+        for index in indices:
+            self._queued[node].remove(index)
+            self._pool.put_back(self._items[index])
+        self._feed(node)
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """A worker has ended or crashed. Returns the item that it crashed in, if any; its others are run elsewhere.
+
+        Raises:
+            KeyError: it was never up, which xdist expects.
+        """
+        queued = self._queued.pop(node)
+        self._collecting.discard(node)
+        self._collections.pop(node, None)
+        self._close(node)
+        if not queued or self.collection is None:
+            return None
+        for index in queued[1:]:
+            self._pool.put_back(self._items[index])
+        crashed = self.collection[queued[0]]
+        # Several items may have one id; it stands for the one that crashed from now on.
+        self._indices[crashed] = queued[0]
+        return crashed
+
+    def _start(self) -> None:
+        """Fill the pool. It stays empty, which ends the run, where the workers have collected different items."""
+        (first, collection), *others = self._collections.items()
+        differing = [(node, other) for node, other in others if other != collection]
+        for node, other in differing:
+            self._report_difference(first.gateway.id, collection, node.gateway.id, other)
+        if differing:
+            return
+        self.collection = collection
+        self._items = self._items_of(collection)
+        self._indices = {node_id: index for index, node_id in enumerate(collection)}
+        self._pool = Pool(self._items)
+        self._open = dict.fromkeys(self._collections)
+        self._collections.clear()
+
+    def _feed_all(self) -> None:
+        """Give every worker what it needs, the one with the least to do first."""
+        while self._pool and (hungry := [node for node in self._open if self._is_hungry(node)]):
+            self._give(min(hungry, key=self._load))
+        for node in self.nodes:
+            self._feed(node)
+
+    def _feed(self, node: WorkerController) -> None:
+        while self._pool and self._is_hungry(node):
+            self._give(node)
+        if self._is_hungry(node):
+            self._close(node)
+            node.shutdown()
+
+    def _give(self, node: WorkerController) -> None:
+        item = self._pool.take(node)
+        assert item is not None
+        try:
+            node.send_runtest_some([item.index])
+        except OSError:
+            # It is dead, and xdist is about to tell us.
+            self._close(node)
+            self._pool.put_back(item)
+        else:
+            self._queued[node].append(item.index)
+
+    def _is_hungry(self, node: WorkerController) -> bool:
+        # Where the run is being stopped, xdist has told the workers to end.
+        return node in self._open and not node.shutting_down and len(self._queued[node]) < QUEUED
+
+    def _load(self, node: WorkerController) -> tuple[int, float]:
+        queued = self._queued[node]
+        loading = 0.0 if self._pool.stays(node) else LOADING_SECONDS
+        return len(queued), loading + sum(self._items[index].seconds for index in queued)
+
+    def _close(self, node: WorkerController) -> None:
+        self._open.pop(node, None)
+        self._pool.remove_worker(node)
+
+    def _report_difference(self, one_name: str, one: Sequence[str], other_name: str, other: Sequence[str]) -> None:
+        message = report_collection_diff(one, other, one_name, other_name)
+        if message:
+            self._report(other_name, message)
+
+    def _report(self, name: str, message: str) -> None:
+        self.log(message)
+        report = pytest.CollectReport(nodeid=name, outcome="failed", longrepr=message, result=[])
+        self.config.hook.pytest_collectreport(report=report)

@@ -1,0 +1,65 @@
+"""robosuite's import without its notices and without its log file, and with a place for its machine code."""
+
+import contextlib
+import importlib.util
+import logging
+import os
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pytest_vla.errors import VlaError
+from pytest_vla.util.folders import cache_folder
+from pytest_vla.util.install import what_to_install
+
+
+@contextlib.contextmanager
+def quiet_robosuite() -> Iterator[None]:
+    """Import robosuite inside this: no notice about private macros, no log file in the system's temporary folder.
+
+    The file would be shared by all users of a machine, and the import fails for whoever does not own it.
+
+    Raises:
+        VlaError: the import fails, for want of a package or a system library; names what to install.
+    """
+    _give_numba_a_cache()
+    logger = logging.getLogger("robosuite_logs")
+    level, handler = logger.level, logging.FileHandler
+    logger.setLevel(logging.ERROR)
+
+    def without_file(filename: Any, *arguments: Any, **options: Any) -> logging.Handler:
+        return logging.NullHandler() if "robosuite" in str(filename) else handler(filename, *arguments, **options)
+
+    logging.FileHandler = without_file  # type: ignore[assignment, misc]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            yield
+    except ImportError as error:
+        raise VlaError(f"robosuite cannot be imported: {error}. {what_to_install(error)}.") from error
+    finally:
+        logging.FileHandler = handler  # type: ignore[misc]
+        logger.setLevel(level)
+
+
+def _give_numba_a_cache() -> None:
+    """Sets ``NUMBA_CACHE_DIR`` where numba could not write beside its sources, which else fails robosuite's import."""
+    found = importlib.util.find_spec("robosuite")
+    if "NUMBA_CACHE_DIR" in os.environ or found is None or found.origin is None:
+        return
+    sources = (Path(found.origin).parent / "utils", Path(__file__).parents[1] / "sim")
+    if all(os.access(_existing(source / "__pycache__"), os.W_OK) for source in sources):
+        return
+    try:
+        folder = cache_folder() / "numba"
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, VlaError):
+        # Private and new: numba unpickles what it finds in its cache.
+        folder = Path(tempfile.mkdtemp(prefix="pytest-vla-numba-"))
+    os.environ["NUMBA_CACHE_DIR"] = str(folder)
+
+
+def _existing(path: Path) -> Path:
+    return path if path.exists() else path.parent

@@ -1,0 +1,19 @@
+"""The problems of tasks, as their files say, for variations that change them."""
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from pytest_vla.plan.manifests import Task
+
+if TYPE_CHECKING:
+    from pytest_vla.scene.problem import Problem
+
+
+@cache
+def problem_of(task: Task) -> "Problem":
+    """The parsed file of a task. Raises VlaError where it is missing or invalid."""
+    from pytest_vla.plan.data_roots import data_roots, find_file
+    from pytest_vla.scene.problem import parse_problem
+
+    roots = data_roots(task.data)
+    return parse_problem(find_file(roots, "bddl_files", f"{task.files}/{task.name}.bddl", f"task {task.name}"))

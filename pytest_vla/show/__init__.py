@@ -1,0 +1,1 @@
+"""Pictures: sheets of tasks and of runs, videos, the viewer."""

@@ -1,0 +1,303 @@
+"""What `pytest-vla show` draws of runs: episodes from their recorded states, as sheets and videos."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_vla.errors import VlaError
+from pytest_vla.metrics.rates import interval_text, left_out_text, share_text
+from pytest_vla.plan.case import select_tasks
+from pytest_vla.plan.manifests import INSTALLED, Task, load_suite, with_textures
+from pytest_vla.records.record import Record, load_trajectory
+from pytest_vla.records.runs import Run
+from pytest_vla.records.store import LAST_RUN, STORE, open_store
+from pytest_vla.reports.runs import rate_of
+from pytest_vla.show.sheet import Cell, Picture, blank, check_layout, in_rows, sheet
+
+if TYPE_CHECKING:
+    from pytest_vla.episode.world_pool import WorldPool
+    from pytest_vla.scene.variation import Variation
+
+from pytest_vla.show.tasks import Drawing, ShownWorld, as_drawn, camera_picture, check_number, columns_of, open_pool
+
+_LISTED = 6
+_BLANK = 235
+
+
+@dataclass(frozen=True)
+class RunEpisodes:
+    """A run, its folder, and of each of its items the record that counts within it."""
+
+    run: Run
+    folder: Path
+    records: tuple[Record, ...]
+
+
+def is_run(text: str) -> bool:
+    """Whether a text is a run's: ``last``, its name or the beginning of it, which is a time, or its folder."""
+    return text == LAST_RUN or text[:1].isdigit() or _is_run_folder(Path(text))
+
+
+def load_runs(texts: Sequence[str], results: Path) -> tuple[RunEpisodes, ...]:
+    """Runs with their records.
+
+    Args:
+        texts: of which `is_run` says yes.
+        results: the folder of all runs; a run's own folder says where it is.
+
+    Raises:
+        VlaError: there is no such run, or it left no record.
+    """
+    loaded = []
+    for text in texts:
+        path = Path(text)
+        folder, name = (path.resolve().parent, path.resolve().name) if _is_run_folder(path) else (results, text)
+        with open_store(folder, create=False) as store:
+            run = store.run(name)
+            records = tuple(store.records(run.name))
+        if not records:
+            raise VlaError(f"run {run.name} has no episode yet")
+        # As in its success rate: of the suites, where it ran some.
+        of_suites = tuple(record for record in records if record.of_suite)
+        loaded.append(RunEpisodes(run, folder / run.name, of_suites or records))
+    return tuple(loaded)
+
+
+def run_sheet(
+    runs: Sequence[RunEpisodes],
+    patterns: Sequence[str],
+    seeds: Sequence[int] | None,
+    frames: int,
+    drawing: Drawing,
+    labels: Sequence[str] = (),
+) -> Picture:
+    """A sheet of episodes, one after the other; of each so many moments for each run, the first and the last included.
+
+    Args:
+        runs: from `load_runs`; they stand side by side.
+        patterns: of tasks, as in ``--vla-tasks``; none: all.
+        seeds: which episodes of each task and variation; None: the one with the lowest seed.
+        frames: moments of an episode, evenly over its steps; 1 is the end.
+        drawing: one camera only, the suite's first where it names none.
+        labels: of variations, as for `pytest_vla.show.variations.match_labels`; none: all, and tasks as they are.
+
+    Raises:
+        VlaError: there is no such episode, its data or its states are missing, or there are too many pictures.
+    """
+    shown = [_chosen(run, patterns, seeds, drawing, labels) for run in runs]
+    tasks = {(r.suite, r.task): _task_of(runs, r, drawing) for records in shown for r in records}
+    cases = sorted(
+        {(r.suite, r.task, _label_of(r), r.seed) for records in shown for r in records},
+        key=lambda case: (case[0], tasks[case[:2]].index, *case[2:]),
+    )
+    if not cases:
+        asked = _asked(patterns, seeds, labels)
+        raise VlaError(f"run {', '.join(run.run.name for run in runs)}: no episode with {asked}")
+    check_number(len(cases) * frames * len(runs))
+    by_case = [{(r.suite, r.task, _label_of(r), r.seed): r for r in records} for records in shown]
+    together = frames * len(runs)
+    columns = columns_of(len(cases) * together, together)
+
+    def rows(moments: Callable[[Task, Record, Path], list[Cell | None]]) -> list[list[Cell | None]]:
+        cells: list[Cell | None] = []
+        for case in cases:
+            task, block = tasks[case[:2]], list[Cell | None]()
+            found = [records.get(case) for records in by_case]
+            for run, record in zip(runs, found, strict=True):
+                block += [None] * frames if record is None else moments(task, record, run.folder)
+            cells += _named(block, task, next(filter(None, found)))
+        return in_rows(cells, columns)
+
+    planned = rows(lambda task, record, _: _moments(task, record, _steps(record.steps, frames)))
+    heads = [text for name in _heads(runs) for text in (name, *[""] * (frames - 1))] * (len(planned[0]) // together)
+    subtitle = "\n".join(f"{e.run.model}: {_rate(e.run)}   (run {e.run.name})" for e in runs)
+    title = ", ".join(dict.fromkeys(case[0] for case in cases))
+    check_layout(planned, title=title, subtitle=subtitle, heads=heads)
+    with closing(open_pool(drawing)) as pool:
+        drawn = rows(lambda task, record, folder: _shown(pool, task, record, folder, frames))
+    return sheet(drawn, title=title, subtitle=subtitle, heads=heads)
+
+
+def run_video(
+    run: RunEpisodes,
+    patterns: Sequence[str],
+    seeds: Sequence[int] | None,
+    file: Path,
+    drawing: Drawing,
+    labels: Sequence[str] = (),
+) -> None:
+    """Write the video of one episode, drawn from its recorded states; see `pytest_vla.show.video`, and `run_sheet`.
+
+    Raises:
+        VlaError: several episodes are asked for, or none, or its variation or the video cannot be made.
+    """
+    from pytest_vla.show.video import VIDEO_EVERY, write_video
+
+    records = _chosen(run, patterns, seeds, drawing, labels)
+    if len(records) != 1:
+        listed = ", ".join(record.case for record in records[:_LISTED])
+        raise VlaError(
+            f"a video is of one episode, and run {run.run.name} has {len(records)} with "
+            f"{_asked(patterns, seeds, labels)}{': ' if listed else ''}{listed}. Name one with --tasks, --seeds and "
+            "--vary"
+        )
+    (record,) = records
+    task = _task_of([run], record, drawing)
+    if record.arrays is None:
+        raise VlaError(f"{record.case} left no states to draw: {record.reason}")
+    with closing(open_pool(drawing)) as pool:
+        write_video(
+            pool(task, _variation_of(task, record)),
+            load_trajectory(run.folder / record.arrays).qpos,
+            file,
+            init_state=record.seeds["init_state"],
+            scene_seed=record.seeds["scene"],
+            ending=record.outcome,
+            camera=task.protocol.cameras[0],
+            control_freq=task.protocol.control_freq,
+            every=VIDEO_EVERY,
+        )
+
+
+def _steps(last: int, frames: int) -> list[int]:
+    """Moments of an episode, evenly over its steps; the last one is its end."""
+    return [*(round(last * number / (frames - 1)) for number in range(frames - 1)), last]
+
+
+def _moments(task: Task, record: Record, steps: Sequence[int]) -> list[Cell | None]:
+    """The places of an episode's pictures after these steps; the last one says how it ended."""
+    verdict = record.outcome if record.reason is None else f"{record.outcome}, {record.reason},"
+    tone = {"success": "good", "invalid": "plain"}.get(record.outcome, "bad")
+    ending = {"label": f"{verdict} after {record.steps} steps", "tone": tone}
+    picture = blank(task.protocol.image_size, _BLANK)
+    end = Cell(picture, **ending)  # type: ignore[arg-type]
+    if record.arrays is None:
+        return [end, *[None] * (len(steps) - 1)]
+    return [*(Cell(picture, f"step {step}") for step in steps[:-1]), end]
+
+
+def _shown(pool: "WorldPool", task: Task, record: Record, folder: Path, frames: int) -> list[Cell | None]:
+    """An episode's pictures, drawn from its recorded states."""
+    if record.arrays is None:
+        return _moments(task, record, _steps(record.steps, frames))
+    qpos = load_trajectory(folder / record.arrays).qpos
+    steps = _steps(len(qpos) - 1, frames)
+    # Of the runs that stand side by side, each as it was drawn.
+    task = with_textures(task, _textures_of(record))
+    cells = _moments(task, record, steps)
+    try:
+        world: ShownWorld = pool(task, _variation_of(task, record))
+        world.reset(init_state=record.seeds["init_state"], scene_seed=record.seeds["scene"], settle=False)
+        world.show(qpos[0], 0)
+    except VlaError as error:
+        # Of another version, or of files that are no longer there: the others can still be looked at.
+        if not _label_of(record) or cells[-1] is None:
+            raise
+        why = dataclasses.replace(cells[-1], label=f"{cells[-1].label}; it cannot be drawn: {error}")
+        return [why, *[None] * (frames - 1)]
+    camera = task.protocol.cameras[0]
+    return [
+        cell and dataclasses.replace(cell, picture=camera_picture(world.show(qpos[step], step), camera, task))
+        for cell, step in zip(cells, steps, strict=True)
+    ]
+
+
+def _label_of(record: Record) -> str:
+    """Of its variation; empty: it has none."""
+    return str(record.variation.get("label", ""))
+
+
+def _variation_of(task: Task, record: Record) -> "Variation | None":
+    """What a world has to be reset under to be drawn as in an episode. Raises VlaError where it cannot be made."""
+    from pytest_vla.scene.variation import UPSTREAM
+    from pytest_vla.vary.registry import drawn_for
+
+    label, parameters = _label_of(record), record.variation.get("parameters", {})
+    # What the robot was told is not seen, and may be from a file that is not here; upstream's code moves a camera too.
+    told_only = record.variation.get("dimension") == "language" and parameters.get("protocol") != UPSTREAM
+    if not label or told_only:
+        return None
+    # Not the task that is drawn: its cameras may be others.
+    own = load_suite(task.suite, data=task.data).task(task.name)
+    found = drawn_for(own, label, record.seed, parameters)
+    return found if found is not None and found.changes_world else None
+
+
+def _heads(runs: Sequence[RunEpisodes]) -> list[str]:
+    """What tells the runs apart: their models, or their names where two have one model."""
+    models = [run.run.model for run in runs]
+    if len(runs) == 1:
+        return [""]
+    return models if len(set(models)) == len(models) else [run.run.name for run in runs]
+
+
+def _named(block: Sequence[Cell | None], task: Task, record: Record) -> list[Cell | None]:
+    """The pictures of one episode: below the first of them it says which."""
+    first, cell = next((at, cell) for at, cell in enumerate(block) if cell is not None)
+    label = _label_of(record)
+    name = (record.instruction or "(no instruction)") if label else task.language
+    which = f"{label}, seed {record.seed}" if label else f"seed {record.seed}"
+    named = dataclasses.replace(cell, name=name, label=f"{which}, {cell.label}")
+    return [*block[:first], named, *block[first + 1 :]]
+
+
+def _chosen(
+    run: RunEpisodes,
+    patterns: Sequence[str],
+    seeds: Sequence[int] | None,
+    drawing: Drawing,
+    labels: Sequence[str],
+) -> list[Record]:
+    data = _data_of(run, drawing)
+    suites = [load_suite(name, data=data) for name in dict.fromkeys(record.suite for record in run.records)]
+    names = {(task.suite, task.name) for task in select_tasks(suites, patterns)}
+    records = [record for record in run.records if (record.suite, record.task) in names]
+    if labels:
+        from pytest_vla.show.variations import match_labels
+
+        matched = match_labels(labels, dict.fromkeys(map(_label_of, records)), f"run {run.run.name}")
+        records = [record for record in records if _label_of(record) in matched]
+    if seeds is not None:
+        return [record for record in records if record.seed in seeds]
+    lowest: dict[tuple[str, str, str], Record] = {}
+    for record in records:
+        key = (record.suite, record.task, _label_of(record))
+        if key not in lowest or record.seed < lowest[key].seed:
+            lowest[key] = record
+    return list(lowest.values())
+
+
+def _task_of(runs: Sequence[RunEpisodes], record: Record, drawing: Drawing) -> Task:
+    data = _data_of(next(run for run in runs if run.run.name == record.run), drawing)
+    task = load_suite(record.suite, data=data).task(record.task)
+    return as_drawn(with_textures(task, _textures_of(record)), drawing, 1)
+
+
+def _textures_of(record: Record) -> str:
+    """How the episode's textures were drawn; records that do not say are of versions that drew them as installed."""
+    return str(record.protocol.get("textures", INSTALLED))
+
+
+def _data_of(run: RunEpisodes, drawing: Drawing) -> Path | None:
+    """The folder of the run's task files and assets: a user's own tasks are known with it only."""
+    data = run.run.invocation.get("settings", {}).get("data")
+    return drawing.data or (Path(data) if data else None)
+
+
+def _is_run_folder(path: Path) -> bool:
+    return path.is_dir() and (path.resolve().parent / STORE).is_file()
+
+
+def _rate(run: Run) -> str:
+    rate = rate_of(run)
+    apart = left_out_text(rate)
+    return f"{rate.successes}/{rate.counted} = {share_text(rate)} {interval_text(rate)}" + f", {apart}" * bool(apart)
+
+
+def _asked(patterns: Sequence[str], seeds: Sequence[int] | None, labels: Sequence[str]) -> str:
+    tasks = f"tasks {', '.join(patterns)}" if patterns else "all tasks"
+    varied = f", variations {', '.join(labels)}" if labels else ""
+    return tasks + varied + (f", seeds {', '.join(map(str, seeds))}" if seeds is not None else "")

@@ -1,0 +1,267 @@
+"""Picture sheets: labelled pictures in a grid, as one PNG file. Pure functions of arrays and texts."""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_vla.errors import VlaError
+from pytest_vla.util.files import whole_file
+from pytest_vla.util.install import what_to_install
+
+if TYPE_CHECKING:
+    from PIL.ImageFont import FreeTypeFont, ImageFont
+
+    Font = FreeTypeFont | ImageFont
+
+Picture = NDArray[np.uint8]
+"""(H, W, 3), red first, upright."""
+
+Tone = Literal["plain", "good", "bad"]
+
+SHEET_SUFFIX = ".png"
+MAX_SHEET_SIDE = 30_000
+"""Pixels: what programs that show pictures take."""
+MAX_SHEET_PIXELS = 170_000_000
+"""Pillow opens no picture of 179 million pixels or more."""
+
+_INK, _QUIET, _PAPER, _LINE = "#1c2126", "#59626b", "#ffffff", "#d5dade"
+_TONES: dict[Tone, str] = {"plain": _INK, "good": "#1a7f37", "bad": "#c0282d"}
+_NARROWEST_TEXT = 360
+# Pixels of height for what only the drawn scene says, such as its goal.
+_RESERVE = 400
+_LONGEST_NAME = 120
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A picture, and what stands below it: a name, and a label in the colour of its tone."""
+
+    picture: Picture
+    label: str = ""
+    tone: Tone = "plain"
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class _Style:
+    """Sizes in pixels, by the width of the pictures."""
+
+    label: int
+    title: int
+    gap: int
+    margin: int
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A line of text, and where its upper left corner is."""
+
+    text: str
+    x: int
+    y: int
+    size: int
+    colour: str
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Where texts and pictures (left, top) of a sheet are, and its width and height."""
+
+    lines: tuple[_Line, ...]
+    pictures: tuple[tuple[Cell, int, int], ...]
+    size: tuple[int, int]
+
+
+def sheet(
+    rows: Sequence[Sequence[Cell | None]],
+    *,
+    title: str = "",
+    subtitle: str = "",
+    heads: Sequence[str] = (),
+) -> Picture:
+    """Lay pictures out in a grid, with a head over each column and texts below each picture.
+
+    Texts are wrapped where they are too long; a column is as wide as its widest picture.
+
+    Args:
+        rows: the pictures; None leaves a place empty.
+        title, subtitle: above all.
+        heads: of the columns, from the first on; none: no line for them.
+
+    Raises:
+        VlaError: there is no picture, one is not (H, W, 3) uint8, or the sheet would be too large.
+    """
+    layout = _layout(rows, title, subtitle, heads)
+    _check_size(*layout.size)
+    return _drawn(layout)
+
+
+def check_layout(
+    rows: Sequence[Sequence[Cell | None]], *, title: str = "", subtitle: str = "", heads: Sequence[str] = ()
+) -> None:
+    """Refuse what `sheet` would refuse, before its pictures are drawn: `blank` ones stand for them. Raises VlaError."""
+    width, height = _layout(rows, title, subtitle, heads).size
+    _check_size(width, height + _RESERVE)
+
+
+def blank(size: tuple[int, int], grey: int = 0) -> Picture:
+    """A picture (H, W, 3) of one grey that takes no memory; it cannot be written to."""
+    return np.broadcast_to(np.uint8(grey), (*size, 3))
+
+
+def _layout(rows: Sequence[Sequence[Cell | None]], title: str, subtitle: str, heads: Sequence[str]) -> _Layout:
+    if not any(cell is not None for row in rows for cell in row):
+        raise VlaError("a picture sheet needs a picture")
+    for picture in (cell.picture for row in rows for cell in row if cell is not None):
+        if picture.ndim != 3 or picture.shape[2] != 3 or picture.dtype != np.uint8:
+            raise VlaError(f"a picture is (H, W, 3) uint8, got {picture.shape} {picture.dtype}")
+    widths = [max((cell.picture.shape[1] for cell in column if cell), default=0) for column in zip_longest(*rows)]
+    style = _style(max(widths))
+    lefts = [style.margin + sum(widths[:at]) + style.gap * at for at in range(len(widths))]
+    text_width = max(lefts[-1] + widths[-1] - style.margin, _NARROWEST_TEXT)
+    lines: list[_Line] = []
+    placed: list[tuple[Cell, int, int]] = []
+
+    def write(text: str, x: int, y: int, width: int, colour: str, size: int = style.label) -> int:
+        """Adds a text and returns where it ends."""
+        for line in _wrap(text, _font(size), width):
+            lines.append(_Line(line, x, y, size, colour))
+            y += round(size * 1.33)
+        return y
+
+    y = write(title, style.margin, style.margin, text_width, _INK, style.title)
+    y = write(subtitle, style.margin, y, text_width, _QUIET)
+    y += style.gap * bool(lines)
+    ends = [write(head, left, y, width, _INK) for head, left, width in zip(heads, lefts, widths, strict=False)]
+    y = max(ends, default=y) + (style.gap // 2 if any(heads) else 0)
+    for row in rows:
+        ends = [y]
+        for cell, left, width in zip(row, lefts, widths, strict=False):
+            if cell is not None:
+                placed.append((cell, left, y))
+                below = y + cell.picture.shape[0] + style.gap // 4
+                below = write(cell.name, left, below, width, _INK)
+                ends.append(write(cell.label, left, below, width, _TONES[cell.tone]))
+        y = max(ends) + style.gap
+    return _Layout(tuple(lines), tuple(placed), (style.margin * 2 + text_width, y - style.gap + style.margin))
+
+
+def _check_size(width: int, height: int) -> None:
+    if max(width, height) > MAX_SHEET_SIDE or width * height > MAX_SHEET_PIXELS:
+        raise VlaError(
+            f"a picture sheet of {width}x{height} pixels is too large: take fewer tasks, seeds or cameras, or smaller "
+            "pictures"
+        )
+
+
+def in_rows(cells: Sequence[Cell | None], columns: int) -> list[list[Cell | None]]:
+    """Cells one after the other, so many in a row; the last row may have fewer."""
+    return [list(cells[start : start + columns]) for start in range(0, len(cells), columns)]
+
+
+def default_name(names: Sequence[str]) -> Path:
+    """The file that a sheet is written to where none is given: the names of what it shows, so many as fit a name."""
+    for count in range(len(names), 0, -1):
+        stem = "_".join(names[:count]) + (f"_and_{len(names) - count}_more" if count < len(names) else "")
+        if len(stem) <= _LONGEST_NAME:
+            break
+    return Path(f"{stem}{SHEET_SUFFIX}")
+
+
+def check_target(file: Path) -> None:
+    """Refuse what no picture can be written to, before anything is drawn. Leaves the file as it is.
+
+    Raises:
+        VlaError: the name is no picture's, its folder is missing or refuses a file, or Pillow is not there.
+    """
+    if file.suffix.lower() != SHEET_SUFFIX:
+        raise VlaError(f"{file}: a picture's name ends in {SHEET_SUFFIX}")
+    try:
+        if file.is_dir():
+            raise VlaError(f"cannot write {file}: it is a folder")
+        folder = file.resolve().parent
+        if not folder.is_dir():
+            raise VlaError(f"cannot write {file}: there is no folder {folder}")
+        # As `whole_file` does: what is no plain file is written as it is.
+        if file.is_file() or not file.exists():
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+    except OSError as error:
+        raise VlaError(f"cannot write {file}: {error.strerror or error}") from error
+    try:
+        from PIL import Image  # noqa: F401
+    except ImportError as error:
+        raise VlaError(
+            f"a picture needs Pillow, which cannot be imported: {error}. {what_to_install(error)}"
+        ) from error
+
+
+def write_png(picture: Picture, file: Path) -> None:
+    """Write a picture, whole or not at all. Raises VlaError where `check_target` does or the file is refused."""
+    check_target(file)
+    from PIL import Image
+
+    with whole_file(file) as stream:
+        Image.fromarray(picture).save(stream, format="PNG", optimize=True)
+
+
+def _style(width: int) -> _Style:
+    label = min(max(round(width / 17), 14), 40)
+    gap = max(round(label * 0.8), 10)
+    return _Style(label=label, title=round(label * 1.5), gap=gap, margin=gap * 2)
+
+
+@cache
+def _font(size: int) -> "Font":
+    from PIL import ImageFont
+
+    return ImageFont.load_default(size)
+
+
+def _drawn(layout: _Layout) -> Picture:
+    from PIL import Image, ImageDraw
+
+    image = Image.new("RGB", layout.size, _PAPER)
+    draw = ImageDraw.Draw(image)
+    for cell, x, y in layout.pictures:
+        height, width = cell.picture.shape[:2]
+        image.paste(Image.fromarray(cell.picture), (x, y))
+        draw.rectangle((x - 1, y - 1, x + width, y + height), outline=_LINE)
+    for line in layout.lines:
+        draw.text((line.x, line.y), line.text, font=_font(line.size), fill=line.colour)
+    return np.asarray(image)
+
+
+def _wrap(text: str, font: "Font", width: int) -> list[str]:
+    """The text in lines that are no wider; its own line breaks stay, a word that is too long is broken."""
+    lines: list[str] = []
+    for paragraph in text.splitlines():
+        line = ""
+        for word in paragraph.split():
+            joined = f"{line} {word}" if line else word
+            if font.getlength(joined) <= width:
+                line = joined
+                continue
+            lines += [line] * bool(line)
+            *whole, line = _pieces(word, font, width)
+            lines += whole
+        lines.append(line)
+    return lines
+
+
+def _pieces(word: str, font: "Font", width: int) -> Iterator[str]:
+    """A word in pieces that fit, broken behind an underscore or a slash where there is one."""
+    while font.getlength(word) > width and len(word) > 1:
+        fits = max((n for n in range(1, len(word)) if font.getlength(word[:n]) <= width), default=1)
+        behind = max(word.rfind(sign, 0, fits) for sign in "_/-") + 1
+        cut = behind if behind > fits // 3 else fits
+        yield word[:cut]
+        word = word[cut:]
+    yield word

@@ -1,0 +1,178 @@
+"""What `pytest-vla show` draws of tasks: their scenes as an episode begins."""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_vla.errors import VlaError
+from pytest_vla.plan.case import init_state_of, select_tasks
+from pytest_vla.plan.manifests import Task, did_you_mean, load_suite, suite_folder, suite_names
+from pytest_vla.show.sheet import Cell, Picture, blank, check_layout, in_rows, sheet
+
+if TYPE_CHECKING:
+    from pytest_vla.episode.world_pool import WorldPool
+
+TASK_SEEDS = (0, 1, 2, 3)
+"""What the sheet of a task shows where no seeds are asked for; that of several tasks shows the first."""
+MAX_PICTURES = 1000
+
+_MAX_COLUMNS = 10
+_LISTED = 6
+
+
+class ShownWorld(Protocol):
+    """What a sheet needs of a world; `pytest_vla.World` is one."""
+
+    @property
+    def init_state_count(self) -> int: ...
+    def reset(self, init_state: int, scene_seed: int, settle: bool) -> Mapping[str, NDArray[Any]]: ...
+    def show(self, qpos: NDArray[np.float64], step: int) -> Mapping[str, NDArray[Any]]: ...
+    def predicates(self) -> Mapping[str, bool]: ...
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """How pictures are drawn.
+
+    Attributes:
+        cameras: by their names in the scene; None: the suite's (the first of them, where a sheet has many tasks).
+        size: height and width in pixels; None: the suite's.
+        data: the folder given by ``--data``; None: the run's, or the default roots.
+        allow_versions: draw with another simulator version than the supported one.
+    """
+
+    cameras: tuple[str, ...] | None = None
+    size: tuple[int, int] | None = None
+    data: Path | None = None
+    allow_versions: bool = False
+
+
+def find_tasks(text: str, data: Path | None = None) -> tuple[Task, ...]:
+    """The tasks that a text names: a suite's, or the one task that it is the name of or a part of the name.
+
+    ``SUITE/TASK`` looks in one suite only, and ``SUITE/`` is the suite.
+
+    Raises:
+        VlaError: it names nothing, with close matches, or several tasks, which are listed.
+    """
+    names = _suites()
+    advice = f"`pytest-vla show SUITE` shows the tasks of a suite: {', '.join(names)}"
+    if not text.strip("/ "):
+        raise VlaError(f"{text!r} names no task. {advice}")
+    suite, slash, name = text.rpartition("/")
+    if text in names or (slash and not name):
+        return load_suite(text.removesuffix("/"), data=data).tasks
+    suites = [load_suite(suite, data=data)] if slash else [load_suite(other, data=data) for other in names]
+    if not slash:
+        # One that varies another's tasks has no pictures of its own.
+        suites = [each for each in suites if not any(task.varied for task in each.tasks)]
+    try:
+        found = select_tasks(suites, [name])
+    except VlaError as error:
+        near = "" if slash else did_you_mean(text, names)
+        # A suite is nearer than the words of tasks that the error names.
+        complaint = f"no suite is {text!r}, and no task contains it.{near}" if near else error
+        raise VlaError(f"{complaint} {advice}") from None
+    if len(found) > 1:
+        listed = ", ".join(f"{task.suite}/{task.name}" for task in found[:_LISTED])
+        more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
+        raise VlaError(f"{text!r} is in the names of {len(found)} tasks: {listed}{more}. Write one of them")
+    return found
+
+
+def task_sheet(tasks: Sequence[Task], seeds: Sequence[int] | None, drawing: Drawing) -> Picture:
+    """A sheet of tasks as a policy first sees them: after the reset and the suite's settle steps.
+
+    Of one task it has a picture of each seed and camera, under the instruction and the goal's literals; of several one
+    of each task, under their instructions.
+
+    Raises:
+        VlaError: the data is missing, there is no such camera, or there are too many pictures.
+    """
+    one = len(tasks) == 1
+    seeds = (TASK_SEEDS if one else TASK_SEEDS[:1]) if seeds is None else seeds
+    drawn = [as_drawn(task, drawing, None if one else 1) for task in tasks]
+    cameras = drawn[0].protocol.cameras
+    each = len(seeds) * len(cameras)
+    check_number(len(tasks) * each)
+    cells = [
+        Cell(
+            blank(task.protocol.image_size),
+            f"seed {seed}, {camera}" if one or each > 1 else "",
+            name="" if one else task.language,
+        )
+        for task in drawn
+        for seed in seeds
+        for camera in task.protocol.cameras
+    ]
+    if one:
+        title, about = tasks[0].language, f"{tasks[0].suite}/{tasks[0].name}"
+    else:
+        suites = dict.fromkeys(task.suite for task in tasks)
+        title = ", ".join(load_suite(name).title for name in suites)
+        shown = f"{len(tasks)} tasks, seed {', '.join(map(str, seeds))}, {', '.join(cameras)}"
+        about = f"{', '.join(suites)}: {shown}"
+    columns = columns_of(len(cells), len(cameras) if one else each)
+    check_layout(in_rows(cells, columns), title=title, subtitle=about)
+    pictures: list[Picture] = []
+    with closing(open_pool(drawing)) as pool:
+        for task in drawn:
+            world: ShownWorld = pool(task)
+            for seed in seeds:
+                count = world.init_state_count
+                state = init_state_of(seed, count, task.protocol.init_state)
+                observation = world.reset(init_state=state, scene_seed=seed, settle=True)
+                pictures += [camera_picture(observation, camera, task) for camera in task.protocol.cameras]
+            if one:
+                about += f"\ngoal: {'  '.join(world.predicates())}"
+    cells = [dataclasses.replace(cell, picture=picture) for cell, picture in zip(cells, pictures, strict=True)]
+    return sheet(in_rows(cells, columns), title=title, subtitle=about)
+
+
+def as_drawn(task: Task, drawing: Drawing, cameras: int | None) -> Task:
+    """The task with the cameras and the picture size that are asked for; `cameras`: so many of the suite's."""
+    protocol = dataclasses.replace(
+        task.protocol,
+        cameras=drawing.cameras or task.protocol.cameras[:cameras],
+        image_size=drawing.size or task.protocol.image_size,
+    )
+    return dataclasses.replace(task, protocol=protocol)
+
+
+def open_pool(drawing: Drawing) -> "WorldPool":
+    """The worlds that are drawn; to be closed."""
+    from pytest_vla.episode.world_pool import WorldPool
+
+    return WorldPool(drawing.allow_versions)
+
+
+def camera_picture(observation: Mapping[str, NDArray[Any]], camera: str, task: Task) -> Picture:
+    """What a camera shows in an observation. Raises VlaError where there is no such camera."""
+    try:
+        return observation[f"{camera}_image"]
+    except KeyError as error:
+        raise VlaError(f"{task.suite}/{task.name} has no camera {camera}: {error.args[0]}") from error
+
+
+def columns_of(cells: int, together: int) -> int:
+    """About twice as many columns as rows; pictures that belong together stay in one row."""
+    columns = min(math.ceil(math.sqrt(2 * cells)), _MAX_COLUMNS)
+    return max(columns // together * together, together)
+
+
+def check_number(pictures: int) -> None:
+    """Refuse more pictures than a sheet may have. Raises VlaError."""
+    if pictures > MAX_PICTURES:
+        raise VlaError(f"{pictures} pictures are too many for a sheet: take fewer tasks, seeds, cameras or frames")
+
+
+def _suites() -> list[str]:
+    """The names of all suites; those first that bring their own data, and so can be shown anywhere."""
+    return sorted(suite_names(), key=lambda name: not (suite_folder(name) / "init_files").is_dir())

@@ -1,0 +1,1 @@
+"""Files, text, limits and other tools that know no robot."""

@@ -1,0 +1,40 @@
+"""What broke an episode, in words: whose exception it is, and where in the user's own code it came from."""
+
+import traceback
+
+import pytest
+
+from pytest_vla.util.wall_limits import WallLimitReached, is_users_own
+
+
+class ServerTraceback(Exception):
+    """The cause of an EpisodeError: what another process said, shown with the item."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
+
+
+def ends_episode(error: BaseException) -> bool:
+    """Whether an exception is the policy's or the world's own; an interrupt, ``pytest.exit`` and a wall limit are not.
+
+    ``sys.exit``, ``pytest.skip`` and ``pytest.fail`` (which pytest-timeout calls) in a policy are: an episode that ends
+    without a record would be missing from every rate.
+    """
+    return not isinstance(error, KeyboardInterrupt | GeneratorExit | pytest.exit.Exception | WallLimitReached)
+
+
+def describe(error: BaseException) -> str:
+    """Type, text and place; the place is the innermost line of the user's own code, or of all where there is none."""
+    try:
+        text = str(error)
+    except Exception as broken:
+        text = f"(its text raises {type(broken).__name__})"
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [frame for frame in frames if is_users_own(frame.filename)]
+    places = [f" ({frame.filename}:{frame.lineno})" for frame in theirs or frames]
+    return f"{type(error).__name__}: {text}{places[-1] if places else ''}"
+
+
+def full_traceback(error: BaseException) -> str:
+    """The whole traceback, for whoever has to mend the policy."""
+    return "".join(traceback.format_exception(error))

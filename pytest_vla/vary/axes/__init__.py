@@ -1,0 +1,1 @@
+"""The dimensions along which tasks are varied, a module each."""

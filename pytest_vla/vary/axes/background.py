@@ -1,0 +1,323 @@
+"""Variations of how table, floor and walls look: textures of ours, or files of the user's asset folders.
+
+A texture of ours is blended with the surface's own, so that the level says how much of it is seen.
+"""
+
+import colorsys
+import hashlib
+import math
+import random
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_vla.errors import VlaError
+from pytest_vla.plan.data_roots import data_roots, find_file
+from pytest_vla.scene.task_files import problem_of
+from pytest_vla.scene.variation import ModelEdit, Variation
+from pytest_vla.scene.workspaces import Workspace, workspace
+from pytest_vla.vary.kind import LEVELS, Draw, Kind
+
+if TYPE_CHECKING:
+    import mujoco
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from pytest_vla.scene.scene import Scene
+
+    Pixels = NDArray[np.uint8]
+
+DIMENSION = "background"
+TABLE, FLOOR, WALL = "table", "floor", "wall"
+SURFACES = (TABLE, FLOOR, WALL)
+
+# Hue, saturation and value of a family's two colours, each from and to.
+_COLOURS: Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
+    "wood": ((0.03, 0.11, 0.35, 0.75, 0.55, 0.95), (0.02, 0.09, 0.5, 0.8, 0.15, 0.4)),
+    "tiles": ((0.0, 1.0, 0.15, 0.7, 0.45, 0.95), (0.0, 1.0, 0.0, 0.1, 0.1, 0.9)),
+    "stone": ((0.0, 1.0, 0.05, 0.35, 0.45, 0.95), (0.0, 1.0, 0.05, 0.35, 0.2, 0.9)),
+    "cloth": ((0.0, 1.0, 0.3, 0.9, 0.45, 0.95), (0.0, 1.0, 0.2, 0.9, 0.3, 0.9)),
+    "stripes": ((0.0, 1.0, 0.3, 0.9, 0.45, 0.95), (0.0, 1.0, 0.1, 0.9, 0.2, 0.95)),
+    "noise": ((0.0, 1.0, 0.3, 0.9, 0.45, 0.95), (0.0, 1.0, 0.3, 0.9, 0.3, 0.95)),
+}
+
+# The cameras of LIBERO's suites: where there is a table, they do not see the floor.
+_OVER_THE_TABLE = frozenset(("agentview", "robot0_eye_in_hand"))
+
+# What stands for the wall behind the table in LIBERO's kitchens and living rooms.
+_WALL_UNITS = ("kitchen_background", "living_room")
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A drawn texture: the arguments of `pytest_vla.vary.effects.textures.texture`."""
+
+    family: str
+    colours: tuple[tuple[int, ...], ...]
+    repeats: int
+    seed: int
+
+
+def drawn_pattern(generator: random.Random) -> Pattern:
+    """A family of textures, its two colours, how often it repeats and its irregularities."""
+    family = generator.choice(tuple(_COLOURS))
+    colours = []
+    for hue, to_hue, saturation, to_saturation, value, to_value in _COLOURS[family]:
+        drawn = (
+            generator.uniform(hue, to_hue),
+            generator.uniform(saturation, to_saturation),
+            generator.uniform(value, to_value),
+        )
+        colours.append(tuple(round(255 * channel) for channel in colorsys.hsv_to_rgb(*drawn)))
+    return Pattern(family, tuple(colours), generator.randint(1, 3), generator.randrange(2**31))
+
+
+def _place(draw: Draw) -> Workspace:
+    problem = problem_of(draw.task)
+    return workspace(problem.name, problem.source)
+
+
+def _check_seen(draw: Draw, surface: str) -> None:
+    """Raises VlaError where a task has no such surface, or none that its cameras see."""
+    has_table = _place(draw).category != "floor"
+    if surface == TABLE and not has_table:
+        raise VlaError("the task has no table; take background.floor")
+    if surface == FLOOR and has_table and _OVER_THE_TABLE.issuperset(draw.task.protocol.cameras):
+        raise VlaError("the task's cameras do not see the floor; take background.table or background.wall")
+
+
+def _patterned(draw: Draw, kind: str, surfaces: tuple[str, ...]) -> Variation:
+    """Surfaces with drawn textures, blended with their own by the level."""
+    share = round(draw.share, 3)
+    parameters: dict[str, Any] = {"share": share}
+    patterns: dict[str, Pattern] = {}
+    for surface in surfaces:
+        # The same for all levels, so that they differ in how much only; and for the surface alone and all at once.
+        pattern = drawn_pattern(draw.shared(f"{DIMENSION}.{surface}"))
+        patterns[surface] = pattern
+        parameters |= {
+            f"{surface}_family": pattern.family,
+            f"{surface}_colours": [list(colour) for colour in pattern.colours],
+            f"{surface}_repeats": pattern.repeats,
+            f"{surface}_seed": pattern.seed,
+        }
+
+    def pixels_of(surface: str, height: int, width: int) -> "Pixels":
+        from pytest_vla.vary.effects.textures import texture
+
+        pattern = patterns[surface]
+        return texture(pattern.family, pattern.colours, pattern.repeats, pattern.seed, height, width)
+
+    edit = _painting(surfaces, pixels_of, share)
+    return Variation(draw.label, DIMENSION, kind, draw.level, parameters, model=(edit,))
+
+
+def table(draw: Draw) -> Variation:
+    """A drawn texture on the table."""
+    _check_seen(draw, TABLE)
+    return _patterned(draw, TABLE, (TABLE,))
+
+
+def floor(draw: Draw) -> Variation:
+    """A drawn texture on the floor."""
+    _check_seen(draw, FLOOR)
+    return _patterned(draw, FLOOR, (FLOOR,))
+
+
+def wall(draw: Draw) -> Variation:
+    """A drawn texture on the walls, and on the wall units of LIBERO's kitchens and living rooms."""
+    return _patterned(draw, WALL, (WALL,))
+
+
+def theme(draw: Draw) -> Variation:
+    """Table, floor and walls at once, each with the texture that it is drawn alone."""
+    surfaces = tuple(surface for surface in SURFACES if surface != TABLE or _place(draw).category != "floor")
+    return _patterned(draw, "theme", surfaces)
+
+
+def file(draw: Draw) -> Variation:
+    """A picture of the asset folders' ``textures`` on one surface, instead of its own."""
+    surface = draw.part
+    _check_seen(draw, surface)
+    files = _other_files(draw.task.data, _place(draw), surface)
+    if not files:
+        raise VlaError("no asset folder has textures/*.png besides the surface's own; bring LIBERO's")
+    name = draw.shared(f"{DIMENSION}.file.{surface}").choice(tuple(files))
+    path = files[name]
+
+    def pixels_of(surface: str, height: int, width: int) -> "Pixels":
+        import numpy as np
+        from PIL import Image
+
+        from pytest_vla.vary.effects.textures import stretched
+
+        try:
+            with Image.open(path) as image:
+                return stretched(np.array(image.convert("RGB")), height, width)
+        except OSError as error:
+            raise VlaError(f"{path}: expected a picture for {draw.label}: {error}. Bring the file anew.") from error
+
+    edit = _painting((surface,), pixels_of, 1.0)
+    return Variation(draw.label, DIMENSION, f"file.{surface}", parameters={"file": f"textures/{name}"}, model=(edit,))
+
+
+@cache
+def _other_files(data: Path | None, place: Workspace, surface: str) -> Mapping[str, Path]:
+    """The pictures of the asset folders' ``textures`` by name, but for the surface's own and its copies."""
+    found: dict[str, Path] = {}
+    for root in data_roots(data):
+        if root.assets is not None and root.suite is None:
+            for path in sorted((root.assets / "textures").glob("*.png")):
+                found.setdefault(path.name, path)
+    own = {FLOOR: place.floor_texture, WALL: place.wall_texture}.get(surface) or _table_texture(data, place)
+    known = _digest(found[own]) if own in found else None
+    return {name: path for name, path in sorted(found.items()) if name != own and _digest(path) != known}
+
+
+def _table_texture(data: Path | None, place: Workspace) -> str:
+    """The file name of an arena's table top; empty where it is not one of ``textures``."""
+    arena = ElementTree.parse(find_file(data_roots(data), "assets", place.scene, f"the arena of {place.problem}"))
+    texture = arena.getroot().find("./asset/texture[@name='tex-table']")
+    return "" if texture is None else Path(texture.get("file", "")).name
+
+
+@cache
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def surface_geoms(model: "mujoco.MjModel", scene: "Scene", surface: str) -> tuple[int, ...]:
+    """The visual geoms of a surface: walls and floor go by name, the table is what else the arena has of bodies."""
+    others = {body.root_body for body in scene.bodies}
+    found = []
+    for geom in range(model.ngeom):
+        name = model.geom(geom).name
+        root = model.body(model.body_rootid[model.geom_bodyid[geom]]).name
+        material = model.geom_matid[geom]
+        is_unit = root == "world" and material >= 0 and model.material(material).name in _WALL_UNITS
+        if model.geom_group[geom] == 0 or root in others or root.startswith(("robot", "mount", "gripper")):
+            kind = ""
+        elif name == "floor":
+            kind = FLOOR
+        elif is_unit or (name.startswith("wall_") and name.endswith("_visual")):
+            kind = WALL
+        else:
+            kind = "" if root in ("world", "floor") or "_leg" in name else TABLE
+        if kind == surface:
+            found.append(geom)
+    return tuple(found)
+
+
+def _textures_of(model: "mujoco.MjModel", geoms: tuple[int, ...]) -> tuple[int, ...]:
+    """The colour textures of geoms, in order."""
+    materials = sorted({int(model.geom_matid[geom]) for geom in geoms} - {-1})
+    colour = _COLOUR_ROLE
+    return tuple(sorted({int(model.mat_texid[material][colour]) for material in materials} - {-1}))
+
+
+_COLOUR_ROLE = 1  # mujoco.mjtTextureRole.mjTEXROLE_RGB
+_CUBE = 1  # mujoco.mjtTexture.mjTEXTURE_CUBE
+
+
+def _painting(surfaces: tuple[str, ...], pixels_of: Callable[[str, int, int], "Pixels"], share: float) -> ModelEdit:
+    """The edit that blends surfaces' textures with others by `share`, or the colours of those without one."""
+
+    def names(model: "mujoco.MjModel", scene: "Scene") -> tuple[str, ...]:
+        found = (_textures_of(model, surface_geoms(model, scene, surface)) for surface in surfaces)
+        return tuple(dict.fromkeys(model.texture(texture).name for each in found for texture in each))
+
+    def apply(model: "mujoco.MjModel", scene: "Scene") -> None:
+        for surface in surfaces:
+            geoms = surface_geoms(model, scene, surface)
+            for texture in _textures_of(model, geoms):
+                _paint(model, texture, _tiling(model, geoms, texture), partial(pixels_of, surface), share)
+            _colour(model, geoms, partial(pixels_of, surface, 1, 1), share)
+
+    return ModelEdit(("mat_rgba", "geom_rgba"), apply, names)
+
+
+def _tiling(model: "mujoco.MjModel", geoms: tuple[int, ...], texture: int) -> int:
+    """How often a picture is repeated along a texture's sides, so that it covers about a metre of what shows it.
+
+    LIBERO's desk shows an eighth of its texture on a metre, and its round table a third.
+    """
+    import numpy as np
+
+    surface, covered = 0.0, 0.0
+    for geom in geoms:
+        mesh, material = int(model.geom_dataid[geom]), int(model.geom_matid[geom])
+        is_shown = material >= 0 and model.mat_texid[material][_COLOUR_ROLE] == texture
+        if mesh < 0 or model.mesh_texcoordadr[mesh] < 0 or not is_shown or model.mat_texuniform[material]:
+            continue
+        faces = slice(model.mesh_faceadr[mesh], model.mesh_faceadr[mesh] + model.mesh_facenum[mesh])
+        corners = model.mesh_vert[model.mesh_vertadr[mesh] + model.mesh_face[faces]]
+        surface += float(np.linalg.norm(np.cross(*_sides(corners)), axis=1).sum())
+        places = model.mesh_texcoord[model.mesh_texcoordadr[mesh] + model.mesh_facetexcoord[faces]]
+        first, second = _sides(places * model.mat_texrepeat[material])
+        covered += float(np.abs(first[:, 0] * second[:, 1] - first[:, 1] * second[:, 0]).sum())
+    return 1 if covered == 0 else min(max(round(math.sqrt(surface / covered)), 1), _MOST_TILING)
+
+
+_MOST_TILING = 16
+
+
+def _sides(corners: Any) -> tuple[Any, Any]:
+    """Two sides of each triangle (n, 3, ...)."""
+    return corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]
+
+
+def _paint(
+    model: "mujoco.MjModel", texture: int, tiling: int, pixels_of: Callable[[int, int], "Pixels"], share: float
+) -> None:
+    """Blends a texture's pixels with others; of a cube, each of its faces."""
+    import cv2
+    import numpy as np
+
+    height, width = int(model.tex_height[texture]), int(model.tex_width[texture])
+    channels, start = int(model.tex_nchannel[texture]), int(model.tex_adr[texture])
+    pixels = model.tex_data[start : start + height * width * channels].reshape(height, width, channels)
+    faces = 6 if model.tex_type[texture] == _CUBE and height == 6 * width else 1
+    high = height // faces
+    other = pixels_of(-(-high // tiling), -(-width // tiling))
+    if tiling > 1:
+        other = np.ascontiguousarray(np.tile(other, (tiling, tiling, 1))[:high, :width])
+    if channels < 3:
+        other = np.asarray(cv2.cvtColor(other, cv2.COLOR_RGB2GRAY), dtype=np.uint8)[..., None]
+    colours = min(channels, 3)
+    for face in range(faces):
+        part = pixels[face * high : (face + 1) * high]
+        own = np.ascontiguousarray(part[..., :colours])
+        part[..., :colours] = cv2.addWeighted(own, 1 - share, other, share, 0).reshape(own.shape)
+
+
+def _colour(model: "mujoco.MjModel", geoms: tuple[int, ...], pixels_of: Callable[[], "Pixels"], share: float) -> None:
+    """Blends the colours of those geoms whose material has no texture, or that have no material."""
+    bare = [geom for geom in geoms if model.geom_matid[geom] < 0]
+    materials = {int(model.geom_matid[geom]) for geom in geoms} - {-1}
+    plain = [material for material in sorted(materials) if model.mat_texid[material][_COLOUR_ROLE] < 0]
+    if bare or plain:
+        colour = pixels_of()[0, 0] / 255
+        model.geom_rgba[bare, :3] += share * (colour - model.geom_rgba[bare, :3])
+        model.mat_rgba[plain, :3] += share * (colour - model.mat_rgba[plain, :3])
+
+
+_GRADES = "20% to 100% of the texture seen, the rest the surface's own"
+_OURS = "ours, after LIBERO-Plus's textures"
+
+KINDS = (
+    Kind("background.table", "a texture of ours on the table", _OURS, table, LEVELS, _GRADES),
+    Kind("background.floor", "a texture of ours on the floor, where it is seen", _OURS, floor, LEVELS, _GRADES),
+    Kind("background.wall", "a texture of ours on the walls", _OURS, wall, LEVELS, _GRADES),
+    Kind("background.theme", "textures of ours on table, floor and walls at once", _OURS, theme, LEVELS, _GRADES),
+    Kind(
+        "background.file",
+        "a texture of your asset folder's textures/*.png",
+        "LIBERO's textures, or yours",
+        file,
+        needs_files=True,
+        parts=lambda: SURFACES,
+    ),
+)

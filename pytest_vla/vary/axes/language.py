@@ -1,0 +1,300 @@
+"""What can be varied about an instruction, on any suite: probes of whether a policy listens, words, paraphrases."""
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from pytest_vla.errors import VlaError
+from pytest_vla.plan.manifests import Task, load_suite
+from pytest_vla.scene.task_files import problem_of
+from pytest_vla.scene.variation import OURS, PAPER, Variation
+from pytest_vla.vary.kind import LEVELS, Draw, Kind
+
+if TYPE_CHECKING:
+    from pytest_vla.language.scene_names import SceneNames
+    from pytest_vla.scene.problem import Problem
+    from pytest_vla.scene.variation import ProblemEdit
+
+DIMENSION = "language"
+
+WORD_LEVELS = (1, 2, 3, 4)
+"""VLA-Arena's W1 to W4."""
+
+# No English word begins so.
+_BEGINNINGS = ("zv", "vl", "zl", "kv", "tl", "dv", "zm", "vr")
+_ONSETS = ("b", "d", "f", "g", "k", "l", "m", "n", "p", "r", "s", "t", "v", "z", "br", "dr", "gl", "kr", "pl", "tr")
+_VOWELS = ("a", "e", "i", "o", "u", "ai", "ou")
+_ENDS = ("", "", "l", "m", "n", "p", "rk", "s", "t", "x")
+
+
+def generator_of(task: Task, label: str, seed: int) -> random.Random:
+    """What a variation of a task is drawn from: the same task, label and seed give the same."""
+    return Draw(task, label, seed).generator()
+
+
+def blank(task: Task, label: str, seed: int) -> Variation:
+    """No text at all."""
+    return Variation(label, DIMENSION, "blank", instruction="", probe=True)
+
+
+def nonsense(task: Task, label: str, seed: int) -> Variation:
+    """As many words as the instruction has, none of which is English."""
+    drawn = generator_of(task, label, seed)
+    words = [_nonword(drawn) for _ in task.language.split()]
+    return Variation(label, DIMENSION, "nonsense", instruction=" ".join(words), probe=True)
+
+
+def other_task(task: Task, label: str, seed: int) -> Variation:
+    """The instruction of another task of the same scene, which is right for no goal here.
+
+    Raises:
+        VlaError: the scene has no such task in this suite.
+    """
+    other = _drawn_mate(task, label, seed)
+    parameters = {"other": other.name}
+    asked = _goal_of(other)
+    return Variation(label, DIMENSION, "other_task", None, parameters, other.language, probe=True, asked=asked)
+
+
+def other_goal(task: Task, label: str, seed: int) -> Variation:
+    """The instruction and the goal of another task of the same scene, from this task's init states.
+
+    Raises:
+        VlaError: the scene has no such task in this suite.
+    """
+    other = _drawn_mate(task, label, seed)
+    parameters = {"other": other.name}
+    return Variation(label, DIMENSION, "other_goal", None, parameters, other.language, problem=(_goal_of(other),))
+
+
+def words(task: Task, label: str, seed: int, level: int, protocol: str = OURS) -> Variation:
+    """VLA-Arena's W1 to W4: so many of the instruction's words become their neighbours in WordNet.
+
+    Each stands in the parameters with its place in the task's own instruction, in characters from 0: a word may be
+    there twice.
+
+    Args:
+        task, label, seed: of the case.
+        level: how many.
+        protocol: `OURS`: words that name the same thing and no other of the scene; `PAPER`: all that VLA-Arena's rule
+            and its published examples let through, a fishbowl for a bowl.
+
+    Raises:
+        VlaError: the instruction has fewer words that can be replaced.
+    """
+    import numpy as np
+
+    from pytest_vla.language.screened import Screened
+    from pytest_vla.language.substitution import substitute
+    from pytest_vla.language.wordnet import best_wordnet
+
+    drawn = generator_of(task, label, seed)
+    numbers = np.random.Generator(np.random.PCG64(drawn.getrandbits(128)))
+    screen = None if protocol == PAPER else Screened(names_in(task))
+    result = substitute(task.language, level, numbers, best_wordnet(), screen=screen)
+    replaced = [
+        f"{each.original} at {each.start}: {each.substitute} ({each.relation})" for each in result.substitutions
+    ]
+    parameters = {
+        "replaced": "; ".join(replaced),
+        "source": f"WordNet, {result.source}",
+        "protocol": protocol,
+    }
+    kind = "words" if protocol == OURS else f"words_{protocol}"
+    return Variation(label, DIMENSION, kind, level, parameters, result.text)
+
+
+def names_in(task: Task) -> "SceneNames":
+    """What the things of a task's scene are called, with those that `layout.distractors` may put there.
+
+    With them too, so that a text is the same where both are varied at once. Of a task whose file is not here, which can
+    be collected and not run, none.
+    """
+    from pytest_vla.language.scene_names import SceneNames, scene_names
+    from pytest_vla.vary.axes.layout_room import added_categories
+
+    try:
+        problem = problem_of(task)
+    except VlaError:
+        return SceneNames(())
+    added: tuple[str, ...] = ()
+    with suppress(VlaError):
+        added = added_categories(problem, task.language, LEVELS[-1])
+    return scene_names(problem, added)
+
+
+def paraphrase(task: Task, label: str, seed: int, object_type: str, action_type: str) -> Variation:
+    """A paraphrase of our own of one of LIBERO-Para's 43 kinds, which means the same.
+
+    Raises:
+        VlaError: the grammar cannot read the instruction, or has no such paraphrase that names nothing else here.
+    """
+    from pytest_vla.language.generator import paraphrases
+
+    others = [other.language for other in _tasks(task) if other.name != task.name]
+    drawn = generator_of(task, label, seed)
+    found = paraphrases(task.language, others, drawn, 1, object_type, action_type, names_in(task))
+    if not found:
+        raise VlaError(f"there is no such paraphrase of {task.language!r}")
+    types: dict[str, Any] = {"object_type": object_type, "action_type": action_type, "index": seed}
+    return Variation(label, DIMENSION, "paraphrase", None, {**types, "original": task.language}, found[0])
+
+
+def paraphrase_cells() -> tuple[tuple[str, str], ...]:
+    """LIBERO-Para's 43 kinds: object type and action type, not both none."""
+    from pytest_vla.metrics.pride import ACTION_TYPES, NONE, OBJECT_TYPES
+
+    return tuple((one, other) for one in OBJECT_TYPES for other in ACTION_TYPES if (one, other) != (NONE, NONE))
+
+
+def _nonword(drawn: random.Random) -> str:
+    syllables = (_BEGINNINGS, _VOWELS, _ENDS, _ONSETS, _VOWELS, _ENDS)[: drawn.choice((3, 6, 6))]
+    return "".join(drawn.choice(part) for part in syllables)
+
+
+def _tasks(task: Task) -> Sequence[Task]:
+    return load_suite(task.suite, data=task.data).tasks
+
+
+def _drawn_mate(task: Task, label: str, seed: int) -> Task:
+    mates = _scene_mates(task)
+    if not mates:
+        raise VlaError(
+            f"of {task.suite} no other task can be done in this task's scene whose goal leaves its own undone"
+        )
+    return generator_of(task, label, seed).choice(mates)
+
+
+def _goal_of(other: Task) -> "ProblemEdit":
+    def changed(problem: "Problem") -> "Problem":
+        wanted = problem_of(other)
+        return replace(problem, goal=wanted.goal, objects_of_interest=wanted.objects_of_interest)
+
+    return changed
+
+
+@cache
+def _scene_mates(task: Task) -> tuple[Task, ...]:
+    """Tasks that can be asked for in a task's scene: it has what they need, and doing one is not doing both."""
+    own = problem_of(task)
+
+    def can_be_asked(other: Task) -> bool:
+        if other.language == task.language:
+            return False
+        try:
+            problem = problem_of(other)
+        except VlaError:
+            return False
+        needed = _needed(problem)
+        there = problem.name == own.name and _facts(problem, needed) == _facts(own, needed)
+        return there and _zones(problem) <= _zones(own, everywhere=True) and not set(own.goal) <= set(problem.goal)
+
+    return tuple(other for other in _tasks(task) if can_be_asked(other))
+
+
+def _zones(problem: "Problem", everywhere: bool = False) -> "set[tuple[str, Any]]":
+    """The regions that the goal names, or all."""
+    named = {str(argument) for literal in problem.goal for argument in literal.arguments}
+    return {(each.key, each.ranges[:1]) for each in problem.regions if everywhere or each.key in named}
+
+
+def _needed(problem: "Problem") -> set[str]:
+    """The objects and fixtures that the goal is about."""
+    targets = {region.key: region.target for region in problem.regions}
+    names = {str(argument) for literal in problem.goal for argument in literal.arguments}
+    return {targets.get(name, name) for name in names}
+
+
+def _facts(problem: "Problem", names: set[str]) -> "dict[str, object]":
+    """What a problem says of some things: their category, whether they are open or on, and, where others are alike,
+    where they stand, since an instruction tells them apart by that."""
+    declared = {item.name: item.category for item in (*problem.fixtures, *problem.objects)}
+    regions = {region.key: region for region in problem.regions}
+    alike = Counter(declared.values())
+    facts: dict[str, object] = {}
+    for name in names:
+        category = declared.get(name)
+        states, places = set(), set()
+        for literal in problem.init:
+            subject, *rest = (str(argument) for argument in literal.arguments)
+            region = regions.get(subject)
+            if not rest and (region.target if region is not None else subject) == name:
+                states.add(str(literal))
+            elif rest and subject == name and category is not None and alike[category] > 1:
+                places.add((str(literal), tuple(regions[place].ranges for place in rest if place in regions)))
+        facts[name] = (category, frozenset(states), frozenset(places))
+    return facts
+
+
+def _of_cell(draw: Draw) -> Variation:
+    object_type, action_type = draw.part.split(".")
+    return paraphrase(draw.task, draw.label, draw.seed, object_type, action_type)
+
+
+def _of_libero_plus(draw: Draw) -> Variation:
+    from pytest_vla.suites.libero_plus.rewrites import rewrite
+
+    return rewrite(draw.task, draw.label, draw.seed)
+
+
+KINDS = (
+    Kind(
+        "language.blank",
+        "no instruction at all",
+        "a probe of ours",
+        lambda draw: blank(draw.task, draw.label, draw.seed),
+    ),
+    Kind(
+        "language.nonsense",
+        "as many words, none of them English",
+        "a probe of ours",
+        lambda draw: nonsense(draw.task, draw.label, draw.seed),
+    ),
+    Kind(
+        "language.other_task",
+        "the instruction of another task of the scene, right for no goal here",
+        "a probe of ours",
+        lambda draw: other_task(draw.task, draw.label, draw.seed),
+    ),
+    Kind(
+        "language.other_goal",
+        "the instruction and the goal of another task of the scene",
+        "ours",
+        lambda draw: other_goal(draw.task, draw.label, draw.seed),
+        alone=True,
+    ),
+    Kind(
+        "language.words",
+        "so many words replaced by neighbours in WordNet that name the same thing, and no other of the scene",
+        "after VLA-Arena's W1-W4",
+        lambda draw: words(draw.task, draw.label, draw.seed, draw.level),
+        levels=WORD_LEVELS,
+        as_published="language.words_paper",
+    ),
+    Kind(
+        "language.words_paper",
+        "as language.words, by any neighbour of a noun in its sense: a fishbowl for a bowl",
+        "VLA-Arena, W1-W4",
+        lambda draw: words(draw.task, draw.label, draw.seed, draw.level, PAPER),
+        levels=WORD_LEVELS,
+        published=True,
+    ),
+    Kind(
+        "language.paraphrase",
+        "the same meaning in other words, of each of LIBERO-Para's 43 kinds",
+        "a grammar of ours",
+        _of_cell,
+        parts=lambda: tuple(".".join(cell) for cell in paraphrase_cells()),
+    ),
+    Kind(
+        "language.plus",
+        "a rewritten instruction of your LIBERO-Plus's BDDL files",
+        "LIBERO-Plus",
+        _of_libero_plus,
+        needs_files=True,
+    ),
+)

@@ -1,0 +1,313 @@
+"""Variations of a scene's lights: their colour and brightness, where they shine from, their highlights and shadows.
+
+The light that MuJoCo lets shine from every camera, its headlight, stays as it is.
+"""
+
+import colorsys
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pytest_vla.errors import VlaError
+from pytest_vla.scene.variation import LIGHT_DIRECTIONAL, ModelEdit, Variation, model_array
+from pytest_vla.scene.workspaces import workspace
+from pytest_vla.vary.kind import LEVELS, PICTURE, Draw, Kind
+
+if TYPE_CHECKING:
+    import mujoco
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from pytest_vla.scene.scene import Scene
+
+    Array = NDArray[np.float64]
+
+DIMENSION = "light"
+
+# Of level 5; a level has so many fifths of the way from the scene's own light.
+DIMMEST, BRIGHTEST = 0.2, 1.8
+TINT = 0.7
+MOST_TURN = 60.0
+MOST_HIGHLIGHT = 1.5
+MOST_TAKEN = 0.5
+WIDE_SHININESS = 0.15
+LOWEST_ELEVATION = 20.0
+REACH = 0.4  # m from the middle of the workspace, along both sides of the table.
+
+_Apply = Callable[["mujoco.MjModel", "Scene"], None]
+
+
+def _lit(draw: Draw, kind: str, parameters: dict[str, Any], arrays: tuple[str, ...], apply: _Apply) -> Variation:
+    return Variation(draw.label, DIMENSION, kind, draw.level, parameters, model=(ModelEdit(arrays, apply),))
+
+
+def diffuse(draw: Draw) -> Variation:
+    """All lights dimmer or brighter and tinted; which way and which hue is drawn.
+
+    Gains are of the lights as `level_out` leaves them. In an overlit scene (`is_overlit`) that is with none of what is
+    too much at any level, and ``gain_rgb_overlit`` holds: what would be brighter is tinted only.
+    """
+    generator, fraction = draw.shared("light.diffuse"), draw.share
+    brightness = generator.choice((DIMMEST, BRIGHTEST))
+    tint = colorsys.hsv_to_rgb(generator.random(), TINT, 1.0)
+    gain, overlit = (
+        [round(1 + fraction * (goal * channel - 1), 4) for channel in tint] for goal in (brightness, min(brightness, 1))
+    )
+
+    def apply(model: "mujoco.MjModel", scene: "Scene") -> None:
+        is_full = is_overlit(model, scene)
+        level_out(model, scene, 1.0 if is_full else fraction)
+        model.light_diffuse[:] *= overlit if is_full else gain
+
+    return _lit(draw, "diffuse", {"gain_rgb": gain, "gain_rgb_overlit": overlit}, ("light_diffuse",), apply)
+
+
+def direction(draw: Draw) -> Variation:
+    """All lights turned about the middle of the workspace, towards a drawn side, so that they shine from elsewhere."""
+    angle = round(MOST_TURN * draw.share, 3)
+    heading = round(draw.shared("light.direction").uniform(0, 360), 1)
+
+    def apply(model: "mujoco.MjModel", scene: "Scene") -> None:
+        from pytest_vla.util.rotations import axis_angle, rotated
+
+        level_out(model, scene, draw.share)
+        middle = _middle(scene)
+        for light in range(model.nlight):
+            source = _source(model, light, middle)
+            rotation = axis_angle(axis_of_turn(source, heading), math.radians(angle))
+            model.light_dir[light] = rotated(rotation, model.light_dir[light])
+            if not _is_directional(model, light):
+                model.light_pos[light] = middle + rotated(rotation, source)
+
+    arrays = ("light_dir", "light_pos", "light_diffuse")
+    return _lit(draw, "direction", {"turn_deg": angle, "heading_deg": heading}, arrays, apply)
+
+
+def _middle(scene: "Scene") -> "Array":
+    import numpy as np
+
+    return np.array(workspace(scene.problem, scene.problem).offset, dtype=np.float64)
+
+
+def _source(model: "mujoco.MjModel", light: int, middle: "Array") -> "Array":
+    """From the middle of the workspace to a light, (3,); a directional light has no place, and is 1 m away."""
+    source: Array = -model.light_dir[light] if _is_directional(model, light) else model.light_pos[light] - middle
+    return source
+
+
+def _is_directional(model: "mujoco.MjModel", light: int) -> bool:
+    return bool(model_array(model, "light_type")[light] == LIGHT_DIRECTIONAL)
+
+
+def shares(model: "mujoco.MjModel", scene: "Scene", aside: tuple[float, float] = (0.0, 0.0)) -> "Array":
+    """How bright each light makes level ground in the workspace for each unit of its diffuse colour.
+
+    Args:
+        model, scene: not changed.
+        aside: m from the workspace's middle, along x and y.
+    """
+    import numpy as np
+
+    middle, found = _middle(scene) + np.array([*aside, 0.0]), []
+    for light in range(model.nlight):
+        source = _source(model, light, middle)
+        source = source / np.linalg.norm(source)
+        aim = float(-source @ model.light_dir[light])
+        is_aside = aim < math.cos(math.radians(float(model.light_cutoff[light])))
+        cone = 1.0 if _is_directional(model, light) else 0.0 if is_aside else aim ** float(model.light_exponent[light])
+        found.append(max(float(source[2]), 0.0) * cone * float(model.light_active[light]))
+    return np.array(found)
+
+
+def is_overlit(model: "mujoco.MjModel", scene: "Scene") -> bool:
+    """Whether all of the workspace gets more than can be shown, as in LIBERO's kitchens: nothing brighter is seen."""
+    corners = ((x, y) for x in (-REACH, REACH) for y in (-REACH, REACH))
+    return all(_given(model, scene, corner) + _always(model) > 1 for corner in ((0.0, 0.0), *corners))
+
+
+def level_out(model: "mujoco.MjModel", scene: "Scene", share: float = 1.0) -> None:
+    """Dims lights that give the table more than can be shown, so that a change of them is seen; else changes nothing.
+
+    What is lit by more than 1 is shown as lit by 1 (LIBERO's kitchen has 1.6), and would stay so with half of it.
+
+    Args:
+        model, scene: its lights are changed.
+        share: 1 for all that is too much, 0 for nothing of it.
+    """
+    given, always = _given(model, scene), _always(model)
+    if given + always > 1 and given > 0:
+        model.light_diffuse[:] *= 1 + share * (max(1 - always, 0.0) / given - 1)
+
+
+def _given(model: "mujoco.MjModel", scene: "Scene", aside: tuple[float, float] = (0.0, 0.0)) -> float:
+    """How bright the lights make a place of the workspace, as `shares` has it."""
+    return float(shares(model, scene, aside) @ model.light_diffuse.mean(axis=1))
+
+
+def _always(model: "mujoco.MjModel") -> float:
+    """How bright the headlight makes level ground."""
+    from pytest_vla.util.rotations import view_direction
+
+    headlight = model.vis.headlight
+    steepness = max(-float(view_direction(model.cam_quat[model.camera("agentview").id])[2]), 0.0)
+    return float(headlight.ambient.mean() + steepness * headlight.diffuse.mean()) if headlight.active else 0.0
+
+
+def axis_of_turn(source: Any, heading: float) -> list[float]:
+    """The unit axis (3,) about which a light turns towards a heading, or the next best that keeps it above the table.
+
+    The same for all levels, so that each of them goes on where the one below it ends.
+
+    Args:
+        source: (3,) from the workspace to the light.
+        heading: degrees about the vertical from x; the light's top moves this way.
+    """
+    length, turn = math.hypot(*source), math.radians(MOST_TURN)
+    best = (-2.0, [1.0, 0.0, 0.0])
+    for detour in (0, 45, -45, 90, -90, 135, -135, 180):
+        way = math.radians(heading + detour)
+        axis = _across(source, (math.cos(way), math.sin(way), 0.0))
+        if axis is None:
+            continue
+        # As axis and source are at right angles, the turned source's height needs no more than this.
+        lift = axis[0] * source[1] - axis[1] * source[0]
+        sine = (source[2] * math.cos(turn) + lift * math.sin(turn)) / length
+        if sine >= math.sin(math.radians(LOWEST_ELEVATION)):
+            return axis
+        best = max(best, (sine, axis))
+    return best[1]
+
+
+def _across(source: Any, towards: tuple[float, ...]) -> list[float] | None:
+    """The unit axis about which a vector turns towards another one; None where they are parallel."""
+    x, y, z = (float(value) for value in source)
+    axis = [y * towards[2] - z * towards[1], z * towards[0] - x * towards[2], x * towards[1] - y * towards[0]]
+    length = math.hypot(*axis)
+    return None if length < 1e-6 else [value / length for value in axis]
+
+
+def specular(draw: Draw) -> Variation:
+    """Everything glossier: brighter and wider highlights in a drawn tint, and less of the light spread evenly."""
+    fraction = draw.share
+    tint = colorsys.hsv_to_rgb(draw.shared("light.specular").random(), 0.3, 1.0)
+    added = [round(MOST_HIGHLIGHT * fraction * channel, 4) for channel in tint]
+    gain = round(1 - fraction * MOST_TAKEN, 4)
+    gloss = round(fraction, 4)
+
+    def apply(model: "mujoco.MjModel", scene: "Scene") -> None:
+        # The first that goes of what is too much is hardly seen.
+        level_out(model, scene, math.sqrt(fraction) if is_overlit(model, scene) else fraction)
+        model.light_specular[:] += added
+        model.light_diffuse[:] *= gain
+        model.mat_specular[:] += gloss * (1 - model.mat_specular)
+        model.mat_shininess[:] += gloss * (WIDE_SHININESS - model.mat_shininess)
+
+    arrays = ("light_specular", "light_diffuse", "mat_specular", "mat_shininess")
+    return _lit(draw, "specular", {"added_rgb": added, "diffuse_gain": gain, "gloss": gloss}, arrays, apply)
+
+
+def shadow(draw: Draw) -> Variation:
+    """The main light casts shadows, darker with the level; outside of them the table stays as bright as it was.
+
+    What the main light gives without a shadow comes from one that is off and takes its place. A scene without such a
+    one has it from the light that does least for the table, beside its own: from in between, so that it shades things
+    as both did, as far as one light can. Where that one is seen to shine, the lowest levels change more than their
+    shadows.
+    """
+    strength = round(draw.share, 3)
+
+    def apply(model: "mujoco.MjModel", scene: "Scene") -> None:
+        if model.nlight < 2:
+            raise VlaError(f"{draw.label}: shadows of a given strength need two lights, and the scene has one")
+        level_out(model, scene, strength)
+        given = shares(model, scene)
+        order = sorted(range(model.nlight), key=lambda light: (_is_directional(model, light), -given[light]))
+        main = order[0]
+        if off := [light for light in order if not model.light_active[light]]:
+            _stand_in(model, main, off[0], 1 - strength)
+        else:
+            _join(model, scene, main, min(order[1:], key=lambda light: float(given[light])), 1 - strength)
+        model.light_diffuse[main] *= strength
+        model.light_specular[main] *= strength
+        model.light_castshadow[main] = True
+
+    arrays = ("light_castshadow", "light_active", "light_diffuse", "light_specular", "light_ambient")
+    return _lit(draw, "shadow", {"strength": strength}, (*arrays, "light_pos", "light_dir", "light_type"), apply)
+
+
+def _stand_in(model: "mujoco.MjModel", main: int, off: int, part: float) -> None:
+    """Lets a light that is off give a part of another one's light, from its place."""
+    for name in ("light_type", "light_pos", "light_dir"):
+        model_array(model, name)[off] = model_array(model, name)[main]
+    for name in ("light_diffuse", "light_specular"):
+        getattr(model, name)[off] = part * getattr(model, name)[main]
+    model.light_ambient[off] = 0
+    model.light_active[off] = part > 0
+
+
+def _join(model: "mujoco.MjModel", scene: "Scene", main: int, other: int, part: float) -> None:
+    """Lets one light give a part of another one's light beside its own, from in between.
+
+    What is turned to two lights is lit by both as by one, whose direction is their mean by brightness.
+    """
+    import numpy as np
+
+    middle, given = _middle(scene), shares(model, scene)
+    colour = part * given[main] * model.light_diffuse[main] + given[other] * model.light_diffuse[other]
+    weight = part * given[main] * model.light_diffuse[main].mean() / colour.mean() if colour.mean() > 0 else 0.0
+    if weight == 0:
+        return
+    sources = _source(model, main, middle), _source(model, other, middle)
+    far = [float(np.linalg.norm(source)) for source in sources]
+    # As bright on level ground means: by the height of their directions.
+    heights = [max(float(source[2]) / length, 0.05) for source, length in zip(sources, far, strict=True)]
+    shared = (weight / heights[0], (1 - weight) / heights[1])
+    towards = sum(s * source / length for s, source, length in zip(shared, sources, far, strict=True))
+    distance = far[0] if _is_directional(model, other) else weight * far[0] + (1 - weight) * far[1]
+    aim = shared[0] * model.light_dir[main] + shared[1] * model.light_dir[other]
+    types = model_array(model, "light_type")
+    types[other] = types[main]
+    model.light_pos[other] = middle + towards / np.linalg.norm(towards) * distance
+    model.light_dir[other] = aim / np.linalg.norm(aim)
+    model.light_diffuse[other] = colour / shares(model, scene)[other]
+    model.light_specular[other] = part * model.light_specular[main] + (1 - weight) * model.light_specular[other]
+
+
+KINDS = (
+    Kind(
+        "light.diffuse",
+        "the lights dimmer or brighter and tinted, as drawn",
+        "ours, after LIBERO-Plus's light colour",
+        diffuse,
+        LEVELS,
+        f"20% to 100% of the way to {DIMMEST:g} or {BRIGHTEST:g} times as bright, tinted by {TINT:.0%}; "
+        "what is as bright as can be shown is tinted only",
+    ),
+    Kind(
+        "light.direction",
+        "the lights turned about the workspace, to a drawn side",
+        "ours, after LIBERO-Plus's light direction",
+        direction,
+        LEVELS,
+        f"{MOST_TURN / 5:g} to {MOST_TURN:g} degrees",
+        uneven=(PICTURE,),
+    ),
+    Kind(
+        "light.specular",
+        "brighter highlights in a drawn tint, and less of the light spread evenly",
+        "ours, after LIBERO-Plus's specular intensity",
+        specular,
+        LEVELS,
+        f"{MOST_HIGHLIGHT / 5:g} to {MOST_HIGHLIGHT:g} more specular intensity",
+        uneven=(PICTURE,),
+    ),
+    Kind(
+        "light.shadow",
+        "the main light casts shadows",
+        "ours, after LIBERO-Plus's shadow switch",
+        shadow,
+        LEVELS,
+        "20% to 100% of its full shadow",
+        uneven=(PICTURE,),
+    ),
+)

@@ -1,0 +1,102 @@
+"""Variations of how the arm stands when an episode begins."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pytest_vla.errors import RedrawError, VlaError
+from pytest_vla.plan.manifests import Task
+from pytest_vla.scene.panda import MOUNT, REST_JOINTS, hand_of
+from pytest_vla.scene.task_files import problem_of
+from pytest_vla.scene.variation import Variation
+from pytest_vla.scene.workspaces import Workspace, workspace
+from pytest_vla.vary.axes.layout_room import in_picture
+from pytest_vla.vary.kind import LEVELS, Draw, Kind
+
+if TYPE_CHECKING:
+    import mujoco
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from pytest_vla.scene.scene import Scene
+
+_NORM = 0.1
+_APART = 0.03
+"""How near (m) the arm may be to anything: its fingers open by 0.02 m while the scene settles."""
+_TRIES = 1000
+"""Directions that are tried: of about two in three the hand stays in the picture."""
+_PICTURE = 0.9
+"""How far from the middle of the front camera's picture the hand may be, of half its side: it stays to be seen."""
+
+
+def joints(draw: Draw) -> Variation:
+    """The arm rests `level` tenths of a radian from its own pose, in a drawn direction of the seven joints' space.
+
+    The direction is the same for all levels: one in which at every level the hand is in the picture and nothing is in
+    the arm's way. No joint comes near its limit: the nearest is 0.62 rad away from rest.
+    """
+    drawn, place = draw.shared("robot.joints"), _place_of(draw.task)
+    for _ in range(_TRIES):
+        direction = [drawn.gauss(0.0, 1.0) for _ in REST_JOINTS]
+        length = sum(number * number for number in direction) ** 0.5
+        offsets = {
+            level: [round(round(_NORM * level, 2) * number / length, 8) for number in direction] for level in LEVELS
+        }
+        poses = {
+            level: tuple(round(rest + moved, 8) for rest, moved in zip(REST_JOINTS, offset, strict=True))
+            for level, offset in offsets.items()
+        }
+        if place is None or all(_is_seen(place, pose) for pose in poses.values()):
+            break
+    pose = poses[draw.level]
+
+    def put(model: "mujoco.MjModel", scene: "Scene", state: "NDArray[np.float64]") -> None:
+        from pytest_vla.sim.clearance import Clearance
+
+        clearance, qpos = Clearance(model, scene), state[1 : 1 + model.nq].copy()
+        for level, other in poses.items():
+            qpos[: len(other)] = other
+            if touched := clearance.in_robots_way(qpos, _APART):
+                raise RedrawError(f"{draw.label}: the arm would begin in {touched} at level {level}")
+        state[1 : 1 + len(pose)] = pose
+
+    return Variation(
+        draw.label,
+        "robot",
+        "joints",
+        draw.level,
+        {"norm": round(_NORM * draw.level, 2), "offset": offsets[draw.level]},
+        state=(put,),
+        rest_joints=pose,
+        redraw=lambda time: joints(draw.again(time)),
+    )
+
+
+def _place_of(task: Task) -> Workspace | None:
+    """Where the arm stands; None of a task whose file is not here, which can be collected and not run."""
+    try:
+        problem = problem_of(task)
+    except VlaError:
+        return None
+    return workspace(problem.name, problem.source)
+
+
+def _is_seen(place: Workspace, pose: Sequence[float]) -> bool:
+    """Whether the hand is in the picture of the workspace's first camera."""
+    x, y, z = place.robot_base
+    base = (x, y, z + MOUNT * place.mounted)
+    return all(
+        in_picture(place.cameras[0], [one + other for one, other in zip(base, point, strict=True)], _PICTURE)
+        for point in hand_of(pose)
+    )
+
+
+KINDS = (
+    Kind(
+        "robot.joints",
+        "the arm begins in another pose, the hand in the picture",
+        "LIBERO-Plus's range, drawn by us",
+        joints,
+        levels=LEVELS,
+        grades="0.1 to 0.5 rad away in joint space, the hand 3 to 14 cm on average",
+    ),
+)

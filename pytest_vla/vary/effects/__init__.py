@@ -1,0 +1,1 @@
+"""What variations do to pictures and textures."""

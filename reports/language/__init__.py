@@ -1,0 +1,1 @@
+"""What a run says of language: paraphrases, PRIDE, failure types, listening."""

@@ -1,0 +1,1 @@
+"""What a run says of robustness: rates by dimension and level of variation."""

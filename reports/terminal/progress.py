@@ -1,0 +1,52 @@
+"""How a run goes, in one line: made anew while episodes end."""
+
+from collections.abc import Sequence
+
+from pytest_vla.metrics.rates import VariedOutcome, interval_text, judged_apart, share_text
+from pytest_vla.metrics.success import success_rate
+
+
+def progress_line(ended: Sequence[VariedOutcome], done: int, total: int, elapsed: float, left: float | None) -> str:
+    """``vla 12/40: success 7/11 = 63.6% [35.4%, 84.8%], 1 error, 0.42 episodes/s, 1:07 left``.
+
+    Where some are varied ``benign 3/4 = 75.0%, varied 4/6 = 66.7%, 2 probed`` stands for the success.
+
+    Args:
+        ended: episodes of this invocation.
+        done: episodes that have ended, with those of the run that is gone on with.
+        total: episodes of the run.
+        elapsed: seconds since the first episode could begin.
+        left: seconds until the end; None: not known yet.
+    """
+    groups, every = judged_apart(ended), success_rate("all", ended)
+    parts = []
+    for name, some in groups.items():
+        rate = success_rate(name, some)
+        share = f" = {share_text(rate)}" + (f" {interval_text(rate)}" if not name else "")
+        parts.append(f"{name or 'success'} {rate.successes}/{rate.counted}" + share * bool(rate.counted))
+    if probed := sum(record.is_probe and record.outcome in ("success", "failure") for record in ended):
+        parts.append(f"{probed} probed")
+    if not parts:
+        parts.append("success 0/0")
+    for word, counts in (("error", every.errors), ("invalid", every.invalid)):
+        if number := sum(counts.values()):
+            parts.append(f"{number} {word}{'s' if word == 'error' and number > 1 else ''}")
+    if elapsed > 0 and every.episodes:
+        parts.append(f"{every.episodes / elapsed:.3g} episodes/s")
+    if left is not None and done < total:
+        parts.append(f"{duration_text(left)} left")
+    return f"vla {done}/{total}: {', '.join(parts)}"
+
+
+def duration_text(seconds: float) -> str:
+    """``0:07``, ``12:30``, ``3:05:00``."""
+    whole = round(seconds)
+    hours, minutes = divmod(whole // 60, 60)
+    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
+
+
+def about(seconds: float) -> str:
+    """A time that is only an estimate: ``40 s``, ``3 min``, ``2.5 h``."""
+    if seconds < 90:
+        return f"{max(round(seconds), 1)} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,401 @@
+"""What the terminal says of a run, before it and after it."""
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from pytest_vla.metrics.rates import (
+    BENIGN,
+    VariedOutcome,
+    bounds_text,
+    ends_text,
+    interval_text,
+    left_out_text,
+    share_text,
+)
+from pytest_vla.metrics.selection import of_several_simulators, repeats_text
+from pytest_vla.metrics.success import (
+    SeededOutcome,
+    SuccessRate,
+    chance_to_reach,
+    episodes_to_reach,
+    fewest_to_reach,
+    success_rate,
+    unit_of,
+)
+from pytest_vla.plan.case import Case
+from pytest_vla.plan.durations import Estimate, total_seconds
+from pytest_vla.plan.premises import notes_after
+from pytest_vla.records.items import Item
+from pytest_vla.records.record import VIDEO_SUFFIX, Record
+from pytest_vla.records.tally import Repetition
+from pytest_vla.reports.tables import counted as counted
+from pytest_vla.reports.terminal.progress import about
+from pytest_vla.scene.variation import JOINT
+
+MAX_TASK_ROWS = 50
+"""Beyond this many, tasks are shown with -v only, and levels not at all."""
+
+NOTHING_REPEATED = Repetition()
+
+LUCK = 0.2
+"""How much worse the policy is of which it is said how often it passes by luck."""
+
+PROBE = "probe"
+"""Stands in the place of a probe's rate: what the policy did is no success and no failure of its."""
+
+_HEADER = ("suite", "episodes", "success", "rate", "95%, these tasks", "tasks like these", "not in the rate")
+_FURTHER = _HEADER[-2:]
+"""Left out where no row has any of it; below its row where it does not fit beside it."""
+_NARROWEST = 24
+
+
+class VariedTask(VariedOutcome, SeededOutcome, Protocol):
+    """An outcome of a task that may be varied, with the task's name and what it began from."""
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A row of the table: its name with the indent, and its rate; None: it stands over the rows that follow."""
+
+    name: str
+    rate: SuccessRate | None
+    probe: bool = False
+
+
+def opening_line(
+    cases: Sequence[Case],
+    model: str,
+    workers: int,
+    estimates: Sequence[Estimate],
+    resumed: tuple[str, int] | None = None,
+    left: bool = True,
+) -> str:
+    """What is to come: ``vla: 40 episodes of libero_goal with random on 2 workers, about 3 min``.
+
+    Args:
+        cases: to run now.
+        model: the policy's name.
+        workers: how many processes run them.
+        estimates: of the cases, how long each is likely to take.
+        resumed: the run that is gone on with, and how many of its episodes are kept; None: a new run.
+        left: whether anything is left of that run.
+    """
+    if resumed is not None and not cases:
+        here = "no episode to run" if left else "nothing is left"
+        return f"vla: {here} of run {resumed[0]}, {counted(resumed[1], 'episode')} kept"
+    suites = ", ".join(dict.fromkeys(case.suite for case in cases))
+    line = f"vla: {counted(len(cases), 'episode')} of {suites} with {model}"
+    if workers > 1:
+        line += f" on {workers} workers"
+    if all(estimate.measured for estimate in estimates):
+        seconds = total_seconds([estimate.seconds for estimate in estimates], workers)
+        line += f", about {about(seconds)} by earlier runs"
+    if resumed is not None:
+        line += f"; run {resumed[0]} goes on, {resumed[1]} kept"
+    return line
+
+
+def uncollected_line(nodes: Sequence[str], command: str) -> str:
+    """What a run that is gone on with has left, and pytest did not collect; `command` is what it was started with."""
+    more = f" and {len(nodes) - 1} more" * (len(nodes) > 1)
+    return (
+        f"vla: {nodes[0]}{more}, left of it, was not collected or is not selected. The run was started as `{command}`: "
+        "give pytest's own options again; where a test was renamed or removed, start a new run"
+    )
+
+
+def closing_lines(
+    records: Sequence[Record],
+    run: Path,
+    items: Sequence[Item],
+    resume: str,
+    verbosity: int,
+    width: int | None,
+    repetition: Repetition = NOTHING_REPEATED,
+) -> tuple[str, ...]:
+    """A run in a table and a few notes; with a negative verbosity in a line or two.
+
+    Args:
+        records: of each item the one that counts.
+        run: the run's folder.
+        items: all of the run.
+        resume: the command that goes on with it.
+        verbosity: pytest's.
+        width: of the terminal; None: lines may have any length.
+        repetition: what of the run does not count.
+    """
+    of_suites = [record for record in records if record.of_suite]
+    own: dict[str, list[Record]] = {}
+    for record in records:
+        if not record.of_suite:
+            own.setdefault(record.node.partition("[")[0], []).append(record)
+    lines: list[str] = []
+    if verbosity < 0:
+        lines = [summary_sentence(of_suites)] if of_suites else []
+        if own:
+            lines.append(summary_sentence([r for rs in own.values() for r in rs], "vla, own tests"))
+    elif records:
+        tasks = len({(record.suite, group_of(record, False), record.task) for record in of_suites})
+        lines = summary_lines(of_suites, own, verbosity > 0 or tasks <= MAX_TASK_ROWS, width)
+        if any(record.variation for record in records):
+            from pytest_vla.reports.language.pride_row import language_lines
+
+            lines += language_lines(records, run, _shown(run), width)
+    counting = _counting_notes(repetition, items)
+    lines += [*counting, *notes_after(records)]
+    return (*lines, *_notes([r for r in records if r.run == run.name], run, items, resume))
+
+
+def summary_lines(
+    records: Sequence[VariedTask],
+    own: Mapping[str, Sequence[VariedTask]],
+    by_task: bool = True,
+    width: int | None = None,
+) -> list[str]:
+    """A table: a row a suite with a row for each of its tasks, one over all suites, and a row for each own test.
+
+    Where episodes are varied, no rate is over benign and varied ones, nor over two kinds of variation: each has a row
+    below its suite's or test's. Rows of probes count successes, and have no rate.
+
+    Args:
+        records: of the suites' own items.
+        own: of the user's tests, by test: they may run a suite's cases again, so no rate is over both.
+        by_task: whether tasks have rows.
+        width: longer names are cut so that a row fits; None: they are not.
+    """
+    by_suite: dict[str, list[VariedTask]] = {}
+    for record in sorted(records, key=lambda record: record.suite):
+        by_suite.setdefault(record.suite, []).append(record)
+    rows = [row for suite, some in by_suite.items() for row in _group_rows(suite, some, by_task)]
+    if any(record.variation for record in records):
+        benign = [record for record in records if not record.variation]
+        if len({record.suite for record in benign}) > 1:
+            rows.append(_Row(f"all, {BENIGN}", success_rate("all", benign, unit_of)))
+    elif len(by_suite) > 1:
+        rows.append(_Row("all", success_rate("all", records, unit_of)))
+    rows += [row for name in sorted(own) for row in _group_rows(name, own[name], False)]
+    return _aligned(rows, width)
+
+
+def group_of(record: VariedOutcome, by_level: bool = True) -> str:
+    """What is not to be in one rate with others: ``benign``, ``language.blank``, ``camera.distance:2``."""
+    variation = record.variation
+    if not variation:
+        return BENIGN
+    dimensions, kinds = (str(variation.get(key)).split(JOINT) for key in ("dimension", "kind"))
+    if len(dimensions) == len(kinds):
+        name = JOINT.join(map(".".join, zip(dimensions, kinds, strict=True)))
+    else:
+        name = f"{JOINT.join(dimensions)}.{JOINT.join(kinds)}"
+    if by_level and len(dimensions) > 1 and len(dimensions) == len(kinds):
+        # Each part has a level of its own.
+        return str(variation.get("label", name))
+    level = variation.get("level")
+    return f"{name}:{level}" if by_level and level is not None else name
+
+
+def summary_sentence(records: Sequence[VariedTask], title: str = "vla") -> str:
+    """All suites in one line; varied episodes by kind."""
+    groups = _groups(records, by_level=False)
+    parts = []
+    for name, some in groups.items():
+        row = _Row("", success_rate(name, some, unit_of), some[0].is_probe)
+        _, _, success, rate, interval, _, apart = _cells(row)
+        named = f"{name} " if any(record.variation for record in records) else ""
+        share = f" ({PROBE})" if some[0].is_probe else f", {rate} {interval}"
+        parts.append(f"{named}{success} success{share}" + (f"; {apart}" if apart else ""))
+    return f"{title}: {'; '.join(parts)}"
+
+
+def verdict_line(rate: SuccessRate, minimum: float, by_lower_end: bool = False) -> str:
+    """A suite's rate against the wanted one: ``libero_goal: 8/10 = 80.0% [49.0%, 94.3%] >= 80%: passed``.
+
+    By the lower end ``..., lower end >= 80%: passed``; intervals are over these tasks.
+    """
+    wanted = f"{minimum * 100:.6g}%"
+    if not rate.counted:
+        return f"{rate.name}: nothing was measured, {wanted} was wanted: failed"
+    _, _, success, share, interval, _, _ = _cells(_Row("", rate))
+    if share == wanted and rate.rate is not None:
+        # 2/3 is less than the 66.7% that it is rounded to.
+        share = f"{100 * rate.rate:.6g}%"
+    sign, verdict = (">=", "passed") if rate.reaches(minimum, by_lower_end) else ("<", "failed")
+    compared = f"{interval}, lower end" if by_lower_end else interval
+    apart = f" ({left_out_text(rate)})" if rate.not_counted else ""
+    return f"{rate.name}: {success} = {share} {compared}{apart} {sign} {wanted}: {verdict}"
+
+
+def luck_line(n: int, units: int, minimum: float, by_lower_end: bool = False) -> str:
+    """What so many episodes say against a minimum: how often a policy that is worse by `LUCK` reaches it by luck.
+
+    Empty where nothing was counted, and where any policy reaches it.
+
+    Args:
+        n: episodes that count.
+        units: of how many tasks and seeds they are. Where several share one they may all end alike.
+        minimum: of the rate, 0..1.
+        by_lower_end: of the lower end of its interval instead.
+    """
+    if not n or minimum <= 0:
+        return ""
+    wanted, runs = f"{minimum * 100:.6g}%", counted(n, "episode")
+    if units < n:
+        runs += f" of {units} tasks and seeds"
+    if fewest_to_reach(units, minimum, by_lower_end) is None:
+        enough = episodes_to_reach(minimum)
+        takes = "nor in any number of them" if enough is None else f"it takes {enough}"
+        takes += " tasks and seeds" if units < n and enough is not None else ""
+        return f"by luck: the lower end cannot reach {wanted} in {runs}; {takes}"
+    worse = max(minimum - LUCK, 0.0)
+    chances = sorted(chance_to_reach(each, minimum, worse, by_lower_end) for each in {units, n})
+    least, most = (f"{chance:.0%}" if chance >= 0.01 else "less than 1%" for chance in (chances[0], chances[-1]))
+    share = most if least == most else f"{least} (if no two episodes have anything in common) to {most}"
+    return (
+        f"by luck: a policy {100 * (minimum - worse):.6g} points worse, of {worse * 100:.6g}%, passes {share} of such "
+        f"runs of {runs}"
+    )
+
+
+def _counting_notes(repetition: Repetition, items: Sequence[Item]) -> list[str]:
+    notes = []
+    if repetition.picked is not None:
+        episodes = sum(item.episode for item in items)
+        picked = f"{repetition.picked} picked {counted(episodes, 'episode')} by how they had ended"
+        note = f"{picked}: the rates are of these"
+        if number := len(repetition.earlier):
+            note += f"; for {number} the first record counts, which is of an earlier run"
+        if repetition.of_unknown_policy:
+            note += " (whether the policy is the same still is not known: where it is not, run all episodes)"
+        notes.append(note)
+    ran, otherwise = repetition.before
+    if ran:
+        notes.append(
+            f"{counted(ran, 'episode')} of these had run before, and {otherwise} ended otherwise then: reports and "
+            "exports over several runs count the first"
+        )
+    if number := repetition.failed_at_first(items):
+        notes.append(f"{counted(number, 'episode')} failed at first and passed when run again: the first counts")
+    if text := repeats_text(repetition.repeats):
+        notes.append(text)
+    return notes
+
+
+def _notes(records: Sequence[Record], run: Path, items: Sequence[Item], resume: str) -> list[str]:
+    notes = []
+    arrays = [run / record.arrays for record in records if record.arrays is not None]
+    videos = [file for file in arrays if file.with_suffix(VIDEO_SUFFIX).exists()]
+    if again := [record for record in records if record.attempt > 1]:
+        notes.append(f"{counted(len(again), 'episode')} ran again after an error, or as a process had died")
+    if len({record.policy_digest for record in records} - {None}) > 1:
+        notes.append("these records are of more than one version of the policy: its file was changed meanwhile")
+    if simulators := of_several_simulators(records):
+        notes.append(simulators)
+    if videos:
+        notes.append(f"{counted(len(videos), 'video')} in {_shown(run)}")
+    if left := [item for item in items if item.is_left]:
+        missing, errors = sum(item.status is None for item in left), sum(item.is_error for item in left)
+        failed = len(left) - missing - errors
+        counts = [(missing, f"{missing} not run"), (errors, counted(errors, "error"))]
+        counts.append((failed, counted(failed, "failed test")))
+        notes.append(f"{', '.join(text for number, text in counts if number)}: `{resume}` runs just these")
+    return [*notes, f"records: {_shown(run.parent)}, run {run.name}"]
+
+
+def _group_rows(title: str, records: Sequence[VariedTask], by_task: bool) -> list[_Row]:
+    """A row over all episodes of a suite or test; where some are varied, one for each group below its name."""
+    if not any(record.variation for record in records):
+        return [_Row(title, success_rate(title, records, unit_of)), *(_task_rows(records, "  ") if by_task else [])]
+    groups = _groups(records)
+    if len(groups) > MAX_TASK_ROWS:
+        groups = _groups(records, by_level=False)
+    rows = [_Row(title, None)]
+    for name, some in groups.items():
+        rows.append(_Row(f"  {name}", success_rate(name, some, unit_of), some[0].is_probe))
+        rows += _task_rows(some, "    ") if by_task else []
+    return rows
+
+
+def _groups(records: Sequence[VariedTask], *, by_level: bool = True) -> dict[str, list[VariedTask]]:
+    """The records of each group, the benign ones first."""
+    groups: dict[str, list[VariedTask]] = {}
+    for record in records:
+        groups.setdefault(group_of(record, by_level), []).append(record)
+    return {name: groups[name] for name in sorted(groups, key=lambda name: (name != BENIGN, name))}
+
+
+def _task_rows(records: Sequence[VariedTask], indent: str) -> list[_Row]:
+    """A row for each task of episodes of one group."""
+    by_task: dict[str, list[VariedTask]] = {}
+    for record in records:
+        by_task.setdefault(record.task, []).append(record)
+    rates = {task: success_rate(task, by_task[task], unit_of) for task in sorted(by_task)}
+    return [_Row(f"{indent}{task}", rate, records[0].is_probe) for task, rate in rates.items()]
+
+
+def _aligned(rows: Sequence[_Row], width: int | None) -> list[str]:
+    """Names to the left, numbers to the right; what does not fit beside its row stands below it."""
+    table = [list(_HEADER), *map(list, map(_cells, rows))]
+    below: list[list[str]] = [[] for _ in table]
+    # What is in no rate goes first.
+    for name in reversed(_FURTHER):
+        column = table[0].index(name)
+        widths = _widths(table)
+        numbers = sum(widths[1:]) + 2 * (len(widths) - 1)
+        told = any(cells[column] for cells in table[1:])
+        if told and (width is None or numbers + min(widths[0], _NARROWEST) <= width):
+            continue
+        for cells, lines in zip(table, below, strict=True):
+            text = cells.pop(column)
+            if text and cells is not table[0]:
+                lines.insert(0, f"{name}: {text}")
+    widths = _widths(table)
+    if width is not None:
+        widths[0] = min(widths[0], max(width - sum(widths[1:]) - 2 * (len(widths) - 1), _NARROWEST))
+    left = {0, table[0].index(_HEADER[-1]) if _HEADER[-1] in table[0] else 0}
+    found = []
+    for cells, lines in zip(table, below, strict=True):
+        placed = (
+            _cell(text, size, place in left) for place, (text, size) in enumerate(zip(cells, widths, strict=True))
+        )
+        found.append("  ".join(placed).rstrip())
+        indent = " " * (len(cells[0]) - len(cells[0].lstrip()) + 2)
+        for text in lines:
+            found += textwrap.wrap(
+                text, width or 0, initial_indent=indent, subsequent_indent=f"{indent}  ", break_on_hyphens=False
+            )
+    return found
+
+
+def _widths(table: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(*table, strict=True)]
+
+
+def _cells(row: _Row) -> tuple[str, ...]:
+    name, rate = row.name, row.rate
+    if rate is None:
+        return (name, *[""] * (len(_HEADER) - 1))
+    apart = "; ".join(
+        f"{outcome}: {', '.join(f'{count} {reason}' for reason, count in reasons.items())}"
+        for outcome, reasons in (("errors", rate.errors), ("invalid", rate.invalid))
+        if reasons
+    )
+    success = f"{rate.successes}/{rate.counted}"
+    if row.probe:
+        return (name, str(rate.episodes), success, PROBE, "-", "", apart)
+    if bounds := bounds_text(rate):
+        apart = f"{bounds} with {apart}"
+    by_task = ends_text(rate.tasks_interval) if rate.tasks_interval is not None else ""
+    return (name, str(rate.episodes), success, share_text(rate), interval_text(rate), by_task, apart)
+
+
+def _cell(text: str, width: int, left: bool) -> str:
+    if len(text) > width:
+        text = f"{text[: width - 1]}…"
+    return text.ljust(width) if left else text.rjust(width)
+
+
+def _shown(path: Path) -> str:
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -1,0 +1,1 @@
+"""LIBERO-Plus: its 10,030 perturbed tasks, its variations, metrics and report."""

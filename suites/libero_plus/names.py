@@ -1,0 +1,223 @@
+"""The names of LIBERO-Plus's tasks (arXiv 2510.13626): what each says of a task of LIBERO and of its perturbation."""
+
+import dataclasses
+import hashlib
+import random
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from pytest_vla.errors import VlaError
+from pytest_vla.plan.manifests import did_you_mean, load_suite
+from pytest_vla.scene.variation import JOINT
+from pytest_vla.vary.axes.noise import PLUS_NAMES
+
+SUITES = ("libero_spatial", "libero_object", "libero_goal", "libero_10")
+"""In the order of its list."""
+
+CATEGORIES: Mapping[str, str] = {
+    "Camera Viewpoints": "camera",
+    "Robot Initial States": "robot",
+    "Language Instructions": "language",
+    "Light Conditions": "light",
+    "Background Textures": "background",
+    "Sensor Noise": "noise",
+    "Objects Layout": "layout",
+}
+"""Its dimensions as its list has them and as we have them, in the order of its leaderboard."""
+
+SUB_DIMENSIONS: Mapping[str, tuple[str, ...]] = {
+    "camera": ("C1-distance", "C2-azimuth", "C2-azimuth-elevation", "C3-orientation"),
+    "robot": tuple(f"norm-0.{tenths}" for tenths in range(1, 6)),
+    "language": ("R-rewrite",),
+    "light": ("L-light",),
+    "background": ("B1-scene-and-surface", "B2-surface"),
+    "noise": tuple(f"N{number}-{name}" for number, name in enumerate(PLUS_NAMES, 1)),
+    "layout": ("O1-add", "O2-level"),
+}
+"""What a name tells apart within each dimension. Its names do not tell R1 to R3 and L1 to L4 apart."""
+
+# The last number of each; libero_10 has one `_tb_` fewer.
+_LAST = {
+    **{"table": 28, "tb": 23, "light": 50, "add": 30, "level": 5, "sample": 4, "language": 50},
+    **{"h": 359, "v": 359, "r": 359, "e": 359, "initstate": 500, "noise": 50},
+}
+_LAST_TB_OF_10 = 22
+_FIRST_IS_ZERO = ("h", "v", "r", "e", "initstate")
+_NUMBER = "(?:0|[1-9][0-9]{0,3})"
+
+
+def _numbered(*names: str) -> str:
+    return "".join(f"_{name}_(?P<{name}>{_NUMBER})" for name in names)
+
+
+# `_table_` is a suffix only before a number: a task of LIBERO-Spatial has "from_table_center" in it.
+_NAME = re.compile(
+    r"(?P<base>\w+?)"
+    rf"(?:{_numbered('table')}|{_numbered('tb')}|{_numbered('light')}|{_numbered('add')}|{_numbered('language')}"
+    rf"|(?P<moved>_moved)?_level(?P<level>{_NUMBER})_sample(?P<sample>{_NUMBER}))?"
+    rf"(?P<view>_view_(?P<h>{_NUMBER})_(?P<v>{_NUMBER})_(?P<scale>{_NUMBER})_(?P<r>{_NUMBER})_(?P<e>{_NUMBER})"
+    rf"{_numbered('initstate')}(?:{_numbered('noise')})?)?",
+    re.ASCII,
+)
+_FORMS = (
+    "BASE_table_N, BASE_tb_N, BASE_light_N, BASE_add_N, BASE_language_N, BASE[_moved]_levelL_sampleS, or none of "
+    "these, and then _view_H_V_S_R_E_initstate_I[_noise_N] or not"
+)
+
+
+@dataclass(frozen=True)
+class PlusTask:
+    """A task of LIBERO-Plus, as its name says. Of one that is perturbed in one way, what is not said is as it is.
+
+    Attributes:
+        name: in its list.
+        suite, base: of the task of LIBERO that is perturbed.
+        table, tb: number of the table's texture, or of the texture of the table and of what is behind.
+        light: number of the light.
+        add: number of the sample of added objects, 6 for each count of them.
+        moved: whether the layout's objects stand elsewhere to begin with.
+        level, sample: of the layout: how far, and which draw.
+        language: number of the rewritten instruction.
+        h, v: degrees about the vertical and upwards on a sphere, 0 to 359.
+        scale: factor of the camera's distance.
+        r, e: degrees of the camera's own yaw and pitch, 0 to 359.
+        initstate: number of the arm's pose, 1 to 500; 0: its own.
+        noise: 1 to 50.
+        difficulty: how many of its four models failed, and one: 1 to 5; None: it does not say.
+    """
+
+    name: str
+    suite: str
+    base: str
+    table: int | None = None
+    tb: int | None = None
+    light: int | None = None
+    add: int | None = None
+    moved: bool = False
+    level: int | None = None
+    sample: int | None = None
+    language: int | None = None
+    h: int = 0
+    v: int = 0
+    scale: float = 1.0
+    r: int = 0
+    e: int = 0
+    initstate: int = 0
+    noise: int | None = None
+    difficulty: int | None = None
+
+    @property
+    def parts(self) -> Mapping[str, tuple[str, str]]:
+        """Of each dimension in which it is perturbed, the sub-dimension and how a label has it."""
+        found: dict[str, tuple[str, str]] = {}
+        if self.tb is not None or self.table is not None:
+            index, text = (0, f"tb_{self.tb}") if self.tb is not None else (1, f"table_{self.table}")
+            found["background"] = SUB_DIMENSIONS["background"][index], f"background-{text}"
+        if self.light is not None:
+            found["light"] = SUB_DIMENSIONS["light"][0], f"light-{self.light}"
+        if self.add is not None:
+            found["layout"] = SUB_DIMENSIONS["layout"][0], f"layout-add_{self.add}"
+        if self.level is not None:
+            found["layout"] = SUB_DIMENSIONS["layout"][1], f"layout-level{self.level}-sample{self.sample}"
+        if self.language is not None:
+            found["language"] = SUB_DIMENSIONS["language"][0], f"language-{self.language}"
+        if camera := self._camera():
+            percent = round(self.scale * 100)
+            found["camera"] = camera, f"camera-view_{self.h}_{self.v}_{percent}_{self.r}_{self.e}"
+        if self.initstate:
+            found["robot"] = SUB_DIMENSIONS["robot"][(self.initstate - 1) // 100], f"robot-{self.initstate}"
+        if self.noise is not None:
+            found["noise"] = SUB_DIMENSIONS["noise"][(self.noise - 1) // 10], f"noise-{self.noise}"
+        return found
+
+    @property
+    def dimension(self) -> str:
+        """Of `CATEGORIES`, in our words; of a composite one all of them, with ``+`` between."""
+        return JOINT.join(self.parts)
+
+    @property
+    def sub_dimension(self) -> str:
+        """Of `SUB_DIMENSIONS`; of a composite one all of them, with ``+`` between."""
+        return JOINT.join(kind for kind, _ in self.parts.values())
+
+    @property
+    def label(self) -> str:
+        """Unique within a base task."""
+        return JOINT.join(label for _, label in self.parts.values())
+
+    @property
+    def file(self) -> str:
+        """The stem of the BDDL file that upstream opens for it."""
+        return self.name.partition("_view_")[0]
+
+    def parameters(self) -> dict[str, Any]:
+        """Its name, and what that says other than its base's, by the names of the attributes."""
+        own = {field.name: field.default for field in dataclasses.fields(self)[3:-1]}
+        camera = ("h", "v", "scale", "r", "e") if self._camera() else ()
+        said = {name: getattr(self, name) for name in own if name in camera or getattr(self, name) != own[name]}
+        # A variation has a level of its own.
+        return {"name": self.name, **{"layout_level" if name == "level" else name: said[name] for name in said}}
+
+    def generator(self, time: int = 0) -> random.Random:
+        """What is drawn where the name is a number of a sample: a new one, the same for the same name and time."""
+        again = f"/{time}" if time else ""
+        digest = hashlib.sha256(f"libero_plus/{self.suite}/{self.name}{again}".encode()).digest()
+        return random.Random(int.from_bytes(digest[:16], "big"))
+
+    def _camera(self) -> str:
+        distance, azimuth, elevation, orientation = SUB_DIMENSIONS["camera"]
+        found = [distance] if self.scale != 1.0 else []
+        if self.h or self.v:
+            found.append(elevation if self.v else azimuth)
+        if self.r or self.e:
+            found.append(orientation)
+        return JOINT.join(found)
+
+
+def parse_name(name: str) -> PlusTask:
+    """What a task's name says.
+
+    Raises:
+        VlaError: it is no name of LIBERO-Plus's, or says nothing but the name of a task of LIBERO.
+    """
+    if not isinstance(name, str):
+        raise VlaError(f"{name!r} is no name of LIBERO-Plus's: expected a text, {_FORMS}")
+    match = _NAME.fullmatch(name)
+    suite = bases().get(match["base"]) if match else None
+    if match is None or suite is None:
+        base = re.split(r"_(?:table|tb|light|add|language|view)_[0-9]|_moved|_level", name, maxsplit=1)[0]
+        raise VlaError(
+            f"{name!r} is no name of LIBERO-Plus's: expected {_FORMS}, where BASE is a task of {', '.join(SUITES)}."
+            f"{'' if base in bases() else did_you_mean(base, bases())}"
+        )
+    numbers = {key: int(match[key]) for key in _LAST if match[key] is not None}
+    for key, number in numbers.items():
+        first, last = int(key not in _FIRST_IS_ZERO), _LAST[key]
+        if key == "tb" and suite == "libero_10":
+            last = _LAST_TB_OF_10
+        if not first <= number <= last:
+            raise VlaError(f"{name!r} is no name of LIBERO-Plus's: {key} is {number}, expected {first} to {last}")
+    percent = int(match["scale"] or 100)
+    if not percent:
+        raise VlaError(f"{name!r} is no name of LIBERO-Plus's: the camera's distance is 0%, expected 1 and on")
+    if match["moved"] and suite != "libero_goal":
+        raise VlaError(f"{name!r} is no name of LIBERO-Plus's: _moved is of libero_goal alone, not of {suite}")
+    if match["level"] and not match["moved"] and suite == "libero_goal":
+        expected = f"{match['base']}_moved_level{match['level']}_sample{match['sample']}"
+        raise VlaError(
+            f"{name!r} is no name of LIBERO-Plus's: a level of libero_goal's starts from a moved layout, expected "
+            f"{expected}"
+        )
+    found = PlusTask(name, suite, match["base"], moved=bool(match["moved"]), scale=percent / 100, **numbers)
+    if not found.parts:
+        raise VlaError(f"{name!r} changes nothing of {found.base}: expected {_FORMS}")
+    return found
+
+
+@cache
+def bases() -> Mapping[str, str]:
+    """The suite of each task of LIBERO that is perturbed; no two have one name."""
+    return {task.name: suite for suite in SUITES for task in load_suite(suite).tasks}

@@ -1,0 +1,291 @@
+"""LIBERO-Plus's 10,030 tasks (arXiv 2510.13626) as variations of LIBERO's, from the user's list and checkout.
+
+What needs files of LIBERO-Plus is unavailable without them: rewritten instructions, lights and textures. All others are
+made by its rules. Two protocols: ``paper``, as the paper has it, and ``upstream``, as its code does it, where a changed
+arm is put back by the init state while its controller still draws it to the changed pose, and the instruction is the
+whole of the task's name.
+"""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_vla.errors import VlaError
+from pytest_vla.plan.manifests import Task, language_of
+from pytest_vla.scene.panda import REST_JOINTS
+from pytest_vla.scene.task_files import problem_of
+from pytest_vla.scene.variation import ModelEdit, StateEdit, Variation
+from pytest_vla.suites.libero_plus.listing import FILE, Given, entries_of, find_list, read_list
+from pytest_vla.suites.libero_plus.names import PlusTask, parse_name
+from pytest_vla.suites.libero_plus.poses import CAMERA, camera_pose, robot_qpos
+
+if TYPE_CHECKING:
+    import mujoco
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from pytest_vla.scene.scene import Scene
+
+__all__ = [
+    "PROTOCOLS",
+    "Catalogue",
+    "PlusTask",
+    "available",
+    "camera_pose",
+    "catalogue",
+    "parse_name",
+    "read_list",
+    "robot_qpos",
+    "unavailable",
+    "variation_of",
+    "variations",
+]
+
+PROTOCOLS = ("paper", "upstream")
+"""The first is taken where nothing says which."""
+
+_NEEDS_TASKS = "needs LIBERO's BDDL files and assets"
+_SEED_BITS = 32
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """What LIBERO-Plus has of a task.
+
+    Attributes:
+        variations: by label, in its list's order.
+        unavailable: how many of the list cannot be made here, by what they need.
+    """
+
+    variations: Mapping[str, Variation]
+    unavailable: Mapping[str, int]
+
+
+def variations(task: Task, protocol: str = PROTOCOLS[0]) -> Mapping[str, Variation]:
+    """A task's variations by label, in the list's order. Raises VlaError as `catalogue` does."""
+    return catalogue(task, protocol).variations
+
+
+def unavailable(tasks: Iterable[Task], protocol: str = PROTOCOLS[0]) -> Mapping[str, int]:
+    """How many entries of the list cannot be made of these tasks, by what they need. Raises as `catalogue` does."""
+    counted: Counter[str] = Counter()
+    for task in tasks:
+        counted.update(catalogue(task, protocol).unavailable)
+    return counted
+
+
+def catalogue(task: Task, protocol: str = PROTOCOLS[0]) -> Catalogue:
+    """What LIBERO-Plus has of a task, under a protocol.
+
+    Raises:
+        VlaError: the list is nowhere, cannot be read, or has nothing of this task; a file of the checkout is not as it
+            should be; there is no such protocol.
+    """
+    if protocol not in PROTOCOLS:
+        raise VlaError(f"LIBERO-Plus has no protocol {protocol!r}; expected {' or '.join(PROTOCOLS)}")
+    given = find_list(task.data)
+    return _catalogue(task, protocol, given, given.file.stat().st_mtime_ns)
+
+
+def available(task: Task, entry: PlusTask) -> str:
+    """What an entry of the list needs that is not here; an empty text: nothing. Raises VlaError as `catalogue`."""
+    return _needs(task, entry, find_list(task.data))
+
+
+def variation_of(task: Task, entry: PlusTask, protocol: str = PROTOCOLS[0], given: Given | None = None) -> Variation:
+    """An entry of the list, or a composite one, as a variation of its task.
+
+    Args:
+        task: of LIBERO, which the entry perturbs.
+        entry: from `parse_name` or `read_list`; its difficulty is the variation's level.
+        protocol: of `PROTOCOLS`.
+        given: what the user has of LIBERO-Plus; None: it is looked for.
+
+    Raises:
+        VlaError: it needs what is not here.
+    """
+    given = given or find_list(task.data)
+    if needs := _needs(task, entry, given):
+        raise VlaError(f"{entry.name} {needs}")
+    return _made(task, entry, protocol, given, 0)
+
+
+def _made(task: Task, entry: PlusTask, protocol: str, given: Given, time: int) -> Variation:
+    made = Variation(
+        entry.label,
+        entry.dimension,
+        entry.sub_dimension,
+        entry.difficulty,
+        {**entry.parameters(), "protocol": protocol},
+        language_of(entry.name) if protocol == "upstream" else None,
+        # Its code gives every task's camera anew, and rounds that.
+        model=(_camera(task, entry),) if "camera" in entry.parts or protocol == "upstream" else (),
+    )
+    if entry.table is not None or entry.tb is not None or entry.light is not None:
+        made = _with_scene(made, task, entry, given)
+    if entry.add is not None or entry.level is not None:
+        made = _with_layout(made, task, entry, given, time)
+        if made.parameters.get("regenerated"):
+            made = _with(made, {}, redraw=lambda time: _made(task, entry, protocol, given, time))
+    if entry.language is not None:
+        made = _with_rewrite(made, entry, given)
+    if entry.initstate:
+        joints = robot_qpos(entry.initstate)
+        # What is set of an init state puts the arm back, whatever the robot's own rest pose is.
+        state = () if protocol == "upstream" else (_arm_at(joints),)
+        made = _with(made, {"norm": _norm(entry)}, rest_joints=joints, state=(*made.state, *state))
+    return _with_noise(made, entry) if entry.noise is not None else made
+
+
+@cache
+def _catalogue(task: Task, protocol: str, given: Given, changed: int) -> Catalogue:
+    entries = entries_of(given, task)
+    if not entries:
+        raise VlaError(f"{given.file} has nothing of {task.files}/{task.name}; expected LIBERO-Plus's {FILE}")
+    found: dict[str, Variation] = {}
+    missing: Counter[str] = Counter()
+    for entry in entries:
+        if needs := _needs(task, entry, given):
+            missing[needs] += 1
+        else:
+            found[entry.label] = variation_of(task, entry, protocol, given)
+    return Catalogue(found, missing)
+
+
+def _needs(task: Task, entry: PlusTask, given: Given) -> str:
+    from pytest_vla.suites.libero_plus.scenes import NEEDS_BDDL, plus_scene
+
+    if (entry.language is not None) and given.bddl(entry) is None:
+        return NEEDS_BDDL
+    if entry.table is not None or entry.tb is not None or entry.light is not None:
+        scene = plus_scene(given, entry)
+        if isinstance(scene, str):
+            return scene
+    if (entry.add is not None or entry.level is not None) and not _has_problem(task):
+        return _NEEDS_TASKS
+    return _NEEDS_TASKS if entry.add is not None and not _distractors(task.data) else ""
+
+
+@cache
+def _has_problem(task: Task) -> bool:
+    try:
+        problem_of(task)
+    except VlaError:
+        return False
+    return True
+
+
+@cache
+def _distractors(data: Path | None) -> tuple[str, ...]:
+    """What can be added: LIBERO's groceries whose models are there."""
+    from pytest_vla.plan.data_roots import data_roots
+    from pytest_vla.scene.catalog import CATEGORIES
+    from pytest_vla.suites.libero_plus.layout import DISTRACTORS
+
+    try:
+        folders = [root.assets for root in data_roots(data) if root.assets is not None]
+    except VlaError:
+        return ()
+    return tuple(name for name in DISTRACTORS if any((folder / CATEGORIES[name].model).is_file() for folder in folders))
+
+
+def _camera(task: Task, entry: PlusTask) -> ModelEdit:
+    def apply(model: "mujoco.MjModel", scene: "Scene") -> None:
+        import numpy as np
+
+        position, quaternion = camera_pose(problem_of(task).name, entry.h, entry.v, entry.scale, entry.r, entry.e)
+        camera = model.camera(CAMERA).id
+        model.cam_pos[camera] = position
+        # As MuJoCo does where it compiles a camera.
+        model.cam_quat[camera] = np.array(quaternion) / np.linalg.norm(quaternion)
+
+    return ModelEdit(("cam_pos", "cam_quat"), apply)
+
+
+def _arm_at(joints: tuple[float, ...]) -> StateEdit:
+    def changed(model: "mujoco.MjModel", scene: "Scene", state: "NDArray[np.float64]") -> None:
+        state[1 : 1 + len(joints)] = joints
+
+    return changed
+
+
+def _norm(entry: PlusTask) -> float:
+    """How far the arm's pose is from its own, rad."""
+    return round(0.1 * (1 + (entry.initstate - 1) // 100), 1)
+
+
+def _with_scene(made: Variation, task: Task, entry: PlusTask, given: Given) -> Variation:
+    from pytest_vla.suites.libero_plus.scenes import plus_scene, scene_edit
+
+    scene = plus_scene(given, entry)
+    assert not isinstance(scene, str)
+    files = [*([scene.file] if scene.file else []), *scene.pictures.values()]
+    edit = scene_edit(scene, task.data)
+    return _with(made, {"scene": ", ".join(file.name for file in files)}, model=(*made.model, edit))
+
+
+def _with_layout(made: Variation, task: Task, entry: PlusTask, given: Given, time: int) -> Variation:
+    from pytest_vla.suites.libero_plus.layout import added_layout, given_layout, given_start, level_layout
+
+    bddl, start = given.bddl(entry), given.init_states(entry)
+    whole = bddl is not None and _is_whole(bddl, task)
+    if entry.add is not None and not (whole and start is not None):
+        # Its layouts' init states have the arm exactly at rest; those of the task, which serve here, have it near.
+        made = _with(made, {}, state=(*made.state, _arm_at(REST_JOINTS)))
+    if whole:
+        assert bddl is not None
+        states = given_start(start) if start is not None else None
+        return _with(made, {"file": bddl.name}, problem=(given_layout(bddl),), init_states=states)
+    if entry.add is not None:
+        edit, drawn = added_layout(task, entry, _distractors(task.data), time)
+    else:
+        edit, drawn = level_layout(task, entry, time)
+    # As published: what its list has counts, wherever its rule puts things.
+    return _with(made, {"regenerated": True, **drawn}, problem=(edit,))
+
+
+def _is_whole(bddl: Path, task: Task) -> bool:
+    """Whether all that stands in a layout's file can be built here."""
+    from pytest_vla.suites.libero_plus.layout import unknown_categories
+
+    return not unknown_categories(bddl, _categories(task.data))
+
+
+@cache
+def _categories(data: Path | None) -> frozenset[str]:
+    from pytest_vla.plan.data_roots import data_roots
+    from pytest_vla.scene.catalog import CATEGORIES
+    from pytest_vla.scene.category_files import FILE as CATEGORY_FILE
+    from pytest_vla.scene.category_files import FOLDER
+
+    folders = [root.assets / FOLDER for root in data_roots(data) if root.assets is not None]
+    return frozenset(CATEGORIES) | {path.parent.name for each in folders for path in each.glob(f"*/{CATEGORY_FILE}")}
+
+
+def _with_rewrite(made: Variation, entry: PlusTask, given: Given) -> Variation:
+    from pytest_vla.suites.libero_plus.rewrites import is_preamble, read_rewrite
+
+    bddl = given.bddl(entry)
+    assert bddl is not None
+    text, digest = read_rewrite(bddl)
+    # Two files have what a language model said before its list; they were run with that.
+    defect = {"defect": "no instruction, but the beginning of a language model's answer"} if is_preamble(text) else {}
+    return _with(made, {"file": bddl.name, "digest": digest, **defect}, instruction=text)
+
+
+def _with_noise(made: Variation, entry: PlusTask) -> Variation:
+    from pytest_vla.vary.axes.noise import plus_noise, plus_parts
+
+    assert entry.noise is not None
+    effect, severity = plus_parts(entry.noise)
+    seed = entry.generator().getrandbits(_SEED_BITS)
+    drawn = {"effect": effect, "severity": severity, "noise_seed": seed}
+    return _with(made, drawn, pictures=(plus_noise(entry.noise, seed, (CAMERA,)),))
+
+
+def _with(made: Variation, parameters: Mapping[str, Any], **changes: Any) -> Variation:
+    return dataclasses.replace(made, parameters={**made.parameters, **parameters}, **changes)

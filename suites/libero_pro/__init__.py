@@ -1,0 +1,1 @@
+"""LIBERO-PRO: its variations, metrics and report."""

@@ -1,0 +1,153 @@
+"""What a category's model file tells without compiling it: how large it is, and which sites it has."""
+
+import math
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from pathlib import Path
+
+from pytest_vla.errors import SceneError, VlaError
+from pytest_vla.plan.data_roots import DataRoot, find_file
+from pytest_vla.scene.catalog import CATEGORIES, Category
+from pytest_vla.scene.category_files import FILE, FOLDER, find_category
+
+Vector = tuple[float, float, float]
+_Matrix = tuple[Vector, Vector, Vector]
+
+# What LIBERO-PRO's YAML names and its code registers no class for; some have asset files.
+_UNREGISTERED = ("red_bowl", "white_bottle", "wine_rack_stand")
+_LEVEL: _Matrix = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+# Sites that tell robosuite a body's size, and are no place.
+_SIZES = ("bottom_site", "top_site", "horizontal_radius_site")
+
+
+@dataclass(frozen=True)
+class Body:
+    """What a model file says of a category. Lengths in metres.
+
+    Attributes:
+        kind: as declared.
+        radius: of the circle about its origin that holds its collision geoms, seen from above.
+        height: from the lowest to the highest of them.
+        sites: their names without the instance's.
+    """
+
+    kind: Category
+    radius: float
+    height: float
+    sites: frozenset[str]
+
+
+def body_of(name: str, roots: tuple[DataRoot, ...]) -> Body:
+    """The body of a category. Cheap: the file is read once, and nothing is compiled.
+
+    Raises:
+        SceneError: the category is not known, its model file is in none of the roots, or cannot be read.
+    """
+    kind, _ = find_category(name, "category", roots)
+    path = find_file(roots, "assets", kind.model, f"category {name}")
+    radius, height, sites = _measured(path, path.stat().st_mtime_ns)
+    return Body(kind, radius, height, sites)
+
+
+@cache
+def lacking(name: str, roots: tuple[DataRoot, ...]) -> str:
+    """Why there is no body of a category, in a few words; empty: there is one."""
+    try:
+        body_of(name, roots)
+    except VlaError:
+        known = name in CATEGORIES or any((folder / name / FILE).is_file() for folder in _folders(roots))
+        if known:
+            return f"no asset file of {name}"
+        return f"no category {name}" + (", not in LIBERO-PRO's code either" if name in _UNREGISTERED else "")
+    return ""
+
+
+def known_categories(roots: tuple[DataRoot, ...]) -> tuple[str, ...]:
+    """Every category whose model file is in the roots, by name."""
+    own = {path.parent.name for folder in _folders(roots) for path in folder.glob(f"*/{FILE}")}
+    return tuple(name for name in sorted({*CATEGORIES, *own}) if not lacking(name, roots))
+
+
+def _folders(roots: tuple[DataRoot, ...]) -> Iterator[Path]:
+    return (root.assets / FOLDER for root in roots if root.assets is not None)
+
+
+@cache
+def _measured(path: Path, changed: int) -> tuple[float, float, frozenset[str]]:
+    try:
+        root = ElementTree.parse(path).getroot()
+    except (OSError, ElementTree.ParseError) as error:
+        raise SceneError(f"{path}: cannot be read as a model: {error}. Mend the file or bring it anew.") from error
+    sites = {str(site.get("name")): _vector(site) for site in root.iter("site")}
+    # robosuite takes this body, and puts it where the placement says, whatever its own pose is.
+    body = root.find("./worldbody/body/body[@name='object']")
+    corners = [] if body is None else list(_corners(body, (0.0, 0.0, 0.0), _LEVEL))
+    # Where collision geoms are meshes, what the file declares has to do.
+    corners = corners or [sites[name] for name in _SIZES if name in sites] or [(0.0, 0.0, 0.0)]
+    heights = [z for _, _, z in corners]
+    radius = max(math.hypot(x, y) for x, y, _ in corners)
+    return radius, max(heights) - min(heights), frozenset(sites) - frozenset(_SIZES)
+
+
+def _corners(body: ElementTree.Element, origin: Vector, turned: _Matrix) -> Iterator[Vector]:
+    """Corners of the boxes about the collision geoms of a body with this pose, and of its parts."""
+    for geom in body.findall("./geom"):
+        size = [float(number) for number in (geom.get("size") or "").split()]
+        if not size or geom.get("contype") == "0" or geom.get("type") == "mesh":
+            continue
+        ends = [float(number) for number in (geom.get("fromto") or "").split()]
+        if len(ends) == 6:
+            for end in (ends[:3], ends[3:]):
+                yield from _box(_moved(origin, turned, (end[0], end[1], end[2])), turned, (size[0],) * 3)
+            continue
+        half = _half(geom.get("type", "sphere"), size)
+        yield from _box(_moved(origin, turned, _vector(geom)), _product(turned, _rotation(geom)), half)
+    for part in body.findall("./body"):
+        yield from _corners(part, _moved(origin, turned, _vector(part)), _product(turned, _rotation(part)))
+
+
+def _box(centre: Vector, turned: _Matrix, half: Vector) -> Iterator[Vector]:
+    for signs in product((-1, 1), repeat=3):
+        yield _moved(centre, turned, (signs[0] * half[0], signs[1] * half[1], signs[2] * half[2]))
+
+
+def _half(shape: str, size: list[float]) -> Vector:
+    if shape in ("cylinder", "capsule") and len(size) > 1:
+        return size[0], size[0], size[1] + (size[0] if shape == "capsule" else 0.0)
+    return (size[0], size[1], size[2]) if len(size) > 2 else (size[0], size[0], size[0])
+
+
+def _vector(element: ElementTree.Element) -> Vector:
+    x, y, z = (float(number) for number in (element.get("pos") or "0 0 0").split())
+    return x, y, z
+
+
+def _rotation(element: ElementTree.Element) -> _Matrix:
+    w, x, y, z = (float(number) for number in (element.get("quat") or "1 0 0 0").split())
+    scale = 2.0 / ((w * w + x * x + y * y + z * z) or 1.0)
+    return (
+        (1 - scale * (y * y + z * z), scale * (x * y - w * z), scale * (x * z + w * y)),
+        (scale * (x * y + w * z), 1 - scale * (x * x + z * z), scale * (y * z - w * x)),
+        (scale * (x * z - w * y), scale * (y * z + w * x), 1 - scale * (x * x + y * y)),
+    )
+
+
+def _moved(origin: Vector, turned: _Matrix, offset: Vector) -> Vector:
+    x, y, z = (
+        start + sum(a * b for a, b in zip(row, offset, strict=True)) for start, row in zip(origin, turned, strict=True)
+    )
+    return x, y, z
+
+
+def _product(first: _Matrix, second: _Matrix) -> _Matrix:
+    columns = _transposed(second)
+    rows = [_moved((0.0, 0.0, 0.0), columns, row) for row in first]
+    return rows[0], rows[1], rows[2]
+
+
+def _transposed(matrix: _Matrix) -> _Matrix:
+    first, second, third = ((row[0], row[1], row[2]) for row in zip(*matrix, strict=True))
+    return first, second, third

@@ -1,0 +1,184 @@
+"""Which of LIBERO-PRO's 200 varied tasks can be run, and what stops each of the others.
+
+``python -m pytest_vla.suites.libero_pro.coverage --data DIR`` prints those that cannot be made, and the counts. Whether
+a scene that can be made also comes to rest is known only with ``--compile``, which tells what runs.
+"""
+
+import argparse
+import itertools
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_vla.episode.world_pool import WorldPool
+from pytest_vla.errors import SceneError, VlaError
+from pytest_vla.plan.case import Case
+from pytest_vla.plan.data_roots import data_roots, find_file
+from pytest_vla.plan.manifests import Task, load_suite
+from pytest_vla.scene.variation import Variation
+from pytest_vla.suites.libero_pro.variations import KINDS, OURS
+from pytest_vla.vary.kind import Draw
+
+SUITES = ("libero_goal", "libero_spatial", "libero_10", "libero_object")
+"""In the order of LIBERO-PRO's files."""
+
+VARIED = ("pro.object", "pro.swap", "pro.semantic", "pro.task", "pro.environment")
+"""The kinds that LIBERO-PRO has tasks of: 40 each."""
+
+LOW_TABLE = (
+    "upstream's code puts every scene, its coordinates as they are, on the living-room table, where things are drawn "
+    "up to 0.03 m below the top, a plate of 0.024 m: bottles stick in it or fall over, a bowl tips off its ramekin. "
+    "LIBERO-PRO's README says that objects may move randomly there"
+)
+"""Why scenes in upstream's environment come to no rest; measured here, and as upstream's README has it."""
+
+
+@dataclass(frozen=True)
+class Covered:
+    """A varied task.
+
+    Attributes:
+        suite, task, kind: which.
+        reason: what stops it, as the error says it; empty: nothing was found that does.
+        cause: the defect of upstream's behind a reason that does not name it; empty: it does, or there is none.
+    """
+
+    suite: str
+    task: str
+    kind: str
+    reason: str
+    cause: str = ""
+
+
+def coverage(
+    data: Path | None,
+    *,
+    compile: bool = False,
+    suites: Iterable[str] = SUITES,
+    kinds: Iterable[str] = VARIED,
+    seed: int = 0,
+    tell: Callable[[Covered], None] | None = None,
+) -> tuple[Covered, ...]:
+    """Tries every varied task.
+
+    Args:
+        data: the folder given by ``--vla-data``; None: the default roots.
+        compile: also compile each scene, let it come to rest, and start an episode, drawn again as an episode's is;
+            a second a task, and more for those that do not come to rest.
+        suites: which.
+        kinds: which, by name.
+        seed: what is drawn, where there is something to draw.
+        tell: called with each as soon as it was tried.
+
+    Raises:
+        VlaError: there is no such suite, no such kind, no such folder, or no data of any of these suites.
+    """
+    named, kinds = {kind.name: kind for kind in KINDS}, tuple(kinds)
+    if unknown := [name for name in kinds if name not in named]:
+        raise VlaError(f"no kind is called {', '.join(unknown)}; there are {', '.join(named)}")
+    tasks = [(suite, task) for suite in suites for task in load_suite(suite, data=data).tasks]
+    _require_data([task for _, task in tasks], data)
+    pool = WorldPool(allow_versions=False)
+    found = []
+    try:
+        for suite, task in tasks:
+            for name in kinds:
+                tried = _tried(Draw(task, name, seed), pool if compile else None)
+                found.append(Covered(suite, task.name, name, *tried))
+                if tell is not None:
+                    tell(found[-1])
+    finally:
+        pool.close()
+    return tuple(found)
+
+
+def _require_data(tasks: Sequence[Task], data: Path | None) -> None:
+    """Raises SceneError where no task's file is there: each of them would say the same."""
+    roots = data_roots(data)
+    first: SceneError | None = None
+    for task in tasks:
+        try:
+            find_file(roots, "bddl_files", f"{task.files}/{task.name}.bddl", f"task {task.name}")
+        except SceneError as error:
+            first = first or error
+        else:
+            return
+    if first is not None:
+        raise first
+
+
+def _tried(draw: Draw, pool: WorldPool | None) -> tuple[str, str]:
+    """The reason and the cause of `Covered`; without worlds, of what can be made."""
+    kind = next(kind for kind in KINDS if kind.name == draw.label)
+    try:
+        variation = kind.make(draw)
+        return _begun(draw, variation, pool) if pool is not None and variation.problem else ("", "")
+    except VlaError as error:
+        return str(error), ""
+
+
+def _begun(draw: Draw, variation: Variation, pool: WorldPool) -> tuple[str, str]:
+    """As `_tried`, of an episode under a variation, begun as any is."""
+    from pytest_vla.episode.start import NO_DRAW, NothingToMeasure, begin
+    from pytest_vla.episode.trace import Trace
+
+    task = draw.task
+    try:
+        begin(Trace(variation=variation), Case(task.suite, task.name, draw.seed, draw.label), task, pool)
+    except NothingToMeasure as ended:
+        theirs = draw.label == "pro.environment" and variation.parameters["source"] != OURS
+        return ended.message, LOW_TABLE if theirs and ended.reason == NO_DRAW else ""
+    return "", ""
+
+
+def summary(found: Iterable[Covered], *, compile: bool = False) -> tuple[str, ...]:
+    """Of each kind how many run, in a line, and those that do not, with why.
+
+    Args:
+        found: from `coverage`.
+        compile: as it was given there; without it no more is known than how many can be made.
+    """
+    listed, can = list(found), "run" if compile else "can be made"
+    lines = []
+    for kind in dict.fromkeys(each.kind for each in listed):
+        of_kind = [each for each in listed if each.kind == kind]
+        lines.append(f"{kind}: {_counted(of_kind)} {can}")
+        lines += [f"  {each.suite}/{each.task}: {each.reason}" for each in of_kind if each.reason]
+        causes = Counter(each.cause for each in of_kind if each.cause)
+        lines += [f"  {number} of these come to no rest: {cause}" for cause, number in causes.items()]
+    return (*lines, f"{_counted(listed)} {can}")
+
+
+def _counted(found: Sequence[Covered]) -> str:
+    return f"{sum(not each.reason for each in found)} of {len(found)}"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Prints what can be made, or what runs; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m pytest_vla.suites.libero_pro.coverage",
+        description="Which of LIBERO-PRO's varied tasks can be made; with --compile, which of them run.",
+    )
+    parser.add_argument("--data", type=Path, metavar="DIR", help="your folder, as for --vla-data")
+    parser.add_argument("--compile", action="store_true", help="also compile the scenes and let them come to rest")
+    options = parser.parse_args(arguments)
+    counted = itertools.count(1)
+
+    def tell(each: Covered) -> None:
+        print(f"{next(counted)}: {each.kind} of {each.suite}/{each.task}", file=sys.stderr, flush=True)
+
+    try:
+        found = coverage(options.data, compile=options.compile, tell=tell if options.compile else None)
+    except VlaError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print("\n".join(summary(found, compile=options.compile)))
+    if not options.compile:
+        print("Scenes were not compiled, and some come to no rest: --compile tells which run.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

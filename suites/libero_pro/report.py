@@ -1,0 +1,173 @@
+"""LIBERO-PRO's Tables 2 to 5 of models: for people as tables, for programs as JSON."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE, THESE_TASKS
+from pytest_vla.metrics.rates import percents_text, rate_table, reasons_text
+from pytest_vla.metrics.success import SuccessRate
+from pytest_vla.reports.tables import aligned, counted, notes, printable, wrapped
+from pytest_vla.suites.libero_pro.metrics import COLUMNS, ORIGINAL, ProRow, ProTable, cells
+
+
+@dataclass(frozen=True)
+class ModelPro:
+    """A model's table.
+
+    Attributes:
+        table: its numbers.
+        left_out: what is not in them, and why.
+        unavailable: what could not be drawn where episodes were varied, with the number of such episodes.
+    """
+
+    table: ProTable
+    left_out: tuple[str, ...]
+    unavailable: Mapping[str, int]
+
+
+def pro_table(found: ModelPro) -> dict[str, Any]:
+    """A model of ``libero_pro`` in JSON: percentages 0..100, intervals [low, high] or null.
+
+    - ``model``, ``left_out``, ``unavailable`` (texts with numbers of episodes).
+    - ``suites``: ``suite``, ``columns`` and ``tasks`` (``name``, ``columns``); ``columns`` has ``Ori``, ``Obj``,
+      ``Pos``, ``Sem``, ``Task`` and ``Env``, each null where nothing was run, else ``n``, ``sr``, ``interval``,
+      ``errors`` and ``invalid`` by reason, and of suites ``tasks``: how many of its tasks are in it.
+    - of each suite too: ``sweeps``: ``kind``, ``levels`` (``level``, tenths of a metre, and a rate's keys);
+      ``combined``: ``name``, such as ``swap-object``, and a rate's keys.
+    """
+    table = found.table
+    return {
+        "model": table.model,
+        "suites": [_suite_table(row, table) for row in table.suites],
+        "left_out": list(found.left_out),
+        "unavailable": dict(found.unavailable),
+    }
+
+
+def _suite_table(row: ProRow, table: ProTable) -> dict[str, Any]:
+    tasks, columns = table.tasks[row.name], _columns(row)
+    for name, column in columns.items():
+        if column is not None:
+            column["tasks"] = _tasks_in(tasks, name)
+    sweeps = {kind: levels for (suite, kind), levels in table.sweeps.items() if suite == row.name}
+    return {
+        "suite": row.name,
+        "columns": columns,
+        "tasks": [{"name": task.name, "columns": _columns(task)} for task in tasks],
+        "sweeps": [
+            {"kind": kind, "levels": [{"level": level, **_rate(rate)} for level, rate in levels.items()]}
+            for kind, levels in sweeps.items()
+        ],
+        "combined": [{"name": name, **_rate(rate)} for name, rate in table.combined.get(row.name, {}).items()],
+    }
+
+
+def _columns(row: ProRow) -> dict[str, dict[str, Any] | None]:
+    return {name: None if rate is None else _rate(rate) for name, rate in row.rates.items()}
+
+
+def _rate(rate: SuccessRate) -> dict[str, Any]:
+    return {**rate_table(rate), "errors": dict(rate.errors), "invalid": dict(rate.invalid)}
+
+
+def _tasks_in(tasks: Sequence[ProRow], column: str) -> int:
+    return sum(task.rates[column] is not None for task in tasks)
+
+
+def pro_lines(models: Sequence[ModelPro]) -> Iterator[str]:
+    """The part for a terminal, line by line. Control characters are taken out."""
+    yield from printable(_lines(models))
+
+
+def _lines(models: Sequence[ModelPro]) -> Iterator[str]:
+    intervals = f"{CONFIDENCE:.0%} intervals over {THESE_TASKS}"
+    yield f"LIBERO-PRO, as its Tables 2 to 5: success, 0 to 1; in brackets {intervals},"
+    yield f"and below those of a suite over {TASKS_LIKE_THESE}"
+    for found in models:
+        table = found.table
+        yield ""
+        yield f"=== {table.model}: LIBERO-PRO ==="
+        yield from notes(found.left_out)
+        for why, number in found.unavailable.items():
+            yield from wrapped(f"unavailable to {counted(number, 'episode')}: {why}")
+        yield from _missing_lines(table)
+        yield ""
+        # The rate, its intervals and its counts below each other, as six of them are too wide.
+        rows = [(row.name, *(_stacked(row.rates[name]) for name in (ORIGINAL, *COLUMNS))) for row in table.suites]
+        yield from aligned([("", ORIGINAL, *COLUMNS), *rows], 1)
+        for suite, tasks in table.tasks.items():
+            yield ""
+            yield f"{suite}, by task"
+            head, *rows = cells(table, tasks)
+            yield from aligned([head, *((name, *map(_without_interval, found)) for name, *found in rows)], 1)
+        yield from _sweep_lines(table)
+        yield from _combined_lines(table)
+
+
+def _missing_lines(table: ProTable) -> Iterator[str]:
+    """Errors, invalid episodes, and columns that have not all of a suite's tasks."""
+    for row in table.suites:
+        tasks = table.tasks[row.name]
+        for column in (ORIGINAL, *COLUMNS):
+            rate = row.rates[column]
+            if rate is None:
+                continue
+            yield from _uncounted_lines(f"{row.name}, {column}", rate)
+            if (number := _tasks_in(tasks, column)) < len(tasks):
+                yield f"{row.name}, {column}: {number} of {counted(len(tasks), 'task')}"
+    if any(rate is None for row in table.suites for rate in row.rates.values()):
+        yield "-: nothing was run; `python -m pytest_vla.suites.libero_pro.coverage` says what cannot be"
+
+
+def _stacked(rate: SuccessRate | None) -> str:
+    if rate is None or rate.rate is None:
+        return "-"
+    intervals = (rate.interval, rate.tasks_interval)
+    bounds = ["[{:.2f}, {:.2f}]".format(*each) for each in intervals if each is not None]
+    return "\n".join([f"{rate.rate:.2f}", *bounds, f"{rate.successes}/{rate.counted}"])
+
+
+def _without_interval(cell: str) -> str:
+    rate, _, rest = cell.partition(" [")
+    return f"{rate} {rest.partition('] ')[2]}".rstrip()
+
+
+def _sweep_lines(table: ProTable) -> Iterator[str]:
+    if not table.sweeps:
+        return
+    levels = sorted({level for rates in table.sweeps.values() for level in rates})
+    rows: list[tuple[str, ...]] = [("", "", *(f"{level / 10:.1f} m" for level in levels))]
+    for (suite, kind), rates in table.sweeps.items():
+        rows.append((suite, kind, *(_sweep_cell(rates.get(level)) for level in levels)))
+    yield ""
+    yield "Objects displaced along an axis, success, %"
+    yield from aligned(rows, 2)
+    for (suite, kind), rates in table.sweeps.items():
+        for level, rate in rates.items():
+            yield from _uncounted_lines(f"{suite}, {kind} {level / 10:.1f} m", rate)
+
+
+def _sweep_cell(rate: SuccessRate | None) -> str:
+    if rate is None:
+        return "-"
+    return percents_text(rate).replace(" [", "\n[") + f"\n{rate.successes}/{rate.counted}"
+
+
+def _uncounted_lines(name: str, rate: SuccessRate) -> Iterator[str]:
+    if reasons := reasons_text(rate):
+        yield from wrapped(f"in no rate of {name}: {reasons}")
+
+
+def _combined_lines(table: ProTable) -> Iterator[str]:
+    if not table.combined:
+        return
+    rows: list[tuple[str, ...]] = [("", "combined", "n", "success, %")]
+    for suite, rates in table.combined.items():
+        rows += [(suite, name, str(rate.counted), percents_text(rate)) for name, rate in rates.items()]
+    yield ""
+    yield "Changes made together"
+    yield from aligned(rows, 2)
+    for suite, rates in table.combined.items():
+        for name, rate in rates.items():
+            yield from _uncounted_lines(f"{suite}, {name}", rate)

@@ -1,0 +1,1 @@
+"""VLA-Arena: its visual perturbations."""

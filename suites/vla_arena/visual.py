@@ -1,0 +1,186 @@
+"""VLA-Arena's visual levels V1 to V4: light, then colours as well, then the camera's place, then noise.
+
+As its code has them (envs/bddl_base_domain.py of its first release): light is of the picture, not of the scene. All is
+drawn for each episode, of which each level adds to the one before; ``arena.visual_upstream`` draws light and camera
+once for a task, as its environments do when they are made.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pytest_vla.scene.variation import ModelEdit, Variation
+from pytest_vla.vary.kind import Draw, Kind
+
+if TYPE_CHECKING:
+    import mujoco
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from pytest_vla.scene.scene import Scene
+
+    Picture = NDArray[np.uint8]
+
+DIMENSION = "arena"
+LEVELS = (1, 2, 3, 4)
+LIGHT, COLOUR, CAMERA, NOISE = LEVELS
+
+MOST_ADJUSTED = 0.75
+TEMPERATURES = (3500.0, 8500.0)
+NEUTRAL_TEMPERATURE = 6500.0
+TEMPERATURE_GAIN = 0.4
+COLOURS = (0.2, 0.8)
+MOST_OFFSET = 0.105
+VARIANCE = 0.085
+PROSE_VARIANCE = 0.05
+
+# What MuJoCo gives a geom whose file says no colour.
+_NO_COLOUR = (0.5, 0.5, 0.5, 1.0)
+_ROBOT = "robot0"
+
+
+@dataclass(frozen=True)
+class PictureLight:
+    """How the light of a picture is adjusted: brightness, contrast and saturation in [-1, 1], temperature in K."""
+
+    brightness: float = 0.0
+    contrast: float = 0.0
+    saturation: float = 0.0
+    temperature: float = NEUTRAL_TEMPERATURE
+
+
+def adjusted(picture: "Picture", light: PictureLight) -> "Picture":
+    """A picture (H, W, 3) in another light: Pillow's brightness, contrast and colour, in this order; then temperature.
+
+    Warmer than 6500 K, with k = 0.4 |6500 - T| / 6500: red is multiplied by 1 + k and blue by 1 - k; colder, the other
+    way round; clipped to 0..255, fractions dropped. What is zero, or 6500 K, is left out.
+    """
+    import numpy as np
+    from PIL import Image, ImageEnhance
+
+    image = Image.fromarray(picture)
+    for enhance, amount in (
+        (ImageEnhance.Brightness, light.brightness),
+        (ImageEnhance.Contrast, light.contrast),
+        (ImageEnhance.Color, light.saturation),
+    ):
+        if amount:
+            image = enhance(image).enhance(1 + amount)
+    pixels = np.array(image)
+    if light.temperature != NEUTRAL_TEMPERATURE:
+        warmth = (NEUTRAL_TEMPERATURE - light.temperature) / NEUTRAL_TEMPERATURE * TEMPERATURE_GAIN
+        pixels[..., 0] = np.clip(pixels[..., 0] * (1 + warmth), 0, 255)
+        pixels[..., 2] = np.clip(pixels[..., 2] * (1 - warmth), 0, 255)
+    return pixels
+
+
+def colour_geoms(model: "mujoco.MjModel", seed: int) -> None:
+    """Drawn colours for all geoms that have a material that is not the arm's, and no colour of their own.
+
+    A texture shows through in its geom's colour. Table, walls and floor are coloured too, as upstream; gripper and
+    mount have no material in LIBERO's scenes, and keep their colours.
+    """
+    import numpy as np
+
+    numbers = np.random.Generator(np.random.PCG64(seed))
+    for geom in range(model.ngeom):
+        material = int(model.geom_matid[geom])
+        if material < 0 or _ROBOT in model.material(material).name:
+            continue
+        if np.allclose(model.geom_rgba[geom], _NO_COLOUR):
+            model.geom_rgba[geom] = [*numbers.uniform(*COLOURS, 3), 1.0]
+
+
+def visual(draw: Draw, name: str = "visual", variance: float = VARIANCE, once: bool = False) -> Variation:
+    """A visual level; `once`: light and camera are those of the task, whatever the case's seed."""
+    # The same for all levels: each adds to the one before.
+    each = draw.shared(f"{DIMENSION}.{name}")
+    fixed = (replace(draw, seed=0) if once else draw).shared(f"{DIMENSION}.{name}.environment")
+
+    def within(most: float, digits: int) -> float:
+        return round(fixed.uniform(-most, most), digits)
+
+    brightness, contrast, saturation = (within(MOST_ADJUSTED, 4) for _ in range(3))
+    light = PictureLight(brightness, contrast, saturation, round(fixed.uniform(*TEMPERATURES), 1))
+    offset = [within(MOST_OFFSET, 5) for _ in range(3)]
+    colour_seed, noise_seed = each.randrange(2**31), each.randrange(2**31)
+    parameters: dict[str, Any] = {
+        "brightness": light.brightness,
+        "contrast": light.contrast,
+        "saturation": light.saturation,
+        "temperature_k": light.temperature,
+    }
+    edits = []
+    if draw.level >= COLOUR:
+        parameters["colour_seed"] = colour_seed
+        edits.append(ModelEdit(("geom_rgba",), lambda model, scene: colour_geoms(model, colour_seed)))
+    if draw.level >= CAMERA:
+        parameters["camera_offset_m"] = offset
+        edits.append(ModelEdit(("cam_pos",), _moving(draw.task.protocol.cameras[0], offset)))
+    if draw.level >= NOISE:
+        parameters |= {"noise_mean": 0.0, "noise_variance": variance, "noise_seed": noise_seed}
+
+    def begin() -> Callable[["Picture", str, int], "Picture"]:
+        from pytest_vla.vary.effects.pictures import frame_generator, gaussian_noise
+
+        def change(picture: "Picture", camera: str, step: int) -> "Picture":
+            lit = adjusted(picture, light)
+            if draw.level < NOISE:
+                return lit
+            return gaussian_noise(lit, 0.0, variance, frame_generator(noise_seed, camera, step))
+
+        return change
+
+    return Variation(draw.label, DIMENSION, name, draw.level, parameters, model=tuple(edits), pictures=(begin,))
+
+
+def _moving(camera: str, offset: list[float]) -> Callable[["mujoco.MjModel", "Scene"], None]:
+    def apply(model: "mujoco.MjModel", scene: "Scene") -> None:
+        model.cam_pos[model.camera(camera).id] += offset
+
+    return apply
+
+
+def _prose(draw: Draw) -> Variation:
+    return visual(draw, "visual_prose", PROSE_VARIANCE)
+
+
+def _upstream(draw: Draw) -> Variation:
+    return visual(draw, "visual_upstream", once=True)
+
+
+_SOURCE = "VLA-Arena, V1-V4"
+_GRADES = (
+    f"light (each +-{MOST_ADJUSTED:g}, {TEMPERATURES[0]:g} to {TEMPERATURES[1]:g} K), "
+    f"with colours ({COLOURS[0]:g} to {COLOURS[1]:g}), with the camera (+-{MOST_OFFSET:g} m), with noise"
+)
+
+KINDS = (
+    Kind(
+        "arena.visual",
+        "light, colours, camera and noise one upon the other, drawn for each episode",
+        _SOURCE,
+        visual,
+        LEVELS,
+        f"{_GRADES} (variance {VARIANCE:g})",
+        published=True,
+    ),
+    Kind(
+        "arena.visual_prose",
+        "the same with the noise that the paper's text names, not its table",
+        _SOURCE,
+        _prose,
+        LEVELS,
+        f"{_GRADES} (variance {PROSE_VARIANCE:g})",
+        published=True,
+    ),
+    Kind(
+        "arena.visual_upstream",
+        "the same with light and camera drawn once for a task, as its code does",
+        _SOURCE,
+        _upstream,
+        LEVELS,
+        f"{_GRADES} (variance {VARIANCE:g})",
+        published=True,
+    ),
+)

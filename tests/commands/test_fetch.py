@@ -1,0 +1,439 @@
+"""LIBERO's data is fetched with consent, whole or not at all, from a hub that a local server plays."""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_vla.cli import main
+from pytest_vla.commands import fetch
+from pytest_vla.commands.fetch import RECEIPT, REPOSITORY, HubFile, Listing, Sources, fetch_libero
+from pytest_vla.errors import VlaError
+from pytest_vla.plan.data_roots import KINDS, data_roots
+from pytest_vla.plan.manifests import load_suite
+from tests.support.waiting import HANG
+
+REVISION = "0123456789abcdef0123456789abcdef01234567"
+CONTENT = {
+    "articulated_objects/flat_stove.xml": b"<mujoco/>",
+    "scenes/table.xml": b"<mujoco/>\n",
+    "stable_hope_objects/butter/butter.xml": b"",
+    "stable_scanned_objects/plate/plate.msh": bytes(range(256)) * 40,
+    "turbosquid_objects/moka_pot/moka_pot.xml": b"<mujoco>\n</mujoco>",
+}
+IN_GIT = {name: content for name, content in CONTENT.items() if not name.endswith(".msh")}
+
+
+def hub_file(name: str, content: bytes) -> HubFile:
+    """As the hub lists it: small files by git's digest, large ones by their SHA-256."""
+    if name in IN_GIT:
+        return HubFile(name, len(content), "sha1", hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest())
+    return HubFile(name, len(content), "sha256", hashlib.sha256(content).hexdigest())
+
+
+@pytest.fixture
+def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A wheel with the tasks of one suite, other things, and a name that leaves its folder."""
+    path = tmp_path / "made" / "hf_libero-0.1.4-py3-none-any.whl"
+    path.parent.mkdir()
+    with zipfile.ZipFile(path, "w") as archive:
+        for task in load_suite("libero_goal").tasks:
+            archive.writestr(f"libero/libero/bddl_files/libero_goal/{task.name}.bddl", "(define)")
+            archive.writestr(f"libero/libero/init_files/libero_goal/{task.name}.pruned_init", "states")
+        archive.writestr("libero/libero/__init__.py", "raise SystemExit")
+        about = "hf_libero-0.1.4.dist-info"
+        archive.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: hf-libero\nVersion: 0.1.4\n")
+        archive.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{about}/RECORD", "")
+        archive.writestr("libero/libero/bddl_files/../../x.bddl", "out")
+    monkeypatch.setattr(fetch, "PACKAGE_SHA256", hashlib.sha256(path.read_bytes()).hexdigest())
+    return path
+
+
+@dataclass
+class Fake:
+    """A hub without a network: what it has, what it was asked for, and how many files it gives before it fails."""
+
+    wheel: Path
+    content: dict[str, bytes] = field(default_factory=lambda: dict(CONTENT))
+    gives: int = 1000
+    asked: list[str] = field(default_factory=list)
+
+    @property
+    def sources(self) -> Sources:
+        return Sources("https://hub.example", self.listing, self.assets, self.package)
+
+    def listing(self) -> Listing:
+        self.asked.append("listing")
+        return Listing(REVISION, "cc-by-4.0", tuple(hub_file(name, content) for name, content in CONTENT.items()))
+
+    def assets(self, revision: str, folder: Path) -> None:
+        assert revision == REVISION
+        for name, content in self.content.items():
+            if (folder / name).exists():
+                continue
+            if self.gives == 0:
+                raise ConnectionError("the line is dead\nsecond line")
+            self.gives -= 1
+            self.asked.append(name)
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
+        (folder / ".cache" / "huggingface").mkdir(parents=True, exist_ok=True)
+
+    def package(self, folder: Path) -> Path:
+        self.asked.append("package")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / self.wheel.name).write_bytes(self.wheel.read_bytes())
+        return folder / self.wheel.name
+
+
+@pytest.fixture
+def hub(wheel: Path) -> Fake:
+    return Fake(wheel)
+
+
+def unasked(question: str) -> str:
+    raise AssertionError(question)
+
+
+def names_under(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_all_of_it_arrives_where_the_roots_find_it(hub: Fake, tmp_path: Path) -> None:
+    said: list[str] = []
+    folder = fetch_libero(tmp_path / "libero", True, said.append, unasked, hub.sources)
+    assert folder == tmp_path / "libero"
+    for name, content in CONTENT.items():
+        assert (folder / "assets" / name).read_bytes() == content
+    tasks = [task.name for task in load_suite("libero_goal").tasks]
+    wanted = {f"assets/{name}" for name in CONTENT} | {RECEIPT}
+    wanted |= {f"bddl_files/libero_goal/{name}.bddl" for name in tasks}
+    wanted |= {f"init_files/libero_goal/{name}.pruned_init" for name in tasks}
+    assert names_under(folder) == wanted, "nothing else: no code of the package, no notes of the client"
+    root = data_roots(folder)[0]
+    assert [root.folder(kind) for kind in KINDS] == [folder / kind for kind in KINDS]
+    assert sorted(os.listdir(tmp_path)) == ["libero", "made"]
+    assert f"--vla-data={folder}" in said[-1]
+
+
+def test_it_says_what_comes_from_where_before_it_asks(hub: Fake, tmp_path: Path) -> None:
+    said: list[str] = []
+
+    def ask(question: str) -> str:
+        assert hub.asked == ["listing"], "nothing is downloaded yet"
+        said.append(question)
+        return " Yes\n"
+
+    fetch_libero(tmp_path / "libero", False, said.append, ask, hub.sources)
+    notice = said[0]
+    for fact in (
+        f"https://hub.example/datasets/{REPOSITORY}",
+        "5 files, 0.0 MB",
+        "cc-by-4.0",
+        "MIT",
+        "hf-libero==0.1.4",
+    ):
+        assert fact in notice
+    assert str(tmp_path / "libero") in notice
+    assert said[1].startswith("Download it?")
+
+
+@pytest.mark.parametrize("answer", ["", "n", "no", "yeah", None])
+def test_without_consent_nothing_is_downloaded(hub: Fake, tmp_path: Path, answer: str | None) -> None:
+    def ask(question: str) -> str:
+        if answer is None:
+            raise EOFError
+        return answer
+
+    with pytest.raises(VlaError, match="nothing was fetched"):
+        fetch_libero(tmp_path / "libero", False, str, ask, hub.sources)
+    assert hub.asked == ["listing"]
+    assert os.listdir(tmp_path) == ["made"]
+
+
+def test_where_nobody_can_be_asked_the_hub_is_not_even_called(hub: Fake, tmp_path: Path) -> None:
+    with pytest.raises(VlaError, match="no terminal: say yes with --yes"):
+        fetch_libero(tmp_path / "libero", False, str, None, hub.sources)
+    assert hub.asked == []
+
+
+def test_what_is_complete_is_not_fetched_again(hub: Fake, tmp_path: Path) -> None:
+    folder = fetch_libero(tmp_path / "libero", True, str, None, hub.sources)
+    hub.asked.clear()
+    said: list[str] = []
+    assert fetch_libero(folder, False, said.append, None, hub.sources) == folder
+    assert hub.asked == []
+    assert "already" in said[0]
+    (folder / "assets" / "scenes" / "table.xml").unlink()
+    with pytest.raises(VlaError, match="is not what"):
+        fetch_libero(folder, True, str, None, hub.sources)
+
+
+def test_a_download_that_stopped_goes_on(hub: Fake, tmp_path: Path) -> None:
+    hub.gives = 2
+    with pytest.raises(VlaError) as told:
+        fetch_libero(tmp_path / "libero", True, str, None, hub.sources)
+    assert "the download stopped: ConnectionError: the line is dead. Without a network: a checkout" in str(told.value)
+    assert not (tmp_path / "libero").exists()
+    had = hub.asked[1:]
+    hub.gives = 1000
+    hub.asked.clear()
+    folder = fetch_libero(tmp_path / "libero", True, str, None, hub.sources)
+    assert set(hub.asked) == (CONTENT.keys() - set(had)) | {"listing", "package"}
+    assert (folder / RECEIPT).exists()
+    assert not (tmp_path / "libero.part").exists()
+
+
+def test_what_arrives_damaged_is_not_taken_and_comes_again(hub: Fake, tmp_path: Path) -> None:
+    damaged = "stable_scanned_objects/plate/plate.msh"
+    hub.content[damaged] = CONTENT[damaged][:-1] + b"!"
+    hub.content["scenes/table.xml"] = b"<mujoco/"
+    with pytest.raises(VlaError, match=r"2 of 5 files did not arrive .*fetch again"):
+        fetch_libero(tmp_path / "libero", True, str, None, hub.sources)
+    assert not (tmp_path / "libero").exists()
+    hub.content = dict(CONTENT)
+    hub.asked.clear()
+    fetch_libero(tmp_path / "libero", True, str, None, hub.sources)
+    assert hub.asked == ["listing", "scenes/table.xml", damaged, "package"]
+
+
+def test_a_package_that_is_another_is_not_unpacked(hub: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "PACKAGE_SHA256", "0" * 64)
+    with pytest.raises(VlaError, match="by its SHA-256"):
+        fetch_libero(tmp_path / "libero", True, str, None, hub.sources)
+    assert not (tmp_path / "libero.part" / "bddl_files").exists()
+
+
+def test_a_package_without_a_task_is_told(hub: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with zipfile.ZipFile(hub.wheel, "w") as archive:
+        archive.writestr("libero/libero/bddl_files/libero_goal/turn_on_the_stove.bddl", "(define)")
+    monkeypatch.setattr(fetch, "PACKAGE_SHA256", hashlib.sha256(hub.wheel.read_bytes()).hexdigest())
+    with pytest.raises(VlaError, match=r"has no bddl_files/libero_goal/open_the_middle_drawer_of_the_cabinet.bddl"):
+        fetch_libero(tmp_path / "libero", True, str, None, hub.sources)
+    assert not (tmp_path / "libero").exists()
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"README": b""}, "is not LIBERO's assets"),
+        ({**CONTENT, "scenes/../../x": b""}, r"outside its folder: scenes/\.\./\.\./x"),
+        ({**CONTENT, "/etc/x": b""}, "outside its folder: /etc/x"),
+    ],
+)
+def test_a_data_set_that_is_another_is_refused_before_the_question(
+    hub: Fake, tmp_path: Path, files: dict[str, bytes], message: str
+) -> None:
+    listing = Listing(REVISION, None, tuple(hub_file(name, content) for name, content in files.items()))
+    with pytest.raises(VlaError, match=message):
+        fetch_libero(tmp_path / "libero", False, str, unasked, replace(hub.sources, listing=lambda: listing))
+
+
+def test_a_folder_of_somebody_else_is_left_alone(hub: Fake, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("x")
+    (tmp_path / "file").write_text("x")
+    for name in ("mine", "file"):
+        with pytest.raises(VlaError, match=f"{name} is there already"):
+            fetch_libero(tmp_path / name, True, str, None, hub.sources)
+    assert hub.asked == []
+
+
+def test_a_disk_without_room_is_told_before_the_download(hub: Fake, tmp_path: Path) -> None:
+    huge = Listing(REVISION, None, (*hub.listing().files, HubFile("scenes/huge", 10**18, "sha256", "")))
+    with pytest.raises(VlaError, match=r"1000000000.0 GB are needed, and .* are free"):
+        fetch_libero(tmp_path / "libero", True, str, None, replace(hub.sources, listing=lambda: huge))
+    assert "package" not in hub.asked
+
+
+def test_a_folder_that_cannot_be_written_is_told(hub: Fake, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(VlaError, match=r"libero.part: cannot be written"):
+        fetch_libero(tmp_path / "file" / "libero", True, str, None, hub.sources)
+
+
+def test_without_its_client_it_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    assert main(["fetch", "libero", "--yes", f"--to={tmp_path / 'libero'}"]) == 1
+    err = capsys.readouterr().err
+    assert "pip install 'pytest-vla[libero]'" in err
+    assert "a checkout of LIBERO" in err
+
+
+def test_the_folder_without_a_word_is_one_that_the_roots_find(
+    hub: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("PYTEST_VLA_DATA", "LIBERO_CONFIG_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
+    said: list[str] = []
+    folder = fetch_libero(None, True, said.append, None, hub.sources)
+    assert folder == tmp_path / "share" / "pytest-vla" / "libero"
+    assert folder / "assets" in [root.assets for root in data_roots()]
+    assert "found there by itself" in said[-1]
+
+
+def test_pip_brings_the_package_by_its_digest(wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheel.parent))
+    assert fetch._download_package(tmp_path / "package").read_bytes() == wheel.read_bytes()
+    monkeypatch.setattr(fetch, "PACKAGE_SHA256", "0" * 64)
+    with pytest.raises(VlaError, match=r"pip cannot download hf-libero==0\.1\.4: "):
+        fetch._download_package(tmp_path / "other")
+    assert list((tmp_path / "other").glob("*.whl")) == []
+
+
+# The hub's own client against a server of this machine.
+
+
+class Hub(BaseHTTPRequestHandler):
+    """As much of the hub as a listing and a snapshot ask for."""
+
+    protocol_version = "HTTP/1.1"
+    served: list[str]
+    broken: set[str]
+
+    def do_HEAD(self) -> None:
+        self._answer(body=False)
+
+    def do_GET(self) -> None:
+        self._answer(body=True)
+
+    def _answer(self, body: bool) -> None:
+        path = self.path.partition("?")[0]
+        api = f"/api/datasets/{REPOSITORY}"
+        files = {**CONTENT, "README.md": b"# LIBERO's assets"}
+        if path.startswith(f"{api}/tree/"):
+            entries = [{"type": "file", "path": n, "size": len(c), "oid": "0" * 40} for n, c in files.items()]
+            self._send(json.dumps(entries).encode(), {"Content-Type": "application/json"}, body)
+        elif path.startswith(api):
+            self._send(json.dumps(self._info(files)).encode(), {"Content-Type": "application/json"}, body)
+        elif match := re.fullmatch(f"/datasets/{REPOSITORY}/resolve/{REVISION}/(.+)", path):
+            content = files[match[1]]
+            digest = hub_file(match[1], content).digest
+            if body:
+                self.served.append(match[1])
+            if body and match[1] in self.broken:
+                self.send_error(403)
+                return
+            self._send(content, {"ETag": f'"{digest}"', "X-Repo-Commit": REVISION}, body)
+        else:
+            self.send_error(404)
+
+    def _info(self, files: dict[str, bytes]) -> dict[str, Any]:
+        siblings = []
+        for name, content in files.items():
+            listed = hub_file(name, content)
+            lfs = {"size": len(content), "sha256": listed.digest, "pointerSize": 130}
+            siblings.append(
+                {"rfilename": name, "size": len(content), "blobId": listed.digest}
+                | ({"lfs": lfs} if listed.algorithm == "sha256" else {})
+            )
+        return {"id": REPOSITORY, "sha": REVISION, "siblings": siblings, "cardData": {"license": "mit"}}
+
+    def _send(self, content: bytes, headers: dict[str, str], body: bool) -> None:
+        self.send_response(200)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if body:
+            self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[ThreadingHTTPServer]:
+    Hub.served, Hub.broken = [], set()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def fetching(wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Runs the command in a process of its own, as the client reads the hub's address while it is imported."""
+    pytest.importorskip("huggingface_hub")
+    script = tmp_path / "made" / "run.py"
+    script.write_text(
+        "import shutil, sys\n"
+        "from pathlib import Path\n"
+        "from pytest_vla import cli; from pytest_vla.commands import fetch\n"
+        f"fetch.PACKAGE_SHA256 = {fetch.PACKAGE_SHA256!r}\n"
+        "def package(folder):\n"
+        "    folder.mkdir(parents=True, exist_ok=True)\n"
+        f"    return Path(shutil.copy({str(wheel)!r}, folder))\n"
+        "fetch._download_package = package\n"
+        "sys.exit(cli.main(sys.argv[1:]))\n"
+    )
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "made" / "hf"))
+    monkeypatch.setenv("HF_HUB_DISABLE_XET", "1")
+    monkeypatch.setenv("HF_HUB_DISABLE_TELEMETRY", "1")
+    # One try is enough to be told.
+    monkeypatch.setenv("HF_HUB_DOWNLOAD_TIMEOUT", "5")
+
+    def run(port: int) -> "subprocess.CompletedProcess[str]":
+        environ = os.environ | {"HF_ENDPOINT": f"http://127.0.0.1:{port}"}
+        command = [sys.executable, str(script), "fetch", "libero", "--yes", f"--to={tmp_path / 'libero'}"]
+        return subprocess.run(
+            command, env=environ, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=HANG
+        )
+
+    return run
+
+
+def test_the_hub_s_own_client_brings_it_and_goes_on_where_it_was_stopped(
+    server: ThreadingHTTPServer, fetching: Callable[..., Any], tmp_path: Path
+) -> None:
+    Hub.broken = {"scenes/table.xml"}
+    result = fetching(server.server_port)
+    assert result.returncode == 1, result.stdout
+    assert "the download stopped: " in result.stderr.splitlines()[-1]
+    assert not (tmp_path / "libero").exists()
+    had = {name for name in CONTENT if (tmp_path / "libero.part" / "assets" / name).exists()}
+    Hub.broken = set()
+    Hub.served.clear()
+    result = fetching(server.server_port)
+    assert result.returncode == 0, result.stderr
+    assert "licence: mit" in result.stdout
+    assert set(Hub.served) == CONTENT.keys() - had
+    assert {name: (tmp_path / "libero" / "assets" / name).read_bytes() for name in CONTENT} == CONTENT
+    assert not (tmp_path / "libero" / "assets" / ".cache").exists()
+
+
+def test_without_a_network_it_says_what_else_there_is(
+    server: ThreadingHTTPServer, fetching: Callable[..., Any], tmp_path: Path
+) -> None:
+    port = server.server_port
+    # Nobody listens at a port of the machine that was just closed.
+    server.shutdown()
+    server.server_close()
+    result = fetching(port)
+    assert result.returncode == 1
+    last = result.stderr.splitlines()[-1]
+    assert f"http://127.0.0.1:{port} cannot be asked what there is: " in last
+    assert "Without a network: a checkout of LIBERO (its folder libero/libero has all of it)" in last
+    assert os.listdir(tmp_path) == ["made"]

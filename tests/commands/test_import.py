@@ -1,0 +1,304 @@
+"""``pytest-vla import``: LIBERO-Para's logs as records, all of them or none."""
+
+import argparse
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_vla.commands import import_ as import_command
+from pytest_vla.commands.import_ import log_digest
+from pytest_vla.errors import VlaError
+from pytest_vla.language.published import FILE, load_published
+from pytest_vla.metrics.language import subjects
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.records.record import Record, record_line
+from pytest_vla.records.store import Store, open_store
+from pytest_vla.suites.libero_para.logs import read_para_log
+from pytest_vla.suites.libero_para.variations import variation_of
+from tests.suites.libero_para.test_logs import EPISODE
+from tests.support.data import data_root
+from tests.support.runs import records_of, run_names
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTEST_VLA_DATA", raising=False)
+
+
+@pytest.fixture
+def real_log() -> Path:
+    root = data_root()
+    if root is None or not (root / "libero_para").is_dir():
+        pytest.skip("needs LIBERO-Para's data: set PYTEST_VLA_DATA or put it at ../shared/data")
+    return root / "libero_para" / "xiaomi-robotics-0_seed7"
+
+
+def import_log(*arguments: str | Path) -> None:
+    parser = argparse.ArgumentParser()
+    import_command.declare(parser)
+    import_command.run(parser.parse_args(["libero-para", *map(str, arguments)]))
+
+
+def log(folder: Path, *changes: dict[str, Any], task: int = 1) -> Path:
+    folder.mkdir(exist_ok=True)
+    episodes = [EPISODE | {"bddl_file": str(EPISODE["bddl_file"]).replace("eval1", f"eval{task}")} | c for c in changes]
+    (folder / f"eval{task}.json").write_text(json.dumps({"eval_id": task, "episodes": episodes}))
+    return folder
+
+
+def test_the_real_log_becomes_a_run(real_log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import_log(real_log, "--data", real_log.parent)
+    first, *others = capsys.readouterr().out.splitlines()
+    (name,) = run_names(Path(".vla"))
+    assert first == f"run {name}: 2431 episodes of 6 tasks by xiaomi-robotics-0, seed 7, 1903 successes"
+    assert others == [
+        f"texts checked against {real_log.parent / FILE}",
+        "2015 episodes began from init states 1, 2, 3, 4, 5; the protocol's is 0",
+    ]
+    with open_store(Path(".vla"), create=False) as store:
+        run = store.run("last")
+        assert (run.status, run.done, run.planned, run.model) == ("finished", 2431, 2431, "xiaomi-robotics-0")
+        assert not any(item.is_left for item in store.items(name))
+    records = records_of(Path(".vla"))
+    assert sum(record.outcome == "success" for record in records) == 1903
+    published = load_published(real_log.parent / FILE)
+    for record, episode in zip(records, read_para_log(real_log), strict=True):
+        row = published.by_key[episode.key]
+        # As an episode of the suite has it.
+        assert record.variation == variation_of(row, row.original, published).table()
+        assert (record.task.replace("_", " "), record.instruction) == (row.original, row.instruction)
+        assert (record.seed, record.seeds, record.steps) == (7, {"init_state": episode.init_state}, episode.steps)
+        assert (record.success_step, record.arrays, record.of_suite) == (
+            episode.steps if episode.success else None,
+            None,
+            True,
+        )
+    assert {record.provenance["log_digest"] for record in records} == {log_digest(real_log)}
+    assert records[0].provenance["imported"] == "libero-para"
+    assert records[0].protocol["max_steps"] == load_suite("libero_para").protocol.max_steps == 300
+    assert len({record.digest for record in records}) > 100
+    assert record_line(records[0]).isascii()
+
+
+def test_a_log_is_imported_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = log(tmp_path / "some-model_seed8", {}, {"variant_id": 4, **_bddl(4), "success": False})
+    import_log(folder)
+    assert "texts not checked: no CSV was given (--data)" in capsys.readouterr().out
+    copy = shutil.copytree(folder, tmp_path / "copy-seed9")
+    with pytest.raises(VlaError, match=r"copy-seed9 is in \.vla already, as run .* of some-model: `pytest-vla report"):
+        import_log(copy, "--model=other")
+    assert len(run_names(Path(".vla"))) == 1
+    # Another folder of results, and another log, are another matter.
+    import_log(copy, "--results=elsewhere")
+    log(copy, {"success": False})
+    import_log(copy, "--model=my/model", "--seed=3")
+    assert [(r.policy, r.seed, r.outcome) for r in records_of(Path(".vla"))] == [("my/model", 3, "failure")]
+
+
+def test_task_numbers_are_alphabetical(tmp_path: Path) -> None:
+    import_log(log(tmp_path / "m_seed7", {}, task=9))
+    (record,) = records_of(Path(".vla"))
+    assert record.case == "libero_para/turn_on_the_stove[addition_deletion.hint.3-seed7]"
+    assert record.twin == "libero_para/turn_on_the_stove[seed7]"
+    assert record.variation["parameters"]["original"] == "turn on the stove"
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "task", "trouble"),
+    [
+        ("m_seed7", [{}], 10, r"eval10\.json is of no task: LIBERO-Para has 0 to 9"),
+        (
+            "m_seed7",
+            [{}, {}],
+            1,
+            r"eval1\.json, episode 1: addition_deletion with hint, paraphrase 3 is there twice for init state 0",
+        ),
+        ("m_seed7", [{"success": "yes"}], 1, r"success is 'yes'"),
+        ("m_seed7", [], 1, r"has no episode"),
+    ],
+)
+def test_what_is_no_log_leaves_no_run(
+    tmp_path: Path, name: str, changes: list[dict[str, Any]], task: int, trouble: str
+) -> None:
+    with pytest.raises(VlaError, match=trouble):
+        import_log(log(tmp_path / name, *changes, task=task))
+    assert run_names(Path(".vla")) == []
+
+
+@pytest.mark.parametrize(
+    ("folder", "model", "seed"),
+    [
+        ("pi05 seed 7", "pi05", 7),
+        ("s7/seed7", "s7", 7),
+        ("pi05/seed_11", "pi05", 11),
+        ("X-VLA_Seed8", "X-VLA", 8),
+    ],
+)
+def test_a_folders_name_says_model_and_seed(
+    tmp_path: Path, folder: str, model: str, seed: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / folder).parent.mkdir(exist_ok=True)
+    import_log(log(tmp_path / folder, {}))
+    assert f"by {model}, seed {seed}, 1 successes" in capsys.readouterr().out
+    assert [(r.policy, r.seed) for r in records_of(Path(".vla"))] == [(model, seed)]
+
+
+def test_a_folder_whose_name_says_no_seed_is_of_the_protocols_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import_log(log(tmp_path / "heldout", {}))
+    assert [(r.policy, r.seed) for r in records_of(Path(".vla"))] == [("heldout", 7)]
+    said = capsys.readouterr().out
+    assert "heldout: its name says no seed, so it is taken as 7, LIBERO-Para's first; else --seed=N, and " in said
+    import_log(log(tmp_path / "others", {"success": False}), "--seed=9", "--model=m")
+    assert [(r.policy, r.seed) for r in records_of(Path(".vla"))] == [("m", 9)]
+    assert "says no seed" not in capsys.readouterr().out
+
+
+def test_a_folder_of_logs_is_a_run_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    logs = tmp_path / "logs"
+    (logs / "pi05").mkdir(parents=True)
+    log(logs / "m_seed10", {})
+    log(logs / "m_seed7", {"success": False})
+    log(logs / "pi05" / "seed7", {"num_steps": 12})
+    import_log(logs)
+    lines = [line.partition(": ")[2] for line in capsys.readouterr().out.splitlines() if line.startswith("run ")]
+    assert lines == [
+        "1 episode of 1 task by m, seed 7, 0 successes",
+        "1 episode of 1 task by m, seed 10, 1 successes",
+        "1 episode of 1 task by pi05, seed 7, 1 successes",
+    ]
+    assert len(run_names(Path(".vla"))) == 3
+    # A seed more, later.
+    log(logs / "m_seed11", {"num_steps": 13})
+    import_log(logs)
+    said = capsys.readouterr().out
+    assert said.count("left as it is") == 3
+    assert "by m, seed 11, 1 successes" in said
+    assert len(run_names(Path(".vla"))) == 4
+    with pytest.raises(VlaError, match=r"logs is in \.vla already, as run"):
+        import_log(logs)
+    assert len(run_names(Path(".vla"))) == 4
+
+
+def test_a_folder_of_logs_is_imported_whole_or_not_at_all(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    log(logs / "m_seed7", {})
+    with pytest.raises(VlaError, match="has 2 logs, and a seed is of one"):
+        import_log(log(logs / "m_seed8", {"success": False}).parent, "--seed=7")
+    shutil.copytree(logs / "m_seed7", logs / "n_seed7")
+    with pytest.raises(VlaError, match=r"n_seed7 is a copy of .*m_seed7"):
+        import_log(logs)
+    log(logs / "n_seed7", {"num_steps": 1})
+    with pytest.raises(VlaError, match="are both of one, seed 7: of the same episodes only one counts"):
+        import_log(logs, "--model=one")
+    (logs / "n_seed7" / "eval1.json").write_text("{")
+    with pytest.raises(VlaError, match=r"n_seed7/eval1\.json cannot be read"):
+        import_log(logs)
+    assert run_names(Path(".vla")) == []
+    (logs / "n_seed7" / "eval1.json").unlink()
+    (logs / "m_seed7" / "eval1.json").unlink()
+    (logs / "m_seed8" / "eval1.json").unlink()
+    with pytest.raises(VlaError, match=r"no eval0\.json or the like, nor in a folder of it"):
+        import_log(tmp_path)
+
+
+def test_all_episodes_of_a_paraphrase_count(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    several = [{"episode_idx": number, "success": number < 2} for number in range(5)]
+    once = {"variant_id": 4, **_bddl(4), "success": False}
+    import_log(log(tmp_path / "m_seed7", *several, once))
+    lines = [line.partition(": ")[2] for line in capsys.readouterr().out.splitlines() if line.startswith("run ")]
+    assert lines[0] == "2 episodes of 1 task by m, seed 7, number 1 of each paraphrase, 1 successes"
+    assert lines[4] == "1 episode of 1 task by m, seed 7, number 5 of each paraphrase, 0 successes"
+    with open_store(Path(".vla"), create=False) as store:
+        records = [record for run in reversed(store.runs()) for record in store.records(run.name)]
+    assert [record.seeds.get("run") for record in records] == [None, None, 1, 2, 3, 4]
+    (subject,) = subjects(records)
+    # Two of six, and nothing left out.
+    assert [record.outcome for record in subject.paraphrases].count("success") == 2
+    assert (len(subject.paraphrases), subject.left_out) == (6, ())
+    with pytest.raises(VlaError, match="already, as run"):
+        import_log(tmp_path / "m_seed7")
+
+
+def test_texts_that_are_not_the_csvs_are_refused(tmp_path: Path, real_log: Path) -> None:
+    folder = log(tmp_path / "m_seed7", {"paraphrased_instruction": "open the pod bay doors"})
+    with pytest.raises(
+        VlaError, match=r"m_seed7/eval1\.json, episode 0: .* has 'open the pod bay doors', LIBERO-Para's"
+    ):
+        import_log(folder, "--data", real_log.parent)
+    with pytest.raises(VlaError, match=r"--data=.*m_seed7: no libero_para_metadata.csv there"):
+        import_log(folder, "--data", folder)
+    assert run_names(Path(".vla")) == []
+
+
+@pytest.mark.parametrize("seed", ["-1", "7-11", "7,8", "", "4294967296", "²"])
+def test_a_seed_is_one(tmp_path: Path, seed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        import_log(log(tmp_path / "m_seed7", {}), f"--seed={seed}")
+    assert f"argument --seed: {seed!r} is not a seed, 0 to 4294967295\n" in capsys.readouterr().err
+
+
+def test_an_empty_name_of_the_model_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        import_log(log(tmp_path / "m_seed7", {}), "--model=")
+    assert "argument --model: nothing is given" in capsys.readouterr().err
+    assert not Path(".vla").exists()
+
+
+def test_control_characters_of_a_folders_name_reach_no_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = log(tmp_path / "m\x1b[31m\x07_seed7", {})
+    import_log(folder)
+    assert " by m?[31m?, seed 7, 1 successes" in capsys.readouterr().out
+    import_log(log(tmp_path / "n\x1b]0;x\x07", {"num_steps": 1}))
+    said = capsys.readouterr().out
+    assert f"{tmp_path}/n?]0;x?: its name says no seed" in said
+    assert [record.policy for record in records_of(Path(".vla"))] == ["n?]0;x?"]
+    with pytest.raises(VlaError, match=r"m\?\[31m\?_seed7 is in \.vla already"):
+        import_log(folder)
+    with pytest.raises(VlaError, match=r"no\?such"):
+        import_log(tmp_path / "no\x1bsuch")
+    assert "\x1b" not in said
+
+
+def test_a_csv_with_fewer_than_are_published_is_told(
+    tmp_path: Path, real_log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = (real_log.parent / FILE).read_text(encoding="utf-8").splitlines()
+    (tmp_path / FILE).write_text("\n".join(lines[:-1]), encoding="utf-8")
+    import_log(real_log, "--data", tmp_path)
+    checked = (
+        f"texts checked against {tmp_path / FILE}, which has 4091 paraphrases where 4092 are published: 413 of 414 "
+    )
+    assert checked in capsys.readouterr().out
+
+
+def test_nothing_is_left_of_an_import_that_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = log(tmp_path / "m_seed7", {}, {"variant_id": 4, **_bddl(4)})
+    add_all = Store.add_all
+
+    def interrupted(store: Store, records: list[Record]) -> None:
+        def some() -> Any:
+            yield records[0]
+            raise KeyboardInterrupt
+
+        add_all(store, some())
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "add_all", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            import_log(folder)
+    assert run_names(Path(".vla")) == []
+    import_log(folder)
+    assert len(records_of(Path(".vla"))) == 2
+
+
+def _bddl(variant: int) -> dict[str, Any]:
+    return {"bddl_file": str(EPISODE["bddl_file"]).replace("ver3", f"ver{variant}")}

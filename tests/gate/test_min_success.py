@@ -1,0 +1,112 @@
+"""What ``--vla-min-success`` makes of benign and varied episodes, and of probes; runs are in tests/plugin."""
+
+import dataclasses
+
+from pytest_vla.gate.min_success import judge
+from pytest_vla.records.record import Record
+from tests.support.varied import varied
+
+
+def probe(success: bool, seed: int = 0) -> Record:
+    record = varied("language.blank", success, seed=seed)
+    return dataclasses.replace(record, variation={**record.variation, "probe": True})
+
+
+def of(label: str, successes: int, failures: int) -> list[Record]:
+    return [varied(label, seed < successes, seed=seed) for seed in range(successes + failures)]
+
+
+def test_benign_and_varied_episodes_are_judged_apart() -> None:
+    # Together they are 10 of 20, which is what is wanted.
+    lines, passed = judge([*of("", 9, 1), *of("camera.distance-L5", 1, 9)], 0.5, 0, False)
+    assert not passed
+    assert lines == (
+        "libero_goal, benign: 9/10 = 90.0% [59.6%, 98.2%] >= 50%: passed",
+        "libero_goal, varied: 1/10 = 10.0% [1.8%, 40.4%] < 50%: failed",
+        "by luck: a policy 20 points worse, of 30%, passes 15% of such runs of 10 episodes",
+    )
+    assert judge([*of("", 9, 1), *of("camera.distance-L5", 5, 5)], 0.5, 0, False)[1]
+    assert not judge([*of("", 4, 6), *of("camera.distance-L5", 10, 0)], 0.5, 0, False)[1]
+
+
+def test_what_is_varied_alone_says_so_and_what_is_not_has_the_suites_name() -> None:
+    assert judge(of("camera.distance-L5", 2, 0), 0.5, 0, False)[0][0].startswith("libero_goal, varied: 2/2 ")
+    assert judge(of("", 2, 0), 0.5, 0, False)[0][0].startswith("libero_goal: 2/2 ")
+
+
+def test_probes_are_in_no_rate() -> None:
+    lines, passed = judge([*of("", 2, 0), probe(False), probe(False, 1)], 1.0, 0, False)
+    assert passed
+    assert lines == (
+        "libero_goal, benign: 2/2 = 100.0% [34.2%, 100.0%] >= 100%: passed",
+        "by luck: a policy 20 points worse, of 80%, passes 64% of such runs of 2 episodes",
+        "not judged: 2 probes (of whether it listens or looks), which are in no rate",
+    )
+    lines, passed = judge([probe(True)], 0.5, 0, False)
+    assert (lines[-1], passed) == ("--vla-min-success: no episode of a suite was judged: failed", False)
+    # Told another goal as well, it is asked to do something.
+    assert judge([varied("language.other_goal", False)], 0.5, 0, False)[1] is False
+
+
+def test_a_group_of_errors_was_not_measured() -> None:
+    lines, passed = judge([*of("", 2, 0), varied("camera.distance-L5", "error")], 0.5, 0, False)
+    assert not passed
+    assert lines[1] == "libero_goal, varied: nothing was measured, 50% was wanted: failed"
+
+
+def test_what_errors_could_have_made_of_the_rate_is_said() -> None:
+    broken = [varied("", outcome, seed=seed) for seed, outcome in ((98, "error"), (99, "invalid"))]
+    lines, passed = judge([*of("", 8, 2), *broken], 0.8, 0, False)
+    assert passed
+    assert lines[0] == "libero_goal: 8/10 = 80.0% [49.0%, 94.3%] (1 error, 1 invalid: 66.7% to 83.3%) >= 80%: passed"
+
+
+def test_a_rate_that_rounds_to_the_wanted_one_is_told_apart_from_it() -> None:
+    lines, passed = judge(of("", 2, 1), 0.667, 0, False)
+    assert not passed
+    assert "2/3 = 66.6667% " in lines[0]
+    assert lines[0].endswith(" < 66.7%: failed")
+
+
+def test_the_lower_end_of_the_interval_can_be_what_counts() -> None:
+    lines, passed = judge(of("", 9, 1), 0.5, 0, False, by_lower_end=True)
+    assert passed
+    assert lines == (
+        "libero_goal: 9/10 = 90.0% [59.6%, 98.2%], lower end >= 50%: passed",
+        "by luck: a policy 20 points worse, of 30%, passes less than 1% of such runs of 10 episodes",
+    )
+    lines, passed = judge(of("", 9, 1), 0.8, 0, False, by_lower_end=True)
+    assert not passed
+    assert lines == (
+        "libero_goal: 9/10 = 90.0% [59.6%, 98.2%], lower end < 80%: failed",
+        "by luck: the lower end cannot reach 80% in 10 episodes; it takes 16",
+    )
+
+
+def test_where_any_policy_passes_luck_is_no_matter() -> None:
+    assert len(judge(of("", 1, 9), 0.0, 0, False)[0]) == 1
+
+
+def test_several_kinds_under_one_seed_have_no_lower_end() -> None:
+    """All of one init state: nothing tells how far another would stray."""
+    kinds = [varied(f"camera.{kind}-L5", True) for kind in ("distance", "fov", "azimuth")]
+    lines, passed = judge(kinds, 0.5, 0, False, by_lower_end=True)
+    assert (passed, lines[0]) == (False, "libero_goal, varied: 3/3 = 100.0% -, lower end < 50%: failed")
+    assert judge(kinds, 0.5, 0, False)[1]
+
+
+def test_episodes_that_share_a_seed_may_pass_by_luck_together() -> None:
+    """Three of four seeds are 60% of four heads or tails, and not of twenty-four."""
+    kinds = ("light.diffuse", "light.direction", "light.shadow", "camera.wider", "noise.fog", "robot.joints")
+    labels = [f"{kind}-L2" for kind in kinds]
+    lines, passed = judge([record for label in labels for record in of(label, 3, 1)], 0.75, 0, False)
+    assert passed
+    assert lines[1] == (
+        "by luck: a policy 20 points worse, of 55%, passes 4% (if no two episodes have anything in common) to 39% of "
+        "such runs of 24 episodes of 4 tasks and seeds"
+    )
+    lines, passed = judge([record for label in labels for record in of(label, 4, 0)], 0.8, 0, False, by_lower_end=True)
+    assert not passed
+    assert lines[1] == (
+        "by luck: the lower end cannot reach 80% in 24 episodes of 4 tasks and seeds; it takes 16 tasks and seeds"
+    )

@@ -1,0 +1,119 @@
+"""Estimated times: from a case's own earlier ones to a mere order; and the wall time of many on several workers."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_vla.plan.case import Case
+from pytest_vla.plan.durations import Estimate, estimate, total_seconds
+
+STEPS = {"short": 100, "long": 500, "other": 200}
+CASE = Case("short", "push", 0)
+
+Row = tuple[str, str, int, float]
+
+
+def estimated(*measured: Row, case: Case = CASE) -> Estimate:
+    (expected,) = estimate([case], measured, STEPS)
+    return expected
+
+
+@pytest.mark.parametrize(
+    ("measured", "seconds"),
+    [
+        ([("short", "push", 0, 4.0), ("short", "push", 0, 6.0), ("short", "push", 1, 90.0)], 5.0),
+        ([("short", "push", 1, 4.0), ("short", "push", 2, 8.0), ("short", "pull", 0, 90.0)], 6.0),
+        ([("short", "pull", 0, 7.0), ("short", "lift", 0, 9.0), ("long", "push", 0, 90.0)], 8.0),
+        ([("long", "push", 0, 10.0)], 2.0),
+        ([("long", "push", 0, 10.0), ("other", "push", 0, 8.0)], 3.0),
+        ([("gone", "push", 0, 90.0), ("long", "push", 0, 10.0)], 2.0),
+    ],
+    ids=["own", "task", "suite", "another suite by steps", "other suites by steps", "a suite that is no more"],
+)
+def test_the_nearest_times_count(measured: list[Row], seconds: float) -> None:
+    assert estimated(*measured) == Estimate(pytest.approx(seconds), True)
+
+
+def test_without_any_time_the_step_budget_orders_cases() -> None:
+    cases = [Case("short", "push", 0), Case("long", "push", 0), Case("other", "push", 0)]
+    short, long, other = estimate(cases, [("gone", "push", 0, 5.0)], STEPS)
+    assert long.seconds / short.seconds == pytest.approx(5)
+    assert short.seconds < other.seconds < long.seconds
+    assert not any(expected.measured for expected in (short, long, other))
+
+
+@pytest.mark.parametrize("seconds", [-1.0, math.nan, math.inf])
+def test_what_is_no_time_is_left_out(seconds: float) -> None:
+    assert estimated(("short", "push", 0, seconds), ("short", "push", 0, 3.0)) == Estimate(3.0, True)
+    assert not estimated(("short", "push", 0, seconds)).measured
+
+
+def test_a_suite_without_a_budget_is_refused() -> None:
+    with pytest.raises(KeyError, match="unknown"):
+        estimated(case=Case("unknown", "push", 0))
+
+
+TIMES = st.floats(min_value=0, max_value=1e6)
+ROWS = st.lists(
+    st.tuples(
+        st.sampled_from([*STEPS, "gone"]),
+        st.sampled_from(["push", "pull"]),
+        st.integers(min_value=0, max_value=2),
+        TIMES,
+    )
+)
+CASES = st.lists(
+    st.builds(
+        Case, st.sampled_from(list(STEPS)), st.sampled_from(["push", "lift"]), st.integers(min_value=0, max_value=2)
+    )
+)
+
+
+@given(CASES, ROWS)
+def test_every_case_has_a_time_within_what_was_measured(cases: list[Case], rows: list[Row]) -> None:
+    estimates = estimate(cases, rows, STEPS)
+    assert len(estimates) == len(cases)
+    for case, expected in zip(cases, estimates, strict=True):
+        own = [seconds for suite, *_, seconds in rows if suite == case.suite]
+        assert expected.measured == any(suite in STEPS for suite, *_ in rows)
+        assert math.isfinite(expected.seconds)
+        if own:
+            assert min(own) * (1 - 1e-9) <= expected.seconds <= max(own) * (1 + 1e-9)
+
+
+@given(CASES, ROWS, st.randoms(use_true_random=False))
+def test_the_order_of_earlier_episodes_does_not_matter(cases: list[Case], rows: list[Row], random: object) -> None:
+    shuffled = list(rows)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    for one, other in zip(estimate(cases, rows, STEPS), estimate(cases, shuffled, STEPS), strict=True):
+        assert one == Estimate(pytest.approx(other.seconds), other.measured)
+
+
+SECONDS = st.lists(TIMES, max_size=50)
+
+
+def test_the_total_is_what_the_longest_first_takes() -> None:
+    assert total_seconds([2, 3, 4, 5], 2) == 7
+    assert total_seconds([1, 1, 10], 2) == 10
+    assert total_seconds([], 3) == 0
+
+
+@given(SECONDS, st.integers(min_value=1, max_value=70))
+def test_the_total_lies_between_the_bounds(seconds: list[float], workers: int) -> None:
+    at_least = max(sum(seconds) / workers, max(seconds, default=0.0))
+    total = total_seconds(seconds, workers)
+    # Graham's bounds: no schedule is shorter, and this one is less than the longest item longer.
+    assert at_least * (1 - 1e-9) <= total <= sum(seconds) / workers + max(seconds, default=0.0) + 1e-6
+    assert total_seconds(seconds, workers + 1) <= total * (1 + 1e-9)
+
+
+@given(SECONDS)
+def test_one_worker_takes_the_sum(seconds: list[float]) -> None:
+    assert total_seconds(seconds, 1) == pytest.approx(sum(seconds))
+
+
+def test_no_worker_is_refused() -> None:
+    with pytest.raises(ValueError, match="0 workers"):
+        total_seconds([1.0], 0)

@@ -1,0 +1,350 @@
+"""Of each case the first complete record counts, whatever comes later, and whoever asks."""
+
+import dataclasses
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_vla.metrics.selection import by_model, repeats_among, that_count
+from pytest_vla.records.counting import (
+    COMPLETE,
+    Repeats,
+    Standing,
+    key_of,
+    repeats_of,
+    run_seed_of,
+    standings,
+    takes_over,
+)
+from pytest_vla.records.record import OUTCOMES, Record, parse_record, record_line
+from pytest_vla.records.store import open_store
+from pytest_vla.reports.loaded import counted_episodes, load
+from tests.support.records import RECORD, record_of
+
+OWN = "test_mine.py::test_bowl[turn_on_the_stove-seed0]"
+
+
+def of(run: str, outcome: str, digest: str = "", seed: int = 0, run_seed: int = 0, **changes: Any) -> Record:
+    """A record with a trajectory and a digest of its own; errors know neither policy nor replan length."""
+    about: dict[str, Any] = {
+        "seeds": {**RECORD.seeds, "run": run_seed},
+        "arrays": "x.npz",
+        "digest": digest or f"{run} {outcome} {seed} {run_seed}",
+        "policy_digest": "aaaa" if outcome != "error" else None,
+        "replan": 5 if outcome != "error" else None,
+    }
+    return record_of(seed, outcome, run, **{**about, **changes})
+
+
+def told(records: Sequence[Record]) -> list[tuple[str, int]]:
+    return [tuple(each) for each in standings(records)]
+
+
+def test_the_first_complete_record_of_a_case_counts() -> None:
+    records = [of("a", "failure"), of("b", "success"), of("c", "failure"), of("a", "success", seed=1)]
+    assert told(records) == [("counts", 0), ("repeat", 0), ("repeat", 0), ("counts", 3)]
+    assert repeats_among(records, standings(records)) == Repeats(2, 1, 1, 2)
+
+
+@pytest.mark.parametrize("outcome", COMPLETE)
+def test_a_later_record_replaces_only_an_error(outcome: str) -> None:
+    records = [of("a", "error"), of("b", "error"), of("b", outcome), of("c", "error"), of("c", "success")]
+    assert told(records) == [("superseded", 2), ("superseded", 2), ("counts", 2), ("superseded", 2), ("repeat", 2)]
+    assert told(records[:2]) == [("superseded", 1), ("counts", 1)], "of errors the last one stands"
+
+
+def test_of_repeats_side_by_side_the_one_that_began_first_counts() -> None:
+    """The one that ended first would be the shortest, and a success more often than not."""
+    short = of("a", "success", started="2026-01-02T03:04:06.000+00:00")
+    long = of("a", "failure", started="2026-01-02T03:04:05.999+00:00")
+    assert told([short, long]) == [("repeat", 1), ("counts", 1)]
+    assert takes_over(long, short)
+    assert not takes_over(short, long)
+    assert not takes_over(of("a", "error", started="2020"), short), "an error never takes over"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"policy_digest": "bbbb"},
+        {"policy": "another"},
+        {"replan": None},
+        {"protocol": {**RECORD.protocol, "max_steps": 301}},
+        {"provenance": {"mujoco": "3.3.7"}},
+        {"protocol": {**RECORD.protocol, "textures": "installed"}},
+        {"provenance": {**RECORD.provenance, "premises": "ignored"}},
+        {"provenance": {**RECORD.provenance, "feasible": "tried"}},
+        {"provenance": {"mujoco": "3.8.1", "robosuite": "1.5"}},
+        {"run_seed": 1},
+        {"node": OWN},
+    ],
+    ids=str,
+)
+def test_under_other_conditions_it_is_another_case(changes: dict[str, Any]) -> None:
+    records = [of("a", "failure"), of("b", "success", **changes)]
+    assert told(records) == [("counts", 0), ("counts", 1)]
+    assert key_of(records[0]).text != key_of(records[1]).text
+
+
+def test_what_does_not_matter_is_no_condition() -> None:
+    provenance = {**RECORD.provenance, "renderer": "egl", "numpy": "9"}
+    again = of("b", "success", provenance=provenance, worker="gw7", timings={}, instruction="do it", attempt=2)
+    assert told([of("a", "failure"), again]) == [("counts", 0), ("repeat", 0)]
+    in_memory = of("a", "failure", protocol={"cameras": ("agentview",), "init_state": None, "max_steps": 300})
+    assert key_of(in_memory).text == key_of(parse_record(record_line(in_memory))).text, "of memory and of JSON"
+
+
+def test_within_a_run_an_item_counts_once_though_the_policy_was_changed_meanwhile() -> None:
+    records = [of("a", "error"), of("a", "failure"), of("a", "success", policy_digest="bbbb")]
+    assert told(records) == [("superseded", 1), ("counts", 1), ("repeat", 1)]
+
+
+def test_an_error_is_of_the_conditions_of_its_run_or_of_its_case() -> None:
+    """A process that died told neither policy nor replan length."""
+    crashed = of("a", "error", seed=1)
+    assert told([of("a", "success"), crashed, of("b", "success", seed=1)])[1:] == [("superseded", 2), ("counts", 2)]
+    assert told([crashed, of("b", "success", seed=1)]) == [("superseded", 1), ("counts", 1)]
+    other = of("b", "success", seed=1, provenance={"mujoco": "3.3.7"})
+    assert told([crashed, other]) == [("counts", 0), ("counts", 1)], "what it knows tells another simulator"
+
+
+def test_equal_digests_under_two_run_seeds_are_one_observation() -> None:
+    records = [of("a", "success", "1"), of("b", "success", "1", run_seed=1), of("c", "failure", "2", seed=1)]
+    assert told(records) == [("counts", 0), ("same", 0), ("counts", 2)]
+    other = dataclasses.replace(records[1], policy_digest="bbbb")
+    assert told([records[0], other])[1] == ("counts", 1), "of another policy"
+    errors = [of("a", "error", "1"), of("b", "error", "1", run_seed=1)]
+    assert told(errors) == [("counts", 0), ("counts", 1)], "what broke has shown nothing that could be equal"
+    logs = [dataclasses.replace(record, arrays=None) for record in records]
+    assert told(logs)[1] == ("counts", 1), "of a log without paths the digest is of next to nothing"
+
+
+def test_of_a_policy_that_draws_those_count_that_are_equal_by_luck() -> None:
+    """Else three equal successes and two failures that differ would be a success of three."""
+    records = [
+        *(of("a", "success", "1", run_seed=run_seed) for run_seed in range(3)),
+        *(of("a", "failure", digest, run_seed=run_seed) for run_seed, digest in ((3, "2"), (4, "3"))),
+        *(of("a", "success", "4", seed=1, run_seed=run_seed) for run_seed in range(2)),
+    ]
+    assert [how for how, _ in told(records)] == ["counts"] * 7
+    assert [how for how, _ in told(records[5:])] == ["counts", "same"], "of which nothing shows that it draws"
+    other = [dataclasses.replace(record, policy_digest="bbbb") for record in records[5:]]
+    assert [how for how, _ in told([*records[:5], *other])][5:] == ["counts", "same"], "another version does not"
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 2), st.booleans(), st.sampled_from("12")), min_size=2, max_size=12))
+def test_of_one_policy_all_run_seeds_count_or_its_cases_each_once(rows: list[tuple[int, bool, str]]) -> None:
+    """So that no rate depends on how often the same is seen again."""
+    records = [
+        of("a", "success" if done else "failure", f"{done}{digest}", seed, run_seed)
+        for run_seed, (seed, done, digest) in enumerate(rows)
+    ]
+    draws = any(len({r.digest for r in records if r.seed == seed}) > 1 for seed in range(3))
+    assert len(counting(records)) == (len(records) if draws else len({r.seed for r in records}))
+
+
+def test_tests_of_the_user_s_are_apart_unless_they_are_in_one_number() -> None:
+    records = [of("a", "success", "1", node=OWN), of("a", "success", "1", node=f"{OWN}x"), of("b", "failure", node=OWN)]
+    assert told(records) == [("counts", 0), ("counts", 1), ("repeat", 0)]
+    assert [each.how for each in standings(records, by_test=False)] == ["counts", "same", "repeat"]
+
+
+# For any records
+
+
+RECORDS = st.lists(
+    st.builds(
+        lambda run, outcome, seed, run_seed, digest, policy, own, started: of(
+            run,
+            outcome,
+            digest,
+            seed,
+            run_seed,
+            started=f"2026-01-02T03:04:0{started}.000+00:00",
+            **({"policy_digest": policy} if outcome != "error" else {}),
+            **({"node": OWN.replace("seed0", f"seed{seed}")} if own else {}),
+        ),
+        st.sampled_from("abc"),
+        st.sampled_from(OUTCOMES),
+        st.integers(0, 1),
+        st.integers(0, 1),
+        st.sampled_from("12"),
+        st.sampled_from(["aaaa", "bbbb"]),
+        st.booleans(),
+        st.integers(0, 9),
+    ),
+    max_size=12,
+)
+
+
+def counting(records: Sequence[Record]) -> list[int]:
+    return [index for index, each in enumerate(standings(records)) if each.how == "counts"]
+
+
+@settings(deadline=None)
+@given(RECORDS)
+def test_every_record_stands_to_one_that_counts(records: list[Record]) -> None:
+    found = standings(records)
+    assert all(isinstance(each, Standing) for each in found)
+    for index, (how, of) in enumerate(found):
+        assert (how == "counts") == (of == index)
+        if how in ("repeat", "same"):
+            assert records[index].outcome in COMPLETE
+            assert records[of].outcome in COMPLETE
+        if how == "same":
+            assert records[index].digest == records[of].digest
+        if how == "superseded":
+            assert records[index].outcome == "error"
+        if found[of].how == "same":
+            of = found[of].of
+        assert found[of] == ("counts", of)
+
+
+@settings(deadline=None)
+@given(RECORDS, RECORDS)
+def test_what_comes_later_changes_nothing_but_errors(records: list[Record], later: list[Record]) -> None:
+    before = [dataclasses.replace(record, started="2026-01-01") for record in records]
+    # No further complete record that shares a run with what was there, where the conditions of errors come from.
+    after = [dataclasses.replace(record, run=f"later {record.run}") for record in later]
+    kept = {index for index in counting(before) if before[index].outcome in COMPLETE}
+    found = standings([*before, *after])
+    assert {index for index in kept if found[index].how == "counts"} == kept
+    # What was one observation of a policy that did not draw is several, where it is seen to draw.
+    same = {index for index, each in enumerate(standings(before)) if each.how == "same"}
+    assert all(found[index].how != "counts" for index in set(range(len(before))) - set(counting(before)) - same)
+
+
+@settings(deadline=None)
+@given(RECORDS)
+def test_counting_what_counts_changes_nothing(records: list[Record]) -> None:
+    left = [records[index] for index in counting(records)]
+    known = {record.run: record for record in records if record.outcome in COMPLETE}
+    if all(record.run in known for record in left if record.outcome == "error"):
+        again = counting(left)
+        assert [left[index] for index in again if left[index].outcome in COMPLETE] == [
+            record for record in left if record.outcome in COMPLETE
+        ]
+
+
+@settings(deadline=None)
+@given(RECORDS, st.randoms(use_true_random=False))
+def test_the_order_of_records_that_began_apart_does_not_matter(records: list[Record], random: Any) -> None:
+    complete = [
+        dataclasses.replace(record, started=f"{index:04}", worker=str(index))
+        for index, record in enumerate(record for record in records if record.outcome in COMPLETE)
+    ]
+    # Of one run it would be the item, and not the case, that counts once.
+    complete = [dataclasses.replace(record, run=str(index)) for index, record in enumerate(complete)]
+    shuffled = list(complete)
+    random.shuffle(shuffled)
+
+    def chosen(some: Sequence[Record]) -> set[tuple[str, int, str]]:
+        return {(some[index].case, run_seed_of(some[index]), some[index].digest) for index in counting(some)}
+
+    assert chosen(complete) == chosen(shuffled)
+
+
+@settings(deadline=None, max_examples=40)
+@given(RECORDS)
+def test_the_store_counts_as_the_reports_do(records: list[Record]) -> None:
+    """Within a run one record of each item; over runs `standings`, of which an export says the same."""
+    with tempfile.TemporaryDirectory() as folder, open_store(Path(folder), create=True) as store:
+        for run in "abc":
+            store.begin(run, [], command="", model="random")
+        # One policy a run, and one run seed.
+        for record in records:
+            changes: dict[str, Any] = {"seeds": {**record.seeds, "run": ord(record.run) % 2}}
+            changes |= {"policy_digest": "aaaa"} if record.outcome != "error" else {}
+            store.add(dataclasses.replace(record, **changes))
+        for run in "abc":
+            own = list(store.attempts(run))
+            assert sorted(map(record_line, store.records(run))) == sorted(
+                record_line(own[index])
+                for index, each in enumerate(standings([dataclasses.replace(r, arrays=None) for r in own]))
+                if each.how == "counts"
+            )
+            told = store.run(run)
+            assert told.repeats == repeats_among(own, standings([dataclasses.replace(r, arrays=None) for r in own]))
+            assert sum(count.episodes for count in told.counts) == len(list(store.records(run)))
+        loaded = load([], Path(folder)).records
+        exported = counted_episodes(store, "abc")
+        lines = dict(zip(exported, store.lines([*exported]), strict=True))
+        assert sorted(lines[number] for number, counts in exported.items() if counts) == sorted(
+            record_line(loaded[index]) for index in counting(loaded)
+        )
+
+
+# What reports are made of
+
+
+def test_a_report_says_how_many_repeats_there_are_and_how_many_disagree() -> None:
+    records = [of("a", "failure", "1"), of("b", "success", "2"), of("c", "failure", "1")]
+    selected = that_count(records)
+    assert selected.records == (records[0],)
+    assert selected.left_out == (
+        "2 repeats of 1 episode, whose first record counts: 1 (50.0%) ended otherwise, 1 (50.0%) with another digest",
+    )
+    same = [of("a", "failure", "1"), of("b", "failure", "1", run_seed=1)]
+    selected = that_count(same)
+    assert (selected.records, selected.same) == ((same[0],), ((same[1], same[0]),))
+    assert selected.left_out == (
+        "1 episode equal, bit for bit, to one of another run seed or test: no further observation",
+    )
+
+
+def test_versions_of_a_policy_are_in_no_number_together_where_they_ran_the_same_cases() -> None:
+    old = [of("a", "failure", seed=seed) for seed in range(2)]
+    new = of("b", "success", policy_digest="bbbbbbbbbbbb")
+    assert list(by_model([*old, new])) == [
+        ("random (policy aaaa)", "libero_goal"),
+        ("random (policy bbbbbbbb)", "libero_goal"),
+    ]
+    assert list(by_model([*old, dataclasses.replace(new, policy_digest=None)]))[1] == (
+        "random (policy of unknown content)",
+        "libero_goal",
+    )
+    # Of other cases they are pooled, which is said.
+    apart = [*old, of("b", "success", seed=5, policy_digest="bbbb")]
+    assert list(by_model(apart)) == [("random", "libero_goal")]
+    assert that_count(apart).left_out == ("these records are of more than one version of the policy's file",)
+    several = [old[0], of("b", "success", replan=None, protocol={**RECORD.protocol, "max_steps": 5})]
+    assert list(by_model(several)) == [
+        ("random (max_steps 300, replan 5)", "libero_goal"),
+        ("random (max_steps 5, whole chunks)", "libero_goal"),
+    ]
+    broken = of("a", "invalid", reason="premise-broken")
+    ignored = of("b", "failure", provenance={**RECORD.provenance, "premises": "ignored"})
+    assert [name for name, _ in by_model([broken, ignored])] == [
+        "random (premises checked)",
+        "random (premises ignored)",
+    ]
+    # An error goes with its run, another suite is told apart likewise, and another policy is not.
+    broken, elsewhere = of("b", "error", seed=3), new
+    elsewhere = dataclasses.replace(elsewhere, suite="libero_10", case="x", node="libero_10::x")
+    other = of("a", "success", policy="expert")
+    groups = by_model([*old, new, broken, elsewhere, other])
+    assert {name: len(some) for name, some in groups.items()} == {
+        ("random (policy aaaa)", "libero_goal"): 2,
+        ("random (policy bbbbbbbb)", "libero_goal"): 2,
+        ("random (policy bbbbbbbb)", "libero_10"): 1,
+        ("expert", "libero_goal"): 1,
+    }
+
+
+def test_repeats_within_a_run_are_no_other_version() -> None:
+    records = [of("a", "failure", node=OWN), of("a", "success", node=OWN, policy_digest="bbbb")]
+    assert list(by_model(records)) == [("random", "libero_goal")]
+
+
+def test_no_repeats_are_no_share() -> None:
+    assert repeats_of([]) == Repeats()
+    assert json.loads(json.dumps(dataclasses.asdict(Repeats()))) == dict.fromkeys(
+        ("records", "cases", "other_outcome", "other_digest"), 0
+    )

@@ -1,0 +1,333 @@
+"""The report of variations: its tables, its JSON and its pictures, alone and beside the language's."""
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pytest_vla.errors import VlaError
+from pytest_vla.records.record import Record
+from pytest_vla.reports.figures import file_names
+from pytest_vla.reports.loaded import load
+from pytest_vla.reports.robustness.json import robustness_table
+from pytest_vla.reports.robustness.make import make_robustness
+from pytest_vla.reports.robustness.png import pictures
+from pytest_vla.reports.robustness.text import robustness_lines
+from pytest_vla.reports.sections import Section, section_lines, section_table
+from tests.commands.test_report import RESULTS, models_of, report, write
+from tests.support.varied import varied
+
+STOVE, PLATE = "turn_on_the_stove", "put_the_bowl_on_the_plate"
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTEST_VLA_DATA", raising=False)
+    monkeypatch.setenv("PYTEST_VLA_CACHE", str(tmp_path / "cache"))
+
+
+def of_seeds(label: str, successes: Sequence[int], **changes: Any) -> list[Record]:
+    """Ten seeds of two tasks; of each task so many succeed."""
+    return [
+        varied(label, seed < count, task, seed, **changes)
+        for task, count in zip((STOVE, PLATE), successes, strict=True)
+        for seed in range(10)
+    ]
+
+
+def records() -> list[Record]:
+    """The camera is worse than the light, and both at once worse still; one episode is an error, one is invalid."""
+    return [
+        *of_seeds("", (10, 9)),
+        *of_seeds("camera.distance-L1", (8, 7)),
+        *of_seeds("camera.distance-L2", (2, 1)),
+        *of_seeds("light.diffuse-L1", (10, 9)),
+        *of_seeds("light.diffuse-L2", (9, 8)),
+        *of_seeds("camera.distance-L1+light.diffuse-L1", (3, 1)),
+        varied("light.diffuse-L1", "error", STOVE, 10),
+        varied("light.diffuse-L2", "invalid", STOVE, 10),
+    ]
+
+
+WORDS = [
+    dataclasses.replace(varied("language.words-L2", success, STOVE, seed), instruction="turn on the oven")
+    for seed, success in enumerate([True, True, False])
+]
+
+
+def test_the_tables_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    write(records())
+    report()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("Robustness; in brackets 95% intervals, over these tasks"), "no word of the language"
+    start = lines.index("=== random, libero_goal: under variations ===")
+    assert lines[start + 1] == "can tell: camera -50.0 points"
+    assert lines[start + 2].startswith("cannot tell whether these matter: light; changes below ")
+    assert any(line.startswith("would tell: about ") for line in lines[start + 3 : start + 5])
+    grid = lines.index("Success, %, and the difference to benign twins, points; *: adjusted p < 0.05")
+    assert [line.split() for line in lines[grid + 1 : grid + 4]] == [
+        ["L1", "L2"],
+        ["camera.distance", "75", "-20", "15", "-80*"],
+        ["light.diffuse", "95", "+0", "85", "-10"],
+    ]
+    (cell,) = [line for line in lines if line.startswith("camera.distance L2 ")]
+    assert cell.split() == [
+        *("camera.distance", "L2", "20", "15.0", "[5.2,", "36.0]", "-80.0"),
+        *cell.split()[7:9],
+        "16/0",
+        "<0.001*",
+    ]
+    assert "in no rate of light.diffuse L1: 1 policy-raised; with them 90.5% to 95.2%" in lines
+    assert "in no rate of light.diffuse L2: 1 goal-holds-at-start; with them 81.0% to 85.7%" in lines
+    dimensions = lines.index("can show: points, in 80% of such runs")
+    head, camera, light = (lines[dimensions + number].split() for number in (1, 2, 3))
+    assert head[:5] == ["dimension", "pairs", "benign", "varied", "change,"]
+    assert (camera[:5], camera[-2]) == (["camera", "40", "95.0", "45.0", "-50.0"], "<0.001*")
+    assert light[:5] == ["light", "40", "95.0", "90.0", "-5.0"]
+    curve, light = (
+        next(x for x in lines[dimensions + 4 :] if x.startswith(name)).split() for name in ("camera  ", "light  ")
+    )
+    # Half of 95 is 47.5: between 75 at L1 and 15 at L2.
+    assert curve[:6] == ["camera", "█▇▂", "95", "75", "15", "L1.5"]
+    assert light == ["light", "██▇", "95", "95", "85", "-"]
+    assert "halves at, light: not reached up to L2" in lines
+    assert any(line.startswith("most harmful dimension: camera, -50.0 [") for line in lines)
+    (pair,) = [line.split() for line in lines if line.startswith("camera+light  20")]
+    assert pair[:8] == ["camera+light", "20", "95.0", "75.0", "95.0", "20.0", "75.0", "-55.0"]
+    (gap,) = [line.split() for line in lines if line.startswith("camera+light  -0.06")]
+    assert gap[4] == "worse", "by the interval, which is below 0"
+    assert gap[5:] == ["4.41", "0.036"], "57 (19 x 4 - 15 x 19)^2 / (34 x 23 x 38 x 19)"
+    assert max(map(len, lines)) <= 100
+
+
+SEVEN = ("layout.distractors", "background.table", "light.diffuse", "camera.fov", "robot.joints", "noise.fog")
+
+
+def sampled() -> list[Record]:
+    """A policy that succeeds in 83%, of each of six dimensions a few episodes at each level, as a sample has them."""
+    generator = np.random.default_rng(0)
+    tasks = [f"task_{number}" for number in range(10)]
+    found = [varied("", bool(generator.random() < 0.83), task, seed) for task in tasks for seed in range(3)]
+    for kind in SEVEN:
+        for number in range(24):
+            outcome = bool(generator.random() < 0.83)
+            found.append(varied(f"{kind}-L{1 + number % 5}", outcome, tasks[number % 10], number // 10))
+    return found
+
+
+def test_a_small_sample_says_what_it_cannot_tell_first(capsys: pytest.CaptureFixture[str]) -> None:
+    write(sampled())
+    report()
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 100
+    start = lines.index("=== random, libero_goal: under variations ===")
+    said = " ".join(line.strip() for line in lines[start + 1 : start + 6])
+    assert said.startswith("can tell: of no dimension that it matters cannot tell whether these matter: background, ")
+    assert "go unseen in more than 20% of such runs would tell: about " in said
+    assert "here there are 24" in said
+    # 24 pairs at five levels: five or four at each.
+    (folded,) = [line for line in lines if "say nothing by themselves" in line]
+    assert folded.startswith("30 variations in 144 episodes say nothing by themselves")
+    assert not any(line.startswith(("camera.fov L", "Each variation")) for line in lines)
+    levels = next(line for line in lines if line.startswith("camera ") and "/" in line)
+    assert sum("/" in cell for cell in levels.split()) == 1, "of four episodes there is no rate"
+    assert any(line.startswith("most harmful dimension: not determined") or "not told apart" in line for line in lines)
+    report("--full")
+    full = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith(tuple(f"{kind} L" for kind in SEVEN)) for line in full) == 30
+    assert not any("say nothing by themselves" in line for line in full)
+
+
+def test_the_table_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    write(records(), planned=2)
+    (model,) = models_of(capsys)
+    assert (model["model"], model["suite"]) == ("random", "libero_goal")
+    found = model["robustness"]
+    assert set(found) == {"runs", "dimensions", "curves", "most_harmful", "pairs", "left_out"}
+    assert found["runs"] == ["a-run"]
+    assert found["left_out"][0].startswith("run a-run has 122 of 124 episodes")
+    cells = {(each["dimension"], each["kind"], each["level"]): each for each in found["dimensions"]}
+    cell = cells["camera", "distance", 2]
+    assert (cell["n"], cell["sr"], cell["benign"]) == (20, 15, 95)
+    assert cell["interval"] == [pytest.approx(5.24, abs=0.01), pytest.approx(36.04, abs=0.01)]
+    difference = cell["difference"]
+    assert (difference["pairs"], difference["value"], difference["lost"], difference["gained"]) == (20, -80, 16, 0)
+    assert difference["p"] < 1e-6
+    assert difference["p_adjusted"] == pytest.approx(5 * difference["p"]), "five comparisons"
+    assert difference["interval"][0] < -80 < difference["interval"][1] < 0
+    assert (difference["units"], difference["tasks_interval"], cell["few"]) == (20, None, False)
+    assert 10 < difference["detectable"] < 50 < difference["telling"]
+    assert (cells["light", "diffuse", 1]["errors"], cells["light", "diffuse", 2]["invalid"]) == (
+        {"policy-raised": 1},
+        {"goal-holds-at-start": 1},
+    )
+    assert cells["camera+light", "distance+diffuse", 1]["sr"] == 20
+    camera, light = found["curves"]
+    assert [(each["level"], each["n"], each["sr"]) for each in camera["levels"]] == [
+        (0, 20, 95),
+        (1, 20, 75),
+        (2, 20, 15),
+    ]
+    assert (camera["halves_at"], camera["why"]) == (pytest.approx(1 + 27.5 / 60), None)
+    low, high = camera["halves_at_interval"]
+    assert 1 < low < camera["halves_at"] < high < 2
+    assert (light["halves_at"], light["why"]) == (None, "not reached up to L2")
+    assert (camera["n"], camera["difference"]["value"], camera["drop"]) == (40, -50, 50)
+    worst = found["most_harmful"]
+    assert (worst["dimension"], worst["largest"], worst["drop"], worst["why"]) == ("camera", "camera", 50, None)
+    (pair,) = found["pairs"]
+    assert (pair["dimensions"], pair["n"], pair["joint"], pair["undefined"]) == (["camera", "light"], 20, 20, None)
+    assert pair["product"] == pytest.approx(75 * 95 / 100)
+    assert pair["expected"] == pytest.approx(75)
+    assert pair["joint_less_expected"] == pytest.approx(-55)
+    assert pair["gap"] == pytest.approx(4 / 57 - (15 + 4) / 57 * (19 + 4) / 57)
+    assert pair["p_adjusted"] == pair["p"]
+    assert (pair["verdict"], pair["gap_interval"][1] < 0) == ("worse", True)
+    report("--format=json")
+    whole = json.loads(capsys.readouterr().out)
+    assert whole["schema"] == 1
+    assert set(whole) == {"schema", "robustness", "models", "notes"}, "no language, no keys of it"
+    assert whole["models"] == [model], "the resamples are seeded"
+    assert whole["robustness"]["over"] == {"interval": "these tasks", "tasks_interval": "tasks like these"}
+
+
+def test_the_language_is_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
+    write([*records(), *WORDS, varied("", True, policy="other"), varied("light.diffuse-L1", True, policy="other")])
+    both, other = models_of(capsys, "--backend=template")
+    assert (both["model"], other["model"]) == ("random", "other")
+    assert [each["kind"] for each in both["others"]] == ["words level 2"]
+    assert {"language", "camera", "light"} <= {each["dimension"] for each in both["robustness"]["dimensions"]}
+    # As `pytest_vla.reports.sections.section_table` says.
+    assert set(other) == {"model", "suite", "robustness"}
+    report("--backend=template")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines.index("=== random, libero_goal: under variations ===") < lines.index("=== random, libero_goal ===")
+    assert "=== other, libero_goal ===" not in lines
+
+
+def test_without_twins_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    write(of_seeds("noise.fog-L1", (5, 5)))
+    report()
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("note: 20 episodes without a benign twin of the same run seed") for line in lines)
+    assert "most harmful dimension: not known without benign twins (--vla-twins=auto runs them)" in lines
+    assert any(line.split() == ["noise", "▅", "50", "-"] for line in lines)
+    assert "halves at, noise: no benign twin was measured" in lines
+    (model,) = models_of(capsys)
+    assert model["robustness"]["most_harmful"] is None
+    assert model["robustness"]["dimensions"][0]["difference"] is None
+
+
+@pytest.mark.parametrize(("outcomes", "why"), [((2, 1), "without benign twins"), ((), "as no varied episode was")])
+def test_why_no_dimension_does_most_harm(outcomes: Sequence[int], why: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of kinds without levels too, which are on no curve."""
+    write(of_seeds("pro.swap", outcomes) if outcomes else [varied("pro.swap", "error")])
+    report()
+    (line,) = [each for each in capsys.readouterr().out.splitlines() if each.startswith("most harmful dimension")]
+    assert line.startswith(f"most harmful dimension: not known {why}")
+
+
+def test_episodes_that_share_a_twin_are_compared_too() -> None:
+    shared = [varied(f"language.plus.{index}", False, STOVE, seed) for seed in range(10) for index in range(2)]
+    for record in shared:
+        record.variation["kind"] = "plus"  # type: ignore[index]
+    write([*records(), *shared])
+    lines = list(robustness_lines(make_robustness(load([], RESULTS))))
+    (grid,) = [line for line in lines if line.startswith("language.plus ") and "[" not in line]
+    assert grid.split() == ["language.plus", "-", "-", "0", "-100*"], "in the column without a level"
+    (row,) = [line for line in lines if line.startswith("language.plus ") and "[" in line]
+    assert row.split()[-2:] == ["20/0", "<0.001*"]
+
+
+def test_a_few_of_anything_are_counted() -> None:
+    write([*records(), varied("noise.fog-L1", False, STOVE, 0), varied("noise.fog-L1", True, STOVE, 1)])
+    found = make_robustness(load([], RESULTS))
+    lines = list(robustness_lines(found))
+    assert "cannot tell anything of noise: fewer than 5 pairs" in lines
+    row = next(line.split() for line in lines if line.startswith("noise  "))
+    assert row == ["noise", "2", "-", "1/2", "-", "-", "-"]
+    full = list(robustness_lines(found, full=True))
+    (cell,) = [line.split() for line in full if line.startswith("noise.fog L1")]
+    assert cell == ["noise.fog", "L1", "2", "1/2", "-", "1/0", "-"]
+    table = robustness_table(found[0])
+    (noise,) = [each for each in table["dimensions"] if each["dimension"] == "noise"]
+    assert (noise["few"], noise["difference"]["p_adjusted"]) == (True, None)
+
+
+def test_undefined_gaps_are_named() -> None:
+    write(
+        [record for record in records() if "+" not in record.case and "camera.distance-L2" not in record.case]
+        + of_seeds("camera.distance-L2+light.diffuse-L2", (0, 0))
+    )
+    write(of_seeds("camera.distance-L2", (0, 0)), run="b-run")
+    (found,) = make_robustness(load([], RESULTS))
+    lines = list(robustness_lines([found]))
+    assert any(line.split()[-6:] == ["-", "-", *["nothing", "succeeded", "with", "camera"]] for line in lines), lines
+    assert json.loads(json.dumps(robustness_table(found)))["pairs"][0]["undefined"] == "nothing succeeded with camera"
+
+
+def test_names_of_others_do_not_reach_the_terminal_as_they_are() -> None:
+    write([dataclasses.replace(record, policy="na\x1b[2Jme") for record in records()])
+    lines = list(robustness_lines(make_robustness(load([], RESULTS))))
+    assert "=== na?[2Jme, libero_goal: under variations ===" in lines
+
+
+def test_the_pictures_show_curves_and_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed (pip install 'pytest-vla[report]')")
+    write(records())
+    report("--format=png", "-o", tmp_path / "folder")
+    names = ["random-libero_goal-robustness.png", "random-libero_goal-pairs.png"]
+    assert capsys.readouterr().out.splitlines() == [str(tmp_path / "folder" / name) for name in names]
+    curves, pairs = (np.asarray(Image.open(tmp_path / "folder" / name).convert("RGB")).astype(int) for name in names)
+    assert min(curves.shape[:2]) > 300
+    red, green, blue = curves.transpose(2, 0, 1)
+    assert ((blue - red > 60) & (blue > green)).sum() > 200, "the lines are blue"
+    red, green, blue = pairs.transpose(2, 0, 1)
+    # Viridis at 20% (violet) and at 75% (green).
+    assert ((abs(red - 65) < 8) & (abs(green - 68) < 8) & (abs(blue - 135) < 8)).sum() > 1000
+    assert ((abs(red - 94) < 12) & (abs(green - 201) < 12) & (abs(blue - 98) < 12)).sum() > 1000
+
+
+def test_there_has_to_be_something_to_draw(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed (pip install 'pytest-vla[report]')")
+    write(of_seeds("camera.table", (5, 5)))
+    assert pictures(make_robustness(load([], RESULTS))) == {}
+    with pytest.raises(VlaError, match="there is nothing to draw"):
+        report("--format=png", "-o", tmp_path / "folder")
+    assert not (tmp_path / "folder").exists()
+
+
+# Sections
+
+
+def section(name: str, *models: str) -> Section:
+    found = {(model, "suite", ""): {name: len(model)} for model in models}
+    return Section(lambda: [f"{name} line"], {f"{name}_about": 1}, found, lambda: {})
+
+
+def test_sections_are_put_together() -> None:
+    sections = [section("one", "a", "b"), section("two", "c", "b")]
+    assert list(section_lines(sections)) == ["one line", "", "two line"]
+    assert section_table(sections) == {
+        "one_about": 1,
+        "two_about": 1,
+        "models": [
+            {"model": "a", "suite": "suite", "one": 1},
+            {"model": "b", "suite": "suite", "one": 1, "two": 1},
+            {"model": "c", "suite": "suite", "two": 1},
+        ],
+    }
+
+
+def test_files_have_names_of_their_own() -> None:
+    assert file_names([("my:model", "s"), ("my/model", "s"), ("other", "s")]) == (
+        "my_model-s",
+        "my_model-s-2",
+        "other-s",
+    )

@@ -1,0 +1,45 @@
+"""Who waits is told what for; who does not is told nothing."""
+
+import io
+import re
+import time
+
+import pytest
+
+from pytest_vla.reports.terminal import waiting
+from pytest_vla.reports.terminal.waiting import told_when_slow
+from tests.support.waiting import HANG, until
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_what_is_quick_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "PATIENCE", HANG)
+    for stream in (io.StringIO(), Terminal()):
+        with told_when_slow("comparing", stream):
+            pass
+        assert stream.getvalue() == ""
+
+
+def test_what_is_slow_says_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "PATIENCE", 0.01)
+    stream = io.StringIO()
+    with told_when_slow("comparing 3 pairs", stream):
+        until(stream.getvalue)
+        time.sleep(0.05)
+    assert stream.getvalue() == "comparing 3 pairs ...\n"
+
+
+def test_on_a_terminal_seconds_are_counted_and_the_line_is_gone_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "PATIENCE", 0.01)
+    stream = Terminal()
+    with pytest.raises(ValueError, match="the block's own"), told_when_slow("comparing", stream):  # noqa: PT012
+        until(stream.getvalue)
+        raise ValueError("the block's own")
+    first, *_, last = stream.getvalue().split("\r")[1:]
+    assert re.match(r"comparing: \d+ s", first)
+    assert last == ""
+    assert stream.getvalue().split("\r")[-2].strip() == ""

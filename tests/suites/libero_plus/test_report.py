@@ -1,0 +1,134 @@
+"""LIBERO-Plus's part of the report: its Table 10 for people, and all of it for programs."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from pytest_vla.records.record import Record
+from pytest_vla.reports.loaded import load
+from pytest_vla.reports.robustness.make import make_plus
+from pytest_vla.suites.libero_plus.metrics import DIMENSIONS
+from pytest_vla.suites.libero_plus.report import ModelPlus, plus_lines, plus_table
+from tests.commands.test_report import RESULTS, report, write
+from tests.suites.libero_plus.test_metrics import PLAIN, RAMEKIN, STOVE, episode
+from tests.support.data import data_root
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTEST_VLA_DATA", raising=False)
+
+
+def records() -> list[Record]:
+    return [
+        episode(f"{STOVE}_view_0_0_100_0_0_initstate_7", True, 1),
+        episode(f"{STOVE}_view_0_0_100_0_0_initstate_8", False, 5),
+        episode(f"{STOVE}_{PLAIN}_noise_11", True, 2),
+        episode(f"{RAMEKIN}_view_30_15_100_0_0_initstate_0", False, 5),
+        episode(f"{RAMEKIN}_view_0_0_150_0_0_initstate_0", True, 5),
+        episode(f"{STOVE}_add_3", True, None),
+        dataclasses.replace(episode(f"{STOVE}_light_3", False), outcome="error", reason="policy-raised"),
+    ]
+
+
+def test_the_leaderboard_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    write(records(), planned=3)
+    report()
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 100
+    start = lines.index("=== random: LIBERO-Plus, protocol paper ===")
+    assert lines[start + 1] == "7 of the 10,030 entries of its list were run"
+    assert "note: run a-run has 7 of 10 episodes: the others are not in it" in lines[start:]
+    assert "in no rate of light: 1 policy-raised" in lines[start:]
+    head = [*("Camera", "Robot", "Language", "Light", "Background", "Noise", "Layout"), "Total"]
+    rows = [line.split() for line in lines[start:]]
+    board = rows.index(head)
+    # A mean over a part of the list is no total.
+    assert rows[board + 1] == ["episodes", "run", "50.0", "50.0", "-", "-", "-", "100.0", "100.0", "-"]
+    assert rows[board + 2][0] == "from"
+    assert float(rows[board + 2][1]) < 50 < float(rows[board + 3][1])
+    assert rows[board + 4] == ["number", "2", "2", "0", "0", "0", "1", "1", "6"]
+    told = " ".join(line.strip() for line in lines[start:])
+    assert "no total: of the list's 80 suites and sub-dimensions 75 were not run" in told
+    assert "It is no dose of anything: success falls with it by its making" in told
+    levels = rows.index(
+        ["By", "difficulty,", "%", "(episodes);", *["a", "mean", "over", "dimensions", "is", "no", "total"]]
+    )
+    assert rows[levels + 2] == ["L1", "-", "100", "(1)", "-", "-", "-", "-", "-", "100", "(1)"]
+    assert rows[levels + 7] == ["no", "level", *"------", "100", "(1)", "100", "(1)"]
+    suites = rows.index(["By", "suite,", "%", "(episodes)"])
+    assert rows[suites + 2][:4] == ["libero_spatial", "50", "(2)", "-"]
+    assert any(row[:4] == ["camera", "C1-distance", "1", "100.0"] for row in rows)
+
+
+def test_all_of_it_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    write(records())
+    write([episode(f"{STOVE}_add_3", False, None, protocol="upstream")], run="b-run")
+    report("--format=json")
+    whole = json.loads(capsys.readouterr().out)
+    model, upstream = whole["libero_plus"]
+    assert (model["protocol"], upstream["protocol"], upstream["dimensions"]["layout"]["sr"]) == ("paper", "upstream", 0)
+    assert (model["entries"], model["of_list"]) == (7, 10_030)
+    assert list(model["dimensions"]) == list(DIMENSIONS)
+    camera = model["dimensions"]["camera"]
+    assert (camera["n"], camera["sr"], camera["of_list"], camera["weighted"]) == (2, 50, 1599, None)
+    assert camera["interval"][0] < 50 < camera["interval"][1]
+    assert model["dimensions"]["light"]["errors"] == {"policy-raised": 1}
+    assert (model["total"]["n"], model["total"]["of_list"]) == (6, 10_030)
+    assert (model["total"]["sr"], model["total"]["weighted"], model["total"]["missing"]) == (None, None, 75)
+    assert [(each["level"], each["n"]) for each in model["levels"]] == [
+        (1, 1),
+        (2, 1),
+        (3, 0),
+        (4, 0),
+        (5, 3),
+        (None, 1),
+    ]
+    assert {"dimension": "robot", "level": 1, "n": 1, "sr": 100}.items() <= model["cells"][1].items()
+    assert {"dimension": "camera", "suite": "libero_spatial", "of_list": 376}.items() <= model["suites"][0].items()
+    assert {"dimension": "camera", "name": "C1-distance", "n": 1}.items() <= model["sub_dimensions"][0].items()
+    assert {each["suite"] for each in whole["models"]} == {"libero_plus_goal", "libero_plus_spatial"}
+
+
+def test_what_of_the_list_cannot_be_made_is_told_where_it_is_at_hand() -> None:
+    write(records())
+    found = make_plus(load([], RESULTS), None)
+    nowhere = "how many cannot be made here is not known: LIBERO-Plus's list is not found (PYTEST_VLA_DATA)"
+    if found[0].unavailable is None:
+        assert nowhere in list(plus_lines(found))
+    (model,) = found
+    told = dataclasses.replace(model, unavailable={"needs a checkout": 1910})
+    assert "unavailable in the suites that were run: 1,910: needs a checkout" in list(plus_lines([told]))
+    assert nowhere in list(plus_lines([dataclasses.replace(model, unavailable=None)]))
+    assert plus_table(dataclasses.replace(model, unavailable=None))["unavailable"] is None
+
+
+def test_the_list_itself_says_how_many() -> None:
+    root = data_root()
+    if root is None or not (root / "libero_plus").is_dir():
+        pytest.skip("needs LIBERO-Plus's list: put it at ../shared/data/libero_plus")
+    write(records())
+    (model,) = make_plus(load([], RESULTS), root)
+    assert model.unavailable is not None
+    assert 0 <= sum(model.unavailable.values()) < 2402 + 2591, "those of the two suites that were run"
+    assert plus_table(model)["unavailable"] == dict(model.unavailable)
+
+
+def test_where_all_suites_were_run_the_lists_counts_weigh() -> None:
+    rewritten = [f"{task}_language_5_{PLAIN}" for task in (RAMEKIN, "pick_up_the_milk_and_place_it_in_the_basket")]
+    names = [
+        *rewritten,
+        f"{STOVE}_language_5_{PLAIN}",
+        f"KITCHEN_SCENE8_put_both_moka_pots_on_the_stove_language_5_{PLAIN}",
+    ]
+    write([episode(name, name in rewritten) for name in names])
+    (model,) = make_plus(load([], RESULTS), None)
+    assert isinstance(model, ModelPlus)
+    assert plus_table(model)["dimensions"]["language"]["weighted"] == pytest.approx(100 * (390 + 354) / 1537)
+    (weighted,) = [line.split() for line in plus_lines([model]) if line.startswith("whole list  ")]
+    assert weighted == ["whole", "list", "-", "-", "48.4", *"-----"]
+    low, high = plus_table(model)["dimensions"]["language"]["weighted_interval"]
+    assert low < 48.4 < high

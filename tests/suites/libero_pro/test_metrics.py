@@ -1,0 +1,108 @@
+"""LIBERO-PRO's tables: columns by kind, rows by suite and task, sweeps and combinations beside them."""
+
+from typing import Any
+
+from pytest_vla.metrics.statistics import wilson_interval
+from pytest_vla.plan.case import Case
+from pytest_vla.records.record import Record
+from pytest_vla.suites.libero_pro.metrics import cells, pro_tables
+from tests.support.records import record_of
+
+
+def record(
+    label: str, seed: int, outcome: str, suite: str = "libero_goal", task: str = "turn_on_the_stove", **changes: Any
+) -> Record:
+    """A suite's own item under a variation; the label empty: as it is."""
+    case = Case(suite, task, seed, label)
+    level = int(label[-1]) if "-L" in label else None
+    kind = label.partition("-L")[0].split(".")[1] if label else ""
+    about: dict[str, Any] = {"dimension": label.partition(".")[0], "kind": kind, "level": level, "parameters": {}}
+    variation = {"label": label, **about} if label else {}
+    return record_of(
+        seed, outcome, suite=suite, task=task, case=case.id, node=case.node_id, variation=variation, **changes
+    )
+
+
+RECORDS = [
+    *(record("", seed, "success") for seed in range(4)),
+    *(record("pro.swap", seed, "success" if seed == 0 else "failure") for seed in range(4)),
+    *(record("pro.object", seed, "success") for seed in range(2)),
+    record("pro.object", 2, "error"),
+    record("pro.task", 0, "failure", task="put_the_bowl_on_the_plate"),
+    record("camera.orbit-L1", 0, "failure"),
+    record("pro.swap", 0, "failure", suite="libero_object", task="pick_up_the_milk_and_place_it_in_the_basket"),
+]
+
+
+def test_columns_are_the_papers() -> None:
+    (table,) = pro_tables(RECORDS)
+    goal, objects = table.suites
+    assert (goal.name, objects.name) == ("libero_goal", "libero_object")
+    assert list(goal.rates) == ["Ori", "Obj", "Pos", "Sem", "Task", "Env"]
+    position = goal.rates["Pos"]
+    assert position is not None
+    assert (position.successes, position.counted, position.interval) == (1, 4, wilson_interval(1, 4))
+    assert goal.rates["Sem"] is None
+    assert objects.rates["Ori"] is None
+
+
+def test_errors_are_in_no_rate_and_other_dimensions_in_no_column() -> None:
+    (table,) = pro_tables(RECORDS)
+    rates = [rate for rate in table.suites[0].rates.values() if rate is not None]
+    assert [(rate.name, rate.successes, rate.counted) for rate in rates] == [
+        ("Ori", 4, 4),
+        ("Obj", 2, 2),
+        ("Pos", 1, 4),
+        ("Task", 0, 1),
+    ]
+    assert rates[1].errors == {"policy-raised": 1}
+
+
+def test_tasks_have_rows_of_their_own() -> None:
+    (table,) = pro_tables(RECORDS)
+    bowl, stove = table.tasks["libero_goal"]
+    assert (bowl.name, stove.name) == ("put_the_bowl_on_the_plate", "turn_on_the_stove")
+    assert bowl.rates["Pos"] is None
+    assert bowl.rates["Task"] is not None
+    assert stove.rates["Task"] is None
+
+
+def test_cells_are_text_as_the_paper_lays_it_out() -> None:
+    (table,) = pro_tables(RECORDS)
+    head, goal, objects = cells(table)
+    assert head == ("", "Ori", "Obj", "Pos", "Sem", "Task", "Env")
+    assert goal[:4] == ("libero_goal", "1.00 [0.51, 1.00] 4/4", "1.00 [0.34, 1.00] 2/2", "0.25 [0.05, 0.70] 1/4")
+    assert objects == ("libero_object", "-", "-", "0.00 [0.00, 0.79] 0/1", "-", "-", "-")
+    assert cells(table, table.tasks["libero_goal"])[1][0] == "put_the_bowl_on_the_plate"
+
+
+def test_a_sweep_is_by_level_and_a_combination_by_its_parts() -> None:
+    outcomes = {1: "success", 2: "success", 5: "failure"}
+    swept = [record(f"pro.displace_x-L{level}", 0, outcome) for level, outcome in outcomes.items()]
+    (table,) = pro_tables(
+        [*swept, record("pro.combined.swap-object", 0, "success"), record("pro.combined.swap-semantic", 0, "failure")]
+    )
+    sweep = table.sweeps["libero_goal", "displace_x"]
+    assert {level: rate.rate for level, rate in sweep.items()} == {1: 1.0, 2: 1.0, 5: 0.0}
+    assert {parts: rate.rate for parts, rate in table.combined["libero_goal"].items()} == {
+        "swap-object": 1.0,
+        "swap-semantic": 0.0,
+    }
+    assert all(rate is None for rate in table.suites[0].rates.values())
+
+
+def test_models_are_apart_and_those_without_such_episodes_have_no_table() -> None:
+    others = [record("pro.swap", 0, "failure", policy="other"), record("", 0, "success", policy="third")]
+    assert [table.model for table in pro_tables([*RECORDS, *others])] == ["random", "other"]
+    assert pro_tables([record("", 0, "success"), record("light.shadow-L1", 0, "success")]) == ()
+
+
+def test_of_one_case_that_was_run_twice_the_first_counts_and_it_is_said() -> None:
+    (table,) = pro_tables([record("pro.swap", 0, "failure"), record("pro.swap", 0, "success", run="later")])
+    rate = table.suites[0].rates["Pos"]
+    assert rate is not None
+    assert (rate.successes, rate.counted) == (0, 1)
+    assert table.left_out == (
+        "libero_goal: 1 repeat of 1 episode, whose first record counts: 1 (100.0%) ended otherwise, 0 (0.0%) with "
+        "another digest",
+    )
