@@ -13,7 +13,10 @@ from pytest_vla.scene.variation import JOINT, OURS, PAPER, UPSTREAM, Variation, 
 from pytest_vla.vary.kind import Draw, Kind
 
 _MODULES = (
-    *("libero_pro", "layout", "background", "light", "camera", "robot", "noise", "arena_visual", "language", "action"),
+    "pytest_vla.suites.libero_pro.variations",
+    *(f"pytest_vla.vary.axes.{name}" for name in ("layout", "background", "light", "camera", "robot", "noise")),
+    "pytest_vla.suites.vla_arena.visual",
+    *(f"pytest_vla.vary.axes.{name}" for name in ("language", "action")),
 )
 """Those with kinds, in the order in which the parts of a joint variation are done."""
 
@@ -31,7 +34,7 @@ _WIDTH = 100
 @cache
 def kinds() -> tuple[Kind, ...]:
     """All kinds, in the order of their dimensions."""
-    modules = (importlib.import_module(f"pytest_vla.vary.{name}") for name in _MODULES)
+    modules = (importlib.import_module(name) for name in _MODULES)
     return tuple(kind for module in modules for kind in module.KINDS)
 
 

@@ -92,7 +92,7 @@ def test_the_wheel_has_every_package_its_data_and_nothing_else(distribution: dic
 def test_the_sdist_has_what_the_wheel_is_built_from(distribution: dict[str, Path]) -> None:
     with tarfile.open(distribution[".gz"]) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert names >= {"pyproject.toml", "README.md", "LICENSE", "suites/libero.toml", "pytest_vla/plugin.py"}
+    assert names >= {"pyproject.toml", "README.md", "LICENSE", "pytest_vla/suites/libero.toml", "pytest_vla/plugin.py"}
 
 
 def test_the_wheel_runs_the_built_in_suite_without_any_data(fresh: Path, tmp_path: Path) -> None:
