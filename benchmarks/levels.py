@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import init_state_of
-from pytest_vla.plan.manifests import Task, load_suite
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.task import Task
 from pytest_vla.sim.observation import Observation
 from pytest_vla.sim.world import World
 from pytest_vla.vary.kind import LEVELS, PICTURE, Kind

@@ -22,7 +22,7 @@ from pytest_vla import World, load_suite
 from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.expert.policy import expert_policy
 from pytest_vla.plan.case import Case
-from pytest_vla.plan.manifests import Task
+from pytest_vla.plan.task import Task
 from pytest_vla.scene.robosuite_import import quiet_robosuite
 from pytest_vla.sim.cameras import Cameras
 

@@ -106,7 +106,7 @@ def work(pipe: Any, steps: int) -> None:
     """A worker: runs as many episodes as it is told to, with what it is told to; tells its questions and steps."""
     from pytest_vla import World, load_suite
     from pytest_vla.episode.rollout import Conditions, run_episode
-    from pytest_vla.plan.case import plan
+    from pytest_vla.plan.select import plan
 
     suite = load_suite("tabletop")
     task = suite.task(TASK)

@@ -27,8 +27,8 @@ from upstream import REPOSITORY, table
 from xdist.remote import Producer
 from xdist.scheduler import LoadScheduling, LoadScopeScheduling, WorkStealingScheduling
 
-from pytest_vla.plan.case import plan
 from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.select import plan
 from pytest_vla.run.xdist.pool import Item
 from pytest_vla.run.xdist.scheduler import VlaScheduling
 

@@ -13,7 +13,8 @@ import random
 
 from pytest_vla.errors import VlaError
 from pytest_vla.language.scene_names import SceneNames
-from pytest_vla.plan.manifests import Task, load_suite
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.task import Task
 from pytest_vla.vary.axes.language import names_in
 from pytest_vla.vary.registry import find_variation, parse_vary
 

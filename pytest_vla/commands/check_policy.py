@@ -15,7 +15,7 @@ from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.run.arguments import comma_list
 
 if TYPE_CHECKING:
-    from pytest_vla.plan.manifests import Suite
+    from pytest_vla.plan.suite import Suite
     from pytest_vla.policies.base import BatchPolicy, Policy
     from pytest_vla.policies.fit import Finding
     from pytest_vla.policies.traits import Traits

@@ -15,8 +15,9 @@ import numpy as np
 
 from pytest_vla.errors import RedrawError, VlaError
 from pytest_vla.kernels import pinned_processes
-from pytest_vla.plan.manifests import Task, load_suite, suite_folder
+from pytest_vla.plan.manifests import load_suite, suite_folder
 from pytest_vla.plan.premises import FILE, Finding, Measured, measured
+from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Variation
 from pytest_vla.sim.world import World
 from pytest_vla.util.files import whole_file
@@ -121,7 +122,7 @@ def measured_text(suite: str, found: Measured) -> str:
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """Numbers as `pytest_vla.plan.case.parse_seeds` reads them: ``0-4,7``."""
+    """Numbers as `pytest_vla.util.ranges.parse_seeds` reads them: ``0-4,7``."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and number == runs[-1][1] + 1:

@@ -84,7 +84,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Reads the records, computes and writes. Raises VlaError."""
     from pytest_vla.metrics.selection import by_model, that_count
-    from pytest_vla.plan.premises import notes_after
+    from pytest_vla.records.premises import notes_after
     from pytest_vla.reports.figures import check_matplotlib, write_pictures
     from pytest_vla.reports.loaded import load
     from pytest_vla.reports.sections import section_lines, section_table

@@ -13,7 +13,7 @@ from pytest_vla.episode.start import NothingToMeasure, OpenWorld, begin
 from pytest_vla.episode.trace import EpisodeWorld, Trace
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case
-from pytest_vla.plan.manifests import Task
+from pytest_vla.plan.task import Task
 from pytest_vla.policies.base import (
     BATCH_FAILED,
     NO_WISHES,

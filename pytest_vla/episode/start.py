@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pytest_vla.episode.trace import EpisodeWorld, Trace
 from pytest_vla.errors import RedrawError
 from pytest_vla.plan.case import Case, init_state_of
-from pytest_vla.plan.manifests import Task
 from pytest_vla.plan.premises import broken, known_broken
+from pytest_vla.plan.task import Task
 from pytest_vla.policies.base import Observation
 from pytest_vla.scene.variation import Variation, joined
 from pytest_vla.versions import DEFAULT

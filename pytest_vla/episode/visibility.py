@@ -10,7 +10,7 @@ import mujoco
 import numpy as np
 import numpy.typing as npt
 
-from pytest_vla.plan.manifests import Task
+from pytest_vla.plan.task import Task
 from pytest_vla.scene.problem import Literal, Problem
 from pytest_vla.scene.scene import Scene
 from pytest_vla.scene.task_files import problem_of

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from pytest_vla.plan.manifests import Task
+from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Variation
 
 if TYPE_CHECKING:

@@ -65,7 +65,7 @@ def choose_backend(prefer: str | None = None, csv: Path | None = None, pairs: Se
         VlaError: there is no such backend, or the preferred one cannot be had; the CSV is not what it should be.
     """
     if prefer is not None and prefer not in NAMES:
-        from pytest_vla.plan.manifests import did_you_mean
+        from pytest_vla.util.text import did_you_mean
 
         raise VlaError(f"there is no backend {prefer!r}; there are {', '.join(NAMES)}.{did_you_mean(prefer, NAMES)}")
     known = load_published(csv) if csv is not None else None

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.pride import ACTION_TYPES, NONE, OBJECT_TYPES
-from pytest_vla.plan.manifests import Task, load_suite
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.task import Task
 
 FILE = "libero_para_metadata.csv"
 

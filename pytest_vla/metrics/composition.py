@@ -34,8 +34,8 @@ from pytest_vla.metrics.linearised import linearised_intervals, worth
 from pytest_vla.metrics.paired import chi_square, chi_square_p, holm, smallest_expected
 from pytest_vla.metrics.robustness import Varied, dimension_of
 from pytest_vla.metrics.selection import is_counted, seed_of
+from pytest_vla.plan.labels import JOINT
 from pytest_vla.records.record import Record
-from pytest_vla.scene.variation import JOINT
 
 if TYPE_CHECKING:
     import numpy as np

@@ -34,7 +34,7 @@ from pytest_vla.metrics.pride import (
 )
 from pytest_vla.metrics.selection import Same, by_model, is_counted, run_of, that_count, twin_of
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
-from pytest_vla.plan.manifests import language_of
+from pytest_vla.plan.task import language_of
 from pytest_vla.records.counting import protocol_of
 from pytest_vla.records.record import Record
 

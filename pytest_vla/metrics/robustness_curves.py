@@ -21,8 +21,8 @@ from pytest_vla.metrics.robustness import (
 )
 from pytest_vla.metrics.selection import counted, is_counted, run_of, seed_of
 from pytest_vla.metrics.success import SuccessRate
+from pytest_vla.plan.labels import JOINT
 from pytest_vla.records.record import Record
-from pytest_vla.scene.variation import JOINT
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,27 +6,21 @@ states were recorded long ago; what settles from them depends on the simulator. 
 suite's manifest in ``premises.toml``, written by `pytest_vla.commands.premises`. No simulator, no numpy.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.case import parse_seeds
-from pytest_vla.plan.manifests import Task, load_suite, suite_folder, suite_names
-from pytest_vla.records.record import Record
-from pytest_vla.scene.variation import JOINT
+from pytest_vla.plan.manifests import suite_folder
+from pytest_vla.plan.task import Task
+from pytest_vla.util.ranges import parse_seeds
 from pytest_vla.versions import DEFAULT
 
 FILE = "premises.toml"
 
 CHECK, IGNORE = PREMISES = ("check", "ignore")
 """What ``--vla-premises`` may say."""
-
-_LAYOUT = frozenset(("layout", "pro"))
-"""Dimensions of variations under which things begin elsewhere."""
-
 
 @dataclass(frozen=True)
 class Finding:
@@ -148,14 +142,14 @@ def notes_before(starts: Iterable[tuple[Task, int]], mujoco: str, policy: str) -
     ending = "they end as invalid (premise-broken)" if policy == CHECK else "they count all the same"
     for (name, premise), number in false.items():
         lines.append(
-            f"mujoco {mujoco}: {premise} does not hold in {_episodes(number)} of {name}, and does under "
+            f"mujoco {mujoco}: {premise} does not hold in {episodes_text(number)} of {name}, and does under "
             f"{DEFAULT['mujoco']}: {ending}"
         )
-    here = _number(others, lambda task, state: set(thrown(task, state, mujoco)) - _thrown_by_default(task, state))
+    here = _number(others, lambda task, state: set(thrown(task, state, mujoco)) - thrown_by_default(task, state))
     if here:
         more = " more" if false else ""
         lines.append(
-            f"mujoco {mujoco}: in {_episodes(here)}{more} things are thrown about at the start that rest under "
+            f"mujoco {mujoco}: in {episodes_text(here)}{more} things are thrown about at the start that rest under "
             f"{DEFAULT['mujoco']}"
         )
     if lines:
@@ -164,55 +158,8 @@ def notes_before(starts: Iterable[tuple[Task, int]], mujoco: str, policy: str) -
     return tuple(lines)
 
 
-def notes_after(records: Iterable[Record]) -> tuple[str, ...]:
-    """What a report has to say of the benchmark's own defects and of the simulator's, a line each.
-
-    They are in its numbers.
-
-    Args:
-        records: whose rates it tells; of a changed layout, and of suites that are not here, nothing is known.
-    """
-    number: Counter[str] = Counter()
-    for record in records:
-        task, init_state = _task_of(record), record.seeds.get("init_state")
-        if task is None or init_state is None or record.outcome not in ("success", "failure"):
-            continue
-        mujoco = str(record.provenance.get("mujoco"))
-        flies, always = set(thrown(task, init_state, mujoco)), _thrown_by_default(task, init_state)
-        number["false"] += bool(defects(task, init_state))
-        number["thrown"] += bool(flies & always)
-        number["broken"] += bool(known_broken(task, init_state, mujoco) or flies - always)
-    lines = []
-    if number["broken"]:
-        lines.append(
-            f"{_episodes(number['broken'])} that began otherwise than under mujoco {DEFAULT['mujoco']}: something lies "
-            "elsewhere, or is thrown about; published numbers are not of such scenes"
-        )
-    if number["false"]:
-        lines.append(
-            f"{_episodes(number['false'])} of tasks whose file says that something lies where, by upstream's own rule, "
-            "it does under no version of MuJoCo: a known defect of the benchmark"
-        )
-    if number["thrown"]:
-        lines.append(
-            f"{_episodes(number['thrown'])} from init states in which things overlap and are thrown apart: a known "
-            "defect of the benchmark"
-        )
-    return tuple(lines)
-
-
-def _task_of(record: Record) -> Task | None:
-    """The task that a record's episode began as; None where its things stand elsewhere, or nothing is known of it."""
-    moved = _LAYOUT.intersection(str(record.variation.get("dimension")).split(JOINT))
-    return None if moved else _tasks(record.suite).get(record.task)
-
-
-@cache
-def _tasks(suite: str) -> Mapping[str, Task]:
-    return {task.name: task for task in load_suite(suite).tasks} if suite in suite_names() else {}
-
-
-def _thrown_by_default(task: Task, init_state: int) -> set[str]:
+def thrown_by_default(task: Task, init_state: int) -> set[str]:
+    """What is thrown under the default version of MuJoCo."""
     return set(thrown(task, init_state, DEFAULT["mujoco"]))
 
 
@@ -220,5 +167,6 @@ def _number(starts: Iterable[tuple[Task, int]], found: Callable[[Task, int], obj
     return sum(bool(found(task, init_state)) for task, init_state in starts)
 
 
-def _episodes(number: int) -> str:
+def episodes_text(number: int) -> str:
+    """``1 episode``, ``2 episodes``."""
     return f"{number} episode{'' if number == 1 else 's'}"

@@ -6,7 +6,8 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from pytest_vla.plan.manifests import Protocol, Suite
+from pytest_vla.plan.suite import Suite
+from pytest_vla.plan.task import Protocol
 from pytest_vla.policies.traits import GRIPPERS, Traits
 
 ERROR, WARNING = "error", "warning"

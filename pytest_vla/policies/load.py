@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.manifests import did_you_mean
 from pytest_vla.policies.registry import Kind, all_kinds, checked_policy, find_kind, module_digest
 from pytest_vla.policies.spec import DEVICE, ModelSpec
+from pytest_vla.util.text import did_you_mean
 from pytest_vla.util.tracebacks import describe
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError
 from pytest_vla.plan.case import Case
-from pytest_vla.plan.manifests import Protocol, Suite, Task
+from pytest_vla.plan.suite import Suite
+from pytest_vla.plan.task import Protocol, Task
 from pytest_vla.policies.base import (
     BatchPolicy,
     Episode,

@@ -7,7 +7,8 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.manifests import IMAGE_TRANSFORMS, did_you_mean
+from pytest_vla.plan.task import IMAGE_TRANSFORMS
+from pytest_vla.util.text import did_you_mean
 
 ACTION_CONVENTIONS = ("relative", "absolute")
 """Changes of the end effector's pose, or poses."""

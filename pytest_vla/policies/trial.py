@@ -14,7 +14,7 @@ from typing import cast
 import numpy as np
 
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.plan.manifests import Suite
+from pytest_vla.plan.suite import Suite
 from pytest_vla.policies import fit
 from pytest_vla.policies.base import BatchPolicy, Policy, is_batch_policy, one_by_one, own_number
 from pytest_vla.policies.fit import Finding

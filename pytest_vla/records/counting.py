@@ -19,8 +19,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
+from pytest_vla.plan.labels import OURS
 from pytest_vla.records.record import Record
-from pytest_vla.scene.variation import OURS
 
 COMPLETE = ("success", "failure", "invalid")
 """Outcomes that were measured, or that would be the same whatever the policy did; the other one is ``error``."""

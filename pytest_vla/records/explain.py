@@ -1,6 +1,6 @@
 """A record in a few lines, for a person."""
 
-from pytest_vla.plan.manifests import language_of
+from pytest_vla.plan.task import language_of
 from pytest_vla.records.record import Record
 
 

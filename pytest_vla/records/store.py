@@ -17,12 +17,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.manifests import did_you_mean
 from pytest_vla.records.counting import COMPLETE, Repeats, key_of, takes_over
 from pytest_vla.records.database import connect, told, transaction
 from pytest_vla.records.items import Item, ending_of
 from pytest_vla.records.record import Record, parse_record, record_line
 from pytest_vla.records.runs import Count, Run, is_alive, this_process
+from pytest_vla.util.text import did_you_mean
 
 if TYPE_CHECKING:
     import sqlite3

@@ -7,8 +7,8 @@ from fractions import Fraction
 from pathlib import Path
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.case import LAST_SEED, MAX_SEEDS, parse_seeds
 from pytest_vla.policies.spec import AUTO
+from pytest_vla.util.ranges import LAST_SEED, MAX_SEEDS, parse_seeds
 
 MOST_QUESTIONS = 9999
 

@@ -13,9 +13,12 @@ from typing import Any
 import pytest
 
 from pytest_vla.errors import UnfitError, VlaError
-from pytest_vla.plan.case import TEST_NAME, Case, parse_node_id, plan, with_twins
-from pytest_vla.plan.manifests import Suite, Task, load_suite, suite_folder, suite_names, suites_folders, with_textures
+from pytest_vla.plan.case import TEST_NAME, Case, parse_node_id
+from pytest_vla.plan.manifests import load_suite, suite_folder, suite_names, suites_folders
 from pytest_vla.plan.sampling import Stratum, of_task, sample
+from pytest_vla.plan.select import plan, with_twins
+from pytest_vla.plan.suite import Suite
+from pytest_vla.plan.task import Task, with_textures
 from pytest_vla.run.settings import Settings
 from pytest_vla.vary.registry import find_variation, labels_of, name_of, parts_told_apart, unavailable
 

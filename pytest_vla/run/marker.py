@@ -11,9 +11,13 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.pride import ACTION_TYPES, OBJECT_TYPES
-from pytest_vla.plan.case import LAST_SEED, MAX_SEEDS, Case, narrow, parse_seeds, plan
-from pytest_vla.plan.manifests import Task, did_you_mean, load_suite
+from pytest_vla.plan.case import Case
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.select import narrow, plan
+from pytest_vla.plan.task import Task
 from pytest_vla.run.collection import SELECTION, Selection, prepared
+from pytest_vla.util.ranges import LAST_SEED, MAX_SEEDS, parse_seeds
+from pytest_vla.util.text import did_you_mean
 from pytest_vla.vary.registry import labels_of, parse_vary
 
 NAME = "vla"

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from pytest_vla.kernels import KERNELS
-from pytest_vla.plan.manifests import TEXTURES
+from pytest_vla.plan.labels import PROTOCOLS
 from pytest_vla.plan.premises import PREMISES
+from pytest_vla.plan.task import TEXTURES
 from pytest_vla.policies.spec import REQUEST_TIMEOUT
 from pytest_vla.records.store import DEFAULT_RESULTS, LAST_RUN
 from pytest_vla.run.arguments import (
@@ -24,7 +25,6 @@ from pytest_vla.run.arguments import (
     some_text,
     step_count,
 )
-from pytest_vla.scene.variation import PROTOCOLS
 
 VIDEOS = ("none", "failed", "all")
 TWINS = ("none", "auto")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.case import DEFAULT_SEEDS
+from pytest_vla.plan.select import DEFAULT_SEEDS
 from pytest_vla.records.counting import is_complete
 from pytest_vla.records.record import Record
 from pytest_vla.run.collection import counted_node

@@ -12,8 +12,9 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.kernels import KERNELS
-from pytest_vla.plan.manifests import TEXTURES
+from pytest_vla.plan.labels import PROTOCOLS
 from pytest_vla.plan.premises import PREMISES
+from pytest_vla.plan.task import TEXTURES
 from pytest_vla.policies.spec import AUTO, REQUEST_TIMEOUT, ModelSpec
 from pytest_vla.records.store import DEFAULT_RESULTS
 from pytest_vla.run.arguments import (
@@ -26,7 +27,6 @@ from pytest_vla.run.arguments import (
     seconds_of,
 )
 from pytest_vla.run.options import DEFAULT_BATCH, LIST, MODELS_KEY, OPTIONS, TWINS, VIDEOS
-from pytest_vla.scene.variation import PROTOCOLS
 from pytest_vla.util.folders import expanded
 
 
@@ -54,7 +54,7 @@ class Settings:
         feasible: whether the expert tries changed scenes first.
         data: the folder of task files and assets; None: the default roots.
         premises: whether an episode needs its task's premises to hold; one of `pytest_vla.plan.premises.PREMISES`.
-        textures: how they are drawn; one of `pytest_vla.plan.manifests.TEXTURES`; None: as each suite says.
+        textures: how they are drawn; one of `pytest_vla.plan.task.TEXTURES`; None: as each suite says.
         results: the folder of all runs.
         allow_versions: run with another simulator version than the supported one.
         kernels: which machine code does the arithmetic; one of `pytest_vla.kernels.KERNELS`.

@@ -3,7 +3,7 @@
 from functools import cache
 from typing import TYPE_CHECKING
 
-from pytest_vla.plan.manifests import Task
+from pytest_vla.plan.task import Task
 
 if TYPE_CHECKING:
     from pytest_vla.scene.problem import Problem

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
+from pytest_vla.plan.labels import JOINT, LABEL
 
 if TYPE_CHECKING:
     import mujoco
@@ -15,14 +16,6 @@ if TYPE_CHECKING:
     from pytest_vla.scene.problem import Problem
     from pytest_vla.scene.scene import Scene
 
-LABEL = r"[A-Za-z0-9_.+-]+"
-"""What stands in ids for a variation; a regular expression."""
-
-JOINT = "+"
-"""Between the parts of a joint variation: in its label, its dimension and its kind."""
-
-PROTOCOLS = OURS, PAPER, UPSTREAM = ("ours", "paper", "upstream")
-"""How a benchmark's variations are made where we, its paper and its code differ; the first one by default."""
 
 VISUAL_ARRAYS = frozenset(
     (
@@ -155,11 +148,6 @@ class Variation:
             "probe": self.probe,
             "parameters": dict(self.parameters),
         }
-
-
-def parts_of(label: str) -> tuple[str, ...]:
-    """The labels of the variations that a joint one is made of; of any other, its own."""
-    return tuple(label.split(JOINT))
 
 
 def joined(label: str, parts: tuple[Variation, ...]) -> Variation:

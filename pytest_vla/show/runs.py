@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.rates import interval_text, left_out_text, share_text
-from pytest_vla.plan.case import select_tasks
-from pytest_vla.plan.manifests import INSTALLED, Task, load_suite, with_textures
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.select import select_tasks
+from pytest_vla.plan.task import INSTALLED, Task, with_textures
 from pytest_vla.records.record import Record, load_trajectory
 from pytest_vla.records.runs import Run
 from pytest_vla.records.store import LAST_RUN, STORE, open_store
@@ -212,7 +213,7 @@ def _label_of(record: Record) -> str:
 
 def _variation_of(task: Task, record: Record) -> "Variation | None":
     """What a world has to be reset under to be drawn as in an episode. Raises VlaError where it cannot be made."""
-    from pytest_vla.scene.variation import UPSTREAM
+    from pytest_vla.plan.labels import UPSTREAM
     from pytest_vla.vary.registry import drawn_for
 
     label, parameters = _label_of(record), record.variation.get("parameters", {})

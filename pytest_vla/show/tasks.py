@@ -12,9 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.case import init_state_of, select_tasks
-from pytest_vla.plan.manifests import Task, did_you_mean, load_suite, suite_folder, suite_names
+from pytest_vla.plan.case import init_state_of
+from pytest_vla.plan.manifests import load_suite, suite_folder, suite_names
+from pytest_vla.plan.select import select_tasks
+from pytest_vla.plan.task import Task
 from pytest_vla.show.sheet import Cell, Picture, blank, check_layout, in_rows, sheet
+from pytest_vla.util.text import did_you_mean
 
 if TYPE_CHECKING:
     from pytest_vla.episode.world_pool import WorldPool

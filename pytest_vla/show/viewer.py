@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import init_state_of
-from pytest_vla.plan.manifests import Task
+from pytest_vla.plan.task import Task
 
 # The gripper stays as it is.
 _REST = (0.0,) * 7

@@ -19,7 +19,8 @@ import numpy.typing as npt
 from pytest_vla.errors import SceneError, VlaError
 from pytest_vla.kernels import pinned_processes
 from pytest_vla.plan.data_roots import data_base
-from pytest_vla.plan.manifests import Task, load_suite, suite_names, takes_tasks
+from pytest_vla.plan.manifests import load_suite, suite_names, takes_tasks
+from pytest_vla.plan.task import Task
 from pytest_vla.scene.placement import Placer, plan_placement
 from pytest_vla.sim.arm import ARM_JOINTS, FINGERS, REST_FINGERS, REST_JOINTS
 from pytest_vla.sim.world import World

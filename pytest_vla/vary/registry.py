@@ -8,8 +8,10 @@ from dataclasses import replace
 from functools import cache
 
 from pytest_vla.errors import UnchangedError, UnfitError, VlaError
-from pytest_vla.plan.manifests import Task, did_you_mean
-from pytest_vla.scene.variation import JOINT, OURS, PAPER, UPSTREAM, Variation, joined, parts_of
+from pytest_vla.plan.labels import JOINT, OURS, PAPER, UPSTREAM, parts_of
+from pytest_vla.plan.task import Task
+from pytest_vla.scene.variation import Variation, joined
+from pytest_vla.util.text import did_you_mean
 from pytest_vla.vary.kind import Draw, Kind
 
 _MODULES = (
@@ -67,7 +69,7 @@ def labels_of(task: Task, vary: Sequence[str] = (), protocol: str = OURS) -> tup
     Args:
         task: of any suite.
         vary: labels that ``--vla-vary`` asks for, from `parse_vary`; a suite that is varied by itself takes none.
-        protocol: one of `pytest_vla.scene.variation.PROTOCOLS`: of suites that are varied by themselves, and by `PAPER`
+        protocol: one of `pytest_vla.plan.labels.PROTOCOLS`: of suites that are varied by themselves, and by `PAPER`
             kinds give way to those that are as published.
 
     Raises:
@@ -351,7 +353,7 @@ def _levels(kind: Kind, text: str) -> tuple[int, ...]:
 
 
 def _numbers(text: str) -> tuple[int, ...]:
-    from pytest_vla.plan.case import parse_seeds
+    from pytest_vla.util.ranges import parse_seeds
 
     try:
         return parse_seeds(text)

@@ -10,8 +10,8 @@ from pytest_vla.metrics.rates import percents, percents_text, reasons_text
 from pytest_vla.metrics.robustness import FEWEST_PAIRS, Cell, Difference
 from pytest_vla.metrics.robustness_curves import NO_DOSE, Curve, Harm
 from pytest_vla.metrics.success import SuccessRate
+from pytest_vla.plan.labels import JOINT
 from pytest_vla.reports.tables import aligned, counted, notes, printable, wrapped
-from pytest_vla.scene.variation import JOINT
 
 SIGNIFICANT = 0.05
 """Of adjusted p; what is below is marked with a star."""

@@ -27,13 +27,13 @@ from pytest_vla.metrics.success import (
 )
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.durations import Estimate, total_seconds
-from pytest_vla.plan.premises import notes_after
+from pytest_vla.plan.labels import JOINT
 from pytest_vla.records.items import Item
+from pytest_vla.records.premises import notes_after
 from pytest_vla.records.record import VIDEO_SUFFIX, Record
 from pytest_vla.records.tally import Repetition
 from pytest_vla.reports.tables import counted as counted
 from pytest_vla.reports.terminal.progress import about
-from pytest_vla.scene.variation import JOINT
 
 MAX_TASK_ROWS = 50
 """Beyond this many, tasks are shown with -v only, and levels not at all."""

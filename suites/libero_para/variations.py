@@ -15,7 +15,7 @@ from pytest_vla.language.published import (
     load_published,
     missing_paraphrases,
 )
-from pytest_vla.plan.manifests import Task
+from pytest_vla.plan.task import Task
 from pytest_vla.plan.user_files import find_given
 from pytest_vla.scene.variation import Variation
 

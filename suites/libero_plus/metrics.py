@@ -19,10 +19,10 @@ from typing import Literal
 from pytest_vla.metrics.clustered import Interval, Unit, rate_intervals
 from pytest_vla.metrics.selection import by_model, is_counted, that_count
 from pytest_vla.metrics.success import SuccessRate, success_rate
-from pytest_vla.plan.manifests import did_you_mean
 from pytest_vla.records import counting
 from pytest_vla.records.record import Record
 from pytest_vla.suites.libero_plus.names import CATEGORIES, SUB_DIMENSIONS, SUITES, PlusTask, parse_name
+from pytest_vla.util.text import did_you_mean
 
 Weights = Literal["list", "paper"]
 """How many tasks a suite has of a dimension: as in its list, or as in the paper's Table 6."""

@@ -10,8 +10,9 @@ from functools import cache
 from typing import Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.manifests import did_you_mean, load_suite
-from pytest_vla.scene.variation import JOINT
+from pytest_vla.plan.labels import JOINT
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.util.text import did_you_mean
 from pytest_vla.vary.axes.noise import PLUS_NAMES
 
 SUITES = ("libero_spatial", "libero_object", "libero_goal", "libero_10")

@@ -8,8 +8,8 @@ from numbers import Real
 from typing import TYPE_CHECKING
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.manifests import did_you_mean
 from pytest_vla.scene.panda import REST_JOINTS
+from pytest_vla.util.text import did_you_mean
 
 if TYPE_CHECKING:
     from scipy.spatial.transform import Rotation

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.manifests import Task
+from pytest_vla.plan.task import Task
 from pytest_vla.scene.problem import parse_problem
 from pytest_vla.scene.variation import Variation
 from pytest_vla.suites.libero_plus.listing import entries_of, find_checkout, section_of

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.manifests import Task, language_of
+from pytest_vla.plan.task import Task, language_of
 from pytest_vla.scene.panda import REST_JOINTS
 from pytest_vla.scene.task_files import problem_of
 from pytest_vla.scene.variation import ModelEdit, StateEdit, Variation

@@ -9,7 +9,8 @@ from functools import cache
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.data_roots import DataRoot, data_roots
-from pytest_vla.plan.manifests import Task, load_suite
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.task import Task
 from pytest_vla.scene.literals import Literal
 from pytest_vla.scene.problem import Declaration, Problem, Region
 from pytest_vla.scene.task_files import problem_of

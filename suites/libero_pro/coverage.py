@@ -16,7 +16,8 @@ from pytest_vla.episode.world_pool import WorldPool
 from pytest_vla.errors import SceneError, VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.data_roots import data_roots, find_file
-from pytest_vla.plan.manifests import Task, load_suite
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Variation
 from pytest_vla.suites.libero_pro.variations import KINDS, OURS
 from pytest_vla.vary.kind import Draw

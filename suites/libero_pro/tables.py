@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.manifests import Task, did_you_mean
+from pytest_vla.plan.task import Task
 from pytest_vla.plan.user_files import find_given, first_at
+from pytest_vla.util.text import did_you_mean
 
 Name = Literal["object", "swap", "semantic", "task", "environment"]
 

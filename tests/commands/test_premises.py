@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vla.commands.premises import Settled, main, measured_text, ranges, settle_all, with_measured
-from pytest_vla.plan.case import parse_seeds
 from pytest_vla.plan.premises import Finding, Measured, _findings
 from pytest_vla.scene.problem import parse_problem
+from pytest_vla.util.ranges import parse_seeds
 from pytest_vla.versions import DEFAULT, check_versions
 from tests.support.data import libero_data
 from tests.support.worlds import libero_task, tabletop, world_of

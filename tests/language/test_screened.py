@@ -12,7 +12,8 @@ from pytest_vla.errors import VlaError
 from pytest_vla.language.screened import Screened, screened_words
 from pytest_vla.language.substitution import VERBS, Slot, find_slots
 from pytest_vla.language.wordnet import shipped_wordnet
-from pytest_vla.plan.manifests import Task, load_suite
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.task import Task
 from pytest_vla.scene.task_files import problem_of
 from pytest_vla.vary.axes import language
 from pytest_vla.vary.axes.language import names_in, paraphrase_cells

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pytest_vla import World, load_suite
-from pytest_vla.plan.manifests import with_textures
+from pytest_vla.plan.task import with_textures
 from pytest_vla.policies.view import policy_view
 from tests.parity.traces import FOLDERS, MUJOCO, SAME_KERNELS, TEXTURES, load, stored
 from tests.support.data import data_root

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pytest_vla import World
-from pytest_vla.plan.manifests import INSTALLED, with_textures
+from pytest_vla.plan.task import INSTALLED, with_textures
 from pytest_vla.sim.observation import Observation
 from tests.parity.reference import job, run_upstream
 from tests.support.data import libero_data

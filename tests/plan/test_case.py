@@ -5,8 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.case import LAST_SEED, Case, init_state_of, parse_node_id, parse_seeds, plan, select_tasks
+from pytest_vla.plan.case import Case, init_state_of, parse_node_id
 from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.select import plan, select_tasks
+from pytest_vla.util.ranges import LAST_SEED, parse_seeds
 
 STOVE = Case("libero_goal", "turn_on_the_stove", 0)
 GOAL = load_suite("libero_goal")

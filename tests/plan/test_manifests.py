@@ -10,8 +10,11 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan import manifests as suite_module
-from pytest_vla.plan.manifests import Suite, did_you_mean, language_of, load_suite, suite_names, takes_tasks
+from pytest_vla.plan.manifests import load_suite, suite_names, takes_tasks
+from pytest_vla.plan.suite import Suite
+from pytest_vla.plan.task import language_of
 from pytest_vla.run.options import OPTIONS
+from pytest_vla.util.text import did_you_mean
 from tests.support.data import golden, libero_data
 
 LIBERO = {"libero_spatial": 10, "libero_object": 10, "libero_goal": 10, "libero_10": 10, "libero_90": 90}

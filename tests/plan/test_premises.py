@@ -7,8 +7,10 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan import premises
-from pytest_vla.plan.manifests import Task, load_suite
+from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.premises import CHECK, IGNORE, Finding, Measured
+from pytest_vla.plan.task import Task
+from pytest_vla.records.premises import notes_after
 from pytest_vla.records.record import Record
 from tests.support.records import record_of
 
@@ -77,11 +79,11 @@ def began(task: Task, init_state: int, **changes: Any) -> Record:
 
 @pytest.mark.usefixtures("table")
 def test_a_report_names_the_benchmarks_own_defects() -> None:
-    false, thrown = premises.notes_after([began(RAMEKIN, state) for state in range(5)])
+    false, thrown = notes_after([began(RAMEKIN, state) for state in range(5)])
     assert false.startswith("1 episode of tasks whose file says that something lies where")
     assert thrown.startswith("1 episode from init states in which things overlap")
     other = {"mujoco": "3.8.1"}
-    (line,) = premises.notes_after([began(RAMEKIN, 0, provenance=other), began(OTHER, 6, provenance=other)])
+    (line,) = notes_after([began(RAMEKIN, 0, provenance=other), began(OTHER, 6, provenance=other)])
     assert line.startswith("2 episodes that began otherwise than under mujoco 3.3.7")
     moved = {"dimension": "camera+layout", "kind": "fov+move", "label": "x"}
     others = [
@@ -91,8 +93,8 @@ def test_a_report_names_the_benchmarks_own_defects() -> None:
         began(RAMEKIN, 3, suite="of_a_log"),
         began(RAMEKIN, 3, seeds={}),
     ]
-    assert premises.notes_after(others) == ()
-    (line,) = premises.notes_after([began(RAMEKIN, 3, variation={"dimension": "camera"})])
+    assert notes_after(others) == ()
+    (line,) = notes_after([began(RAMEKIN, 3, variation={"dimension": "camera"})])
     assert line.startswith("1 episode of tasks whose file")
 
 
@@ -116,7 +118,7 @@ def test_a_table_that_cannot_be_read_is_named(text: str, monkeypatch: pytest.Mon
     (tmp_path / premises.FILE).write_text(text)
     monkeypatch.setattr(premises, "suite_folder", lambda name: tmp_path)
     premises.measured.cache_clear()
-    with pytest.raises(VlaError, match=r"premises\.toml: cannot be read: .*python -m pytest_vla\.sim\.premises"):
+    with pytest.raises(VlaError, match=r"premises\.toml: cannot be read: .*python -m pytest_vla\.commands\.premises"):
         premises.measured("libero_goal")
     premises.measured.cache_clear()
 

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_vla.plan.case import Case, plan
+from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.sampling import Stratum, sample
+from pytest_vla.plan.select import plan
 from pytest_vla.vary.registry import parse_vary, parts_told_apart
 
 GOAL = load_suite("libero_goal")

@@ -256,8 +256,6 @@ def install_within(project: pytest.Pytester, patch: pytest.MonkeyPatch) -> Path:
     packages = project.path / ".venv" / "lib" / "python3" / "site-packages" / "pytest_vla"
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(REPOSITORY / "pytest_vla", packages, ignore=ignore)
-    for folder in ("suites", "fixtures", "reports"):
-        shutil.copytree(REPOSITORY / folder, packages / folder, ignore=ignore)
     (project.path / ".venv" / "pyvenv.cfg").write_text("home = /usr/bin\n")
     patch.setenv("PYTHONPATH", str(packages.parent))
     return packages

@@ -12,7 +12,7 @@ from pytest_vla import World
 from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.kernels import in_force
 from pytest_vla.plan.case import Case
-from pytest_vla.plan.manifests import with_textures
+from pytest_vla.plan.task import with_textures
 from pytest_vla.records.record import Record
 from tests.parity.traces import FOLDERS, MUJOCO, SAME_KERNELS, TEXTURES, load
 from tests.support.data import data_root, needs_data

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vla.plan.manifests import Suite, load_suite
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.suite import Suite
 from pytest_vla.policies import base
 from pytest_vla.policies.fit import (
     ACTION_SIZE,

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from pytest_vla.errors import EpisodeError
-from pytest_vla.plan.manifests import Suite, load_suite
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.suite import Suite
 from pytest_vla.policies.base import Episode
 from pytest_vla.policies.fit import Finding
 from pytest_vla.policies.trial import Latency, measure, try_policy

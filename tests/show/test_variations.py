@@ -14,7 +14,8 @@ from PIL import Image
 from pytest_vla.cli import main
 from pytest_vla.episode.start import MOST_DRAWS
 from pytest_vla.errors import EpisodeError, RedrawError, UnchangedError, VlaError
-from pytest_vla.plan.manifests import Task, load_suite
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Variation
 from pytest_vla.show import variations as vary_sheets
 from pytest_vla.show.sheet import Cell

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pytest_vla import World, load_suite
 from pytest_vla.errors import RedrawError, UnfitError, VlaError
-from pytest_vla.plan.manifests import Task
+from pytest_vla.plan.task import Task
 from pytest_vla.sim import scene_geoms
 from pytest_vla.sim.cameras import Cameras
 from pytest_vla.sim.scene_geoms import SceneGeoms

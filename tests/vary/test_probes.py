@@ -11,7 +11,8 @@ from pytest_vla import World
 from pytest_vla.episode.rollout import Conditions, Rollout, run_episode
 from pytest_vla.errors import UnfitError
 from pytest_vla.plan.case import Case
-from pytest_vla.plan.manifests import Task, load_suite
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.task import Task
 from pytest_vla.policies.base import Episode
 from pytest_vla.records.record import VACATED
 from pytest_vla.scene.problem import Literal

@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.case import Case, parse_node_id, with_twins
+from pytest_vla.plan.case import Case, parse_node_id
+from pytest_vla.plan.labels import LABEL
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.scene.variation import LABEL, Variation, joined
+from pytest_vla.plan.select import with_twins
+from pytest_vla.scene.variation import Variation, joined
 from pytest_vla.vary.registry import (
     PAIRED,
     SOURCES,

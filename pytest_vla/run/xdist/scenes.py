@@ -8,7 +8,8 @@ from pathlib import Path
 from pytest_vla.errors import SceneError, VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.data_roots import DataRoot, data_roots, find_file
-from pytest_vla.plan.manifests import Task, load_suite
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.task import Task
 from pytest_vla.scene.cache import scene_key
 from pytest_vla.scene.problem import parse_problem
 

@@ -9,9 +9,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.manifests import Task, load_suite
+from pytest_vla.plan.labels import OURS, PAPER
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.task import Task
 from pytest_vla.scene.task_files import problem_of
-from pytest_vla.scene.variation import OURS, PAPER, Variation
+from pytest_vla.scene.variation import Variation
 from pytest_vla.vary.kind import LEVELS, Draw, Kind
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pytest_vla.errors import RedrawError, VlaError
-from pytest_vla.plan.manifests import Task
+from pytest_vla.plan.task import Task
 from pytest_vla.scene.panda import MOUNT, REST_JOINTS, hand_of
 from pytest_vla.scene.task_files import problem_of
 from pytest_vla.scene.variation import Variation

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vla.plan.case import Case, plan
+from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.select import plan
 from pytest_vla.run.xdist.scenes import scene_names
 from tests.support.data import libero_data, needs_data
 

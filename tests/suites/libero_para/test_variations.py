@@ -8,9 +8,10 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.language.published import FILE
-from pytest_vla.plan.case import Case, parse_node_id, plan, with_twins
+from pytest_vla.plan.case import Case, parse_node_id
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.sampling import Stratum, sample
+from pytest_vla.plan.select import plan, with_twins
 from pytest_vla.vary.registry import find_variation, labels_of
 from tests.support.data import data_root, needs_data
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from pytest_vla.errors import SceneError, VlaError
-from pytest_vla.plan.manifests import Task, load_suite
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.task import Task
 from pytest_vla.scene.problem import Problem, format_problem
 from pytest_vla.scene.task_files import problem_of
 from pytest_vla.scene.workspaces import workspace

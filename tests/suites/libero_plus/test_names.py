@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.manifests import language_of
+from pytest_vla.plan.task import language_of
 from pytest_vla.suites.libero_plus.names import SUITES, bases
 from pytest_vla.suites.libero_plus.variations import PlusTask, parse_name
 

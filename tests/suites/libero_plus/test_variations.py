@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.manifests import Task, load_suite
+from pytest_vla.plan.labels import LABEL
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.task import Task
 from pytest_vla.scene.panda import REST_JOINTS
-from pytest_vla.scene.variation import LABEL
 from pytest_vla.suites.libero_plus import variations as libero_plus
 from pytest_vla.suites.libero_plus.listing import FILE, LIST, read_list
 from pytest_vla.suites.libero_plus.names import SUITES

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from pytest_vla.errors import RedrawError, VlaError
 from pytest_vla.plan.data_roots import data_roots
-from pytest_vla.plan.manifests import Suite, load_suite
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.suite import Suite
 from pytest_vla.scene.task_files import problem_of
 from pytest_vla.sim.world import World
 from pytest_vla.suites.libero_pro.bodies import body_of, known_categories, lacking

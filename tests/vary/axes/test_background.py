@@ -13,7 +13,8 @@ import pytest
 from PIL import Image
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.manifests import Task, load_suite
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Variation
 from pytest_vla.sim.world import World
 from pytest_vla.vary.axes import background

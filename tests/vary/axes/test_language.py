@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
 from pytest_vla.language.grammar import read
-from pytest_vla.plan.manifests import Task, load_suite
-from pytest_vla.scene.variation import LABEL, Variation
+from pytest_vla.plan.labels import LABEL
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.task import Task
+from pytest_vla.scene.variation import Variation
 from pytest_vla.vary import registry
 from pytest_vla.vary.axes import language
 from pytest_vla.vary.registry import find_variation, kinds, kinds_table, labels_of, parse_vary

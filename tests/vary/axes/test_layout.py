@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pytest_vla import World, load_suite
 from pytest_vla.episode.start import MOST_DRAWS
 from pytest_vla.errors import RedrawError, VlaError
-from pytest_vla.plan.manifests import Task
+from pytest_vla.plan.task import Task
 from pytest_vla.scene.problem import format_problem, parse_problem_text
 from pytest_vla.scene.task_files import problem_of
 from pytest_vla.sim.clearance import Clearance

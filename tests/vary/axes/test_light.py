@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.manifests import Task, load_suite
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Variation, model_array
 from pytest_vla.sim.world import World
 from pytest_vla.util.rotations import axis_angle, rotated

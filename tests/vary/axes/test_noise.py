@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.manifests import Task, load_suite
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Variation
 from pytest_vla.suites.libero_plus.noise import plus_picture
 from pytest_vla.vary.axes.noise import KINDS, LEVELS, PLUS_NAMES, PLUS_SEVERITIES, plus_noise, plus_parts

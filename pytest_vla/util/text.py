@@ -1,0 +1,13 @@
+"""Texts for people."""
+
+from collections.abc import Iterable
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`` Did you mean a, b?`` for the closest of the known names; empty where none is close."""
+    import difflib
+
+    known = list(known)
+    inside = [other for other in known if name and name.lower() in other.lower()]
+    close = list(dict.fromkeys(inside[:3] + difflib.get_close_matches(name, known, n=3)))[:3]
+    return f" Did you mean {', '.join(close)}?" if close else ""
