@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from pytest_vla.episode.start import MOST_DRAWS
 from pytest_vla.errors import RedrawError, VlaError
 from pytest_vla.plan.case import init_state_of
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Variation
 from pytest_vla.sim.world import World
+from pytest_vla.vary.kind import MOST_DRAWS
 from pytest_vla.vary.registry import find_variation
 
 LEVELS = (1, 2, 3, 4, 5)

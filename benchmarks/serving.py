@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 from upstream import table
 
-from pytest_vla.policies.base import Episode, Observation, noise_generator
+from pytest_vla.policies.base import Episode, Observation
+from pytest_vla.policies.noise import noise_generator
 from pytest_vla.policies.spec import ModelSpec
 from pytest_vla.serving.client import ServedPolicy
 from pytest_vla.serving.process import PolicyAddress, start

@@ -1,4 +1,4 @@
-"""The errors that pytest-vla raises: bad input, and an episode that broke."""
+"""What pytest-vla raises: bad input, and an episode that broke; and the reasons that records give."""
 
 
 class VlaError(Exception):
@@ -43,3 +43,43 @@ class EpisodeError(VlaError):
 
     def __reduce__(self) -> tuple[type["EpisodeError"], tuple[str, str]]:
         return type(self), (self.reason, self.message)
+
+
+class WireError(VlaError):
+    """The other side is gone, or does not speak this protocol."""
+
+
+GOAL_AT_START = "goal-holds-at-start"
+"""The reason of an invalid episode: there was nothing left to do after settling."""
+
+OUT_OF_SIGHT = "out-of-sight"
+"""The reason of an invalid episode: however its variation was drawn, the task's objects were not seen and in reach,
+or what it adds was not seen."""
+
+NO_DRAW = "no-draw"
+"""The reason of an invalid episode: however its variation was drawn, this scene could not have it."""
+
+INFEASIBLE = "infeasible"
+"""The reason of an invalid episode: our expert could not do the task in the changed scene."""
+
+PREMISE_BROKEN = "premise-broken"
+"""The reason of an invalid episode: under this version of MuJoCo a premise of the task does not hold, which does under
+the default one: the instruction speaks of what is not there."""
+
+TIMEOUT = "timeout"
+"""The reason of an error: the episode reached ``--vla-timeout``."""
+
+POLICY_TIMEOUT = "policy-timeout"
+"""The reason of an error: an answer of the policy took longer than ``--vla-policy-timeout``."""
+
+SERVER_DIED = "policy-server-died"
+"""The reason of an error: the policy's process ended, or closed the connection."""
+
+CRASHED = "worker-crashed"
+"""The reason of an error: the process died in which the episode ran."""
+
+BATCH_FAILED = "policy-batch-failed"
+"""The reason of an error: the policy raised on a batch, and nobody knows on whose account."""
+
+NO_CASE = "no-case"
+"""The reason of an error: a test of the user's own has no case to run."""

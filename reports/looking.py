@@ -10,7 +10,8 @@ from pytest_vla.metrics.listening import Estimate, Share
 from pytest_vla.metrics.looking import BLINDED, CONFIDENCE, GONE, NEAR, Looked, Looking, looked
 from pytest_vla.records.record import Record, load_trajectory
 from pytest_vla.reports.loaded import Loaded, unfinished_of
-from pytest_vla.reports.tables import aligned, counted, notes, printable, wrapped
+from pytest_vla.reports.tables import aligned, notes, printable, wrapped
+from pytest_vla.util.text import counted
 
 HALF = 0.5
 """What is sure of more, or of less, than half of the episodes is said of the policy."""

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from pytest_vla.metrics.rates import VARIED, interval_text, judged_apart, left_out_text, rate_table, share_text
+from pytest_vla.metrics.rates import interval_text, left_out_text, rate_table, share_text
+from pytest_vla.metrics.runs import _outcomes, rate_of, rates_of
 from pytest_vla.metrics.success import SuccessRate, success_rate
-from pytest_vla.records.runs import Count, Run, is_alive
+from pytest_vla.records.runs import Run, is_alive
 
 _INTERVAL, _APART, _REPEATS = "95% interval", "not in the rate", "repeats (other outcome)"
 _HEADER = ("run", "started", "model", "suites", "episodes", "success", "rate", _INTERVAL, _APART, _REPEATS, "status")
@@ -42,26 +43,6 @@ def runs_json(runs: Sequence[Run]) -> str:
     `pytest_vla.records.counting.Repeats`, which are in none either.
     """
     return json.dumps([_table(run) for run in runs], indent=2)
-
-
-def rate_of(run: Run) -> SuccessRate:
-    """The rate over what is not varied, or, where all is, over what is; as `rates_of`."""
-    return next(iter(rates_of(run).values()), success_rate("", []))
-
-
-def rates_of(run: Run) -> dict[str, SuccessRate]:
-    """The rates over the suites' own episodes; over those of the user's tests where the run has no others.
-
-    By the names of `pytest_vla.metrics.rates.judged_apart`: no rate is over benign and varied ones, and probes are in
-    none. That of varied ones has no interval: several are of one task and seed, which is not known here.
-    """
-    rates = {name: success_rate(name, some) for name, some in judged_apart(_outcomes(run)).items()}
-    return {name: replace(rate, interval=None) if name == VARIED else rate for name, rate in rates.items()}
-
-
-def _outcomes(run: Run) -> list[Count]:
-    counts = [count for count in run.counts if count.of_suite] or run.counts
-    return [count for count in counts for _ in range(count.episodes)]
 
 
 def status_of(run: Run) -> str:

@@ -4,8 +4,6 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
-from pytest_vla.metrics.selection import counted as counted
-
 Rows = Sequence[Sequence[str]]
 
 WIDTH = 100

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_vla.metrics.rates import interval_text, share_text
+from pytest_vla.metrics.runs import rate_of
 from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
 from pytest_vla.records.store import DEFAULT_RESULTS, open_store
-from pytest_vla.reports.runs import rate_of
 
 SUITE = "tabletop"
 PROMISED, TOO_MUCH = "95%", 0.2

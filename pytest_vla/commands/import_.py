@@ -246,7 +246,7 @@ def _check_different(logs: Sequence[Log]) -> None:
 
 
 def _told(log: Log, runs: Entered) -> Iterator[str]:
-    from pytest_vla.reports.tables import counted
+    from pytest_vla.util.text import counted
 
     for repeat, (name, episodes) in enumerate(runs):
         done = sum(each.success for each in episodes)
@@ -260,7 +260,7 @@ def _told(log: Log, runs: Entered) -> Iterator[str]:
 
 def _beside_the_protocol(episodes: Sequence["ParaEpisode"]) -> Iterator[str]:
     from pytest_vla.plan.manifests import load_suite
-    from pytest_vla.reports.tables import counted
+    from pytest_vla.util.text import counted
 
     protocol = load_suite("libero_para").protocol
     others = sorted({each.init_state for each in episodes} - {protocol.init_state})

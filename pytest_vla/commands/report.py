@@ -88,8 +88,9 @@ def run(options: argparse.Namespace) -> None:
     from pytest_vla.reports.figures import check_matplotlib, write_pictures
     from pytest_vla.reports.loaded import load
     from pytest_vla.reports.sections import section_lines, section_table
-    from pytest_vla.reports.tables import counted, wrapped
+    from pytest_vla.reports.tables import wrapped
     from pytest_vla.util.files import whole_file
+    from pytest_vla.util.text import counted
 
     format = format_of(options.format, options.output)
     if format == "png":

@@ -4,7 +4,8 @@ import numpy as np
 
 from pytest_vla.errors import EpisodeError
 from pytest_vla.expert.policy import expert_policy
-from pytest_vla.policies.base import Episode, noise_generator
+from pytest_vla.policies.base import Episode
+from pytest_vla.policies.noise import noise_generator
 from pytest_vla.sim.world import World
 
 

@@ -11,21 +11,11 @@ from numpy.typing import NDArray
 
 from pytest_vla.episode.start import NothingToMeasure, OpenWorld, begin
 from pytest_vla.episode.trace import EpisodeWorld, Trace
-from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.errors import BATCH_FAILED, POLICY_TIMEOUT, TIMEOUT, EpisodeError, VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.task import Task
-from pytest_vla.policies.base import (
-    BATCH_FAILED,
-    NO_WISHES,
-    Answer,
-    Episode,
-    Observation,
-    Policy,
-    Session,
-    Wishes,
-    noise_generator,
-    reseed,
-)
+from pytest_vla.policies.base import NO_WISHES, Answer, Episode, Observation, Policy, Session, Wishes
+from pytest_vla.policies.noise import noise_generator, reseed
 from pytest_vla.policies.session import ask_session, begin_session, close_session, own_replan
 from pytest_vla.policies.view import policy_view
 from pytest_vla.records.explain import explain, headline
@@ -34,20 +24,9 @@ from pytest_vla.scene.variation import Variation
 from pytest_vla.util.tracebacks import describe, ends_episode, full_traceback
 from pytest_vla.util.wall_limits import WallLimitReached, wall_limit
 
-TIMEOUT = "timeout"
-"""The reason of an error: the episode reached ``--vla-timeout``."""
-
-POLICY_TIMEOUT = "policy-timeout"
-"""The reason of an error: an answer of the policy took longer than ``--vla-policy-timeout``."""
-
-SERVER_DIED = "policy-server-died"
-"""The reason of an error: the policy's process ended, or closed the connection."""
-
 MOST_ATTEMPTS = 4
 """How often an episode is run whose policy was lost in it."""
 
-CRASHED = "worker-crashed"
-"""The reason of an error: the process died in which the episode ran."""
 
 _T = TypeVar("_T")
 

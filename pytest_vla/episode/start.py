@@ -1,42 +1,27 @@
 """How an episode begins: its world reset under its variation, which is drawn anew where nothing could be measured."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
 
 from pytest_vla.episode.trace import EpisodeWorld, Trace
-from pytest_vla.errors import RedrawError
+from pytest_vla.errors import GOAL_AT_START, INFEASIBLE, NO_DRAW, OUT_OF_SIGHT, PREMISE_BROKEN, RedrawError
 from pytest_vla.plan.case import Case, init_state_of
 from pytest_vla.plan.premises import broken, known_broken
 from pytest_vla.plan.task import Task
 from pytest_vla.policies.base import Observation
 from pytest_vla.scene.variation import Variation, joined
+from pytest_vla.vary.kind import MOST_DRAWS
 from pytest_vla.versions import DEFAULT
 
-GOAL_AT_START = "goal-holds-at-start"
-"""The reason of an invalid episode: there was nothing left to do after settling."""
-
-OUT_OF_SIGHT = "out-of-sight"
-"""The reason of an invalid episode: however its variation was drawn, the task's objects were not seen and in reach,
-or what it adds was not seen."""
-
-NO_DRAW = "no-draw"
-"""The reason of an invalid episode: however its variation was drawn, this scene could not have it."""
-
-INFEASIBLE = "infeasible"
-"""The reason of an invalid episode: our expert could not do the task in the changed scene."""
-
-PREMISE_BROKEN = "premise-broken"
-"""The reason of an invalid episode: under this version of MuJoCo a premise of the task does not hold, which does under
-the default one: the instruction speaks of what is not there."""
-
-MOST_DRAWS = 10
-"""How often a variation is drawn until the task's objects are in sight and in reach."""
+if TYPE_CHECKING:
+    from pytest_vla.sim.world import World
 
 OpenWorld = Callable[[Task, Variation | None], EpisodeWorld]
 """Gives the world of a task under a variation that changes it; without one, as it is."""
 
 
 class NothingToMeasure(Exception):
-    """The episode is invalid, for a reason, one of this module's, that the message tells in words."""
+    """The episode is invalid, for a reason of `pytest_vla.errors` that the message tells in words."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(f"{reason}: {message}")
@@ -102,7 +87,7 @@ def _drawn(trace: Trace, case: Case, task: Task, open_world: OpenWorld) -> Obser
             reason, unseen = NO_DRAW, str(error)
             continue
         looks = trace.variation is not None and trace.variation.in_sight
-        reason, unseen = OUT_OF_SIGHT, trace.world.out_of_sight() if looks and trace.world else ""
+        reason, unseen = OUT_OF_SIGHT, _out_of_sight(trace.world) if looks and trace.world else ""
         if not unseen:
             return observation
     draws = f" (the last of {MOST_DRAWS} draws)" if first is not None and first.redraw is not None else ""
@@ -133,13 +118,33 @@ def _broken_premises(trace: Trace, task: Task) -> tuple[str, ...]:
 def _infeasible(trace: Trace, case: Case, task: Task, open_world: OpenWorld) -> str:
     """Why the expert does not do the task under the variation, where it does it without; else an empty text."""
     assert trace.world is not None
-    undone = trace.world.infeasible()
+    undone = _undone(trace.world)
     if not undone:
         return ""
     varied, trace.variation = trace.variation, None
     try:
         _reset(trace, case, task, open_world)
         # What it never does tells nothing of the scene.
-        return "" if trace.world.infeasible() else undone
+        return "" if _undone(trace.world) else undone
     finally:
         trace.variation = varied
+
+
+def _out_of_sight(world: EpisodeWorld) -> str:
+    """Why the task cannot be measured from here; a world of another simulator may judge that itself."""
+    own = getattr(world, "out_of_sight", None)
+    if own is not None:
+        return str(own())
+    from pytest_vla.episode.visibility import unseen_at_start
+
+    return unseen_at_start(cast("World", world))
+
+
+def _undone(world: EpisodeWorld) -> str:
+    """Why the task cannot be done from here; a world of another simulator may judge that itself."""
+    own = getattr(world, "infeasible", None)
+    if own is not None:
+        return str(own())
+    from pytest_vla.episode.feasible import infeasible
+
+    return infeasible(cast("World", world))

@@ -4,7 +4,6 @@ import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import mujoco
 import numpy as np
@@ -14,10 +13,8 @@ from pytest_vla.plan.task import Task
 from pytest_vla.scene.problem import Literal, Problem
 from pytest_vla.scene.scene import Scene
 from pytest_vla.scene.task_files import problem_of
-from pytest_vla.scene.workspaces import workspace
-
-if TYPE_CHECKING:
-    from pytest_vla.sim.world import World
+from pytest_vla.scene.workspaces import REACH, workspace
+from pytest_vla.sim.world import World
 
 SEEN = 0.0005
 """What a part has to cover of a picture: 33 pixels of 256 x 256, as large as a knob that is still told to be one.
@@ -33,8 +30,6 @@ the picture. Of three tenths one can: the neck of a bottle, a third of a plate. 
 of a can of soup, in two init states of each of its tasks.
 """
 
-REACH = 0.85
-"""How far (m) from its base, horizontally, the robot may have to go; in LIBERO's own scenes it is 0.80."""
 
 _WIDENED = 2.0
 """How much more than the picture is looked at for what of a part is outside of it."""
@@ -61,7 +56,18 @@ class Part:
     recognised: bool = True
 
 
-def out_of_sight(world: "World", camera: str | None = None, hidden_before: Collection[str] = ()) -> str:
+def unseen_at_start(world: World) -> str:
+    """Why the task's objects cannot be seen and reached from here; an empty text: they can.
+
+    What the task as it is hides from the same init state is no one's fault.
+
+    Args:
+        world: reset; nothing of it is changed.
+    """
+    return out_of_sight(world) and out_of_sight(world, hidden_before=hidden_benign(world.task, *world.began))
+
+
+def out_of_sight(world: World, camera: str | None = None, hidden_before: Collection[str] = ()) -> str:
     """Why the task cannot be measured from the present state: something not seen or out of reach; empty: it can.
 
     Of what the goal is about, of the objects of interest, and of what a variation has added, which would change nothing
@@ -91,7 +97,7 @@ def out_of_sight(world: "World", camera: str | None = None, hidden_before: Colle
     return ""
 
 
-def hidden(world: "World", camera: str) -> tuple[str, ...]:
+def hidden(world: World, camera: str) -> tuple[str, ...]:
     """What a camera's picture shows too little of, of what the task is about and what a variation has added.
 
     What begins inside of something is left out.
@@ -107,7 +113,7 @@ def hidden(world: "World", camera: str) -> tuple[str, ...]:
     )
 
 
-def _is_seen(world: "World", camera: str, part: Part, shown: npt.NDArray[np.int32]) -> bool:
+def _is_seen(world: World, camera: str, part: Part, shown: npt.NDArray[np.int32]) -> bool:
     pixels = _pixels(part, shown)
     if pixels < SEEN * shown.size or not part.recognised:
         return pixels >= SEEN * shown.size
@@ -122,14 +128,12 @@ def _pixels(part: Part, bodies: npt.NDArray[np.int32]) -> int:
 @lru_cache(maxsize=64)
 def hidden_benign(task: Task, init_state: int, scene_seed: int) -> tuple[str, ...]:
     """What a picture of the task as it is shows too little of, from the same init state."""
-    from pytest_vla.sim.world import World
-
     with World(task) as world:
         world.reset(init_state=init_state % world.init_state_count, scene_seed=scene_seed)
         return hidden(world, task.protocol.cameras[0])
 
 
-def parts(world: "World") -> tuple[Part, ...]:
+def parts(world: World) -> tuple[Part, ...]:
     """What has to be seen: what the goal names, the knob or door of a fixture that it wants in a state, the drawer of a
     region; objects of interest of which the goal names nothing; and whole, what a variation has added."""
     found: dict[str, Part] = {}
@@ -160,7 +164,7 @@ def _owner(name: str, scene: Scene) -> str | None:
     return owner if owner is not None and scene.body(owner) is not None else None
 
 
-def _part(world: "World", name: str, owner: str, is_state: bool, recognised: bool = True) -> Part:
+def _part(world: World, name: str, owner: str, is_state: bool, recognised: bool = True) -> Part:
     model, body = world.model, world.scene.body(owner)
     assert body is not None, "an owner is an object or a fixture"
     whole = _with_children(model, model.body(body.root_body).id)
@@ -189,7 +193,7 @@ def wanted(problem: Problem, scene: Scene) -> tuple[str, ...]:
     return tuple(dict.fromkeys(owner for owner in owners if owner is not None))
 
 
-def added(world: "World") -> tuple[str, ...]:
+def added(world: World) -> tuple[str, ...]:
     """Objects that the world's variation has put beside the task's own.
 
     Of a joint variation none: each part was seen as it is drawn alone, and a camera that moves may lose them.

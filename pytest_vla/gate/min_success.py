@@ -22,8 +22,8 @@ def judge(
         stopped: whether the run ended before all its items had run.
         by_lower_end: whether the lower end of each rate's interval has to reach the minimum, and not the rate.
     """
-    from pytest_vla.reports.tables import counted
     from pytest_vla.reports.terminal.summary import luck_line, verdict_line
+    from pytest_vla.util.text import counted
 
     found = tuple(_rates(records))
     rates = [rate for rate, _ in found]

@@ -18,9 +18,10 @@ from pytest_vla.metrics.failure_types import (
 from pytest_vla.metrics.language import Subject, clusters_of, probe_of, text_of
 from pytest_vla.metrics.listening import Estimate, Listening, Probe, Run, Twins, listening
 from pytest_vla.metrics.nearest_task import NearestTask, nearest_task
-from pytest_vla.metrics.selection import counted, is_counted, twin_of
+from pytest_vla.metrics.selection import is_counted, twin_of
 from pytest_vla.metrics.success import unit_of
 from pytest_vla.records.record import ASKED_DONE, Record
+from pytest_vla.util.text import counted
 
 if TYPE_CHECKING:
     import numpy as np

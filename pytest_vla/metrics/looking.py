@@ -17,9 +17,10 @@ from pytest_vla.metrics.clustered import Unit, crossed_spread, rate_intervals, s
 from pytest_vla.metrics.differences import difference_of, mean_difference
 from pytest_vla.metrics.dtw import POINTS, exact_dtw, resample
 from pytest_vla.metrics.listening import Estimate, Share
-from pytest_vla.metrics.selection import Selected, by_model, counted, is_counted, run_of, that_count, twin_of
+from pytest_vla.metrics.selection import Selected, by_model, is_counted, run_of, that_count, twin_of
 from pytest_vla.metrics.success import unit_of
 from pytest_vla.records.record import VACATED, Record
+from pytest_vla.util.text import counted
 
 if TYPE_CHECKING:
     import numpy as np

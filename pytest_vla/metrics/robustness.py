@@ -14,11 +14,12 @@ from pytest_vla.metrics.differences import Mean, difference_of, mean_difference
 from pytest_vla.metrics.language import DIMENSION as LANGUAGE
 from pytest_vla.metrics.listening import PROBES
 from pytest_vla.metrics.paired import holm
-from pytest_vla.metrics.selection import Same, by_model, counted, is_counted, run_of, that_count, twin_of
+from pytest_vla.metrics.selection import Same, by_model, is_counted, run_of, that_count, twin_of
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
 from pytest_vla.plan.labels import JOINT
 from pytest_vla.records.counting import protocol_of
 from pytest_vla.records.record import Record
+from pytest_vla.util.text import counted
 
 FEWEST_PAIRS = 5
 """Of fewer pairs, or episodes where there are none, counts are told and no rate: five of five may be one of two."""

@@ -19,10 +19,11 @@ from pytest_vla.metrics.robustness import (
     mean_of,
     rate_of,
 )
-from pytest_vla.metrics.selection import counted, is_counted, run_of, seed_of
+from pytest_vla.metrics.selection import is_counted, run_of, seed_of
 from pytest_vla.metrics.success import SuccessRate
 from pytest_vla.plan.labels import JOINT
 from pytest_vla.records.record import Record
+from pytest_vla.util.text import counted
 
 if TYPE_CHECKING:
     import numpy as np

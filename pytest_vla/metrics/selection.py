@@ -20,6 +20,7 @@ from pytest_vla.records.counting import (
     within_runs,
 )
 from pytest_vla.records.record import Record
+from pytest_vla.util.text import counted
 
 _NOT_SAID = {
     "policy_digest": "policy of unknown content",
@@ -118,11 +119,6 @@ def repeats_text(repeats: Repeats) -> str:
         f"{repeats.other_outcome} ({outcome:.1%}) ended otherwise, "
         f"{repeats.other_digest} ({digest:.1%}) with another digest"
     )
-
-
-def counted(number: int, noun: str) -> str:
-    """``1 episode``, ``2 episodes``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def is_counted(record: Record) -> bool:

@@ -4,7 +4,6 @@ A session is a callable too: observation in, actions out. Weights may be shared 
 changes (history, chunk queue, random state) belongs to its session.
 """
 
-import hashlib
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -137,10 +136,6 @@ class BatchPolicy(Protocol):
         """
 
 
-BATCH_FAILED = "policy-batch-failed"
-"""The reason of an error: the policy raised on a batch, and nobody knows on whose account."""
-
-
 def is_batch_policy(policy: object) -> TypeGuard[BatchPolicy]:
     """Whether a policy answers in batches: it has all that `BatchPolicy` asks for."""
     return all(hasattr(policy, name) for name in ("begin", "act", "max_batch", "reads"))
@@ -204,25 +199,6 @@ class _Alone:
         close = getattr(self._state, "close", None)
         if close is not None:
             close()
-
-
-def noise_generator(run_seed: int, case_id: str) -> np.random.Generator:
-    """The generator of an episode as it is when the episode begins; before every question it is seeded anew."""
-    return np.random.Generator(_noise(run_seed, case_id, None))
-
-
-def reseed(noise: np.random.Generator, run_seed: int, case_id: str, step: int) -> None:
-    """Seed an episode's generator for the question after control step `step`.
-
-    What a policy draws is thereby a function of run seed, case and step, however much it drew before.
-    """
-    noise.bit_generator.state = _noise(run_seed, case_id, step).state
-
-
-def _noise(run_seed: int, case_id: str, step: int | None) -> np.random.PCG64:
-    case = int.from_bytes(hashlib.sha256(case_id.encode()).digest()[:16], "big")
-    moment = (0,) if step is None else (1, step)
-    return np.random.PCG64(np.random.SeedSequence([run_seed, case], spawn_key=moment))
 
 
 def check_actions(answer: object) -> NDArray[np.float64]:

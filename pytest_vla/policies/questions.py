@@ -14,16 +14,8 @@ from pytest_vla.errors import EpisodeError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.suite import Suite
 from pytest_vla.plan.task import Protocol, Task
-from pytest_vla.policies.base import (
-    BatchPolicy,
-    Episode,
-    Observation,
-    Policy,
-    check_answer,
-    is_batch_policy,
-    noise_generator,
-    reseed,
-)
+from pytest_vla.policies.base import BatchPolicy, Episode, Observation, Policy, check_answer, is_batch_policy
+from pytest_vla.policies.noise import noise_generator, reseed
 from pytest_vla.policies.view import policy_view
 from pytest_vla.util.tracebacks import describe, ends_episode
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vla.errors import VlaError
+from pytest_vla.errors import NO_CASE, VlaError
 from pytest_vla.metrics.pride import ACTION_TYPES, OBJECT_TYPES
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import load_suite
@@ -35,7 +35,6 @@ ABOUT = (
 
 MODELS = "--vla-model=expert, --vla-model=random, --vla-model=module:callable or --vla-model=replay:PATH"
 NO_MODEL = f"no policy: add {MODELS}"
-NO_CASE = "no-case"
 NOTHING_TO_RUN = (
     "--vla-model is given, but no test here runs an episode. Name a suite, as in --vla-suite=tabletop, or mark a "
     f"test of yours that takes `rollout`, as in {EXAMPLE}"

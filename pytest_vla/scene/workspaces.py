@@ -11,6 +11,10 @@ from pytest_vla.errors import SceneError
 Vector = tuple[float, ...]
 
 
+REACH = 0.85
+"""How far (m) from its base, horizontally, the robot may have to go; in LIBERO's own scenes it is 0.80."""
+
+
 @dataclass(frozen=True)
 class Camera:
     """A fixed camera: position (m, world) and orientation (quaternion wxyz)."""

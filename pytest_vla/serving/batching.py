@@ -15,8 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pytest_vla.errors import EpisodeError
-from pytest_vla.policies.base import BATCH_FAILED, Answer, BatchPolicy, Observation, check_answer, counted_answers
+from pytest_vla.errors import BATCH_FAILED, EpisodeError
+from pytest_vla.policies.base import Answer, BatchPolicy, Observation, check_answer, counted_answers
 from pytest_vla.serving.returns import Returns
 from pytest_vla.util.tracebacks import describe
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from pytest_vla.episode.rollout import SERVER_DIED
-from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.errors import SERVER_DIED, EpisodeError, VlaError, WireError
 from pytest_vla.policies.base import Answer, Episode, Observation
+from pytest_vla.policies.noise import pack_noise
 from pytest_vla.serving.process import About, PolicyAddress
 from pytest_vla.serving.replicas import lost_file
 from pytest_vla.serving.server import PROTOCOL, WAIT
-from pytest_vla.serving.wire import SharedPictures, WireError, allocate, pack_noise, receive, send, unpack_answer
+from pytest_vla.serving.wire import SharedPictures, allocate, receive, send, unpack_answer
 from pytest_vla.util.tracebacks import ServerTraceback
 
 # Two cameras of 1024 x 1024 pixels, or a dozen of 256 x 256.

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.base import Episode, Wishes
 from pytest_vla.policies.msgpack_arrays import unpack
+from pytest_vla.policies.noise import set_noise
 from pytest_vla.policies.openpi_protocol import OBSERVATIONS, PROMPT
-from pytest_vla.serving.wire import set_noise
 
 MAX_REQUEST = 16 * 1024 * 1024
 """Bytes of a request: two pictures of 1536 x 1536 pixels."""

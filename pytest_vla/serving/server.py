@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from pytest_vla.errors import EpisodeError
+from pytest_vla.errors import EpisodeError, WireError
 from pytest_vla.policies.base import BatchPolicy, Episode, Wishes
+from pytest_vla.policies.noise import set_noise
 from pytest_vla.serving.batching import Batcher
 from pytest_vla.serving.sessions import Session, Sessions, details_of
-from pytest_vla.serving.wire import SharedPictures, WireError, pack_answer, receive, send, set_noise
+from pytest_vla.serving.wire import SharedPictures, pack_answer, receive, send
 
 PROTOCOL = 1
 

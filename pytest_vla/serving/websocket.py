@@ -14,8 +14,9 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import EpisodeError
-from pytest_vla.policies.base import BatchPolicy, Episode, noise_generator, own_number, reseed
+from pytest_vla.policies.base import BatchPolicy, Episode, own_number
 from pytest_vla.policies.msgpack_arrays import pack
+from pytest_vla.policies.noise import noise_generator, reseed
 from pytest_vla.policies.openpi_connection import limit_sending, require_websockets
 from pytest_vla.policies.openpi_protocol import OURS, Served
 from pytest_vla.policies.traits import traits_of

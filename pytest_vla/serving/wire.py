@@ -18,16 +18,12 @@ import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_vla.errors import VlaError
+from pytest_vla.errors import WireError
 from pytest_vla.policies.base import Answer
 
 LONGEST_MESSAGE = 64 * 1024 * 1024
 _HEAD = struct.Struct(">I")
 _ALIGNMENT = 64
-
-
-class WireError(VlaError):
-    """The other side is gone, or does not speak this protocol."""
 
 
 def send(connection: socket.socket, message: Mapping[str, Any], files: tuple[int, ...] = ()) -> None:
@@ -114,28 +110,6 @@ def _exactly(connection: socket.socket, count: int) -> bytes:
 def _close(descriptors: list[int]) -> None:
     for descriptor in descriptors:
         os.close(descriptor)
-
-
-def pack_noise(noise: np.random.Generator) -> list[Any]:
-    """The state of a PCG64 generator as a message can hold it."""
-    state = noise.bit_generator.state
-    numbers = state["state"]
-    wide = [number.to_bytes(16, "big") for number in (numbers["state"], numbers["inc"])]
-    return [*wide, state["has_uint32"], state["uinteger"]]
-
-
-def set_noise(noise: np.random.Generator, packed: Any) -> None:
-    """Gives a PCG64 generator the state that `pack_noise` read. Raises WireError where it is none."""
-    try:
-        value, increment, has_uint32, uinteger = packed
-        noise.bit_generator.state = {
-            "bit_generator": "PCG64",
-            "state": {"state": int.from_bytes(value, "big"), "inc": int.from_bytes(increment, "big")},
-            "has_uint32": has_uint32,
-            "uinteger": uinteger,
-        }
-    except (TypeError, ValueError, OverflowError) as error:
-        raise WireError(f"no state of a generator: {error}") from error
 
 
 def pack_answer(answer: Answer) -> dict[str, Any]:

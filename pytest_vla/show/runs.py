@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.rates import interval_text, left_out_text, share_text
+from pytest_vla.metrics.runs import rate_of
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.select import select_tasks
 from pytest_vla.plan.task import INSTALLED, Task, with_textures
 from pytest_vla.records.record import Record, load_trajectory
 from pytest_vla.records.runs import Run
 from pytest_vla.records.store import LAST_RUN, STORE, open_store
-from pytest_vla.reports.runs import rate_of
 from pytest_vla.show.sheet import Cell, Picture, blank, check_layout, in_rows, sheet
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pytest_vla.episode.start import MOST_DRAWS, NO_DRAW, OUT_OF_SIGHT, NothingToMeasure, begin
+from pytest_vla.episode.start import NothingToMeasure, begin
 from pytest_vla.episode.trace import Trace
-from pytest_vla.errors import EpisodeError, UnfitError, VlaError
+from pytest_vla.errors import NO_DRAW, OUT_OF_SIGHT, EpisodeError, UnfitError, VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.labels import JOINT, UPSTREAM, parts_of
 from pytest_vla.plan.task import Task
@@ -22,6 +22,7 @@ from pytest_vla.scene.variation import Variation
 from pytest_vla.show.sheet import Cell, Picture, blank, check_layout, in_rows, sheet
 from pytest_vla.show.tasks import Drawing, camera_picture, check_number, open_pool
 from pytest_vla.util.text import did_you_mean
+from pytest_vla.vary.kind import MOST_DRAWS
 from pytest_vla.vary.registry import find_variation, kinds, labels_of, parse_vary
 
 if TYPE_CHECKING:

@@ -15,15 +15,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from pytest_vla.errors import VlaError
+from pytest_vla.util.install import DEBIAN, FEDORA
 
 Loader = Callable[[str], Any]
 """Loads a shared library by name and returns an object with its functions; OSError where it is absent."""
 Probe = Callable[[], str | None]
 """None where a backend works, otherwise what is missing."""
 
-DEBIAN = "apt-get install libegl1 libegl-mesa0 libgl1 libgl1-mesa-dri libosmesa6 libglib2.0-0 libxcb1"
-FEDORA = "dnf install libglvnd-egl libglvnd-glx libglvnd-opengl mesa-libEGL mesa-dri-drivers glib2 libxcb"
-"""The packages behind EGL and OSMesa, and libglib and libxcb, which robosuite's opencv-python loads."""
 
 _MODULES = {"egl": "mujoco.egl", "osmesa": "mujoco.osmesa", "cgl": "mujoco.cgl"}
 _BACKENDS = {"Linux": ("egl", "osmesa", "glfw", "glx"), "Darwin": ("cgl", "glfw"), "Windows": ("wgl", "glfw")}

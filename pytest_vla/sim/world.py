@@ -337,20 +337,10 @@ class World:
         self._leave()
         return self._observe((pose, pose.copy(), alphas_at(self.model, self._burners, pose)), step)
 
-    def out_of_sight(self) -> str:
-        """Why the task's objects cannot be seen and reached from here; an empty text: they can.
-
-        What the task as it is hides from the same init state is no one's fault.
-        """
-        from pytest_vla.episode.visibility import hidden_benign, out_of_sight
-
-        return out_of_sight(self) and out_of_sight(self, hidden_before=hidden_benign(self.task, *self._began))
-
-    def infeasible(self) -> str:
-        """Why our expert does not do the task from here; an empty text: it does. The world must be reset afterwards."""
-        from pytest_vla.episode.feasible import infeasible
-
-        return infeasible(self)
+    @property
+    def began(self) -> tuple[int, int]:
+        """The init state (0 where it was none of the task's own) and the scene seed of the last reset."""
+        return self._began
 
     def segmentation(
         self, camera: str, only: Collection[int] | None = None, widened: float = 1.0

@@ -1,7 +1,11 @@
 """What to install where an import fails: a package, or the system's libraries behind one that is there."""
 
-from pytest_vla.sim.gl import DEBIAN, FEDORA
 from pytest_vla.versions import DEFAULT
+
+DEBIAN = "apt-get install libegl1 libegl-mesa0 libgl1 libgl1-mesa-dri libosmesa6 libglib2.0-0 libxcb1"
+
+FEDORA = "dnf install libglvnd-egl libglvnd-glx libglvnd-opengl mesa-libEGL mesa-dri-drivers glib2 libxcb"
+"""The packages behind EGL and OSMesa, and libglib and libxcb, which robosuite's opencv-python loads."""
 
 _PACKAGES = {"PIL": "pillow", "cv2": "opencv-python"}
 

@@ -11,3 +11,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     inside = [other for other in known if name and name.lower() in other.lower()]
     close = list(dict.fromkeys(inside[:3] + difflib.get_close_matches(name, known, n=3)))[:3]
     return f" Did you mean {', '.join(close)}?" if close else ""
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 episode``, ``2 episodes``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -126,3 +126,6 @@ class Kind:
         if self.levels:
             return tuple(f"{self.name}-L{level}" for level in levels or self.levels)
         return tuple(f"{self.name}.{part}" for part in self.parts()) or (self.name,)
+
+MOST_DRAWS = 10
+"""How often a variation is drawn until the task's objects are in sight and in reach."""

@@ -407,7 +407,7 @@ def drawn_for(task: Task, label: str, seed: int, parameters: Mapping[str, object
 
 
 def _draw_with(first: Variation, parameters: Mapping[str, object]) -> Variation | None:
-    from pytest_vla.episode.start import MOST_DRAWS
+    from pytest_vla.vary.kind import MOST_DRAWS
 
     draws = range(1, MOST_DRAWS) if first.redraw is not None else ()
     for time in (0, *draws):

@@ -15,7 +15,8 @@ from pytest_vla.metrics.rates import percents_text, reasons_text
 from pytest_vla.metrics.robustness import FEWEST_PAIRS
 from pytest_vla.metrics.success import SuccessRate
 from pytest_vla.reports.language.compared import Source
-from pytest_vla.reports.tables import aligned, counted, notes, printable, wrapped
+from pytest_vla.reports.tables import aligned, notes, printable, wrapped
+from pytest_vla.util.text import counted
 
 BAR = 40
 """Characters of 100%."""

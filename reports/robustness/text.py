@@ -11,7 +11,8 @@ from pytest_vla.metrics.robustness import FEWEST_PAIRS, Cell, Difference
 from pytest_vla.metrics.robustness_curves import NO_DOSE, Curve, Harm
 from pytest_vla.metrics.success import SuccessRate
 from pytest_vla.plan.labels import JOINT
-from pytest_vla.reports.tables import aligned, counted, notes, printable, wrapped
+from pytest_vla.reports.tables import aligned, notes, printable, wrapped
+from pytest_vla.util.text import counted
 
 SIGNIFICANT = 0.05
 """Of adjusted p; what is below is marked with a star."""

@@ -32,8 +32,8 @@ from pytest_vla.records.items import Item
 from pytest_vla.records.premises import notes_after
 from pytest_vla.records.record import VIDEO_SUFFIX, Record
 from pytest_vla.records.tally import Repetition
-from pytest_vla.reports.tables import counted as counted
 from pytest_vla.reports.terminal.progress import about
+from pytest_vla.util.text import counted
 
 MAX_TASK_ROWS = 50
 """Beyond this many, tasks are shown with -v only, and levels not at all."""

@@ -122,8 +122,9 @@ def _tried(draw: Draw, pool: WorldPool | None) -> tuple[str, str]:
 
 def _begun(draw: Draw, variation: Variation, pool: WorldPool) -> tuple[str, str]:
     """As `_tried`, of an episode under a variation, begun as any is."""
-    from pytest_vla.episode.start import NO_DRAW, NothingToMeasure, begin
+    from pytest_vla.episode.start import NothingToMeasure, begin
     from pytest_vla.episode.trace import Trace
+    from pytest_vla.errors import NO_DRAW
 
     task = draw.task
     try:

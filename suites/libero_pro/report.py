@@ -7,8 +7,9 @@ from typing import Any
 from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE, THESE_TASKS
 from pytest_vla.metrics.rates import percents_text, rate_table, reasons_text
 from pytest_vla.metrics.success import SuccessRate
-from pytest_vla.reports.tables import aligned, counted, notes, printable, wrapped
+from pytest_vla.reports.tables import aligned, notes, printable, wrapped
 from pytest_vla.suites.libero_pro.metrics import COLUMNS, ORIGINAL, ProRow, ProTable, cells
+from pytest_vla.util.text import counted
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from pytest_vla.episode.rollout import Conditions, Rollout, run_episode
-from pytest_vla.episode.start import MOST_DRAWS
 from pytest_vla.errors import RedrawError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Variation, joined
+from pytest_vla.vary.kind import MOST_DRAWS
 from tests.plugin.fake_sim import World
 
 TASK = load_suite("tabletop").task("turn_on_the_stove")

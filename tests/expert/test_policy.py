@@ -10,7 +10,8 @@ from pytest_vla.episode.rollout import Conditions, Rollout, run_episode
 from pytest_vla.errors import EpisodeError
 from pytest_vla.expert.policy import choose, expert_policy, next_literal
 from pytest_vla.plan.case import Case
-from pytest_vla.policies.base import Episode, noise_generator
+from pytest_vla.policies.base import Episode
+from pytest_vla.policies.noise import noise_generator
 from pytest_vla.scene.problem import Literal
 from pytest_vla.sim.world import World
 from tests.support.worlds import tabletop

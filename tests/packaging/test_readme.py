@@ -12,7 +12,7 @@ from pytest_vla.cli import COMMANDS
 from pytest_vla.plan.manifests import suite_names
 from pytest_vla.run.marker import EXAMPLE
 from pytest_vla.run.options import MODELS_KEY, OPTIONS
-from pytest_vla.sim.gl import DEBIAN
+from pytest_vla.util.install import DEBIAN
 from tests.support.data import REPOSITORY
 
 README = (REPOSITORY / "README.md").read_text()

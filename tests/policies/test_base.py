@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from pytest_vla.errors import EpisodeError
-from pytest_vla.policies.base import Episode, check_actions, noise_generator, one_by_one, reseed
+from pytest_vla.policies.base import Episode, check_actions, one_by_one
+from pytest_vla.policies.noise import noise_generator, reseed
 from pytest_vla.policies.random import random_policy
 
 

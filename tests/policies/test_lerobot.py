@@ -11,9 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 from pytest_vla.errors import VlaError
-from pytest_vla.policies.base import Episode, is_batch_policy, noise_generator, reseed
+from pytest_vla.policies.base import Episode, is_batch_policy
 from pytest_vla.policies.lerobot import check, digest, load
 from pytest_vla.policies.load import load_policy
+from pytest_vla.policies.noise import noise_generator, reseed
 from pytest_vla.policies.spec import ModelSpec
 from pytest_vla.policies.view import policy_view
 from tests.policies import lerobot_models

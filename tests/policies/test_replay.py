@@ -11,7 +11,8 @@ from pytest_vla.episode.rollout import Conditions, Rollout, run_episode
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.policies.base import Episode, noise_generator
+from pytest_vla.policies.base import Episode
+from pytest_vla.policies.noise import noise_generator
 from pytest_vla.policies.random import random_policy
 from pytest_vla.policies.replay import replay_policy
 from pytest_vla.records.record import save_trajectory

@@ -2,7 +2,8 @@
 
 import pytest
 
-from pytest_vla.reports.tables import aligned, counted, notes, wrapped
+from pytest_vla.reports.tables import aligned, notes, wrapped
+from pytest_vla.util.text import counted
 
 HEAD = ("task", "n", "SR")
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.policies.base import Episode, noise_generator
+from pytest_vla.policies.base import Episode
+from pytest_vla.policies.noise import noise_generator
 from pytest_vla.policies.spec import ModelSpec
 from pytest_vla.serving.client import ServedPolicy
 from pytest_vla.serving.replicas import Replicas, lost_file

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.policies.base import Episode, Wishes, noise_generator, reseed
+from pytest_vla.policies.base import Episode, Wishes
+from pytest_vla.policies.noise import noise_generator, reseed
 from pytest_vla.policies.spec import ModelSpec
 from pytest_vla.serving.client import ServedPolicy
 from pytest_vla.serving.process import HUNG, PolicyAddress, PolicyProcess

@@ -24,14 +24,14 @@ from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies.address import KEY
-from pytest_vla.policies.base import Answer, Episode, Observation, Policy, Wishes, noise_generator, one_by_one, reseed
+from pytest_vla.policies.base import Answer, Episode, Observation, Policy, Wishes, one_by_one
+from pytest_vla.policies.noise import noise_generator, pack_noise, reseed
 from pytest_vla.policies.openpi import OpenpiPolicy, check_openpi, openpi_policy
 from pytest_vla.policies.openpi_protocol import OURS, Served
 from pytest_vla.serving import websocket
 from pytest_vla.serving.plain import as_batch_policy
 from pytest_vla.serving.requests import BadRequest, read_libero_request, read_observation, read_request
 from pytest_vla.serving.websocket import WebsocketServer
-from pytest_vla.serving.wire import pack_noise
 from tests.plugin.fake_sim import World
 from tests.policies.openpi_server import decoded, encoded
 from tests.support.waiting import HANG, until

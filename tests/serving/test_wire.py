@@ -11,16 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from pytest_vla.serving.wire import (
-    LONGEST_MESSAGE,
-    SharedPictures,
-    WireError,
-    allocate,
-    pack_noise,
-    receive,
-    send,
-    set_noise,
-)
+from pytest_vla.errors import WireError
+from pytest_vla.policies.noise import pack_noise, set_noise
+from pytest_vla.serving.wire import LONGEST_MESSAGE, SharedPictures, allocate, receive, send
 
 Pair = tuple[socket.socket, socket.socket]
 texts = st.text(max_size=20)

@@ -12,7 +12,6 @@ import pytest
 from PIL import Image
 
 from pytest_vla.cli import main
-from pytest_vla.episode.start import MOST_DRAWS
 from pytest_vla.errors import EpisodeError, RedrawError, UnchangedError, VlaError
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
@@ -21,6 +20,7 @@ from pytest_vla.show import variations as vary_sheets
 from pytest_vla.show.sheet import Cell
 from pytest_vla.show.tasks import Drawing
 from pytest_vla.show.variations import in_short, match_labels, vary_sheet
+from pytest_vla.vary.kind import MOST_DRAWS
 from tests.support.worlds import tabletop_world
 
 STOVE, BOWL = "turn_on_the_stove", "put_the_bowl_on_the_plate"

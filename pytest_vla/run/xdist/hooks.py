@@ -178,7 +178,8 @@ class Controller:
 
     def _lose(self, report: Any, message: str | None, hung: bool) -> None:
         """An episode ends as an error, with a record."""
-        from pytest_vla.episode.rollout import CRASHED, TIMEOUT, Conditions, lost_episode
+        from pytest_vla.episode.rollout import Conditions, lost_episode
+        from pytest_vla.errors import CRASHED, TIMEOUT
 
         node, settings = report.nodeid, self._selection.settings
         case, name, reason = self._cases[node], self._names[node], TIMEOUT if hung else CRASHED

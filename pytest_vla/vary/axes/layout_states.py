@@ -7,10 +7,9 @@ import mujoco
 import numpy as np
 import numpy.typing as npt
 
-from pytest_vla.episode.visibility import REACH
 from pytest_vla.errors import RedrawError
 from pytest_vla.scene.scene import Scene
-from pytest_vla.scene.workspaces import workspace
+from pytest_vla.scene.workspaces import REACH, workspace
 from pytest_vla.sim.clearance import Clearance
 from pytest_vla.vary.axes.layout_room import AREA
 

@@ -218,8 +218,8 @@ def test_what_can_be_made_but_comes_to_no_rest_is_told_with_upstreams_defect(mon
 
 
 def test_coverage_draws_again_as_an_episode_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pytest_vla.episode.start import MOST_DRAWS
     from pytest_vla.sim import start_states as starts
+    from pytest_vla.vary.kind import MOST_DRAWS
 
     def late(world: World, index: int) -> starts.Start:
         tried.append(world.variation.parameters if world.variation else {})

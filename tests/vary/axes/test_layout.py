@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_vla import World, load_suite
-from pytest_vla.episode.start import MOST_DRAWS
+from pytest_vla.episode.visibility import unseen_at_start
 from pytest_vla.errors import RedrawError, VlaError
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.problem import format_problem, parse_problem_text
@@ -20,7 +20,7 @@ from pytest_vla.sim.clearance import Clearance
 from pytest_vla.vary.axes.layout import displacement, distractors
 from pytest_vla.vary.axes.layout_room import AREA, Obstacle, added_categories, obstacles, radius
 from pytest_vla.vary.axes.layout_states import displace, put_down
-from pytest_vla.vary.kind import Draw
+from pytest_vla.vary.kind import MOST_DRAWS, Draw
 from tests.support.worlds import libero_task, tabletop
 
 SUITE = load_suite("tabletop")
@@ -271,4 +271,4 @@ def test_added_objects_stand_calmly_where_they_were_drawn() -> None:
             assert world.data.body(world.scene.body(name).root_body).xpos[:2] == pytest.approx([x, y], abs=0.002)
         assert np.abs(world.data.qvel[9:]).max() < 0.05
         assert not world.success()
-        assert world.out_of_sight() == ""
+        assert unseen_at_start(world) == ""
