@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from pytest_vla import load_suite
-from pytest_vla.sim.settle import write_all
+from pytest_vla.commands.init_states import write_all
 
 FOLDER = Path(__file__).resolve().parents[1] / "suites" / "tabletop" / "init_files" / "tabletop"
 

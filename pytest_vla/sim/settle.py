@@ -1,36 +1,36 @@
-"""Makes init states: draws a scene, lets it come to rest, checks it, and draws anew where something is amiss.
+"""Makes init states: draws a scene, lets it come to rest, checks it, and draws anew where something is amiss."""
 
-``python -m pytest_vla.sim.settle --data DIR [TASK ...]`` makes those of a user's own tasks, 50 a task, each at rest for
-ten seconds. A task's name decides its draws, so that the same files give the same states on one machine.
-"""
-
-import argparse
-import sys
 import zlib
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Protocol
 
 import mujoco
 import numpy as np
 import numpy.typing as npt
 
-from pytest_vla.errors import SceneError, VlaError
-from pytest_vla.kernels import pinned_processes
-from pytest_vla.plan.data_roots import data_base
-from pytest_vla.plan.manifests import load_suite, suite_names, takes_tasks
+from pytest_vla.errors import SceneError
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.placement import Placer, plan_placement
+from pytest_vla.scene.problem import Problem
+from pytest_vla.scene.scene import Scene
 from pytest_vla.sim.arm import ARM_JOINTS, FINGERS, REST_FINGERS, REST_JOINTS
-from pytest_vla.sim.world import World
-from pytest_vla.util.files import whole_file
 
 Array = npt.NDArray[np.float64]
 
-# Of what the command line is asked for: more init states, or longer waits (s), are a slip of the keyboard.
-_MOST = 10_000
-_LONGEST = 3600.0
+
+class Stepped(Protocol):
+    """What settling needs of a world; `pytest_vla.World` is one."""
+
+    model: mujoco.MjModel
+    data: mujoco.MjData
+    scene: Scene
+    problem: Problem
+    task: Task
+
+    def reset(self, init_state: npt.ArrayLike | None = ..., scene_seed: int = ..., settle: bool = ...) -> object: ...
+    def step(self, action: npt.ArrayLike) -> object: ...
+    def success(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class _Poses:
 
 
 def settled_states(
-    world: World,
+    world: Stepped,
     count: int,
     generator: np.random.Generator,
     *,
@@ -111,7 +111,7 @@ def settled_states(
 
 
 def settled_state(
-    world: World,
+    world: Stepped,
     generator: np.random.Generator,
     *,
     number: int = 0,
@@ -149,7 +149,7 @@ def settled_state(
             )
 
 
-def unrest(world: World, state: npt.ArrayLike, seconds: float, limits: Limits | None = None) -> str | None:
+def unrest(world: Stepped, state: npt.ArrayLike, seconds: float, limits: Limits | None = None) -> str | None:
     """Why a state is no calm start of the world's task; None where it is.
 
     Args:
@@ -173,7 +173,7 @@ def unrest(world: World, state: npt.ArrayLike, seconds: float, limits: Limits | 
     return _too_fast(world, limits)
 
 
-def _drawn(world: World, scene_seed: int, seconds: float, limits: Limits) -> tuple[Array, str | None]:
+def _drawn(world: Stepped, scene_seed: int, seconds: float, limits: Limits) -> tuple[Array, str | None]:
     """A state that a drawn scene came to rest in, and why it is not fit."""
     world.reset(None, scene_seed=scene_seed, settle=False)
     model, data = world.model, world.data
@@ -188,27 +188,27 @@ def _drawn(world: World, scene_seed: int, seconds: float, limits: Limits) -> tup
     return state, _displaced(world, drawn, limits) or _outside(world, limits) or _too_fast(world, limits)
 
 
-def _steps(world: World, seconds: float) -> int:
+def _steps(world: Stepped, seconds: float) -> int:
     return round(seconds * world.task.protocol.control_freq)
 
 
-def _parts(world: World) -> npt.NDArray[np.int64]:
+def _parts(world: Stepped) -> npt.NDArray[np.int64]:
     """Bodies of objects and fixtures that can move."""
     model = world.model
     roots = [model.body(body.root_body).id for body in world.scene.bodies]
     return np.flatnonzero(np.isin(model.body_rootid, roots) & (model.body_weldid != 0))
 
 
-def _poses(world: World) -> _Poses:
+def _poses(world: Stepped) -> _Poses:
     parts = _parts(world)
     return _Poses(world.data.xpos[parts].copy(), world.data.xmat[parts].reshape(-1, 3, 3).copy())
 
 
-def _named(world: World, part: int) -> str:
+def _named(world: Stepped, part: int) -> str:
     return str(world.model.body(_parts(world)[part]).name)
 
 
-def _moved(world: World, before: _Poses, limits: Limits) -> str | None:
+def _moved(world: Stepped, before: _Poses, limits: Limits) -> str | None:
     now = _poses(world)
     distances = np.linalg.norm(now.positions - before.positions, axis=1)
     angles = _angles(np.einsum("nij,nij->n", now.rotations, before.rotations))
@@ -224,7 +224,7 @@ def _angles(traces: Array) -> Array:
     return np.asarray(np.degrees(np.arccos(np.clip((traces - 1) / 2, -1, 1))))
 
 
-def _displaced(world: World, drawn: _Poses, limits: Limits) -> str | None:
+def _displaced(world: Stepped, drawn: _Poses, limits: Limits) -> str | None:
     now = _poses(world)
     shift = np.linalg.norm((now.positions - drawn.positions)[:, :2], axis=1)
     sink = drawn.positions[:, 2] - now.positions[:, 2]
@@ -241,7 +241,7 @@ def _displaced(world: World, drawn: _Poses, limits: Limits) -> str | None:
     return None
 
 
-def _outside(world: World, limits: Limits) -> str | None:
+def _outside(world: Stepped, limits: Limits) -> str | None:
     """An object that left the workspace region in which it was drawn."""
     for placer in plan_placement(world.problem, world.scene).placers:
         if placer.reference is None and not placer.body.is_fixture and not _inside(world, placer, limits):
@@ -249,7 +249,7 @@ def _outside(world: World, limits: Limits) -> str | None:
     return None
 
 
-def _inside(world: World, placer: Placer, limits: Limits) -> bool:
+def _inside(world: Stepped, placer: Placer, limits: Limits) -> bool:
     place = world.data.body(placer.body.root_body).xpos[:2] - np.array(placer.origin[:2])
     # A body that is kept inside a region narrower than itself is drawn from what lies between the swapped bounds.
     margin = placer.body.radius if placer.keep_inside else 0.0
@@ -261,7 +261,7 @@ def _inside(world: World, placer: Placer, limits: Limits) -> bool:
     return False
 
 
-def _too_fast(world: World, limits: Limits) -> str | None:
+def _too_fast(world: Stepped, limits: Limits) -> str | None:
     model, data = world.model, world.data
     for part in _parts(world):
         for dof in range(model.body_dofadr[part], model.body_dofadr[part] + model.body_dofnum[part]):
@@ -273,7 +273,7 @@ def _too_fast(world: World, limits: Limits) -> str | None:
     return None
 
 
-def _too_deep(world: World, limits: Limits) -> str | None:
+def _too_deep(world: Stepped, limits: Limits) -> str | None:
     contacts = world.data.contact
     if not len(contacts.dist) or contacts.dist.min() >= -limits.depth:
         return None
@@ -281,7 +281,7 @@ def _too_deep(world: World, limits: Limits) -> str | None:
     return f"{one} and {other} are in each other"
 
 
-def _geom_named(world: World, geom: int) -> str:
+def _geom_named(world: Stepped, geom: int) -> str:
     model = world.model
     # LIBERO's tables and a user's models have geoms without a name.
     return str(model.geom(geom).name) or f"a geom of {model.body(model.geom_bodyid[geom]).name}"
@@ -290,88 +290,3 @@ def _geom_named(world: World, geom: int) -> str:
 def generator_of(name: str) -> np.random.Generator:
     """The source of a task's draws: it follows from the task's name, so that further tasks change no others."""
     return np.random.default_rng(zlib.crc32(name.encode()))
-
-
-def write_init_states(task: Task, folder: Path, count: int | None = None, hold_seconds: float = 10.0) -> Path:
-    """Makes a task's init states and writes them, whole or not at all, to ``TASK.pruned_init``.
-
-    Args:
-        task: whose.
-        folder: where to; it is made.
-        count: how many; the protocol's number where None.
-        hold_seconds: how long each must stay as it is.
-
-    Raises:
-        VlaError: the scene cannot be used or does not come to rest, or the file cannot be written.
-    """
-    with World(task) as world:
-        number = task.protocol.init_states if count is None else count
-        states = settled_states(world, number, generator_of(task.name), hold_seconds=hold_seconds)
-    path = folder / f"{task.name}.pruned_init"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise VlaError(f"cannot write {path}: {error.strerror or error}") from error
-    with whole_file(path) as file:
-        np.save(file, states)
-    return path
-
-
-def write_all(tasks: Sequence[Task], folder: Path, count: int | None = None, hold_seconds: float = 10.0) -> bool:
-    """`write_init_states` of several tasks, on all processors; says what became of each. False where any failed."""
-    well = True
-    with pinned_processes(len(tasks)) as pool:
-        for future in [pool.submit(write_init_states, task, folder, count, hold_seconds) for task in tasks]:
-            try:
-                print(future.result(), flush=True)
-            except VlaError as error:
-                print(error, file=sys.stderr, flush=True)
-                well = False
-    return well
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Makes init states for tasks in a user's data folder; returns the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m pytest_vla.sim.settle", description="Make the init states of tasks of your own."
-    )
-    parser.add_argument("--suite", default="tabletop", help="the suite that the tasks belong to (default: tabletop)")
-    parser.add_argument("--data", required=True, metavar="DIR", help="your folder, as for --vla-data")
-    parser.add_argument("--count", type=int, metavar="N", help="init states a task (default: the suite's number, 50)")
-    parser.add_argument("--hold", type=float, default=10.0, metavar="S", help="seconds each stays still (default: 10)")
-    parser.add_argument("tasks", nargs="*", metavar="TASK", help="default: every task in DIR without init states")
-    options = parser.parse_args(arguments)
-    try:
-        if options.count is not None and not 1 <= options.count <= _MOST:
-            raise VlaError(f"--count={options.count}: expected 1 to {_MOST}")
-        if not 0 <= options.hold <= _LONGEST:
-            raise VlaError(f"--hold={options.hold}: expected seconds from 0 to {_LONGEST}")
-        tasks, folder = _asked(options.suite, Path(options.data), options.tasks)
-    except VlaError as error:
-        print(error, file=sys.stderr)
-        return 2
-    return 0 if write_all(tasks, folder, options.count, options.hold) else 1
-
-
-def _asked(name: str, data: Path, names: Sequence[str]) -> tuple[list[Task], Path]:
-    """The tasks that were asked for, and the folder of their init states."""
-    data = data.expanduser().absolute()
-    base = data_base(data)
-    suite = load_suite(name, data=data)
-    if not takes_tasks(name):
-        open_suites = ", ".join(other for other in suite_names() if takes_tasks(other))
-        raise VlaError(f"suite {name}: its init states are upstream's, take them from there. Yours join: {open_suites}")
-    if base is None or not (base / "bddl_files" / name).is_dir():
-        raise VlaError(f"{data}: expected task files in bddl_files/{name}, found no such folder")
-    folder = base / "init_files" / name
-    if names:
-        return [suite.task(task) for task in dict.fromkeys(names)], folder
-    there = [task for task in suite.tasks if (base / "bddl_files" / name / f"{task.name}.bddl").is_file()]
-    lacking = [task for task in there if not (folder / f"{task.name}.pruned_init").is_file()]
-    if not lacking:
-        raise VlaError(f"{data}: all of its {len(there)} tasks have init states; name those to make anew")
-    return lacking, folder
-
-
-if __name__ == "__main__":
-    sys.exit(main())

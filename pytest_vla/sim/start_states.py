@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, Protocol
 
 import mujoco
 import numpy as np
@@ -19,13 +19,12 @@ from pytest_vla.scene.init_states import read_init_states
 from pytest_vla.scene.placement import draw_placement, plan_placement
 from pytest_vla.scene.problem import Problem, format_problem
 from pytest_vla.scene.scene import Scene
+from pytest_vla.scene.variation import Variation
 from pytest_vla.sim.placing import site_positions
+from pytest_vla.sim.settle import Limits, Stepped, settled_state
 from pytest_vla.util.files import whole_file
 from pytest_vla.util.folders import cache_folder
 from pytest_vla.versions import installed_versions
-
-if TYPE_CHECKING:
-    from pytest_vla.sim.world import World
 
 Array = npt.NDArray[np.float64]
 
@@ -36,6 +35,13 @@ Origin = Literal["own", "with-added", "settled"]
 _FORMAT = 2
 # Draws of one state; the variation may be drawn again too.
 _TRIES = 12
+
+
+class Startable(Stepped, Protocol):
+    """What the states that episodes start from need of a world; `pytest_vla.World` is one."""
+
+    variation: Variation | None
+    scene_digest: str
 
 
 @dataclass(frozen=True)
@@ -73,9 +79,9 @@ class Starts:
         origin: where they come from.
     """
 
-    def __init__(self, world: "World", original: Problem, roots: tuple[DataRoot, ...]) -> None:
+    def __init__(self, world: Startable, original: Problem, roots: tuple[DataRoot, ...]) -> None:
         # The world holds this: no circle, so that a world goes as soon as nobody has it.
-        self._world: World = weakref.proxy(world)
+        self._world: Startable = weakref.proxy(world)
         self._roots = roots
         given = world.variation.init_states if world.variation is not None else None
         self._given = given
@@ -198,7 +204,7 @@ def with_added(
     return np.concatenate([state[:1], qpos, qvel])
 
 
-def settled_start(world: "World", index: int) -> Start:
+def settled_start(world: Startable, index: int) -> Start:
     """A state of the world's problem that has come to rest, from disk or made now; the same on any machine.
 
     Args:
@@ -208,8 +214,6 @@ def settled_start(world: "World", index: int) -> Start:
     Raises:
         RedrawError: the scene does not come to rest.
     """
-    from pytest_vla.sim.settle import Limits, settled_state
-
     drawn_for = [_FORMAT, world.scene_digest, format_problem(world.problem), index]
     # What is drawn is the same on any machine; what comes of it may be rounded otherwise.
     digest, made_of = _digest_of(drawn_for), _digest_of([*drawn_for, installed_versions()])

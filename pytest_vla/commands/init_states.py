@@ -1,0 +1,111 @@
+"""``python -m pytest_vla.commands.init_states --data DIR [TASK ...]``: init states for a user's own tasks.
+
+Fifty a task, each at rest for ten seconds. A task's name decides its draws, so that the same files give the same states
+on one machine.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pytest_vla.errors import VlaError
+from pytest_vla.kernels import pinned_processes
+from pytest_vla.plan.data_roots import data_base
+from pytest_vla.plan.manifests import load_suite, suite_names, takes_tasks
+from pytest_vla.plan.task import Task
+from pytest_vla.sim.settle import generator_of, settled_states
+from pytest_vla.sim.world import World
+from pytest_vla.util.files import whole_file
+
+# Of what the command line is asked for: more init states, or longer waits (s), are a slip of the keyboard.
+_MOST = 10_000
+
+_LONGEST = 3600.0
+
+
+def write_init_states(task: Task, folder: Path, count: int | None = None, hold_seconds: float = 10.0) -> Path:
+    """Makes a task's init states and writes them, whole or not at all, to ``TASK.pruned_init``.
+
+    Args:
+        task: whose.
+        folder: where to; it is made.
+        count: how many; the protocol's number where None.
+        hold_seconds: how long each must stay as it is.
+
+    Raises:
+        VlaError: the scene cannot be used or does not come to rest, or the file cannot be written.
+    """
+    with World(task) as world:
+        number = task.protocol.init_states if count is None else count
+        states = settled_states(world, number, generator_of(task.name), hold_seconds=hold_seconds)
+    path = folder / f"{task.name}.pruned_init"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise VlaError(f"cannot write {path}: {error.strerror or error}") from error
+    with whole_file(path) as file:
+        np.save(file, states)
+    return path
+
+
+def write_all(tasks: Sequence[Task], folder: Path, count: int | None = None, hold_seconds: float = 10.0) -> bool:
+    """`write_init_states` of several tasks, on all processors; says what became of each. False where any failed."""
+    well = True
+    with pinned_processes(len(tasks)) as pool:
+        for future in [pool.submit(write_init_states, task, folder, count, hold_seconds) for task in tasks]:
+            try:
+                print(future.result(), flush=True)
+            except VlaError as error:
+                print(error, file=sys.stderr, flush=True)
+                well = False
+    return well
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Makes init states for tasks in a user's data folder; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m pytest_vla.commands.init_states", description="Make the init states of tasks of your own."
+    )
+    parser.add_argument("--suite", default="tabletop", help="the suite that the tasks belong to (default: tabletop)")
+    parser.add_argument("--data", required=True, metavar="DIR", help="your folder, as for --vla-data")
+    parser.add_argument("--count", type=int, metavar="N", help="init states a task (default: the suite's number, 50)")
+    parser.add_argument("--hold", type=float, default=10.0, metavar="S", help="seconds each stays still (default: 10)")
+    parser.add_argument("tasks", nargs="*", metavar="TASK", help="default: every task in DIR without init states")
+    options = parser.parse_args(arguments)
+    try:
+        if options.count is not None and not 1 <= options.count <= _MOST:
+            raise VlaError(f"--count={options.count}: expected 1 to {_MOST}")
+        if not 0 <= options.hold <= _LONGEST:
+            raise VlaError(f"--hold={options.hold}: expected seconds from 0 to {_LONGEST}")
+        tasks, folder = _asked(options.suite, Path(options.data), options.tasks)
+    except VlaError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0 if write_all(tasks, folder, options.count, options.hold) else 1
+
+
+def _asked(name: str, data: Path, names: Sequence[str]) -> tuple[list[Task], Path]:
+    """The tasks that were asked for, and the folder of their init states."""
+    data = data.expanduser().absolute()
+    base = data_base(data)
+    suite = load_suite(name, data=data)
+    if not takes_tasks(name):
+        open_suites = ", ".join(other for other in suite_names() if takes_tasks(other))
+        raise VlaError(f"suite {name}: its init states are upstream's, take them from there. Yours join: {open_suites}")
+    if base is None or not (base / "bddl_files" / name).is_dir():
+        raise VlaError(f"{data}: expected task files in bddl_files/{name}, found no such folder")
+    folder = base / "init_files" / name
+    if names:
+        return [suite.task(task) for task in dict.fromkeys(names)], folder
+    there = [task for task in suite.tasks if (base / "bddl_files" / name / f"{task.name}.bddl").is_file()]
+    lacking = [task for task in there if not (folder / f"{task.name}.pruned_init").is_file()]
+    if not lacking:
+        raise VlaError(f"{data}: all of its {len(there)} tasks have init states; name those to make anew")
+    return lacking, folder
+
+
+if __name__ == "__main__":
+    sys.exit(main())
