@@ -51,7 +51,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Compares the two texts and prints the parts. Raises VlaError."""
     from pytest_vla.language.backends import choose_backend
-    from pytest_vla.reports.terminal.waiting import told_when_slow
+    from pytest_vla.util.live_line import told_when_slow
 
     pair = (options.original, options.paraphrase)
     for name, text in zip(("ORIGINAL", "PARAPHRASE"), pair, strict=True):

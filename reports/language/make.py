@@ -29,8 +29,8 @@ from pytest_vla.records.record import Record, load_trajectory
 from pytest_vla.reports.language.compared import Compared, comparer
 from pytest_vla.reports.language.text import LanguageReport, ModelResults, OtherChange
 from pytest_vla.reports.loaded import Loaded, runs_of, unfinished_of
-from pytest_vla.reports.terminal.waiting import told_when_slow
 from pytest_vla.util import extras as missing
+from pytest_vla.util.live_line import told_when_slow
 from pytest_vla.util.text import counted
 
 LIBERO_PARA = "libero_para"

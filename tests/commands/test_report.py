@@ -23,8 +23,8 @@ from pytest_vla.plan.case import Case
 from pytest_vla.records.record import Record, Trajectory, save_trajectory
 from pytest_vla.records.store import open_store
 from pytest_vla.reports import figures
-from pytest_vla.reports.terminal import waiting
 from pytest_vla.suites.libero_para.logs import published_outcomes, read_para_log
+from pytest_vla.util import live_line as waiting
 from tests.language.test_published import published_csv
 from tests.support.records import RECORD
 from tests.support.waiting import HANG, until

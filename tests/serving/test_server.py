@@ -375,7 +375,7 @@ WORKERS = """
 import os, signal, sys, numpy as np
 sys.path.insert(0, {repository!r})
 from pathlib import Path
-from pytest_vla.policies.base import Episode, noise_generator
+from pytest_vla.policies.base import Episode; from pytest_vla.policies.noise import noise_generator
 from pytest_vla.serving.client import ServedPolicy
 from pytest_vla.serving.process import PolicyAddress
 

@@ -579,7 +579,7 @@ CLIENT = """
 import sys
 sys.path.insert(0, {repository!r})
 import numpy as np
-from pytest_vla.policies.base import Episode, noise_generator
+from pytest_vla.policies.base import Episode; from pytest_vla.policies.noise import noise_generator
 from pytest_vla.policies.openpi import openpi_policy
 session = openpi_policy("127.0.0.1:{port}")(Episode("c", "s", "t", "do it", 0, noise_generator(0, "c")))
 print("begun", flush=True)

@@ -20,6 +20,7 @@ from pytest_vla.reports.language.make import make_report
 from pytest_vla.reports.language.pride_row import language_lines
 from pytest_vla.reports.loaded import load
 from pytest_vla.reports.terminal.summary import closing_lines
+from tests.support.data import REPOSITORY
 from tests.support.records import record_of
 from tests.support.varied import varied
 from tests.support.waiting import HANG
@@ -228,7 +229,7 @@ def test_without_variations_nothing_more_is_imported() -> None:
         "closing_lines([record_of(0)], Path('.vla/a-run'), [], 'pytest', 0, 80);"
         "print([name for name in ('numpy', 'pytest_vla.metrics.language', 'sqlite3') if name in sys.modules])"
     )
-    folder = str(Path(__file__).parents[2])
+    folder = str(REPOSITORY)
     done = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path.insert(0, {folder!r}); {script}"],
         stdout=subprocess.PIPE,

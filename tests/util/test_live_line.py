@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from pytest_vla.reports.terminal import waiting
-from pytest_vla.reports.terminal.waiting import told_when_slow
+from pytest_vla.util import live_line as waiting
+from pytest_vla.util.live_line import told_when_slow
 from tests.support.waiting import HANG, until
 
 
