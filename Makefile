@@ -31,7 +31,9 @@ $(STAMP): pyproject.toml constraints.txt scripts/system_libraries.py
 	@touch $@
 
 .PHONY: test
+# Hundreds of processes begin; where PYTHONDONTWRITEBYTECODE is set, each would compile all of this anew.
 test: lint ## lint, types, and every test that is not slow
+	$(BIN)/python -m compileall -q pytest_vla suites fixtures reports
 	$(PYTEST) -n 2 --dist worksteal -m "not slow"
 
 .PHONY: slow
@@ -102,9 +104,20 @@ reference: .venv-ref/.installed ## .venv-ref with upstream's LIBERO, for the slo
 	@touch $@
 
 .PHONY: lint
-lint: setup ## ruff, and mypy --strict
+lint: setup ## ruff, mypy --strict, and that imports go down the rooms
 	$(BIN)/ruff check --quiet .
 	$(BIN)/mypy -p pytest_vla -p scripts
+	$(BIN)/lint-imports --no-cache >/dev/null || $(BIN)/lint-imports --no-cache
+
+.PHONY: docs
+docs: setup .venv-docs/.installed ## the pages of docs/ as a site in site/, with reference pages made from the code
+	$(BIN)/python scripts/reference_pages.py docs/reference
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet --strict
+
+.venv-docs/.installed: docs.txt
+	@test -x .venv-docs/bin/python || $(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install -qq --disable-pip-version-check -r docs.txt
+	@touch $@
 
 .PHONY: bench
 bench: setup reference ## the time of a step, a reset and an episode, as ratios to bare MuJoCo and to upstream; workers; videos; pictures
@@ -122,11 +135,15 @@ bench: setup reference ## the time of a step, a reset and an episode, as ratios 
 	$(BIN)/python benchmarks/levels.py
 	$(BIN)/python benchmarks/intervals.py
 
+.PHONY: attack
+attack: setup ## hostile files, stores and frames by the thousand, as a table of what became of each (ATTACK=--scale=0.1)
+	PYTHONPATH=$(CURDIR) $(BIN)/python -m scripts.attack $(ATTACK)
+
 .PHONY: demo
 demo: setup ## the suite tabletop with an expert and at random: a report, a picture sheet, a video (3 minutes)
 	@$(BIN)/python scripts/demo.py
 
 .PHONY: clean
 clean: ## removes the environments, caches and build results
-	rm -rf $(VENV) .venv-ref .simulators .venv-hub .venv-plugins .venv-vla-eval .venv-lerobot .venv-language .mypy_cache .ruff_cache .pytest_cache .hypothesis .vla build dist *.egg-info
+	rm -rf $(VENV) .venv-ref .simulators .venv-hub .venv-plugins .venv-vla-eval .venv-lerobot .venv-language .venv-docs .mypy_cache .ruff_cache .pytest_cache .hypothesis .vla build dist site *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -14,6 +14,7 @@ import numpy as np
 from upstream import table
 
 from pytest_vla import World, load_suite
+from pytest_vla.plan.labels import level_of
 from pytest_vla.vary.axes.noise import KINDS
 from pytest_vla.vary.kind import Draw
 
@@ -39,7 +40,7 @@ def main() -> None:
     kinds = {kind.name: kind for kind in KINDS}
     changes = {}
     for name, label in labels():
-        level = int(label.rpartition("-L")[2]) if kinds[name].levels else 0
+        level = level_of(label)
         (edit,) = kinds[name].make(Draw(task, label, 0, level, label.removeprefix(f"{name}."))).pictures
         changes[label] = edit()
     times: dict[str, list[float]] = {label: [] for label in ("a step", "a step and a picture", *changes)}

@@ -27,7 +27,8 @@ from serving import HERE, StandIn, episode, observation
 from upstream import table
 
 from pytest_vla.policies.base import BatchPolicy, Episode, Observation, Session
-from pytest_vla.policies.spec import AUTO, ModelSpec
+from pytest_vla.policies.choices import AUTO
+from pytest_vla.policies.spec import ModelSpec
 from pytest_vla.serving.client import ServedPolicy
 from pytest_vla.serving.process import PolicyAddress, start
 

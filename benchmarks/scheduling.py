@@ -23,7 +23,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from upstream import REPOSITORY, table
+from upstream import table
 from xdist.remote import Producer
 from xdist.scheduler import LoadScheduling, LoadScopeScheduling, WorkStealingScheduling
 
@@ -254,7 +254,7 @@ def policy(episode):
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config):
-    # After fake_sim's, which takes the simulator's place.
+    # After pytest_vla.testing's, which takes the simulator's place.
     from pytest_vla.sim import world
     make = world.World.__init__
 
@@ -284,7 +284,6 @@ def run_pytest() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "sleeping.py").write_text(SLEEPING)
-        (folder / "fake_sim.py").write_text((REPOSITORY / "tests" / "plugin" / "fake_sim.py").read_text())
         (folder / "seconds.json").write_text(json.dumps({**seconds, "loading": LOADING * SCALE}))
         for kind in ("assets", "bddl_files", "init_files"):
             (folder / "data" / kind).mkdir(parents=True)
@@ -292,7 +291,8 @@ def run_pytest() -> None:
         for scheduler in ("ours, nothing measured", "ours", "load", "worksteal", "loadscope"):
             notes = folder / f"notes {scheduler}"
             dist = scheduler if scheduler in ("worksteal", "loadscope") else "load"
-            command = ["-p", "fake_sim", "-p", "sleeping", f"--vla-suite={','.join(REAL)}", "--vla-seeds=0-1", "-q"]
+            plugins = ["-p", "pytest_vla.testing", "-p", "sleeping"]
+            command = [*plugins, f"--vla-suite={','.join(REAL)}", "--vla-seeds=0-1", "-q"]
             ended = subprocess.run(
                 [
                     sys.executable,

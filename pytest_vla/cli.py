@@ -9,13 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_vla import kernels
-from pytest_vla.commands import check_policy, serve
+from pytest_vla import extensions, kernels
+from pytest_vla.commands import check_policy, remove, serve
 from pytest_vla.commands import import_ as import_command
 from pytest_vla.commands import pride as pride_command
 from pytest_vla.commands import report as report_command
 from pytest_vla.errors import VlaError
-from pytest_vla.run.arguments import comma_list, declare_results, seed_list
+from pytest_vla.run.arguments import Joined, comma_list, declare_results, seed_list
+from pytest_vla.util.text import did_you_mean, printable_lines
 
 # What a command needs is imported when it runs: --help has to come at once.
 
@@ -37,12 +38,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Look at robot-policy tests: their tasks, and the records of runs. The tests are run by pytest: "
         "`pytest --vla-suite=SUITE --vla-model=POLICY`; `pytest --help` has all --vla options.",
     )
+    parser.add_argument(
+        "-p",
+        dest="plugins",
+        metavar="MODULE",
+        action="append",
+        default=[],
+        help="before the command: take suites and more from this module too, such as -p conftest; Python's path begins "
+        "with this folder",
+    )
+    typed = sys.argv[1:] if arguments is None else list(arguments)
     commands = parser.add_subparsers(metavar="COMMAND", required=True, title="commands")
-    for command in COMMANDS:
-        own = commands.add_parser(command.name, help=command.help, description=command.help)
-        command.declare(own)
-        own.set_defaults(run=command.run)
-    options = parser.parse_args(arguments)
+    names = [command.name for command in COMMANDS]
+    try:
+        rest = _take_plugins(typed)
+        for command in COMMANDS:
+            own = commands.add_parser(command.name, help=command.help, description=command.help)
+            # Of others only the name is told, and packages are looked through only where they add options.
+            if command.name in typed:
+                command.declare(own)
+            own.set_defaults(run=command.run)
+    except VlaError as error:
+        return _refuse(error)
+    if rest and not rest[0].startswith("-") and rest[0] not in names:
+        parser.error(f"there is no command {rest[0]!r}.{did_you_mean(rest[0], names)} Commands: {', '.join(names)}")
+    options = parser.parse_args(typed)
     # What is simulated, or served, is to be what a run of pytest has.
     kernels.pin()
     try:
@@ -55,6 +75,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _take_plugins(typed: Sequence[str]) -> Sequence[str]:
+    """Of ``-p MODULE`` before the command; gives what comes after. Raises VlaError."""
+    names, rest = [], list(typed)
+    while rest and rest[0].startswith("-p"):
+        name = rest.pop(0)[2:]
+        if not name and rest:
+            name = rest.pop(0)
+        names.append(name)
+    if names:
+        sys.path.insert(0, os.getcwd())
+        extensions.consent(names)
+    return rest
+
+
 def _refuse(error: Exception | str) -> int:
     if isinstance(error, OSError):
         # Standard output is what cannot be written. Python would complain once more when it closes it.
@@ -62,7 +96,7 @@ def _refuse(error: Exception | str) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     # A reader such as head has seen enough.
     if not isinstance(error, BrokenPipeError):
-        print(f"pytest-vla: {error}", file=sys.stderr)
+        print(printable_lines(f"pytest-vla: {error}"), file=sys.stderr)
     return 1
 
 
@@ -92,7 +126,7 @@ def _declare_export(parser: argparse.ArgumentParser) -> None:
 
     parser.epilog = (
         "One row an episode, in the order in which they ended; rates are of those whose counts is true, the others are "
-        "repeats (README: What counts). csv and parquet have a column for each value: counts, outcome, steps, "
+        "repeats (docs: What counts). csv and parquet have a column for each value: counts, outcome, steps, "
         "timings.wall, provenance.mujoco, protocol.max_steps, seeds.init_state, costs.NAME, metrics.NAME, eef_pos.x; "
         "literals are JSON text. In csv a text that a spreadsheet would run as a formula has an apostrophe before it. "
         "jsonl has the records as they are kept, and counts."
@@ -133,11 +167,12 @@ def _export(options: argparse.Namespace) -> None:
 def _declare_show(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "A task is SUITE/TASK, its name or a part of its name, and is shown as policies first see it, a picture for "
-        "each seed and camera; of a suite or of several tasks each has one. With --vary each kind of variation has a "
-        "row: the task as it is, beside it each level, as an episode under it begins; below them what was drawn, and "
-        "in words what has no picture (instructions, actions) and what a task cannot have. A run is its name or the "
-        "beginning of it, `last`, or its folder: each of its tasks and variations has the start and the end of its "
-        "first episode, and several runs stand side by side. With -o FILE.webm it is the video of one episode instead."
+        "each seed and camera; of a suite or of several tasks each has one. With --vary the task as it is stands "
+        "first, and each kind of variation has a row beside it: each level, as an episode under it begins; below them "
+        "what was drawn, and in words what has no picture (instructions, actions) and what a task cannot have. A run "
+        "is its name or the beginning of it, `last`, or its folder: each of its tasks and variations has the start and"
+        " the end of its first episode, and several runs stand side by side. With -o FILE.webm it is the video of one "
+        "episode instead."
     )
     parser.add_argument("what", metavar="TASK|SUITE|RUN", nargs="+", help="what to show; several of one kind")
     parser.add_argument(
@@ -156,11 +191,18 @@ def _declare_show(parser: argparse.ArgumentParser) -> None:
         "--vary",
         metavar="VARIATIONS",
         type=comma_list,
+        action=Joined,
         help="of tasks: as --vla-vary, such as camera,light:3 or camera+light:3 (`pytest --vla-vary=list` lists what "
         "there is); of suites that are varied by themselves, such as libero_plus_goal, and of runs: only variations "
         "with these labels, * ? [] are wildcards, such as 'camera*'; benign: of runs, what is not varied",
     )
-    parser.add_argument("--tasks", metavar="TASK[,TASK]", type=comma_list, help="of runs: only these, as --vla-tasks")
+    parser.add_argument(
+        "--tasks",
+        metavar="TASK[,TASK]",
+        type=comma_list,
+        action=Joined,
+        help="of runs: only these, as --vla-tasks",
+    )
     parser.add_argument(
         "--frames", metavar="N", type=_frames, help="of runs: moments of each episode (default: 2, start and end)"
     )
@@ -168,6 +210,7 @@ def _declare_show(parser: argparse.ArgumentParser) -> None:
         "--cameras",
         metavar="NAME[,NAME]",
         type=comma_list,
+        action=Joined,
         help="default: the suite's; its first with --vary, of runs and of several tasks",
     )
     parser.add_argument("--size", metavar="PIXELS", type=_size, help="of a picture, 512 or HxW (default: the suite's)")
@@ -177,7 +220,7 @@ def _declare_show(parser: argparse.ArgumentParser) -> None:
 
 def _show(options: argparse.Namespace) -> None:
     from pytest_vla.records.record import VIDEO_SUFFIX
-    from pytest_vla.run.options import LIST
+    from pytest_vla.run.about import LIST
     from pytest_vla.show import runs as run_sheets
     from pytest_vla.show import tasks as sheets
     from pytest_vla.show.sheet import check_target, default_name, write_png
@@ -309,6 +352,8 @@ COMMANDS = (
         report_command.run,
     ),
     Command("import", "published logs as a run", import_command.declare, import_command.run),
+    Command("rm", "remove runs: their records and their files", remove.declare_rm, remove.rm),
+    Command("prune", "remove the runs that are old, broken or too many", remove.declare_prune, remove.prune),
     Command("export", "the episodes of a run as a table for other programs", _declare_export, _export),
 )
 

@@ -1,4 +1,47 @@
-"""What pytest-vla raises: bad input, and an episode that broke; and the reasons that records give."""
+"""The errors that pytest-vla raises: bad input, and an episode that broke. Every reason code stands here once."""
+
+from collections.abc import Mapping
+
+ERROR_REASONS: Mapping[str, str] = {
+    "policy-raised": "The policy raised an exception: when the episode began, when it was asked, or when it ended.",
+    "policy-protocol": "The policy, or its server, answered in another form than the protocol's.",
+    "policy-shape": "An answer is neither an action (n,) nor a chunk (k, n); the suite says n, 7 of most.",
+    "policy-dtype": "An answer is no array of numbers.",
+    "policy-nan": "An answer holds NaN or infinity.",
+    "policy-range": "An action lies outside of [-1, 1], in a suite that does not clip them.",
+    "policy-timeout": "An answer took longer than `--vla-policy-timeout`.",
+    "policy-connection": "The policy's server cannot be reached, refuses, or closed the connection.",
+    "policy-server-died": "The policy's own process ended while the episode ran.",
+    "policy-batch-failed": "The policy raised on a batch of several episodes; each of them runs again alone.",
+    "policy-privileged": "The policy reads the simulator's state, and was given no world.",
+    "policy-exhausted": "`replay`: the recorded actions are used up, and the episode goes on.",
+    "replay-missing": "`replay`: there are no recorded actions of this case.",
+    "action-shape": "`World.step` was given an action that is not of shape (7,).",
+    "action-dtype": "`World.step` was given something else than seven real numbers.",
+    "action-nan": "`World.step` was given NaN or infinity.",
+    "physics-nan": "NaN or a huge number in a position, a velocity or the controller's matrices.",
+    "physics-bad-acceleration": "NaN or a huge number in an acceleration.",
+    "physics-bad-control": "NaN or a huge number in a control.",
+    "physics-bad-inertia": "The inertia matrix is singular.",
+    "physics-contacts-full": "MuJoCo's buffer of contacts is full.",
+    "physics-constraints-full": "MuJoCo's buffer of constraints is full.",
+    "physics-time": "Simulated time did not move on by one control step.",
+    "timeout": "The episode took longer than `--vla-timeout`.",
+    "worker-crashed": "The process in which the episode ran died, twice, or none could be started in its place.",
+    "world-unusable": "The scene cannot be made: a task file, an init state, an asset or a variation cannot be used.",
+    "world-protocol": "A suite's own world shows something else than the suite says: a name, a shape or a type.",
+    "world-raised": "The simulation raised an exception that has no code of its own.",
+}
+"""Why an episode is an `error`, which is in no rate: code -> one line."""
+
+INVALID_REASONS: Mapping[str, str] = {
+    "goal-holds-at-start": "The goal held before the policy did anything.",
+    "out-of-sight": "However the variation was drawn, what the task is about was out of sight or out of reach.",
+    "no-draw": "However the variation was drawn, this scene could not have it.",
+    "infeasible": "`--vla-feasible`: the expert could not do the task in the changed scene.",
+    "premise-broken": "What the task takes for granted does not hold under the installed MuJoCo.",
+}
+"""Why an episode is `invalid`, which is in no rate: code -> one line."""
 
 
 class VlaError(Exception):

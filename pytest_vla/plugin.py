@@ -1,38 +1,48 @@
-"""pytest's hooks; each calls one function elsewhere. Importing this imports no numpy and no simulator."""
+"""What pytest loads in every project: options, fixtures, and the hooks that see whether episodes are asked for.
+
+Where they are, `pytest_vla.run.hooks` is registered, and does the rest. Whatever this module imports costs every
+project that has pytest-vla installed its time (`benchmarks/startup.py`), so that nearly all is imported in functions.
+"""
 
 import os
-import warnings
 from pathlib import Path
 
 import pytest
 
-from pytest_vla.errors import VlaError
 from pytest_vla.fixtures.rollout import (
     rollout,
     vla_case,
     vla_conditions,
     vla_hang_log,
+    vla_of_class,
+    vla_of_module,
     vla_policy,
     vla_preflight,
     vla_worlds,
 )
-from pytest_vla.run import marker
-from pytest_vla.run.collection import SELECTION, SuiteModule, select, suite_of
-from pytest_vla.run.options import LIST, add_options
-from pytest_vla.run.preflight import check_ready, notes_before
-from pytest_vla.run.results import RUN, STDERR, Results, new_run_name
-from pytest_vla.run.resume import RESUMPTION, anchored, find_resumption, keep_left, resumed_settings
-from pytest_vla.run.settings import Settings, read_settings
-from pytest_vla.run.xdist import hooks as xdist_hooks
-from pytest_vla.run.xdist.policy import SERVED, PolicyOfWorkers
+from pytest_vla.run.about import LIST, MARKER, SUITE_FILES, SUITES
+from pytest_vla.run.options import OPTIONS, add_options
 
-__all__ = ["rollout", "vla_case", "vla_conditions", "vla_hang_log", "vla_policy", "vla_preflight", "vla_worlds"]
+__all__ = [
+    "rollout",
+    "vla_case",
+    "vla_conditions",
+    "vla_hang_log",
+    "vla_of_class",
+    "vla_of_module",
+    "vla_policy",
+    "vla_preflight",
+    "vla_worlds",
+]
+
+_HOOKS = "vla-run"
 
 
-NOTES = pytest.StashKey[tuple[str, ...]]()
-"""What the user is told before anything is collected."""
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Declare the hooks by which others add suites and more."""
+    from pytest_vla import hookspecs
 
-_MOST_NOTES = 12
+    pluginmanager.add_hookspecs(hookspecs)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -51,33 +61,9 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
             pin()
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Read the settings, and let pytest collect the suites that they name."""
-    config.addinivalue_line("markers", marker.ABOUT)
-    if config.option.help:
-        return
-    try:
-        _configure(config)
-    except VlaError as error:
-        raise pytest.UsageError(str(error)) from error
-
-
-def pytest_report_header(config: pytest.Config) -> list[str]:
-    """What is not run of what was asked for, and why."""
-    notes = config.stash.get(NOTES, ())
-    more = [f"vla: and {len(notes) - _MOST_NOTES} more such lines; -q has them all"] if len(notes) > _MOST_NOTES else []
-    return [*(f"vla: {note}" for note in notes[:_MOST_NOTES]), *more]
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Likewise, where there is no header: with ``-q``."""
-    for note in config.stash.get(NOTES, ()) if config.get_verbosity() < 0 else ():
-        terminalreporter.write_line(f"vla: {note}")
-
-
 def pytest_cmdline_main(config: pytest.Config) -> pytest.ExitCode | None:
     """``--vla-vary=list`` lists the variations, and nothing is run."""
-    if str(config.getoption("vla_vary")).strip() != LIST:
+    if LIST not in map(str.strip, (config.getoption("vla_vary") or "").split(",")):
         return None
     from pytest_vla.vary.registry import kinds_table
 
@@ -85,84 +71,69 @@ def pytest_cmdline_main(config: pytest.Config) -> pytest.ExitCode | None:
     return pytest.ExitCode.OK
 
 
-def _configure(config: pytest.Config) -> None:
-    settings = read_settings(config)
-    arguments = list(config.args) if config.args_source == config.ArgsSource.ARGS else []
-    here = config.invocation_params.dir
-    handed = xdist_hooks.handed_over(config)
-    resumption = None
-    if settings.resume is not None:
-        resumption = find_resumption(settings, arguments) if handed is None else handed.resumption
-        assert resumption is not None, "a worker is given what its controller found"
-        settings = resumed_settings(settings, resumption, config)
-        arguments = anchored(resumption, here)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        selection = select(settings, arguments or config.args, bool(arguments), here)
-    config.stash[NOTES] = tuple(str(warning.message) for warning in told)
-    if not config.option.collectonly:
-        config.stash[NOTES] += notes_before(selection)
-        check_ready(selection)
-        _check_devices(settings, config)
-    if selection.named or resumption is not None:
-        config.args[:] = selection.arguments
-        config.args_source = config.ArgsSource.ARGS
-    config.stash[SELECTION] = selection
-    config.stash[RESUMPTION] = resumption
-    if handed is not None:
-        config.stash[RUN], config.stash[SERVED] = Path(handed.run), handed.served
-        config.pluginmanager.register(xdist_hooks.Worker(), "vla-worker")
-        return
-    if settings.timeout is not None:
-        from pytest_vla.util.wall_limits import terminal_stderr
+def pytest_configure(config: pytest.Config) -> None:
+    """Where episodes are asked for, read the settings, and let pytest collect the suites that they name."""
+    about = f"{MARKER}(...): an episode of a robot policy; `pytest --markers` says more."
+    if config.option.markers:
+        from pytest_vla.run.marker import ABOUT
 
-        # pytest does not capture yet.
-        config.stash[STDERR] = stream = terminal_stderr()
-        config.add_cleanup(lambda: os.close(stream))
-    config.stash[RUN] = settings.results / (resumption.run if resumption else new_run_name())
-    results = Results(config, arguments)
-    config.pluginmanager.register(results, "vla-results")
-    if config.pluginmanager.hasplugin("xdist"):
-        policy = PolicyOfWorkers(config)
-        config.pluginmanager.register(policy, "vla-policy")
-        config.pluginmanager.register(xdist_hooks.Controller(config, results, policy), "vla-xdist")
+        about = ABOUT
+    config.addinivalue_line("markers", about)
+    if not config.option.help and _is_asked_for(config):
+        _begin(config)
 
 
-def _check_devices(settings: Settings, config: pytest.Config) -> None:
-    if len(settings.devices) > 1 and not config.getoption("tx", None) and xdist_hooks.handed_over(config) is None:
-        raise VlaError(
-            f"--vla-device={','.join(settings.devices)}: without workers the policy is in this process, on one device; "
-            f"add -n {len(settings.devices)}"
-        )
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Collect a suite by its manifest: of ours, those that have no module."""
+    if file_path.suffix != ".toml" or not file_path.resolve().is_relative_to(SUITES.resolve()):
+        return None
+    _begin(parent.config, late=True)
+    from pytest_vla.run.hooks import make_manifest
+
+    return make_manifest(file_path, parent)
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
     """Collect a suite's module under the suite's name."""
-    suite = suite_of(module_path)
-    return None if suite is None else SuiteModule.of(suite, module_path, parent)
+    if module_path.name not in SUITE_FILES and not (module_path.parent / "suite.toml").is_file():
+        return None
+    _begin(parent.config, late=True)
+    from pytest_vla.run.hooks import make_module
+
+    return make_module(module_path, parent)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """An item for each selected case."""
-    module = metafunc.definition.getparent(SuiteModule)
-    if module is not None and "vla_case" in metafunc.fixturenames:
-        cases = [pytest.param(case, id=case.parameter_id, marks=module.marks(case)) for case in module.cases]
-        metafunc.parametrize("vla_case", cases)
-    elif module is None:
-        marker.parametrize(metafunc)
+    definition = metafunc.definition
+    if "vla_case" not in metafunc.fixturenames and definition.get_closest_marker(MARKER) is None:
+        return
+    _begin(metafunc.config, late=True)
+    from pytest_vla.run.hooks import parametrize
+
+    parametrize(metafunc)
 
 
-def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests that have no episode left, and the episodes that need not run."""
-    resumption = config.stash[RESUMPTION]
-    marker.deselect(config, items, excused=resumption is not None or session.testsfailed > 0)
-    if resumption is not None:
-        keep_left(config, items, resumption)
+def _is_asked_for(config: pytest.Config) -> bool:
+    """Whether any option or ini key of ours is given, or an argument that is no path, as a suite's item is none."""
+    typed = (value for name, value in vars(config.option).items() if name.startswith("vla_"))
+    if any(value not in (None, False, [], ()) for value in typed):
+        return True
+    if any(config.getini(option.key) for option in OPTIONS if option.ini is not None):
+        return True
+    if config.args_source != config.ArgsSource.ARGS:
+        return False
+    here = config.invocation_params.dir
+    places = (argument.partition("::") for argument in config.args)
+    # A folder has no names after it: that is a suite's item too.
+    return any(not os.path.lexists(here / place) or (names and (here / place).is_dir()) for place, _, names in places)
 
 
-def pytest_enter_pdb(config: pytest.Config) -> None:
-    """A person thinks longer than a policy."""
-    if config.stash[SELECTION].settings.timeout is not None:
-        from pytest_vla.util.wall_limits import lift_limits
+def _begin(config: pytest.Config, late: bool = False) -> None:
+    """Have the other hooks in force, once."""
+    if config.pluginmanager.hasplugin(_HOOKS):
+        return
+    from pytest_vla.run import hooks
 
-        lift_limits()
+    hooks.configure(config, late=late)
+    config.pluginmanager.register(hooks, _HOOKS)

@@ -107,13 +107,17 @@ def _declared() -> dict[str, tuple[tuple[str, ...] | None, Any]]:
         elif name == "eef_pos":
             declared[name] = (_EEF_POS, float)
         elif get_origin(hint) is Mapping:
-            declared[name] = (None, get_args(hint)[1])
+            declared[name] = (None, _not_none(get_args(hint)[1]))
         else:
-            declared[name] = ((name,), next(kind for kind in get_args(hint) or (hint,) if kind is not NoneType))
+            declared[name] = ((name,), _not_none(hint))
         if name == "case":
             declared[_TWIN] = ((_TWIN,), str)
             declared[_COUNTS] = ((_COUNTS,), bool)
     return declared
+
+
+def _not_none(hint: Any) -> Any:
+    return next(kind for kind in get_args(hint) or (hint,) if kind is not NoneType)
 
 
 def _columns(lines: _Counted) -> dict[str, type]:

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.listening import Estimate, Share
 from pytest_vla.metrics.looking import BLINDED, CONFIDENCE, GONE, NEAR, Looked, Looking, looked
-from pytest_vla.records.record import Record, load_trajectory
+from pytest_vla.records.record import Record, load_trajectory, trajectory_file
 from pytest_vla.reports.loaded import Loaded, unfinished_of
-from pytest_vla.reports.tables import aligned, notes, printable, wrapped
+from pytest_vla.reports.tables import aligned, notes, printed, wrapped
 from pytest_vla.util.text import counted
 
 HALF = 0.5
@@ -26,9 +26,8 @@ def make_looking(loaded: Loaded) -> tuple[Looked, ...]:
     def path(record: Record) -> "NDArray[Any] | None":
         if record.arrays is None:
             return None
-        file = loaded.folders[record.run] / record.arrays
         try:
-            found = load_trajectory(file).eef_pos
+            found = load_trajectory(trajectory_file(loaded.folders[record.run], record.arrays)).eef_pos
         except VlaError as error:
             troubles[str(error)] = None
             return None
@@ -107,7 +106,7 @@ def _estimate_table(estimate: Estimate | None, unit: float) -> dict[str, Any] | 
 
 def looking_lines(found: Sequence[Looked]) -> Iterator[str]:
     """The section for a terminal, line by line. Control characters are taken out."""
-    yield from printable(_lines(found))
+    yield from printed(_lines(found))
 
 
 def _lines(found: Sequence[Looked]) -> Iterator[str]:

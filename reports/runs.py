@@ -10,6 +10,7 @@ from pytest_vla.metrics.rates import interval_text, left_out_text, rate_table, s
 from pytest_vla.metrics.runs import _outcomes, rate_of, rates_of
 from pytest_vla.metrics.success import SuccessRate, success_rate
 from pytest_vla.records.runs import Run, is_alive
+from pytest_vla.util.text import printable
 
 _INTERVAL, _APART, _REPEATS = "95% interval", "not in the rate", "repeats (other outcome)"
 _HEADER = ("run", "started", "model", "suites", "episodes", "success", "rate", _INTERVAL, _APART, _REPEATS, "status")
@@ -65,7 +66,7 @@ def _rows(run: Run) -> Iterator[tuple[str, ...]]:
         (f"{status_of(run)} on {run.host}" if elsewhere else status_of(run)) + f", {run.picked}" * bool(run.picked),
     )
     # A terminal would obey control characters.
-    yield tuple("".join(c if c.isprintable() else "?" for c in cell) for cell in cells)
+    yield tuple(map(printable, cells))
     for name, rate in further:
         yield (*[""] * 5, *_rate_cells(name, rate), left_out_text(rate), "", "")
 

@@ -4,6 +4,8 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
+from pytest_vla.util.text import printable
+
 Rows = Sequence[Sequence[str]]
 
 WIDTH = 100
@@ -80,7 +82,6 @@ def notes(texts: Iterable[str]) -> Iterator[str]:
         yield from wrapped(f"note: {text}", indent="      ")
 
 
-def printable(lines: Iterable[str]) -> Iterator[str]:
-    """The lines without control characters, which a terminal would obey."""
-    for line in lines:
-        yield "".join(c if c.isprintable() else "?" for c in line).rstrip()
+def printed(lines: Iterable[str]) -> Iterator[str]:
+    """The lines without control characters, which a terminal would obey, and without blanks at their ends."""
+    return (printable(line).rstrip() for line in lines)

@@ -15,9 +15,10 @@ from pathlib import Path
 
 from pytest_vla.metrics.rates import interval_text, share_text
 from pytest_vla.metrics.runs import rate_of
+from pytest_vla.records.names import DEFAULT_RESULTS
 from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
-from pytest_vla.records.store import DEFAULT_RESULTS, open_store
+from pytest_vla.records.store import open_store
 
 SUITE = "tabletop"
 PROMISED, TOO_MUCH = "95%", 0.2
@@ -61,7 +62,7 @@ What to type next, after `. {activate}`:
   pytest-vla view {suite}/{task}
       one of them in MuJoCo's viewer
   pytest --vla-suite={suite} --vla-model=my_policy:policy
-      your own policy, ten lines: see README.md
+      your own policy, ten lines: see docs/how-to/policy.md
   pytest-vla fetch libero
       LIBERO's suites, with your consent"""
 

@@ -1,1 +1,1 @@
-"""The suites: a folder each, with a manifest (suite.toml) and the module that pytest collects."""
+"""The suites: a folder for each benchmark, with a manifest (.toml) for each of its suites."""

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.run.arguments import comma_list
+from pytest_vla.run.arguments import Joined, comma_list
+from pytest_vla.util.text import printable
 
 if TYPE_CHECKING:
     from pytest_vla.plan.suite import Suite
@@ -87,6 +88,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--vla-suite",
         metavar="NAME[,NAME]",
         type=comma_list,
+        action=Joined,
         default=(DEFAULT_SUITE,),
         help=f"as pytest's (default: {DEFAULT_SUITE})",
     )
@@ -106,8 +108,10 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Do what the arguments say. Raises VlaError: the policy cannot be loaded, or does not fit a suite."""
     from pytest_vla.plan.manifests import load_suite
+    from pytest_vla.policies.choices import AUTO
     from pytest_vla.policies.load import check_model, load_policy
-    from pytest_vla.policies.spec import AUTO, ModelSpec
+    from pytest_vla.policies.spec import ModelSpec
+    from pytest_vla.run.project import find_project
 
     if options.codes:
         print(codes_json() if options.json else "\n".join(codes_table()))
@@ -117,7 +121,9 @@ def run(options: argparse.Namespace) -> None:
             "which policy? Add --vla-model=POLICY, such as --vla-model=my_policy:policy (--codes needs none)"
         )
     suites = [load_suite(name) for name in options.vla_suite]
-    spec = ModelSpec(options.vla_model, Path.cwd(), options.vla_device or AUTO)
+    project = find_project(Path.cwd())
+    text, folder = project.model(options.vla_model, Path.cwd())
+    spec = ModelSpec(text, folder, options.vla_device or AUTO, names=tuple(project.models))
     # What a policy prints is not the report.
     with _progress(sys.stderr) as told, redirect_stdout(sys.stderr):
         told(f"loading {spec.text}")
@@ -188,7 +194,7 @@ def check(
 def as_text(report: Report) -> Iterator[str]:
     """A report for people, line by line."""
     said = ", ".join(f"{name} {_shown(value)}" for name, value in report.traits.table().items())
-    yield _printable(
+    yield printable(
         f"{report.model} says of itself: {said or 'nothing, so that only a trial can show what does not fit'}"
     )
     for fit in report.fits:
@@ -200,7 +206,7 @@ def as_text(report: Report) -> Iterator[str]:
             yield f"  no trial: {fit.untried}"
     if report.latencies or report.trouble:
         yield ""
-        where = _printable(f"  on {report.device}") if report.device else ""
+        where = printable(f"  on {report.device}") if report.device else ""
         yield f"{'at once':>7}  {'median':>10}  {'slowest':>10}  {'actions/s':>10}{where}"
     for latency in report.latencies:
         median, slowest = (
@@ -208,7 +214,7 @@ def as_text(report: Report) -> Iterator[str]:
         )
         yield f"{latency.batch:>7}  {median:>10}  {slowest:>10}  {latency.actions:>10.0f}"
     if report.trouble:
-        yield _printable(f"then {report.trouble}")
+        yield printable(f"then {report.trouble}")
     elif report.latencies and (report.max_batch or 1) == 1:
         yield "It takes one question at a time."
 
@@ -273,11 +279,6 @@ def _shown(value: Any) -> str:
     return repr(value) if isinstance(value, str) else str(value)
 
 
-def _printable(text: str) -> str:
-    # A terminal would obey control characters.
-    return "".join(c if c.isprintable() else "?" for c in text)
-
-
 @contextmanager
 def _progress(stream: TextIO) -> Iterator[Callable[[str], None]]:
     """Says what is being done where it takes long: rewritten on a terminal, a line now and then elsewhere."""
@@ -288,7 +289,7 @@ def _progress(stream: TextIO) -> Iterator[Callable[[str], None]]:
     def show() -> None:
         while not ended.wait(_REDRAW_EVERY if in_place else _LOG_EVERY):
             line, since = now
-            text = _printable(f"{line}, {time.monotonic() - since:.0f} s so far")
+            text = printable(f"{line}, {time.monotonic() - since:.0f} s so far")
             stream.write(f"\r\x1b[K{text}" if in_place else f"{text}\n")
             stream.flush()
 

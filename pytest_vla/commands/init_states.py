@@ -13,7 +13,7 @@ import numpy as np
 
 from pytest_vla.errors import VlaError
 from pytest_vla.kernels import pinned_processes
-from pytest_vla.plan.data_roots import data_base
+from pytest_vla.plan.data_folders import data_base
 from pytest_vla.plan.manifests import load_suite, suite_names, takes_tasks
 from pytest_vla.plan.task import Task
 from pytest_vla.sim.settle import generator_of, settled_states

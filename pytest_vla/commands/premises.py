@@ -1,7 +1,7 @@
 """Measures which premises hold after settling, and which things are thrown apart, from every init state of tasks.
 
 ``python -m pytest_vla.commands.premises SUITE... --data DIR`` prints it for the installed version of MuJoCo;
-``--write`` puts it into the suites' ``premises.toml`` instead of what they have of this version. ``--vary`` is for
+``--write`` puts it into the suites' files of premises instead of what they have of this version. ``--vary`` is for
 changed scenes.
 """
 
@@ -15,12 +15,13 @@ import numpy as np
 
 from pytest_vla.errors import RedrawError, VlaError
 from pytest_vla.kernels import pinned_processes
-from pytest_vla.plan.manifests import load_suite, suite_folder
-from pytest_vla.plan.premises import FILE, Finding, Measured, measured
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.premises import FILE, Finding, Measured, measured, premises_file
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Variation
 from pytest_vla.sim.world import World
 from pytest_vla.util.files import whole_file
+from pytest_vla.util.text import printable, printable_lines
 from pytest_vla.versions import SUPPORTED, check_versions
 
 THROWN = 0.03
@@ -104,7 +105,7 @@ def _rows(found: Mapping[str, frozenset[int]], mujoco: str) -> list[tuple[str, s
 
 
 def measured_text(suite: str, found: Measured) -> str:
-    """A suite's ``premises.toml``. Versions in which the same is found stand together."""
+    """A suite's file of premises. Versions in which the same is found stand together."""
     lines = [
         f"# Made by `python -m pytest_vla.commands.premises {suite} --write`, once for each version of MuJoCo.",
         "# What is not listed holds, and rests.",
@@ -187,18 +188,19 @@ def main(arguments: list[str] | None = None) -> int:
                 try:
                     settled = future.result()
                 except VlaError as error:
-                    print(f"{name}/{task.name} {label}: {error}", file=sys.stderr, flush=True)
+                    print(printable(f"{name}/{task.name} {label}: {error}"), file=sys.stderr, flush=True)
                     well = False
                     continue
                 found[name].append(settled)
                 _tell(f"{name}/{task.name}{f' {label}' if label else ''}", settled)
         for name, each in found.items() if options.write and well else ():
-            file = suite_folder(name) / FILE
+            file = premises_file(name)
+            assert file is not None, "its task files are measured"
             with whole_file(file) as stream:
                 stream.write(measured_text(name, with_measured(measured(name), each, mujoco)).encode())
             print(file)
     except (VlaError, OSError) as error:
-        print(error, file=sys.stderr)
+        print(printable_lines(str(error)), file=sys.stderr)
         return 2
     return 0 if well else 1
 

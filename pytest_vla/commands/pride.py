@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
+from pytest_vla.util.text import printable
 
 if TYPE_CHECKING:
     from pytest_vla.language.backends import Backend, Choice
@@ -51,6 +51,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Compares the two texts and prints the parts. Raises VlaError."""
     from pytest_vla.language.backends import choose_backend
+    from pytest_vla.language.published import csv_of
     from pytest_vla.util.live_line import told_when_slow
 
     pair = (options.original, options.paraphrase)
@@ -65,7 +66,7 @@ def run(options: argparse.Namespace) -> None:
     if options.json:
         print(json.dumps(as_table(found, choice, options.alpha, parts), indent=2))
     else:
-        print("\n".join(_printable(line) for line in as_text(found, choice, options.alpha, parts)))
+        print("\n".join(printable(line) for line in as_text(found, choice, options.alpha, parts)))
 
 
 def _parts(pair: tuple[str, str]) -> Parts:
@@ -195,18 +196,6 @@ def _side_by_side(left: list[str], right: list[str]) -> Iterator[str]:
         yield f"{one.ljust(width)}{other}".rstrip()
 
 
-def csv_of(data: Path | None) -> Path | None:
-    from pytest_vla.language.published import FILE, find_csv
-
-    if data is not None:
-        found = find_csv(data)
-        if found is None:
-            raise VlaError(f"--data={data}: no {FILE} there; give LIBERO-Para's checkout, or the file itself")
-        return found
-    given = os.environ.get("PYTEST_VLA_DATA")
-    return find_csv(Path(given)) if given else None
-
-
 def alpha_of(text: str) -> float:
     try:
         alpha = float(text)
@@ -215,8 +204,3 @@ def alpha_of(text: str) -> float:
     if not 0 <= alpha <= 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a weight, 0 to 1")
     return alpha
-
-
-def _printable(text: str) -> str:
-    # A terminal would obey control characters.
-    return "".join(c if c.isprintable() else "?" for c in text)

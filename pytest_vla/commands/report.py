@@ -3,23 +3,18 @@
 In JSON: ``schema``; ``models``, see `pytest_vla.reports.sections.section_table`, with the keys of
 `pytest_vla.reports.language.json.model_table`, ``looking``, `pytest_vla.reports.looking.looking_table`, and
 ``robustness``, `pytest_vla.reports.robustness.json.robustness_table`; beside it ``alpha`` and ``intervals`` of the
-language, ``looking`` and ``robustness``: how numbers were made; ``libero_pro`` and ``libero_plus``: lists of
-`pytest_vla.suites.libero_pro.report.pro_table` and `pytest_vla.suites.libero_plus.report.plus_table`; ``notes``: known
-defects of the benchmarks that are in the numbers, as texts.
+language, ``looking`` and ``robustness``: how numbers were made; under the names of benchmarks their own tables, as
+their folders in `pytest_vla.suites` and other packages make them (`pytest_vla.entries.SectionEntry`); ``notes``:
+known defects of the benchmarks that are in the numbers, as texts.
 """
 
 import argparse
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from pytest_vla import extensions
 from pytest_vla.errors import VlaError
-
-if TYPE_CHECKING:
-    from pytest_vla.reports.loaded import Loaded
-    from pytest_vla.reports.sections import Section
 
 # What the command needs is imported when it runs: --help has to come at once.
 
@@ -43,7 +38,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "score; what a policy does that does not see; success under variations by dimension, kind and level, against "
         "benign twins, robustness curves and the gap of two dimensions at once; the tables of LIBERO-PRO and "
         "LIBERO-Plus; of every model (its --vla-model text) and suite. Of each case the first complete record counts "
-        "(README: What counts). JSON has the keys of what there is: a model that was told no other text has none of "
+        "(docs: What counts). JSON has the keys of what there is: a model that was told no other text has none of "
         "the language's. png needs matplotlib: pip install 'pytest-vla[report]'."
     )
     parser.add_argument(
@@ -96,7 +91,8 @@ def run(options: argparse.Namespace) -> None:
     if format == "png":
         check_matplotlib()
     loaded = load(options.which, options.results)
-    sections = [section for make in SECTIONS if (section := make(loaded, options)) is not None]
+    parts = extensions.sections()
+    sections = [section for entry in parts if (section := extensions.load(entry)(loaded, options)) is not None]
     if not sections:
         raise VlaError(
             f"nothing to report: none of {counted(len(loaded.records), 'record')} has a variation or another text than "
@@ -159,82 +155,3 @@ def _check_folder(folder: Path, what: str) -> None:
         raise VlaError(f"{what}: {there} is no folder")
     if not os.access(there, os.W_OK | os.X_OK):
         raise VlaError(f"{what}: the folder {there} cannot be written")
-
-
-def _language(loaded: "Loaded", options: argparse.Namespace) -> "Section | None":
-    from pytest_vla.commands.pride import csv_of
-    from pytest_vla.reports.language.json import model_table, report_table
-    from pytest_vla.reports.language.make import make_report
-    from pytest_vla.reports.language.text import report_lines
-    from pytest_vla.reports.sections import Section
-
-    report = make_report(loaded, options.alpha, csv_of(options.data), options.backend, options.failure_algorithm)
-    if report is None:
-        return None
-
-    def pictures() -> dict[str, bytes]:
-        from pytest_vla.reports.language.png import pictures
-
-        return pictures(report)
-
-    models = {(model.model, model.suite, model.protocol): model_table(model) for model in report.models}
-    return Section(lambda: report_lines(report, options.full), report_table(report), models, pictures)
-
-
-def _robustness(loaded: "Loaded", options: argparse.Namespace) -> "Section | None":
-    from pytest_vla.reports.loaded import SEED
-    from pytest_vla.reports.robustness.json import methods_table, robustness_table
-    from pytest_vla.reports.robustness.make import make_robustness
-    from pytest_vla.reports.robustness.text import robustness_lines
-    from pytest_vla.reports.sections import Section
-
-    found = make_robustness(loaded)
-    if not found:
-        return None
-
-    def pictures() -> dict[str, bytes]:
-        from pytest_vla.reports.robustness.png import pictures
-
-        return pictures(found)
-
-    models = {(model.model, model.suite, model.protocol): {"robustness": robustness_table(model)} for model in found}
-    return Section(lambda: robustness_lines(found, options.full), {"robustness": methods_table(SEED)}, models, pictures)
-
-
-def _looking(loaded: "Loaded", options: argparse.Namespace) -> "Section | None":
-    from pytest_vla.reports.looking import looking_lines, looking_table, make_looking, methods_table
-    from pytest_vla.reports.sections import Section
-
-    found = make_looking(loaded)
-    if not found:
-        return None
-    models = {(model.model, model.suite, ""): {"looking": looking_table(model)} for model in found}
-    return Section(lambda: looking_lines(found), {"looking": methods_table()}, models, dict)
-
-
-def _pro(loaded: "Loaded", options: argparse.Namespace) -> "Section | None":
-    from pytest_vla.reports.robustness.make import make_pro
-    from pytest_vla.reports.sections import Section
-    from pytest_vla.suites.libero_pro.report import pro_lines, pro_table
-
-    found = make_pro(loaded)
-    if not found:
-        return None
-    return Section(lambda: pro_lines(found), {"libero_pro": [pro_table(model) for model in found]}, {}, dict)
-
-
-def _plus(loaded: "Loaded", options: argparse.Namespace) -> "Section | None":
-    from pytest_vla.reports.robustness.make import make_plus
-    from pytest_vla.reports.sections import Section
-    from pytest_vla.suites.libero_plus.report import plus_lines, plus_table
-
-    found = make_plus(loaded, options.data if options.data is not None and options.data.is_dir() else None)
-    if not found:
-        return None
-    return Section(lambda: plus_lines(found), {"libero_plus": [plus_table(model) for model in found]}, {}, dict)
-
-
-SECTIONS: "tuple[Callable[[Loaded, argparse.Namespace], Section | None], ...]" = (
-    *(_robustness, _language, _looking, _pro, _plus),
-)
-"""Make the report's parts, in their order; None where the records have nothing of one."""

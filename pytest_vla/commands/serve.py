@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pytest_vla.errors import VlaError
 from pytest_vla.run.arguments import one_seed, question_count, whole_number
+from pytest_vla.util.text import printable
 
 if TYPE_CHECKING:
     import socket
@@ -73,11 +74,14 @@ def run(options: argparse.Namespace) -> None:
     from pytest_vla.policies.openpi_connection import require_websockets
     from pytest_vla.policies.spec import ModelSpec
     from pytest_vla.run.options import DEFAULT_BATCH
+    from pytest_vla.run.project import find_project
     from pytest_vla.serving.websocket import WebsocketServer
 
     require_websockets("pytest-vla serve")
     key = os.environ.get(KEY, "").strip()
-    spec = ModelSpec(options.vla_model, Path.cwd(), options.vla_device)
+    project = find_project(Path.cwd())
+    text, folder = project.model(options.vla_model, Path.cwd())
+    spec = ModelSpec(text, folder, options.vla_device, names=tuple(project.models))
     with _bound(options.host, options.port) as listener:
         host = listener.getsockname()[0]
         if not key and not _is_loopback(host):
@@ -227,4 +231,4 @@ def _ignore_signals() -> None:
 def _say(line: str) -> None:
     # Who reads it may be gone, which is no reason to serve nobody.
     with suppress(OSError):
-        print(f"pytest-vla: {line}", flush=True)
+        print(printable(f"pytest-vla: {line}"), flush=True)

@@ -1,8 +1,9 @@
 """The episode: the only place where policy meets world."""
 
+import math
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -15,6 +16,7 @@ from pytest_vla.errors import BATCH_FAILED, POLICY_TIMEOUT, TIMEOUT, EpisodeErro
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.task import Task
 from pytest_vla.policies.base import NO_WISHES, Answer, Episode, Observation, Policy, Session, Wishes
+from pytest_vla.policies.global_seeds import globals_put_back, seed_globals
 from pytest_vla.policies.noise import noise_generator, reseed
 from pytest_vla.policies.session import ask_session, begin_session, close_session, own_replan
 from pytest_vla.policies.view import policy_view
@@ -42,6 +44,7 @@ class Rollout:
         variation: of the task, as it was drawn in the end; None: none.
         command: the command line that runs just this episode; may be empty.
         details: the traceback of what broke the episode; empty where nothing raised.
+        frames: steps and pictures that a world kept which cannot restore a recorded state, for a video.
     """
 
     record: Record
@@ -50,6 +53,7 @@ class Rollout:
     variation: Variation | None = field(default=None, repr=False)
     command: str = ""
     details: str = field(default="", repr=False)
+    frames: tuple[tuple[int, NDArray[np.uint8]], ...] = field(default=(), repr=False)
 
     @property
     def success(self) -> bool:
@@ -143,7 +147,7 @@ def run_episode(
     reason = message = None
     details = ""
     try:
-        with trace.timed("wall"), limit:
+        with globals_put_back(), trace.timed("wall"), limit:
             conditions = replace(conditions, replan=conditions.replan or own_replan(policy))
             outcome = _roll(trace, case, task, instruction, policy, open_world, conditions)
     except NothingToMeasure as error:
@@ -183,19 +187,33 @@ def run_episode(
         success_step=trace.steps if outcome == "success" else None,
         literals=literals,
         eef_pos=trace.last_eef_pos(),
-        costs={},
+        costs=dict(trace.costs),
         metrics=trace.metrics(),
         seeds={"run": conditions.run_seed, "scene": case.seed, **trace.seeds},
-        protocol=asdict(task.protocol),
+        protocol=task.protocol.table(),
         replan=conditions.replan,
         policy=conditions.model,
         policy_digest=conditions.policy_digest,
         provenance={**trace.provenance(), **conditions.choices},
-        timings={name: round(seconds, 6) for name, seconds in trace.seconds.items()},
+        # A policy may have changed what the clock says.
+        timings={name: round(took, 6) if 0 <= took < math.inf else None for name, took in trace.seconds.items()},
         digest=digest_of(outcome, trace.steps, literals, trajectory),
         arrays=None,
     )
-    return Rollout(record, trajectory, tuple(trace.answers), trace.variation, details=details)
+    frames = _kept_frames(trace.world)
+    return Rollout(record, trajectory, tuple(trace.answers), trace.variation, details=details, frames=frames)
+
+
+def _kept_frames(world: EpisodeWorld | None) -> tuple[tuple[int, NDArray[np.uint8]], ...]:
+    keeps = getattr(world, "kept_frames", None)
+    if keeps is None:
+        return ()
+    try:
+        found: tuple[tuple[int, NDArray[np.uint8]], ...] = keeps()
+    except Exception:
+        # Of a world that broke.
+        return ()
+    return found
 
 
 def play_until_it_counts(
@@ -270,15 +288,20 @@ def _roll(
     assert world is not None, "the episode has begun in one"
     noise = noise_generator(conditions.run_seed, case.id)
     with trace.timed("policy"):
-        seen = world if getattr(policy, "privileged", False) else None
+        # Of a suite's own world what the suite made.
+        seen = getattr(world, "inner", world) if getattr(policy, "privileged", False) else None
         names = (case.id, case.suite, case.task, instruction, case.seed)
-        episode = Episode(*names, noise, conditions.wishes, conditions.alone, world=seen)
+        size = task.protocol.action_size
+        episode = Episode(*names, noise, conditions.wishes, conditions.alone, world=seen, action_size=size)
+        seed_globals([noise])
         session = _limited(lambda: begin_session(policy, episode), conditions.policy_timeout)
 
     def ask(observation: Observation) -> NDArray[np.float64]:
         reseed(noise, conditions.run_seed, case.id, trace.steps)
         view = policy_view(observation, task.protocol.image_transform)
-        answer = _limited(lambda: ask_session(session, view), conditions.policy_timeout)
+        # A policy should draw from its episode's generator; one that does not is to repeat all the same.
+        seed_globals([noise])
+        answer = _limited(lambda: ask_session(session, view, task.protocol.action_size), conditions.policy_timeout)
         if not answer.is_bare:
             trace.answers.append((trace.steps, answer))
         if task.protocol.out_of_range == "error":
@@ -306,13 +329,15 @@ def _drive(
 ) -> bool:
     changes = [start() for start in trace.variation.actions] if trace.variation is not None else []
     watched = world.asked_done if trace.variation is not None and trace.variation.asked is not None else None
+    over = getattr(world, "over", None)
     while trace.steps < max_steps:
         with trace.timed("policy"):
             chunk = ask(observation)
         with trace.timed("world"):
             for wanted in chunk[: replan or len(chunk)][: max_steps - trace.steps]:
                 action = np.clip(wanted, -1.0, 1.0)
-                trace.clipped += not np.array_equal(action, wanted)
+                if not np.array_equal(action, wanted):
+                    trace.note_clipped(wanted)
                 executed = action
                 for change in changes:
                     executed = change(executed)
@@ -321,6 +346,8 @@ def _drive(
                     trace.asked_done = trace.asked_done or watched()
                 if trace.note(observation, action):
                     return True
+                if over is not None and over():
+                    return False
     return False
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pytest_vla.policies.base import Answer, Observation
 from pytest_vla.policies.fit import ACTION_SIZE
-from pytest_vla.records.record import ASKED_DONE, VACATED, Literals, Trajectory
+from pytest_vla.records.record import ASKED_DONE, CLIPPED, LARGEST_ACTION, VACATED, Literals, Trajectory
 from pytest_vla.scene.variation import Variation
 from pytest_vla.versions import installed_versions
 
@@ -66,7 +66,9 @@ class Trace:
         seconds: by what they were spent on.
         answers: those of the policy that have more than actions, with the control step that they were given at.
         clipped: executed actions that were outside of [-1, 1].
+        largest_action: the largest value of these, without its sign; 0: there are none.
         asked_done: whether another goal, which the variation's instruction asks for, was reached at some time.
+        costs: by name, summed over the steps, of a world that has any.
     """
 
     world: EpisodeWorld | None = None
@@ -75,7 +77,9 @@ class Trace:
     seconds: dict[str, float] = field(default_factory=dict)
     answers: list[tuple[int, Answer]] = field(default_factory=list)
     clipped: int = 0
+    largest_action: float = 0.0
     asked_done: bool = False
+    costs: dict[str, float] = field(default_factory=dict)
     _rows: list[_Row] = field(default_factory=list)
 
     @property
@@ -87,11 +91,21 @@ class Trace:
         assert self.world is not None
         state = self.world.data
         qpos, qvel = np.array(state.qpos, dtype=np.float64), np.array(state.qvel, dtype=np.float64)
-        eef_pos = np.array(observation["robot0_eef_pos"], dtype=np.float64)
+        # Of a world without a robot there is no path.
+        path = observation.get("robot0_eef_pos", ())
+        eef_pos = np.array(path, dtype=np.float64)
         verdicts = self.world.predicates()
         # Whole or not at all: a wall limit may be raised between any two lines.
         self._rows.append(_Row(qpos, qvel, eef_pos, action, verdicts))
+        if action is not None and (costs := getattr(self.world, "costs", None)) is not None:
+            for name, cost in costs().items():
+                self.costs[name] = self.costs.get(name, 0.0) + cost
         return all(verdicts.values())
+
+    def note_clipped(self, wanted: NDArray[np.float64]) -> None:
+        """Take down that an action, (7,), was outside of [-1, 1]."""
+        self.clipped += 1
+        self.largest_action = max(self.largest_action, float(np.abs(wanted).max()))
 
     def literals(self) -> Literals:
         found: dict[str, list[tuple[int, bool]]] = {}
@@ -104,7 +118,9 @@ class Trace:
 
     def metrics(self) -> dict[str, float]:
         """Measures beside the outcome, by name."""
-        metrics = {"clipped_actions": float(self.clipped)}
+        metrics = {CLIPPED: float(self.clipped)}
+        if self.clipped:
+            metrics[LARGEST_ACTION] = self.largest_action
         if self.variation is not None and self.variation.asked is not None:
             metrics[ASKED_DONE] = float(self.asked_done)
         if self.variation is not None and self.variation.removed and self.world is not None:
@@ -113,7 +129,7 @@ class Trace:
         return metrics
 
     def last_eef_pos(self) -> tuple[float, float, float] | None:
-        if not self._rows or not np.isfinite(self._rows[-1].eef_pos).all():
+        if not self._rows or len(self._rows[-1].eef_pos) != 3 or not np.isfinite(self._rows[-1].eef_pos).all():
             return None
         x, y, z = (float(value) for value in self._rows[-1].eef_pos)
         return x, y, z
@@ -127,8 +143,8 @@ class Trace:
         return Trajectory(
             np.array([row.qpos for row in rows]).reshape(len(rows), -1 if rows else 0),
             np.array([row.qvel for row in rows]).reshape(len(rows), -1 if rows else 0),
-            np.array([row.eef_pos for row in rows]).reshape(len(rows), 3),
-            np.array(actions).reshape(len(actions), ACTION_SIZE),
+            np.array([row.eef_pos for row in rows]).reshape(len(rows), -1 if rows else 3),
+            np.array(actions).reshape(len(actions), -1 if actions else ACTION_SIZE),
         )
 
     @contextmanager

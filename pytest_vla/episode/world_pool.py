@@ -1,24 +1,32 @@
 """The worlds of one process."""
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Variation
-
-if TYPE_CHECKING:
-    from pytest_vla.sim.world import World
 
 
 class WorldPool:
     """Keeps the world that was used last: the next episode is mostly of the same scene, and worlds are large."""
 
-    def __init__(self, allow_versions: bool) -> None:
-        self._allow_versions = allow_versions
-        self._world: World | None = None
+    def __init__(self, allow_versions: bool, keep_every: int = 0) -> None:
+        """`keep_every`: of a suite's own world that cannot restore a state, the steps from one kept frame to the next;
+        0: none is kept."""
+        self._allow_versions, self._keep_every = allow_versions, keep_every
+        self._world: Any = None
 
-    def __call__(self, task: Task, variation: Variation | None = None) -> "World":
-        """The world of a task under a variation, to be reset before use. Raises VlaError where it cannot be built."""
+    def __call__(self, task: Task, variation: Variation | None = None) -> Any:
+        """The world of a task under a variation, to be reset before use: `pytest_vla.World`, or the suite's own.
+
+        Raises:
+            VlaError: it cannot be made.
+        """
         world = self._world
+        if task.world is not None:
+            return self._own(task, variation)
+        if world is not None and world.task.world is not None:
+            self.close()
+            world = None
         known = world is not None and world.task == task and world.variation is variation
         if world is None or not (known or world.switch(task, variation)):
             from pytest_vla.sim.world import World
@@ -26,6 +34,14 @@ class WorldPool:
             self.close()
             self._world = world = World(task, variation, allow_versions=self._allow_versions)
         return world
+
+    def _own(self, task: Task, variation: Variation | None) -> Any:
+        from pytest_vla.episode.own_world import OwnWorld
+
+        if self._world is None or self._world.task.world is None or not self._world.switch(task, variation):
+            self.close()
+            self._world = OwnWorld(task, variation, keep_every=self._keep_every)
+        return self._world
 
     def close(self) -> None:
         """Close the world; the next episode gets a new one."""

@@ -1,18 +1,19 @@
 """``--vla-min-success``: whether a run passes, by the success rates of each suite."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from pytest_vla.gate.lines import luck_line, rate_line, verdict_line
+from pytest_vla.metrics.rates import judged_apart
+from pytest_vla.metrics.selection import is_counted
+from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
 from pytest_vla.records.record import Record
-
-if TYPE_CHECKING:
-    from pytest_vla.metrics.success import SuccessRate
+from pytest_vla.util.text import counted
 
 
 def judge(
     records: Sequence[Record], minimum: float, others: int, stopped: bool, by_lower_end: bool = False
 ) -> tuple[tuple[str, ...], bool]:
-    """The verdict over a run: the lines that say it, and whether the run passes.
+    """The verdict over a run: the lines that say it, of which the last alone says passed or failed; whether it passes.
 
     Args:
         records: of the suites' own items.
@@ -22,34 +23,31 @@ def judge(
         stopped: whether the run ended before all its items had run.
         by_lower_end: whether the lower end of each rate's interval has to reach the minimum, and not the rate.
     """
-    from pytest_vla.reports.terminal.summary import luck_line, verdict_line
-    from pytest_vla.util.text import counted
-
     found = tuple(_rates(records))
     rates = [rate for rate, _ in found]
-    lines = [verdict_line(rate, minimum, by_lower_end) for rate in rates]
+    lines = [rate_line(rate, minimum, by_lower_end) for rate in rates]
     # Once for all that are of as many episodes, which mostly all are.
     lucky = (luck_line(rate.counted, units, minimum, by_lower_end) for rate, units in found)
     lines += dict.fromkeys(filter(None, lucky))
     probes = sum(record.is_probe for record in records)
     if probes:
         lines.append(f"not judged: {counted(probes, 'probe')} (of whether it listens or looks), which are in no rate")
+    against = []
     if not rates:
-        lines.append(f"--vla-min-success: no episode of a suite {'was judged' if probes else 'ran'}: failed")
+        against.append(f"no episode of a suite {'was judged' if probes else 'ran'}")
+    if unmeasured := [rate.name for rate in rates if not rate.counted]:
+        against.append(f"nothing was measured of {' and '.join(unmeasured)}")
+    if below := [rate.name for rate in rates if rate.counted and not rate.reaches(minimum, by_lower_end)]:
+        against.append(f"{' and '.join(below)} below it")
     if others:
-        lines.append(f"failed all the same: {others} beside the failed episodes (errors, other tests)")
+        against.append(f"{others} failed beside the failed episodes (errors, other tests)")
     if stopped:
-        lines.append("failed all the same: the run was stopped before its end")
-    reached = bool(rates) and all(rate.reaches(minimum, by_lower_end) for rate in rates)
-    return tuple(lines), reached and not others and not stopped
+        against.append("the run was stopped before its end")
+    return (*lines, verdict_line(minimum, against, by_lower_end)), not against
 
 
-def _rates(records: Sequence[Record]) -> "Iterator[tuple[SuccessRate, int]]":
+def _rates(records: Sequence[Record]) -> Iterator[tuple[SuccessRate, int]]:
     """Each with the number of tasks and seeds that it is of."""
-    from pytest_vla.metrics.rates import judged_apart
-    from pytest_vla.metrics.selection import is_counted
-    from pytest_vla.metrics.success import success_rate, unit_of
-
     for suite in sorted({record.suite for record in records}):
         for group, some in judged_apart([record for record in records if record.suite == suite]).items():
             units = len({unit_of(record) for record in some if is_counted(record)})

@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import io
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,9 @@ from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
 
 FILE = "libero_para_metadata.csv"
+
+SUITE = "libero_para"
+"""The suite that is this list."""
 
 # How many are published of each task, and of each object type with the action types in their order.
 _OF_TASKS = (416, 410, 406, 386, 403, 410, 411, 413, 423, 414)
@@ -109,17 +113,32 @@ def find_csv(data: Path) -> Path | None:
     """The CSV in a folder of data or a LIBERO-Para checkout, or the file itself; None where it is not there."""
     if data.is_file():
         return data
-    places = (data / FILE, data / "libero_para" / FILE)
+    places = (data / FILE, data / SUITE / FILE)
     found = [path for path in places if path.is_file()]
     if not found and data.is_dir():
         found = sorted(data.glob(f"*/{FILE}"))
     return found[0] if found else None
 
 
+def csv_of(data: Path | None) -> Path | None:
+    """The CSV in a folder that is given by ``--data``, or else by ``PYTEST_VLA_DATA``; None: there is none.
+
+    Raises:
+        VlaError: there is none where ``--data`` says.
+    """
+    if data is not None:
+        found = find_csv(data)
+        if found is None:
+            raise VlaError(f"--data={data}: no {FILE} there; give LIBERO-Para's checkout, or the file itself")
+        return found
+    given = os.environ.get("PYTEST_VLA_DATA")
+    return find_csv(Path(given)) if given else None
+
+
 @cache
 def numbered_tasks() -> tuple[Task, ...]:
     """LIBERO-Para's tasks by its numbers: LIBERO-Goal's ten, by their instructions in alphabetical order."""
-    return tuple(sorted(load_suite("libero_para").tasks, key=lambda task: task.language))
+    return tuple(sorted(load_suite(SUITE).tasks, key=lambda task: task.language))
 
 
 def missing_paraphrases(published: Published) -> str | None:

@@ -34,7 +34,7 @@ from pytest_vla.metrics.linearised import linearised_intervals, worth
 from pytest_vla.metrics.paired import chi_square, chi_square_p, holm, smallest_expected
 from pytest_vla.metrics.robustness import Varied, dimension_of
 from pytest_vla.metrics.selection import is_counted, seed_of
-from pytest_vla.plan.labels import JOINT
+from pytest_vla.plan.labels import parts_of
 from pytest_vla.records.record import Record
 
 if TYPE_CHECKING:
@@ -179,15 +179,15 @@ def compositions(varied: Varied) -> tuple[tuple[Composition, ...], tuple[str, ..
 def quartets(varied: Varied) -> tuple[dict[tuple[str, str], list[Quartet]], tuple[str, ...]]:
     """The quartets of each pair of dimensions, of which the first is that of `Quartet.first`; and what is in none.
 
-    A joint variation's label is those of its parts with `JOINT` between, in the order of its dimensions.
+    A joint variation's label is those of its parts with ``+`` between, in the order of its dimensions.
     """
     known = {(*_place(record), _label(record)): record for record in (*varied.benign, *varied.episodes)}
     known |= {(*_place(one), _label(one)): record for one, record in varied.same}
     found: dict[tuple[str, str], list[Quartet]] = {}
     several = incomplete = uncounted = drawn = 0
     for record in varied.episodes:
-        dimensions = dimension_of(record).split(JOINT)
-        labels = _label(record).split(JOINT)
+        dimensions = parts_of(dimension_of(record))
+        labels = parts_of(_label(record))
         if len(dimensions) == 1:
             continue
         if not len(dimensions) == len(labels) == 2:

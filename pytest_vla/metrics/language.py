@@ -34,7 +34,7 @@ from pytest_vla.metrics.pride import (
 )
 from pytest_vla.metrics.selection import Same, by_model, is_counted, run_of, that_count, twin_of
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
-from pytest_vla.plan.task import language_of
+from pytest_vla.plan.manifests import instruction_of
 from pytest_vla.records.counting import protocol_of
 from pytest_vla.records.record import Record
 
@@ -156,7 +156,7 @@ def subjects(records: Iterable[Record]) -> tuple[Subject, ...]:
 def pair_of(record: Record) -> tuple[str, str]:
     """The task's own instruction, and what the policy was told."""
     original = record.variation.get("parameters", {}).get("original")
-    return (original if isinstance(original, str) else language_of(record.task)), record.instruction
+    return (original if isinstance(original, str) else instruction_of(record.suite, record.task)), record.instruction
 
 
 def probe_of(record: Record) -> Probe | None:
@@ -178,6 +178,12 @@ def benign_rate(subject: Subject) -> SuccessRate | None:
     return success_rate("benign", found, unit_of) if found else None
 
 
+def _types_of(record: Record) -> tuple[str, str]:
+    """LIBERO-Para's types of its object and action, as it says them; empty where it says none."""
+    said = record.variation.get("parameters", {})
+    return str(said.get("object_type", "")), str(said.get("action_type", ""))
+
+
 def scored(
     records: Sequence[Record], similarities: Mapping[tuple[str, str], tuple[float, float]], backend: str
 ) -> Scored:
@@ -191,13 +197,13 @@ def scored(
     counted = [record for record in records if is_counted(record)]
     outcomes = []
     for record in counted:
-        types = record.variation["parameters"]
+        types = _types_of(record)
         outcomes.append(
             ParaphraseOutcome(
                 record.outcome == "success",
                 *similarities[pair_of(record)],
-                object_type=types.get("object_type", NONE),
-                action_type=types.get("action_type", NONE),
+                object_type=types[0] if types[0] in OBJECT_TYPES else NONE,
+                action_type=types[1] if types[1] in ACTION_TYPES else NONE,
                 task=record.task,
                 backend=backend,
             )
@@ -288,8 +294,8 @@ def _subject(model: str, suite: str, records: Sequence[Record]) -> Subject:
     others: dict[str, list[Record]] = {}
     for record in records:
         kind, level = str(record.variation.get("kind")), record.variation.get("level")
-        types = record.variation.get("parameters", {})
-        typed = types.get("object_type") in OBJECT_TYPES and types.get("action_type") in ACTION_TYPES
+        object_type, action_type = _types_of(record)
+        typed = object_type in OBJECT_TYPES and action_type in ACTION_TYPES
         if probe_of(record) is not None:
             probes.append(record)
         elif kind == PARAPHRASE and typed:

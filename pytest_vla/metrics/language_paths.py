@@ -268,7 +268,7 @@ def _run(record: Record, paths: Paths, references: Mapping[str, Reference]) -> R
     followed = None
     if ASKED_DONE in record.metrics:
         followed = record.metrics[ASKED_DONE] > 0
-    elif path is not None and told in references and len(references) > 1:
+    elif path is not None and isinstance(told, str) and told in references and len(references) > 1:
         nearest = nearest_task(path, references)
         followed = nearest is not None and nearest.task == told
     return Run(record.outcome == "success", path, followed)

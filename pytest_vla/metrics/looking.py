@@ -249,7 +249,8 @@ def _nearest(path: "NDArray[np.float64]", places: Iterable[Sequence[float]]) -> 
 def vacated(record: Record) -> tuple[tuple[float, ...], ...]:
     """Where objects would be that a probe has taken away, (x, y, z) in m."""
     names = [name for name in record.metrics if name.startswith(f"{VACATED}_") and name.endswith("_x")]
-    return tuple(tuple(record.metrics[f"{name[:-1]}{axis}"] for axis in "xyz") for name in names)
+    places = ([record.metrics.get(f"{name[:-1]}{axis}") for axis in "xyz"] for name in names)
+    return tuple(tuple(each for each in place if each is not None) for place in places if None not in place)
 
 
 def _share(outcomes: Iterable[tuple[Unit, bool]]) -> Share:

@@ -16,7 +16,7 @@ from pytest_vla.metrics.listening import PROBES
 from pytest_vla.metrics.paired import holm
 from pytest_vla.metrics.selection import Same, by_model, is_counted, run_of, that_count, twin_of
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
-from pytest_vla.plan.labels import JOINT
+from pytest_vla.plan.labels import is_joint, parts_of, within
 from pytest_vla.records.counting import protocol_of
 from pytest_vla.records.record import Record
 from pytest_vla.util.text import counted
@@ -145,7 +145,7 @@ def varied_models(records: Iterable[Record]) -> tuple[Varied, ...]:
 
 
 def dimension_of(record: Record) -> str:
-    """What the record's variation changes; of a joint one all that is, with `JOINT` between."""
+    """What the record's variation changes; of a joint one all that is, with ``+`` between."""
     return str(record.variation.get("dimension"))
 
 
@@ -178,7 +178,7 @@ def cells(varied: Varied, pairs: Sequence[TwinPair]) -> tuple[Cell, ...]:
     episodes = grouped(varied.episodes, _cell_of)
     paired = grouped(pairs, lambda pair: _cell_of(pair.episode))
     found = []
-    for key in sorted(episodes, key=lambda key: (JOINT in key[0], key[0], key[1], key[2] or 0)):
+    for key in sorted(episodes, key=lambda key: (is_joint(key[0]), key[0], key[1], key[2] or 0)):
         difference = difference_between(paired[key]) if key in paired else None
         found.append(Cell(*key, rate_of(key[0], episodes[key]), difference))
     return adjusted(found)
@@ -247,7 +247,7 @@ def grouped(values: Iterable[Value], key: Callable[[Value], Key]) -> dict[Key, l
 
 
 def _is_probe(record: Record) -> bool:
-    return record.is_probe or any(part in PROBES for part in str(record.variation.get("kind")).split(JOINT))
+    return record.is_probe or any(part in PROBES for part in parts_of(str(record.variation.get("kind"))))
 
 
 def _budget(record: Record) -> tuple[object, object]:
@@ -256,10 +256,9 @@ def _budget(record: Record) -> tuple[object, object]:
 
 def _cell_of(record: Record) -> tuple[str, str, int | None]:
     dimension, kind, level = dimension_of(record), str(record.variation.get("kind")), record.variation.get("level")
-    if JOINT in dimension and level is None:
+    if is_joint(dimension) and level is None:
         # Of parts with levels of their own: they are in the label only.
-        parts = zip(dimension.split(JOINT), str(record.variation.get("label")).split(JOINT), strict=False)
-        kind = JOINT.join(label.removeprefix(f"{name}.") for name, label in parts)
+        kind = within(dimension, str(record.variation.get("label")))
     return dimension, kind, level
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from pytest_vla import extensions
 from pytest_vla.metrics.clustered import Interval
 from pytest_vla.metrics.differences import lead_interval
 from pytest_vla.metrics.halving import Halving, halving
@@ -21,7 +22,8 @@ from pytest_vla.metrics.robustness import (
 )
 from pytest_vla.metrics.selection import is_counted, run_of, seed_of
 from pytest_vla.metrics.success import SuccessRate
-from pytest_vla.plan.labels import JOINT
+from pytest_vla.plan.labels import is_joint
+from pytest_vla.plan.manifests import varied_by
 from pytest_vla.records.record import Record
 from pytest_vla.util.text import counted
 
@@ -94,8 +96,8 @@ def curves(
         pairs: its pairs.
         generator: draws the resamples of where success halves.
     """
-    single = [record for record in varied.episodes if JOINT not in dimension_of(record)]
-    paired = (pair for pair in pairs if JOINT not in dimension_of(pair.episode))
+    single = [record for record in varied.episodes if not is_joint(dimension_of(record))]
+    paired = (pair for pair in pairs if not is_joint(dimension_of(pair.episode)))
     by_dimension = dict(sorted(grouped(paired, lambda pair: dimension_of(pair.episode)).items()))
     changes = _changes(by_dimension)
     found, mixing, notes = [], [], []
@@ -125,7 +127,8 @@ def curves(
 
 def is_dosed(record: Record) -> bool:
     """Whether the level of a record's variation is how much is varied, and not how many models fail under it."""
-    return not record.suite.startswith("libero_plus_")
+    entry = extensions.lists().get(varied_by(record.suite))
+    return entry is None or entry.graded
 
 
 def _level(record: Record) -> int | None:

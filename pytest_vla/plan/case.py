@@ -4,14 +4,10 @@ A seed means one thing everywhere: seed s starts from init state s mod n, places
 s, and draws the policy's noise from (run seed, case, step).
 """
 
-import re
 from dataclasses import dataclass, replace
 
-from pytest_vla.plan.labels import LABEL
+from pytest_vla.plan import labels as names
 from pytest_vla.util.ranges import LAST_SEED
-
-TEST_NAME = "test_episode"
-"""The function that every suite's module has, and so the middle of every node id."""
 
 
 @dataclass(frozen=True)
@@ -26,17 +22,17 @@ class Case:
     @property
     def id(self) -> str:
         """The name in records: ``libero_goal/turn_on_the_stove[seed0]``, ``...[VARIATION-seed0]``."""
-        return f"{self.suite}/{self.task}[{self._ending}]"
+        return names.case_id(self._parts)
 
     @property
     def parameter_id(self) -> str:
         """What stands in the brackets of the node id: ``turn_on_the_stove-seed0``, ``...-VARIATION-seed0``."""
-        return f"{self.task}-{self._ending}"
+        return names.parameter_id(self._parts)
 
     @property
     def node_id(self) -> str:
         """The pytest item: ``libero_goal::test_episode[turn_on_the_stove-seed0]``."""
-        return f"{self.suite}::{TEST_NAME}[{self.parameter_id}]"
+        return names.node_id(self._parts)
 
     @property
     def twin(self) -> "Case":
@@ -44,18 +40,16 @@ class Case:
         return replace(self, variation="")
 
     @property
-    def _ending(self) -> str:
-        return f"{self.variation}-seed{self.seed}" if self.variation else f"seed{self.seed}"
+    def _parts(self) -> names.CaseParts:
+        return names.CaseParts(self.suite, self.task, self.variation, self.seed)
 
 
 def parse_node_id(node_id: str) -> Case | None:
     """The case of a node id as `Case.node_id` writes it; None for any other text."""
-    match = re.fullmatch(rf"(\w+)::{TEST_NAME}\[(\w+)(?:-({LABEL}))?-seed(\d{{1,10}})\]", node_id)
-    return Case(match[1], match[2], int(match[4]), match[3] or "") if match and int(match[4]) <= LAST_SEED else None
+    found = names.parse_node_id(node_id)
+    return Case(found.suite, found.task, found.seed, found.variation) if found and found.seed <= LAST_SEED else None
 
 
 def init_state_of(seed: int, count: int, pinned: int | None = None) -> int:
     """The init state that a seed starts from, of `count`; a suite's protocol may pin it."""
     return seed % count if pinned is None else pinned
-
-

@@ -11,14 +11,12 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from pytest_vla.errors import SceneError, VlaError
+from pytest_vla.plan.data_folders import KINDS, Kind, data_base
 from pytest_vla.plan.manifests import suite_folder, suite_names, takes_tasks
+from pytest_vla.util.documents import read_yaml
 from pytest_vla.util.folders import expanded, fetched_libero
-
-Kind = Literal["assets", "bddl_files", "init_files"]
-KINDS: tuple[Kind, ...] = ("assets", "bddl_files", "init_files")
 
 # LIBERO's config.yaml calls the folder of init states `init_states`.
 _CONFIG_KEYS: dict[Kind, str] = {"assets": "assets", "bddl_files": "bddl_files", "init_files": "init_states"}
@@ -123,13 +121,6 @@ def _advice_on_task(roots: tuple[DataRoot, ...], kind: Kind, name: str) -> str |
     return f"Make them: python -m pytest_vla.commands.init_states --suite={suite} --data={data} {task}"
 
 
-def data_base(folder: Path) -> Path | None:
-    """Where in a folder assets/, bddl_files/ and init_files/ lie; None where it has none of them."""
-    # A data folder, a LIBERO folder, and a checkout or installed package of LIBERO.
-    bases = (folder / "libero", folder, folder / "libero" / "libero")
-    return next((base for base in bases if any((base / kind).is_dir() for kind in KINDS)), None)
-
-
 def _root(origin: str, found: dict[Kind, Path], suite: str | None = None) -> DataRoot:
     return DataRoot(origin, found.get("assets"), found.get("bddl_files"), found.get("init_files"), suite)
 
@@ -154,29 +145,27 @@ def _root_of_config() -> Iterator[DataRoot]:
     folder = expanded(os.environ.get("LIBERO_CONFIG_PATH", "~/.libero"))
     if folder is None or not (config := folder / "config.yaml").is_file():
         return
-    values = _read_flat_yaml(config)
+    values = _read_config(config)
     found = {kind: expanded(values[key]) or Path() for kind, key in _CONFIG_KEYS.items() if values.get(key)}
     existing = {kind: path.absolute() for kind, path in found.items() if path.is_dir()}
     if existing:
         yield _root(f"LIBERO's {config}", existing)
 
 
-def _read_flat_yaml(path: Path) -> dict[str, str]:
-    """LIBERO's config file is flat ``key: value`` lines; anything else is refused with its line."""
-    values = {}
+def _read_config(path: Path) -> dict[str, str]:
+    """LIBERO's config file: folders by their kinds; what is empty is left out."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        table = read_yaml(path)
+    except (OSError, ValueError) as error:
         raise SceneError(f"{path}: LIBERO's config file cannot be read: {error}") from error
-    for number, line in enumerate(lines, 1):
-        text = line.split(" #", 1)[0].strip()
-        if not text or text.startswith("#") or text in ("---", "..."):
-            continue
-        key, colon, value = text.partition(":")
-        if not colon or line[:1].isspace():
-            raise SceneError(f"{path}:{number}: expected `key: folder`, found {line.strip()!r}")
-        values[key.strip()] = value.strip().strip("'\"")
-    return values
+    if table is None:
+        return {}
+    if not isinstance(table, dict):
+        raise SceneError(f"{path}: expected lines of `key: folder`, found {repr(table)[:60]}")
+    for key, value in table.items():
+        if not isinstance(key, str) or not isinstance(value, str | None):
+            raise SceneError(f"{path}: expected `key: folder`, found {repr(key)[:60]}: {repr(value)[:60]}")
+    return {key: value for key, value in table.items() if value is not None}
 
 
 def _root_of_package() -> Iterator[DataRoot]:
@@ -205,6 +194,9 @@ def _root_of_fetched() -> Iterator[DataRoot]:
 
 def _roots_of_suites() -> Iterator[DataRoot]:
     for name in suite_names():
-        found: dict[Kind, Path] = {kind: folder for kind in KINDS if (folder := suite_folder(name) / kind).is_dir()}
+        home = suite_folder(name)
+        if home is None:
+            continue
+        found: dict[Kind, Path] = {kind: folder for kind in KINDS if (folder := home / kind).is_dir()}
         if found:
             yield _root(f"suite {name}", found, name)

@@ -1,4 +1,13 @@
-"""Names of variations: how they are composed, and taken apart."""
+"""Labels of variations and ids of cases: composed and taken apart here, and nowhere else.
+
+A label is ``DIMENSION.KIND``, with ``-LEVEL`` where the kind is graded and ``.PART`` where it has parts; of a joint
+variation those of its parts with ``+`` between. Varied suites have labels of their own, which begin with ``upstream.``
+where upstream's code, and not the paper, says how they are made. A case's id has suite, task, label and seed.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
 
 LABEL = r"[A-Za-z0-9_.+-]+"
 """What stands in ids for a variation; a regular expression."""
@@ -9,7 +18,118 @@ JOINT = "+"
 PROTOCOLS = OURS, PAPER, UPSTREAM = ("ours", "paper", "upstream")
 """How a benchmark's variations are made where we, its paper and its code differ; the first one by default."""
 
+TEST_NAME = "test_episode"
+"""The function that every suite's module has, and so the middle of every node id."""
+
+_LEVEL, _PART = "-L", "."
+_LEVELLED = re.compile(rf"(.+){_LEVEL}(\d+)", re.ASCII)
+_NODE_ID = re.compile(rf"(\w+)::{TEST_NAME}\[(\w+)(?:-({LABEL}))?-seed(\d{{1,10}})\]")
+
+
+def joint_of(parts: Iterable[str]) -> str:
+    """The label of a joint variation; also its dimension or its kind, of those of its parts."""
+    return JOINT.join(parts)
+
 
 def parts_of(label: str) -> tuple[str, ...]:
-    """The labels of the variations that a joint one is made of; of any other, its own."""
+    """The labels of the variations that a joint one is made of; of any other, its own. Also of dimension and kind."""
     return tuple(label.split(JOINT))
+
+
+def is_joint(label: str) -> bool:
+    """Whether a label, a dimension or a kind is a joint variation's."""
+    return JOINT in label
+
+
+def names_of(dimension: str, kind: str) -> str:
+    """``camera.wider+light.shadow``, from dimension and kind in a record: ``camera+light`` and ``wider+shadow``."""
+    dimensions, kinds = parts_of(dimension), parts_of(kind)
+    if len(dimensions) != len(kinds):
+        return f"{dimension}.{kind}"
+    return joint_of(f"{one}.{other}" for one, other in zip(dimensions, kinds, strict=True))
+
+
+def dimension_of(name: str) -> str:
+    """The dimension of a kind's name."""
+    return name.partition(".")[0]
+
+
+def within(dimension: str, label: str) -> str:
+    """A label without its dimension; of a joint one each of its parts: ``wider-L2+shadow-L1``."""
+    pairs = zip(parts_of(dimension), parts_of(label), strict=False)
+    return joint_of(part.removeprefix(f"{name}.") for name, part in pairs)
+
+
+def levelled(name: str, level: int) -> str:
+    """The label of a kind's level."""
+    return f"{name}{_LEVEL}{level}"
+
+
+def level_of(label: str) -> int:
+    """The level of a graded kind's label; 0: it has none."""
+    found = _LEVELLED.fullmatch(label)
+    return int(found[2]) if found else 0
+
+
+def parted(name: str, part: str) -> str:
+    """The label of a part of a kind."""
+    return f"{name}{_PART}{part}"
+
+
+def part_of(label: str, name: str) -> str:
+    """The part of a label of the kind of a name; empty: it is the kind's own label, or has a level."""
+    return label.removeprefix(f"{name}{_PART}") if label.startswith(f"{name}{_PART}") else ""
+
+
+def last_part(label: str) -> str:
+    """What stands behind a label's last dot."""
+    return label.rpartition(_PART)[2]
+
+
+def but_last_part(label: str) -> str:
+    """What stands before a label's last dot: of LIBERO-Para's labels the cell; empty: there is no dot."""
+    return label.rpartition(_PART)[0]
+
+
+def upstreams(label: str) -> str:
+    """The label of a varied suite's variation as upstream's code makes it."""
+    return f"{UPSTREAM}{_PART}{label}"
+
+
+def is_upstreams(label: str) -> bool:
+    """Whether it is one of `upstreams`."""
+    return label.startswith(upstreams(""))
+
+
+class CaseParts(NamedTuple):
+    """What a case's id is made of; the empty variation: the task as it is."""
+
+    suite: str
+    task: str
+    variation: str
+    seed: int
+
+
+def case_id(case: CaseParts) -> str:
+    """The name in records: ``libero_goal/turn_on_the_stove[seed0]``, ``...[VARIATION-seed0]``."""
+    return f"{case.suite}/{case.task}[{_ending(case)}]"
+
+
+def parameter_id(case: CaseParts) -> str:
+    """What stands in the brackets of the node id: ``turn_on_the_stove-seed0``, ``...-VARIATION-seed0``."""
+    return f"{case.task}-{_ending(case)}"
+
+
+def node_id(case: CaseParts) -> str:
+    """The pytest item: ``libero_goal::test_episode[turn_on_the_stove-seed0]``."""
+    return f"{case.suite}::{TEST_NAME}[{parameter_id(case)}]"
+
+
+def parse_node_id(text: str) -> CaseParts | None:
+    """What a node id as `node_id` writes it is made of; None for any other text."""
+    match = _NODE_ID.fullmatch(text)
+    return CaseParts(match[1], match[2], match[3] or "", int(match[4])) if match else None
+
+
+def _ending(case: CaseParts) -> str:
+    return f"{case.variation}-seed{case.seed}" if case.variation else f"seed{case.seed}"

@@ -1,4 +1,6 @@
-"""Suites as their manifests say: named lists of tasks with one protocol, read from ``suites/<suite>/suite.toml``.
+"""Suites as their manifests say: named lists of tasks with one protocol.
+
+A manifest is ``suites/<suite>/suite.toml``; of a benchmark with several suites ``suites/<benchmark>/<suite>.toml``.
 
 No simulator, no numpy: a plan and a collection need nothing else.
 """
@@ -11,12 +13,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pytest_vla import extensions
 from pytest_vla.errors import VlaError
+from pytest_vla.plan.choices import IMAGE_TRANSFORMS, OUT_OF_RANGE, TEXTURES
+from pytest_vla.plan.data_folders import data_base
 from pytest_vla.plan.suite import Suite
-from pytest_vla.plan.task import IMAGE_TRANSFORMS, OUT_OF_RANGE, TEXTURES, Protocol, Task, language_of
+from pytest_vla.plan.task import Protocol, Task, language_of
+from pytest_vla.util.documents import read_toml
+from pytest_vla.util.folders import expanded
 from pytest_vla.util.text import did_you_mean
-
-MANIFEST = "suite.toml"
 
 
 def load_suite(name: str, *, data: str | os.PathLike[str] | None = None) -> Suite:
@@ -34,7 +39,9 @@ def load_suite(name: str, *, data: str | os.PathLike[str] | None = None) -> Suit
     if name not in suite_names():
         known = ", ".join(suite_names())
         raise VlaError(f"there is no suite {name!r}.{did_you_mean(name, suite_names())} Suites: {known}.")
-    manifest = suite_folder(name) / MANIFEST
+    manifest = suite_manifest(name)
+    if manifest is None:
+        return _loaded_suite(name)
     table = _read_manifest(manifest)
     protocol = _protocol(table, manifest)
     folder = None if data is None else Path(data)
@@ -46,36 +53,61 @@ def load_suite(name: str, *, data: str | os.PathLike[str] | None = None) -> Suit
     return Suite(name, table["title"], tasks, protocol, _seeds(table, manifest))
 
 
-@cache
 def suite_names() -> tuple[str, ...]:
-    """The names of all suites: every folder of `pytest_vla.suites` that has a manifest."""
-    return tuple(sorted(path.parent.name for folder in suites_folders() for path in folder.glob(f"*/{MANIFEST}")))
+    """The names of all suites: of `pytest_vla.suites`, and of those that other packages and the project add."""
+    return tuple(sorted(extensions.suites()))
 
 
-@cache
-def suites_folders() -> tuple[Path, ...]:
-    """Where the package `pytest_vla.suites` lies: site-packages, or ``suites`` of a checkout."""
-    import pytest_vla.suites
-
-    # An editable install adds an entry that is no folder.
-    return tuple(folder for path in pytest_vla.suites.__path__ if (folder := Path(path).resolve()).is_dir())
+def suite_folder(name: str) -> Path | None:
+    """The folder with a suite's manifest, by one of `suite_names()`; None: it has none."""
+    return extensions.suites()[name].folder
 
 
-def suite_folder(name: str) -> Path:
-    """The folder of a suite, by one of `suite_names()`."""
-    return next(folder / name for folder in suites_folders() if (folder / name / MANIFEST).is_file())
+def suite_manifest(name: str) -> Path | None:
+    """The manifest of a suite, by one of `suite_names()`; None: it has none."""
+    entry = extensions.suites()[name]
+    return entry.folder / entry.manifest if entry.folder is not None else None
 
 
 def takes_tasks(name: str) -> bool:
     """Whether a user's task files join this suite, by one of `suite_names()`: its manifest says ``open = true``."""
-    return _read_manifest(suite_folder(name) / MANIFEST).get("open", False) is True
+    manifest = suite_manifest(name)
+    return manifest is not None and _read_manifest(manifest).get("open", False) is True
+
+
+def varied_by(suite: str) -> str:
+    """By what a suite is varied by itself; empty: by nothing, or it is not there. Raises VlaError."""
+    if suite not in extensions.suites():
+        return ""
+    manifest = suite_manifest(suite)
+    return str(_read_manifest(manifest).get("varied", "")) if manifest is not None else ""
+
+
+@extensions.until_changed
+def _loaded_suite(name: str) -> Suite:
+    """A suite that is made by code. Raises VlaError."""
+    entry = extensions.suites()[name]
+    found = extensions.load(entry)
+    whose = f"{entry.origin}: {entry.load}"
+    if not isinstance(found, Suite) and callable(found):
+        try:
+            found = found()
+        except VlaError:
+            raise
+        except Exception as error:
+            # It brings pytest with it, which commands do without.
+            from pytest_vla.util.tracebacks import describe
+
+            raise VlaError(f"suite {name}: {whose} raised {describe(error)}") from error
+    if not isinstance(found, Suite):
+        raise VlaError(f"suite {name}: {whose} is {type(found).__name__}, expected pytest_vla.plan.manifests.Suite")
+    if found.name != name:
+        raise VlaError(f"suite {name}: {whose} is called {found.name!r}; give both the same name")
+    return found
 
 
 def _further_tasks(name: str, listed: Iterable[str], data: Path | None) -> list[str]:
     """The stems of the user's task files that the manifest does not list."""
-    from pytest_vla.plan.data_roots import data_base
-    from pytest_vla.util.folders import expanded
-
     found: set[str] = set()
     given = [folder for folder in (data, os.environ.get("PYTEST_VLA_DATA")) if folder]
     for folder in given:
@@ -87,12 +119,21 @@ def _further_tasks(name: str, listed: Iterable[str], data: Path | None) -> list[
     return sorted(found - set(listed))
 
 
+def instruction_of(suite: str, task: str) -> str:
+    """A task's own instruction: of a suite that is made by code as that says, else by the task's name."""
+    try:
+        if suite in extensions.suites() and suite_folder(suite) is None:
+            return load_suite(suite).task(task).language
+    except VlaError:
+        # Its package cannot be used here; the record can be read all the same.
+        pass
+    return language_of(task)
+
+
 @cache
 def _read_manifest(path: Path) -> dict[str, Any]:
-    import tomllib
-
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = read_toml(path)
     except (OSError, ValueError) as error:
         raise VlaError(f"{path}: cannot be read as TOML: {error}") from error
     if "extends" in table:

@@ -3,24 +3,26 @@
 A premise is a relation between two things, or the state of a joint, that a task file's ``:init`` states: the bowl on
 the ramekin, the butter in the drawer, the drawer open. A region of table or floor where something begins is none. Init
 states were recorded long ago; what settles from them depends on the simulator. What was measured stands beside a
-suite's manifest in ``premises.toml``, written by `pytest_vla.commands.premises`. No simulator, no numpy.
+suite's manifest, see `premises_file`, written by `pytest_vla.commands.premises`. No simulator, no numpy.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
+from pytest_vla.entries import MANIFEST
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.manifests import suite_folder
+from pytest_vla.plan.choices import CHECK
+from pytest_vla.plan.manifests import suite_manifest, suite_names
 from pytest_vla.plan.task import Task
+from pytest_vla.util.documents import read_toml
 from pytest_vla.util.ranges import parse_seeds
 from pytest_vla.versions import DEFAULT
 
 FILE = "premises.toml"
 
-CHECK, IGNORE = PREMISES = ("check", "ignore")
-"""What ``--vla-premises`` may say."""
 
 @dataclass(frozen=True)
 class Finding:
@@ -54,16 +56,25 @@ class Measured:
     thrown: tuple[Finding, ...] = ()
 
 
+def premises_file(suite: str) -> Path | None:
+    """Where a suite's measurements are, by one of `suite_names()`; None: it has no manifest.
+
+    Beside ``suite.toml`` it is ``premises.toml``, beside ``libero_goal.toml`` it is ``libero_goal.premises.toml``.
+    """
+    manifest = suite_manifest(suite)
+    if manifest is None:
+        return None
+    return manifest.with_name(FILE if manifest.name == MANIFEST else f"{manifest.stem}.{FILE}")
+
+
 @cache
 def measured(suite: str) -> Measured:
     """What was measured of a suite's own task files; nothing where it has no such file. Raises VlaError."""
-    import tomllib
-
-    file = suite_folder(suite) / FILE
-    if not file.is_file():
+    file = premises_file(suite) if suite in suite_names() else None
+    if file is None or not file.is_file():
         return Measured()
     try:
-        table = tomllib.loads(file.read_text(encoding="utf-8"))
+        table = read_toml(file)
         false, thrown = (tuple(_findings(table.get(key, ()))) for key in ("false", "thrown"))
         return Measured(tuple(table["measured"]), false, thrown)
     except (OSError, ValueError, KeyError, TypeError, VlaError) as error:

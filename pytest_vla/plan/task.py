@@ -1,18 +1,12 @@
 """A task, and what every episode of it has in common, as values."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-IMAGE_TRANSFORMS = ("none", "rotate_180")
-"""What a suite may do to the pictures of its policies; `pytest_vla.policies.view` does it."""
-
-OUT_OF_RANGE = ("clip", "error")
-"""What a suite may do about actions outside of [-1, 1]; `pytest_vla.episode.rollout` does it."""
-
-TRAINED, INSTALLED = TEXTURES = ("trained", "installed")
-"""How a suite's textures are drawn: as published checkpoints saw them (by MuJoCo before 3.3.3, which knew no colour
-space of textures), or as the installed version draws them, darker from 3.3.3 on. `pytest_vla.World` does it."""
+from pytest_vla.plan.choices import TRAINED
+from pytest_vla.plan.worlds import MakeWorld
 
 
 @dataclass(frozen=True)
@@ -31,6 +25,9 @@ class Protocol:
         out_of_range: what is done about actions outside of [-1, 1]; one of `OUT_OF_RANGE`.
         init_state: the init state that every episode starts from; None: seed s starts from init state s mod n.
         textures: how they are drawn; one of `TEXTURES`.
+        action_size: numbers of an action; 7 is LIBERO's robot.
+        vectors: what an observation has beside pictures, names and sizes, ``state`` among them; empty: what LIBERO's
+            has.
     """
 
     max_steps: int
@@ -44,6 +41,13 @@ class Protocol:
     out_of_range: str
     init_state: int | None = None
     textures: str = TRAINED
+    action_size: int = 7
+    vectors: tuple[tuple[str, int], ...] = ()
+
+    def table(self) -> dict[str, Any]:
+        """As it stands in a record: what only suites with a world of their own say is there for these."""
+        later = {"action_size": Protocol.action_size, "vectors": Protocol.vectors}
+        return {name: value for name, value in asdict(self).items() if name not in later or value != later[name]}
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,9 @@ class Task:
         protocol: the suite's.
         data: the folder given by ``--vla-data``; None: the default roots.
         files: the suite whose task files and init states it has; its own, where nothing else is given.
-        varied: by what `pytest_vla.vary.registry` varies it; empty: the suite is of its tasks as they are.
+        varied: by what it is varied by itself, the name of a `pytest_vla.entries.ListEntry`; empty: the suite is of
+            its tasks as they are.
+        world: makes the task's world, where the suite brings its own simulator; None: MuJoCo's, of the task's file.
     """
 
     suite: str
@@ -70,6 +76,7 @@ class Task:
     data: Path | None = None
     files: str = ""
     varied: str = ""
+    world: MakeWorld | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "files", self.files or self.suite)
@@ -85,3 +92,4 @@ def with_textures(task: Task, textures: str) -> Task:
 def language_of(stem: str) -> str:
     """The instruction in a task's file name: words for underscores, without a leading ``KITCHEN_SCENE10_``."""
     return re.sub(r"^[A-Z].*?SCENE\d+_", "", stem).replace("_", " ")
+

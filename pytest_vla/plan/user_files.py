@@ -1,9 +1,11 @@
 """Where benchmarks' own files are looked for, which users bring."""
 
+import fnmatch
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from pytest_vla import extensions
 from pytest_vla.errors import VlaError
 from pytest_vla.util.folders import expanded
 
@@ -48,16 +50,12 @@ def first_at(places: Sequence[str]) -> Callable[[Path], Path | None]:
 
 
 def holds_benchmark(place: Path) -> bool:
-    """Whether a folder or a file is somebody's LIBERO-Para, LIBERO-PRO or LIBERO-Plus, as far as variations read it."""
-    from pytest_vla.language.published import FILE, find_csv
-    from pytest_vla.suites.libero_plus.listing import FILE as LIST
-    from pytest_vla.suites.libero_pro.tables import FILES
+    """Whether a folder or a file is somebody's benchmark, as far as variations are read from it.
 
+    They say so by the names of their files (`pytest_vla.entries.VariationEntry`).
+    """
+    names = extensions.user_files()
     if place.is_file():
-        return place.name == FILE or place.suffix == ".csv"
-    names = (LIST, *FILES.values())
+        return any(fnmatch.fnmatchcase(place.name, name) for name in names)
     below = ("", "*/", "*/*/", "*/*/*/")
-    return (
-        find_csv(place) is not None
-        or first_at([f"{depth}{name}" for name in names for depth in below])(place) is not None
-    )
+    return first_at([f"{depth}{name}" for name in names if "*" not in name for depth in below])(place) is not None

@@ -74,6 +74,7 @@ class Episode:
         wishes: what an answer should have beside actions.
         alone: whether its questions are to be in no batch with others'.
         world: the simulator itself, for a policy that says ``privileged = True`` of itself; None for any other.
+        action_size: how many numbers an action has: 7, but for suites with a world of their own.
     """
 
     case_id: str
@@ -85,6 +86,7 @@ class Episode:
     wishes: Wishes = NO_WISHES
     alone: bool = False
     world: object | None = None
+    action_size: int = ACTION_SIZE
 
 
 class Session(Protocol):
@@ -92,6 +94,8 @@ class Session(Protocol):
 
     def __call__(self, observation: Observation, /) -> NDArray[Any] | Answer:
         """The next action (7,), or a chunk of them (k, 7), each in [-1, 1]; in an `Answer` with what else is wished.
+
+        Suites with a world of their own say how many numbers an action has (`Episode.action_size`), and what they mean.
 
         An action is a translation (x, y, z; 1 is 0.05 m), a rotation (axis-angle; 1 is 0.5 rad), and the gripper
         (-1 opens, 1 closes), for one control step. The observation is of now; its pictures cannot be read later.
@@ -201,8 +205,8 @@ class _Alone:
             close()
 
 
-def check_actions(answer: object) -> NDArray[np.float64]:
-    """A session's answer as a chunk (k, 7) of float64, k >= 1.
+def check_actions(answer: object, size: int | None = ACTION_SIZE) -> NDArray[np.float64]:
+    """A session's answer as a chunk (k, `size`) of float64, k >= 1; None: actions may have any size.
 
     Raises:
         EpisodeError: ``policy-dtype`` (not an array of real numbers), ``policy-shape`` or ``policy-nan`` (a value is
@@ -217,9 +221,11 @@ def check_actions(answer: object) -> NDArray[np.float64]:
             "policy-dtype",
             f"a session returns an array of real numbers; this one returned {type(answer).__name__} of {actions.dtype}",
         )
-    if actions.ndim not in (1, 2) or actions.shape[-1] != ACTION_SIZE or actions.shape[0] == 0:
+    if actions.ndim not in (1, 2) or (size is not None and actions.shape[-1] != size) or not actions.size:
+        size = ACTION_SIZE if size is None else size
         raise EpisodeError(
-            "policy-shape", f"a session returns an action (7,) or a chunk (k, 7); this one returned {actions.shape}"
+            "policy-shape",
+            f"a session returns an action ({size},) or a chunk (k, {size}); this one returned {actions.shape}",
         )
     chunk = np.atleast_2d(actions).astype(np.float64)
     broken = ~np.isfinite(chunk).all(axis=1)
@@ -229,7 +235,7 @@ def check_actions(answer: object) -> NDArray[np.float64]:
     return chunk
 
 
-def check_answer(answer: object) -> Answer:
+def check_answer(answer: object, size: int | None = ACTION_SIZE) -> Answer:
     """A session's answer with its actions as `check_actions` gives them.
 
     Raises:
@@ -237,8 +243,8 @@ def check_answer(answer: object) -> Answer:
             finite, or probabilities that are not (t,) in [0, 1].
     """
     if not isinstance(answer, Answer):
-        return Answer(check_actions(answer))
-    actions, samples = check_actions(answer.actions), answer.samples
+        return Answer(check_actions(answer, size))
+    actions, samples = check_actions(answer.actions, size), answer.samples
     probabilities = answer.token_probabilities
     if samples is not None:
         samples = _numbers(samples, "samples")

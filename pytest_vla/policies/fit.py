@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pytest_vla.plan.suite import Suite
 from pytest_vla.plan.task import Protocol
 from pytest_vla.policies.traits import GRIPPERS, Traits
+from pytest_vla.util.text import printable
 
 ERROR, WARNING = "error", "warning"
 
@@ -53,7 +54,7 @@ class Code:
         """
         line = " ".join(f"{said}; {mend or self.mend}".split())
         # A terminal would obey control characters.
-        return Finding(self.name, severity or self.severity, "".join(c if c.isprintable() else "?" for c in line))
+        return Finding(self.name, severity or self.severity, printable(line))
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,8 @@ LEAK = Code(
 )  # fmt: skip
 BATCH = Code(
     "VLA-P106", ERROR, "An answer depends on what else is in its batch.",
-    "look at padding, at normalisation over the batch and at the order of answers, or set max_batch = 1",
+    "look at padding, normalisation over the batch, the order of answers and draws beside each episode's rng,"
+    " or set max_batch = 1",
 )  # fmt: skip
 IGNORES_INSTRUCTION = Code(
     "VLA-P107", WARNING, "Answers do not depend on the instruction.",
@@ -184,6 +186,17 @@ _MEND_GRIPPER = {
 def suite_traits(protocol: Protocol) -> Traits:
     """What a suite takes and gives, in the words of `Traits`; of instructions nothing."""
     pictures = tuple(f"{camera}_image" for camera in protocol.cameras)
+    if protocol.vectors:
+        # A world of the suite's own; what its numbers mean nobody says.
+        names = tuple(name for name, _ in protocol.vectors)
+        return Traits(
+            action_size=protocol.action_size,
+            reads=(*pictures, *names),
+            image_size=protocol.image_size if pictures else None,
+            image_transform=protocol.image_transform if pictures else None,
+            state_size=dict(protocol.vectors).get("state"),
+            control_freq=protocol.control_freq,
+        )
     return replace(
         WORLD,
         reads=(*pictures, *(WORLD.reads or ())),
@@ -217,10 +230,12 @@ def has_errors(findings: Iterable[Finding]) -> bool:
 
 def _compared(said: Traits, name: str, has: Traits) -> Iterator[Finding]:
     def differs(one: object, other: object) -> bool:
-        return one is not None and one != other
+        return one is not None and other is not None and one != other
 
     if differs(said.action_size, has.action_size):
-        yield ACTION_DIMENSION.found(f"the policy gives {said.action_size} numbers an action, {name} takes 7")
+        yield ACTION_DIMENSION.found(
+            f"the policy gives {said.action_size} numbers an action, {name} takes {has.action_size}"
+        )
     if differs(said.action_convention, has.action_convention):
         yield ACTION_CONVENTION.found(
             f"the policy gives {said.action_convention} actions, {name} takes {has.action_convention} ones"

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pytest_vla.errors import VlaError
+from pytest_vla.policies.choices import AUTO
+from pytest_vla.policies.devices import first_there_is
 from pytest_vla.policies.lerobot_inputs import read_inputs
 from pytest_vla.util.tracebacks import describe
 
@@ -24,7 +26,7 @@ _PROCESSORS = ("policy_preprocessor.json", "policy_postprocessor.json")
 _BELOW = (".", "pretrained_model", "checkpoints/last/pretrained_model")
 
 
-def load(where: str, device: str = "auto", *, folder: Path = Path(), replan: int | None = None) -> "LerobotPolicy":
+def load(where: str, device: str = AUTO, *, folder: Path = Path(), replan: int | None = None) -> "LerobotPolicy":
     """Load a policy, and try it out: what it draws, whether it batches, and the shape of its actions.
 
     Args:
@@ -163,9 +165,8 @@ def _version() -> str:
 
 
 def _choose_device(option: str, device: str, torch: Any) -> str:
-    if device == "auto":
-        there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-        return next(name for name, is_there in there.items() if is_there)
+    if device == AUTO:
+        return first_there_is(torch)
     try:
         torch.zeros(1, device=device)
     except Exception as error:

@@ -4,12 +4,21 @@ import importlib
 import importlib.util
 import os
 import sys
+from dataclasses import replace
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from pytest_vla import extensions
 from pytest_vla.errors import VlaError
-from pytest_vla.policies.registry import Kind, all_kinds, checked_policy, find_kind, module_digest
-from pytest_vla.policies.spec import DEVICE, ModelSpec
+from pytest_vla.policies.arguments import digest_with, policy_with_arguments, split_arguments
+from pytest_vla.policies.choices import DEVICE
+from pytest_vla.policies.devices import resolved
+from pytest_vla.policies.files import module_digest
+from pytest_vla.policies.kind import Kind
+from pytest_vla.policies.registry import checked_policy, find_kind, kind_names, usages
+from pytest_vla.policies.spec import ARGUMENTS_MARK as MARK
+from pytest_vla.policies.spec import ModelSpec
 from pytest_vla.util.text import did_you_mean
 from pytest_vla.util.tracebacks import describe
 
@@ -24,16 +33,35 @@ def check_model(spec: ModelSpec) -> None:
         VlaError: unknown kind (with close matches), a missing file, a module that cannot be found, a server that does
             not answer.
     """
-    kind, text = _parse(spec)
+    kind, text, spec = _parse(spec)
     if kind is None:
         _check_module(spec)
     else:
         kind.check(text, spec)
 
 
+def module_places(spec: ModelSpec) -> tuple[Path, ...]:
+    """Where the module of ``module:callable`` would be imported from: its file, or its package's folders.
+
+    Imports nothing. Empty where the policy is of a kind that has no module, or where none is found.
+    """
+    name, colon, _ = spec.text.partition(":")
+    if not colon or find_kind(name) is not None:
+        return ()
+    try:
+        found = PathFinder.find_spec(name.partition(".")[0], [str(spec.folder), *sys.path])
+    except (ImportError, ValueError):
+        found = None
+    if found is None:
+        return ()
+    return tuple(
+        map(Path, [*filter(None, [found.has_location and found.origin]), *(found.submodule_search_locations or ())])
+    )
+
+
 def may_batch(spec: ModelSpec) -> bool | None:
     """Whether the policy answers in batches, as far as is known without loading it; None: it may. Raises VlaError."""
-    kind, _ = _parse(spec)
+    kind, _, _ = _parse(spec)
     return kind.batches if kind else None
 
 
@@ -47,48 +75,58 @@ def resolve_policy(spec: ModelSpec) -> "Policy":
 
 def load_policy(spec: ModelSpec) -> "Policy | BatchPolicy":
     """The policy of a spec, as it is. Raises VlaError."""
-    kind, text = _parse(spec)
-    # For code that is not ours, which is told nothing else.
-    os.environ[DEVICE] = spec.device
-    return kind.load(text, spec) if kind else _load_callable(spec)
+    kind, text, spec = _parse(spec)
+    if kind is None or not extensions.is_built_in(extensions.policies()[kind.name]):
+        # Code that is not ours is told nothing else.
+        os.environ[DEVICE] = resolved(spec.device)
+    return kind.load(text, spec) if kind else _load_callable(spec, text)
 
 
 def digest_of(policy: object, spec: ModelSpec) -> str | None:
     """What a loaded policy says that it is made of, or else `policy_digest`. Raises VlaError."""
     own = getattr(policy, "digest", None)
-    return own if isinstance(own, str) else policy_digest(spec)
+    return digest_with(own, _parse(spec)[2].arguments, spec.folder) if isinstance(own, str) else policy_digest(spec)
 
 
 def policy_digest(spec: ModelSpec) -> str | None:
     """Names the content of what makes a policy, so that records tell one version of it from the next.
 
-    sha256 (hex) of the file of ``module:callable``'s module, or of the played npz file, or over a checkpoint's files.
-    None where no one file is it, where the module is not loaded, or where a server on the network has the weights and
-    says nothing of them. Raises VlaError.
+    sha256 (hex) of the file of ``module:callable``'s module, or of the played npz file, or over a checkpoint's files;
+    arguments are in it, with the content of files that they name. None where no one file is it, where the module is
+    not loaded, or where a server on the network has the weights and says nothing of them. Raises VlaError.
     """
-    kind, text = _parse(spec)
-    return kind.digest(text, spec) if kind else module_digest(spec.text.partition(":")[0])
+    kind, text, spec = _parse(spec)
+    digest = kind.digest(text, spec) if kind else module_digest(spec.text.partition(":")[0])
+    return digest_with(digest, spec.arguments, spec.folder)
 
 
 def _usage(names: tuple[str, ...]) -> str:
-    return ", ".join([*names, *(kind.usage for kind in all_kinds())]) + ", module:callable (yours)"
+    return ", ".join([*names, *usages()]) + ", module:callable[?NAME=VALUE&...] (yours)"
 
 
-def _parse(spec: ModelSpec) -> tuple[Kind | None, str]:
-    """The kind and the text after the colon; no kind for ``module:callable``."""
+def _parse(spec: ModelSpec) -> tuple[Kind | None, str, ModelSpec]:
+    """The kind, the text after the colon, and the spec with its arguments; no kind for ``module:callable``."""
+    extensions.consent(spec.plugins)
     model = spec.text
-    name, colon, text = model.partition(":")
+    bare, mark, _ = model.partition(MARK)
+    name, colon, text = bare.partition(":")
     kind = find_kind(name)
     if kind is None and colon and name and text:
-        return None, text
+        return None, text, replace(spec, arguments=split_arguments(model)[1])
     if kind is None:
-        close = did_you_mean(name, [*spec.names, *(kind.name for kind in all_kinds())])
+        close = did_you_mean(name, [*spec.names, *kind_names()])
         raise VlaError(f"--vla-model={model}: no such policy.{close} Known: {_usage(spec.names)}.")
+    if kind.arguments:
+        spec = replace(spec, arguments=split_arguments(model)[1])
+    elif mark and kind.takes is None:
+        raise VlaError(f"--vla-model={model}: {kind.name} takes no arguments; write --vla-model={kind.usage}")
+    else:
+        _, colon, text = model.partition(":")
     if kind.takes is None and colon:
         raise VlaError(f"--vla-model={model}: {kind.name} takes nothing after it; write --vla-model={kind.usage}")
     if kind.takes and kind.required and not text:
         raise VlaError(f"--vla-model={model}: {kind.takes} is missing; write --vla-model={kind.usage}")
-    return kind, text
+    return kind, text, spec
 
 
 def _check_module(spec: ModelSpec) -> None:
@@ -103,10 +141,10 @@ def _check_module(spec: ModelSpec) -> None:
         raise VlaError(_no_module(spec, name))
 
 
-def _load_callable(spec: ModelSpec) -> "Policy | BatchPolicy":
+def _load_callable(spec: ModelSpec, attribute: str) -> "Policy | BatchPolicy":
     model = spec.text
     _put_on_path(spec.folder)
-    module_name, _, attribute = model.partition(":")
+    module_name = model.partition(":")[0]
     try:
         loaded: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
@@ -121,7 +159,11 @@ def _load_callable(spec: ModelSpec) -> "Policy | BatchPolicy":
             names = [name for name in vars(loaded) if not name.startswith("_")] if hasattr(loaded, "__dict__") else []
             raise VlaError(f"--vla-model={model}: {place} has no {part!r}.{did_you_mean(part, names)}")
         loaded = getattr(loaded, part)
-    return checked_policy(loaded, f"--vla-model={model}: {attribute} of {place} is {type(loaded).__name__}")
+    found = f"--vla-model={model}: {attribute} of {place} is {type(loaded).__name__}"
+    if MARK in model:
+        loaded = policy_with_arguments(loaded, spec.arguments, found)
+        found = f"--vla-model={model}: {attribute} of {place}, with its arguments, is {type(loaded).__name__}"
+    return checked_policy(loaded, found)
 
 
 def _put_on_path(folder: Path) -> None:
@@ -131,7 +173,7 @@ def _put_on_path(folder: Path) -> None:
 
 def _no_module(spec: ModelSpec, name: str) -> str:
     files = sorted(file.stem for file in spec.folder.glob("*.py"))
-    close = did_you_mean(name, [*spec.names, *(kind.name for kind in all_kinds()), *files])
+    close = did_you_mean(name, [*spec.names, *kind_names(), *files])
     return (
         f"--vla-model={spec.text}: there is no module {name!r} in {spec.folder} or on Python's path.{close} Known: "
         f"{_usage(spec.names)}."

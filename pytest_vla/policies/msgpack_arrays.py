@@ -11,8 +11,23 @@ MAX_DIMENSIONS = 8
 MAX_LENGTH = 2**24
 """Of each dimension; what bounds an array that is not empty is the number of its bytes."""
 
+MAX_ELEMENTS = 100_000
+"""Values in a message, those within others among them: a byte each on the wire, and some hundred in memory."""
+
 # Truth values, integers, floats, texts and bytes: no objects, structures or dates. Texts by their length.
 _DTYPE = re.compile(r"[<>=|]?(?:b1|[iu][1248]|f[248]|[SU][1-9][0-9]{0,5})")
+# Of msgpack's first bytes from 0xC4: how many bytes say a length, how many follow beside it, and, of lists and tables,
+# how many values are meant by one of the length.
+_HEADS: Mapping[int, tuple[int, int, int]] = {
+    **{0xC4: (1, 0, 0), 0xC5: (2, 0, 0), 0xC6: (4, 0, 0)},  # bytes
+    **{0xC7: (1, 1, 0), 0xC8: (2, 1, 0), 0xC9: (4, 1, 0)},  # extensions
+    **{0xCA: (0, 4, 0), 0xCB: (0, 8, 0)},  # floats
+    **{0xCC: (0, 1, 0), 0xCD: (0, 2, 0), 0xCE: (0, 4, 0), 0xCF: (0, 8, 0)},  # integers
+    **{0xD0: (0, 1, 0), 0xD1: (0, 2, 0), 0xD2: (0, 4, 0), 0xD3: (0, 8, 0)},
+    **{0xD4: (0, 2, 0), 0xD5: (0, 3, 0), 0xD6: (0, 5, 0), 0xD7: (0, 9, 0), 0xD8: (0, 17, 0)},  # extensions
+    **{0xD9: (1, 0, 0), 0xDA: (2, 0, 0), 0xDB: (4, 0, 0)},  # texts
+    **{0xDC: (2, 0, 1), 0xDD: (4, 0, 1), 0xDE: (2, 0, 2), 0xDF: (4, 0, 2)},  # lists and tables
+}
 _SCALARS: Mapping[str, tuple[type, ...]] = {"b": (bool,), "i": (int,), "u": (int,), "f": (int, float), "S": (bytes,)}
 
 
@@ -31,18 +46,49 @@ def pack(value: object) -> bytes:
 def unpack(data: bytes) -> Any:
     """The value of msgpack bytes; its arrays are read-only.
 
-    What is allocated is bounded by the length of `data`. Nothing is unpickled or evaluated.
+    What is allocated is bounded by the length of `data`, and by `MAX_ELEMENTS`, so that it takes no time either.
+    Nothing is unpickled or evaluated.
 
     Raises:
-        ValueError: not msgpack, or an array whose dtype, shape and bytes do not belong together.
+        ValueError: not msgpack, too many elements, or an array whose dtype, shape and bytes do not belong together.
     """
     import msgpack
 
+    check_elements(data)
     try:
         return msgpack.unpackb(data, object_hook=_decoded)
     except Exception as error:
         # msgpack's own errors are of several types, and some have no text.
         raise ValueError(str(error) or type(error).__name__) from error
+
+
+def check_elements(data: bytes) -> None:
+    """Refuse msgpack bytes of more than `MAX_ELEMENTS`, before anything is made of them.
+
+    Raises:
+        ValueError: too many, or more are announced than there are bytes for.
+    """
+    at, left, count = 0, 1, 0
+    while left:
+        left -= 1
+        count += 1
+        if at >= len(data):
+            raise ValueError("it is cut off")
+        first = data[at]
+        at += 1
+        if first < 0x80 or first >= 0xE0:
+            continue
+        if first < 0xA0:
+            left += (first & 15) * (2 if first < 0x90 else 1)
+        elif first < 0xC0:
+            at += first & 31
+        else:
+            width, fixed, contained = _HEADS.get(first, (0, 0, 0))
+            size = int.from_bytes(data[at : at + width])
+            at += width + fixed + (0 if contained else size)
+            left += size * contained
+        if count + left > MAX_ELEMENTS:
+            raise ValueError(f"it has more than {MAX_ELEMENTS} elements")
 
 
 def _encoded(value: object) -> object:

@@ -10,10 +10,10 @@ import numpy as np
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.policies.address import Address, await_server, parse_address
 from pytest_vla.policies.base import Answer, Episode, Observation, Session
+from pytest_vla.policies.choices import REQUEST_TIMEOUT
 from pytest_vla.policies.noise import pack_noise
 from pytest_vla.policies.openpi_connection import OpenpiConnection, require_websockets
 from pytest_vla.policies.openpi_protocol import DEFAULT_PORT, OBSERVATIONS, OURS, PROMPT, Served
-from pytest_vla.policies.spec import REQUEST_TIMEOUT
 from pytest_vla.policies.traits import Traits
 from pytest_vla.policies.view import resize_with_padding
 from pytest_vla.util.tracebacks import ServerTraceback

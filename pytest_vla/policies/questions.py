@@ -15,6 +15,7 @@ from pytest_vla.plan.case import Case
 from pytest_vla.plan.suite import Suite
 from pytest_vla.plan.task import Protocol, Task
 from pytest_vla.policies.base import BatchPolicy, Episode, Observation, Policy, check_answer, is_batch_policy
+from pytest_vla.policies.global_seeds import seed_globals
 from pytest_vla.policies.noise import noise_generator, reseed
 from pytest_vla.policies.view import policy_view
 from pytest_vla.util.tracebacks import describe, ends_episode
@@ -61,6 +62,8 @@ def draw_observation(drawn: np.random.Generator, protocol: Protocol) -> dict[str
         patches = drawn.integers(0, 226, (_PATCHES, _PATCHES, 3))
         grain = drawn.integers(0, 30, (height, width, 3))
         seen[f"{camera}_image"] = (patches[rows][:, columns] + grain).astype(np.uint8)
+    if protocol.vectors:
+        return seen | {name: drawn.normal(0.0, 1.0, size) for name, size in protocol.vectors}
     position = np.add(_POSITION, drawn.uniform(-0.1, 0.1, 3))
     rotation = np.add(_ROTATION, drawn.normal(0, 0.05, 3))
     angle = float(np.linalg.norm(rotation))
@@ -118,15 +121,23 @@ def asking(
         views = [policy_view({name: one[name].copy() for name in one}, "none") for one in seen]
         if is_batch_policy(policy):
             wanted = _guarded("", lambda: [{name: view[name] for name in policy.reads} for view in views])
+            seed_globals(noises)
             answers = timed(lambda: list(policy.act(sessions, wanted)))
             if len(answers) != len(sessions):
                 raise EpisodeError("policy-protocol", f"{len(answers)} answers to a batch of {len(sessions)} questions")
         else:
-            answers = [timed(partial(session, view)) for session, view in zip(sessions, views, strict=True)]
-        return [check_answer(answer).actions for answer in answers]
+            answers = []
+            for session, view, noise in zip(sessions, views, noises, strict=True):
+                seed_globals([noise])
+                answers.append(timed(partial(session, view)))
+        return [
+            check_answer(answer, script.task.protocol.action_size).actions
+            for answer, script in zip(answers, scripts, strict=True)
+        ]
 
     try:
         for script, noise in zip(scripts, noises, strict=True):
+            seed_globals([noise])
             sessions.append(_guarded("at the episode's begin: ", partial(_begin, policy, script, noise)))
         yield ask
     except BaseException:
@@ -140,7 +151,8 @@ def asking(
 def _begin(policy: Policy | BatchPolicy, script: Script, noise: np.random.Generator) -> Any:
     task = script.task
     case = Case(task.suite, task.name, script.noise)
-    episode = Episode(case.id, case.suite, case.task, task.language, case.seed, noise)
+    size = task.protocol.action_size
+    episode = Episode(case.id, case.suite, case.task, task.language, case.seed, noise, action_size=size)
     if is_batch_policy(policy):
         return policy.begin(episode)
     session = cast("Policy", policy)(episode)

@@ -6,13 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.policies.base import Episode, Observation, Session
-from pytest_vla.policies.fit import ACTION_SIZE
 
 
 def random_policy(episode: Episode) -> Session:
-    """Each action uniform in [-1, 1]^7, gripper included, drawn anew every step; looks at nothing."""
+    """Each action uniform in [-1, 1], gripper included, drawn anew every step; looks at nothing."""
 
     def act(observation: Observation) -> NDArray[Any]:
-        return episode.rng.uniform(-1.0, 1.0, ACTION_SIZE).astype(np.float64)
+        return episode.rng.uniform(-1.0, 1.0, episode.action_size).astype(np.float64)
 
     return act

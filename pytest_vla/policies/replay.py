@@ -1,7 +1,5 @@
 """``--vla-model=replay:WHERE``: recorded actions again, from an npz file or from the records of an earlier run."""
 
-import zipfile
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,8 @@ from numpy.typing import NDArray
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.policies.base import Episode, Observation, Policy, Session
 from pytest_vla.policies.fit import ACTION_SIZE
+from pytest_vla.records.record import trajectory_file
+from pytest_vla.util.arrays import Unfit, read_npz
 
 EXPECTED = "expected *.npz with actions (n, 7), or the folder of a run such as .vla/RUN"
 
@@ -73,7 +73,7 @@ def _actions_by_case(folder: Path) -> Callable[[Episode], NDArray[Any]]:
         if name is None:
             raise EpisodeError("replay-missing", f"{folder} has no actions of {episode.case_id}")
         try:
-            return _read_actions(folder / name)
+            return _read_actions(trajectory_file(folder, name))
         except VlaError as error:
             raise EpisodeError("replay-missing", str(error)) from error
 
@@ -82,10 +82,9 @@ def _actions_by_case(folder: Path) -> Callable[[Episode], NDArray[Any]]:
 
 def _read_actions(file: Path) -> NDArray[np.float64]:
     try:
-        with np.load(file, allow_pickle=False) as arrays:
-            actions = arrays["actions"]
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        actions = read_npz(file, ["actions"])["actions"]
+    except Unfit as error:
         raise VlaError(f"{file}: expected an npz file with actions (n, {ACTION_SIZE}): {error}") from error
-    if actions.ndim != 2 or actions.shape[1] != ACTION_SIZE or actions.dtype.kind not in "fiu":
+    if actions.ndim != 2 or not actions.shape[1] or actions.dtype.kind not in "fiu":
         raise VlaError(f"{file}: actions are {actions.dtype} {actions.shape}, expected numbers (n, {ACTION_SIZE})")
     return np.asarray(actions, dtype=np.float64)

@@ -2,6 +2,7 @@
 
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.policies.base import Answer, Episode, Observation, Policy, Session, check_answer, own_number
+from pytest_vla.policies.fit import ACTION_SIZE
 from pytest_vla.util.tracebacks import describe, ends_episode
 
 
@@ -34,8 +35,12 @@ def begin_session(policy: Policy, episode: Episode) -> Session:
     return session
 
 
-def ask_session(session: Session, observation: Observation) -> Answer:
-    """A session's checked answer. Raises EpisodeError: ``policy-raised``, or what is wrong with the answer."""
+def ask_session(session: Session, observation: Observation, action_size: int = ACTION_SIZE) -> Answer:
+    """A session's checked answer, of actions of this size.
+
+    Raises:
+        EpisodeError: ``policy-raised``, or what is wrong with the answer.
+    """
     try:
         answer = session(observation)
     except EpisodeError:
@@ -44,7 +49,7 @@ def ask_session(session: Session, observation: Observation) -> Answer:
         if not ends_episode(error):
             raise
         raise EpisodeError("policy-raised", describe(error)) from error
-    return check_answer(answer)
+    return check_answer(answer, action_size)
 
 
 def close_session(session: Session) -> None:

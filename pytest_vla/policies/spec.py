@@ -5,14 +5,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-REQUEST_TIMEOUT = 60.0
-"""Seconds that a policy in another process has for an answer, where ``--vla-policy-timeout`` is not given."""
+from pytest_vla.policies.choices import AUTO, REQUEST_TIMEOUT
 
-AUTO = "auto"
-"""The device that there is: cuda, mps, cpu."""
-
-DEVICE = "PYTEST_VLA_DEVICE"
-"""The environment variable in which a user's own policy finds ``--vla-device``, `AUTO` where it was not given."""
+ARGUMENTS_MARK = "?"
+"""Between a policy and its arguments."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +21,8 @@ class ModelSpec:
         device: torch's name of the device that weights go to, or `AUTO`; of one alone.
         timeout: seconds that one answer may take where the policy is in another process.
         names: further ones that people may have meant, for messages.
+        arguments: of the policy, by name, as they are written in `text`; whoever loads it fills them in.
+        plugins: modules whose hooks are taken too, in another process: the user named them by ``-p``.
     """
 
     text: str
@@ -32,6 +30,8 @@ class ModelSpec:
     device: str = AUTO
     timeout: float = REQUEST_TIMEOUT
     names: tuple[str, ...] = ()
+    arguments: tuple[tuple[str, str], ...] = ()
+    plugins: tuple[str, ...] = ()
 
     def table(self) -> dict[str, Any]:
         """Of texts and numbers, as it goes to another process."""
@@ -40,4 +40,6 @@ class ModelSpec:
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> "ModelSpec":
         """What `table` made a table of."""
-        return cls(**{**table, "folder": Path(table["folder"]), "names": tuple(table["names"])})
+        lists = {name: tuple(table[name]) for name in ("names", "plugins")}
+        arguments = tuple((name, text) for name, text in table["arguments"])
+        return cls(**{**table, **lists, "folder": Path(table["folder"]), "arguments": arguments})

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.task import IMAGE_TRANSFORMS
+from pytest_vla.plan.choices import IMAGE_TRANSFORMS
 from pytest_vla.util.text import did_you_mean
 
 ACTION_CONVENTIONS = ("relative", "absolute")

@@ -3,11 +3,8 @@
 No world is made: pictures and states are drawn, instructions are the suite's.
 """
 
-import random
 import statistics
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import cast
 
@@ -18,8 +15,9 @@ from pytest_vla.plan.suite import Suite
 from pytest_vla.policies import fit
 from pytest_vla.policies.base import BatchPolicy, Policy, is_batch_policy, one_by_one, own_number
 from pytest_vla.policies.fit import Finding
+from pytest_vla.policies.global_seeds import globals_put_back
 from pytest_vla.policies.questions import Actions, Script, asking, draw_observation, make_script, play_scripts
-from pytest_vla.policies.traits import GRIPPERS
+from pytest_vla.policies.traits import GRIPPERS, traits_of
 
 Told = Callable[[str], None]
 _Play = Callable[..., list[list[Actions]]]
@@ -31,6 +29,7 @@ _OTHERS = 3
 # the order of floating-point sums is another.
 _AGAIN, _IN_BATCH = 1e-5, 5e-2
 _MOST_TOGETHER = 4
+_PICTURE = "_image"
 
 
 @dataclass(frozen=True)
@@ -64,8 +63,12 @@ def try_policy(
 
     Returns:
         Findings in the order of `fit.CODES`.
+
+    Raises:
+        VlaError: what the policy says of itself cannot be understood.
     """
-    return tuple(sorted(_tried(policy, suite, seed, served, told), key=lambda finding: finding.code))
+    with globals_put_back():
+        return tuple(sorted(_tried(policy, suite, seed, served, told), key=lambda finding: finding.code))
 
 
 def measure(
@@ -137,7 +140,7 @@ def _tried(policy: Policy | BatchPolicy, suite: Suite, seed: int, served: bool, 
                 told("trying whether batches change answers")
                 yield from _batched(policy, suite, drawn, play)
             told("trying what answers depend on")
-            yield from _ignored(script, expected[0], suite, drawn, play)
+            yield from _ignored(script, expected[0], suite, drawn, play, traits_of(policy).reads)
     except EpisodeError as error:
         yield _broken(error)
         return
@@ -162,12 +165,6 @@ def _not_repeatable(script: Script, play: _Play, served: bool) -> Finding:
             mend="its server draws the noise: give that a seed, or take its success rates for those of one draw",
             severity=fit.WARNING,
         )
-    answers = []
-    for _ in range(2):
-        with _global_generators_put_back():
-            answers += play(script)
-    if _same(answers[0], answers[1]):
-        said += "; they are equal where Python's, numpy's and torch's global generators are put back"
     return fit.NOT_REPEATABLE.found(said)
 
 
@@ -186,9 +183,17 @@ def _batched(policy: BatchPolicy, suite: Suite, drawn: np.random.Generator, play
 
 
 def _ignored(
-    script: Script, expected: Actions, suite: Suite, drawn: np.random.Generator, play: _Play
+    script: Script,
+    expected: Actions,
+    suite: Suite,
+    drawn: np.random.Generator,
+    play: _Play,
+    reads: Sequence[str] | None,
 ) -> Iterator[Finding]:
-    """Whether the first answer stays the same, whatever the instruction is, and whatever the pictures are."""
+    """Whether the first answer stays the same, whatever the instruction is, and whatever the pictures are.
+
+    Of a policy that `reads` no picture, by its own word, that is as it should be.
+    """
 
     def stays(others: Sequence[Script]) -> bool:
         return all(_same([expected], play(other)[0]) for other in others)
@@ -197,10 +202,12 @@ def _ignored(
     tasks = [task for task in suite.tasks if task.language != script.task.language][:_OTHERS]
     if tasks and stays([Script(task, script.noise, (first,)) for task in tasks]):
         yield fit.IGNORES_INSTRUCTION.found(f"the policy answers the same to {len(tasks) + 1} instructions")
+    if reads is not None and not any(name.endswith(_PICTURE) for name in reads):
+        return
     others = []
     for _ in range(_OTHERS):
         fresh = draw_observation(drawn, suite.protocol)
-        pictures = {name: value for name, value in fresh.items() if name.endswith("_image")}
+        pictures = {name: value for name, value in fresh.items() if name.endswith(_PICTURE)}
         others.append(Script(script.task, script.noise, ({**first, **pictures},)))
     if stays(others):
         yield fit.IGNORES_PICTURES.found(f"the policy answers the same to {_OTHERS + 1} sights that differ in pictures")
@@ -217,6 +224,9 @@ def _seen_in(actions: Actions, suite: Suite) -> Iterator[Finding]:
             severity=fit.WARNING if clips else fit.ERROR,
         )
     # The world looks at its sign only.
+    if suite.protocol.vectors:
+        # Nobody says which number is a gripper's.
+        return
     gripper = actions[:, 6]
     closes, opens = bool((gripper > 0).any()), bool((gripper < 0).any())
     if not (closes and opens):
@@ -230,20 +240,6 @@ def _seen_in(actions: Actions, suite: Suite) -> Iterator[Finding]:
 def _broken(error: EpisodeError) -> Finding:
     code = {"policy-shape": fit.ANSWER, "policy-dtype": fit.ANSWER, "policy-nan": fit.NOT_FINITE}.get(error.reason)
     return fit.RAISES.found(str(error)) if code is None else code.found(error.message)
-
-
-@contextmanager
-def _global_generators_put_back() -> Iterator[None]:
-    """Afterwards the generators that are nobody's own are where they were."""
-    torch = sys.modules.get("torch")
-    # All devices by name: without, it warns where there are several.
-    with torch.random.fork_rng(range(torch.cuda.device_count())) if torch else nullcontext():
-        python, numpy = random.getstate(), np.random.get_state()
-        try:
-            yield
-        finally:
-            random.setstate(python)
-            np.random.set_state(numpy)
 
 
 def _same(one: Sequence[Actions], other: Sequence[Actions], tolerance: float = _AGAIN) -> bool:

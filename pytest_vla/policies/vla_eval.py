@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.policies.address import Address, await_server, parse_address
 from pytest_vla.policies.base import Episode, Observation, Session, check_actions
-from pytest_vla.policies.spec import REQUEST_TIMEOUT
+from pytest_vla.policies.choices import REQUEST_TIMEOUT
 from pytest_vla.policies.view import resize_with_padding
 
 DEFAULT_PORT = 8000

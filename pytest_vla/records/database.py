@@ -1,11 +1,13 @@
 """The SQLite file under `pytest_vla.records.store`: its tables, its transactions, and its errors with what helps."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import NoneType
+from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
+from pytest_vla.util.text import printable
 
 if TYPE_CHECKING:
     import sqlite3
@@ -46,6 +48,13 @@ _NO_ROOM = "make room on the disk (or in the quota); what is recorded so far is 
 _NO_RIGHTS = "file and folder have to be readable and writable; mend their rights, or give another results folder"
 _NO_LOCKS = "locks do not work on this file system; give a results folder on another one"
 _DAMAGED = "it is left as it is; move it away to begin anew (`sqlite3 FILE .recover` may save what is in it)"
+
+TEXT, INT, MAYBE_TEXT, MAYBE_INT, MAYBE_REAL = (str,), (int,), (str, NoneType), (int, NoneType), (float, int, NoneType)
+"""What a column of a row may hold, for `checked`."""
+
+# What ends a journal that names a journal of several databases: SQLite would read, and might delete, the file it names.
+_OF_SEVERAL = bytes.fromhex("d9d505f920a163d7")
+
 # By the beginning of SQLite's name of the error, the special before the general.
 _CURES = {
     "SQLITE_FULL": _NO_ROOM,
@@ -72,12 +81,14 @@ def connect(file: Path, *, create: bool, timeout: float) -> "sqlite3.Connection 
         timeout: seconds to wait for another process that writes.
 
     Raises:
-        VlaError: the file cannot be opened, is damaged, another program's, or of another schema. It is left as it is.
+        VlaError: the file cannot be opened, is damaged, another program's, of another schema, or its tables are not as
+            we make them. It is left as it is.
     """
     import sqlite3
 
     if not create and not file.exists():
         return None
+    _check_journal(file)
     uri = f"{file.absolute().as_uri()}?mode={'rwc' if create else 'rw'}"
     with told(file, "open", timeout):
         connection = sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None)
@@ -119,11 +130,17 @@ def told(file: Path, doing: str, timeout: float) -> Iterator[None]:
         raise
     except sqlite3.Error as error:
         raise VlaError(f"cannot {doing} records: {file}: {_explain(error, timeout)}") from error
+    except UnicodeDecodeError as error:
+        # A name in the file, which Python's sqlite3 cannot put into its error.
+        raise damaged(file, "it holds names that are no text") from error
 
 
 def _prepare(connection: "sqlite3.Connection", file: Path, create: bool) -> bool:
     """Whether the tables are there."""
     connection.execute("PRAGMA foreign_keys = ON")
+    # Our tables need neither; a file from elsewhere could have them where it is read.
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
     # A killed process loses nothing at any setting; with EXTRA a power cut loses nothing either, for a millisecond.
     connection.execute("PRAGMA synchronous = EXTRA")
     # For a new file only. A record is 2 kB and more, of which a standard page of 4 kB often holds but one.
@@ -148,10 +165,65 @@ def _prepare(connection: "sqlite3.Connection", file: Path, create: bool) -> bool
                 f"{file} has schema {schema}, and this version of pytest-vla reads {SCHEMA}; {cure}, or give another "
                 "results folder"
             )
+        else:
+            _check_tables(connection, file)
     if create:
         # Now it is known to be ours. A write-ahead log fails on network file systems, where results often lie.
         connection.execute("PRAGMA journal_mode = DELETE")
     return True
+
+
+def _check_tables(connection: "sqlite3.Connection", file: Path) -> None:
+    """Refuse all but our own tables as we make them: a view in a table's place may run for ever, a trigger may write.
+
+    What people add beside them, such as tables and views of their own, is never asked for anything.
+    """
+    expected = {_words(statement).split(maxsplit=3)[2]: _words(statement) for statement in _TABLES}
+    missing = dict(expected)
+    for kind, name, statement in connection.execute("SELECT type, name, sql FROM sqlite_master"):
+        text = _words(statement) if isinstance(statement, str) else ""
+        if name in missing and text == missing[name]:
+            del missing[name]
+        # What a statement makes is what it says, whatever the columns beside it say.
+        elif name in expected or (statement is not None and not text.startswith(("CREATE TABLE ", "CREATE VIEW "))):
+            raise damaged(file, f"its {printable(str(kind))} {printable(str(name))} is not as pytest-vla makes it")
+    if missing:
+        raise damaged(file, f"it has no {', '.join(missing)}")
+
+
+def _words(statement: str) -> str:
+    return " ".join(statement.split())
+
+
+def _check_journal(file: Path) -> None:
+    """Refuse a journal of several databases, which we never write."""
+    try:
+        with file.with_name(f"{file.name}-journal").open("rb") as stream:
+            size = stream.seek(0, 2)
+            stream.seek(max(size - len(_OF_SEVERAL), 0))
+            if stream.read() != _OF_SEVERAL:
+                return
+    except OSError:
+        return
+    raise damaged(file, f"{file.name}-journal names another file")
+
+
+def checked(file: Path, rows: Sequence[tuple[Any, ...]], kinds: Sequence[tuple[type, ...]]) -> None:
+    """Refuse rows that hold anything but what their columns have: SQLite keeps a text where a number belongs.
+
+    Raises:
+        VlaError: names the file, what was expected and what was found.
+    """
+    for column, kind in zip(zip(*rows, strict=True), kinds, strict=False):
+        for found in set(map(type, column)) - set(kind):
+            expected = " or ".join("null" if each is NoneType else each.__name__ for each in kind)
+            value = next(value for value in column if type(value) is found)
+            raise damaged(file, f"expected {expected} in a column, found {printable(repr(value)[:60])}")
+
+
+def damaged(file: Path, what: str) -> VlaError:
+    """The error of a file that was ours and is spoilt."""
+    return VlaError(f"cannot read records: {file}: {what}; {_DAMAGED}")
 
 
 def _explain(error: "sqlite3.Error", timeout: float) -> str:

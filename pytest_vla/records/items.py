@@ -6,6 +6,9 @@ from typing import Any
 PASSED, SKIPPED, FAILED, ERROR = STATUSES = ("passed", "skipped", "failed", "error")
 """How an item ended, the worst of its phases: skipped is also an expected failure, error is outside of the call."""
 
+SHARED = "shared"
+"""Stands in the place of an ending where an item is the one episode of several tests: how it went is theirs to say."""
+
 
 @dataclass(frozen=True)
 class Item:
@@ -14,7 +17,7 @@ class Item:
     Attributes:
         node: its id.
         episode: whether it runs one.
-        status: one of `STATUSES`, known after its teardown; None: it has not ended.
+        status: one of `STATUSES`, known after its teardown, or `SHARED`; None: it has not ended.
         of_suite: whether it is a suite's own and no test of the user's; None where it has no record.
         outcome: of its record that counts within the run; None where it has none.
     """
@@ -38,7 +41,7 @@ class Item:
     @property
     def is_error(self) -> bool:
         """Whether it or its episode ended as an error."""
-        return self.status == ERROR or (self.status is not None and self.outcome == "error")
+        return self.status == ERROR or (self.status not in (None, SHARED) and self.outcome == "error")
 
     @property
     def is_left(self) -> bool:

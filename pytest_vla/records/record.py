@@ -10,8 +10,6 @@ import dataclasses
 import hashlib
 import json
 import os
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case
+from pytest_vla.records.checks import check_record, is_inside, parse_json
+from pytest_vla.util.text import printable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,10 +27,14 @@ if TYPE_CHECKING:
 SCHEMA = 3
 """Raised whenever a field changes its meaning or goes away."""
 
-OUTCOMES = ("success", "failure", "error", "invalid")
-
 ASKED_DONE = "asked_done"
 """Of `Record.metrics`: 1.0 where the goal that the instruction asks for was reached, which is not the task's own."""
+
+CLIPPED = "clipped_actions"
+"""Of `Record.metrics`: executed actions with a value outside of [-1, 1], which was clipped."""
+
+LARGEST_ACTION = "largest_action"
+"""Of `Record.metrics`, where some were clipped: the largest value of these, without its sign."""
 
 VACATED = "vacated"
 """Of `Record.metrics`: ``vacated_bowl_1_x``, ``_y`` and ``_z`` are where an object would be that was taken away, m."""
@@ -42,6 +46,9 @@ Literals = Mapping[str, tuple[tuple[int, bool], ...]]
 VIDEO_SUFFIX = ".webm"
 """A video lies beside its trajectory. What OpenCV's wheels can encode and browsers play: VP8 in WebM."""
 
+VIDEO_EVERY = 2
+"""Control steps a frame: drawing is nearly all that a video costs, and ten frames a second show what went wrong."""
+
 
 @dataclass(frozen=True)
 class Trajectory:
@@ -51,6 +58,11 @@ class Trajectory:
     qvel: "NDArray[np.float64]"
     eef_pos: "NDArray[np.float64]"
     actions: "NDArray[np.float64]"
+
+    def freeze(self) -> None:
+        """Let nobody write into the arrays."""
+        for array in (self.qpos, self.qvel, self.eef_pos, self.actions):
+            array.flags.writeable = False
 
 
 @dataclass(frozen=True)
@@ -89,7 +101,7 @@ class Record:
         policy_digest: names the content of what made the policy, such as its module's file; None: not known.
         provenance: versions, renderer, hash of the scene with its assets, and which assets are known stand-ins.
         timings: seconds: ``wall``, of which ``reset`` (with building the world), ``policy`` (with drawing the pictures
-            that it read) and ``world`` (steps).
+            that it read) and ``world`` (steps); None where the policy changed the clock to say no number.
         digest: sha256 over outcome, steps, literals and trajectory; equal for equal episodes.
         arrays: the trajectory's npz file, relative to the run's folder; None where there is none.
     """
@@ -121,7 +133,7 @@ class Record:
     policy: str
     policy_digest: str | None
     provenance: Mapping[str, str]
-    timings: Mapping[str, float]
+    timings: Mapping[str, float | None]
     digest: str
     arrays: str | None
 
@@ -175,8 +187,8 @@ def record_line(record: Record) -> str:
 def parse_record(line: str | bytes) -> Record:
     """The record of a line. Raises VlaError where it is none, or of another schema."""
     try:
-        table = json.loads(line)
-    except ValueError as error:
+        table = parse_json(line)
+    except VlaError as error:
         raise VlaError(f"not a record: {error}") from error
     if not isinstance(table, dict) or table.get("schema") != SCHEMA:
         schema = table.get("schema") if isinstance(table, dict) else None
@@ -184,16 +196,39 @@ def parse_record(line: str | bytes) -> Record:
     names = {field.name for field in dataclasses.fields(Record)}
     if set(table) != names:
         raise VlaError(f"not a record: fields missing or unknown: {', '.join(sorted(names ^ set(table)))}")
+    check_record(table)
     try:
         if table["eef_pos"] is not None:
             table["eef_pos"] = tuple(table["eef_pos"])
         table["literals"] = {
-            literal: tuple((int(step), bool(held)) for step, held in changes)
+            literal: tuple((_step(step), bool(held)) for step, held in changes)
             for literal, changes in table["literals"].items()
         }
     except (TypeError, ValueError, AttributeError) as error:
         raise VlaError(f"not a record: {error}") from error
     return Record(**table)
+
+
+def _step(value: object) -> int:
+    if type(value) is not int:
+        raise TypeError(f"a literal's step is {value!r:.60}")
+    return value
+
+
+def trajectory_file(folder: Path, arrays: str) -> Path:
+    """Where the trajectory of a record lies.
+
+    Args:
+        folder: of its run.
+        arrays: `Record.arrays`.
+
+    Raises:
+        VlaError: it would be outside of the results, by its name or by a link.
+    """
+    file = folder / arrays
+    if not is_inside(arrays) or not file.resolve().is_relative_to(folder.resolve().parent):
+        raise VlaError(f"{printable(str(file))} lies outside of the results {folder.parent}: it is not read")
+    return file
 
 
 def save_trajectory(file: Path, trajectory: Trajectory, outcome: str | None = None) -> None:
@@ -226,12 +261,11 @@ def save_trajectory(file: Path, trajectory: Trajectory, outcome: str | None = No
 
 def trajectory_outcome(file: Path) -> str | None:
     """The outcome of the episode whose trajectory lies here; None: there is none, or the file does not say it."""
-    import numpy as np
+    from pytest_vla.util.arrays import Unfit, read_npz
 
     try:
-        with np.load(file, allow_pickle=False) as arrays:
-            return str(arrays["outcome"])
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
+        return str(read_npz(file, ["outcome"])["outcome"])
+    except Unfit:
         return None
 
 
@@ -239,9 +273,15 @@ def load_trajectory(file: Path) -> Trajectory:
     """The trajectory of an npz file. Raises VlaError."""
     import numpy as np
 
+    from pytest_vla.util.arrays import Unfit, read_npz
+
     names = [field.name for field in dataclasses.fields(Trajectory)]
+    expected = f"{file}: expected an npz file with {', '.join(names)}"
     try:
-        with np.load(file, allow_pickle=False) as arrays:
-            return Trajectory(**{name: np.asarray(arrays[name], dtype=np.float64) for name in names})
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise VlaError(f"{file}: expected an npz file with {', '.join(names)}: {error}") from error
+        arrays = read_npz(file, names)
+    except Unfit as error:
+        raise VlaError(f"{expected}: {error}") from error
+    for name, array in arrays.items():
+        if array.ndim != 2 or array.dtype.kind not in "fiu":
+            raise VlaError(f"{expected}: {name} is {array.dtype} {array.shape}, expected a table of numbers")
+    return Trajectory(**{name: np.asarray(array, dtype=np.float64) for name, array in arrays.items()})

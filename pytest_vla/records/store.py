@@ -8,29 +8,39 @@ pytest session writes.
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_vla.errors import VlaError
+from pytest_vla.records.checks import OUTCOMES, is_run_name, is_time, parse_json
 from pytest_vla.records.counting import COMPLETE, Repeats, key_of, takes_over
-from pytest_vla.records.database import connect, told, transaction
-from pytest_vla.records.items import Item, ending_of
+from pytest_vla.records.database import (
+    INT,
+    MAYBE_INT,
+    MAYBE_REAL,
+    MAYBE_TEXT,
+    TEXT,
+    checked,
+    connect,
+    damaged,
+    told,
+    transaction,
+)
+from pytest_vla.records.items import SHARED, STATUSES, Item, ending_of
+from pytest_vla.records.names import LAST_RUN
 from pytest_vla.records.record import Record, parse_record, record_line
 from pytest_vla.records.runs import Count, Run, is_alive, this_process
-from pytest_vla.util.text import did_you_mean
+from pytest_vla.util.text import did_you_mean, printable
 
 if TYPE_CHECKING:
     import sqlite3
 
 STORE = "results.sqlite"
-DEFAULT_RESULTS = ".vla"
-LAST_RUN = "last"
-"""In the place of a run's name: the run that began last."""
 LOCK_TIMEOUT = 30.0
 """Seconds to wait for another process that writes."""
 
@@ -42,6 +52,22 @@ _PROBE = (
     "CASE WHEN case_id LIKE '%[seed%' THEN NULL ELSE"
     " (SELECT coalesce(json_extract(line, '$.variation.probe'), 0) FROM records WHERE episode = e.id) END"
 )
+_RUN_STATUSES = ("running", "finished", "stopped")
+# The columns of a run, with what they hold.
+_OF_RUNS = {
+    "name": TEXT,
+    "started": TEXT,
+    "ended": MAYBE_TEXT,
+    "status": TEXT,
+    "command": TEXT,
+    "model": TEXT,
+    "invocation": TEXT,
+    "host": TEXT,
+    "pid": INT,
+    "process": MAYBE_TEXT,
+    "planned": INT,
+    "picked": MAYBE_TEXT,
+}
 _COMPLETE = f"({', '.join(map(repr, COMPLETE))})"
 
 
@@ -122,6 +148,7 @@ class Store:
         model: str,
         invocation: Mapping[str, Any] | None = None,
         others: Sequence[str] = (),
+        shared: Iterable[str] = (),
         picked: str | None = None,
     ) -> Run:
         """Enter a new run of this process.
@@ -131,6 +158,7 @@ class Store:
             nodes: node ids of the items that run an episode, in their order.
             command, model, invocation: see `Run`.
             others: node ids of its further items.
+            shared: those of `nodes` that are the episode of several of the `others`.
             picked: see `Run`. Of such a run's cases the first complete record of the whole store counts.
         """
         episodes = dict.fromkeys(map(_encodable, nodes), True)
@@ -152,9 +180,13 @@ class Store:
                 planned=len(episodes),
                 picked=picked,
             )
+            endings = dict.fromkeys(map(_encodable, shared), SHARED)
             connection.executemany(
-                "INSERT INTO items (run, node, position, episode) VALUES (?, ?, ?, ?)",
-                ((name, node, position, episode) for position, (node, episode) in enumerate(items.items())),
+                "INSERT INTO items (run, node, position, episode, status) VALUES (?, ?, ?, ?, ?)",
+                (
+                    (name, node, position, episode, endings.get(node))
+                    for position, (node, episode) in enumerate(items.items())
+                ),
             )
         return self.run(name)
 
@@ -209,6 +241,52 @@ class Store:
                 connection.execute("DELETE FROM items WHERE run = ?", (name,))
                 connection.execute("DELETE FROM runs WHERE name = ?", (name,))
 
+    def remove(self, names: Sequence[str], check: Callable[[], None]) -> int:
+        """Forget runs (their full names) with all their records. Files beside the store are left.
+
+        Args:
+            names: of runs of which no other run counts a record, see `counted_elsewhere`.
+            check: raises where they must not be removed; nothing is written meanwhile.
+
+        Returns:
+            How many bytes smaller the store's file is.
+        """
+        before = self._file.stat().st_size
+        # Else each episode that goes is looked for in all items; what refers to them goes too.
+        self._connection.execute("PRAGMA foreign_keys = OFF")
+        try:
+            with self._transaction() as connection:
+                check()
+                for name in names:
+                    connection.execute(
+                        "DELETE FROM records WHERE episode IN (SELECT id FROM episodes WHERE run = ?)", (name,)
+                    )
+                    for table, column in (("items", "run"), ("episodes", "run"), ("runs", "name")):
+                        connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (name,))
+        finally:
+            self._connection.execute("PRAGMA foreign_keys = ON")
+        # Where there is no room for it, or another process reads, later records take the room that is left in the file.
+        with suppress(VlaError), told(self._file, "write", self._timeout):
+            self._connection.execute("VACUUM")
+        return before - self._file.stat().st_size
+
+    def counted_elsewhere(self) -> list[tuple[str, str]]:
+        """Runs with other runs that count a record of theirs, see `earlier`, by their names."""
+        return self._rows(
+            (TEXT, TEXT),
+            "SELECT DISTINCT e.run, i.run FROM items AS i JOIN episodes AS e ON e.id = i.counting WHERE e.run != i.run"
+        )
+
+    def text_size(self, name: str) -> int:
+        """Bytes of the records of a run (its full name)."""
+        ((size,),) = self._rows(
+            (INT,),
+            "SELECT ifnull(sum(length(r.line)), 0) FROM episodes AS e JOIN records AS r ON r.episode = e.id"
+            " WHERE e.run = ?",
+            name,
+        )
+        return int(size)
+
     def runs(self) -> tuple[Run, ...]:
         """All runs, the newest first."""
         return self._runs()
@@ -219,7 +297,7 @@ class Store:
         Raises:
             VlaError: there is none, with close matches, or several begin so.
         """
-        names = [str(name) for (name,) in self._rows("SELECT name FROM runs ORDER BY id DESC")]
+        names = [name for (name,) in self._rows((TEXT,), "SELECT name FROM runs ORDER BY id DESC")]
         if not names:
             raise _no_runs(self.results)
         if text == LAST_RUN:
@@ -232,13 +310,15 @@ class Store:
             raise VlaError(f"there is no run {text!r} in {self._file}.{near}")
         if len(found) > 1:
             raise VlaError(f"{len(found)} runs in {self._file} begin with {text!r}: {', '.join(found[:5])}")
-        (run,) = self._runs(found[0])
-        return run
+        runs = self._runs(found[0])
+        if len(runs) != 1:
+            raise damaged(self._file, f"run {printable(found[0])[:60]} is there {len(runs)} times")
+        return runs[0]
 
     def records(self, name: str) -> Iterator[Record]:
         """Of each item of a run (its full name) the record that counts within the run, in the order of their ends."""
-        rows = self._rows("SELECT own FROM items WHERE run = ? AND own IS NOT NULL ORDER BY own", name)
-        return self.parsed(name, [int(number) for (number,) in rows])
+        rows = self._rows((INT,), "SELECT own FROM items WHERE run = ? AND own IS NOT NULL ORDER BY own", name)
+        return self.parsed(name, [number for (number,) in rows])
 
     def attempts(self, name: str) -> Iterator[Record]:
         """All records of a run (its full name), in the order in which they ended."""
@@ -246,23 +326,24 @@ class Store:
 
     def episodes(self, name: str) -> list[int]:
         """The numbers of the episodes of `attempts`, for `lines`."""
-        rows = self._rows("SELECT id FROM episodes WHERE run = ? ORDER BY id", name)
-        return [int(number) for (number,) in rows]
+        return [number for (number,) in self._rows((INT,), "SELECT id FROM episodes WHERE run = ? ORDER BY id", name)]
 
     def dated(self, name: str) -> dict[int, str]:
         """When each episode ended, UTC, ISO 8601, by number: those of a run (its full name), and those of earlier runs
         that count instead of them.
         """
         rows = self._rows(
+            (INT, TEXT),
             "SELECT id, ended FROM episodes WHERE run = ? UNION"
             " SELECT e.id, e.ended FROM items AS i JOIN episodes AS e ON e.id = i.counting WHERE i.run = ? ORDER BY 1",
             *(name, name),
         )
-        return {int(number): str(ended) for number, ended in rows}
+        return dict(rows)
 
     def earlier(self, name: str) -> tuple[Earlier, ...]:
         """The items of a run (its full name) for which a record of an earlier run counts."""
         rows = self._rows(
+            (TEXT, INT, TEXT, MAYBE_TEXT, INT),
             "SELECT i.node, c.id, c.run, first.status, c.digest = o.digest FROM items AS i"
             " JOIN episodes AS c ON c.id = i.counting JOIN episodes AS o ON o.id = i.own"
             " LEFT JOIN items AS first ON first.run = c.run AND first.node = c.node"
@@ -279,6 +360,7 @@ class Store:
         """How many of a run's cases (its full name) had come to an end in an earlier run, and how many of these
         otherwise."""
         ((number, otherwise),) = self._rows(
+            (INT, INT),
             "SELECT count(*), ifnull(sum(first.outcome != o.outcome), 0) FROM items AS i"
             " JOIN episodes AS o ON o.id = i.own"
             " JOIN episodes AS first ON first.id = (SELECT id FROM episodes WHERE case_key = o.case_key"
@@ -293,16 +375,23 @@ class Store:
         for start in range(0, len(episodes), _PAGE):
             page = episodes[start : start + _PAGE]
             marks = ", ".join("?" * len(page))
-            lines = dict(self._rows(f"SELECT episode, line FROM records WHERE episode IN ({marks})", *page))
-            yield from (lines[number] for number in page)
+            statement = f"SELECT episode, line FROM records WHERE episode IN ({marks})"
+            lines: dict[int, str] = dict(self._rows((INT, TEXT), statement, *page))
+            for number in page:
+                if number not in lines:
+                    raise damaged(self._file, f"episode {number} has no record")
+                yield lines[number]
 
     def items(self, name: str) -> tuple[Item, ...]:
         """The items of a run (its full name), episodes or not."""
         rows = self._rows(
+            (TEXT, INT, MAYBE_TEXT, MAYBE_INT, MAYBE_TEXT, MAYBE_INT),
             f"SELECT i.node, i.episode, i.status, e.of_suite, e.outcome, {_PROBE} FROM items AS i"
             " LEFT JOIN episodes AS e ON e.id = i.own WHERE i.run = ? ORDER BY i.position",
             name,
         )
+        self._check_words((*STATUSES, SHARED), (status for _, _, status, *_ in rows if status is not None))
+        self._check_words(OUTCOMES, (outcome for *_, outcome, _ in rows if outcome is not None))
         return tuple(
             Item(
                 node,
@@ -320,26 +409,30 @@ class Store:
 
         Successes and failures only, and some thousands at most.
         """
-        rows = self._rows(
+        return self._rows(
+            (TEXT, TEXT, INT, MAYBE_REAL),
             "SELECT suite, task, seed, wall FROM episodes WHERE outcome IN ('success', 'failure') AND wall IS NOT NULL"
             " AND run IN (SELECT name FROM runs WHERE model = ? ORDER BY id DESC LIMIT ?) ORDER BY id DESC LIMIT ?",
             *(_encodable(model), _DURATION_RUNS, _DURATION_EPISODES),
         )
-        return [(str(suite), str(task), int(seed), float(wall)) for suite, task, seed, wall in rows]
 
     def _runs(self, *name: str) -> tuple[Run, ...]:
         whose, which = ("WHERE run = ?", "WHERE name = ?") if name else ("", "")
         counts: dict[str, list[Count]] = {}
-        for run, suite, of_suite, probe, outcome, reason, number in self._rows(
+        rows = self._rows(
+            (TEXT, TEXT, INT, MAYBE_INT, TEXT, MAYBE_TEXT, INT),
             f"SELECT run, suite, of_suite, {_PROBE}, outcome, reason, count(*) FROM results AS e {whose}"
             " GROUP BY 1, 2, 3, 4, 5, 6",
             *name,
-        ):
+        )
+        self._check_words(OUTCOMES, (row[4] for row in rows))
+        for run, suite, of_suite, probe, outcome, reason, number in rows:
             count = Count(suite, bool(of_suite), probe is not None, bool(probe), outcome, reason, number)
             counts.setdefault(run, []).append(count)
         repeats = {
             run: Repeats(*numbers)
             for run, *numbers in self._rows(
+                (TEXT, INT, INT, INT, INT),
                 "SELECT e.run, count(*), count(DISTINCT c.id), sum(e.outcome != c.outcome), sum(e.digest != c.digest)"
                 " FROM episodes AS e JOIN items AS i ON i.run = e.run AND i.node = e.node"
                 f" JOIN episodes AS c ON c.id = i.counting WHERE e.id != c.id AND e.outcome IN {_COMPLETE}"
@@ -347,13 +440,39 @@ class Store:
                 *name,
             )
         }
-        columns = [field.name for field in fields(Run) if field.name not in ("counts", "repeats")]
-        rows = self._rows(f"SELECT {', '.join(columns)} FROM runs {which} ORDER BY id DESC", *name)
-        tables = [dict(zip(columns, row, strict=True)) for row in rows]
+        statement = f"SELECT {', '.join(_OF_RUNS)} FROM runs {which} ORDER BY id DESC"
+        rows = self._rows([*_OF_RUNS.values()], statement, *name)
+        tables = [dict(zip(_OF_RUNS, row, strict=True)) for row in rows]
         for table in tables:
-            table |= {"invocation": json.loads(table["invocation"]), "counts": tuple(counts.get(table["name"], ()))}
+            self._check_run(table)
+            table |= {"invocation": self._invocation(table), "counts": tuple(counts.get(table["name"], ()))}
             table["repeats"] = repeats.get(table["name"], Repeats())
         return tuple(Run(**table) for table in tables)
+
+    def _check_run(self, table: Mapping[str, Any]) -> None:
+        """Refuse a run that we have not written; its name is a folder's, and a picture's."""
+        if not is_run_name(table["name"]):
+            expected = "expected letters, digits, _ . and - only"
+            raise damaged(self._file, f"a run is called {printable(repr(table['name'])[:60])}: {expected}")
+        self._check_words(_RUN_STATUSES, [table["status"]])
+        for name in ("started", "ended"):
+            if table[name] is not None and not is_time(table[name]):
+                raise damaged(self._file, f"run {table['name']} {name} at {printable(repr(table[name])[:60])}, no time")
+
+    def _check_words(self, known: Sequence[str], found: Iterable[str]) -> None:
+        for word in set(found) - set(known):
+            raise damaged(self._file, f"expected one of {', '.join(known)}, found {printable(repr(word)[:60])}")
+
+    def _invocation(self, table: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            found = parse_json(table["invocation"])
+        except VlaError as error:
+            raise damaged(self._file, f"the invocation of run {table['name']}: {error}") from error
+        settings = found.get("settings", {}) if isinstance(found, dict) else None
+        data = settings.get("data") if isinstance(settings, dict) else 0
+        if not isinstance(data, str | None) or "\0" in (data or ""):
+            raise damaged(self._file, f"the invocation of run {table['name']} is not as pytest-vla writes it")
+        return dict(found)
 
     def parsed(self, name: str, episodes: Sequence[int]) -> Iterator[Record]:
         """The records of episodes of a run (its full name), by their numbers."""
@@ -363,9 +482,12 @@ class Store:
             except VlaError as error:
                 raise VlaError(f"{self._file}: run {name}: {error}") from error
 
-    def _rows(self, statement: str, *parameters: Any) -> list[Any]:
+    def _rows(self, kinds: Sequence[tuple[type, ...]], statement: str, *parameters: Any) -> list[Any]:
+        """Rows whose columns hold what is said of them; raises VlaError where they hold anything else."""
         with told(self._file, "read", self._timeout):
-            return self._connection.execute(statement, parameters).fetchall()
+            rows = self._connection.execute(statement, parameters).fetchall()
+        checked(self._file, rows, kinds)
+        return rows
 
     @contextmanager
     def _transaction(self) -> Iterator["sqlite3.Connection"]:

@@ -3,11 +3,11 @@
 import argparse
 import re
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.policies.spec import AUTO
+from pytest_vla.policies.choices import AUTO
 from pytest_vla.util.ranges import LAST_SEED, MAX_SEEDS, parse_seeds
 
 MOST_QUESTIONS = 9999
@@ -29,6 +29,20 @@ def comma_list(text: str) -> tuple[str, ...]:
     if not names:
         raise argparse.ArgumentTypeError(f"{text!r} names nothing")
     return names
+
+
+class Joined(argparse.Action):
+    """An argparse action: what is given several times means all of it. Of texts with commas, or of `comma_list`."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        """Add one more to what was given before it."""
+        before = getattr(namespace, self.dest, None)
+        # The default stands only where nothing is given.
+        if before is not None and before is not self.default:
+            values = f"{before},{values}" if isinstance(values, str) else tuple(dict.fromkeys([*before, *values]))
+        setattr(namespace, self.dest, values)
 
 
 def seed_list(text: str) -> tuple[int, ...]:
@@ -77,6 +91,14 @@ def seconds_of(text: str) -> float:
     return seconds
 
 
+def age_of(text: str) -> float:
+    """``12h``, ``30d`` or ``8w``, in seconds."""
+    match = re.fullmatch(r"\s*([0-9]{1,9})\s*([mhdw])\s*", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an age; write 90m, 12h, 30d or 8w")
+    return float(int(match[1]) * {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}[match[2]])
+
+
 def one_of(choices: Sequence[str]) -> Callable[[str], str]:
     """Reads one of a few words."""
 
@@ -90,6 +112,9 @@ def one_of(choices: Sequence[str]) -> Callable[[str], str]:
 
 def share_of_one(text: str) -> float:
     """``0.8`` or ``80%``, rounded once from what is written, so that 80% and 8 of 10 are the same number."""
+    # With decimal it costs every project's start a millisecond or two.
+    from fractions import Fraction
+
     match = re.fullmatch(r"\s*([0-9]+\.?[0-9]*|\.[0-9]+)\s*(%?)\s*", text)
     share = None if match is None else Fraction(match[1]) / (100 if match[2] else 1)
     if share is None or share > 1:
@@ -109,14 +134,32 @@ def min_success(text: str) -> tuple[float, bool]:
     return share_of_one(share), bool(colon)
 
 
+_OF_THE_PROJECT = "\0"
+"""No folder's name: argparse reads a default that is a text as if it were typed."""
+
+
 def declare_results(parser: argparse.ArgumentParser) -> None:
-    """``--results`` of a command that reads or writes runs."""
-    from pytest_vla.records.store import DEFAULT_RESULTS
+    """``--results`` of a command that reads or writes runs; without it, what pytest has where it is started here."""
+    from pytest_vla.records.names import DEFAULT_RESULTS
 
     parser.add_argument(
-        "--results",
+        *("--results", "--vla-results"),
         metavar="DIR",
-        type=Path,
-        default=Path(DEFAULT_RESULTS),
-        help=f"folder of all runs, pytest's --vla-results (default: {DEFAULT_RESULTS})",
+        type=_results,
+        default=_OF_THE_PROJECT,
+        help="folder of all runs, pytest's --vla-results (default: vla_results of pytest's ini file, or "
+        f"{DEFAULT_RESULTS} beside it)",
     )
+
+
+def _results(text: str) -> Path:
+    if text != _OF_THE_PROJECT:
+        return Path(some_text(text))
+    from pytest_vla.run.project import find_project
+
+    here = Path.cwd()
+    try:
+        folder = find_project(here).results
+    except VlaError as error:
+        raise argparse.ArgumentTypeError(f"where are they? {error}") from error
+    return folder.relative_to(here) if folder.is_relative_to(here) else folder

@@ -8,19 +8,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
+import pluggy
 import pytest
 
+from pytest_vla import extensions
+from pytest_vla.entries import MANIFEST
 from pytest_vla.errors import UnfitError, VlaError
-from pytest_vla.plan.case import TEST_NAME, Case, parse_node_id
-from pytest_vla.plan.manifests import load_suite, suite_folder, suite_names, suites_folders
+from pytest_vla.plan.case import Case, parse_node_id
+from pytest_vla.plan.labels import TEST_NAME, but_last_part
+from pytest_vla.plan.manifests import load_suite, suite_folder, suite_manifest, suite_names
 from pytest_vla.plan.sampling import Stratum, of_task, sample
 from pytest_vla.plan.select import plan, with_twins
 from pytest_vla.plan.suite import Suite
 from pytest_vla.plan.task import Task, with_textures
+from pytest_vla.run import suite_items
+from pytest_vla.run.about import MARKER, SUITES
 from pytest_vla.run.settings import Settings
-from pytest_vla.vary.registry import find_variation, labels_of, name_of, parts_told_apart, unavailable
+from pytest_vla.util.text import printable_lines
+from pytest_vla.vary.registry import find_variation, labels_of, listing, name_of, parts_told_apart, unavailable
 
 
 @dataclass(frozen=True)
@@ -99,7 +106,7 @@ def _possible(cases: Sequence[Case], tasks: Mapping[str, Task]) -> tuple[Case, .
     if cases and not kept:
         raise refused[0]
     for line in _told(refused):
-        warnings.warn(pytest.PytestWarning(line), stacklevel=2)
+        warnings.warn(pytest.PytestWarning(printable_lines(line)), stacklevel=2)
     return tuple(kept)
 
 
@@ -125,11 +132,10 @@ def _stratum(case: Case, varied: Mapping[str, Task]) -> Stratum:
     found = find_variation(varied[case.task], case.variation, case.seed)
     if found is None:
         return of_task(case)
-    if varied[case.task].varied == "libero_plus":
-        # Within a sub-dimension by lot alone: its difficulties and tasks are as many as the list has, which is what a
-        # total of the list is made of.
+    if listing(varied[case.task].varied).by_lot:
+        # Difficulties and tasks are as many as the list has, which is what a total of the list is made of.
         return Stratum(found.dimension, found.kind)
-    return Stratum(found.dimension, case.variation.rpartition(".")[0], "", case.task)
+    return Stratum(found.dimension, but_last_part(case.variation), "", case.task)
 
 
 def task_of(case: Case, settings: Settings) -> Task:
@@ -156,28 +162,30 @@ def select(settings: Settings, arguments: Sequence[str], paths_given: bool, fold
     translated = [_translate(argument, folder) for argument in arguments]
     in_arguments = [argument.suite for argument in translated if argument.suite]
     kept = [argument.text for argument in translated] if paths_given or not settings.suites else []
-    files = [str(suite_module(name)) for name in settings.suites if name in suite_names() and name not in in_arguments]
+    below = _suites_in(kept, folder)
+    added = [name for name in settings.suites if name in suite_names() and name not in in_arguments]
     named = tuple(dict.fromkeys([*settings.suites, *in_arguments]))
     if not named and not settings.tasks:
         return Selection(settings, tuple(kept), named, paths_given, {})
-    for file in files:
-        _check_not_hidden(file, kept, folder)
-    by_path = _suites_in(kept, folder)
-    suites = {name: load_suite(name, data=settings.data) for name in dict.fromkeys([*named, *by_path])}
+    for name in added:
+        _check_not_hidden(str(_manifest_collected(name) or suite_argument(name)), kept, folder)
+    # pytest would collect those a second time that it meets by their manifests.
+    files = [suite_argument(name) for name in added if not (name in below and _manifest_collected(name))]
+    suites = {name: load_suite(name, data=settings.data) for name in dict.fromkeys([*named, *below])}
     for name in [name for name in suites if name not in named]:
         # Whoever gives a folder need not have what each suite below it needs.
         try:
             labels_of(suites[name].tasks[0], settings.vary, settings.protocol)
         except VlaError as error:
-            warnings.warn(pytest.PytestWarning(f"{name} is left out: {error}"), stacklevel=2)
+            warnings.warn(pytest.PytestWarning(printable_lines(f"{name} is left out: {error}")), stacklevel=2)
             del suites[name]
     cases = {name: dict.fromkeys(found) for name, found in planned(list(suites.values()), settings).items()}
     # An id names its case, whatever tasks and seeds are selected beside it.
     for case in (argument.case for argument in translated if argument.case):
         find_variation(suites[case.suite].task(case.task), case.variation, case.seed)
         cases[case.suite].setdefault(case)
-    found = {name: tuple(cases.get(name, ())) for name in dict.fromkeys([*named, *by_path])}
-    return Selection(settings, (*kept, *files), named, paths_given, found)
+    found = {name: tuple(cases.get(name, ())) for name in dict.fromkeys([*named, *below])}
+    return Selection(settings, tuple(dict.fromkeys([*kept, *files])), named, paths_given, found)
 
 
 def as_typed(node: str, config: pytest.Config) -> str:
@@ -188,7 +196,7 @@ def as_typed(node: str, config: pytest.Config) -> str:
     return f"{os.path.relpath(config.rootpath / path, config.invocation_params.dir)}{separator}{names}"
 
 
-@cache
+@extensions.until_changed
 def _marks(suite: str, task: str, label: str, seed: int, data: Path | None) -> tuple[pytest.MarkDecorator, ...]:
     variation = find_variation(_tasks(suite, data)[task], label, seed)
     assert variation is not None
@@ -199,23 +207,52 @@ def _marks(suite: str, task: str, label: str, seed: int, data: Path | None) -> t
     )
 
 
-@cache
+@extensions.until_changed
 def _tasks(suite: str, data: Path | None) -> Mapping[str, Task]:
     return {task.name: task for task in load_suite(suite, data=data).tasks}
 
 
 def suite_module(name: str) -> Path:
-    """The file that pytest collects for a suite."""
-    return suite_folder(name) / f"test_{name}.py"
+    """The file that pytest collects for a suite: its own, or the one for all that have none."""
+    manifest = suite_manifest(name)
+    own = manifest.with_name(f"test_{name}.py") if manifest is not None and manifest.name == MANIFEST else None
+    return own if own is not None and own.is_file() else Path(suite_items.__file__)
+
+
+def suite_argument(name: str) -> str:
+    """What names a suite among pytest's arguments."""
+    file = suite_module(name)
+    return f"{file}::{name}" if file == Path(suite_items.__file__) else str(file)
 
 
 def suite_of(path: Path) -> str | None:
     """The suite whose module this file is; None for any other file."""
     name = path.parent.name
-    if path.name != f"test_{name}.py":
+    if path.name != f"test_{name}.py" or name not in suite_names():
         return None
-    return name if path.resolve().parent.parent in suites_folders() and name in suite_names() else None
+    folder = suite_folder(name)
+    return name if folder is not None and path.resolve().parent == folder.resolve() else None
 
+
+def suite_of_manifest(path: Path) -> str | None:
+    """The suite that pytest collects where it meets this file, see `_manifest_collected`; None for any other file."""
+    return next((name for name in suite_names() if _manifest_collected(name) == path.resolve()), None)
+
+
+def _manifest_collected(name: str) -> Path | None:
+    """The manifest of a suite of ours without a module of its own: pytest collects it there in a folder that is given.
+
+    Not another package's: a project's plain run would collect the project's suites.
+    """
+    manifest = suite_manifest(name)
+    if manifest is None or suite_module(name) != Path(suite_items.__file__):
+        return None
+    found = manifest.resolve()
+    return found if found.is_relative_to(SUITES.resolve()) else None
+
+
+_CONFTEST = f"{os.sep}conftest.py"
+"""How the names end under which pytest keeps these files."""
 
 _REPEAT_STEP = "__pytest_repeat_step_number"
 
@@ -240,6 +277,63 @@ def counted_node(item: pytest.Item) -> str:
     return f"{item.nodeid.removesuffix(item.name)}{name}[{left}]"
 
 
+class SuiteItem(pytest.Function):
+    """A suite's item: what the project's own conftest.py says of items it says of this one too, wherever it lies."""
+
+    @property
+    def ihook(self) -> pluggy.HookRelay:
+        """The hooks of all plugins but of such conftest.py files as lie neither in the rootdir nor above the suite."""
+        manager, rootdir = self.config.pluginmanager, _resolved(self.config.rootpath)
+        conftests = [(name, plugin) for name, plugin in manager.list_name_plugin() if name.endswith(_CONFTEST)]
+        folders = ((plugin, _resolved(Path(name).parent)) for name, plugin in conftests)
+        foreign = {plugin for plugin, folder in folders if folder != rootdir and folder not in self.path.parents}
+        return cast("pluggy.HookRelay", _Hooks(manager, foreign)) if foreign else self.config.hook
+
+
+class _Hooks:
+    """pytest's hooks without some plugins'."""
+
+    def __init__(self, manager: pluggy.PluginManager, without: Iterable[object]) -> None:
+        self._manager, self._without = manager, without
+
+    def __getattr__(self, name: str) -> pluggy.HookCaller:
+        return self._manager.subset_hook_caller(name, self._without)
+
+
+@cache
+def _resolved(path: Path) -> Path:
+    return path.resolve()
+
+Scope = Literal["function", "class", "module"]
+
+
+def shared_by(item: pytest.Item) -> pytest.Collector | None:
+    """The class or the module whose tests share their episodes with this one's; None: it has its own."""
+    if item.getparent(SuiteModule) is not None:
+        return None
+    scope = next((mark.kwargs["scope"] for mark in item.iter_markers(MARKER) if "scope" in mark.kwargs), "function")
+    if scope == "class":
+        return item.getparent(pytest.Class)
+    return item.getparent(pytest.Module) if scope == "module" else None
+
+
+def episode_node(item: pytest.Item) -> str:
+    """What the episode of an item is recorded as: `counted_node`, or, where several tests share it, a name of its own.
+
+    As in ``test_mine.py::TestStove[libero_goal-turn_on_the_stove-seed0]``.
+    """
+    parent = shared_by(item)
+    case = item.callspec.params.get("vla_case") if hasattr(item, "callspec") else None
+    if parent is None or not isinstance(case, Case):
+        return counted_node(item)
+    return f"{parent.nodeid}[{case.suite}-{case.parameter_id}]"
+
+
+def repetition_of(item: pytest.Item) -> object:
+    """Tells what pytest-repeat makes of an item one from the other."""
+    return item.callspec.params.get(_REPEAT_STEP) if hasattr(item, "callspec") else None
+
+
 class SuiteModule(pytest.Module):
     """A suite's module: its id is the suite's name wherever it lies, and it is imported by its dotted name.
 
@@ -255,7 +349,12 @@ class SuiteModule(pytest.Module):
     @property
     def cases(self) -> tuple[Case, ...]:
         """What the suite is to run."""
-        return self.config.stash[SELECTION].cases_of(self.path.parent.name)
+        return self.config.stash[SELECTION].cases_of(self.nodeid)
+
+    @property
+    def _is_shared(self) -> bool:
+        """Whether its file is that of all suites that have none of their own."""
+        return self.path == Path(suite_items.__file__)
 
     def marks(self, case: Case) -> tuple[pytest.MarkDecorator, ...]:
         """What ``-m "vla(object_type='addition_deletion')"`` selects a case by: its variation's texts and numbers."""
@@ -268,14 +367,36 @@ class SuiteModule(pytest.Module):
             selected = self.cases
         except VlaError as error:
             raise self.CollectError(str(error)) from error
-        return super().collect() if selected else []
+        for node in super().collect() if selected else ():
+            if type(node) is pytest.Function:
+                # pytest makes its own kind, and has no hook that says which.
+                node.__class__ = SuiteItem
+            yield node
 
     def funcnamefilter(self, name: str) -> bool:
         """A project's own ``python_functions`` is about its own tests."""
         return name == TEST_NAME
 
     def _getobj(self) -> Any:
-        return importlib.import_module(f"pytest_vla.suites.{self.path.parent.name}.{self.path.stem}")
+        if self._is_shared:
+            return suite_items
+        if self.path.resolve().is_relative_to(SUITES.resolve()):
+            return importlib.import_module(f"pytest_vla.suites.{self.path.parent.name}.{self.path.stem}")
+        # Another package's, as pytest imports it.
+        return super()._getobj()  # type: ignore[no-untyped-call]
+
+
+class SuiteFile(pytest.Module):
+    """The file of all suites that have none of their own: a node for each that is named. Or the manifest of one."""
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        """The suites by name."""
+        shared, its = Path(suite_items.__file__), suite_of_manifest(self.path)
+        for name in [its] if its else self.config.stash[SELECTION].cases:
+            if suite_module(name) == shared:
+                module = SuiteModule.of(name, shared, self)
+                module.name = name
+                yield module
 
 
 @dataclass(frozen=True)
@@ -297,19 +418,28 @@ def _translate(argument: str, folder: Path) -> _Argument:
     except OSError:
         # Too long a name, for example: pytest will say so.
         return _Argument(argument)
-    suite = (suite_of(folder / path) if separator else None) if is_path else name if name in suite_names() else None
+    if is_path and separator and Path(path).resolve() == Path(suite_items.__file__):
+        # As a worker gets it.
+        name, _, names = names.partition("::")
+        separator = "::" if names else ""
+        suite: str | None = name or None
+    else:
+        suite = (suite_of(folder / path) if separator else None) if is_path else name if name in suite_names() else None
     if suite is None:
         return _Argument(argument)
-    text = argument if is_path else f"{suite_module(suite)}{separator}{names}"
+    text = argument if is_path else f"{suite_argument(suite)}{separator}{names}"
     node = f"{suite}{separator}{names}"
     # Also where it was pasted with what pytest-repeat adds.
     return _Argument(text, suite, parse_node_id(node) or parse_node_id(re.sub(r"-\d+-\d+\]$", "]", node)))
 
 
 def _suites_in(arguments: Sequence[str], folder: Path) -> list[str]:
-    """The suites whose modules lie at or under one of the paths."""
+    """The suites that pytest meets at or under one of the paths, by their modules or manifests."""
     paths = [(folder / argument.partition("::")[0]).resolve() for argument in arguments]
-    return [name for name in suite_names() if any(suite_module(name).is_relative_to(path) for path in paths)]
+    files = {name: _manifest_collected(name) or suite_module(name) for name in suite_names()}
+    # What many share is collected of those that are named.
+    own = {name: file for name, file in files.items() if file != Path(suite_items.__file__)}
+    return [name for name, file in own.items() if any(file.is_relative_to(path) for path in paths)]
 
 
 def _check_not_hidden(file: str, paths: Sequence[str], folder: Path) -> None:

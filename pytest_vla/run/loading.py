@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_vla.policies.spec import AUTO
+from pytest_vla.policies.choices import AUTO
 
 
 class LoadingLine:

@@ -15,19 +15,22 @@ from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.select import narrow, plan
 from pytest_vla.plan.task import Task
-from pytest_vla.run.collection import SELECTION, Selection, prepared
+from pytest_vla.run.about import MARKER
+from pytest_vla.run.collection import SELECTION, Scope, Selection, prepared
 from pytest_vla.util.ranges import LAST_SEED, MAX_SEEDS, parse_seeds
 from pytest_vla.util.text import did_you_mean
 from pytest_vla.vary.registry import labels_of, parse_vary
 
-NAME = "vla"
-KEYWORDS = ("suite", "tasks", "seeds", "vary")
+NAME = MARKER
+KEYWORDS = ("suite", "tasks", "seeds", "vary", "scope")
+SCOPES: tuple[Scope, ...] = ("function", "class", "module")
 # Of the suite that needs no data.
 EXAMPLE = '@pytest.mark.vla(suite="tabletop", tasks="bowl_on", seeds=range(3))'
 ABOUT = (
     f"{NAME}({', '.join(KEYWORDS)}): an episode of a robot policy. On a test of yours that takes `rollout`: run it on "
     "these episodes; suite and tasks are names or lists of them, seeds a number, several, or text as in --vla-seeds, "
-    "vary text as in --vla-vary. Every item of a suite has it; a varied one has dimension, kind, level and the "
+    'vary text as in --vla-vary; with scope="class" or "module" the tests of a class or module that run the same case '
+    "share one episode. Every item of a suite has it; a varied one has dimension, kind, level and the "
     "parameters of its variation, by which -m selects, as in -m \"vla(object_type='addition_deletion')\". Paraphrases "
     f"have object_type ({', '.join(OBJECT_TYPES)}) and action_type ({', '.join(ACTION_TYPES)})."
 )
@@ -50,12 +53,14 @@ class Marked:
         tasks: patterns as in ``--vla-tasks``; empty: all tasks.
         seeds: of each task; None: not said.
         vary: labels of the variations that each task gets; empty: tasks as they are.
+        scope: within which tests on the same case share one episode.
     """
 
     suites: tuple[str, ...]
     tasks: tuple[str, ...] = ()
     seeds: tuple[int, ...] | None = None
     vary: tuple[str, ...] = ()
+    scope: Scope = "function"
 
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
@@ -69,6 +74,8 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
             _check_not_in_vain(definition)
             return
         marked = read_markers(markers)
+        if marked.scope == "class" and definition.getparent(pytest.Class) is None:
+            raise VlaError('scope="class": the test is in no class; put it into one, or write scope="module"')
         named = _named(selection, definition)
         cases = select_cases(marked, selection, named)
     except VlaError as error:
@@ -84,7 +91,8 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
     else:
         several = len(marked.suites) > 1
         parameters = [pytest.param(case, id=_parameter_id(case, several), marks=skipped) for case in cases]
-    metafunc.parametrize("vla_case", parameters)
+    # Beyond a function's scope pytest runs the tests of one case one after the other.
+    metafunc.parametrize("vla_case", parameters, scope=None if marked.scope == "function" else marked.scope)
 
 
 def deselect(config: pytest.Config, items: list[pytest.Item], excused: bool) -> None:
@@ -131,6 +139,7 @@ def read_markers(markers: Iterable[pytest.Mark]) -> Marked:
         () if tasks is None else _names("tasks", tasks),
         None if seeds is None else _seeds(seeds),
         () if vary is None else parse_vary(",".join(_names("vary", vary))),
+        _scope(keywords.get("scope")),
     )
 
 
@@ -186,6 +195,15 @@ def _names(keyword: str, value: object) -> tuple[str, ...]:
     if not names:
         raise VlaError(f"{keyword}={value!r} names nothing: expected a name or a list of names")
     return names
+
+
+def _scope(value: object) -> Scope:
+    found = "function" if value is None else value
+    for scope in SCOPES:
+        if found == scope:
+            return scope
+    close = did_you_mean(found, SCOPES) if isinstance(found, str) else ""
+    raise VlaError(f"scope={value!r}: expected {', '.join(SCOPES)}.{close}")
 
 
 def _seeds(value: object) -> tuple[int, ...]:

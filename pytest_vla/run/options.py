@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from pytest_vla.kernels import KERNELS
+from pytest_vla.plan.choices import PREMISES, TEXTURES
 from pytest_vla.plan.labels import PROTOCOLS
-from pytest_vla.plan.premises import PREMISES
-from pytest_vla.plan.task import TEXTURES
-from pytest_vla.policies.spec import REQUEST_TIMEOUT
-from pytest_vla.records.store import DEFAULT_RESULTS, LAST_RUN
+from pytest_vla.policies.choices import REQUEST_TIMEOUT
+from pytest_vla.records.names import DEFAULT_RESULTS, LAST_RUN
+from pytest_vla.run.about import LIST, MODELS_KEY
 from pytest_vla.run.arguments import (
+    Joined,
     comma_list,
     device_list,
     episode_count,
@@ -28,8 +29,6 @@ from pytest_vla.run.arguments import (
 
 VIDEOS = ("none", "failed", "all")
 TWINS = ("none", "auto")
-LIST = "list"
-"""In the place of variations: list what there is."""
 DEFAULT_BATCH = 32
 
 
@@ -37,7 +36,8 @@ DEFAULT_BATCH = 32
 class Option:
     """One ``--vla-NAME``; with `ini`, the help of an ini key ``vla_NAME`` beside it.
 
-    No `metavar`: a switch. `bare` is what the option means where it is given without a value.
+    No `metavar`: a switch. `bare` is what the option means where it is given without a value. `joined`: several of them
+    mean all; of any other option the last stands.
     """
 
     name: str
@@ -46,6 +46,7 @@ class Option:
     parse: Callable[[str], Any] = str
     ini: str | None = None
     bare: str | None = None
+    joined: bool = False
 
     @property
     def flag(self) -> str:
@@ -77,12 +78,14 @@ OPTIONS = (
         "NAME[,NAME]",
         comma_list,
         ini="suites to run where --vla-model is given without --vla-suite and without paths",
+        joined=True,
     ),
     Option(
         "tasks",
         "only these tasks: names, parts of names, or patterns with * and ?",
         "TASK[,TASK]",
         comma_list,
+        joined=True,
     ),
     Option(
         "seeds",
@@ -105,6 +108,7 @@ OPTIONS = (
         "KIND[:LEVELS][+...][,...]",
         some_text,
         ini="variations where --vla-vary is not given",
+        joined=True,
     ),
     Option(
         "protocol",
@@ -146,7 +150,8 @@ OPTIONS = (
     ),
     Option(
         "results",
-        f"folder for records: one results.sqlite for all runs, and a folder a run (default: {DEFAULT_RESULTS})",
+        f"folder for records: one results.sqlite for all runs, and a folder a run (default: {DEFAULT_RESULTS} in "
+        "the rootdir)",
         "DIR",
         some_text,
         ini="folder for records, relative to the ini file",
@@ -252,10 +257,6 @@ OPTIONS = (
 )
 
 
-MODELS_KEY = "vla_models"
-"""The ini key of a project's own names for policies."""
-
-
 def add_options(parser: pytest.Parser) -> None:
     """Declare all options and ini keys."""
     parser.addini(
@@ -270,6 +271,8 @@ def add_options(parser: pytest.Parser) -> None:
             group.addoption(option.flag, dest=option.key, action="store_true", default=False, help=option.help)
         else:
             value: dict[str, Any] = {"metavar": option.metavar, "type": option.parse, "default": None}
+            if option.joined:
+                value |= {"action": Joined}
             if option.bare is not None:
                 value |= {"nargs": "?", "const": option.bare}
             group.addoption(option.flag, dest=option.key, help=option.help, **value)

@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from pytest_vla import extensions
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import init_state_of
 from pytest_vla.plan.manifests import load_suite
@@ -30,6 +31,9 @@ def check_ready(selection: Selection) -> None:
         from pytest_vla.policies.load import check_model
 
         check_model(settings.spec)
+    if model is not None or selection.named:
+        # What packages add to records is known, or refused, before there is one.
+        extensions.metrics()
     if not selection.named:
         return
     if model is None:
@@ -39,10 +43,13 @@ def check_ready(selection: Selection) -> None:
     from pytest_vla.util.folders import cache_limit
     from pytest_vla.versions import check_versions
 
-    check_versions(allow=settings.allow_versions)
-    cache_limit()
+    of_mujoco = [name for name in selection.named if _is_of_mujoco(name, settings)]
+    if of_mujoco:
+        check_versions(allow=settings.allow_versions)
+        cache_limit()
     _check_results(settings.results)
-    _check_data(settings, selection.named)
+    if of_mujoco:
+        _check_data(settings, of_mujoco)
 
 
 def notes_before(selection: Selection) -> tuple[str, ...]:
@@ -57,7 +64,8 @@ def notes_before(selection: Selection) -> tuple[str, ...]:
     notes = []
     if settings.kernels == PINNED and in_force() not in (PINNED, NATIVE):
         notes.append(f"kernels are {in_force()}; records may differ from another machine's")
-    mujoco = check_versions(allow=True)["mujoco"]
+    of_mujoco = any(_is_of_mujoco(name, settings) for name in selection.cases)
+    mujoco = check_versions(allow=True)["mujoco"] if of_mujoco or not selection.cases else DEFAULT["mujoco"]
     if mujoco != DEFAULT["mujoco"]:
         suites = {name: load_suite(name, data=settings.data) for name in selection.cases}
         starts = [
@@ -105,8 +113,14 @@ def check_fits(policy: object, selection: Selection, suites: Iterable[str]) -> t
     return tuple(dict.fromkeys(str(finding) for findings in found.values() for finding in findings))
 
 
+def _is_of_mujoco(suite: str, settings: Settings) -> bool:
+    """Whether a suite has no world of its own."""
+    return any(task.world is None for task in load_suite(suite, data=settings.data).tasks)
+
+
 def _check_data(settings: Settings, suites: Iterable[str]) -> None:
-    from pytest_vla.plan.data_roots import BESIDE, KINDS, data_base, data_roots, describe_search
+    from pytest_vla.plan.data_folders import KINDS, data_base
+    from pytest_vla.plan.data_roots import BESIDE, data_roots, describe_search
 
     roots = data_roots(settings.data)
     if {root.suite for root in roots} >= set(suites):

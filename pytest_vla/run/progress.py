@@ -1,5 +1,7 @@
 """The line that tells how a run goes: rewritten in place on a terminal, a new line now and then elsewhere."""
 
+import math
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -7,9 +9,13 @@ import pytest
 
 from pytest_vla.metrics.rates import VariedOutcome
 from pytest_vla.reports.terminal.progress import progress_line
+from pytest_vla.util.text import printable_lines
 
 LOG_EVERY = 60.0
 """Seconds between two lines where output is no terminal, such as CI's log."""
+
+PREPARING_EVERY = 10.0
+"""Likewise between two lines of one kind that tell what has to be prepared before an episode can begin."""
 
 _REDRAW_EVERY = 0.1
 
@@ -32,6 +38,13 @@ class Progress:
         self._reporter, self._weights, self._clock = reporter, weights, clock
         self._start = self._shown = clock()
         self._weight_done = 0.0
+        # By worker, what it is at before an episode can begin.
+        self._preparing: dict[str, str] = {}
+        # When each of it was told in the log, and any of its kind.
+        self._told: dict[str, float] = {}
+        self._line = ""
+        # What workers are at is told from other threads.
+        self._lock = threading.Lock()
         verbosity = reporter.config.get_verbosity()
         self.in_place = bool(reporter.isatty) and verbosity == 0
         """Whether the line is rewritten, so that pytest's dots have to keep out of it."""
@@ -59,15 +72,41 @@ class Progress:
         if not self.in_place and (not self._in_log or last or ended is None):
             return
         self._shown, elapsed = now, now - self._start
-        line = progress_line(new, done, total, elapsed, self._left(elapsed))
-        if self.in_place:
-            width = self._reporter._tw.fullwidth - 1
-            self._reporter.rewrite(line[:width], erase=True)
-            # Whatever else is written begins on a line of its own.
-            self._reporter.currentfspath = -2
-            self._reporter.flush()
-        else:
-            write_apart(self._reporter, line)
+        self._line = progress_line(new, done, total, elapsed, self._left(elapsed))
+        with self._lock:
+            if self.in_place:
+                self._redraw()
+            else:
+                write_apart(self._reporter, self._line)
+
+    def prepare(self, worker: str, what: str | None) -> None:
+        """Show what has to be prepared before an episode can begin: in the line, or a line of its own now and then.
+
+        Args:
+            worker: that is at it; empty: this process.
+            what: it is at; None: it has ended.
+        """
+        with self._lock:
+            if what is None:
+                self._preparing.pop(worker, None)
+            else:
+                self._preparing[worker] = what
+            if self.in_place:
+                self._redraw()
+            elif what is not None and self._in_log and what not in self._told:
+                # Of scenes there may be hundreds.
+                kind, now = what.partition(" of ")[0], self._clock()
+                if now - self._told.get(kind, -math.inf) >= PREPARING_EVERY:
+                    write_apart(self._reporter, f"vla: {what}")
+                    self._told[what] = self._told[kind] = now
+
+    def _redraw(self) -> None:
+        width = self._reporter._tw.fullwidth - 1
+        beside = "".join(f"; {what}" for what in dict.fromkeys(self._preparing.values()))[:width]
+        self._reporter.rewrite(self._line[: width - len(beside)] + beside, erase=True)
+        # Whatever else is written begins on a line of its own.
+        self._reporter.currentfspath = -2
+        self._reporter.flush()
 
     def _left(self, elapsed: float) -> float | None:
         if not self._weight_done:
@@ -80,4 +119,4 @@ def write_apart(reporter: pytest.TerminalReporter, line: str, **markup: bool) ->
     # With workers, pytest does not know that dots stand in the line.
     if not reporter.currentfspath and reporter._tw.width_of_current_line:
         reporter.line("")
-    reporter.write_line(line, **markup)
+    reporter.write_line(printable_lines(line), **markup)

@@ -12,12 +12,14 @@ import re
 import shlex
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_vla import extensions
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.min_success import judge
 from pytest_vla.plan.case import Case
@@ -33,10 +35,12 @@ from pytest_vla.records.record import (
     trajectory_outcome,
 )
 from pytest_vla.records.tally import Repetition, Tally
-from pytest_vla.run.collection import SELECTION, counted_node
+from pytest_vla.run.collection import SELECTION, counted_node, episode_node, shared_by
 from pytest_vla.run.picked import picked_by
 from pytest_vla.run.resume import RESUMPTION, invocation_of
+from pytest_vla.run.sudden_exit import FAILED, watch_exit
 from pytest_vla.util.interrupts import uninterrupted
+from pytest_vla.util.text import printable_lines
 
 if TYPE_CHECKING:
     from pytest_vla.episode.rollout import Rollout
@@ -51,11 +55,16 @@ RUN = pytest.StashKey[Path]()
 """The run's folder; made when the first episode has ended."""
 
 STDERR = pytest.StashKey[int]()
-"""A duplicate of the terminal's stderr, where there is a wall limit and no worker to take over from."""
+"""A duplicate of the terminal's stderr, for what is told while pytest captures; not in a worker."""
+
+_EXIT_LOCK_SECONDS = 1.0
 
 NO_POLICY = "the policy cannot be loaded: "
 MISFIT = "the policy does not fit: "
 """How failures begin after which there is nothing to go on with."""
+
+_CUT_SHORT = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
+"""Endings with which no run has passed, whatever its rates."""
 
 
 def new_run_name() -> str:
@@ -119,8 +128,10 @@ class Results:
         self.reruns: Counter[str] = Counter()
         """By node id, how often an episode was run again because its worker died."""
         self._store: Store | None = None
-        # By the node ids of this invocation's episodes, those under which they are recorded.
+        # By the node ids of this invocation's items with an episode, those under which their endings are recorded.
         self._names: dict[str, str] = {}
+        # By the node ids of tests that share an episode, what that is recorded as.
+        self.shared: dict[str, str] = {}
         self._episodes: frozenset[str] = frozenset()
         self._kept = 0
         # What has ended in this invocation: by node id, and as it is recorded.
@@ -141,9 +152,17 @@ class Results:
         self._without_policy = False
         self._verdict: tuple[str, ...] = ()
         self._progress: Progress | None = None
+        self._unwatch: Callable[[], None] = lambda: None
+        # What was said of other packages' hooks.
+        self._told: set[str] = set()
 
     def begin(
-        self, nodes: Sequence[str], cases: Mapping[str, Case], workers: int, names: Mapping[str, str] | None = None
+        self,
+        nodes: Sequence[str],
+        cases: Mapping[str, Case],
+        workers: int,
+        names: Mapping[str, str] | None = None,
+        shared: Mapping[str, str] | None = None,
     ) -> None:
         """The items of this invocation are known: note the run, and say what is to come.
 
@@ -152,6 +171,7 @@ class Results:
             cases: by node id, of those that run an episode.
             workers: how many processes run them.
             names: by node id, what those are recorded as that are repetitions of an item.
+            shared: by node id of tests that share an episode, what that is recorded as.
         """
         settings = self._selection.settings
         if self._store is not None or settings.model is None or self._config.getoption("collectonly"):
@@ -161,23 +181,35 @@ class Results:
         from pytest_vla.records.store import open_store
 
         self._names.update({node: node for node in cases} | dict(names or {}))
-        self._further = len(self._names) - len(set(self._names.values()))
+        self.shared.update(shared or {})
+        own = [name for node, name in self._names.items() if node not in self.shared]
+        self._further = len(own) - len(set(own))
+        # The episode runs with the first of the tests that share it.
+        first = {self.shared.get(node, node): node for node in reversed(list(cases))}
+        alone = {node: case for node, case in cases.items() if first[self.shared.get(node, node)] == node}
         try:
             self._store = store = open_store(settings.results, create=True)
+            self._unwatch = watch_exit(self._exited)
             self._enter(store, nodes, cases)
             items = store.items(self._run.name)
             self._episodes = frozenset(item.node for item in items if item.episode)
-            self.estimates = dict(zip(cases, self._estimate(tuple(cases.values()), store), strict=True))
+            self.estimates = dict(zip(alone, self._estimate(tuple(alone.values()), store), strict=True))
         except VlaError as error:
             self._stop(error)
-        self._say_what_comes(nodes, cases, workers)
+        self._say_what_comes(nodes, alone, workers)
+
+    def show_preparation(self, worker: str, what: str, ended: bool) -> None:
+        """Show what a worker, or this process, is at before an episode can begin; from any thread."""
+        if self._progress is not None:
+            self._progress.prepare(worker, None if ended else what)
 
     # After pytest has said how many items it collected.
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Without workers, the session knows its items."""
         items = session.items
-        self.begin([item.nodeid for item in items], cases_of_items(items), 1, names_of_items(items))
+        names, shared = names_of_items(items), shared_of_items(items)
+        self.begin([item.nodeid for item in items], cases_of_items(items), 1, names, shared)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -230,7 +262,8 @@ class Results:
             case = Case(record.suite, record.task, record.seed, str(record.variation.get("label", "")))
             self.begin([node], {node: case}, 1, {node: record.node})
             self._episodes |= {record.node}
-        self._names[node] = record.node
+        if node not in self.shared:
+            self._names[node] = record.node
         if self._store is not None:
             self._guarded(self._store.add, record)
         self._current[node] = record
@@ -238,6 +271,16 @@ class Results:
         self._ended.add(node)
         self._new[record.node] = None
         self._show_progress(node)
+        for trouble in extensions.episode_finished(record):
+            self._tell_once(trouble)
+
+    def _tell_once(self, text: str) -> None:
+        from pytest_vla.run.progress import write_apart
+
+        reporter = self._config.pluginmanager.getplugin("terminalreporter")
+        if text not in self._told and reporter is not None:
+            write_apart(reporter, f"vla: {text}", yellow=True)
+        self._told.add(text)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -258,7 +301,7 @@ class Results:
         if settings.min_success is not None and (settings.min_success_typed or self._selection.named or records):
             # pytest's own number has also what cannot be collected, and what other plugins object to.
             others = session.testsfailed - self._excused + sum(not item.is_failed_episode for item in unseen)
-            stopped = bool(session.shouldstop or session.shouldfail or unended)
+            stopped = bool(session.shouldstop or session.shouldfail or unended) or session.exitstatus in _CUT_SHORT
             by_lower_end = settings.min_success_lower
             self._verdict, passed = judge(records, settings.min_success, others, stopped, by_lower_end)
         else:
@@ -283,7 +326,7 @@ class Results:
         if verbosity >= 0 and (lines or self._verdict):
             terminalreporter.section("vla")
         for line in (*lines, *self._verdict):
-            terminalreporter.write_line(line)
+            terminalreporter.write_line(printable_lines(line))
 
     @property
     def records(self) -> tuple[Record, ...]:
@@ -292,7 +335,7 @@ class Results:
 
     def _enter(self, store: "Store", nodes: Sequence[str], cases: Mapping[str, Case]) -> None:
         settings = self._selection.settings
-        episodes = tuple(dict.fromkeys(self._names[node] for node in cases))
+        episodes = tuple(dict.fromkeys(self.shared.get(node, self._names[node]) for node in cases))
         if self._resumption is None:
             store.begin(
                 self._run.name,
@@ -300,7 +343,8 @@ class Results:
                 command=shlex.join(["pytest", *map(str, self._config.invocation_params.args)]),
                 model=str(settings.model),
                 invocation=invocation_of(settings, self._arguments, self._config.invocation_params.dir),
-                others=[node for node in nodes if node not in cases],
+                others=[self._names.get(node, node) for node in nodes if node not in cases or node in self.shared],
+                shared=self.shared.values(),
                 picked=picked_by(self._config, nodes),
             )
             return
@@ -326,11 +370,12 @@ class Results:
 
     def _note_ending(self, name: str, record: Record | None, status: str) -> None:
         """What stands of an attempt's ending is written; of other tests, which may be many and quick, later."""
-        stands = self._tally.end(name, record, status)
+        # Of a shared episode each test ends by itself.
+        stands = self._tally.end(name, None if record is None or record.node != name else record, status)
         if stands is None:
             return
         self._statuses[name] = stands
-        if name in self._episodes and self._store is not None:
+        if (name in self._episodes or name in self.shared) and self._store is not None:
             self._guarded(self._write_statuses, self._store)
 
     def _say_what_comes(self, nodes: Sequence[str], cases: Mapping[str, Case], workers: int) -> None:
@@ -341,7 +386,11 @@ class Results:
         if reporter is None:
             return
         if self._config.get_verbosity() >= 0:
-            model = str(self._selection.settings.model)
+            settings = self._selection.settings
+            model = str(settings.model)
+            if self._resumption is not None and settings.model_text != model:
+                # Not what the results call it alone.
+                model += f" = {settings.model_text}"
             resumed = None if self._resumption is None else (self._run.name, self._kept)
             left = () if self._resumption is None else self._resumption.left
             estimates = tuple(self.estimates.values())
@@ -368,12 +417,15 @@ class Results:
             return
         new = tuple(map(self._tally.records.__getitem__, self._new))
         # Items that are run several times are so many to come, of which one counts.
-        self._progress.show(node, new, self._kept + len(self._ended), len(self._episodes) + self._further)
+        done = self._kept + len(self._ended)
+        # Of a shared episode there are more where its tests are run by several workers.
+        self._progress.show(node, new, done, max(len(self._episodes) + self._further, done))
 
     def _end(self, session: pytest.Session) -> None:
         store, self._store = self._store, None
         if store is None:
             return
+        self._unwatch()
         try:
             self._write_statuses(store)
             items = store.items(self._run.name)
@@ -398,9 +450,25 @@ class Results:
             reporter = self._config.pluginmanager.getplugin("terminalreporter")
             if reporter is not None:
                 reporter.ensure_newline()
-                reporter.write_line(f"pytest-vla: {error}")
+                reporter.write_line(printable_lines(f"pytest-vla: {error}"))
         finally:
             store.close()
+
+    def _exited(self, code: int, place: str) -> None:
+        """`os._exit` was called in the middle of the run, in whatever thread."""
+        from pytest_vla.records.store import open_store
+
+        left = sum(node not in self._tally.records for node in self._episodes)
+        code = code if code % 256 else FAILED
+        told = (
+            f"\npytest-vla: os._exit was called at {place} while {left} of {len(self._episodes)} episodes were not run:"
+            f" pytest ends with code {code}; `pytest --vla-resume={self._run.name}` goes on\n"
+        )
+        with suppress(OSError):
+            os.write(self._config.stash.get(STDERR, 2), told.encode(errors="replace"))
+        # A connection belongs to its thread.
+        with suppress(VlaError), open_store(self._run.parent, create=False, timeout=_EXIT_LOCK_SECONDS) as store:
+            store.end(self._run.name, "stopped")
 
     def _write_statuses(self, store: "Store") -> None:
         store.mark(self._run.name, self._statuses)
@@ -413,7 +481,7 @@ class Results:
             self._stop(error)
 
     def _stop(self, error: VlaError) -> None:
-        pytest.exit(str(error), returncode=pytest.ExitCode.INTERNAL_ERROR)
+        pytest.exit(printable_lines(str(error)), returncode=pytest.ExitCode.INTERNAL_ERROR)
 
 
 def cases_of_items(items: Sequence[pytest.Item]) -> dict[str, Case]:
@@ -422,7 +490,13 @@ def cases_of_items(items: Sequence[pytest.Item]) -> dict[str, Case]:
     return {node: case for node, case in cases.items() if isinstance(case, Case)}
 
 
+def shared_of_items(items: Sequence[pytest.Item]) -> dict[str, str]:
+    """By node id of those items that share an episode, what that is recorded as."""
+    by_node = {item.nodeid: item for item in items}
+    return {node: episode_node(by_node[node]) for node in cases_of_items(items) if shared_by(by_node[node])}
+
+
 def names_of_items(items: Sequence[pytest.Item]) -> dict[str, str]:
-    """By node id of those items that run an episode, what it is recorded as."""
+    """By node id of those items that run an episode, what its ending is recorded as."""
     by_node = {item.nodeid: item for item in items}
     return {node: counted_node(by_node[node]) for node in cases_of_items(items)}

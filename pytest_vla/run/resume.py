@@ -1,20 +1,26 @@
 """Going on with a run: what of an invocation is kept for it, and which of its items are left to do."""
 
 import dataclasses
+import os
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.select import DEFAULT_SEEDS
+from pytest_vla.policies.spec import ModelSpec
 from pytest_vla.records.counting import is_complete
 from pytest_vla.records.record import Record
 from pytest_vla.run.collection import counted_node
 from pytest_vla.run.settings import Settings
 from pytest_vla.versions import SUPPORTED, installed
+
+if TYPE_CHECKING:
+    from pytest_vla.records.runs import Run
 
 # What a run is, by the option that says it: a resumed run is the same in all of these.
 _FIXED = {
@@ -91,10 +97,11 @@ def find_resumption(settings: Settings, arguments: Sequence[str]) -> Resumption:
 
     Raises:
         VlaError: there is no such run, it is still running, the store cannot be read, or `arguments` has other paths
-            or ids than the run.
+            or ids than the run, or the results say what code is to run and may be somebody else's.
     """
+    from pytest_vla.records.names import LAST_RUN
     from pytest_vla.records.runs import is_alive
-    from pytest_vla.records.store import LAST_RUN, open_store
+    from pytest_vla.records.store import open_store
 
     with open_store(settings.results, create=False) as store:
         # Nobody can go on with what was imported.
@@ -108,9 +115,69 @@ def find_resumption(settings: Settings, arguments: Sequence[str]) -> Resumption:
                 f"--vla-resume goes on with what the run was started with: leave {' '.join(arguments)} out, or write "
                 "--vla-resume=RUN with = where that is the name of a run"
             )
+        _check_trust(settings, run, arguments)
         _check_simulator(run.name, store.records(run.name))
         left = tuple(item.node for item in store.items(run.name) if item.is_left)
         return Resumption(run.name, run.command, run.invocation, left)
+
+
+def _check_trust(settings: Settings, run: "Run", typed: Sequence[str]) -> None:
+    """Raises VlaError where the run names code that may come from whoever made the results, and nobody typed it."""
+    from pytest_vla.policies.load import module_places
+    from pytest_vla.records.store import STORE
+
+    kept = run.invocation.get("settings")
+    # What it lacks is told later.
+    kept = kept if isinstance(kept, dict) else {}
+    text, folder = kept.get("model_text"), kept.get("model_folder")
+    results = settings.results.resolve()
+    why = ""
+    for place in (settings.results, settings.results / STORE):
+        if hasattr(os, "geteuid") and place.stat().st_uid != os.geteuid():
+            why = f"{place} belongs to another user"
+    if isinstance(text, str) and isinstance(folder, str):
+        spec = ModelSpec(text, Path(folder))
+        places = module_places(spec)
+        # Whatever it imports would come from its folder first.
+        for place in (*places, *([spec.folder] if places else [])):
+            if place.resolve().is_relative_to(results):
+                why = f"{place} lies in the results"
+    if why and not settings.model_typed:
+        raise VlaError(
+            f"--vla-resume: run {run.name} says that the policy {_named(kept)} is to be loaded, and {why}: what others "
+            f"wrote is not run unasked. Look at it, and add --vla-model={run.model} to run it all the same"
+        )
+    arguments, began_in = run.invocation.get("arguments"), run.invocation.get("folder")
+    if typed or not arguments or not isinstance(began_in, str):
+        return
+    for argument in anchored(Resumption(run.name, run.command, run.invocation, ()), Path.cwd()):
+        path = Path(argument.partition("::")[0])
+        if path.exists() and path.resolve().is_relative_to(results):
+            raise VlaError(
+                f"--vla-resume: run {run.name} says that the tests of {path} are to be run, and that lies in the "
+                "results: what others wrote is not run unasked. Look at it, and give the run's paths again to run "
+                f"them all the same: {shlex.join(map(str, arguments))}"
+            )
+
+
+def policy_note(settings: Settings, resumption: Resumption) -> str | None:
+    """What the policy's name stands for, where a run that is gone on with says it; None: for what it says.
+
+    Args:
+        settings: of `resumed_settings`.
+        resumption: the run.
+    """
+    kept = {"model": settings.model, "model_text": settings.model_text, "model_folder": str(settings.model_folder)}
+    plain = settings.model == settings.model_text
+    if plain and (":" not in str(settings.model) or str(settings.model_folder) == resumption.invocation["folder"]):
+        return None
+    return f"run {resumption.run} goes on with the policy {_named(kept)}"
+
+
+def _named(kept: Mapping[str, Any]) -> str:
+    """What is really loaded of what a run's settings name."""
+    model, text = kept.get("model"), kept.get("model_text")
+    return f"{text if model == text else f'{model} = {text}'} (of {kept.get('model_folder')})"
 
 
 def anchored(resumption: Resumption, here: Path) -> list[str]:
@@ -154,6 +221,9 @@ def resumed_settings(settings: Settings, resumption: Resumption, config: pytest.
         changeable = {name: kept[name] for name in _CHANGEABLE.values()}
         fixed |= {"given": kept["given"], "model_typed": True, "vary_typed": kept["vary_typed"]}
         fixed |= {"model_text": kept["model_text"], "model_folder": Path(kept["model_folder"])}
+        if settings.model_typed:
+            # What was typed is what is loaded, whatever the results say that it stands for.
+            fixed |= {"model_text": settings.model_text, "model_folder": settings.model_folder}
         # Runs of earlier versions do not have the second.
         typed = {
             "min_success_typed": kept["min_success_typed"],

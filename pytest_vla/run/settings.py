@@ -1,22 +1,23 @@
 """What the command line and the ini file ask for, as one value."""
 
 import argparse
-import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pytest_vla import extensions
 from pytest_vla.errors import VlaError
 from pytest_vla.kernels import KERNELS
+from pytest_vla.plan.choices import PREMISES, TEXTURES
 from pytest_vla.plan.labels import PROTOCOLS
-from pytest_vla.plan.premises import PREMISES
-from pytest_vla.plan.task import TEXTURES
-from pytest_vla.policies.spec import AUTO, REQUEST_TIMEOUT, ModelSpec
-from pytest_vla.records.store import DEFAULT_RESULTS
+from pytest_vla.policies.choices import AUTO, REQUEST_TIMEOUT
+from pytest_vla.policies.spec import ARGUMENTS_MARK, ModelSpec
+from pytest_vla.records.names import DEFAULT_RESULTS
+from pytest_vla.run.about import LIST, MODELS_KEY
 from pytest_vla.run.arguments import (
     comma_list,
     device_list,
@@ -26,7 +27,8 @@ from pytest_vla.run.arguments import (
     question_count,
     seconds_of,
 )
-from pytest_vla.run.options import DEFAULT_BATCH, LIST, MODELS_KEY, OPTIONS, TWINS, VIDEOS
+from pytest_vla.run.options import DEFAULT_BATCH, OPTIONS, TWINS, VIDEOS
+from pytest_vla.run.project import named_models
 from pytest_vla.util.folders import expanded
 
 
@@ -67,6 +69,7 @@ class Settings:
         min_success_lower: whether the lower end of the rate's interval has to reach it.
         min_success_typed: whether it was given for this invocation, and not by the ini file.
         given: the options that an episode's outcome depends on, as typed, without suites, tasks and seeds.
+        plugins: modules with our hooks that ``-p`` names, for the policy's process.
     """
 
     model: str | None
@@ -101,12 +104,15 @@ class Settings:
     min_success_lower: bool
     min_success_typed: bool
     given: tuple[str, ...]
+    plugins: tuple[str, ...] = ()
 
     @property
     def spec(self) -> ModelSpec:
         """What the policy is loaded from, on the first device; there has to be one."""
         timeout = self.policy_timeout or REQUEST_TIMEOUT
-        return ModelSpec(str(self.model_text), self.model_folder, self.devices[0], timeout, self.model_names)
+        return ModelSpec(
+            str(self.model_text), self.model_folder, self.devices[0], timeout, self.model_names, plugins=self.plugins
+        )
 
     def command(self, node_id: str) -> str:
         """The command line that runs just this item again, and shows it."""
@@ -140,12 +146,13 @@ def read_settings(config: pytest.Config) -> Settings:
 
     model = typed["model"] or ini["model"] or None
     wanted = typed_or_ini("min-success", min_success)
-    named = _models(config)
+    named = named_models(config.getini(MODELS_KEY), config.inipath)
+    base = model and model.partition(ARGUMENTS_MARK)[0]
     return Settings(
         model=model,
         model_typed=typed["model"] is not None,
-        model_text=model and named.get(model, model),
-        model_folder=here if model not in named and (typed["model"] or not model) else ini_folder,
+        model_text=model and _model_text(model, named),
+        model_folder=here if base not in named and (typed["model"] or not model) else ini_folder,
         model_names=tuple(named),
         devices=typed_or_ini("device", device_list) or (AUTO,),
         batch=typed_or_ini("batch", question_count) or DEFAULT_BATCH,
@@ -162,7 +169,8 @@ def read_settings(config: pytest.Config) -> Settings:
         data=folder("data"),
         premises=typed_or_ini("premises", one_of(PREMISES)) or PREMISES[0],
         textures=typed_or_ini("textures", one_of(TEXTURES)),
-        results=folder("results") or here / DEFAULT_RESULTS,
+        # As pytest's own cache: the same from every folder of the project.
+        results=folder("results") or config.rootpath / DEFAULT_RESULTS,
         allow_versions=typed["allow-versions"],
         kernels=typed_or_ini("kernels", one_of(KERNELS)) or KERNELS[0],
         replan=typed["replan"],
@@ -174,6 +182,7 @@ def read_settings(config: pytest.Config) -> Settings:
         min_success_lower=bool(wanted and wanted[1]),
         min_success_typed=typed["min-success"] is not None,
         given=_given(typed),
+        plugins=extensions.consented(),
     )
 
 
@@ -194,7 +203,7 @@ def _from_ini(config: pytest.Config, key: str, parse: Callable[[str], Any], text
 
 def _vary(config: pytest.Config, typed: str | None, ini: str) -> tuple[str, ...]:
     text = ini if typed is None else typed
-    if not text or (typed is not None and text.strip() == LIST):
+    if not text or (typed is not None and LIST in map(str.strip, text.split(","))):
         return ()
     from pytest_vla.vary.registry import parse_vary
 
@@ -205,15 +214,17 @@ def _vary(config: pytest.Config, typed: str | None, ini: str) -> tuple[str, ...]
         raise VlaError(f"{where}{error}") from error
 
 
-def _models(config: pytest.Config) -> dict[str, str]:
-    """The project's own names for policies. Raises VlaError."""
-    models = {}
-    for line in config.getini(MODELS_KEY):
-        name, separator, text = (part.strip() for part in line.partition("="))
-        if not separator or re.fullmatch(r"[\w.-]+", name) is None or not text:
-            raise VlaError(f"{config.inipath}: {MODELS_KEY}: expected NAME = POLICY, got {line!r}")
-        models[name] = text
-    return models
+def _model_text(model: str, named: Mapping[str, str]) -> str:
+    """What a name of the ini file stands for, with the arguments that are typed after it. Raises VlaError."""
+    base, mark, query = model.partition(ARGUMENTS_MARK)
+    if base not in named:
+        return model
+    if not mark:
+        return named[base]
+    # Of few runs; importing it costs every project.
+    from pytest_vla.policies.arguments import merged
+
+    return merged(named[base], query)
 
 
 def _seeds_of(seeds: tuple[int, ...] | None, episodes: int | None) -> tuple[int, ...] | None:

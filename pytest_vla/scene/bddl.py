@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pytest_vla.errors import SceneError
+from pytest_vla.util.text import printable
 
 MAX_DEPTH = 32  # the deepest file of LIBERO and VLA-Arena has 7
 MAX_CHARACTERS = 2 * 1024 * 1024  # the largest such file has 7 thousand
@@ -133,7 +134,7 @@ def reject_unknown(origin: Origin, node: Atom, what: str, known: Iterable[str], 
     """Raises that `node` is no known `what`, with the names that may be meant; warns instead under ``compat``."""
     message = f"unknown {what} {describe(node)}{hint}"
     if origin.compat:
-        warnings.warn(f"{origin.source}:{node.line}:{node.column}: {message}", VlaWarning, stacklevel=2)
+        warnings.warn(printable(f"{origin.source}:{node.line}:{node.column}: {message}"), VlaWarning, stacklevel=2)
         return
     names = sorted(known)
     # Bounded on both sides: difflib's cost is the product of the lengths.

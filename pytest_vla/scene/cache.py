@@ -31,6 +31,7 @@ from pytest_vla.scene.scene import Scene, scene_from_json, scene_parts, scene_to
 from pytest_vla.scene.stand_ins import SHA256_OF_STAND_INS
 from pytest_vla.util.folders import cache_folder, cache_limit
 from pytest_vla.util.locks import exclusive
+from pytest_vla.util.preparing import preparing
 
 if TYPE_CHECKING:
     import mujoco
@@ -71,7 +72,8 @@ def compiled_scene(problem: Problem, roots: tuple[DataRoot, ...] | None = None) 
         # Another worker may have compiled it while this one waited.
         if (found := _load(folder, key, roots)) is not None:
             return found
-        return _compile(problem, roots, folder, key)
+        with preparing(f"compiling the scene of {Path(problem.source).stem}"):
+            return _compile(problem, roots, folder, key)
 
 
 def scene_key(problem: Problem) -> str:

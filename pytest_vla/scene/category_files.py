@@ -14,13 +14,13 @@ All keys of ``category.toml`` are optional::
 
 import math
 import re
-import tomllib
 from pathlib import Path
 from typing import Any
 
 from pytest_vla.errors import SceneError
 from pytest_vla.plan.data_roots import DataRoot
 from pytest_vla.scene.catalog import CATEGORIES, Articulation, Category, Range, category
+from pytest_vla.util.documents import read_toml
 
 FOLDER = "objects"
 FILE = "category.toml"
@@ -59,7 +59,7 @@ def read_category(file: Path) -> Category:
         SceneError: it cannot be read, or holds something else than what this module's docstring says.
     """
     try:
-        table = tomllib.loads(file.read_text(encoding="utf-8"))
+        table = read_toml(file)
     except (OSError, ValueError) as error:
         raise SceneError(f"{file}: cannot be read as TOML: {error}. Mend the file or bring it anew.") from error
     _refuse_unknown(table, ("yaw_degrees", "burner", "articulation"), file, "")

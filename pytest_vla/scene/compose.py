@@ -21,6 +21,7 @@ from pytest_vla.scene.problem import Declaration, Problem, Region
 from pytest_vla.scene.robosuite_import import quiet_robosuite
 from pytest_vla.scene.scene import Scene, SceneBody, SceneSite
 from pytest_vla.scene.workspaces import Workspace, workspace
+from pytest_vla.util.documents import read_xml
 
 # LIBERO gives every movable object one free joint with this damping (N*s/m).
 _FREE_JOINT = {"type": "free", "damping": "0.0005"}
@@ -231,6 +232,8 @@ def _body(
 
 def _parse(make: Any, path: Path, wanted_for: str) -> Any:
     try:
+        # robosuite goes down one call for each level.
+        read_xml(path)
         return make(str(path))
     except ElementTree.ParseError as error:
         line, column = error.position

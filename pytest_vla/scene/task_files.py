@@ -3,6 +3,7 @@
 from functools import cache
 from typing import TYPE_CHECKING
 
+from pytest_vla.errors import VlaError
 from pytest_vla.plan.task import Task
 
 if TYPE_CHECKING:
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 @cache
 def problem_of(task: Task) -> "Problem":
     """The parsed file of a task. Raises VlaError where it is missing or invalid."""
+    if task.world is not None:
+        raise VlaError("it reads the task's file, and the suite brings a world of its own")
     from pytest_vla.plan.data_roots import data_roots, find_file
     from pytest_vla.scene.problem import parse_problem
 

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.labels import JOINT, LABEL
+from pytest_vla.plan.labels import LABEL, joint_of
 
 if TYPE_CHECKING:
     import mujoco
@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from pytest_vla.scene.problem import Problem
     from pytest_vla.scene.scene import Scene
 
+Params = Mapping[str, Any]
+"""What a variation is made of, by name: texts, numbers, and lists and mappings of them, as JSON has them."""
+
+INSTRUCTION = "instruction"
+"""The parameter that is what the robot is told. A record has it by itself, and not among the others."""
 
 VISUAL_ARRAYS = frozenset(
     (
@@ -76,6 +81,27 @@ class ModelEdit:
 
 
 @dataclass(frozen=True)
+class Edits:
+    """What a variation does to a task: its changes, by their names in `Variation`, which says what each is.
+
+    Attributes:
+        told: all that is said of it in records, in order, where that is more than its parameters; None: just these.
+    """
+
+    instruction: str | None = None
+    problem: tuple[ProblemEdit, ...] = ()
+    model: tuple[ModelEdit, ...] = ()
+    init_states: InitStates | None = None
+    state: tuple[StateEdit, ...] = ()
+    rest_joints: tuple[float, ...] | None = None
+    removed: tuple[str, ...] = ()
+    pictures: tuple[PictureEdit, ...] = ()
+    actions: tuple[ActionEdit, ...] = ()
+    asked: ProblemEdit | None = None
+    told: Params | None = None
+
+
+@dataclass(frozen=True)
 class Variation:
     """One controlled change of a task. What was drawn makes them equal; the changes follow from it.
 
@@ -84,7 +110,7 @@ class Variation:
         dimension: what is changed, such as ``language``; of a joint one all that is, with ``+`` between.
         kind: how, within the dimension.
         level: how much, where that is graded; None: it is not.
-        parameters: all that was drawn, of texts and numbers.
+        parameters: all that was drawn, and what follows from it, of texts and numbers.
         instruction: what the robot is told instead of the task's own; None: that.
         problem: changes before the scene is compiled, in order.
         model: changes of what is seen of the compiled scene.
@@ -102,6 +128,7 @@ class Variation:
             what the variation adds is seen.
         parts: of a joint one, what it is made of, each of which is drawn as it is alone; empty: it is not joint.
         redraw: gives it drawn for another time, 1 and on, where they are not; None: it has nothing to draw.
+        remade: of a published one that follows from more than its label, gives it with a record's parameters.
     """
 
     label: str
@@ -123,6 +150,7 @@ class Variation:
     in_sight: bool = False
     parts: "tuple[Variation, ...]" = field(default=(), compare=False, repr=False)
     redraw: "Callable[[int], Variation] | None" = field(default=None, compare=False, repr=False)
+    remade: "Callable[[Params], Variation] | None" = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if re.fullmatch(LABEL, self.label) is None:
@@ -150,6 +178,22 @@ class Variation:
         }
 
 
+def varied(
+    label: str,
+    dimension: str,
+    kind: str,
+    level: int | None,
+    parameters: Params,
+    edits: Edits,
+    *,
+    probe: bool = False,
+    in_sight: bool = False,
+) -> Variation:
+    """A variation that makes some edits."""
+    changes = {each.name: getattr(edits, each.name) for each in fields(Edits) if each.name != "told"}
+    return Variation(label, dimension, kind, level, dict(parameters), probe=probe, in_sight=in_sight, **changes)
+
+
 def joined(label: str, parts: tuple[Variation, ...]) -> Variation:
     """Several variations of different dimensions at once, in the order in which they are given.
 
@@ -173,8 +217,8 @@ def joined(label: str, parts: tuple[Variation, ...]) -> Variation:
     }
     return Variation(
         label,
-        JOINT.join(names),
-        JOINT.join(part.kind for part in parts),
+        joint_of(names),
+        joint_of(part.kind for part in parts),
         levels.pop() if len(levels) == 1 else None,
         {f"{part.dimension}.{part.kind}.{name}": value for part in parts for name, value in part.parameters.items()},
         next((part.instruction for part in parts if part.instruction is not None), None),

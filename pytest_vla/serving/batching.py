@@ -15,8 +15,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from pytest_vla.errors import BATCH_FAILED, EpisodeError
 from pytest_vla.policies.base import Answer, BatchPolicy, Observation, check_answer, counted_answers
+from pytest_vla.policies.global_seeds import seed_globals
 from pytest_vla.serving.returns import Returns
 from pytest_vla.util.tracebacks import describe
 
@@ -25,12 +28,13 @@ _SHORTEST_LOOK, _LONGEST_LOOK = 0.02, 0.5
 
 @dataclass(frozen=True)
 class Question:
-    """What one session asks: its state, an observation, who it is, and where the answer goes."""
+    """What one session asks: its state, an observation, who it is, its generator, and where the answer goes."""
 
     state: Any
     observation: Observation
     session: Hashable = None
     alone: bool = False
+    noise: np.random.Generator | None = None
     asked: float = field(default_factory=time.monotonic)
     answer: "Future[Answer]" = field(default_factory=Future)
 
@@ -100,7 +104,13 @@ class Batcher:
             self.sessions += 1
 
     def ask(
-        self, state: Any, observation: Observation, session: Hashable = None, *, alone: bool = False
+        self,
+        state: Any,
+        observation: Observation,
+        session: Hashable = None,
+        *,
+        alone: bool = False,
+        noise: np.random.Generator | None = None,
     ) -> "Future[Answer]":
         """The answer to come, checked, or what the policy raised.
 
@@ -112,8 +122,9 @@ class Batcher:
             observation: what it sees.
             session: who asks; None: somebody whose return is not waited for.
             alone: in a batch of its own.
+            noise: of the session; the global generators are seeded by those of a batch's questions.
         """
-        question = Question(state, observation, session, alone)
+        question = Question(state, observation, session, alone, noise)
         self._waiting.put(question)
         return question.answer
 
@@ -184,6 +195,7 @@ class Batcher:
         self._begin_call([question.answer for question in batch])
         began = time.monotonic()
         try:
+            seed_globals([question.noise for question in batch if question.noise is not None])
             given = self._policy.act(
                 [question.state for question in batch], [question.observation for question in batch]
             )
@@ -212,7 +224,7 @@ class Batcher:
 
     def _check(self, question: Question, answer: object) -> None:
         try:
-            checked = check_answer(answer)
+            checked = check_answer(answer, None)
         except BaseException as error:
             _refuse(question.answer, error)
             return

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_vla.errors import SERVER_DIED, EpisodeError, VlaError, WireError
+from pytest_vla.errors import POLICY_TIMEOUT, SERVER_DIED, EpisodeError, VlaError, WireError
 from pytest_vla.policies.base import Answer, Episode, Observation
 from pytest_vla.policies.noise import pack_noise
 from pytest_vla.serving.process import About, PolicyAddress
@@ -22,6 +22,7 @@ from pytest_vla.util.tracebacks import ServerTraceback
 _MEMORY = 8 * 1024 * 1024
 _RETRY_SECONDS = 0.2
 _GRACE_SECONDS = 12.0  # Beyond what the process allows itself.
+_PATIENCE = 600.0
 
 
 class ServedPolicy:
@@ -33,17 +34,20 @@ class ServedPolicy:
         traits: the policy's own.
     """
 
-    def __init__(self, address: PolicyAddress, timeout: float, about: About | None = None) -> None:
+    def __init__(
+        self, address: PolicyAddress, timeout: float, about: About | None = None, patience: float = _PATIENCE
+    ) -> None:
         """Connects at the first episode.
 
         Args:
             address: where the process listens.
             timeout: seconds that an answer may take.
             about: what the policy says of itself.
+            patience: seconds after which a process that died is not waited for any more.
         """
         about = about or About()
         self.timeout, self.replan, self.traits = timeout, about.replan, about.traits
-        self._address = address
+        self._address, self._patience = address, patience
         self._numbers = itertools.count()
         self._connection: socket.socket | None = None
         self._pictures: SharedPictures | None = None
@@ -78,16 +82,21 @@ class ServedPolicy:
             Whether the episode is to be run again.
 
         Raises:
-            VlaError: the process is lost for good; says why.
+            VlaError: the process is lost for good, or not back in time; says why.
         """
         if reason != SERVER_DIED:
             return False
+        began = time.monotonic()
         while True:
             if (lost := self._lost()) is not None:
                 raise VlaError(lost)
             try:
                 self._connect()
-            except EpisodeError:
+            except EpisodeError as error:
+                if time.monotonic() - began > self._patience:
+                    raise VlaError(
+                        f"the policy's process did not come back within {self._patience:.0f} s: {error.message}"
+                    ) from error
                 time.sleep(_RETRY_SECONDS)
             else:
                 return True
@@ -136,9 +145,15 @@ class ServedPolicy:
         except (OSError, WireError) as error:
             os.close(descriptor)
             connection.close()
+            if isinstance(error, TimeoutError):
+                raise self._silent() from error
             raise EpisodeError(SERVER_DIED, f"the policy's process cannot be reached: {error}") from error
         self._reads = tuple(answer["reads"])
         self._connection, self._pictures = connection, SharedPictures(descriptor)
+
+    def _silent(self) -> EpisodeError:
+        told = f"no sign of life from the policy's process in {self.timeout:g} s (--vla-policy-timeout)"
+        return EpisodeError(POLICY_TIMEOUT, told)
 
     def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
         assert self._connection is not None
@@ -151,8 +166,7 @@ class ServedPolicy:
             # What comes late would be taken for the answer to the next question.
             self.close()
             if isinstance(error, TimeoutError):
-                told = f"no sign of life from the policy's process in {self.timeout:g} s (--vla-policy-timeout)"
-                raise EpisodeError("policy-timeout", told) from error
+                raise self._silent() from error
             if isinstance(error, WireError):
                 raise EpisodeError(SERVER_DIED, f"the policy's process is gone: {error}") from error
             raise

@@ -9,6 +9,7 @@ import io
 import json
 import os
 import secrets
+import selectors
 import shutil
 import signal
 import socket
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.spec import ModelSpec
+from pytest_vla.util.processes import Patience
 from pytest_vla.util.tracebacks import describe
 
 if TYPE_CHECKING:
@@ -36,11 +38,18 @@ _POLL_SECONDS = 1.0
 _END_SECONDS = 5.0
 _BACKSTOP_SECONDS = 10.0  # Beyond the limit, after which code is ended that holds Python's lock.
 _FAREWELL_SECONDS = 0.5  # For the answers on their way.
+_BEAT_SECONDS, _LOOK_SECONDS = 1.0, 2.0  # Between two signs of life, and for which the next one is waited.
 _LONGEST_PATH = 100
 """Bytes of a socket's path; systems take 104 or 108."""
 
 HUNG = 70
 """The exit code of a process that gave up because one call of its policy took too long."""
+
+FROZEN = 71
+"""Said of a process that gave no sign of life and was killed from outside."""
+
+LATER = 5.0
+"""Seconds after a process should have ended itself, when it is killed from outside."""
 
 
 @dataclass(frozen=True)
@@ -109,13 +118,37 @@ class PolicyProcess:
     address: PolicyAddress
     about: About
     _process: "subprocess.Popen[bytes]" = field(repr=False)
+    # An open file of its own, which only `wait` uses: closing the process may not pull it away.
+    _signs: io.FileIO = field(repr=False)
 
     def is_alive(self) -> bool:
         """Whether the process still runs."""
         return self._process.poll() is None
 
-    def wait(self) -> int:
-        """Waits until the process has ended. Returns its exit code, negative for a signal."""
+    def wait(self, silence: float | None = None) -> int:
+        """Waits until the process has ended; to be called once.
+
+        Args:
+            silence: seconds without a sign of life after which it is killed, as it may be stopped; None: it never is.
+
+        Returns:
+            Its exit code, negative for a signal; `FROZEN`: it was killed.
+        """
+        patience, still = Patience(), 0.0
+        with selectors.DefaultSelector() as selector, self._signs:
+            selector.register(self._signs, selectors.EVENT_READ)
+            # What it started may keep its pipe open.
+            while self._process.poll() is None:
+                heard = bool(selector.select(_LOOK_SECONDS))
+                if heard and not self._signs.read(io.DEFAULT_BUFFER_SIZE):
+                    break
+                still = 0.0 if heard else still + patience.passed()
+                if heard:
+                    patience = Patience()
+                elif silence is not None and still > silence:
+                    _kill(self._process)
+                    self._process.wait()
+                    return FROZEN
         return self._process.wait()
 
     def close(self) -> None:
@@ -174,7 +207,9 @@ def start(
             process.stdin.flush()
         answer = _answer(process, told, given_up)
         if "about" in answer:
-            return PolicyProcess(address, About(**answer["about"]), process)
+            assert process.stdout is not None
+            signs = io.FileIO(os.dup(process.stdout.fileno()))
+            return PolicyProcess(address, About(**answer["about"]), process, signs)
     except BaseException:
         _end(process)
         raise
@@ -218,10 +253,20 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
         process.stdin.close()
     with suppress(subprocess.TimeoutExpired):
         process.wait(_END_SECONDS)
-    with suppress(OSError):
-        os.killpg(process.pid, signal.SIGKILL)
+    _kill(process)
     process.wait()
     process.stdout.close()
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    """Ends it and its group, also where they are stopped."""
+    with suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def longest_silence(timeout: float) -> float:
+    """Seconds without a sign of life after which a process is frozen: past the limit of a call, and past its grace."""
+    return timeout + _BACKSTOP_SECONDS + LATER
 
 
 def main() -> int:
@@ -254,8 +299,18 @@ def main() -> int:
     if orders["log"] is not None:
         with suppress(OSError):
             _write_to(Path(orders["log"]))
-    while True:
-        time.sleep(3600)
+    _give_signs_of_life(answers)
+    return 0
+
+
+def _give_signs_of_life(answers: io.TextIOBase) -> None:
+    """For ever, to whoever started this process; from Python code, since a hang with the lock held is none."""
+    never = threading.Event()
+    with suppress(OSError):
+        while not never.wait(_BEAT_SECONDS):
+            os.write(answers.fileno(), b"\n")
+    # Nobody listens: the other pipe is closed too, and ends this process.
+    never.wait()
 
 
 def _load(spec: ModelSpec, orders: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:

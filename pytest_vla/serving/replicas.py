@@ -9,14 +9,17 @@ from contextlib import suppress
 from pathlib import Path
 
 from pytest_vla.errors import VlaError
-from pytest_vla.policies.spec import AUTO, ModelSpec
-from pytest_vla.serving.process import HUNG, About, PolicyAddress, PolicyProcess, start
+from pytest_vla.policies.choices import AUTO
+from pytest_vla.policies.spec import ModelSpec
+from pytest_vla.serving.process import FROZEN, HUNG, About, PolicyAddress, PolicyProcess, longest_silence, start
 
 RESTARTS = 1
-"""How often a process is started again that died. One that gave up a call that hung is, however often."""
+"""How often a process is started again that died. One that gave up a call that hung, or was frozen, is, however often.
+"""
 
 _LOST = "lost"
 _LEAST_PATIENCE, _PATIENCE = 60.0, 5.0  # Seconds, and times the first loading, that loading again may take.
+_SLACK = 60.0  # For a machine that is busy.
 _LAST_WORDS = 2000
 
 
@@ -26,6 +29,7 @@ class Replicas:
     Attributes:
         addresses: where they listen, one a device; the same also after a restart.
         about: the policy.
+        patience: seconds after which a process that does not answer is back, or known to be lost.
     """
 
     def __init__(
@@ -79,7 +83,9 @@ class Replicas:
         except BaseException:
             self.close()
             raise
-        self._patience = max(_LEAST_PATIENCE, _PATIENCE * (time.monotonic() - began))
+        self._loading = max(_LEAST_PATIENCE, _PATIENCE * (time.monotonic() - began))
+        self._silence = longest_silence(spec.timeout)
+        self.patience = self._silence + self._loading + _SLACK
         self.about: About = next(process.about for process in self._processes if process is not None)
         for number in range(len(devices)):
             threading.Thread(target=self._watch, args=(number,), name="vla-replica", daemon=True).start()
@@ -114,15 +120,14 @@ class Replicas:
         while True:
             process = self._processes[number]
             assert process is not None
-            code = process.wait()
+            code = process.wait(self._silence)
             with self._lock:
                 if self._closing.is_set():
                     return
             # What it started may live on.
             process.close()
-            deaths += code != HUNG
-            hung = "gave up a call that took too long (--vla-policy-timeout)"
-            ended = f"{name} {hung if code == HUNG else f'ended with {_code(code)}'}"
+            deaths += code not in (HUNG, FROZEN)
+            ended = f"{name} {self._ending(code)}"
             if deaths > RESTARTS:
                 self._give_up(number, f"{ended}, for the second time{self._last_words()}")
                 return
@@ -138,11 +143,18 @@ class Replicas:
                     return
                 self._processes[number] = started
 
+    def _ending(self, code: int) -> str:
+        if code == HUNG:
+            return "gave up a call that took too long (--vla-policy-timeout)"
+        if code == FROZEN:
+            return f"gave no sign of life for {self._silence:g} s (--vla-policy-timeout) and was killed"
+        return f"ended with {_code(code)}"
+
     def _start_again(self, number: int) -> PolicyProcess:
         began = time.monotonic()
 
         def given_up() -> bool:
-            return self._closing.is_set() or time.monotonic() - began > self._patience
+            return self._closing.is_set() or time.monotonic() - began > self._loading
 
         self.addresses[number].path.parent.mkdir(mode=0o700, exist_ok=True)
         return start(self._specs[number], self._most, self.addresses[number], log=self._log, given_up=given_up)

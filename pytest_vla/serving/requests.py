@@ -1,5 +1,6 @@
 """What clients of `pytest-vla serve` may send: all of it comes from outside, and is checked before it is used."""
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ MAX_SIDE = 4096
 _LONGEST_TEXT = 10_000
 _MOST_NUMBERS = 100_000
 _MOST_SAMPLES = 1000
+_NAMES_SHOWN = 20
 
 
 class BadRequest(VlaError):
@@ -69,7 +71,7 @@ def read_observation(request: Mapping[Any, Any], reads: Sequence[str] | None) ->
     if not isinstance(sent, dict) or not all(isinstance(name, str) for name in sent):
         raise BadRequest(f"observation: expected a dict of arrays, got {_short(sent)}")
     if reads is not None and set(sent) != set(reads):
-        raise BadRequest(f"observation: expected {', '.join(reads)}, got {_short(sorted(sent))}")
+        raise BadRequest(f"observation: expected {', '.join(reads)}, got {_names(sent)}")
     return {name: _array(name, name, value) for name, value in sent.items()}
 
 
@@ -91,7 +93,7 @@ def read_libero_request(request: Mapping[Any, Any], reads: Sequence[str] | None)
     }
     missing = [sent for sent in (*wanted, PROMPT) if sent not in request]
     if missing:
-        raise BadRequest(f"the request lacks {', '.join(missing)}; it has {_short(sorted(map(str, request)))}")
+        raise BadRequest(f"the request lacks {', '.join(missing)}; it has {_names(request)}")
     observation = {name: _array(sent, name, request[sent]) for sent, name in wanted.items()}
     return observation, _text(request[PROMPT], PROMPT)
 
@@ -137,6 +139,12 @@ def _text(value: object, name: str) -> str:
     if not isinstance(value, str) or len(value) > _LONGEST_TEXT:
         raise BadRequest(f"{name}: expected a text of up to {_LONGEST_TEXT} characters, got {_short(value)}")
     return value
+
+
+def _names(table: Mapping[Any, Any]) -> str:
+    """The first of a table's keys, of bounded length: a key may have megabytes."""
+    shown = [_short(key) for key in itertools.islice(table, _NAMES_SHOWN)]
+    return f"[{', '.join(sorted(shown))}]" + f" and {len(table) - len(shown)} more" * (len(table) > len(shown))
 
 
 def _short(value: object) -> str:

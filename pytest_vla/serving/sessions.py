@@ -9,6 +9,7 @@ import numpy as np
 
 from pytest_vla.errors import EpisodeError
 from pytest_vla.policies.base import Answer, BatchPolicy, Episode, Observation
+from pytest_vla.policies.global_seeds import seed_globals
 from pytest_vla.serving.batching import Batcher
 from pytest_vla.util.tracebacks import describe, full_traceback
 
@@ -54,14 +55,19 @@ class Sessions:
         Raises:
             EpisodeError: the policy's own, or ``policy-raised``.
         """
-        begun = self._batcher.call(lambda: self._policy.begin(episode))
+
+        def begin() -> Any:
+            seed_globals([episode.rng])
+            return self._policy.begin(episode)
+
+        begun = self._batcher.call(begin)
         session = Session(_awaited(begun, waiting, "at the episode's begin: "), episode.rng, episode.alone)
         self._batcher.begin(session)
         return session
 
     def ask(self, session: Session, observation: Observation, waiting: Callable[[], None]) -> Answer:
         """The answer to a session's question. As `begin`."""
-        question = self._batcher.ask(session.state, observation, session, alone=session.alone)
+        question = self._batcher.ask(session.state, observation, session, alone=session.alone, noise=session.noise)
         return _awaited(question, waiting, "")
 
     def end(self, session: Session, waiting: Callable[[], None]) -> None:

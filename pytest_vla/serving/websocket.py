@@ -47,6 +47,7 @@ _PING_SECONDS = 30.0
 _PONG_SECONDS = 120.0  # A client that compiles a scene may hold its interpreter for long.
 _POLL_SECONDS = 0.5
 _LONGEST_TEXT = 100_000
+_MOST_PIECES = 1000
 _MOST_THREADS = 1500  # Three a connection.
 
 
@@ -150,9 +151,9 @@ class WebsocketServer:
         try:
             limit_sending(connection, _SEND_SECONDS)
             connection.send(self._greeting)
-            for frame in connection:
+            while True:
                 try:
-                    reply = pack(talk.answer(read_request(frame)))
+                    reply = pack(talk.answer(read_request(_next_message(connection))))
                 except BadRequest as error:
                     self._told(f"{peer}: {error}")
                     connection.send(_sendable(str(error)))
@@ -175,6 +176,18 @@ class WebsocketServer:
             with self._lock:
                 self._open -= 1
             talk.leave()
+
+
+def _next_message(connection: "ServerConnection") -> str | bytes:
+    """What a client sends next. Raises BadRequest where it comes in too many pieces, and ConnectionClosed."""
+    pieces: list[Any] = []
+    for piece in connection.recv_streaming():
+        # Empty ones count for no length, and could go on for ever.
+        if len(pieces) == _MOST_PIECES:
+            raise BadRequest(f"a request comes in up to {_MOST_PIECES} pieces")
+        pieces.append(piece)
+    joined: str | bytes = pieces[0][:0].join(pieces)
+    return joined
 
 
 class _Listener(socket.socket):

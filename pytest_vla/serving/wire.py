@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from pytest_vla.errors import WireError
 from pytest_vla.policies.base import Answer
+from pytest_vla.policies.msgpack_arrays import check_elements
 
 LONGEST_MESSAGE = 64 * 1024 * 1024
 _HEAD = struct.Struct(">I")
@@ -91,6 +92,7 @@ def receive(connection: socket.socket, files: int = 0) -> tuple[dict[str, Any], 
 
 def _unpacked(body: bytes) -> Any:
     try:
+        check_elements(body)
         return msgpack.unpackb(body, raw=False, strict_map_key=False)
     except Exception as error:
         # msgpack raises half a dozen types on what is no msgpack.

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.rates import interval_text, left_out_text, share_text
 from pytest_vla.metrics.runs import rate_of
+from pytest_vla.plan.choices import INSTALLED
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.select import select_tasks
-from pytest_vla.plan.task import INSTALLED, Task, with_textures
-from pytest_vla.records.record import Record, load_trajectory
+from pytest_vla.plan.task import Task, with_textures
+from pytest_vla.records.names import LAST_RUN
+from pytest_vla.records.record import Record, load_trajectory, trajectory_file
 from pytest_vla.records.runs import Run
-from pytest_vla.records.store import LAST_RUN, STORE, open_store
+from pytest_vla.records.store import STORE, open_store
 from pytest_vla.show.sheet import Cell, Picture, blank, check_layout, in_rows, sheet
 
 if TYPE_CHECKING:
@@ -135,7 +137,8 @@ def run_video(
     Raises:
         VlaError: several episodes are asked for, or none, or its variation or the video cannot be made.
     """
-    from pytest_vla.show.video import VIDEO_EVERY, write_video
+    from pytest_vla.records.record import VIDEO_EVERY
+    from pytest_vla.show.video import write_video
 
     records = _chosen(run, patterns, seeds, drawing, labels)
     if len(records) != 1:
@@ -152,7 +155,7 @@ def run_video(
     with closing(open_pool(drawing)) as pool:
         write_video(
             pool(task, _variation_of(task, record)),
-            load_trajectory(run.folder / record.arrays).qpos,
+            load_trajectory(trajectory_file(run.folder, record.arrays)).qpos,
             file,
             init_state=record.seeds["init_state"],
             scene_seed=record.seeds["scene"],
@@ -184,7 +187,7 @@ def _shown(pool: "WorldPool", task: Task, record: Record, folder: Path, frames: 
     """An episode's pictures, drawn from its recorded states."""
     if record.arrays is None:
         return _moments(task, record, _steps(record.steps, frames))
-    qpos = load_trajectory(folder / record.arrays).qpos
+    qpos = load_trajectory(trajectory_file(folder, record.arrays)).qpos
     steps = _steps(len(qpos) - 1, frames)
     # Of the runs that stand side by side, each as it was drawn.
     task = with_textures(task, _textures_of(record))
@@ -214,7 +217,7 @@ def _label_of(record: Record) -> str:
 def _variation_of(task: Task, record: Record) -> "Variation | None":
     """What a world has to be reset under to be drawn as in an episode. Raises VlaError where it cannot be made."""
     from pytest_vla.plan.labels import UPSTREAM
-    from pytest_vla.vary.registry import drawn_for
+    from pytest_vla.vary.registry import given_back
 
     label, parameters = _label_of(record), record.variation.get("parameters", {})
     # What the robot was told is not seen, and may be from a file that is not here; upstream's code moves a camera too.
@@ -223,7 +226,7 @@ def _variation_of(task: Task, record: Record) -> "Variation | None":
         return None
     # Not the task that is drawn: its cameras may be others.
     own = load_suite(task.suite, data=task.data).task(task.name)
-    found = drawn_for(own, label, record.seed, parameters)
+    found = given_back(own, label, parameters, record.instruction)
     return found if found is not None and found.changes_world else None
 
 

@@ -178,4 +178,9 @@ def check_number(pictures: int) -> None:
 
 def _suites() -> list[str]:
     """The names of all suites; those first that bring their own data, and so can be shown anywhere."""
-    return sorted(suite_names(), key=lambda name: not (suite_folder(name) / "init_files").is_dir())
+
+    def wants_data(name: str) -> bool:
+        folder = suite_folder(name)
+        return folder is None or not (folder / "init_files").is_dir()
+
+    return sorted(suite_names(), key=wants_data)

@@ -16,7 +16,7 @@ from pytest_vla.episode.start import NothingToMeasure, begin
 from pytest_vla.episode.trace import Trace
 from pytest_vla.errors import NO_DRAW, OUT_OF_SIGHT, EpisodeError, UnfitError, VlaError
 from pytest_vla.plan.case import Case
-from pytest_vla.plan.labels import JOINT, UPSTREAM, parts_of
+from pytest_vla.plan.labels import UPSTREAM, joint_of, parts_of
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Variation
 from pytest_vla.show.sheet import Cell, Picture, blank, check_layout, in_rows, sheet
@@ -86,7 +86,7 @@ def changes_picture(variation: Variation) -> bool:
 
 
 def vary_sheet(tasks: Sequence[Task], vary: str, seeds: Sequence[int] | None, drawing: Drawing) -> Picture:
-    """A sheet with a row for each task, seed, camera and kind: the task as it is, then the kind's variations.
+    """A sheet with a row for each task, seed, camera and kind; the task as it is stands once, before the first.
 
     They are drawn as for an episode: anew, where the task's objects are out of sight. What has no picture of its own
     is told in words, and so is what a task cannot have. Objects are looked for in pictures of the size that is drawn;
@@ -194,7 +194,7 @@ def _kinds_by_label() -> Mapping[str, str]:
 
 
 def _kind_of(label: str) -> str:
-    return JOINT.join(_kinds_by_label().get(part, part) for part in parts_of(label))
+    return joint_of(_kinds_by_label().get(part, part) for part in parts_of(label))
 
 
 def _drawn(task: Task, drawing: Drawing) -> Task:
@@ -213,6 +213,7 @@ def _rows(
     """The rows of a task and seed; `cells`: by label, the empty one for the task as it is, one for each camera."""
     rows: list[list[Cell | None]] = []
     for number, camera in enumerate(cameras):
+        pictured = worded = False
         benign = cells[""][number]
         at = f"{named}{camera}, " if len(cameras) > 1 else named
         told = dataclasses.replace(benign, label=f'{at}"{block.task.language}"{_behind(benign.label)}')
@@ -220,7 +221,13 @@ def _rows(
             beside = [cells[each.label][number] for each in block.shown if each.kind == kind]
             # Beside words it is words too.
             words = all(cell.picture.shape[0] == _CARD_HEIGHT for cell in beside)
-            first: Cell | None = dataclasses.replace(told, picture=beside[0].picture) if words else told
+            # Once is enough: what stands beside nothing is beside the one above.
+            first: Cell | None = None
+            if words and not worded:
+                first = dataclasses.replace(told, picture=beside[0].picture)
+            elif not words and not pictured:
+                first = told
+            pictured, worded = pictured or not words, True
             for row in in_rows(beside, _BESIDE):
                 rows.append([first, *row])
                 first = None

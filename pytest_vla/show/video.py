@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,9 +15,6 @@ from pytest_vla.util.install import what_to_install
 
 Frame = NDArray[np.uint8]
 """(H, W, 3), red first, upright."""
-
-VIDEO_EVERY = 2
-"""Control steps a frame: drawing is nearly all that a video costs, and ten frames a second show what went wrong."""
 
 # OpenCV's wheels have no H.264, and their VP9 is slow.
 _CODEC = "VP80"
@@ -72,6 +69,32 @@ def write_video(
     world.reset(init_state=init_state, scene_seed=scene_seed, settle=False)
     fps = control_freq / every
     return encode(_frames(world, qpos, camera, every, ending, round(_LAST_FRAME_SECONDS * fps)), file, fps)
+
+
+def write_frames(frames: Sequence[tuple[int, Frame]], file: Path, *, ending: str, fps: float) -> int:
+    """Write the video of an episode whose frames were kept, as `write_video` does.
+
+    Args:
+        frames: control steps with their pictures, one or more.
+        file, ending: as for `write_video`.
+        fps: frames a second.
+
+    Returns:
+        The number of frames.
+
+    Raises:
+        VlaError: the video cannot be encoded or written.
+    """
+    last = frames[-1][0]
+
+    def drawn() -> Iterator[Frame]:
+        for step, picture in frames:
+            frame = _with_strip(picture, f"step {step} of {last}", ending if step == last else "")
+            yield frame
+        for _ in range(round(_LAST_FRAME_SECONDS * fps)):
+            yield frame
+
+    return encode(drawn(), file, fps)
 
 
 def _frames(

@@ -3,6 +3,7 @@
 Facts from robosuite 1.4.0 (``controllers/osc.py``, ``robots/single_arm.py``, ``models/grippers/panda_gripper.py``).
 """
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import mujoco
@@ -11,10 +12,11 @@ import numpy.typing as npt
 
 from pytest_vla.errors import EpisodeError
 from pytest_vla.scene import panda
-from pytest_vla.sim.native import control_step
+from pytest_vla.sim.native import control_step, is_compiled
 from pytest_vla.sim.robosuite_control import set_goal_orientation
 from pytest_vla.util.folders import cache_folder
 from pytest_vla.util.locks import exclusive
+from pytest_vla.util.preparing import preparing
 from pytest_vla.versions import forward_warms
 
 Array = npt.NDArray[np.float64]
@@ -78,7 +80,10 @@ class Arm:
         if not control_step.signatures:
             # Machine code comes from numba's cache; on a new machine it is compiled, which takes ten seconds and which
             # one worker should do while the others wait. No substep is run.
-            with exclusive(cache_folder() / "control_step.lock"):
+            with (
+                nullcontext() if is_compiled() else preparing("compiling the native step, once on this machine"),
+                exclusive(cache_folder() / "control_step.lock"),
+            ):
                 self._run(0, 0, np.zeros(FINGERS))
 
     def rest_at(self, joints: Array) -> None:

@@ -6,6 +6,7 @@ and mass matrix, torque, ctrl, mj_step2), same memory layout of J and M (Fortran
 """
 
 from importlib.metadata import version
+from pathlib import Path
 
 import llvmlite.binding
 import numba
@@ -160,3 +161,14 @@ def control_step(
         _mj_step2(model, data)
         if substep == sample_at:
             sample_after[:] = qpos
+
+
+def is_compiled() -> bool:
+    """Whether machine code of `control_step` seems to be in numba's cache; it may be of another processor."""
+    source = Path(__file__)
+    try:
+        indices = Path(control_step.stats.cache_path).glob(f"{source.stem}.control_step-*.nbi")
+        return any(index.stat().st_mtime >= source.stat().st_mtime for index in indices)
+    except (OSError, TypeError):
+        # Nothing is cached where robosuite is another version.
+        return False

@@ -22,6 +22,7 @@ from pytest_vla.scene.scene import Scene
 from pytest_vla.scene.variation import Variation
 from pytest_vla.sim.placing import site_positions
 from pytest_vla.sim.settle import Limits, Stepped, settled_state
+from pytest_vla.util.arrays import Unfit, array_of, parse_npy, read_bytes
 from pytest_vla.util.files import whole_file
 from pytest_vla.util.folders import cache_folder
 from pytest_vla.versions import installed_versions
@@ -33,6 +34,8 @@ Origin = Literal["own", "with-added", "settled"]
 
 # Raised where states come out differently, so that those on disk are made anew.
 _FORMAT = 2
+# Of a cached state; one has hundreds of numbers.
+_MAX_BYTES = 1 << 24
 # Draws of one state; the variation may be drawn again too.
 _TRIES = 12
 
@@ -246,8 +249,10 @@ def _joint_sizes(model: mujoco.MjModel, joint: int) -> tuple[int, int]:
 
 def _read(file: Path, size: int) -> Array | None:
     try:
-        values = np.load(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
+        values = array_of(parse_npy(read_bytes(file, _MAX_BYTES)))
+    except Unfit:
+        return None
+    if values.dtype.kind != "f":
         return None
     return np.asarray(values, dtype=np.float64) if values.shape == (size,) and np.isfinite(values).all() else None
 

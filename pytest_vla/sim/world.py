@@ -15,8 +15,9 @@ import numpy as np  # noqa: E402
 import numpy.typing as npt  # noqa: E402
 
 from pytest_vla.errors import EpisodeError, VlaError  # noqa: E402
+from pytest_vla.plan.choices import TRAINED  # noqa: E402
 from pytest_vla.plan.data_roots import DataRoot, data_roots, find_file  # noqa: E402
-from pytest_vla.plan.task import TRAINED, Task  # noqa: E402
+from pytest_vla.plan.task import Task  # noqa: E402
 from pytest_vla.scene.cache import compiled_scene, scene_key  # noqa: E402
 from pytest_vla.scene.placement import draw_placement, plan_placement  # noqa: E402
 from pytest_vla.scene.problem import Problem, parse_problem  # noqa: E402

@@ -1,4 +1,4 @@
-"""Texts for people."""
+"""Texts for people, those from outside included: how they may be shown."""
 
 from collections.abc import Iterable
 
@@ -16,3 +16,13 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def counted(number: int, noun: str) -> str:
     """``1 episode``, ``2 episodes``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def printable(text: str) -> str:
+    """One line with ``?`` in the place of each character that a terminal or a log would obey or cannot write."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
+
+
+def printable_lines(text: str) -> str:
+    """As `printable`, line by line: line feeds stay."""
+    return "\n".join(printable(line.expandtabs()) for line in text.split("\n"))

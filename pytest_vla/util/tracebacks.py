@@ -1,9 +1,9 @@
 """What broke an episode, in words: whose exception it is, and where in the user's own code it came from."""
 
+import sys
 import traceback
 
-import pytest
-
+from pytest_vla.util.text import printable_lines
 from pytest_vla.util.wall_limits import WallLimitReached, is_users_own
 
 
@@ -11,7 +11,7 @@ class ServerTraceback(Exception):
     """The cause of an EpisodeError: what another process said, shown with the item."""
 
     def __str__(self) -> str:
-        return f"\n{self.args[0]}"
+        return printable_lines(f"\n{self.args[0]}")
 
 
 def ends_episode(error: BaseException) -> bool:
@@ -20,7 +20,9 @@ def ends_episode(error: BaseException) -> bool:
     ``sys.exit``, ``pytest.skip`` and ``pytest.fail`` (which pytest-timeout calls) in a policy are: an episode that ends
     without a record would be missing from every rate.
     """
-    return not isinstance(error, KeyboardInterrupt | GeneratorExit | pytest.exit.Exception | WallLimitReached)
+    # Where pytest is not loaded, nobody has left by its exit.
+    leaves = getattr(sys.modules.get("_pytest.outcomes"), "Exit", KeyboardInterrupt)
+    return not isinstance(error, (KeyboardInterrupt, GeneratorExit, WallLimitReached, leaves))
 
 
 def describe(error: BaseException) -> str:

@@ -5,6 +5,7 @@ The hard limit goes around the soft one: ``with hard_limit(...), wall_limit(...)
 
 import contextlib
 import faulthandler
+import math
 import os
 import re
 import signal
@@ -30,6 +31,9 @@ _STANDARD_LIBRARY = Path(os.__file__).parent
 _THREAD = re.compile(r"^(?:Current thread|Thread) 0x[0-9a-f]+.*$", re.MULTILINE)
 _FRAME = re.compile(r'^  File "(.*)", line ([0-9]+|\?\?\?) in (.*)$', re.MULTILINE)
 _ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))")
+
+# A policy may change the module's into one that says no number.
+_monotonic = time.monotonic
 
 _Place = tuple[str, str, str]
 """File, line, function."""
@@ -84,7 +88,7 @@ class WallLimit:
         if self._applies:
             self._earlier = signal.signal(signal.SIGALRM, self._on_alarm)
             self._take_earlier_timer()
-            self._due = time.monotonic() + self._seconds
+            self._due = _now() + self._seconds
             self._armed = True
             self._set_timer()
         return self
@@ -98,11 +102,11 @@ class WallLimit:
             if self._earlier_fired and self._is_earliers(self._fired_at):
                 self._earlier_due = self._fired_at
             if self._earlier_due is not None:
-                left = max(self._earlier_due - time.monotonic(), _SHORTEST)
+                left = max(self._earlier_due - _now(), _SHORTEST)
                 signal.setitimer(signal.ITIMER_REAL, left, self._earlier_interval)
 
     def _on_alarm(self, signum: int, frame: FrameType | None) -> None:
-        now = time.monotonic()
+        now = _now()
         if not self._armed:
             self._earlier_fired, self._fired_at = True, now
             return
@@ -130,7 +134,7 @@ class WallLimit:
     def _set_timer(self) -> None:
         due = self._due if self._earlier_due is None else min(self._due, self._earlier_due)
         # Again and again: an alarm that comes just before a system call begins does not end it.
-        signal.setitimer(signal.ITIMER_REAL, max(due - time.monotonic(), _SHORTEST), REPEAT)
+        signal.setitimer(signal.ITIMER_REAL, max(due - _now(), _SHORTEST), REPEAT)
 
     def _take_earlier_timer(self) -> None:
         running, self._earlier_interval = signal.getitimer(signal.ITIMER_REAL)
@@ -138,7 +142,7 @@ class WallLimit:
         # Linux drops an alarm that is on its way when the timer is stopped: then nothing is left, and it is due now.
         is_due = self._earlier_fired or not left
         expected = self._earlier_fired or running or self._earlier_interval
-        self._earlier_due = time.monotonic() + (0.0 if is_due else left) if expected else None
+        self._earlier_due = _now() + (0.0 if is_due else left) if expected else None
         self._earlier_fired = False
 
     def _run_earlier(self, signum: int, frame: FrameType) -> None:
@@ -157,7 +161,14 @@ class WallLimit:
             self._set_timer()
 
 
-_OWN_CODE = frozenset(value.__code__ for value in vars(WallLimit).values() if hasattr(value, "__code__"))
+def _now() -> float:
+    now = time.monotonic()
+    return now if math.isfinite(now) else _monotonic()
+
+
+_OWN_CODE = frozenset(value.__code__ for value in vars(WallLimit).values() if hasattr(value, "__code__")) | {
+    _now.__code__
+}
 
 
 def _can_raise() -> bool:

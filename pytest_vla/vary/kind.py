@@ -2,12 +2,14 @@
 
 import hashlib
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from pytest_vla.plan.labels import dimension_of, level_of, levelled, part_of, parted, within
 from pytest_vla.plan.task import Task
-from pytest_vla.scene.variation import Variation
+from pytest_vla.scene.variation import INSTRUCTION, Edits, Params, Variation, varied
+from pytest_vla.vary.space import Space
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,6 +19,13 @@ LEVELS = (1, 2, 3, 4, 5)
 
 AMOUNT, PICTURE = "the amount", "what is seen"
 """What may grow evenly from level to level."""
+
+SHARE = "share"
+"""The parameter of kinds that go so much of the way to level 5."""
+
+
+MOST_DRAWS = 10
+"""How often a variation is drawn until the task's objects are in sight and in reach."""
 
 
 @dataclass(frozen=True)
@@ -68,15 +77,30 @@ class Draw:
         return replace(self, time=time)
 
 
+def never(task: Task, params: Params) -> bool:
+    """Of kinds that another draw does not help: nothing is drawn, or any draw will do."""
+    return False
+
+
+def always(task: Task, params: Params) -> bool:
+    """Of kinds whose draws a scene may not have, so that another one is tried."""
+    return True
+
+
 @dataclass(frozen=True)
 class Kind:
-    """A kind of variation that any task may have.
+    """A kind of variation that any task may have: what is drawn, apart from what that does.
+
+    What is drawn is plain data, which a record keeps: `given` makes the variation of it again, without drawing.
 
     Attributes:
         name: ``DIMENSION.KIND``, as ``--vla-vary`` has it, and the beginning of its labels.
         about: one line.
         source: where it comes from.
-        make: gives the variation; raises VlaError where the task has none.
+        sample: draws the parameters; equal draws give equal ones. ``instruction`` is what the robot is told; what is no
+            parameter of the `space` is a fact that is told with them. Raises VlaError where the task has none.
+        apply: what parameters do to a task; draws nothing. Raises VlaError where they cannot be had.
+        space: the parameters of a task, with their bounds and benign values; empty: there is nothing to choose.
         levels: how much, in order; empty: it is not graded.
         grades: what the levels are, in a line, such as ``0.1 to 0.5 rad``; empty: they are not graded.
         needs_files: whether it reads files that the user has to have: it is then taken only where it is named.
@@ -91,12 +115,21 @@ class Kind:
         uneven: what does not grow evenly from level to level: `AMOUNT`, what its grades are; `PICTURE`, of those that
             change what cameras give, how much grey levels differ from the benign picture's, as ``benchmarks/levels.py``
             measures it. Empty: all does.
+        probe: see `Variation.probe`.
+        in_sight: see `Variation.in_sight`.
+        again: whether another draw may help where a scene cannot have this one.
+        recorded: its name in records, without the dimension, where it has another one; ``{part}`` is the label's part.
+        part_is: the parameter that the label's part is; empty: it is none.
+        anywhere: whether it changes only pictures, words or actions, so that a suite with a world of its own can have
+            it too.
     """
 
     name: str
     about: str
     source: str
-    make: Callable[[Draw], Variation]
+    sample: Callable[[Draw], Params]
+    apply: Callable[[Task, Params], Edits]
+    space: Space = lambda task: ()
     levels: tuple[int, ...] = ()
     grades: str = ""
     needs_files: bool = False
@@ -107,11 +140,46 @@ class Kind:
     by_name: bool = False
     as_published: str = ""
     uneven: tuple[str, ...] = ()
+    probe: bool = False
+    in_sight: bool = False
+    again: Callable[[Task, Params], bool] = never
+    recorded: str = ""
+    part_is: str = ""
+    anywhere: bool = False
+
+    def make(self, draw: Draw) -> Variation:
+        """The variation of a draw, and how it is drawn for another time. Raises VlaError where the task has none."""
+        params = self.sample(draw)
+        made = self.given(draw.task, draw.label, params)
+        again = self.again(draw.task, params)
+        return replace(made, redraw=lambda time: self.make(draw.again(time))) if again else made
+
+    def given(self, task: Task, label: str, params: Params) -> Variation:
+        """The variation that parameters make, without drawing.
+
+        Raises:
+            VlaError: the task cannot have it.
+        """
+        edits = self.apply(task, params)
+        told = params if edits.told is None else edits.told
+        parameters = {name: value for name, value in told.items() if name != INSTRUCTION}
+        kind = self.recorded_name(label)
+        level = level_of(label) if self.levels else None
+        return varied(label, self.dimension, kind, level, parameters, edits, probe=self.probe, in_sight=self.in_sight)
+
+    def recorded_name(self, label: str) -> str:
+        """What records call it, without the dimension."""
+        return self.recorded.format(part=part_of(label, self.name)) or within(self.dimension, self.name)
+
+    def implied(self, label: str) -> dict[str, Any]:
+        """The parameters that a label has by itself, which older records do not name."""
+        by_level = {SHARE: level_of(label) / LEVELS[-1]} if self.levels else {}
+        return by_level | ({self.part_is: part_of(label, self.name)} if self.part_is else {})
 
     @property
     def dimension(self) -> str:
         """What it changes."""
-        return self.name.partition(".")[0]
+        return dimension_of(self.name)
 
     @property
     def evenness(self) -> str:
@@ -124,8 +192,24 @@ class Kind:
     def labels(self, levels: Sequence[int] = ()) -> tuple[str, ...]:
         """Of all its variations, or of those of some levels."""
         if self.levels:
-            return tuple(f"{self.name}-L{level}" for level in levels or self.levels)
-        return tuple(f"{self.name}.{part}" for part in self.parts()) or (self.name,)
+            return tuple(levelled(self.name, level) for level in levels or self.levels)
+        return tuple(parted(self.name, part) for part in self.parts()) or (self.name,)
 
-MOST_DRAWS = 10
-"""How often a variation is drawn until the task's objects are in sight and in reach."""
+
+@dataclass(frozen=True)
+class Listing:
+    """What suites consist of that are varied by themselves.
+
+    Attributes:
+        variations: gives a task's by label, in their order, as the paper says (`PAPER`) or as upstream's code does it
+            (`UPSTREAM`); raises VlaError where they cannot be read.
+        two_protocols: whether these are not the same.
+        unavailable: how many variations of these tasks cannot be had here, by what they need.
+        by_lot: whether a sample is spread over dimensions and kinds alone, and within a kind is drawn by lot: levels
+            and tasks are then as many as the list has.
+    """
+
+    variations: Callable[[Task, str], Mapping[str, Variation]]
+    two_protocols: bool = False
+    unavailable: Callable[[Sequence[Task]], Mapping[str, int]] = lambda tasks: {}
+    by_lot: bool = False

@@ -1,26 +1,29 @@
 """Every variation, registered once: kinds that any suite's tasks can have, and what varied suites consist of."""
 
-import importlib
 import itertools
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 
+from pytest_vla import extensions
 from pytest_vla.errors import UnchangedError, UnfitError, VlaError
-from pytest_vla.plan.labels import JOINT, OURS, PAPER, UPSTREAM, parts_of
-from pytest_vla.plan.task import Task
-from pytest_vla.scene.variation import Variation, joined
-from pytest_vla.util.text import did_you_mean
-from pytest_vla.vary.kind import Draw, Kind
-
-_MODULES = (
-    "pytest_vla.suites.libero_pro.variations",
-    *(f"pytest_vla.vary.axes.{name}" for name in ("layout", "background", "light", "camera", "robot", "noise")),
-    "pytest_vla.suites.vla_arena.visual",
-    *(f"pytest_vla.vary.axes.{name}" for name in ("language", "action")),
+from pytest_vla.plan.labels import (
+    OURS,
+    PAPER,
+    UPSTREAM,
+    is_upstreams,
+    joint_of,
+    level_of,
+    part_of,
+    parts_of,
+    upstreams,
 )
-"""Those with kinds, in the order in which the parts of a joint variation are done."""
+from pytest_vla.plan.task import Task
+from pytest_vla.scene.variation import INSTRUCTION, Params, Variation, joined
+from pytest_vla.util.text import did_you_mean
+from pytest_vla.vary.kind import Draw, Kind, Listing
+from pytest_vla.vary.space import LISTED, Parameter, complaints
 
 PAIRS = "pairs"
 """``--vla-vary=pairs``: every two of these dimensions at once."""
@@ -32,35 +35,38 @@ PAIRS_LEVEL = 3
 
 _WIDTH = 100
 
+_OF_MUJOCO = "it changes a MuJoCo scene, and the suite brings a world of its own"
 
-@cache
+
+@extensions.until_changed
 def kinds() -> tuple[Kind, ...]:
-    """All kinds, in the order of their dimensions."""
-    modules = (importlib.import_module(name) for name in _MODULES)
-    return tuple(kind for module in modules for kind in module.KINDS)
+    """All kinds, in the order of their dimensions. Raises VlaError where a package's cannot be used."""
+    found: dict[str, tuple[Kind, str]] = {}
+    for entry in extensions.variations():
+        for kind in extensions.load(entry):
+            if not isinstance(kind, Kind):
+                what = type(kind).__name__
+                raise VlaError(f"{entry.origin}: {entry.load} has {what}, expected pytest_vla.vary.kind.Kind")
+            if kind.name in found:
+                raise VlaError(
+                    f"two packages have a variation {kind.name!r}: {found[kind.name][1]} and {entry.origin}. Uninstall "
+                    "one of them, or have it renamed"
+                )
+            found[kind.name] = kind, entry.origin
+    return tuple(kind for kind, _ in found.values())
 
 
-def _libero_para(task: Task, protocol: str) -> Mapping[str, Variation]:
-    from pytest_vla.suites.libero_para.variations import paraphrases
-
-    return paraphrases(task)
-
-
-def _libero_plus(task: Task, protocol: str) -> Mapping[str, Variation]:
-    from pytest_vla.suites.libero_plus.variations import variations
-
-    return variations(task, protocol)
-
-
-SOURCES: Mapping[str, Callable[[Task, str], Mapping[str, Variation]]] = {
-    "libero_para": _libero_para,
-    "libero_plus": _libero_plus,
-}
-"""What varied suites consist of, by the name in their manifests: a task's variations by label, in their order, as the
-paper says (`PAPER`) or as upstream's code does it (`UPSTREAM`)."""
-
-TWO_PROTOCOLS = ("libero_plus",)
-"""Those in which these are not the same."""
+@extensions.until_changed
+def listing(name: str) -> Listing:
+    """What suites with ``varied = "NAME"`` consist of. Raises VlaError where nobody says."""
+    entries = extensions.lists()
+    if name not in entries:
+        raise VlaError(f"a suite is varied by {name!r}, which nobody has.{did_you_mean(name, entries)}")
+    found = extensions.load(entries[name])
+    if not isinstance(found, Listing):
+        whose = f"{entries[name].origin}: {entries[name].load}"
+        raise VlaError(f"{whose} is {type(found).__name__}, expected pytest_vla.vary.kind.Listing")
+    return found
 
 
 def labels_of(task: Task, vary: Sequence[str] = (), protocol: str = OURS) -> tuple[str, ...]:
@@ -79,8 +85,9 @@ def labels_of(task: Task, vary: Sequence[str] = (), protocol: str = OURS) -> tup
         return tuple(dict.fromkeys(map(_as_published, vary) if protocol == PAPER else vary)) or ("",)
     if vary:
         raise VlaError(f"--vla-vary: {task.suite} is varied by itself; take the suite {task.files} for others")
-    prefix = f"{UPSTREAM}." if protocol == UPSTREAM and task.varied in TWO_PROTOCOLS else ""
-    return tuple(f"{prefix}{label}" for label in SOURCES[task.varied](task, PAPER))
+    of_suite = listing(task.varied)
+    labels = tuple(of_suite.variations(task, PAPER))
+    return tuple(map(upstreams, labels)) if protocol == UPSTREAM and of_suite.two_protocols else labels
 
 
 def _as_published(label: str) -> str:
@@ -90,7 +97,7 @@ def _as_published(label: str) -> str:
         kind = _kind_of(part)
         other = "" if kind is None else kind.as_published
         parts.append(part if kind is None or not other else f"{other}{part.removeprefix(kind.name)}")
-    return JOINT.join(parts)
+    return joint_of(parts)
 
 
 def find_variation(task: Task, label: str, seed: int) -> Variation | None:
@@ -102,8 +109,8 @@ def find_variation(task: Task, label: str, seed: int) -> Variation | None:
     if not label:
         return None
     if task.varied:
-        known = SOURCES[task.varied](task, PAPER)
-        if label.startswith(f"{UPSTREAM}."):
+        known = listing(task.varied).variations(task, PAPER)
+        if is_upstreams(label):
             known = _of_upstream(task)
         if label in known:
             return known[label]
@@ -111,26 +118,32 @@ def find_variation(task: Task, label: str, seed: int) -> Variation | None:
     return _drawn(task, label, seed)
 
 
-@cache
+@extensions.until_changed
 def _of_upstream(task: Task) -> Mapping[str, Variation]:
     """As upstream's code does it; ids say so."""
-    found = SOURCES[task.varied](task, UPSTREAM) if task.varied in TWO_PROTOCOLS else {}
-    return {f"{UPSTREAM}.{label}": _named(each, f"{UPSTREAM}.{label}") for label, each in found.items()}
+    of_suite = listing(task.varied)
+    found = of_suite.variations(task, UPSTREAM) if of_suite.two_protocols else {}
+    return {upstreams(label): _named(each, upstreams(label)) for label, each in found.items()}
 
 
 def _named(variation: Variation, label: str) -> Variation:
     """A variation under another label, however often it is drawn."""
-    redraw = variation.redraw
+    redraw, remade = variation.redraw, variation.remade
     again = None if redraw is None else lambda time: _named(redraw(time), label)
-    return replace(variation, label=label, redraw=again)
+    given = None if remade is None else lambda params: _named(remade(params), label)
+    return replace(variation, label=label, redraw=again, remade=given)
 
 
 def unavailable(tasks: Sequence[Task]) -> Mapping[str, int]:
     """How many variations of varied suites cannot be had here, by what they need. Raises as `labels_of`."""
-    from pytest_vla.suites.libero_plus.variations import unavailable as of_libero_plus
-
-    found = [task for task in tasks if task.varied == "libero_plus"]
-    return of_libero_plus(found) if found else {}
+    found: dict[str, list[Task]] = {}
+    for task in tasks:
+        if task.varied:
+            found.setdefault(task.varied, []).append(task)
+    lacking: Counter[str] = Counter()
+    for name, some in found.items():
+        lacking.update(listing(name).unavailable(some))
+    return lacking
 
 
 def dimensions_of(label: str) -> str:
@@ -152,7 +165,7 @@ def parts_told_apart(label: str) -> tuple[str, str, str]:
         [kind.name for _, kind in known],
         [part.removeprefix(kind.name) for part, kind in known],
     )
-    return JOINT.join(dimensions), JOINT.join(kinds), JOINT.join(rests)
+    return joint_of(dimensions), joint_of(kinds), joint_of(rests)
 
 
 def name_of(label: str) -> str:
@@ -182,7 +195,7 @@ def compiles_anew(task: Task, label: str, seed: int) -> bool:
     return any(kind is not None and kind.scene for kind in map(_kind_of, parts_of(label)))
 
 
-@cache
+@extensions.until_changed
 def _drawn(task: Task, label: str, seed: int) -> Variation:
     parts = parts_of(label)
     _check_joint(label, parts)
@@ -196,17 +209,17 @@ def _drawn(task: Task, label: str, seed: int) -> Variation:
 
 
 def _single(draw: Draw) -> Variation:
-    kind = _kind_of(draw.label)
-    if kind is None:
-        known = [name for kind in kinds() for name in kind.labels()]
-        raise VlaError(f"there is no variation {draw.label!r}.{did_you_mean(draw.label, known)}")
-    level = int(draw.label.rpartition("-L")[2]) if kind.levels else 0
-    part = "" if kind.levels or draw.label == kind.name else draw.label.removeprefix(f"{kind.name}.")
+    kind = _known_kind(draw.label)
+    level, part = level_of(draw.label) if kind.levels else 0, "" if kind.levels else part_of(draw.label, kind.name)
     whose = f"{draw.task.suite}/{draw.task.name}"
+    if draw.task.world is not None and not kind.anywhere:
+        raise UnfitError(draw.label, whose, _OF_MUJOCO)
     try:
         made = kind.make(Draw(draw.task, draw.label, draw.seed, level, part, draw.time))
     except VlaError as error:
         raise UnfitError(draw.label, whose, str(error)) from error
+    if draw.task.world is not None and (made.changes_scene or made.model or made.asked):
+        raise UnfitError(draw.label, whose, _OF_MUJOCO)
     same_text = made.instruction is None or made.instruction == draw.task.language
     if same_text and not _changes_world(draw.task, made):
         raise UnchangedError(f"{draw.label} of {whose} with seed {draw.seed} changes nothing")
@@ -224,7 +237,7 @@ def _changes_world(task: Task, variation: Variation) -> bool:
     return problem != original
 
 
-@cache
+@extensions.until_changed
 def _by_label() -> Mapping[str, Kind]:
     return {label: kind for kind in kinds() for label in kind.labels()}
 
@@ -244,7 +257,7 @@ def _check_joint(label: str, parts: Sequence[str]) -> None:
     dimensions = [kind.dimension for kind in found]
     if len(set(dimensions)) < len(dimensions):
         raise VlaError(f"{label}: two variations of one dimension do not go together; take them one by one")
-    ordered = JOINT.join(_in_order(parts))
+    ordered = joint_of(_in_order(parts))
     if label != ordered:
         raise VlaError(f"{label}: there is no such order; what is done first stands first: {ordered}")
 
@@ -268,7 +281,7 @@ def parse_vary(text: str) -> tuple[str, ...]:
             pairs = itertools.combinations(PAIRED, 2)
             found = [label for pair in pairs for label in _joint([f"{name}:{PAIRS_LEVEL}" for name in pair])]
         else:
-            found = _joint([part.strip() for part in item.split(JOINT)])
+            found = _joint([part.strip() for part in parts_of(item)])
         labels.update(dict.fromkeys(found))
     if not labels:
         raise VlaError("nothing to vary is given; `--vla-vary=list` lists what there is")
@@ -293,7 +306,7 @@ def _joint(parts: Sequence[str]) -> list[str]:
         if len(levels) > 1 and not some_level:
             continue
         ordered = _in_order(chosen)
-        label = JOINT.join(ordered)
+        label = joint_of(ordered)
         _check_joint(label, ordered)
         joint.append(label)
     return joint
@@ -306,7 +319,7 @@ def _goes_with_others(label: str) -> bool:
 
 def _level_of(label: str) -> int:
     kind = _kind_of(label)
-    return int(label.rpartition("-L")[2]) if kind is not None and kind.levels else 0
+    return level_of(label) if kind is not None and kind.levels else 0
 
 
 def _expanded(text: str) -> list[str]:
@@ -375,43 +388,83 @@ def kinds_table() -> tuple[str, ...]:
     return tuple(lines)
 
 
-def drawn_for(task: Task, label: str, seed: int, parameters: Mapping[str, object]) -> Variation | None:
-    """The variation as an episode's record has it, which may have been drawn more than once.
+def given_back(task: Task, label: str, parameters: Params, instruction: str | None = None) -> Variation | None:
+    """The variation as an episode's record has it, without drawing; None for the empty label.
 
     Args:
-        task, label, seed: of the record.
+        task, label: of the record.
         parameters: of its variation.
+        instruction: what the robot was told; None: it does not matter.
 
     Raises:
-        VlaError: as `find_variation`, or no draw gives these parameters: another version of pytest-vla made them.
+        VlaError: there is no such variation, its parameters are not within bounds, or they make another one: another
+            version of pytest-vla recorded them, or other files.
     """
-    found = find_variation(task, label, seed)
-    if found is None:
+    if not label:
         return None
-    if not found.parts:
-        drawn = _draw_with(found, parameters)
+    if task.varied:
+        found = find_variation(task, label, 0)
+        if found is not None and found.remade is not None:
+            found = found.remade(parameters)
+        made = found
     else:
-        # Each part was drawn by itself.
-        parts = []
-        for part in found.parts:
-            prefix = f"{part.dimension}.{part.kind}."
-            own = {name.removeprefix(prefix): each for name, each in parameters.items() if name.startswith(prefix)}
-            parts.append(_draw_with(part, own))
-        drawn = joined(label, tuple(part for part in parts if part)) if all(parts) else None
-    if drawn is None:
-        raise VlaError(
-            f"{label} of {task.suite}/{task.name} with seed {seed} is drawn otherwise than its record says: the record "
-            "is of another version of pytest-vla, or of other files"
-        )
-    return drawn
+        parts = parts_of(label)
+        _check_joint(label, parts)
+        single = tuple(_given_back(task, part, parameters, instruction, len(parts) > 1) for part in parts)
+        made = single[0] if len(single) == 1 else joined(label, single)
+    told = {} if made is None else made.parameters
+    if wrong := [name for name, value in parameters.items() if name not in told or told[name] != value]:
+        raise VlaError(f"{label} of {task.suite}/{task.name} is otherwise than its record says: {wrong[0]}; {_OTHER}")
+    return made
 
 
-def _draw_with(first: Variation, parameters: Mapping[str, object]) -> Variation | None:
-    from pytest_vla.vary.kind import MOST_DRAWS
+_OTHER = "the record is of another version of pytest-vla, or of other files"
 
-    draws = range(1, MOST_DRAWS) if first.redraw is not None else ()
-    for time in (0, *draws):
-        drawn = first if not time or first.redraw is None else first.redraw(time)
-        if dict(drawn.parameters) == dict(parameters):
-            return drawn
-    return None
+
+def _given_back(task: Task, label: str, parameters: Params, instruction: str | None, is_joint: bool) -> Variation:
+    kind = _known_kind(label)
+    prefix = f"{kind.dimension}.{kind.recorded_name(label)}." if is_joint else ""
+    params = {name.removeprefix(prefix): value for name, value in parameters.items() if name.startswith(prefix)}
+    try:
+        space = kind.space(task)
+        known = {each.name for each in space}
+        params = {name: value for name, value in kind.implied(label).items() if name in known} | params
+        if instruction not in (None, task.language) and INSTRUCTION in known:
+            params[INSTRUCTION] = instruction
+        if wrong := complaints(space, params):
+            raise VlaError(f"{'; '.join(wrong)}; {_OTHER}")
+        return kind.given(task, label, params)
+    except VlaError as error:
+        raise UnfitError(label, f"{task.suite}/{task.name}", str(error)) from error
+
+
+def space_of(task: Task, label: str) -> tuple[Parameter, ...]:
+    """What may be chosen of a variation; of a varied suite's, which of them.
+
+    Raises:
+        VlaError: there is no such variation, or the task has none of its kind.
+    """
+    if task.varied:
+        protocol = UPSTREAM if is_upstreams(label) else PAPER
+        return (Parameter("label", LISTED, choices=labels_of(task, protocol=protocol)),)
+    parts = parts_of(label)
+    _check_joint(label, parts)
+    if len(parts) == 1:
+        return _known_kind(label).space(task)
+    found = []
+    for part in parts:
+        kind = _known_kind(part)
+        prefix = f"{kind.dimension}.{kind.recorded_name(part)}"
+        found += [
+            each if each.name == INSTRUCTION else replace(each, name=f"{prefix}.{each.name}")
+            for each in kind.space(task)
+        ]
+    return tuple(found)
+
+
+def _known_kind(label: str) -> Kind:
+    kind = _kind_of(label)
+    if kind is None:
+        known = [name for each in kinds() for name in each.labels()]
+        raise VlaError(f"there is no variation {label!r}.{did_you_mean(label, known)}")
+    return kind

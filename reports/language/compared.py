@@ -89,6 +89,8 @@ def _recorded(records: Sequence[Record]) -> dict[int, tuple[str, tuple[float, fl
     for index, record in enumerate(records):
         has = record.variation.get("parameters", {})
         by, keyword, structural = has.get("similarity_by"), has.get("s_k"), has.get("s_t")
-        if isinstance(by, str) and isinstance(keyword, int | float) and isinstance(structural, int | float):
+        # Published ones are up to 1.0000003.
+        numbers = (each for each in (keyword, structural) if isinstance(each, int | float) and 0 <= each <= 1.001)
+        if isinstance(by, str) and len([*numbers]) == 2:
             found[index] = (by, (float(keyword), float(structural)))
     return found

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.errors import VlaError
-from pytest_vla.language.published import cell_counts, numbered_tasks
+from pytest_vla.language.published import SUITE, cell_counts, numbered_tasks
 from pytest_vla.metrics.failure_types import Algorithm
 from pytest_vla.metrics.language import (
     Scored,
@@ -25,16 +25,13 @@ from pytest_vla.metrics.language import (
 from pytest_vla.metrics.language_paths import Paths, listening_score, text_failures
 from pytest_vla.metrics.selection import is_counted
 from pytest_vla.metrics.success import success_rate
-from pytest_vla.records.record import Record, load_trajectory
+from pytest_vla.records.record import Record, load_trajectory, trajectory_file
 from pytest_vla.reports.language.compared import Compared, comparer
 from pytest_vla.reports.language.text import LanguageReport, ModelResults, OtherChange
 from pytest_vla.reports.loaded import Loaded, runs_of, unfinished_of
 from pytest_vla.util import extras as missing
 from pytest_vla.util.live_line import told_when_slow
 from pytest_vla.util.text import counted
-
-LIBERO_PARA = "libero_para"
-"""The suite that is LIBERO-Para's list."""
 
 
 def make_report(
@@ -97,7 +94,7 @@ def _results(
         source = compared.source
         known = scored(measured, compared.similarities, source.backend)
         paraphrases = measure_paraphrases(known, alpha)
-        if subject.suite == LIBERO_PARA:
+        if subject.suite == SUITE:
             of_whole_list = of_list(known, alpha, cell_counts(), len(numbered_tasks()))
             left_out += _no_total(known, of_whole_list is None)
     else:
@@ -163,9 +160,10 @@ def _path_loader(loaded: Loaded) -> tuple[Paths, dict[Path, str]]:
     troubles: dict[Path, str] = {}
 
     @cache
-    def read(file: Path) -> NDArray[np.float64] | None:
+    def read(folder: Path, arrays: str) -> NDArray[np.float64] | None:
+        file = folder / arrays
         try:
-            path = load_trajectory(file).eef_pos
+            path = load_trajectory(trajectory_file(folder, arrays)).eef_pos
         except VlaError as error:
             troubles[file] = str(error)
             return None
@@ -175,7 +173,7 @@ def _path_loader(loaded: Loaded) -> tuple[Paths, dict[Path, str]]:
         return None
 
     def paths(record: Record) -> NDArray[np.float64] | None:
-        return None if record.arrays is None else read(loaded.folders[record.run] / record.arrays)
+        return None if record.arrays is None else read(loaded.folders[record.run], record.arrays)
 
     return paths, troubles
 

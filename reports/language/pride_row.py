@@ -37,7 +37,7 @@ def language_lines(records: Sequence[Record], run: Path, shown: str, width: int 
     """
     from pytest_vla.metrics.language import subjects
     from pytest_vla.metrics.selection import is_counted
-    from pytest_vla.reports.tables import printable
+    from pytest_vla.reports.tables import printed
 
     found = [each for each in subjects(records) if any(map(is_counted, each.paraphrases))]
     data, lines = [], []
@@ -50,7 +50,7 @@ def language_lines(records: Sequence[Record], run: Path, shown: str, width: int 
             lines = wrapped(f"PRIDE: {error}", width, "")
     # Without trajectories a run has no folder.
     which = [shown] if run.is_dir() else [run.name, f"--results={Path(shown).parent}"]
-    return [*printable(lines), f"more of it: `{shlex.join(['pytest-vla', 'report', *which, *data])}`"]
+    return [*printed(lines), f"more of it: `{shlex.join(['pytest-vla', 'report', *which, *data])}`"]
 
 
 def compare() -> None:

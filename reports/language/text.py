@@ -15,7 +15,7 @@ from pytest_vla.metrics.rates import percents_text, reasons_text
 from pytest_vla.metrics.robustness import FEWEST_PAIRS
 from pytest_vla.metrics.success import SuccessRate
 from pytest_vla.reports.language.compared import Source
-from pytest_vla.reports.tables import aligned, notes, printable, wrapped
+from pytest_vla.reports.tables import aligned, notes, printed, wrapped
 from pytest_vla.util.text import counted
 
 BAR = 40
@@ -106,7 +106,7 @@ def report_lines(report: LanguageReport, full: bool = False) -> Iterator[str]:
         report: all of it.
         full: grids too of which no cell has enough episodes for a rate.
     """
-    yield from printable(_lines(report, full))
+    yield from printed(_lines(report, full))
 
 
 def _lines(report: LanguageReport, full: bool) -> Iterator[str]:

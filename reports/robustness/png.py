@@ -61,6 +61,12 @@ def _curves(found: ModelRobustness, curves: Sequence[Curve]) -> "Figure":
     return figure
 
 
+def curve_title(curve: Curve) -> tuple[str, str]:
+    """What stands over a curve: its dimension, and what is known of where it halves, by name where that is nothing."""
+    level, why = curve.halving.level, curve.halving.why
+    return curve.dimension, f"half of benign success: {why if level is None else f'at L{level:.1f}'}"
+
+
 def _draw(axes: "Axes", curve: Curve) -> None:
     # Of a few episodes there is no rate, and no point.
     measured = [(level, rate) for level, rate in curve.points if rate.counted >= FEWEST_PAIRS]
@@ -79,8 +85,7 @@ def _draw(axes: "Axes", curve: Curve) -> None:
     if halving.level is not None and halving.interval is not None:
         axes.axvline(halving.level, color=_BENIGN, linestyle=":", linewidth=1)
         axes.axvspan(*halving.interval, color=_BENIGN, alpha=0.15, linewidth=0)
-    title = f"halves at L{halving.level:.1f}" if halving.level is not None else halving.why
-    axes.set_title(f"{curve.dimension}: {title}", fontsize=8)
+    axes.set_title("\n".join(curve_title(curve)), fontsize=8)
 
 
 def _pairs(found: ModelRobustness, pairs: Sequence[Composition]) -> "Figure":

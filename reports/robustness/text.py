@@ -10,8 +10,8 @@ from pytest_vla.metrics.rates import percents, percents_text, reasons_text
 from pytest_vla.metrics.robustness import FEWEST_PAIRS, Cell, Difference
 from pytest_vla.metrics.robustness_curves import NO_DOSE, Curve, Harm
 from pytest_vla.metrics.success import SuccessRate
-from pytest_vla.plan.labels import JOINT
-from pytest_vla.reports.tables import aligned, notes, printable, wrapped
+from pytest_vla.plan.labels import is_joint, joint_of, names_of
+from pytest_vla.reports.tables import aligned, notes, printed, wrapped
 from pytest_vla.util.text import counted
 
 SIGNIFICANT = 0.05
@@ -75,7 +75,7 @@ def robustness_lines(models: Sequence[ModelRobustness], full: bool = False) -> I
         models: in their order.
         full: all rows, those too that say nothing by themselves.
     """
-    yield from printable(_lines(models, full))
+    yield from printed(_lines(models, full))
 
 
 def _lines(models: Sequence[ModelRobustness], full: bool) -> Iterator[str]:
@@ -96,7 +96,7 @@ def _lines(models: Sequence[ModelRobustness], full: bool) -> Iterator[str]:
             measured = any(curve.rate.counted for curve in found.curves)
             yield from wrapped(_harm_sentence(found.harm, measured))
         shown = [cell for cell in found.cells if full or says_something(cell)]
-        yield from _grid_lines([cell for cell in shown if JOINT not in cell.dimension], found.curves)
+        yield from _grid_lines([cell for cell in shown if not is_joint(cell.dimension)], found.curves)
         yield from _cell_lines(shown)
         for cell in found.cells:
             if reasons := reasons_text(cell.rate):
@@ -280,7 +280,7 @@ def _pair_lines(pairs: Sequence[Composition]) -> Iterator[str]:
     head = ("dimensions", "gap", TASKS_LIKE_THESE, "both are", "chi-square", "its adj. p", "")
     gaps: list[tuple[str, ...]] = [head]
     for pair in pairs:
-        name = JOINT.join(pair.dimensions)
+        name = joint_of(pair.dimensions)
         if pair.n < FEWEST_PAIRS:
             rates.append((name, str(pair.n), *(f"{done}/{pair.n}" for done in pair.successes), "-", "-"))
             gaps.append((name, "-", "-", "not determined", "-", "-", f"fewer than {FEWEST_PAIRS} quartets"))
@@ -317,10 +317,7 @@ def _told(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 
 def _name(cell: Cell, with_level: bool = False) -> str:
-    dimensions, kinds = cell.dimension.split(JOINT), cell.kind.split(JOINT)
-    name = f"{cell.dimension}.{cell.kind}"
-    if len(dimensions) == len(kinds):
-        name = JOINT.join(f"{dimension}.{kind}" for dimension, kind in zip(dimensions, kinds, strict=True))
+    name = names_of(cell.dimension, cell.kind)
     return f"{name} L{cell.level}" if with_level and cell.level is not None else name
 
 

@@ -12,22 +12,19 @@ from pytest_vla.metrics.rates import (
     bounds_text,
     ends_text,
     interval_text,
-    left_out_text,
     share_text,
 )
 from pytest_vla.metrics.selection import of_several_simulators, repeats_text
 from pytest_vla.metrics.success import (
     SeededOutcome,
     SuccessRate,
-    chance_to_reach,
-    episodes_to_reach,
-    fewest_to_reach,
     success_rate,
     unit_of,
 )
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.durations import Estimate, total_seconds
-from pytest_vla.plan.labels import JOINT
+from pytest_vla.plan.labels import names_of, parts_of
+from pytest_vla.records.explain import clipped_note
 from pytest_vla.records.items import Item
 from pytest_vla.records.premises import notes_after
 from pytest_vla.records.record import VIDEO_SUFFIX, Record
@@ -39,9 +36,6 @@ MAX_TASK_ROWS = 50
 """Beyond this many, tasks are shown with -v only, and levels not at all."""
 
 NOTHING_REPEATED = Repetition()
-
-LUCK = 0.2
-"""How much worse the policy is of which it is said how often it passes by luck."""
 
 PROBE = "probe"
 """Stands in the place of a probe's rate: what the policy did is no success and no failure of its."""
@@ -145,7 +139,7 @@ def closing_lines(
 
             lines += language_lines(records, run, _shown(run), width)
     counting = _counting_notes(repetition, items)
-    lines += [*counting, *notes_after(records)]
+    lines += [*counting, *filter(None, [clipped_note(records)]), *notes_after(records)]
     return (*lines, *_notes([r for r in records if r.run == run.name], run, items, resume))
 
 
@@ -185,12 +179,9 @@ def group_of(record: VariedOutcome, by_level: bool = True) -> str:
     variation = record.variation
     if not variation:
         return BENIGN
-    dimensions, kinds = (str(variation.get(key)).split(JOINT) for key in ("dimension", "kind"))
-    if len(dimensions) == len(kinds):
-        name = JOINT.join(map(".".join, zip(dimensions, kinds, strict=True)))
-    else:
-        name = f"{JOINT.join(dimensions)}.{JOINT.join(kinds)}"
-    if by_level and len(dimensions) > 1 and len(dimensions) == len(kinds):
+    dimension, kind = str(variation.get("dimension")), str(variation.get("kind"))
+    name = names_of(dimension, kind)
+    if by_level and len(parts_of(dimension)) == len(parts_of(kind)) > 1:
         # Each part has a level of its own.
         return str(variation.get("label", name))
     level = variation.get("level")
@@ -208,55 +199,6 @@ def summary_sentence(records: Sequence[VariedTask], title: str = "vla") -> str:
         share = f" ({PROBE})" if some[0].is_probe else f", {rate} {interval}"
         parts.append(f"{named}{success} success{share}" + (f"; {apart}" if apart else ""))
     return f"{title}: {'; '.join(parts)}"
-
-
-def verdict_line(rate: SuccessRate, minimum: float, by_lower_end: bool = False) -> str:
-    """A suite's rate against the wanted one: ``libero_goal: 8/10 = 80.0% [49.0%, 94.3%] >= 80%: passed``.
-
-    By the lower end ``..., lower end >= 80%: passed``; intervals are over these tasks.
-    """
-    wanted = f"{minimum * 100:.6g}%"
-    if not rate.counted:
-        return f"{rate.name}: nothing was measured, {wanted} was wanted: failed"
-    _, _, success, share, interval, _, _ = _cells(_Row("", rate))
-    if share == wanted and rate.rate is not None:
-        # 2/3 is less than the 66.7% that it is rounded to.
-        share = f"{100 * rate.rate:.6g}%"
-    sign, verdict = (">=", "passed") if rate.reaches(minimum, by_lower_end) else ("<", "failed")
-    compared = f"{interval}, lower end" if by_lower_end else interval
-    apart = f" ({left_out_text(rate)})" if rate.not_counted else ""
-    return f"{rate.name}: {success} = {share} {compared}{apart} {sign} {wanted}: {verdict}"
-
-
-def luck_line(n: int, units: int, minimum: float, by_lower_end: bool = False) -> str:
-    """What so many episodes say against a minimum: how often a policy that is worse by `LUCK` reaches it by luck.
-
-    Empty where nothing was counted, and where any policy reaches it.
-
-    Args:
-        n: episodes that count.
-        units: of how many tasks and seeds they are. Where several share one they may all end alike.
-        minimum: of the rate, 0..1.
-        by_lower_end: of the lower end of its interval instead.
-    """
-    if not n or minimum <= 0:
-        return ""
-    wanted, runs = f"{minimum * 100:.6g}%", counted(n, "episode")
-    if units < n:
-        runs += f" of {units} tasks and seeds"
-    if fewest_to_reach(units, minimum, by_lower_end) is None:
-        enough = episodes_to_reach(minimum)
-        takes = "nor in any number of them" if enough is None else f"it takes {enough}"
-        takes += " tasks and seeds" if units < n and enough is not None else ""
-        return f"by luck: the lower end cannot reach {wanted} in {runs}; {takes}"
-    worse = max(minimum - LUCK, 0.0)
-    chances = sorted(chance_to_reach(each, minimum, worse, by_lower_end) for each in {units, n})
-    least, most = (f"{chance:.0%}" if chance >= 0.01 else "less than 1%" for chance in (chances[0], chances[-1]))
-    share = most if least == most else f"{least} (if no two episodes have anything in common) to {most}"
-    return (
-        f"by luck: a policy {100 * (minimum - worse):.6g} points worse, of {worse * 100:.6g}%, passes {share} of such "
-        f"runs of {runs}"
-    )
 
 
 def _counting_notes(repetition: Repetition, items: Sequence[Item]) -> list[str]:
@@ -395,6 +337,10 @@ def _cell(text: str, width: int, left: bool) -> str:
     if len(text) > width:
         text = f"{text[: width - 1]}…"
     return text.ljust(width) if left else text.rjust(width)
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.6g}%"
 
 
 def _shown(path: Path) -> str:

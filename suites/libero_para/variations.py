@@ -18,6 +18,7 @@ from pytest_vla.language.published import (
 from pytest_vla.plan.task import Task
 from pytest_vla.plan.user_files import find_given
 from pytest_vla.scene.variation import Variation
+from pytest_vla.vary.kind import Listing
 
 if TYPE_CHECKING:
     from pytest_vla.suites.libero_para.logs import ParaEpisode
@@ -76,3 +77,7 @@ def _by_task(file: Path, changed: int) -> Mapping[str, Mapping[str, Variation]]:
     for row in published.rows:
         found.setdefault(row.original, {})[label_of(row)] = variation_of(row, row.original, published)
     return found
+
+
+LISTING = Listing(lambda task, protocol: paraphrases(task))
+"""As the registry of variations takes it."""

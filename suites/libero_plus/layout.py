@@ -95,8 +95,8 @@ def unknown_categories(file: Path, known: frozenset[str]) -> tuple[str, ...]:
     return tuple(sorted(found - known))
 
 
-def level_layout(task: Task, entry: PlusTask, time: int = 0) -> tuple[ProblemEdit, dict[str, Any]]:
-    """Every region that has a range is shifted by itself, evenly within a disc.
+def draw_level(task: Task, entry: PlusTask, time: int = 0) -> dict[str, Any]:
+    """How every region that has a range is shifted, by itself, evenly within a disc.
 
     Args:
         task: of LIBERO.
@@ -104,7 +104,7 @@ def level_layout(task: Task, entry: PlusTask, time: int = 0) -> tuple[ProblemEdi
         time: 0; 1 and on, where what was drawn before could not be used.
 
     Returns:
-        The change, and what was drawn: ``radius``, m, and ``shifts``: each region with its x and y, m.
+        ``radius``, m, and ``shifts``: each region with its x and y, m.
 
     Raises:
         VlaError: the task's file is missing or invalid, or no draw keeps things apart.
@@ -124,6 +124,12 @@ def level_layout(task: Task, entry: PlusTask, time: int = 0) -> tuple[ProblemEdi
     else:
         raise VlaError(f"{entry.name}: in {_TRIES} draws things of {task.name} do not stay apart")
     whole = {key: _plus(moved.get(key, (0.0, 0.0)), shift) for key, shift in shifts.items()}
+    return {"radius": radius, "shifts": [[key, *shift] for key, shift in whole.items()]}
+
+
+def shifted(shifts: Sequence[Sequence[Any]]) -> ProblemEdit:
+    """Regions are elsewhere: each with its x and y, m."""
+    whole = {str(key): (x, y) for key, x, y in shifts}
 
     def changed(problem: "Problem") -> "Problem":
         regions = tuple(
@@ -134,22 +140,20 @@ def level_layout(task: Task, entry: PlusTask, time: int = 0) -> tuple[ProblemEdi
         )
         return replace(problem, regions=regions)
 
-    return changed, {"radius": radius, "shifts": [[key, *shift] for key, shift in whole.items()]}
+    return changed
 
 
-def added_layout(
-    task: Task, entry: PlusTask, available: Sequence[str], time: int = 0
-) -> tuple[ProblemEdit, dict[str, Any]]:
-    """One to five objects are added, each in a slot of its own.
+def draw_added(task: Task, entry: PlusTask, available: Sequence[str], time: int = 0) -> dict[str, Any]:
+    """One to five objects to be added, each in a slot of its own.
 
     Args:
         task: of LIBERO.
         entry: with the number of a sample; six of each count.
         available: of `DISTRACTORS`, those whose assets are there.
-        time: as for `level_layout`.
+        time: as for `draw_level`.
 
     Returns:
-        The change, and what was drawn: ``count``, and ``added``: each category with its x and y, m.
+        ``count``, and ``added``: each category with its x and y, m.
 
     Raises:
         VlaError: the task's file is missing or invalid, or it leaves no slot or no category.
@@ -168,15 +172,10 @@ def added_layout(
     # One of a kind while there are enough kinds.
     rounds = [drawn.sample(categories, len(categories)) for _ in range(-(-count // len(categories)))]
     order = itertools.chain.from_iterable(rounds)
-    added = [(category, *place) for category, place in zip(order, places, strict=False)]
-
-    def changed(problem: "Problem") -> "Problem":
-        return with_objects(problem, added)
-
-    return changed, {"count": count, "added": [list(each) for each in added]}
+    return {"count": count, "added": [[category, *place] for category, place in zip(order, places, strict=False)]}
 
 
-def with_objects(problem: "Problem", added: Sequence[tuple[str, float, float]]) -> "Problem":
+def with_objects(problem: "Problem", added: Sequence[Sequence[Any]]) -> "Problem":
     """The problem with further objects, of categories and at places (m) of its workspace."""
     from pytest_vla.scene.problem import Declaration, Literal, Region
     from pytest_vla.scene.workspaces import workspace

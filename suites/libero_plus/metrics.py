@@ -170,12 +170,17 @@ def protocol_of(record: Record) -> str | None:
     return (counting.protocol_of(record) or None) if record.suite.startswith("libero_plus_") else None
 
 
+def entry_name(record: Record) -> str:
+    """The name of the list's entry that a record is of; empty where it does not say, which is no name."""
+    return str(record.variation.get("parameters", {}).get("name", ""))
+
+
 def _rates(model: str, protocol: str, records: Sequence[Record]) -> PlusRates:
     counted: list[tuple[Record, PlusTask]] = []
     left_out: list[str] = []
     for (_, suite), found in by_model(records).items():
         selected = that_count(found)
-        counted += [(record, parse_name(record.variation["parameters"]["name"])) for record in selected.records]
+        counted += [(record, parse_name(entry_name(record))) for record in selected.records]
         left_out += [f"{suite}: {each}" for each in selected.left_out]
 
     def rate(

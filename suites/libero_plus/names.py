@@ -10,10 +10,10 @@ from functools import cache
 from typing import Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.labels import JOINT
+from pytest_vla.plan.labels import joint_of
 from pytest_vla.plan.manifests import load_suite
+from pytest_vla.suites.libero_plus.numbers import PLUS_NAMES
 from pytest_vla.util.text import did_you_mean
-from pytest_vla.vary.axes.noise import PLUS_NAMES
 
 SUITES = ("libero_spatial", "libero_object", "libero_goal", "libero_10")
 """In the order of its list."""
@@ -137,17 +137,17 @@ class PlusTask:
     @property
     def dimension(self) -> str:
         """Of `CATEGORIES`, in our words; of a composite one all of them, with ``+`` between."""
-        return JOINT.join(self.parts)
+        return joint_of(self.parts)
 
     @property
     def sub_dimension(self) -> str:
         """Of `SUB_DIMENSIONS`; of a composite one all of them, with ``+`` between."""
-        return JOINT.join(kind for kind, _ in self.parts.values())
+        return joint_of(kind for kind, _ in self.parts.values())
 
     @property
     def label(self) -> str:
         """Unique within a base task."""
-        return JOINT.join(label for _, label in self.parts.values())
+        return joint_of(label for _, label in self.parts.values())
 
     @property
     def file(self) -> str:
@@ -175,7 +175,7 @@ class PlusTask:
             found.append(elevation if self.v else azimuth)
         if self.r or self.e:
             found.append(orientation)
-        return JOINT.join(found)
+        return joint_of(found)
 
 
 def parse_name(name: str) -> PlusTask:

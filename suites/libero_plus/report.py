@@ -8,7 +8,7 @@ from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE, THESE_TAS
 from pytest_vla.metrics.rates import percent, percents, percents_text, rate_table, reasons_text
 from pytest_vla.metrics.success import SuccessRate
 from pytest_vla.reports.robustness.text import NOT_A_DOSE
-from pytest_vla.reports.tables import aligned, notes, printable, wrapped
+from pytest_vla.reports.tables import aligned, notes, printed, wrapped
 from pytest_vla.suites.libero_plus.metrics import (
     DIMENSIONS,
     LEVELS,
@@ -113,7 +113,7 @@ def _sub_dimensions(rates: PlusRates) -> Iterator[tuple[str, str]]:
 
 def plus_lines(models: Sequence[ModelPlus]) -> Iterator[str]:
     """The part for a terminal, line by line. Control characters are taken out."""
-    yield from printable(_lines(models))
+    yield from printed(_lines(models))
 
 
 def _lines(models: Sequence[ModelPlus]) -> Iterator[str]:

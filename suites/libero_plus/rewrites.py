@@ -6,30 +6,30 @@ from functools import cache
 from pathlib import Path
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.task import Task
 from pytest_vla.scene.problem import parse_problem
-from pytest_vla.scene.variation import Variation
+from pytest_vla.scene.variation import INSTRUCTION, Params
 from pytest_vla.suites.libero_plus.listing import entries_of, find_checkout, section_of
 from pytest_vla.suites.libero_plus.names import SUITES
 from pytest_vla.suites.libero_pro.tables import as_bddl
-from pytest_vla.vary.axes.language import DIMENSION, generator_of
+from pytest_vla.vary.kind import Draw
 
 # What a language model said before its list: it stands in two of upstream's files in place of a rewrite.
 _PREAMBLE = re.compile(r"\bhere (are|is)\b.*\b(variation|rewrite|version|paraphrase)s?\b|\bthe given instruction\b")
 
 
-def rewrite(task: Task, label: str, seed: int) -> Variation:
-    """One of the rewrites of a task that LIBERO-Plus's list of tasks has, drawn by the seed.
+def draw_rewrite(draw: Draw) -> Params:
+    """One of the rewrites of a task that LIBERO-Plus's list of tasks has.
 
     What is no instruction, or is the task's own, is passed over for the next one drawn, which the parameters say.
 
     Raises:
         VlaError: the checkout is nowhere or not whole, has no rewrite of this task, or none that can be used.
     """
+    task, label = draw.task, draw.label
     given = find_checkout(task.data)
     listed = {entry.language: entry for entry in entries_of(given, task) if entry.language is not None}
     passed_over: list[int] = []
-    for index in generator_of(task, label, seed).sample(sorted(listed), len(listed)):
+    for index in draw.generator().sample(sorted(listed), len(listed)):
         bddl, name = given.bddl(listed[index]), f"{listed[index].file}.bddl"
         if bddl is None:
             raise VlaError(f"{label}: {given.file} lists {name}, which is not there. Give a whole checkout")
@@ -38,15 +38,15 @@ def rewrite(task: Task, label: str, seed: int) -> Variation:
             passed_over.append(index)
             continue
         difficulty = listed[index].difficulty
-        parameters = {
+        return {
             "file": name,
             "digest": digest,
             "index": index,
             **({} if difficulty is None else {"difficulty": difficulty}),
             **({"passed_over": ", ".join(map(str, passed_over))} if passed_over else {}),
             "original": task.language,
+            INSTRUCTION: text,
         }
-        return Variation(label, DIMENSION, "libero-plus", parameters=parameters, instruction=text)
     if passed_over:
         raise VlaError(
             f"{label}: {given.file} has only rewrites of {task.files}/{task.name} that are no instruction, or the "

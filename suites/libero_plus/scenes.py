@@ -18,6 +18,7 @@ from pytest_vla.scene.variation import LIGHT_DIRECTIONAL, LIGHT_SPOT, ModelEdit,
 from pytest_vla.scene.workspaces import WORKSPACES
 from pytest_vla.suites.libero_plus.listing import Given
 from pytest_vla.suites.libero_plus.names import PlusTask
+from pytest_vla.util.documents import read_xml
 
 if TYPE_CHECKING:
     import mujoco
@@ -181,8 +182,8 @@ def _same(key: str, one: str | None, other: str | None) -> bool:
 def _elements(file: Path) -> Iterator[tuple[tuple[str, str], Mapping[str, str]]]:
     """Every element with its attributes, by tag and name; those without a name by their number."""
     try:
-        root = ElementTree.parse(file).getroot()
-    except (OSError, ElementTree.ParseError) as error:
+        root = read_xml(file)
+    except (OSError, ValueError, ElementTree.ParseError) as error:
         raise VlaError(f"{file} cannot be read as a scene of MuJoCo's: {error}") from error
     for number, element in enumerate(root.iter()):
         values = {key: " ".join(text.split()) for key, text in element.attrib.items() if key != "model"}

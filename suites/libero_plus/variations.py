@@ -10,7 +10,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +18,11 @@ from pytest_vla.errors import VlaError
 from pytest_vla.plan.task import Task, language_of
 from pytest_vla.scene.panda import REST_JOINTS
 from pytest_vla.scene.task_files import problem_of
-from pytest_vla.scene.variation import ModelEdit, StateEdit, Variation
+from pytest_vla.scene.variation import ModelEdit, Params, StateEdit, Variation
 from pytest_vla.suites.libero_plus.listing import FILE, Given, entries_of, find_list, read_list
 from pytest_vla.suites.libero_plus.names import PlusTask, parse_name
 from pytest_vla.suites.libero_plus.poses import CAMERA, camera_pose, robot_qpos
+from pytest_vla.vary.space import TEXT, Parameter
 
 if TYPE_CHECKING:
     import mujoco
@@ -50,6 +51,7 @@ PROTOCOLS = ("paper", "upstream")
 
 _NEEDS_TASKS = "needs LIBERO's BDDL files and assets"
 _SEED_BITS = 32
+_LONGEST = 300
 
 
 @dataclass(frozen=True)
@@ -111,10 +113,13 @@ def variation_of(task: Task, entry: PlusTask, protocol: str = PROTOCOLS[0], give
     given = given or find_list(task.data)
     if needs := _needs(task, entry, given):
         raise VlaError(f"{entry.name} {needs}")
-    return _made(task, entry, protocol, given, 0)
+    return _made(task, entry, protocol, given)
 
 
-def _made(task: Task, entry: PlusTask, protocol: str, given: Given, time: int) -> Variation:
+def _made(
+    task: Task, entry: PlusTask, protocol: str, given: Given, time: int = 0, drawn: Params | None = None
+) -> Variation:
+    """An entry's variation, of a draw; `drawn`: what was drawn of it before, for which nothing is drawn."""
     made = Variation(
         entry.label,
         entry.dimension,
@@ -128,9 +133,14 @@ def _made(task: Task, entry: PlusTask, protocol: str, given: Given, time: int) -
     if entry.table is not None or entry.tb is not None or entry.light is not None:
         made = _with_scene(made, task, entry, given)
     if entry.add is not None or entry.level is not None:
-        made = _with_layout(made, task, entry, given, time)
+        made = _with_layout(made, task, entry, given, time, drawn)
         if made.parameters.get("regenerated"):
-            made = _with(made, {}, redraw=lambda time: _made(task, entry, protocol, given, time))
+            made = _with(
+                made,
+                {},
+                redraw=lambda time: _made(task, entry, protocol, given, time),
+                remade=lambda drawn: _made(task, entry, protocol, given, drawn=drawn),
+            )
     if entry.language is not None:
         made = _with_rewrite(made, entry, given)
     if entry.initstate:
@@ -228,8 +238,17 @@ def _with_scene(made: Variation, task: Task, entry: PlusTask, given: Given) -> V
     return _with(made, {"scene": ", ".join(file.name for file in files)}, model=(*made.model, edit))
 
 
-def _with_layout(made: Variation, task: Task, entry: PlusTask, given: Given, time: int) -> Variation:
-    from pytest_vla.suites.libero_plus.layout import added_layout, given_layout, given_start, level_layout
+def _with_layout(
+    made: Variation, task: Task, entry: PlusTask, given: Given, time: int, drawn: Params | None
+) -> Variation:
+    from pytest_vla.suites.libero_plus.layout import (
+        draw_added,
+        draw_level,
+        given_layout,
+        given_start,
+        shifted,
+        with_objects,
+    )
 
     bddl, start = given.bddl(entry), given.init_states(entry)
     whole = bddl is not None and _is_whole(bddl, task)
@@ -240,12 +259,25 @@ def _with_layout(made: Variation, task: Task, entry: PlusTask, given: Given, tim
         assert bddl is not None
         states = given_start(start) if start is not None else None
         return _with(made, {"file": bddl.name}, problem=(given_layout(bddl),), init_states=states)
-    if entry.add is not None:
-        edit, drawn = added_layout(task, entry, _distractors(task.data), time)
+    names = ("count", "added") if entry.add is not None else ("radius", "shifts")
+    if drawn is not None:
+        params = _recorded(entry, names, drawn)
+    elif entry.add is not None:
+        params = draw_added(task, entry, _distractors(task.data), time)
     else:
-        edit, drawn = level_layout(task, entry, time)
+        params = draw_level(task, entry, time)
+    edit = partial(with_objects, added=params["added"]) if entry.add is not None else shifted(params["shifts"])
     # As published: what its list has counts, wherever its rule puts things.
-    return _with(made, {"regenerated": True, **drawn}, problem=(edit,))
+    return _with(made, {"regenerated": True, **params}, problem=(edit,))
+
+
+def _recorded(entry: PlusTask, names: tuple[str, str], drawn: Params) -> dict[str, Any]:
+    """What a record says that was drawn. Raises VlaError where it is not of that form."""
+    kind = Parameter("which", TEXT), Parameter("x", unit="m"), Parameter("y", unit="m")
+    rows = drawn.get(names[1])
+    if not isinstance(rows, list) or any(Parameter(names[1], parts=kind).complaint(row) for row in rows):
+        raise VlaError(f"{entry.name}: expected {names[1]}, each with its x and y, found {rows!r}"[:_LONGEST])
+    return {name: drawn.get(name) for name in names}
 
 
 def _is_whole(bddl: Path, task: Task) -> bool:
@@ -278,7 +310,8 @@ def _with_rewrite(made: Variation, entry: PlusTask, given: Given) -> Variation:
 
 
 def _with_noise(made: Variation, entry: PlusTask) -> Variation:
-    from pytest_vla.vary.axes.noise import plus_noise, plus_parts
+    from pytest_vla.suites.libero_plus.kinds import plus_noise
+    from pytest_vla.suites.libero_plus.numbers import plus_parts
 
     assert entry.noise is not None
     effect, severity = plus_parts(entry.noise)

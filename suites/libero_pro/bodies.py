@@ -12,6 +12,7 @@ from pytest_vla.errors import SceneError, VlaError
 from pytest_vla.plan.data_roots import DataRoot, find_file
 from pytest_vla.scene.catalog import CATEGORIES, Category
 from pytest_vla.scene.category_files import FILE, FOLDER, find_category
+from pytest_vla.util.documents import read_xml
 
 Vector = tuple[float, float, float]
 _Matrix = tuple[Vector, Vector, Vector]
@@ -78,8 +79,8 @@ def _folders(roots: tuple[DataRoot, ...]) -> Iterator[Path]:
 @cache
 def _measured(path: Path, changed: int) -> tuple[float, float, frozenset[str]]:
     try:
-        root = ElementTree.parse(path).getroot()
-    except (OSError, ElementTree.ParseError) as error:
+        root = read_xml(path)
+    except (OSError, ValueError, ElementTree.ParseError) as error:
         raise SceneError(f"{path}: cannot be read as a model: {error}. Mend the file or bring it anew.") from error
     sites = {str(site.get("name")): _vector(site) for site in root.iter("site")}
     # robosuite takes this body, and puts it where the placement says, whatever its own pose is.

@@ -106,7 +106,7 @@ def own_swaps(task: Task, generator: random.Random) -> tuple[Pair, ...]:
     Raises:
         VlaError: there are none.
     """
-    problem, roots, allowed = problem_of(task), roots_of(task), _own_partners(task)
+    problem, roots, allowed = problem_of(task), roots_of(task), partners_of(task)
     for _ in range(_RESTARTS):
         pairs = swaps(problem, allowed, generator)
         if pairs and (len(pairs) == 1 or _has_room(problem, pairs, roots)):
@@ -115,7 +115,8 @@ def own_swaps(task: Task, generator: random.Random) -> tuple[Pair, ...]:
 
 
 @cache
-def _own_partners(task: Task) -> Mapping[str, Sequence[str]]:
+def partners_of(task: Task) -> Mapping[str, Sequence[str]]:
+    """By a rule of ours, of each object of interest what it has room to change places with."""
     problem, roots = problem_of(task), roots_of(task)
     regions = workspace_regions(problem)
     fixtures = {item.name for item in problem.fixtures}

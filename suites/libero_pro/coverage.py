@@ -19,7 +19,8 @@ from pytest_vla.plan.data_roots import data_roots, find_file
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Variation
-from pytest_vla.suites.libero_pro.variations import KINDS, OURS
+from pytest_vla.suites.libero_pro.tables import OURS
+from pytest_vla.suites.libero_pro.variations import KINDS
 from pytest_vla.vary.kind import Draw
 
 SUITES = ("libero_goal", "libero_spatial", "libero_10", "libero_object")

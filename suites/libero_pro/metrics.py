@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from pytest_vla.metrics.selection import by_model, that_count
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
+from pytest_vla.plan.labels import last_part
 from pytest_vla.records.record import Record
 
 DIMENSION = "pro"
@@ -100,10 +101,10 @@ def _table(model: str, suites: Sequence[tuple[str, tuple[Record, ...], tuple[str
         for kind in SWEEPS:
             of_kind = [record for record in records if _kind(record) == kind]
             if of_kind:
-                sweeps[suite, kind] = _rates(of_kind, lambda record: int(record.variation["level"]))
+                sweeps[suite, kind] = _rates(of_kind, lambda record: int(record.variation.get("level") or 0))
         together = [record for record in records if _kind(record) == COMBINED]
         if together:
-            combined[suite] = _rates(together, lambda record: str(record.variation["label"]).rpartition(".")[2])
+            combined[suite] = _rates(together, lambda record: last_part(str(record.variation["label"])))
     rows = tuple(_row(suite, records) for suite, records, _ in suites)
     left_out = tuple(f"{suite}: {why}" for suite, _, reasons in suites for why in reasons)
     return ProTable(model, rows, tasks, sweeps, combined, left_out)

@@ -7,7 +7,7 @@ from typing import Any
 from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE, THESE_TASKS
 from pytest_vla.metrics.rates import percents_text, rate_table, reasons_text
 from pytest_vla.metrics.success import SuccessRate
-from pytest_vla.reports.tables import aligned, notes, printable, wrapped
+from pytest_vla.reports.tables import aligned, notes, printed, wrapped
 from pytest_vla.suites.libero_pro.metrics import COLUMNS, ORIGINAL, ProRow, ProTable, cells
 from pytest_vla.util.text import counted
 
@@ -78,7 +78,7 @@ def _tasks_in(tasks: Sequence[ProRow], column: str) -> int:
 
 def pro_lines(models: Sequence[ModelPro]) -> Iterator[str]:
     """The part for a terminal, line by line. Control characters are taken out."""
-    yield from printable(_lines(models))
+    yield from printed(_lines(models))
 
 
 def _lines(models: Sequence[ModelPro]) -> Iterator[str]:

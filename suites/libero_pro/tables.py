@@ -1,7 +1,6 @@
 """LIBERO-PRO's five ``ood_*.yaml``, as users have them: typed by task, with what is malformed beside it."""
 
 import hashlib
-import importlib
 import os
 import reprlib
 from collections.abc import Callable, Mapping
@@ -13,6 +12,7 @@ from typing import Any, Literal
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.task import Task
 from pytest_vla.plan.user_files import find_given, first_at
+from pytest_vla.util.documents import read_plain, read_yaml
 from pytest_vla.util.text import did_you_mean
 
 Name = Literal["object", "swap", "semantic", "task", "environment"]
@@ -25,6 +25,9 @@ FILES: Mapping[Name, str] = {
     "environment": "ood_environment.yaml",
 }
 """What each kind is read from."""
+
+OURS = "ours"
+"""The parameter ``source`` where LIBERO-PRO's files say nothing."""
 
 # A data folder's, a checkout's, and a checkout's in a data folder.
 _PLACES = ("{}", "libero_pro/{}", "libero_ood/{}", "*/{}", "*/libero_ood/{}")
@@ -92,21 +95,23 @@ def entries_of(table: Table, task: Task) -> tuple[Any, ...]:
     return table.entries[key]
 
 
+def source_of(table: Table | None) -> dict[str, Any]:
+    """Where parameters are from, as they say it."""
+    return {"source": OURS} if table is None else {"source": table.source, "digest": table.digest}
+
+
 def load_table(name: Name, file: Path) -> Table:
     """Reads a file, ``suite: {task: ...}``.
 
     Raises:
-        VlaError: it cannot be read, is not of that form, or PyYAML is not installed. Malformed entries do not raise.
+        VlaError: it cannot be read, or is not of that form. Malformed entries do not raise.
     """
-    yaml = _yaml(file.name)
     try:
-        content = file.read_bytes()
-        read = yaml.safe_load(content)
+        content, read = read_plain(file), read_yaml(file)
     except OSError as error:
         raise VlaError(f"{file} cannot be read: {error.strerror}; expected LIBERO-PRO's {FILES[name]}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        reason = " ".join(str(error).split())
-        raise VlaError(f"{file} cannot be read as YAML: {reason}; expected LIBERO-PRO's {FILES[name]}") from error
+    except ValueError as error:
+        raise VlaError(f"{file} cannot be read as YAML: {error}; expected LIBERO-PRO's {FILES[name]}") from error
     if not _is_table(read) or not all(map(_is_table, read.values())):
         raise VlaError(f"{file}: expected LIBERO-PRO's {FILES[name]}: suites, each with tasks, each with its entries")
     wrong, typed = _FORMS[name]
@@ -144,13 +149,6 @@ def _found(data: Path | None, environment: str, name: Name) -> Path | None:
 @cache
 def _loaded(name: Name, file: Path, changed: int) -> Table:
     return load_table(name, file)
-
-
-def _yaml(file: str) -> Any:
-    try:
-        return importlib.import_module("yaml")
-    except ImportError as error:
-        raise VlaError(f"{file} cannot be read without PyYAML ({error}): pip install pyyaml") from error
 
 
 def _is_table(value: object) -> bool:

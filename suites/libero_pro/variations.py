@@ -5,27 +5,26 @@ parameter ``source`` says which.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from itertools import combinations, product
+from typing import Any
 
 from pytest_vla.errors import VlaError
+from pytest_vla.plan.task import Task
 from pytest_vla.scene.task_files import problem_of
-from pytest_vla.scene.variation import Variation
-from pytest_vla.suites.libero_pro.tables import NewTask, Table, entries_of, table_of
-from pytest_vla.vary.kind import Draw, Kind
-
-if TYPE_CHECKING:
-    from pytest_vla.scene.problem import Problem
+from pytest_vla.scene.variation import INSTRUCTION, Edits, Params
+from pytest_vla.suites.libero_pro.other_tasks import draw_task, edited, other_task, space_of_tasks
+from pytest_vla.suites.libero_pro.tables import OURS, entries_of, source_of, table_of
+from pytest_vla.vary.axes.language import space_of_text, told
+from pytest_vla.vary.kind import Draw, Kind, always
+from pytest_vla.vary.space import CHOICE, LISTED, NUMBER, TEXT, Parameter, Space
 
 DIMENSION = "pro"
 
 ORDER = ("swap", "environment", "object", "semantic")
 """In which upstream makes changes that are made together. Another task goes with none of them."""
-
-OURS = "ours"
-"""The parameter ``source`` where LIBERO-PRO's files say nothing."""
 
 UPSTREAMS_ENVIRONMENT = "libero_living_room_tabletop_manipulation"
 """What upstream's code replaces every environment by; its YAML names the present ones alone."""
@@ -34,50 +33,55 @@ _SWEEP = (0.1, 0.2, 0.3, 0.4, 0.5)
 """Displacements of the levels, m."""
 
 
-def swap(draw: Draw) -> Variation:
-    """Objects of interest and partners stand in each other's places.
+def draw_swap(draw: Draw) -> Params:
+    """Objects of interest and partners.
 
     Raises:
         VlaError: nothing can be swapped, or the user's file is malformed here.
     """
     from pytest_vla.suites.libero_pro.choices import own_swaps, swaps
-    from pytest_vla.suites.libero_pro.edits import swapped
 
-    problem, table = problem_of(draw.task), table_of(draw.task, "swap")
+    table = table_of(draw.task, "swap")
     if table is None:
         pairs = own_swaps(draw.task, draw.generator())
     else:
         allowed = dict(entries_of(table, draw.task))
-        pairs = swaps(problem, allowed, draw.generator())
+        pairs = swaps(problem_of(draw.task), allowed, draw.generator())
         if not pairs:
             raise VlaError(f"{table.file} names no two things that stand in this scene")
-    edit = partial(swapped, pairs=pairs)
-    edit(problem)
-    parameters = {**_source(table), "pairs": [list(pair) for pair in pairs]}
-    return Variation(
-        draw.label,
-        DIMENSION,
-        "swap",
-        parameters=parameters,
-        problem=(edit,),
-        redraw=lambda time: swap(draw.again(time)),
-    )
+    return {**source_of(table), "pairs": [list(pair) for pair in pairs]}
 
 
-def environment(draw: Draw) -> Variation:
-    """The scene stands on another table or floor, in another room, before another robot base.
+def swap(task: Task, params: Params) -> Edits:
+    """Objects and fixtures stand in each other's places. Raises VlaError where they cannot."""
+    from pytest_vla.suites.libero_pro.edits import swapped
+
+    pairs = tuple((one, other) for one, other in params["pairs"])
+    return edited(task, partial(swapped, pairs=pairs)) if pairs else Edits()
+
+
+def space_of_swaps(task: Task) -> tuple[Parameter, ...]:
+    """Each object of interest with what it could change places with. Raises as `draw_swap`."""
+    from pytest_vla.suites.libero_pro.choices import partners_of
+
+    table = table_of(task, "swap")
+    allowed = partners_of(task) if table is None else dict(entries_of(table, task))
+    pairs = tuple([one, other] for one, others in allowed.items() for other in others)
+    return (Parameter("pairs", CHOICE, choices=pairs, many=True, benign=()),)
+
+
+def draw_environment(draw: Draw) -> Params:
+    """Another table or floor.
 
     Raises:
         VlaError: it would be the same one, or no other fits.
     """
     from pytest_vla.scene.workspaces import workspace
     from pytest_vla.suites.libero_pro.choices import own_environments
-    from pytest_vla.suites.libero_pro.edits import moved_to
 
     problem, table = problem_of(draw.task), table_of(draw.task, "environment")
-    others = own_environments(draw.task) if table is None else ()
     if table is None:
-        name = draw.generator().choice(others)
+        name = draw.generator().choice(own_environments(draw.task))
     else:
         here = workspace(problem.name, problem.source).name
         if here not in (named := entries_of(table, draw.task)):
@@ -88,21 +92,32 @@ def environment(draw: Draw) -> Variation:
                 f"upstream's code puts {here} for every environment, and it is that already: nothing would change. "
                 f"Without {table.file.name} a rule of ours draws others"
             )
-    edit = partial(moved_to, name=name)
-    edit(problem)
-    parameters = {**_source(table), "environment": name}
-    return Variation(
-        draw.label,
-        DIMENSION,
-        "environment",
-        parameters=parameters,
-        problem=(edit,),
-        redraw=(lambda time: environment(draw.again(time))) if len(others) > 1 else None,
-    )
+    return {**source_of(table), "environment": name}
 
 
-def replace_objects(draw: Draw) -> Variation:
-    """Objects or fixtures of interest are of other categories; of the user's file one is drawn for each that it lists.
+def environment(task: Task, params: Params) -> Edits:
+    """The scene stands on another table or floor, in another room, before another robot base. Raises VlaError."""
+    from pytest_vla.suites.libero_pro.edits import moved_to
+
+    return edited(task, partial(moved_to, name=params["environment"]))
+
+
+def space_of_environments(task: Task) -> tuple[Parameter, ...]:
+    """The other environments in which the scene fits. Raises as `draw_environment`."""
+    from pytest_vla.suites.libero_pro.choices import own_environments
+
+    there = own_environments(task) if table_of(task, "environment") is None else (UPSTREAMS_ENVIRONMENT,)
+    return (Parameter("environment", LISTED, choices=tuple(there)),)
+
+
+def _has_other_environments(task: Task, params: Params) -> bool:
+    from pytest_vla.suites.libero_pro.choices import own_environments
+
+    return params["source"] == OURS and len(own_environments(task)) > 1
+
+
+def draw_objects(draw: Draw) -> Params:
+    """Other categories; of the user's file one is drawn for each that it lists.
 
     What cannot be had, as its category is unknown or its files are missing, is not drawn, and said in ``unavailable``.
 
@@ -110,39 +125,57 @@ def replace_objects(draw: Draw) -> Variation:
         VlaError: nothing can be had, or the scene has not what is to be replaced.
     """
     from pytest_vla.suites.libero_pro.choices import own_replacements, roots_of, unfit
-    from pytest_vla.suites.libero_pro.edits import replaced
 
     problem, table, roots = problem_of(draw.task), table_of(draw.task, "object"), roots_of(draw.task)
-    generator, instruction, why = draw.generator(), None, []
+    generator, why = draw.generator(), []
     categories: dict[str, str] = {}
     if table is None:
         old, new, told = generator.choice(own_replacements(draw.task))
-        categories, instruction = {old: new}, (None if told == draw.task.language else told)
+        instruction = {} if told == draw.task.language else {INSTRUCTION: told}
+        return {**source_of(table), "categories": {old: new}, **instruction}
+    listed = entries_of(table, draw.task)
+    there = {item.category for item in (*problem.fixtures, *problem.objects)}
+    if absent := [old for old, _ in listed if old not in there]:
+        raise VlaError(f"{table.file} replaces {', '.join(absent)}, of which the scene has none")
+    none_of = []
+    for old, news in listed:
+        reasons = {new: unfit(problem, old, new, roots) for new in news}
+        why += [reason for reason in reasons.values() if reason]
+        if usable := [new for new, reason in reasons.items() if not reason]:
+            categories[old] = generator.choice(usable)
+        else:
+            none_of.append(f"{old} cannot be replaced: {'; '.join(reasons.values())}")
+    if none_of:
+        raise VlaError(
+            f"{'. '.join(none_of)}. Put its asset files into assets/objects, with a category.toml. Without "
+            f"{table.file.name} a rule of ours draws others"
+        )
+    return {**source_of(table), "categories": categories, **({"unavailable": why} if why else {})}
+
+
+def replace_objects(task: Task, params: Params) -> Edits:
+    """Objects or fixtures of interest are of other categories. Raises VlaError where the scene has not the old ones."""
+    from pytest_vla.suites.libero_pro.edits import replaced
+
+    edits = edited(task, partial(replaced, categories=dict(params["categories"])))
+    return replace(edits, instruction=params.get(INSTRUCTION))
+
+
+def space_of_objects(task: Task) -> tuple[Parameter, ...]:
+    """By a rule of ours, one category for another; of the user's file any that it lists for each. Raises VlaError."""
+    from pytest_vla.suites.libero_pro.choices import own_replacements
+
+    table = table_of(task, "object")
+    if table is None:
+        found = tuple({old: new} for old, new, _ in own_replacements(task))
     else:
-        listed = entries_of(table, draw.task)
-        there = {item.category for item in (*problem.fixtures, *problem.objects)}
-        if absent := [old for old, _ in listed if old not in there]:
-            raise VlaError(f"{table.file} replaces {', '.join(absent)}, of which the scene has none")
-        none_of = []
-        for old, news in listed:
-            reasons = {new: unfit(problem, old, new, roots) for new in news}
-            why += [reason for reason in reasons.values() if reason]
-            if usable := [new for new, reason in reasons.items() if not reason]:
-                categories[old] = generator.choice(usable)
-            else:
-                none_of.append(f"{old} cannot be replaced: {'; '.join(reasons.values())}")
-        if none_of:
-            raise VlaError(
-                f"{'. '.join(none_of)}. Put its asset files into assets/objects, with a category.toml. Without "
-                f"{table.file.name} a rule of ours draws others"
-            )
-    edit = partial(replaced, categories=categories)
-    edit(problem)
-    parameters = {**_source(table), "categories": dict(categories), **({"unavailable": why} if why else {})}
-    return Variation(draw.label, DIMENSION, "object", None, parameters, instruction, problem=(edit,))
+        listed = entries_of(table, task)
+        names = [old for old, _ in listed]
+        found = tuple(dict(zip(names, news, strict=True)) for news in product(*(news for _, news in listed)))
+    return Parameter("categories", LISTED, choices=found), Parameter(INSTRUCTION, TEXT, optional=True)
 
 
-def semantic(draw: Draw) -> Variation:
+def draw_semantic(draw: Draw) -> Params:
     """One of the task's paraphrases in the user's file, as upstream's BDDL reader gives it; without it one of ours.
 
     Raises:
@@ -155,48 +188,16 @@ def semantic(draw: Draw) -> Variation:
     if table is None:
         text, object_type, action_type = own_paraphrase(draw.task, draw.generator())
         about = {"object_type": object_type, "action_type": action_type, "original": draw.task.language}
-        return Variation(draw.label, DIMENSION, "semantic", None, {**_source(table), **about}, text)
+        return {**source_of(table), **about, INSTRUCTION: text}
     texts = entries_of(table, draw.task)
     index = draw.generator().randrange(len(texts))
     if texts[index] == draw.task.language:
         raise VlaError(f"{texts[index]!r} is the task's own text: it changes nothing")
-    parameters = {**_source(table), "index": index, "original": draw.task.language}
-    return Variation(draw.label, DIMENSION, "semantic", None, parameters, texts[index])
+    return {**source_of(table), "index": index, "original": draw.task.language, INSTRUCTION: texts[index]}
 
 
-def other_task(draw: Draw) -> Variation:
-    """Another task in the same scene: another instruction, goal and objects of interest.
-
-    Raises:
-        VlaError: the scene has none, or none of those in the user's file can be read.
-    """
-    from pytest_vla.suites.libero_pro.choices import other_tasks
-    from pytest_vla.suites.libero_pro.edits import tasked
-
-    problem, table = problem_of(draw.task), table_of(draw.task, "task")
-    left_out: list[str] = []
-    if table is None:
-        other, theirs = draw.generator().choice(other_tasks(draw.task))
-        edit = partial(
-            tasked,
-            instruction=other.language,
-            goal=theirs.goal,
-            objects_of_interest=theirs.objects_of_interest,
-        )
-        edit(problem)
-    else:
-        found, left_out = _readable(table, draw, problem)
-        edit = draw.generator().choice(found)
-    told = str(edit.keywords["instruction"])
-    goal = [str(literal) for literal in edit.keywords["goal"]]
-    parameters = {**_source(table), "goal": goal, "original": draw.task.language}
-    if left_out:
-        parameters["left_out"] = left_out
-    return Variation(draw.label, DIMENSION, "task", None, parameters, told, problem=(edit,))
-
-
-def displace(draw: Draw, axis: str) -> Variation:
-    """The region of the goal's first object, moved by so many tenths of a metre along x or y.
+def draw_displacement(axis: str, draw: Draw) -> Params:
+    """So many tenths of a metre along x or y.
 
     The side is a task's and an axis's: it is the one on which most levels have room, or, where both have as many, one
     that is drawn. It is the same for all levels and seeds, so that they differ in how far only; also where a camera
@@ -206,64 +207,84 @@ def displace(draw: Draw, axis: str) -> Variation:
         VlaError: there is no room so far on this side, or nothing of the goal stands on the workspace.
     """
     from pytest_vla.suites.libero_pro.choices import movable, side_of
-    from pytest_vla.suites.libero_pro.edits import displaced
 
-    problem = problem_of(draw.task)
-    name = movable(problem)
+    name = movable(problem_of(draw.task))
     side, crowded_by = side_of(draw.task, axis, _SWEEP)
     metres = round(side * _SWEEP[draw.level - 1], 3)
     if why := crowded_by[draw.level - 1]:
         room = [level for level, reason in enumerate(crowded_by, 1) if not reason]
         left = f"levels {', '.join(map(str, room))} have room there" if room else "no level has room there"
         raise VlaError(f"{name} cannot be displaced along {axis} by {metres:+} m: {why}; {left}")
-    shift = (metres, 0.0) if axis == "x" else (0.0, metres)
-    edit = partial(displaced, name=name, x=shift[0], y=shift[1])
-    parameters = {"source": OURS, "object": name, "displacement": list(shift)}
-    return Variation(
-        draw.label,
-        DIMENSION,
-        f"displace_{axis}",
-        draw.level,
-        parameters,
-        problem=(edit,),
-        redraw=lambda time: displace(draw.again(time), axis),
+    shift = [metres, 0.0] if axis == "x" else [0.0, metres]
+    return {"source": OURS, "object": name, "displacement": shift}
+
+
+def displace(task: Task, params: Params) -> Edits:
+    """The region of an object, moved along x and y (m)."""
+    from pytest_vla.suites.libero_pro.edits import displaced
+
+    x, y = params["displacement"]
+    return Edits(problem=(partial(displaced, name=params["object"], x=x, y=y),) if x or y else ())
+
+
+def space_of_displacement(axis: str, task: Task) -> tuple[Parameter, ...]:
+    """The goal's first object, and where to. Raises as `draw_displacement`."""
+    from pytest_vla.suites.libero_pro.choices import movable
+
+    return (
+        Parameter("object", CHOICE, choices=(movable(problem_of(task)),)),
+        Parameter("displacement", NUMBER, -_SWEEP[-1], _SWEEP[-1], 0.0, (2,), unit="m"),
     )
 
 
-def combined(draw: Draw) -> Variation:
-    """Several of `ORDER` at once, each as it is drawn by itself with this seed.
+def draw_combined(draw: Draw) -> Params:
+    """Several of `ORDER` at once, each as it is drawn by itself with this seed; what is told is the last one's text.
 
     Raises:
-        VlaError: one of them cannot be had, or not after the others.
+        VlaError: one of them cannot be had.
     """
-    makers: dict[str, Callable[[Draw], Variation]] = {
-        "swap": swap,
-        "environment": environment,
-        "object": replace_objects,
-        "semantic": semantic,
-    }
     alone = replace(draw, part="", time=0)
-    parts = [makers[name](replace(alone, label=f"{DIMENSION}.{name}")) for name in draw.part.split("-")]
-    again = any(part.redraw for part in parts)
-    if draw.time:
-        # The others stay, as they do by themselves.
-        parts = [part if part.redraw is None else part.redraw(draw.time) for part in parts]
-    edits = tuple(edit for part in parts for edit in part.problem)
-    problem = problem_of(draw.task)
-    for edit in edits:
-        problem = edit(problem)
-    parameters = {f"{part.kind}.{name}": value for part in parts for name, value in part.parameters.items()}
-    told = [part.instruction for part in parts if part.instruction is not None]
-    return Variation(
-        draw.label,
-        DIMENSION,
-        "combined",
-        None,
-        parameters,
-        told[-1] if told else None,
-        problem=edits,
-        redraw=(lambda time: combined(draw.again(time))) if again else None,
-    )
+    found: dict[str, Any] = {}
+    text: dict[str, Any] = {}
+    for name in draw.part.split("-"):
+        part = replace(alone, label=f"{DIMENSION}.{name}")
+        params = _SINGLE[name].sample(part)
+        if draw.time and _SINGLE[name].again(draw.task, params):
+            # The others stay, as they do by themselves.
+            params = _SINGLE[name].sample(part.again(draw.time))
+        found |= {f"{name}.{each}": value for each, value in params.items() if each != INSTRUCTION}
+        text |= {each: value for each, value in params.items() if each == INSTRUCTION}
+    return {**found, **text}
+
+
+def combined(task: Task, params: Params) -> Edits:
+    """Several changes, one after the other. Raises VlaError where one of them cannot be made after the others."""
+    problem, edits = problem_of(task), []
+    for name in ORDER:
+        own = _own(name, params)
+        for edit in _SINGLE[name].apply(task, own).problem if own and _SINGLE[name].scene else ():
+            problem = edit(problem)
+            edits.append(edit)
+    return Edits(params.get(INSTRUCTION), problem=tuple(edits))
+
+
+def space_of_combined(task: Task) -> tuple[Parameter, ...]:
+    """The parameters of all that the task can have, which may be left out."""
+    found = []
+    for name in ORDER:
+        with suppress(VlaError):
+            own = (each for each in _SINGLE[name].space(task) if each.name != INSTRUCTION)
+            found += [replace(each, name=f"{name}.{each.name}", optional=True) for each in own]
+    return *found, Parameter(INSTRUCTION, TEXT, optional=True)
+
+
+def _again_combined(task: Task, params: Params) -> bool:
+    return any(_SINGLE[name].again(task, own) for name in ORDER if (own := _own(name, params)))
+
+
+def _own(name: str, params: Params) -> dict[str, Any]:
+    """A part's own parameters among those of several."""
+    return {each.removeprefix(f"{name}."): value for each, value in params.items() if each.startswith(f"{name}.")}
 
 
 def combinations_of() -> tuple[str, ...]:
@@ -271,64 +292,87 @@ def combinations_of() -> tuple[str, ...]:
     return tuple("-".join(names) for count in (2, 3, 4) for names in combinations(ORDER, count))
 
 
-def _source(table: Table | None) -> dict[str, Any]:
-    return {"source": OURS} if table is None else {"source": table.source, "digest": table.digest}
+def _kind(
+    name: str,
+    about: str,
+    sample: Callable[[Draw], Params],
+    apply: Callable[[Task, Params], Edits],
+    space: Space,
+    scene: bool = True,
+    **more: Any,
+) -> Kind:
+    source = "LIBERO-PRO"
+    return Kind(f"{DIMENSION}.{name}", about, source, sample, apply, space, scene=scene, published=True, **more)
 
 
-def _readable(table: Table, draw: Draw, problem: "Problem") -> tuple[list[Any], list[str]]:
-    """The edits of a task's entries whose goals can be read, and what was left out, and why."""
-    from pytest_vla.suites.libero_pro.edits import goal_of, tasked
-
-    known = {item.name for item in (*problem.fixtures, *problem.objects)} | {region.key for region in problem.regions}
-    entries: tuple[NewTask, ...] = entries_of(table, draw.task)
-    found, wrong, left_out = [], [], []
-    for entry in entries:
-        where = f"{table.file}: {draw.task.files}/{draw.task.name}: {entry.instruction!r}: goal"
-        interest = tuple(dict.fromkeys(name for name in entry.objects_of_interest if name in known))
-        try:
-            goal = goal_of(entry.goal, problem, where)
-            edit = partial(tasked, instruction=entry.instruction, goal=goal, objects_of_interest=interest)
-            edit(problem)
-        except VlaError as error:
-            wrong.append(str(error))
-            continue
-        found.append(edit)
-        strangers = [name for name in entry.objects_of_interest if name not in known]
-        left_out += [f"{name}, of interest to {entry.instruction!r}, is not in the scene" for name in strangers]
-    if not found:
-        raise VlaError(f"{'; '.join(wrong)}. Mend it in a copy of the file, or select other tasks by --vla-tasks")
-    return found, [*left_out, *wrong]
+def _displacing(axis: str, about: str) -> Kind:
+    return _kind(
+        f"displace_{axis}",
+        about,
+        partial(draw_displacement, axis),
+        displace,
+        partial(space_of_displacement, axis),
+        levels=(1, 2, 3, 4, 5),
+        grades="0.1 to 0.5 m",
+        again=always,
+    )
 
 
-def _kind(name: str, about: str, make: Callable[[Draw], Variation], **more: Any) -> Kind:
-    return Kind(f"{DIMENSION}.{name}", about, "LIBERO-PRO", make, scene=True, published=True, **more)
-
+_OBJECT = _kind(
+    "object",
+    "objects or fixtures of interest are of other categories",
+    draw_objects,
+    replace_objects,
+    space_of_objects,
+)
+_SWAP = _kind(
+    "swap",
+    "objects of interest and others stand in each other's places",
+    draw_swap,
+    swap,
+    space_of_swaps,
+    again=always,
+)
+_SEMANTIC = _kind(
+    "semantic",
+    "a paraphrase of your LIBERO-PRO's ood_language.yaml, or of our grammar",
+    draw_semantic,
+    told,
+    space_of_text,
+    scene=False,
+)
+_ENVIRONMENT = _kind(
+    "environment",
+    "the same scene on another table or the floor",
+    draw_environment,
+    environment,
+    space_of_environments,
+    again=_has_other_environments,
+)
+_SINGLE = {"swap": _SWAP, "environment": _ENVIRONMENT, "object": _OBJECT, "semantic": _SEMANTIC}
 
 KINDS = (
-    _kind("object", "objects or fixtures of interest are of other categories", replace_objects),
-    _kind("swap", "objects of interest and others stand in each other's places", swap),
-    Kind(
-        f"{DIMENSION}.semantic",
-        "a paraphrase of your LIBERO-PRO's ood_language.yaml, or of our grammar",
-        "LIBERO-PRO",
-        semantic,
-        published=True,
-    ),
-    _kind("task", "another goal in the same scene, with its instruction", other_task, alone=True),
-    _kind("environment", "the same scene on another table or the floor", environment),
+    _OBJECT,
+    _SWAP,
+    _SEMANTIC,
     _kind(
-        "displace_x",
-        "the goal's first object stands farther or nearer",
-        partial(displace, axis="x"),
-        levels=(1, 2, 3, 4, 5),
-        grades="0.1 to 0.5 m",
+        "task",
+        "another goal in the same scene, with its instruction",
+        draw_task,
+        other_task,
+        space_of_tasks,
+        alone=True,
     ),
+    _ENVIRONMENT,
+    _displacing("x", "the goal's first object stands farther or nearer"),
+    _displacing("y", "the goal's first object stands farther to a side"),
     _kind(
-        "displace_y",
-        "the goal's first object stands farther to a side",
-        partial(displace, axis="y"),
-        levels=(1, 2, 3, 4, 5),
-        grades="0.1 to 0.5 m",
+        "combined",
+        "swap, environment, object and semantic, of them at once",
+        draw_combined,
+        combined,
+        space_of_combined,
+        parts=combinations_of,
+        again=_again_combined,
     ),
-    _kind("combined", "swap, environment, object and semantic, of them at once", combined, parts=combinations_of),
 )

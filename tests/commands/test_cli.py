@@ -19,8 +19,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from pytest_vla.cli import COMMANDS, main
-from pytest_vla.records.record import OUTCOMES, record_line
-from pytest_vla.records.store import DEFAULT_RESULTS, STORE, open_store
+from pytest_vla.records.checks import OUTCOMES
+from pytest_vla.records.names import DEFAULT_RESULTS
+from pytest_vla.records.record import record_line
+from pytest_vla.records.store import STORE, open_store
 from tests.support.records import record_of
 from tests.support.varied import varied
 from tests.support.waiting import HANG
@@ -227,6 +229,22 @@ def test_what_it_does_not_understand_exits_with_2(arguments: list[str], capfd: p
         main(arguments)
     assert left.value.code == 2
     assert "usage: pytest-vla" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("reprot", "report"), ("check_policy", "check-policy"), ("run", "runs"), ("Show", "show")]
+)
+def test_a_command_that_is_nearly_one_is_guessed(typed: str, meant: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main([typed, "--results=x"])
+    assert left.value.code == 2
+    assert f"there is no command {typed!r}. Did you mean {meant}" in capfd.readouterr().err
+
+
+def test_a_command_that_is_like_none_gets_the_list(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["\x1b[2Jfly"])
+    assert "no command '\\x1b[2Jfly'. Commands: show, view, fetch, " in capfd.readouterr().err
 
 
 def module(*arguments: str, **options: Any) -> "subprocess.Popen[str]":

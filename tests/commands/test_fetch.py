@@ -20,7 +20,8 @@ from pytest_vla.cli import main
 from pytest_vla.commands import fetch
 from pytest_vla.commands.fetch import RECEIPT, REPOSITORY, HubFile, Listing, Sources, fetch_libero
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.data_roots import KINDS, data_roots
+from pytest_vla.plan.data_folders import KINDS
+from pytest_vla.plan.data_roots import data_roots
 from pytest_vla.plan.manifests import load_suite
 from tests.support.waiting import HANG
 
@@ -229,8 +230,15 @@ def test_a_package_without_a_task_is_told(hub: Fake, tmp_path: Path, monkeypatch
     ("files", "message"),
     [
         ({"README": b""}, "is not LIBERO's assets"),
-        ({**CONTENT, "scenes/../../x": b""}, r"outside its folder: scenes/\.\./\.\./x"),
-        ({**CONTENT, "/etc/x": b""}, "outside its folder: /etc/x"),
+        ({**CONTENT, "scenes/../../x": b""}, r"lists 'scenes/\.\./\.\./x', a file outside its folder"),
+        ({**CONTENT, "/etc/x": b""}, "lists '/etc/x', a file outside its folder"),
+        ({**CONTENT, "": b""}, "lists '', a file outside its folder"),
+        ({**CONTENT, "scenes//x": b""}, "lists 'scenes//x', a file outside its folder"),
+        ({**CONTENT, "scenes/\x1b[2J": b""}, r"lists 'scenes/\\x1b\[2J', which is no name of a file of LIBERO's"),
+        ({**CONTENT, "scenes\\x": b""}, "which is no name of a file of LIBERO's"),
+        ({**CONTENT, "scenes/" + "x" * 600: b""}, "which is no name of a file of LIBERO's"),
+        ({**CONTENT, "scenes/table.xml/x": b""}, "lists 'scenes/table.xml/x', a file twice"),
+        ({**CONTENT, ".cache/huggingface/x": b""}, "where the hub's client has its notes"),
     ],
 )
 def test_a_data_set_that_is_another_is_refused_before_the_question(
@@ -251,8 +259,48 @@ def test_a_folder_of_somebody_else_is_left_alone(hub: Fake, tmp_path: Path) -> N
     assert hub.asked == []
 
 
+@pytest.mark.parametrize("odd", [{"size": -1}, {"digest": "../x"}, {"algorithm": "md5"}])
+def test_a_listing_without_sizes_or_digests_is_refused(hub: Fake, tmp_path: Path, odd: dict[str, Any]) -> None:
+    first, *others = hub.listing().files
+    listing = Listing(REVISION, None, (replace(first, **odd), *others))
+    with pytest.raises(VlaError, match="without its size and digest"):
+        fetch_libero(tmp_path / "libero", True, str, None, replace(hub.sources, listing=lambda: listing))
+
+
+def test_a_link_in_the_place_of_the_folder_that_is_filled_is_refused(hub: Fake, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "libero.part").symlink_to(tmp_path / "home")
+    with pytest.raises(VlaError, match=r"libero\.part is a link or no folder, and what is fetched would go there"):
+        fetch_libero(tmp_path / "libero", True, str, None, hub.sources)
+    assert not any((tmp_path / "home").iterdir())
+
+
+def test_a_folder_of_another_user_is_refused(hub: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "libero.part").mkdir()
+    monkeypatch.setattr(os, "getuid", lambda: os.geteuid() + 1)
+    with pytest.raises(VlaError, match=r"libero\.part is another user's"):
+        fetch_libero(tmp_path / "libero", True, str, None, hub.sources)
+
+
+def test_what_nobody_listed_does_not_stay(hub: Fake, tmp_path: Path) -> None:
+    part, home = tmp_path / "libero.part", tmp_path / "home"
+    (part / "assets" / "scenes").mkdir(parents=True)
+    home.mkdir()
+    (part / "assets" / "scenes" / "evil.xml").write_text("<mujoco/>")
+    (part / "conftest.py").write_text("raise SystemExit")
+    (part / "assets" / "turbosquid_objects").symlink_to(home)
+    (part / "assets" / "scenes" / "table.xml").symlink_to(home / "table.xml")
+    (part / ".lock").symlink_to(home / "lock")
+    hub.content["unlisted/x"] = b"x"
+    folder = fetch_libero(tmp_path / "libero", True, str, None, hub.sources)
+    assert not any(home.iterdir())
+    assert names_under(folder / "assets") == {*CONTENT}
+    assert not (folder / "conftest.py").exists()
+    assert not [path for path in folder.rglob("*") if path.is_symlink()]
+
+
 def test_a_disk_without_room_is_told_before_the_download(hub: Fake, tmp_path: Path) -> None:
-    huge = Listing(REVISION, None, (*hub.listing().files, HubFile("scenes/huge", 10**18, "sha256", "")))
+    huge = Listing(REVISION, None, (*hub.listing().files, HubFile("scenes/huge", 10**18, "sha256", "0" * 64)))
     with pytest.raises(VlaError, match=r"1000000000.0 GB are needed, and .* are free"):
         fetch_libero(tmp_path / "libero", True, str, None, replace(hub.sources, listing=lambda: huge))
     assert "package" not in hub.asked

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from pytest_vla.commands import import_ as import_command
-from pytest_vla.commands.import_ import log_digest
 from pytest_vla.errors import VlaError
 from pytest_vla.language.published import FILE, load_published
 from pytest_vla.metrics.language import subjects
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.records.record import Record, record_line
 from pytest_vla.records.store import Store, open_store
+from pytest_vla.suites.libero_para.import_log import log_digest
 from pytest_vla.suites.libero_para.logs import read_para_log
 from pytest_vla.suites.libero_para.variations import variation_of
 from tests.suites.libero_para.test_logs import EPISODE
@@ -213,8 +213,8 @@ def test_all_episodes_of_a_paraphrase_count(tmp_path: Path, capsys: pytest.Captu
     once = {"variant_id": 4, **_bddl(4), "success": False}
     import_log(log(tmp_path / "m_seed7", *several, once))
     lines = [line.partition(": ")[2] for line in capsys.readouterr().out.splitlines() if line.startswith("run ")]
-    assert lines[0] == "2 episodes of 1 task by m, seed 7, number 1 of each paraphrase, 1 successes"
-    assert lines[4] == "1 episode of 1 task by m, seed 7, number 5 of each paraphrase, 0 successes"
+    assert lines[0] == "2 episodes of 1 task by m, seed 7, number 1 of each, 1 successes"
+    assert lines[4] == "1 episode of 1 task by m, seed 7, number 5 of each, 0 successes"
     with open_store(Path(".vla"), create=False) as store:
         records = [record for run in reversed(store.runs()) for record in store.records(run.name)]
     assert [record.seeds.get("run") for record in records] == [None, None, 1, 2, 3, 4]

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pytest_vla import extensions
 from pytest_vla.commands import import_ as import_command
 from pytest_vla.commands import report as report_command
 from pytest_vla.errors import VlaError
@@ -531,7 +532,7 @@ def test_an_output_that_cannot_be_is_refused_at_once(
     write([paraphrased(STOVE, 0, "failure")])
     Path("folder").mkdir()
     Path("file").touch()
-    monkeypatch.setattr(report_command, "SECTIONS", (never,))
+    monkeypatch.setattr(extensions, "sections", never)
     monkeypatch.setattr(figures, "check_matplotlib", lambda: None)
     before = sorted(Path().rglob("*"))
     with pytest.raises(VlaError, match=why):

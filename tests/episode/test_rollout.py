@@ -19,7 +19,7 @@ from pytest_vla.policies.random import random_policy
 from pytest_vla.records.explain import explain
 from pytest_vla.records.record import digest_of, parse_record, record_line
 from pytest_vla.scene.variation import Variation
-from tests.plugin.fake_sim import World
+from pytest_vla.testing import World
 from tests.support.waiting import HANG, LIMITS
 
 CASE = Case("libero_goal", "turn_on_the_stove", 0)
@@ -385,7 +385,7 @@ def test_timings_and_names_are_not_in_the_digest() -> None:
 
 @pytest.mark.parametrize("seed", [0, 13, 1])
 def test_a_record_is_a_line_of_builtin_types(seed: int) -> None:
-    record = run(random_policy, case=dataclasses.replace(CASE, seed=seed)).record
+    record = run(random_policy, case=dataclasses.replace(CASE, seed=seed), run="a-run").record
     line = record_line(record)
     assert "\n" not in line
     read = parse_record(line)
@@ -457,7 +457,7 @@ def test_actions_out_of_range_are_clipped_where_the_suite_says_so() -> None:
     ended = run_episode(CASE, a_suite_that("clip"), a_policy(lambda o: WILD), World, Conditions("mine"))
     assert ended.success
     assert np.array_equal(ended.trajectory.actions[:2], WILD.clip(-1, 1))
-    assert ended.record.metrics == {"clipped_actions": ended.steps // 2}
+    assert ended.record.metrics == {"clipped_actions": ended.steps // 2, "largest_action": 1.25}
 
 
 def test_actions_out_of_range_are_an_error_where_the_suite_says_so() -> None:

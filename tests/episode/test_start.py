@@ -12,8 +12,8 @@ from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Variation, joined
+from pytest_vla.testing import World
 from pytest_vla.vary.kind import MOST_DRAWS
-from tests.plugin.fake_sim import World
 
 TASK = load_suite("tabletop").task("turn_on_the_stove")
 STOP = np.array([0.0, 0, 0, 0, 0, 0, -1])

@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import pytest
+
 from pytest_vla.gate.min_success import judge
 from pytest_vla.records.record import Record
 from tests.support.varied import varied
@@ -21,9 +23,10 @@ def test_benign_and_varied_episodes_are_judged_apart() -> None:
     lines, passed = judge([*of("", 9, 1), *of("camera.distance-L5", 1, 9)], 0.5, 0, False)
     assert not passed
     assert lines == (
-        "libero_goal, benign: 9/10 = 90.0% [59.6%, 98.2%] >= 50%: passed",
-        "libero_goal, varied: 1/10 = 10.0% [1.8%, 40.4%] < 50%: failed",
+        "libero_goal, benign: 9/10 = 90.0% [59.6%, 98.2%] >= 50%",
+        "libero_goal, varied: 1/10 = 10.0% [1.8%, 40.4%] < 50%",
         "by luck: a policy 20 points worse, of 30%, passes 15% of such runs of 10 episodes",
+        "vla: failed (--vla-min-success=50%): libero_goal, varied below it",
     )
     assert judge([*of("", 9, 1), *of("camera.distance-L5", 5, 5)], 0.5, 0, False)[1]
     assert not judge([*of("", 4, 6), *of("camera.distance-L5", 10, 0)], 0.5, 0, False)[1]
@@ -38,12 +41,13 @@ def test_probes_are_in_no_rate() -> None:
     lines, passed = judge([*of("", 2, 0), probe(False), probe(False, 1)], 1.0, 0, False)
     assert passed
     assert lines == (
-        "libero_goal, benign: 2/2 = 100.0% [34.2%, 100.0%] >= 100%: passed",
+        "libero_goal, benign: 2/2 = 100.0% [34.2%, 100.0%] >= 100%",
         "by luck: a policy 20 points worse, of 80%, passes 64% of such runs of 2 episodes",
         "not judged: 2 probes (of whether it listens or looks), which are in no rate",
+        "vla: passed (--vla-min-success=100%)",
     )
     lines, passed = judge([probe(True)], 0.5, 0, False)
-    assert (lines[-1], passed) == ("--vla-min-success: no episode of a suite was judged: failed", False)
+    assert (lines[-1], passed) == ("vla: failed (--vla-min-success=50%): no episode of a suite was judged", False)
     # Told another goal as well, it is asked to do something.
     assert judge([varied("language.other_goal", False)], 0.5, 0, False)[1] is False
 
@@ -51,47 +55,66 @@ def test_probes_are_in_no_rate() -> None:
 def test_a_group_of_errors_was_not_measured() -> None:
     lines, passed = judge([*of("", 2, 0), varied("camera.distance-L5", "error")], 0.5, 0, False)
     assert not passed
-    assert lines[1] == "libero_goal, varied: nothing was measured, 50% was wanted: failed"
+    assert lines[1] == "libero_goal, varied: nothing was measured, 50% was wanted"
+    assert lines[-1] == "vla: failed (--vla-min-success=50%): nothing was measured of libero_goal, varied"
 
 
 def test_what_errors_could_have_made_of_the_rate_is_said() -> None:
     broken = [varied("", outcome, seed=seed) for seed, outcome in ((98, "error"), (99, "invalid"))]
     lines, passed = judge([*of("", 8, 2), *broken], 0.8, 0, False)
     assert passed
-    assert lines[0] == "libero_goal: 8/10 = 80.0% [49.0%, 94.3%] (1 error, 1 invalid: 66.7% to 83.3%) >= 80%: passed"
+    assert lines[0] == "libero_goal: 8/10 = 80.0% [49.0%, 94.3%] (1 error, 1 invalid: 66.7% to 83.3%) >= 80%"
 
 
 def test_a_rate_that_rounds_to_the_wanted_one_is_told_apart_from_it() -> None:
     lines, passed = judge(of("", 2, 1), 0.667, 0, False)
     assert not passed
     assert "2/3 = 66.6667% " in lines[0]
-    assert lines[0].endswith(" < 66.7%: failed")
+    assert lines[0].endswith(" < 66.7%")
 
 
 def test_the_lower_end_of_the_interval_can_be_what_counts() -> None:
     lines, passed = judge(of("", 9, 1), 0.5, 0, False, by_lower_end=True)
     assert passed
     assert lines == (
-        "libero_goal: 9/10 = 90.0% [59.6%, 98.2%], lower end >= 50%: passed",
+        "libero_goal: 9/10 = 90.0% [59.6%, 98.2%], lower end >= 50%",
         "by luck: a policy 20 points worse, of 30%, passes less than 1% of such runs of 10 episodes",
+        "vla: passed (--vla-min-success=50%:lower)",
     )
     lines, passed = judge(of("", 9, 1), 0.8, 0, False, by_lower_end=True)
     assert not passed
     assert lines == (
-        "libero_goal: 9/10 = 90.0% [59.6%, 98.2%], lower end < 80%: failed",
+        "libero_goal: 9/10 = 90.0% [59.6%, 98.2%], lower end < 80%",
         "by luck: the lower end cannot reach 80% in 10 episodes; it takes 16",
+        "vla: failed (--vla-min-success=80%:lower): libero_goal below it",
     )
 
 
 def test_where_any_policy_passes_luck_is_no_matter() -> None:
-    assert len(judge(of("", 1, 9), 0.0, 0, False)[0]) == 1
+    (rate, verdict), passed = judge(of("", 1, 9), 0.0, 0, False)
+    assert rate.startswith("libero_goal: 1/10 = 10.0% ")
+    assert (verdict, passed) == ("vla: passed (--vla-min-success=0%)", True)
+
+
+@pytest.mark.parametrize("others", [0, 2])
+@pytest.mark.parametrize("stopped", [False, True])
+@pytest.mark.parametrize("successes", [0, 2])
+def test_one_line_at_the_end_says_passed_or_failed_and_why(others: int, stopped: bool, successes: int) -> None:
+    lines, passed = judge(of("", successes, 2 - successes), 0.5, others, stopped)
+    assert [line for line in lines if "passed" in line or "failed" in line] == [lines[-1]]
+    why = ["libero_goal below it"] * (not successes)
+    why += ["2 failed beside the failed episodes (errors, other tests)"] * (others > 0)
+    why += ["the run was stopped before its end"] * stopped
+    assert passed == (not why)
+    expected = f"failed (--vla-min-success=50%): {'; '.join(why)}" if why else "passed (--vla-min-success=50%)"
+    assert lines[-1] == f"vla: {expected}"
 
 
 def test_several_kinds_under_one_seed_have_no_lower_end() -> None:
     """All of one init state: nothing tells how far another would stray."""
     kinds = [varied(f"camera.{kind}-L5", True) for kind in ("distance", "fov", "azimuth")]
     lines, passed = judge(kinds, 0.5, 0, False, by_lower_end=True)
-    assert (passed, lines[0]) == (False, "libero_goal, varied: 3/3 = 100.0% -, lower end < 50%: failed")
+    assert (passed, lines[0]) == (False, "libero_goal, varied: 3/3 = 100.0% -, lower end < 50%")
     assert judge(kinds, 0.5, 0, False)[1]
 
 

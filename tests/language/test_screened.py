@@ -15,8 +15,9 @@ from pytest_vla.language.wordnet import shipped_wordnet
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.task_files import problem_of
-from pytest_vla.vary.axes import language
-from pytest_vla.vary.axes.language import names_in, paraphrase_cells
+from pytest_vla.scene.variation import Variation
+from pytest_vla.vary.axes.language import KINDS, names_in, paraphrase_cells
+from pytest_vla.vary.kind import Draw
 from tests.support.data import data_root
 
 WRONG = (
@@ -25,8 +26,17 @@ WRONG = (
 )
 """What no sentence calls any of the suites' things; oven and wine are wrong alone, not in microwave oven."""
 
+WORDS, PARAPHRASE = (
+    next(kind for kind in KINDS if kind.name == name) for name in ("language.words", "language.paraphrase")
+)
+
 # The last word of a category is what it is, but for these.
 NOUNS = {"frypan": "pan", "cookies": "box", "cheese": "cheese"}
+
+
+def paraphrase(task: Task, cell: tuple[str, str], seed: int = 0) -> Variation:
+    part = ".".join(cell)
+    return PARAPHRASE.make(Draw(task, f"language.paraphrase.{part}", seed, part=part))
 
 
 @cache
@@ -69,7 +79,7 @@ def check(task: Task, text: str) -> None:
 def test_no_words_name_another_thing_of_the_scene(data: st.DataObject, level: int, seed: int) -> None:
     task = data.draw(st.sampled_from(tasks()))
     try:
-        found = language.words(task, f"language.words-L{level}", seed, level)
+        found = WORDS.make(Draw(task, f"language.words-L{level}", seed, level))
     except VlaError:
         assume(False)
     assert found.parameters["protocol"] == "ours"
@@ -81,7 +91,7 @@ def test_no_words_name_another_thing_of_the_scene(data: st.DataObject, level: in
 def test_no_paraphrase_names_another_thing_of_the_scene(data: st.DataObject, cell: tuple[str, str], seed: int) -> None:
     task = data.draw(st.sampled_from(tasks()))
     try:
-        found = language.paraphrase(task, "language.paraphrase." + ".".join(cell), seed, *cell)
+        found = paraphrase(task, cell, seed)
     except VlaError:
         assume(False)
     check(task, str(found.instruction))
@@ -91,7 +101,7 @@ def test_every_task_has_its_paraphrases_and_two_words_at_least() -> None:
     for task in tasks():
         assert len(slots(task)) >= 2, task.language
         for cell in paraphrase_cells()[::7]:
-            assert language.paraphrase(task, "language.paraphrase." + ".".join(cell), 0, *cell).instruction
+            assert paraphrase(task, cell).instruction
 
 
 def slots(task: Task) -> tuple[Slot, ...]:

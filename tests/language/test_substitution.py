@@ -23,6 +23,7 @@ from pytest_vla.language.substitution import (
 from pytest_vla.language.wordnet import nltk_wordnet, shipped_wordnet
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.vary.axes import language as vary
+from pytest_vla.vary.kind import Draw
 from tests.support.data import REPOSITORY, data_root, needs_data
 
 PUT = "put the bowl on the stove"
@@ -146,7 +147,8 @@ def test_every_participle_s_substitutes_are_forms_of_its_verb_s_neighbours() -> 
 
 def test_a_record_says_where_each_word_stood() -> None:
     task = replace(load_suite("tabletop").tasks[0], language="put the bowl on the bowl with the stove turned on")
-    found = vary.words(task, "language.words-L4", 0, 4)
+    words = next(kind for kind in vary.KINDS if kind.name == "language.words")
+    found = words.make(Draw(task, "language.words-L4", 0, 4))
     places = [re.fullmatch(r"(.+) at (\d+): (.+) \(\w+\)", each) for each in found.parameters["replaced"].split("; ")]
     # The bowl is one word, and stands there twice.
     assert len(places) == 5

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from pytest_vla import World
-from pytest_vla.plan.task import INSTALLED, with_textures
+from pytest_vla.plan.choices import INSTALLED
+from pytest_vla.plan.task import with_textures
 from pytest_vla.sim.observation import Observation
 from tests.parity.reference import job, run_upstream
 from tests.support.data import libero_data

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_vla.plan.task import INSTALLED, TRAINED
+from pytest_vla.plan.choices import INSTALLED, TRAINED
 from pytest_vla.versions import installed_versions
 from tests.support.data import golden, golden_root
 

@@ -113,13 +113,24 @@ def test_a_wrong_folder_is_refused(tmp_path: Path, given: str) -> None:
         data_roots(tmp_path / given)
 
 
-@pytest.mark.parametrize("line", ["assets", "  nested: x", "- a list"])
-def test_a_config_file_of_another_form_names_its_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("assets: /x\nassets", "cannot be read: .*line 3"),
+        ("assets: /x\n  nested: x", "cannot be read: .*line 2"),
+        ("assets: /x\n- a list", "cannot be read: .*line 2"),
+        ("- a list", r"expected lines of `key: folder`, found \['a list'\]"),
+        ("assets: {nested: x}", "expected `key: folder`, found 'assets': {'nested': 'x'}"),
+        ("assets: 3", "expected `key: folder`, found 'assets': 3"),
+        ("a: &a [x, x]\nb: &b [*a, *a]\n" + "c: " + "[" * 900, "cannot be read: it is nested deeper"),
+    ],
+)
+def test_a_config_file_of_another_form_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, complaint: str
 ) -> None:
-    (tmp_path / "config.yaml").write_text(f"assets: /x\n{line}\n")
+    (tmp_path / "config.yaml").write_text(f"{text}\n")
     monkeypatch.setenv("LIBERO_CONFIG_PATH", str(tmp_path))
-    with pytest.raises(SceneError, match=r"config\.yaml:2: expected `key: folder`"):
+    with pytest.raises(SceneError, match=rf"config\.yaml: .*{complaint}"):
         data_roots()
 
 

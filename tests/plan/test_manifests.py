@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pytest_vla import extensions
+from pytest_vla.entries import SuiteEntry
 from pytest_vla.errors import VlaError
-from pytest_vla.plan import manifests as suite_module
 from pytest_vla.plan.manifests import load_suite, suite_names, takes_tasks
 from pytest_vla.plan.suite import Suite
 from pytest_vla.plan.task import language_of
@@ -208,8 +209,8 @@ def load_written(folder: Path, monkeypatch: pytest.MonkeyPatch, manifest: str, b
     (folder / "mine").mkdir()
     (folder / "mine" / "suite.toml").write_text(manifest)
     (folder / "base.toml").write_text(base)
-    monkeypatch.setattr(suite_module, "suites_folders", lambda: (folder,))
-    monkeypatch.setattr(suite_module, "suite_names", suite_names.__wrapped__)
+    entry = SuiteEntry("mine", "a test's", folder=folder / "mine")
+    monkeypatch.setattr(extensions, "suites", lambda: {"mine": entry})
     return load_suite("mine")
 
 

@@ -7,8 +7,9 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan import premises
+from pytest_vla.plan.choices import CHECK, IGNORE
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.plan.premises import CHECK, IGNORE, Finding, Measured
+from pytest_vla.plan.premises import Finding, Measured
 from pytest_vla.plan.task import Task
 from pytest_vla.records.premises import notes_after
 from pytest_vla.records.record import Record
@@ -99,7 +100,7 @@ def test_a_report_names_the_benchmarks_own_defects() -> None:
 
 
 def test_a_suite_without_a_table_has_no_findings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(premises, "suite_folder", lambda name: tmp_path)
+    monkeypatch.setattr(premises, "suite_manifest", lambda name: tmp_path / "suite.toml")
     premises.measured.cache_clear()
     assert premises.measured("libero_goal") == Measured()
     premises.measured.cache_clear()
@@ -116,11 +117,20 @@ def test_a_suite_without_a_table_has_no_findings(monkeypatch: pytest.MonkeyPatch
 )
 def test_a_table_that_cannot_be_read_is_named(text: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / premises.FILE).write_text(text)
-    monkeypatch.setattr(premises, "suite_folder", lambda name: tmp_path)
+    monkeypatch.setattr(premises, "suite_manifest", lambda name: tmp_path / "suite.toml")
     premises.measured.cache_clear()
     with pytest.raises(VlaError, match=r"premises\.toml: cannot be read: .*python -m pytest_vla\.commands\.premises"):
         premises.measured("libero_goal")
     premises.measured.cache_clear()
+
+
+def test_measurements_stand_beside_the_manifest() -> None:
+    goal, tabletop = premises.premises_file("libero_goal"), premises.premises_file("tabletop")
+    assert goal is not None
+    assert tabletop is not None
+    assert (goal.parent.name, goal.name) == ("libero", "libero_goal.premises.toml")
+    assert (tabletop.parent.name, tabletop.name) == ("tabletop", "premises.toml")
+    assert premises.measured("libero_goal").versions
 
 
 def _starts(suite: str) -> list[tuple[Task, int]]:

@@ -1,12 +1,9 @@
 """A project to run pytest in, with a world that needs no simulator and no data."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-FAKE_SIM = Path(__file__).with_name("fake_sim.py")
 
 # Straight to the goal line, and standing still.
 POLICIES = """
@@ -38,7 +35,6 @@ def vla(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., pytest.RunResult]:
     """Run pytest in the project, in a process of its own, on the fake world."""
-    project.makepyfile(fake_sim=FAKE_SIM.read_text())
     for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_AUTO_NUM_WORKERS"):
         monkeypatch.delenv(name, raising=False)
     # Folders are all that the fake world needs of LIBERO's data.
@@ -49,6 +45,6 @@ def vla(
 
     def run(*arguments: Any) -> pytest.RunResult:
         # Hypothesis's plugin is not ours, and slow to load.
-        return project.runpytest_subprocess("-p", "fake_sim", "-p", "no:hypothesispytest", *arguments)
+        return project.runpytest_subprocess("-p", "pytest_vla.testing", "-p", "no:hypothesispytest", *arguments)
 
     return run

@@ -1,6 +1,8 @@
 """Which items are collected, and under which ids."""
 
+import re
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from tests.support.runs import run_names
 Run = Callable[..., pytest.RunResult]
 
 STOVE = "libero_goal::test_episode[turn_on_the_stove-seed0]"
+TABLETOP = [f"tabletop::test_episode[{task.name}-seed0]" for task in load_suite("tabletop").tasks]
 GOAL = [f"libero_goal::test_episode[{task.name}-seed0]" for task in load_suite("libero_goal").tasks]
 
 
@@ -36,8 +39,40 @@ def test_several_suites(vla: Run) -> None:
 
 
 def test_a_suite_by_path(vla: Run) -> None:
-    assert ids(vla(suite_folder("libero_goal"), "--collect-only", "-q")) == GOAL
-    assert ids(vla(suite_folder("libero_goal") / "test_libero_goal.py", "--collect-only", "-q")) == GOAL
+    assert ids(vla(suite_folder("libero_goal") / "libero_goal.toml", "--collect-only", "-q")) == GOAL
+    assert ids(vla(suite_folder("tabletop"), "--collect-only", "-q")) == TABLETOP
+    assert ids(vla(suite_folder("tabletop") / "test_tabletop.py", "--collect-only", "-q")) == TABLETOP
+
+
+def test_a_folder_of_several_suites_by_path(vla: Run) -> None:
+    result = vla(suite_folder("libero_goal"), "--collect-only", "-q")
+    counts = Counter(node.partition("::")[0] for node in ids(result))
+    assert counts == {"libero_10": 10, "libero_90": 90, "libero_goal": 10, "libero_object": 10, "libero_spatial": 10}
+    # Beside the folder the name of a suite says nothing new.
+    assert ids(vla(suite_folder("libero_goal"), "--vla-suite=libero_goal", "--collect-only", "-q")) == ids(result)
+
+
+def test_a_plain_run_collects_no_suite_of_the_projects(vla: Run, project: pytest.Pytester) -> None:
+    """One without a module is run by its name alone, also where its folder has several manifests."""
+    goal = suite_folder("libero_goal")
+    for suite in ("ours_a", "ours_b"):
+        (project.mkdir("more") if suite == "ours_a" else project.path / "more").joinpath(f"{suite}.toml").write_text(
+            (goal / "libero_goal.toml").read_text()
+        )
+    (project.path / "libero.toml").write_text((goal.parent / "libero.toml").read_text())
+    project.makeconftest(
+        """
+        from pathlib import Path
+        from pytest_vla.entries import SuiteEntry
+
+        def pytest_vla_suites():
+            here = Path(__file__).parent / "more"
+            return [SuiteEntry(name, "ours", folder=here, manifest=f"{name}.toml") for name in ("ours_a", "ours_b")]
+        """
+    )
+    assert len(ids(vla(".", "--vla-tasks=turn_on_the_stove", "--collect-only", "-q"))) == 2
+    ours = [STOVE.replace("libero_goal", name) for name in ("ours_b", "ours_a")]
+    assert ids(vla("--vla-suite=ours_b,ours_a", "--vla-tasks=turn_on", "--collect-only", "-q")) == ours
 
 
 def test_all_suites_by_path(vla: Run) -> None:
@@ -78,7 +113,6 @@ def test_a_folder_of_the_users_with_a_suites_name_is_the_users(vla: Run, project
 def test_ids_are_the_same_from_another_folder(vla: Run, project: pytest.Pytester) -> None:
     project.makeini("[pytest]")
     folder = project.mkdir("below")
-    (folder / "fake_sim.py").write_text((project.path / "fake_sim.py").read_text())
     project.chdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -124,6 +158,23 @@ def test_tasks_and_seeds(vla: Run) -> None:
     ]
 
 
+@pytest.mark.parametrize("workers", [(), ("-n1",)])
+def test_what_is_given_twice_is_all_meant(vla: Run, workers: tuple[str, ...]) -> None:
+    suites = ("--vla-suite=libero_goal", "--vla-suite=libero_object")
+    tasks = ("--vla-tasks=turn_on_the_stove", "--vla-tasks=milk,turn_on_the_stove")
+    vary = ("--vla-vary=language.blank", "--vla-vary=action.delay:1,language.blank")
+    result = vla(*suites, *tasks, *vary, "--vla-model=policies:straight", "-v", *workers)
+    ran = set(re.findall(r"libero_\w+::test_episode\[\S+\]", result.stdout.str()))
+    assert ran == {
+        f"{suite}::test_episode[{task}-{label}-seed0]"
+        for suite, task in (
+            ("libero_goal", "turn_on_the_stove"),
+            ("libero_object", "pick_up_the_milk_and_place_it_in_the_basket"),
+        )
+        for label in ("language.blank", "action.delay-L1")
+    }
+
+
 def test_episodes_are_the_first_seeds(vla: Run) -> None:
     goal = ("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove", "--collect-only", "-q")
     first = [STOVE.replace("seed0", f"seed{seed}") for seed in range(3)]
@@ -141,19 +192,19 @@ def test_a_path_that_would_hide_the_suites_is_refused(project: pytest.Pytester, 
         result.stderr.fnmatch_lines(["ERROR: . has the environment *.venv in it*leave the path out*"])
 
 
-@pytest.mark.parametrize("how", ["--vla-suite=libero_goal", str(suite_folder("libero_goal"))])
+@pytest.mark.parametrize("how", ["--vla-suite=tabletop", str(suite_folder("tabletop"))])
 def test_the_module_is_imported_once_and_no_simulator_with_it(project: pytest.Pytester, vla: Run, how: str) -> None:
     project.makepyfile(
         probe="""
         import sys
 
         def pytest_collection_finish(session):
-            print("\\nSUITES", *[name for name in sys.modules if name.endswith("test_libero_goal")])
+            print("\\nSUITES", *[name for name in sys.modules if name.endswith("test_tabletop")])
             print("HEAVY", *[name for name in ("mujoco", "robosuite", "numba", "scipy") if name in sys.modules], ".")
         """
     )
     result = vla(how, "-p", "probe", "--collect-only", "-s")
-    result.stdout.fnmatch_lines(["SUITES pytest_vla.suites.libero_goal.test_libero_goal", "HEAVY ."])
+    result.stdout.fnmatch_lines(["SUITES pytest_vla.suites.tabletop.test_tabletop", "HEAVY ."])
 
 
 @pytest.mark.parametrize(
@@ -219,13 +270,14 @@ def test_errors_of_a_run_on_workers_are_told_once(vla: Run) -> None:
 
 
 def test_a_task_that_no_suite_under_a_path_has_is_an_error(vla: Run) -> None:
-    result = vla(suite_folder("libero_goal"), "--vla-tasks=stoev", "--collect-only")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*no task of libero_goal is 'stoev'*"])
+    for path in (suite_folder("libero_goal") / "libero_goal.toml", suite_folder("tabletop")):
+        result = vla(path, "--vla-tasks=stoev", "--collect-only")
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines([f"*no task of {path.stem} is 'stoev'*"])
 
 
 def test_a_suite_by_path_without_a_model_is_skipped_with_a_hint(vla: Run) -> None:
-    result = vla(suite_folder("libero_goal"), "-rs")
+    result = vla(suite_folder("libero_goal") / "libero_goal.toml", "-rs")
     result.assert_outcomes(skipped=10)
     result.stdout.fnmatch_lines(["SKIPPED*no policy: add --vla-model=expert, *"])
 
@@ -268,7 +320,7 @@ def test_from_site_packages_of_an_environment_within_the_project(project: pytest
         assert ids(vla("--vla-suite=libero_goal", "--collect-only", "-q")) == GOAL
         project.makeconftest("def pytest_collection_finish(session): print('FROM', session.items[0].path)\n")
         result = vla(STOVE, "--collect-only", "-s")
-        result.stdout.fnmatch_lines([f"*FROM {packages / 'suites' / 'libero_goal' / 'test_libero_goal.py'}"])
+        result.stdout.fnmatch_lines([f"*FROM {packages / 'run' / 'suite_items.py'}"])
 
 
 def test_a_projects_own_names_for_tests_hide_no_suite(vla: Run, project: pytest.Pytester) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pytest_vla.plan.manifests import suites_folders
+from pytest_vla.plan.manifests import suite_folder
 from pytest_vla.records.record import Record
 from pytest_vla.records.store import open_store
 from tests.support.runs import records_of
@@ -57,12 +57,21 @@ def records(project: pytest.Pytester) -> list[Record]:
 @pytest.fixture
 def twins(project: pytest.Pytester) -> None:
     """A test on a task that a second suite has under the same name."""
-    suites = suites_folders()[0]
+    goal = suite_folder("libero_goal")
+    assert goal is not None
     twin = project.path / "more" / "twin"
     twin.mkdir(parents=True)
-    (twin / "suite.toml").write_text((suites / "libero_goal" / "suite.toml").read_text())
-    (twin.parent / "libero.toml").write_text((suites / "libero.toml").read_text())
-    project.makeconftest(f"import pytest_vla.suites\n\npytest_vla.suites.__path__.append({str(twin.parent)!r})\n")
+    (twin / "suite.toml").write_text((goal / "libero_goal.toml").read_text())
+    (twin.parent / "libero.toml").write_text((goal.parent / "libero.toml").read_text())
+    project.makeconftest(
+        f"""
+        from pathlib import Path
+        from pytest_vla.entries import SuiteEntry
+
+        def pytest_vla_suites():
+            return [SuiteEntry("twin", "LIBERO-Goal once more", folder=Path({str(twin)!r}))]
+        """
+    )
     project.makepyfile(test_own=OWN.format(seeds=2))
 
 

@@ -74,6 +74,46 @@ def test_a_task_not_done_is_a_failed_test_that_says_how(vla: Run, project: pytes
     assert last_records(project)["libero_goal/turn_on_the_stove[seed0]"].replan == 2
 
 
+WILD = """
+import numpy as np
+
+def wild(episode):
+    return lambda observation: np.full(7, -1e30)
+
+def at_times(episode):
+    steps = iter(range(1000))
+    return lambda observation: np.full(7, -2.5 if next(steps) < 3 else -0.5)
+
+def rounded(episode):
+    return lambda observation: np.full(7, -1.0000001)
+"""
+
+
+def test_actions_that_are_clipped_are_told(vla: Run, project: pytest.Pytester) -> None:
+    project.makepyfile(wild=WILD)
+    seeds = "--vla-seeds=0-1"
+    result = vla(*STOVE, seeds, "--vla-model=wild:wild")
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "not done after 300 of 300 steps, 100% of actions clipped",
+            "*actions clipped to [[]-1, 1[]]: 300 of 300, the largest value 1e+30",
+            "100% of actions clipped to [[]-1, 1[]] in 2 of 2 episodes, the largest value 1e+30: *check-policy*",
+        ]
+    )
+    assert (
+        "100% of actions clipped to [-1, 1] in 2 of 2 episodes"
+        in vla(*STOVE, seeds, "--vla-model=wild:wild", "-q").stdout.str()
+    )
+    # A few are said where somebody looks for why; what is a rounding beyond is not said at all.
+    text = vla(*STOVE, "--vla-model=wild:at_times").stdout.str()
+    assert "  actions clipped to [-1, 1]: 3 of 300, the largest value 2.5" in text
+    assert "% of actions clipped" not in text
+    assert "actions clipped" not in vla(*STOVE, "--vla-model=wild:rounded").stdout.str()
+    (record,) = last_records(project).values()
+    assert record.metrics["clipped_actions"] == 300.0
+
+
 def test_the_command_that_is_shown_runs_just_that_item(vla: Run, project: pytest.Pytester) -> None:
     shown = vla(*GOAL, "--vla-model=policies:still", "--vla-tasks=bowl", "--vla-seeds=3").stdout.str()
     command = re.findall(r"run it alone: pytest '([^']+)' (\S+)", shown)[1]
@@ -352,7 +392,7 @@ def test_a_test_of_the_users_cannot_ask_for_a_rollout_of_nothing(vla: Run, proje
 
 def test_a_world_is_kept_for_the_next_episode_of_its_scene(vla: Run, project: pytest.Pytester) -> None:
     project.makeconftest(
-        "def pytest_sessionfinish(session):\n    import fake_sim\n    print('MADE', fake_sim.World.made)\n"
+        "def pytest_sessionfinish(session):\n    from pytest_vla.testing import World\n    print('MADE', World.made)\n"
     )
     result = vla(
         "--vla-suite=libero_goal,libero_object",
@@ -367,3 +407,17 @@ def test_a_world_is_kept_for_the_next_episode_of_its_scene(vla: Run, project: py
 
 def test_without_xdist_it_works(vla: Run) -> None:
     vla(*STOVE, "--vla-model=policies:straight", "-p", "no:xdist").assert_outcomes(passed=1)
+
+
+def test_what_a_policy_says_is_not_obeyed_by_a_terminal(vla: Run, project: pytest.Pytester) -> None:
+    text = "\x1b]0;mine\x07\x1b[2J\x9b1m"
+    project.makepyfile(
+        hostile=f"def policy(episode):\n    raise ValueError({text!r})\n", test_own="def test_own(): pass\n"
+    )
+    result = vla(*STOVE, "--vla-model=hostile:policy", "-vv", "--color=no", "-rA")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["error policy-raised after 0 of 300 steps: *ValueError: ?]0;mine??[[]2J?1m (*"])
+    shown = result.stdout.str() + result.stderr.str()
+    assert not {c for c in shown if not c.isprintable() and c != "\n"}
+    (record,) = last_records(project).values()
+    assert text in str(record.message), "data are as they were"

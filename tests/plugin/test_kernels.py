@@ -30,7 +30,7 @@ def said(project: pytest.Pytester) -> set[tuple[str, str]]:
 @pytest.mark.parametrize("workers", ["-n0", "-n2"])
 def test_a_run_with_episodes_is_pinned(project: pytest.Pytester, vla: Run, workers: str) -> None:
     # conftest.py, and with it what imports numpy here, is loaded after the kernels were chosen.
-    project.makeconftest("pytest_plugins = ['fake_sim']\n")
+    project.makeconftest("pytest_plugins = ['pytest_vla.testing']\n")
     result = project.runpytest_subprocess("-p", "no:hypothesispytest", *EPISODE, "--vla-episodes=2", workers)
     result.assert_outcomes(passed=2)
     assert said(project) == {("pinned", "numpy Haswell, scipy Haswell")}

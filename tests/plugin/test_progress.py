@@ -55,13 +55,14 @@ def test_an_estimate(seconds: float, text: str) -> None:
 def on_a_terminal(project: pytest.Pytester, *arguments: str) -> str:
     """What pytest writes to a terminal of 100 columns."""
     controller, terminal = pty.openpty()
+    path = os.pathsep.join([str(project.path), *filter(None, [os.environ.get("PYTHONPATH")])])
     process = subprocess.Popen(
-        [*project._getpytestargs(), "-p", "fake_sim", *arguments],
+        [*project._getpytestargs(), "-p", "pytest_vla.testing", *arguments],
         cwd=project.path,
         stdin=terminal,
         stdout=terminal,
         stderr=terminal,
-        env={**os.environ, "PYTHONPATH": str(project.path), "TERM": "xterm", "COLUMNS": "100"},
+        env={**os.environ, "PYTHONPATH": path, "TERM": "xterm", "COLUMNS": "100"},
     )
     os.close(terminal)
     written = b""
@@ -109,9 +110,61 @@ def test_verbose_output_is_pytests_own(vla: Run, project: pytest.Pytester) -> No
 
 def test_in_a_log_there_is_a_line_now_and_then(vla: Run, project: pytest.Pytester) -> None:
     arguments = (*STOVE, "--vla-model=policies:straight", "--vla-seeds=0-9")
-    project.makeconftest("import pytest_vla.run.progress\n\npytest_vla.progress.LOG_EVERY *= 100\n")
+    project.makeconftest("import pytest_vla.run.progress\n\npytest_vla.run.progress.LOG_EVERY *= 100\n")
     assert "vla 3/10" not in vla(*arguments).stdout.str()
-    project.makeconftest("import pytest_vla.run.progress\n\npytest_vla.progress.LOG_EVERY = 0.0\n")
+    project.makeconftest("import pytest_vla.run.progress\n\npytest_vla.run.progress.LOG_EVERY = 0.0\n")
     text = vla(*arguments).stdout.str()
     assert re.findall(r"^vla (\d+)/10: ", text, re.MULTILINE) == [str(number) for number in range(1, 10)]
     assert "vla 3/10" not in vla(*arguments, "-q").stdout.str()
+
+
+# The fake world takes no time: it says that it does.
+PREPARED = """
+from pytest_vla.util.preparing import preparing
+
+import pytest_vla.testing as fake
+
+class World(fake.World):
+    def __init__(self, task, variation=None, *, allow_versions=False):
+        with preparing(f"compiling the scene of {task.name}"):
+            super().__init__(task, variation, allow_versions=allow_versions)
+
+fake.World = World
+"""
+TWO = ("--vla-suite=libero_goal,libero_object", "--vla-tasks=turn_on_the_stove,milk", "--vla-model=policies:straight")
+STOVE_SCENE, MILK_SCENE = (
+    f"compiling the scene of {task}" for task in ("turn_on_the_stove", "pick_up_the_milk_and_place_it_in_the_basket")
+)
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_what_is_prepared_is_shown_in_the_line(vla: Run, project: pytest.Pytester, workers: str) -> None:
+    vla("--version")
+    project.makeconftest(PREPARED)
+    text = on_a_terminal(project, *TWO, workers)
+    for scene in STOVE_SCENE, MILK_SCENE:
+        # A narrow terminal cuts the line.
+        assert re.search(rf"\rvla [01]/2: success [^\n]*; {scene[:33]}", text), text
+    assert text.rpartition("\rvla ")[2].startswith("2/2: success 2/2")
+    assert "compiling" not in text.rpartition("\rvla ")[2], "it has ended"
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_what_is_prepared_is_told_in_a_log_now_and_then(vla: Run, project: pytest.Pytester, workers: str) -> None:
+    project.makeconftest(PREPARED + "\nimport pytest_vla.run.progress\npytest_vla.run.progress.PREPARING_EVERY = 0.0\n")
+    lines = vla(*TWO, "--vla-seeds=0-1", workers).outlines
+    told = sorted(line for line in lines if "compiling" in line)
+    assert told == [f"vla: {MILK_SCENE}", f"vla: {STOVE_SCENE}"], "each once"
+    project.makeconftest(PREPARED)
+    text = vla(*TWO, workers).stdout.str()
+    assert text.count("compiling") == 1, "there is not a line for each of hundreds"
+    assert "compiling" not in vla(*TWO, workers, "-q").stdout.str()
+
+
+def test_it_is_in_pytests_own_log_too(vla: Run, project: pytest.Pytester) -> None:
+    project.makeconftest(PREPARED)
+    project.makeini("[pytest]\nlog_file = told.log\nlog_file_level = INFO\n")
+    vla(*TWO).assert_outcomes(passed=2)
+    text = (project.path / "told.log").read_text()
+    assert re.search(rf"INFO +pytest_vla.preparing:\S+ {STOVE_SCENE}$", text, re.MULTILINE)
+    assert re.search(rf"{STOVE_SCENE}: \d+\.\d s$", text, re.MULTILINE)

@@ -107,7 +107,7 @@ def test_with_nothing_left_the_run_is_shown_and_judged(vla: Run, project: pytest
     vla(*STOVE, MODEL, "--vla-seeds=0-1", "--vla-min-success=0.9")
     result = vla("--vla-resume", workers)
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["libero_goal * 2 * 2/2 *", "libero_goal: 2/2 = 100.0% * >= 90%: passed"])
+    result.stdout.fnmatch_lines(["libero_goal * 2 * 2/2 *", "libero_goal: 2/2 = 100.0% * >= 90%", "vla: passed (*)"])
     assert ran(project) == [0, 1]
     result = vla("--vla-resume", "--vla-min-success=0.9", workers)
     assert result.ret == 0
@@ -289,7 +289,7 @@ def test_ctrl_c_at_a_terminal_loses_nothing(vla: Run, project: pytest.Pytester) 
         """
     )
     vla("--version")
-    arguments = ["-p", "fake_sim", *STOVE, "--vla-model=slow:policy", "--vla-seeds=0-5", "-n2"]
+    arguments = ["-p", "pytest_vla.testing", *STOVE, "--vla-model=slow:policy", "--vla-seeds=0-5", "-n2"]
     process = subprocess.Popen(
         [*project._getpytestargs(), *arguments],
         cwd=project.path,
@@ -351,7 +351,7 @@ def test_under_another_simulator_a_run_is_not_gone_on_with(vla: Run, project: py
     (name,) = run_names(project.path / ".vla")
     with open_store(project.path / ".vla", create=False) as store:
         known = next(iter(store.records(name))).provenance["mujoco"]
-    project.makeconftest("import pytest_vla.run.resume\npytest_vla.resume.installed = lambda name: '3.0.0'")
+    project.makeconftest("import pytest_vla.run.resume\npytest_vla.run.resume.installed = lambda name: '3.0.0'")
     result = vla("--vla-resume")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"*run {name} has episodes of mujoco {known}, and 3.0.0 is installed: *"])

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from pytest_vla.records.store import open_store
-from tests.plugin.conftest import FAKE_SIM
+from tests.support.data import REPOSITORY
 from tests.support.runs import records_of, run_names
 from tests.support.waiting import HANG, until
 
@@ -40,8 +40,8 @@ def start_in(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Calla
 
     def start(folder: str) -> None:
         monkeypatch.chdir(project.mkdir(folder))
-        # The fake world is found from there, and the project's own modules are not.
-        monkeypatch.setenv("PYTHONPATH", str(FAKE_SIM.parent))
+        # The project's own modules are not found from there.
+        monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
 
     return start
 
@@ -168,15 +168,17 @@ def test_what_was_collected_elsewhere_is_not_nothing(vla: Run, project: pytest.P
     """Where pytest's own options are missing, node ids are others."""
     project.makepyfile(mendable=MENDABLE)
     folder = project.mkdir("deep")
+    # Records lie in the rootdir, which is another one where that option is missing.
+    results = f"--vla-results={project.path / '.vla'}"
     (project.path / "deep" / "test_own.py").write_text(PASSING)
-    vla("deep/test_own.py", "--vla-model=mendable:policy", "--rootdir=deep")
-    result = vla("--vla-resume")
+    vla("deep/test_own.py", "--vla-model=mendable:policy", "--rootdir=deep", results)
+    result = vla("--vla-resume", results)
     assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
     text = result.stdout.str()
     assert "nothing is left" not in text
-    result.stdout.fnmatch_lines(["*and 1 more, left of it, was not collected*`pytest *--rootdir=deep*"])
+    result.stdout.fnmatch_lines(["*and 1 more, left of it, was not collected*`pytest *--rootdir=deep *"])
     (project.path / "mended").touch()
-    vla("--vla-resume", f"--rootdir={folder}").assert_outcomes(failed=2)
+    vla("--vla-resume", f"--rootdir={folder}", results).assert_outcomes(failed=2)
 
 
 def test_ctrl_c_in_the_first_episode_leaves_the_run(vla: Run, project: pytest.Pytester) -> None:
@@ -300,7 +302,15 @@ def test_ctrl_c_with_workers_in_the_first_episodes_leaves_the_run(vla: Run, proj
     )
     vla("--version")
     process = subprocess.Popen(
-        [*project._getpytestargs(), "-p", "fake_sim", *STOVE, "--vla-model=slow:policy", "--vla-seeds=0-5", "-n2"],
+        [
+            *project._getpytestargs(),
+            "-p",
+            "pytest_vla.testing",
+            *STOVE,
+            "--vla-model=slow:policy",
+            "--vla-seeds=0-5",
+            "-n2",
+        ],
         cwd=project.path,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -12,6 +12,7 @@ from tests.support.waiting import RUN_OUT
 
 Run = Callable[..., pytest.RunResult]
 GOAL = ("--vla-suite=libero_goal", "--vla-tasks=stove", "--vla-model=batched:policy")
+RACK = ("--vla-suite=libero_goal", "--vla-tasks=rack", "--vla-model=batched:policy")
 
 # Walks to the goal line with noise of its own, and keeps a count in each session. Troubles come by the seed.
 BATCHED = """
@@ -167,7 +168,7 @@ def test_an_answer_that_takes_too_long_is_an_error_and_the_process_is_replaced(
     vla: Run, project: pytest.Pytester
 ) -> None:
     troubled(project, '        if state["seed"] == 2:\n            run_out()\n            time.sleep(7200)\n')
-    result = vla(*GOAL, "--vla-tasks=rack", "-n2", "--vla-seeds=0-3", "--vla-policy-timeout=1000")
+    result = vla(*RACK, "-n2", "--vla-seeds=0-3", "--vla-policy-timeout=1000")
     outcomes = {record.seed: (record.outcome, record.reason) for record in last_records(project.path / ".vla").values()}
     assert outcomes.pop(2) == ("error", "policy-timeout")
     assert set(outcomes.values()) <= {("success", None), ("error", "policy-timeout")}
@@ -215,7 +216,7 @@ def test_a_policy_in_this_process_has_the_same_limit(
 def test_the_episodes_own_limit_is_told_as_such(vla: Run, project: pytest.Pytester) -> None:
     troubled(project, "        time.sleep(7200)\n")
     for workers in ("-n0", "-n1"):
-        vla(*GOAL, "--vla-tasks=rack", workers, "--vla-timeout=1").assert_outcomes(errors=1)
+        vla(*RACK, workers, "--vla-timeout=1").assert_outcomes(errors=1)
         (record,) = last_records(project.path / ".vla").values()
         assert record.reason == "timeout"
 
@@ -248,7 +249,7 @@ def test_a_question_that_was_broken_off_does_not_answer_the_next(vla: Run, proje
         '            while not (HERE / "broken_off").exists():\n'
         "                time.sleep(0.01)\n",
     )
-    vla(*GOAL, "--vla-tasks=rack", "-n1", "--vla-timeout=1000", "--vla-seeds=0-2")
+    vla(*RACK, "-n1", "--vla-timeout=1000", "--vla-seeds=0-2")
     records = {record.seed: record for record in last_records(project.path / ".vla").values()}
     assert {seed: record.outcome for seed, record in records.items()} == {0: "error", 1: "success", 2: "success"}
     assert records[0].reason == "timeout"

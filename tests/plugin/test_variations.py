@@ -136,14 +136,14 @@ def test_what_some_tasks_cannot_have_is_left_out_and_named(vla: Run) -> None:
 def test_what_changes_nothing_is_an_error(vla: Run, project: pytest.Pytester) -> None:
     project.makeconftest(
         """
-        from pytest_vla.scene.variation import Variation
+        from pytest_vla.scene.variation import Edits
         from pytest_vla.vary.axes import language
         from pytest_vla.vary.kind import Kind
 
-        def same(draw):
-            return Variation(draw.label, "language", "same", instruction=draw.task.language)
+        def same(task, params):
+            return Edits(instruction=task.language)
 
-        language.KINDS += (Kind("language.same", "the same again", "a test", same),)
+        language.KINDS += (Kind("language.same", "the same again", "a test", lambda draw: {}, same),)
         """
     )
     result = vla(*STOVE, "--vla-model=listening:policy", "--vla-vary=language.same")

@@ -1,8 +1,11 @@
 """``--vla-min-success``: the success rate of each suite decides over the run."""
 
+import argparse
 from collections.abc import Callable
 
 import pytest
+
+from pytest_vla.run.arguments import min_success
 
 Run = Callable[..., pytest.RunResult]
 
@@ -29,7 +32,9 @@ def eight(project: pytest.Pytester) -> None:
 def test_a_suite_that_reaches_it_passes(vla: Run, flags: tuple[str, ...]) -> None:
     result = vla(*STOVE, MODEL, "--vla-min-success=0.8", *flags)
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["libero_goal: 8/10 = 80.0% [[]49.0%, 94.3%[]] >= 80%: passed"])
+    result.stdout.fnmatch_lines(
+        ["libero_goal: 8/10 = 80.0% [[]49.0%, 94.3%[]] >= 80%", "vla: passed (--vla-min-success=80%)"]
+    )
     # What failed still says so, and how.
     result.stdout.fnmatch_lines(["*does not hold  (beyond point_1 line_1)"])
     if "-qq" not in flags:
@@ -40,7 +45,12 @@ def test_a_suite_that_reaches_it_passes(vla: Run, flags: tuple[str, ...]) -> Non
 def test_a_suite_below_it_fails(vla: Run, flags: tuple[str, ...]) -> None:
     result = vla(*STOVE, MODEL, "--vla-min-success=80.1%", *flags)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["libero_goal: 8/10 = 80.0% [[]49.0%, 94.3%[]] < 80.1%: failed"])
+    result.stdout.fnmatch_lines(
+        [
+            "libero_goal: 8/10 = 80.0% [[]49.0%, 94.3%[]] < 80.1%",
+            "vla: failed (--vla-min-success=80.1%): libero_goal below it",
+        ]
+    )
 
 
 def test_it_says_how_easily_luck_passes(vla: Run) -> None:
@@ -56,36 +66,43 @@ def test_the_lower_end_of_the_interval_decides_where_it_is_asked_for(
 ) -> None:
     result = vla(*STOVE, MODEL, f"--vla-min-success={share}:lower")
     assert result.ret == code
-    verdict = "passed" if code == 0 else "failed"
     wanted = f"{float(share.rstrip('%')) * (1 if '%' in share else 100):g}%"
     result.stdout.fnmatch_lines(
-        [f"libero_goal: 8/10 = 80.0% [[]49.0%, 94.3%[]], lower end {sign} {wanted}: {verdict}", "by luck: *"]
+        [
+            f"libero_goal: 8/10 = 80.0% [[]49.0%, 94.3%[]], lower end {sign} {wanted}",
+            "by luck: *",
+            f"vla: {'failed' if code else 'passed'} (--vla-min-success={wanted}:lower)*",
+        ]
     )
 
 
 def test_a_resumed_run_is_judged_by_the_lower_end_too(vla: Run) -> None:
     assert vla(*STOVE, MODEL, "--vla-min-success=0.45:lower").ret == 0
-    vla("--vla-resume").stdout.fnmatch_lines(["libero_goal: 8/10 = 80.0% *, lower end >= 45%: passed"])
+    vla("--vla-resume").stdout.fnmatch_lines(
+        ["libero_goal: 8/10 = 80.0% *, lower end >= 45%", "vla: passed (--vla-min-success=45%:lower)"]
+    )
     result = vla("--vla-resume", "--vla-min-success=0.8")
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["libero_goal: 8/10 = 80.0% [[]49.0%, 94.3%[]] >= 80%: passed"])
+    result.stdout.fnmatch_lines(["libero_goal: 8/10 = 80.0% [[]49.0%, 94.3%[]] >= 80%", "vla: passed (*=80%)"])
 
 
 def test_without_it_a_failed_episode_fails_the_run(vla: Run) -> None:
     result = vla(*STOVE, MODEL)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    assert ": passed" not in result.stdout.str()
-    assert ": failed" not in result.stdout.str()
+    assert "vla: passed" not in result.stdout.str()
+    assert "vla: failed" not in result.stdout.str()
 
 
 def test_each_suite_has_to_reach_it(vla: Run) -> None:
     both = ("--vla-suite=libero_goal,libero_object", "--vla-tasks=turn_on_the_stove,milk", MODEL)
     result = vla(*both, "--vla-seeds=7-8", "--vla-min-success=50%")
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["libero_goal: 1/2 * passed", "libero_object: 1/2 * passed"])
+    result.stdout.fnmatch_lines(["libero_goal: 1/2 * >= 50%", "libero_object: 1/2 * >= 50%", "vla: passed (*)"])
     result = vla(*both, "--vla-seeds=7-8", "--vla-min-success=50%", "-k", "goal or seed8")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["libero_goal: 1/2 * passed", "libero_object: 0/1 * failed"])
+    result.stdout.fnmatch_lines(
+        ["libero_goal: 1/2 * >= 50%", "libero_object: 0/1 * < 50%", "vla: failed (*): libero_object below it"]
+    )
 
 
 @pytest.mark.parametrize("workers", ["-n0", "-n2"])
@@ -93,7 +110,7 @@ def test_errors_still_fail(vla: Run, workers: str) -> None:
     result = vla(*STOVE[:2], MODEL, "--vla-seeds=0-9,20", "--vla-min-success=0.8", workers)
     result.assert_outcomes(passed=8, failed=2, errors=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["libero_goal: 8/10 * passed", "failed all the same: 1 beside the failed episodes*"])
+    result.stdout.fnmatch_lines(["libero_goal: 8/10 * >= 80%", "vla: failed (*): 1 failed beside *"])
 
 
 @pytest.mark.parametrize("workers", ["-n0", "-n2"])
@@ -111,11 +128,11 @@ def test_a_users_failed_assertion_still_fails(vla: Run, project: pytest.Pytester
     result = vla(*paths, "--vla-min-success=0.8")
     result.assert_outcomes(passed=1, failed=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["libero_goal: 1/1 * passed", "failed all the same: 1 beside *"])
+    result.stdout.fnmatch_lines(["libero_goal: 1/1 * >= 80%", "vla: failed (*): 1 failed beside *"])
     project.makepyfile(test_mine="def test_it(): assert False\n")
     result = vla("test_mine.py", *STOVE, MODEL, "--vla-min-success=0.8", workers)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["libero_goal: 8/10 * passed", "failed all the same: 1 beside *"])
+    result.stdout.fnmatch_lines(["libero_goal: 8/10 * >= 80%", "vla: failed (*): 1 failed beside *"])
 
 
 def test_a_users_episode_does_not_count_in_the_suites_rate(vla: Run, project: pytest.Pytester) -> None:
@@ -130,18 +147,20 @@ def test_a_users_episode_does_not_count_in_the_suites_rate(vla: Run, project: py
     )
     result = vla("test_mine.py", "libero_goal::test_episode[turn_on_the_stove-seed0]", MODEL, "--vla-min-success=1")
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["libero_goal: 1/1 = 100.0% * >= 100%: passed"])
+    result.stdout.fnmatch_lines(["libero_goal: 1/1 = 100.0% * >= 100%", "vla: passed (*)"])
 
 
 def test_a_run_without_episodes_fails(vla: Run) -> None:
     result = vla("--vla-min-success=0.8", "test_mine.py")
     result.assert_outcomes(passed=2)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["--vla-min-success: no episode of a suite ran: failed"])
+    result.stdout.fnmatch_lines(["vla: failed (--vla-min-success=80%): no episode of a suite ran"])
     assert vla(*STOVE, MODEL, "--vla-min-success=0.8", "-k", "nothing").ret == pytest.ExitCode.NO_TESTS_COLLECTED
     result = vla(*STOVE[:2], MODEL, "--vla-seeds=13", "--vla-min-success=0")
     assert result.ret == pytest.ExitCode.TESTS_FAILED, "all episodes were invalid"
-    result.stdout.fnmatch_lines(["libero_goal: nothing was measured, 0% was wanted: failed"])
+    result.stdout.fnmatch_lines(
+        ["libero_goal: nothing was measured, 0% was wanted", "vla: failed (*): nothing was measured of *"]
+    )
 
 
 def test_collecting_is_not_judged(vla: Run) -> None:
@@ -152,7 +171,7 @@ def test_a_run_that_was_stopped_does_not_pass(vla: Run) -> None:
     result = vla(*STOVE, MODEL, "--vla-min-success=0.8", "-x")
     result.assert_outcomes(passed=8, failed=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["libero_goal: 8/9 * passed", "failed all the same: the run was stopped*"])
+    result.stdout.fnmatch_lines(["libero_goal: 8/9 * >= 80%", "vla: failed (*): the run was stopped before its end"])
 
 
 def test_the_last_failed_are_remembered_all_the_same(vla: Run) -> None:
@@ -186,20 +205,25 @@ def test_in_the_ini_file_it_is_for_runs_of_suites(vla: Run, project: pytest.Pyte
     project.makeini("[pytest]\nvla_min_success = 50%:lower\n")
     result = vla(*STOVE, MODEL)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["libero_goal: 8/10 = 80.0% *, lower end < 50%: failed"])
+    result.stdout.fnmatch_lines(["libero_goal: 8/10 = 80.0% *, lower end < 50%", "vla: failed (*:lower): *"])
     project.makeini("[pytest]\nvla_min_success = most\n")
     vla().stderr.fnmatch_lines(["ERROR: *tox.ini: vla_min_success: 'most' is not a share; write 0.8 or 80%"])
 
 
-@pytest.mark.parametrize("text", ["0.8:upper", "0.8:", "0.8:lower:lower"])
-def test_only_the_lower_end_can_be_asked_for(vla: Run, text: str) -> None:
-    result = vla(f"--vla-min-success={text}")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"*--vla-min-success: '{text}' is not a share; write 0.8 or 80%, or 0.8:lower"])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        *((text, "0.8 or 80%, or 0.8:lower") for text in ("0.8:upper", "0.8:", "0.8:lower:lower")),
+        *((text, "0.8 or 80%") for text in ("80", "-0.1", "nan", "1e-1", "101%", "", "half")),
+    ],
+)
+def test_what_is_no_share_is_refused(text: str, expected: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError) as refused:
+        min_success(text)
+    assert str(refused.value) == f"{text!r} is not a share; write {expected}"
 
 
-@pytest.mark.parametrize("text", ["80", "-0.1", "nan", "1e-1", "101%", "", "half"])
-def test_what_is_no_share_is_refused(vla: Run, text: str) -> None:
-    result = vla(f"--vla-min-success={text}")
+def test_what_is_refused_is_told_by_pytest(vla: Run) -> None:
+    result = vla("--vla-min-success=0.8:upper")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"*--vla-min-success: '{text}' is not a share; write 0.8 or 80%"])
+    result.stderr.fnmatch_lines(["*--vla-min-success: '0.8:upper' is not a share; write 0.8 or 80%, or 0.8:lower"])

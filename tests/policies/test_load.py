@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pytest_vla import extensions
 from pytest_vla.errors import VlaError
-from pytest_vla.policies.load import check_model, policy_digest, resolve_policy
+from pytest_vla.policies.load import check_model, digest_of, policy_digest, resolve_policy
 from pytest_vla.policies.random import random_policy
 from pytest_vla.policies.spec import ModelSpec
 
@@ -103,67 +104,66 @@ def test_what_cannot_be_loaded_says_where_and_why(folder: Path, model: str, comp
 
 @pytest.fixture
 def declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder of an installed package that declares kinds of policies."""
+    """The folder of an installed package that adds kinds of policies."""
     place = tmp_path / "site"
-    add_distribution(
-        place,
-        "robot-zoo",
-        zoo="robot_zoo:make",
-        random="robot_zoo:make",
-        broken="robot_zoo:not_there",
-        fussy="robot_zoo:fussy",
-        number="robot_zoo:number",
-        gone="no_such_robot_zoo:make",
+    add_distribution(place, "robot-zoo", "robot_zoo_hooks")
+    kinds = ("make", "not_there", "fussy", "number", "tuned")
+    (place / "robot_zoo_hooks.py").write_text(
+        "from pytest_vla.entries import PolicyEntry\n"
+        "def pytest_vla_policies():\n"
+        f"    found = [PolicyEntry(name, 'of the zoo', f'robot_zoo:{{name}}') for name in {kinds!r}]\n"
+        "    return [*found, PolicyEntry('zoo', 'the zoo', 'robot_zoo:make'), PolicyEntry('gone', '', 'no_zoo:make')]\n"
     )
     (place / "robot_zoo.py").write_text(
         "from pytest_vla.errors import VlaError\n"
         "def make(text):\n    return lambda episode: lambda observation: [float(text or 7)] * 7\n"
         "def fussy(text):\n    raise OSError('no weights') if text else VlaError('give a name')\n"
         "def number(text):\n    return 3\n"
+        "def tuned(text, gain=1.0):\n    return lambda episode: lambda observation: [gain * float(text)] * 7\n"
     )
     monkeypatch.syspath_prepend(str(place))
+    extensions.forget()
     yield place
-    sys.modules.pop("robot_zoo", None)
+    for name in ("robot_zoo", "robot_zoo_hooks", "another_hooks"):
+        sys.modules.pop(name, None)
+    monkeypatch.undo()
+    extensions.forget()
 
 
-def add_distribution(place: Path, name: str, **kinds: str) -> None:
+def add_distribution(place: Path, name: str, module: str) -> None:
     info = place / f"{name.replace('-', '_')}-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    lines = [f"{kind} = {value}" for kind, value in kinds.items()]
-    (info / "entry_points.txt").write_text("\n".join(["[pytest_vla.policies]", *lines, ""]))
+    (info / "entry_points.txt").write_text(f"[pytest_vla]\nhooks = {module}\n")
 
 
-@pytest.mark.parametrize(("model", "action"), [("zoo:3", 3.0), ("zoo:", 7.0), ("zoo", 7.0)])
-def test_another_package_may_declare_a_kind(folder: Path, declared: Path, model: str, action: float) -> None:
+@pytest.mark.parametrize(
+    ("model", "action"), [("zoo:3", 3.0), ("zoo:", 7.0), ("zoo", 7.0), ("tuned:2?gain=0.25", 0.5), ("tuned:2", 2.0)]
+)
+def test_another_package_may_add_a_kind(folder: Path, declared: Path, model: str, action: float) -> None:
     check_model(ModelSpec(model, folder))
     assert "robot_zoo" not in sys.modules, "checking does not import"
     assert policy_digest(ModelSpec(model, folder)) is None
     policy = resolve_policy(ModelSpec(model, folder))
     assert list(policy(None)({})) == [action] * 7  # type: ignore[arg-type]
-    content = (declared / "robot_zoo.py").read_bytes()
-    assert policy_digest(ModelSpec(model, folder)) == hashlib.sha256(content).hexdigest()
-
-
-def test_a_kind_of_ours_goes_before_one_of_the_same_name(folder: Path, declared: Path) -> None:
-    assert resolve_policy(ModelSpec("random", folder)) is random_policy
+    content = hashlib.sha256((declared / "robot_zoo.py").read_bytes()).hexdigest()
+    assert (policy_digest(ModelSpec(model, folder)) == content) is ("?" not in model)
 
 
 @pytest.mark.parametrize(
     ("model", "complaint"),
     [
-        ("broken:x", "importing robot_zoo:not_there of robot-zoo 1.0 raised AttributeError"),
-        ("gone", "importing no_such_robot_zoo:make of robot-zoo 1.0 raised ModuleNotFoundError: No module named"),
-        (
-            "fussy:x",
-            "robot_zoo:fussy of robot-zoo 1.0, called with 'x', raised OSError: no weights (SITE/robot_zoo.py:5)",
-        ),
+        ("not_there:x", "not_there, of robot-zoo 1.0 (robot_zoo_hooks): loading robot_zoo:not_there raised Attribut"),
+        ("gone", "gone, of robot-zoo 1.0 (robot_zoo_hooks): loading no_zoo:make raised ModuleNotFoundError: No module"),
+        ("fussy:x", ", called with 'x', raised OSError: no weights (SITE/robot_zoo.py:5)"),
         ("fussy", "give a name"),
-        ("number:x", "robot_zoo:number of robot-zoo 1.0 made int, not callable; a policy is called with an episode"),
+        ("number:x", "robot_zoo:number of robot-zoo 1.0 (robot_zoo_hooks) made int, not callable; a policy is called"),
+        ("tuned:2?gian=3", "takes no argument 'gian'. Did you mean gain? It takes gain."),
         ("zo", "no such policy. Did you mean zoo? Known: expert, random"),
+        ("expert?speed=2", "expert takes no arguments; write --vla-model=expert"),
     ],
 )
-def test_a_declared_kind_that_cannot_be_loaded_says_whose_it_is(
+def test_a_kind_that_cannot_be_loaded_says_whose_it_is(
     folder: Path, declared: Path, model: str, complaint: str
 ) -> None:
     with pytest.raises(VlaError) as refused:
@@ -171,11 +171,98 @@ def test_a_declared_kind_that_cannot_be_loaded_says_whose_it_is(
     assert complaint.replace("SITE", str(declared)) in str(refused.value)
 
 
-def test_a_kind_that_two_packages_declare_is_refused(folder: Path, declared: Path) -> None:
-    add_distribution(declared, "another-zoo", zoo="another:make")
-    listed = "another:make of another-zoo 1.0, robot_zoo:make of robot-zoo 1.0"
-    with pytest.raises(VlaError, match=f"several packages declare it: {re.escape(listed)}"):
+def test_a_kind_that_two_packages_have_is_refused(folder: Path, declared: Path) -> None:
+    add_distribution(declared, "another-zoo", "another_hooks")
+    (declared / "another_hooks.py").write_text((declared / "robot_zoo_hooks.py").read_text())
+    extensions.forget()
+    both = "another-zoo 1.0 (another_hooks) and robot-zoo 1.0 (robot_zoo_hooks)"
+    with pytest.raises(VlaError, match=f"two packages have a kind of policy 'make': {re.escape(both)}. Uninstall one"):
         check_model(ModelSpec("zoo:3", folder))
+
+
+POLICIES = """
+def plain(episode, gain=1.0, name="a"):
+    return lambda observation: [gain] * 7
+plain.replan = 3
+
+def make(ckpt: str, scale=2):
+    assert isinstance(ckpt, str)
+    return lambda episode: lambda observation: [scale] * 7
+
+class Policy:
+    def __init__(self, ckpt, flag=False):
+        self.ckpt, self.flag = ckpt, flag
+    def __call__(self, episode):
+        return lambda observation: [float(self.flag)] * 7
+
+def anything(**options):
+    return lambda episode: lambda observation: [len(options)] * 7
+
+def fails(ckpt):
+    raise OSError(f"no {ckpt}")
+
+made = Policy("x")
+"""
+
+
+@pytest.fixture
+def tunable(folder: Path) -> Iterator[Path]:
+    (folder / "tunable_of_test.py").write_text(POLICIES)
+    yield folder
+    sys.modules.pop("tunable_of_test", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "action"),
+    [
+        ("plain?gain=0.5", 0.5),
+        ("plain?gain=-1e-1&name=b", -0.1),
+        ("make?ckpt=7", 2.0),
+        ("make?ckpt=best.pt&scale=1", 1.0),
+        ("Policy?ckpt=best%26worse.pt&flag=true", 1.0),
+        ("anything?a=1&b=2", 2.0),
+        ("anything?", 0.0),
+    ],
+)
+def test_a_policy_takes_arguments(tunable: Path, text: str, action: float) -> None:
+    spec = ModelSpec(f"tunable_of_test:{text}", tunable)
+    policy = resolve_policy(spec)
+    assert list(policy(None)({})) == [action] * 7  # type: ignore[arg-type]
+    assert getattr(policy, "replan", None) == (3 if text.startswith("plain") else None)
+
+
+def test_arguments_and_the_files_that_they_name_are_in_the_digest(tunable: Path) -> None:
+    def digest(text: str) -> str | None:
+        spec = ModelSpec(f"tunable_of_test:{text}", tunable)
+        return digest_of(resolve_policy(spec), spec)
+
+    (tunable / "best.pt").write_bytes(b"weights")
+    found = [
+        digest(text)
+        for text in ("plain", "plain?gain=0.5", "plain?gain=0.6", "plain?name=b&gain=0.5", "make?ckpt=best.pt")
+    ]
+    assert len({*found}) == 5
+    assert None not in found
+    assert digest("plain?gain=0.5&name=b") == found[3], "their order says nothing"
+    (tunable / "best.pt").write_bytes(b"other weights")
+    assert digest("make?ckpt=best.pt") != found[4]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("plain?gian=1", "takes no argument 'gian'. Did you mean gain? It takes episode, gain, name."),
+        ("plain?gain", "expected NAME=VALUE&NAME=VALUE after the ?, got 'gain'"),
+        ("plain?gain=1&gain=2", "gain is given twice"),
+        ("Policy?flag=true", "which lacks the argument ckpt; write ?ckpt=..."),
+        ("fails?ckpt=a.pt", "which raised OSError: no a.pt (FOLDER/tunable_of_test.py:"),
+        ("made?ckpt=a.pt", "takes no argument 'ckpt'"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused(tunable: Path, text: str, complaint: str) -> None:
+    with pytest.raises(VlaError) as refused:
+        resolve_policy(ModelSpec(f"tunable_of_test:{text}", tunable))
+    assert complaint.replace("FOLDER", str(tunable)) in str(refused.value)
 
 
 def test_a_worker_does_not_look_for_the_server_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """openpi's encoding of arrays: its bytes, the way back, and what is refused of a server's bytes."""
 
+import tracemalloc
 from typing import Any
 
 import msgpack
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from pytest_vla.policies.msgpack_arrays import pack, unpack
+from pytest_vla.policies.msgpack_arrays import MAX_ELEMENTS, check_elements, pack, unpack
 
 # Made with openpi-client 0.1.2: msgpack_numpy.packb.
 ACTIONS = (
@@ -140,3 +141,54 @@ def test_any_bytes_are_a_value_or_a_value_error(data: bytes) -> None:
     if isinstance(value, np.ndarray):
         assert value.nbytes <= len(data)
         assert value.dtype.kind in "biufSU"
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text() | st.binary(max_size=300),
+    lambda inner: st.lists(inner, max_size=20) | st.dictionaries(st.text(max_size=3), inner, max_size=20),
+)
+
+
+@given(values | st.builds(msgpack.ExtType, st.integers(0, 127), st.binary(max_size=40)))
+def test_what_is_within_bounds_is_counted_through_to_its_end(value: Any) -> None:
+    data = msgpack.packb(value)
+    check_elements(data)
+    if len(data) > 1:
+        # Not one byte less: what is skipped is what is there.
+        with pytest.raises(ValueError, match=r".*"):
+            unpack(data[:-1])
+
+
+def test_lists_and_tables_of_all_lengths_are_counted() -> None:
+    for number in (0, 15, 16, 65_535, 65_536):
+        check_elements(msgpack.packb([0] * number))
+        unpack(msgpack.packb([{"": 0}] * (number // 4)))
+    unpack(msgpack.packb([0] * (MAX_ELEMENTS - 1)))
+    for value in ([0] * MAX_ELEMENTS, [[]] * MAX_ELEMENTS, {str(i): i for i in range(MAX_ELEMENTS // 2)}):
+        with pytest.raises(ValueError, match="more than 100000 elements"):
+            unpack(msgpack.packb(value))
+
+
+SIZE = 16 * 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"\xdd" + (SIZE - 5).to_bytes(4) + b"\x90" * (SIZE - 5),
+        b"\xdd" + (SIZE - 5).to_bytes(4) + b"\x80" * (SIZE - 5),
+        b"\xdf" + (SIZE // 4).to_bytes(4) + b"\xa1a\xa1b" * (SIZE // 4),
+        b"\xdc\xff\xff" + (b"\xdc\x00\xff" + b"\x01" * 255) * 65_000,
+        b"\x91" * SIZE,
+        b"\xdd\xff\xff\xff\xff",
+    ],
+    ids=["lists", "tables", "texts", "lists of lists", "deep", "a claim"],
+)
+def test_a_frame_that_would_be_gigabytes_takes_nothing(frame: bytes) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="elements"):
+            unpack(frame)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()

@@ -26,7 +26,7 @@ from pytest_vla.policies.address import KEY
 from pytest_vla.policies.base import Episode
 from pytest_vla.policies.openpi import check_openpi, openpi_policy
 from pytest_vla.policies.view import policy_view, resize_with_padding
-from tests.plugin.fake_sim import World
+from pytest_vla.testing import World
 from tests.policies.openpi_server import Died, OpenpiServer, encoded, serving
 from tests.support.waiting import HANG, until
 

@@ -9,7 +9,7 @@ from pytest_vla.episode.rollout import Conditions, Rollout, run_episode
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies.base import Episode, Session
-from tests.plugin.fake_sim import World
+from pytest_vla.testing import World
 
 
 class Chunked:

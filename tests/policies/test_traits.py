@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.task import IMAGE_TRANSFORMS
+from pytest_vla.plan.choices import IMAGE_TRANSFORMS
 from pytest_vla.policies.traits import ACTION_CONVENTIONS, GRIPPERS, ROTATIONS, STATE_LAYOUTS, Traits, traits_of
 
 COUNTS = st.integers(1, 10_000)

@@ -123,17 +123,25 @@ def test_actions_out_of_range_are_clipped_or_are_an_error_as_the_suite_says() ->
     assert "tabletop ends such episodes as errors" in finding.message
 
 
-@pytest.mark.parametrize("draw", [random.random, lambda: np.random.random()])
-def test_a_policy_that_draws_from_a_global_generator_does_not_repeat(draw: Callable[[], float]) -> None:
+GLOBAL = pytest.mark.parametrize("draw", [random.random, lambda: np.random.random()])
+
+
+@GLOBAL
+def test_a_policy_that_draws_from_a_global_generator_repeats_as_in_a_run(draw: Callable[[], float]) -> None:
     careless = policy_of(lambda episode, seen: features(episode, seen) * draw())
-    message = only(careless, "VLA-P104", "error")
-    assert "they are equal where Python's, numpy's and torch's global generators are put back; draw from" in message
+    assert try_policy(careless, SUITE) == ()
+
+
+@GLOBAL
+def test_in_a_batch_a_draw_from_a_global_generator_depends_on_the_others(draw: Callable[[], float]) -> None:
+    careless = Batching(lambda chunks: np.stack([chunk * draw() for chunk in chunks]))
+    assert "draws beside each episode's rng" in only(careless, "VLA-P106", "error")
 
 
 def test_a_policy_with_noise_of_its_own_does_not_repeat() -> None:
     noise = np.random.default_rng(0)
     own = policy_of(lambda episode, seen: features(episode, seen) * noise.random())
-    assert "put back" not in only(own, "VLA-P104", "error")
+    assert "have other answers the next time" in only(own, "VLA-P104", "error")
     message = only(own, "VLA-P104", "warning", served=True)
     assert "its server draws the noise" in message
 
@@ -211,6 +219,24 @@ def test_a_policy_that_does_not_look() -> None:
         lambda episode, seen: features(episode, {"state": seen["state"], **dict.fromkeys(Batching.reads[:2], dark)})
     )
     assert "answers the same to 4 sights that differ in pictures" in only(blind, "VLA-P108", "warning")
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ({}, ["VLA-P108"]),
+        ({"traits": {"reads": ["state"]}}, []),
+        ({"reads": ("state",)}, []),
+        ({"reads": ()}, []),
+        ({"traits": {"reads": ["state", "agentview_image"]}}, ["VLA-P108"]),
+    ],
+)
+def test_a_policy_that_says_that_it_reads_no_picture_need_not_look(said: dict[str, Any], found: list[str]) -> None:
+    dark = dict.fromkeys(Batching.reads[:2], np.zeros((1, 1, 3)))
+    blind = policy_of(lambda episode, seen: features(episode, {"state": seen["state"], **dark}))
+    for name, value in said.items():
+        setattr(blind, name, value)
+    assert [finding.code for finding in try_policy(blind, SUITE)] == found
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies import vla_eval
 from pytest_vla.policies.base import Episode
 from pytest_vla.policies.vla_eval import check_vla_eval, vla_eval_policy, vla_eval_state
-from tests.plugin.fake_sim import World
+from pytest_vla.testing import World
 from tests.policies.model_server import ModelServer, model_server
 from tests.policies.openpi_server import serving
 from tests.support.waiting import HANG

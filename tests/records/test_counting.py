@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_vla.metrics.selection import by_model, repeats_among, that_count
+from pytest_vla.records.checks import OUTCOMES
 from pytest_vla.records.counting import (
     COMPLETE,
     Repeats,
@@ -22,7 +23,7 @@ from pytest_vla.records.counting import (
     standings,
     takes_over,
 )
-from pytest_vla.records.record import OUTCOMES, Record, parse_record, record_line
+from pytest_vla.records.record import Record, parse_record, record_line
 from pytest_vla.records.store import open_store
 from pytest_vla.reports.loaded import counted_episodes, load
 from tests.support.records import RECORD, record_of

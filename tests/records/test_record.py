@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
 from pytest_vla.records import record as records
+from pytest_vla.records.checks import OUTCOMES
 from pytest_vla.records.record import (
-    OUTCOMES,
     Trajectory,
     digest_of,
     load_trajectory,
@@ -110,7 +110,7 @@ def test_a_file_that_is_no_trajectory_is_refused_by_name(tmp_path: Path) -> None
         load_trajectory(file)
     pickled = np.array([print], dtype=object)
     np.savez(file, qpos=pickled, qvel=pickled, eef_pos=pickled, actions=pickled)
-    with pytest.raises(VlaError, match="allow_pickle=False"):
+    with pytest.raises(VlaError, match=r"elements of type '\|O'"):
         load_trajectory(file)
 
 

@@ -19,9 +19,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.selection import repeats_among
+from pytest_vla.records.checks import OUTCOMES
 from pytest_vla.records.counting import Repeats, standings
 from pytest_vla.records.items import STATUSES, Item, ending_of
-from pytest_vla.records.record import OUTCOMES, Record
+from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Count, is_alive
 from pytest_vla.records.store import STORE, Store, open_store
 from tests.support.records import RECORD, record_of

@@ -88,6 +88,11 @@ def test_a_joint_may_open_downwards(tmp_path: Path) -> None:
         ("burner = 3", "burner = 3: expected the name of a site of mug.xml"),
         ("burner = 'flame'", "burner = 'flame' needs turn_on and turn_off"),
         ("yaw_degrees = [", "cannot be read as TOML: .* Mend the file or bring it anew"),
+        (f"yaw_degrees = {'[' * 900}{']' * 900}", "cannot be read as TOML: it is nested deeper than 100"),
+        (f"yaw_degrees = [0, {'9' * 400}]", "cannot be read as TOML: it has an integer beyond 64 bits"),
+        (f"yaw_degrees = [0, {'9' * 5000}]", "cannot be read as TOML: .* Mend the file"),
+        (f"yaw_degrees = [0, 0x{'f' * 9000}]", "cannot be read as TOML: it has an integer beyond 64 bits"),
+        (f"{'a.' * 3000}b = 1", "cannot be read as TOML: it is nested deeper than 100"),
     ],
 )
 def test_a_malformed_file_is_named_with_what_was_expected(tmp_path: Path, text: str, complaint: str) -> None:
@@ -224,6 +229,7 @@ def model_of(body: str = "object", **parts: str) -> str:
         (model_of(part='<site pos="0 0 0"/>'), "expected a name for every site"),
         (model_of(part='<body name="lid"><joint type="slide"/></body>'), "expected a name for every joint"),
         ("<mujoco>", "expected well-formed XML"),
+        (model_of(part="<body name='x'>" * 3000 + "</body>" * 3000), "it is nested deeper than 100"),
     ],
 )
 def test_a_model_that_cannot_be_used_is_named(tmp_path: Path, model: str, complaint: str, kind: str) -> None:

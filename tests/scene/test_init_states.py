@@ -230,7 +230,7 @@ def test_a_member_of_a_file_without_members(write: Callable[[bytes], Path]) -> N
 
 @pytest.mark.parametrize("path", ["missing.pruned_init", ".", "nul\0.pruned_init"])
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, path: str) -> None:
-    assert "cannot read these init states" in refusal(tmp_path / path)
+    assert "it cannot be read: " in refusal(tmp_path / path)
 
 
 def test_every_cut_is_refused(write: Callable[[bytes], Path]) -> None:
@@ -244,7 +244,10 @@ def test_a_bomb_is_refused(write: Callable[[bytes], Path], monkeypatch: pytest.M
     monkeypatch.setattr(init_states, "MAX_BYTES", 1 << 16)
     data = torch_zip(b"\x80\x02" + b"\0" * (1 << 22), compression)
     assert len(data) < 1 << 16
-    assert "expected up to 65536 bytes in 'archive/data.pkl', found more" in refusal(write(data))
+    # The other methods may make room for gigabytes before a byte is there.
+    why = "expected up to 65536 bytes in 'archive/data.pkl', found more"
+    told = why if compression == zipfile.ZIP_DEFLATED else "packed by another method than deflate"
+    assert told in refusal(write(data))
 
 
 def test_a_false_size_in_the_directory_is_refused(write: Callable[[bytes], Path]) -> None:
@@ -260,4 +263,4 @@ def test_a_file_of_any_size_is_refused_without_reading_all(tmp_path: Path) -> No
     with file.open("wb") as stream:
         stream.write(b"PK\x03\x04")
         stream.truncate(1 << 40)
-    assert "expected up to 67108864 bytes of init states, found more" in refusal(file)
+    assert "expected up to 67108864 bytes, found more" in refusal(file)

@@ -183,7 +183,7 @@ def problems(draw: st.DrawFn) -> Problem:
 
 
 @given(problems())
-@settings(steady, max_examples=60)
+@settings(steady, max_examples=30)
 def test_what_is_written_reads_back_the_same(problem: Problem) -> None:
     text = format_problem(problem)
     read = parse_problem_text(text)

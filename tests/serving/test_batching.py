@@ -174,10 +174,10 @@ def test_waiting_for_others_is_no_time_of_ones_own(clock: Clock) -> None:
     assert not hung.is_set()
 
 
-def test_an_answer_that_is_no_chunk_is_an_error_with_its_reason() -> None:
+def test_an_answer_that_is_no_chunk_of_actions_is_an_error_with_its_reason() -> None:
     policy = Adding()
     policy.gate.set()
-    policy.act = lambda states, observations: [np.zeros(3)] * len(states)  # type: ignore[method-assign]
+    policy.act = lambda states, observations: [np.zeros((2, 3, 7))] * len(states)  # type: ignore[method-assign]
     batcher = Batcher(policy, 1)
     with pytest.raises(EpisodeError) as raised:
         batcher.ask(0.0, seen(0.0)).result(HANG)

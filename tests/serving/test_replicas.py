@@ -1,6 +1,9 @@
 """Processes that are watched: one that dies is started again once, one that gave up a call however often."""
 
 import dataclasses
+import itertools
+import socket
+import types
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,12 +14,15 @@ from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.policies.base import Episode
 from pytest_vla.policies.noise import noise_generator
 from pytest_vla.policies.spec import ModelSpec
+from pytest_vla.serving import client
 from pytest_vla.serving.client import ServedPolicy
+from pytest_vla.serving.process import PolicyAddress
 from pytest_vla.serving.replicas import Replicas, lost_file
+from pytest_vla.util import processes
 from tests.support.waiting import HANG, RUN_OUT, until
 
 POLICY = """
-import os, time
+import os, signal, time
 import numpy as np
 from run_out import run_out
 
@@ -29,6 +35,8 @@ class Troubled:
             time.sleep(7200)
         if episode.instruction == "die":
             os._exit(3)
+        if episode.instruction == "freeze":
+            os.kill(os.getpid(), signal.SIGSTOP)
         return episode
 
     def act(self, states, observations):
@@ -91,6 +99,51 @@ def test_one_that_dies_is_replaced_once_and_the_others_stay(replicas: Replicas, 
         policy.recover("policy-server-died")
     assert session({"state": np.zeros(8)}).actions.shape == (1, 7)
     assert not policy.recover("policy-nan")
+
+
+def test_one_that_is_frozen_is_killed_and_replaced_however_often(
+    replicas: Replicas, notices: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hours = itertools.count(step=3600)
+    monkeypatch.setattr(processes, "MOST_OF_A_LOOK", 1e9)
+    monkeypatch.setattr(processes, "time", types.SimpleNamespace(monotonic=lambda: float(next(hours))))
+    policy = ServedPolicy(replicas.address_of(0), HANG)
+    for times in (1, 2):
+        # The connection breaks where the process is killed.
+        assert tell(replicas, "freeze") == "policy-server-died"
+        until(lambda times=times: sum("on cpu gave no sign" in notice for notice in notices) == times)  # type: ignore[misc]
+        assert policy.recover("policy-server-died")
+        policy.close()
+    told = f"on cpu gave no sign of life for {HANG + 15:g} s (--vla-policy-timeout) and was killed"
+    assert any(told in notice for notice in notices)
+    assert policy(EPISODE)({"state": np.zeros(8)}).actions.shape == (1, 7)
+
+
+@pytest.fixture
+def frozen() -> Iterator[PolicyAddress]:
+    """Where a process listens that never answers."""
+    address = PolicyAddress.new()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(address.path))
+        listener.listen()
+        yield address
+    address.remove()
+
+
+def test_a_connect_that_times_out_is_a_timeout(frozen: PolicyAddress, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_GRACE_SECONDS", 0.01)
+    for _ in range(2):
+        with pytest.raises(EpisodeError, match=r"no sign of life from the policy's process in 0\.01 s") as raised:
+            ServedPolicy(frozen, 0.01)(EPISODE)
+        assert raised.value.reason == "policy-timeout"
+
+
+def test_one_that_never_comes_back_is_not_waited_for_for_ever(
+    frozen: PolicyAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "_GRACE_SECONDS", 0.01)
+    with pytest.raises(VlaError, match="did not come back within 0 s: no sign of life"):
+        ServedPolicy(frozen, 0.01, patience=0.05).recover("policy-server-died")
 
 
 def test_workers_are_shared_out(replicas: Replicas) -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 import errno
 import http.client
+import itertools
 import socket
 import subprocess
 import sys
@@ -32,7 +33,7 @@ from pytest_vla.serving import websocket
 from pytest_vla.serving.plain import as_batch_policy
 from pytest_vla.serving.requests import BadRequest, read_libero_request, read_observation, read_request
 from pytest_vla.serving.websocket import WebsocketServer
-from tests.plugin.fake_sim import World
+from pytest_vla.testing import World
 from tests.policies.openpi_server import decoded, encoded
 from tests.support.waiting import HANG, until
 
@@ -702,3 +703,16 @@ def test_no_free_descriptors_are_a_pause_and_not_the_end(monkeypatch: pytest.Mon
     with serving(Wandering()) as server, client(server) as connection:
         assert asked(connection)["actions"].shape == (5, 7)
     assert not troubles
+
+
+def test_a_request_in_very_many_pieces_is_refused_and_one_in_some_is_not() -> None:
+    whole = encoded(REQUEST)
+    with serving(Wandering()) as server:
+        with client(server) as connection:
+            connection.send(whole[at : at + 4096] for at in range(0, len(whole), 4096))
+            assert "actions" in decoded(connection.recv(HANG))
+        with client(server) as connection:
+            with suppress(ConnectionClosedError):
+                connection.send(itertools.repeat(b"", 3000))
+            assert "up to 1000 pieces" in connection.recv(HANG)
+            assert closing_code(connection) == 1008

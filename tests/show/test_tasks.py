@@ -222,7 +222,7 @@ def test_too_large_a_sheet_is_refused_before_a_picture_is_drawn(results: Path) -
 def test_videos_have_as_many_frames_as_the_run_s_own(
     results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pytest_vla.show.video.VIDEO_EVERY", 3)
+    monkeypatch.setattr("pytest_vla.records.record.VIDEO_EVERY", 3)
     run_video(load_runs(["20260101"], results)[0], ("turn_on",), (1,), tmp_path / "x.webm", Drawing(size=(64, 64)))
     assert [entry[2] for entry in World.log if entry[0] == "show"] == [10.0, 13.0, 16.0, 17.0]
 
@@ -436,9 +436,9 @@ def test_a_variation_that_cannot_be_made_again_leaves_a_blank_with_the_reason(
     assert benign == (0, 0, "turn on the stove: seed 0, step 0", "plain")
     texts = sorted(cell[2] for cell in others if cell)
     assert "success after 4 steps; it cannot be drawn: camera.distance-L3 of libero_goal/turn_on_the_stove" in texts[0]
-    assert "drawn otherwise than its record says" in texts[0]
+    assert "factor: expected 1 to 2, found 9.0; the record is of another version of pytest-vla" in texts[0]
     assert "it cannot be drawn: there is no variation 'camera.none-L3'" in texts[1]
-    with pytest.raises(VlaError, match="drawn otherwise than its record says"):
+    with pytest.raises(VlaError, match="factor: expected 1 to 2, found 9"):
         run_video(run, (), None, tmp_path / "x.webm", Drawing(), (DISTANCE,))
 
 

@@ -20,7 +20,8 @@ from pytest_vla.show import variations as vary_sheets
 from pytest_vla.show.sheet import Cell
 from pytest_vla.show.tasks import Drawing
 from pytest_vla.show.variations import in_short, match_labels, vary_sheet
-from pytest_vla.vary.kind import MOST_DRAWS
+from pytest_vla.vary import registry
+from pytest_vla.vary.kind import MOST_DRAWS, Listing
 from tests.support.worlds import tabletop_world
 
 STOVE, BOWL = "turn_on_the_stove", "put_the_bowl_on_the_plate"
@@ -136,6 +137,7 @@ def test_each_kind_has_a_row_with_the_task_as_it_is_beside_its_levels(drawn: dic
         ((4, 0), "camera.distance-L4", "factor 1.8", "plain"),
         ((5, 0), "camera.distance-L5", "factor 2", "plain"),
     ]
+    assert second[0] is None, "the task as it is stands on the sheet once"
     assert [cell[1:3] for cell in second[1:]] == [
         ("camera.elevation-L1", "elevation 6 deg"),
         ("camera.elevation-L2", "elevation 12 deg"),
@@ -170,13 +172,21 @@ def test_tasks_seeds_and_cameras_have_rows_of_their_own(drawn: dict[str, Any]) -
 def test_what_is_only_told_or_done_is_words_and_not_drawn(drawn: dict[str, Any]) -> None:
     vary_sheet(tasks(STOVE), "language.blank,language.other_goal,language.words:1,action.delay:2", None, Drawing())
     blank, other, words, delay = shown(drawn)
-    assert [row[0] for row in (blank, delay)] == [(None, "benign", '"turn on the stove"', "plain")] * 2
+    assert blank[0] == (None, "benign", '"turn on the stove"', "plain")
+    assert [row[0] for row in (other, words, delay)] == [None] * 3
     assert blank[1] == (None, "language.blank", '"", no instruction', "plain")
     assert other[1][2].startswith('"')
     assert words[1][2] == f'"{vary_sheets.find_variation(tasks(STOVE)[0], "language.words-L1", 0).instruction}"'  # type: ignore[union-attr]
     told = "no picture, it changes actions: steps 2, milliseconds 100"
     assert delay[1] == (None, "action.delay-L2", told, "plain")
     assert World.log == [(STOVE, "", 0, 0, True), ("close",)]
+
+
+def test_beside_words_the_task_is_words_and_its_picture_stands_where_the_first_pictures_are(
+    drawn: dict[str, Any],
+) -> None:
+    vary_sheet(tasks(STOVE), "language.blank,camera.distance:1,light.diffuse:1", (0, 1), Drawing())
+    assert [row[0] and row[0][:2] for row in shown(drawn)] == [(None, "benign"), ((0, 0), "benign"), None] * 2
 
 
 def test_a_joint_variation_is_one_picture_with_its_instruction(drawn: dict[str, Any]) -> None:
@@ -274,7 +284,7 @@ def test_suites_that_are_varied_by_themselves_are_chosen_from_by_label(
         label: Variation(label, "camera", kind, level, {"h": 30}, model=(object(),))  # type: ignore[arg-type]
         for label, kind, level in (("camera-view_1", "C1", 1), ("camera-view_2", "C2", 2), ("camera-view_11", "C1", 4))
     }
-    monkeypatch.setitem(vary_sheets.labels_of.__globals__["SOURCES"], "libero_plus", lambda task, protocol: made)
+    monkeypatch.setattr(registry, "listing", lambda name: Listing(lambda task, protocol: made))
     task = load_suite("libero_plus_goal").task(STOVE)
     vary_sheet([task], "camera-view_1*, CAMERA-VIEW_2", None, Drawing())
     rows = shown(drawn)
@@ -361,8 +371,8 @@ def test_the_built_in_tasks_are_drawn_under_variations(monkeypatch: pytest.Monke
     asked: dict[str, Any] = {}
     monkeypatch.setattr(vary_sheets, "sheet", lambda rows, **texts: asked.update(rows=rows))
     vary_sheet(tasks(STOVE), "camera.azimuth:5,noise.fog:5", None, Drawing(size=(96, 96)))
-    pictures = [cell.picture.astype(int) for row in asked["rows"] for cell in row]
-    assert (pictures[0] == pictures[2]).all()
+    assert [cell is None for row in asked["rows"] for cell in row] == [False, False, True, False]
+    pictures = [cell.picture.astype(int) for row in asked["rows"] for cell in row if cell is not None]
     assert abs(pictures[1] - pictures[0]).mean() > 15
-    assert pictures[3].std() < pictures[0].std() * 0.7, "fog takes contrast"
-    assert [cell.tone for row in asked["rows"] for cell in row] == ["plain"] * 4
+    assert pictures[2].std() < pictures[0].std() * 0.7, "fog takes contrast"
+    assert [cell.tone for row in asked["rows"] for cell in row if cell is not None] == ["plain"] * 3

@@ -16,7 +16,7 @@ TASK = "put_the_brick_in_the_bowl"
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """README's "Scenes of your own": a copied box under another name and size, and a task that is about it."""
+    """docs/how-to/scenes.md: a copied box under another name and size, and a task that is about it."""
     folder = tmp_path / "mydata"
     brick = folder / "assets" / "objects" / "brick"
     shutil.copytree(SUITE / "assets" / "objects" / "food_box", brick)

@@ -128,7 +128,7 @@ def test_what_carries_something_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     stacked = dataclasses.replace(problem, init=(*problem.init, Literal("on", ("box_1", "bowl_1"), 0, 0, 99)))
     monkeypatch.setattr(layout, "problem_of", lambda task: stacked)
     with pytest.raises(Exception, match="bowl_1 cannot be taken away, as box_1 stands on it"):
-        layout.removed(Draw(TASK, "layout.removed", 0))
+        layout.KINDS[2].make(Draw(TASK, "layout.removed", 0))
 
 
 def rolled(variation: Variation, **conditions: Any) -> Rollout:

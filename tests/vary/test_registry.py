@@ -14,13 +14,14 @@ from pytest_vla.plan.labels import LABEL
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.select import with_twins
 from pytest_vla.scene.variation import Variation, joined
+from pytest_vla.vary import registry
+from pytest_vla.vary.kind import Listing
 from pytest_vla.vary.registry import (
     PAIRED,
-    SOURCES,
     compiles_anew,
     dimensions_of,
-    drawn_for,
     find_variation,
+    given_back,
     kinds,
     kinds_table,
     labels_of,
@@ -180,10 +181,12 @@ def test_a_record_tells_which_draw_it_was() -> None:
     assert first.redraw is not None
     third = first.redraw(3)
     assert third.parameters != first.parameters
-    assert drawn_for(TASK, "robot.joints-L2", 4, third.parameters) == third
-    assert drawn_for(TASK, "robot.joints-L2", 4, first.parameters) == first
-    with pytest.raises(VlaError, match="is drawn otherwise than its record says"):
-        drawn_for(TASK, "robot.joints-L2", 4, {"norm": 9})
+    assert given_back(TASK, "robot.joints-L2", third.parameters) == third
+    assert given_back(TASK, "robot.joints-L2", first.parameters) == first
+    with pytest.raises(VlaError, match="offset is missing; the record is of another version of pytest-vla"):
+        given_back(TASK, "robot.joints-L2", {"norm": 9})
+    with pytest.raises(VlaError, match="is otherwise than its record says: norm; the record is of another version"):
+        given_back(TASK, "robot.joints-L2", {**first.parameters, "norm": 9})
 
 
 def test_a_joint_record_tells_which_draw_of_each_part_it_was() -> None:
@@ -194,17 +197,18 @@ def test_a_joint_record_tells_which_draw_of_each_part_it_was() -> None:
     assert robot.redraw is not None
     drawn = joined(label, (light, robot.redraw(2)))
     assert drawn.parameters != first.parameters
-    assert drawn_for(TASK, label, 4, drawn.parameters) == drawn
-    with pytest.raises(VlaError, match="is drawn otherwise than its record says"):
-        drawn_for(TASK, label, 4, {**drawn.parameters, "robot.joints.norm": 9})
+    assert given_back(TASK, label, drawn.parameters) == drawn
+    with pytest.raises(VlaError, match=r"is otherwise than its record says: robot\.joints\.norm"):
+        given_back(TASK, label, {**drawn.parameters, "robot.joints.norm": 9})
 
 
 def test_upstreams_labels_stay_however_often_they_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     def again(time: int) -> Variation:
         return Variation("layout-add_9", "layout", "O1-add", parameters={"time": time}, redraw=again)
 
-    monkeypatch.setitem(SOURCES, "libero_plus", lambda task, protocol: {"layout-add_9": again(0)})
-    task = replace(TASK, varied="libero_plus", index=99)
+    made = Listing(lambda task, protocol: {"layout-add_9": again(0)}, two_protocols=True)
+    monkeypatch.setattr(registry, "listing", lambda name: made)
+    task = replace(TASK, varied="a list", index=99)
     assert labels_of(task, protocol="upstream") == ("upstream.layout-add_9",)
     found = find_variation(task, "upstream.layout-add_9", 0)
     assert found is not None

@@ -1,12 +1,20 @@
 """What controller and workers tell each other. Registered only where pytest-xdist is: its hooks are unknown elsewhere.
 
-Beside xdist's own messages, which have ids alone, each worker has a channel to tell which items run which episodes.
+Beside xdist's own messages, which have ids alone, each worker has a channel to tell which items run which episodes, and
+when a limit of wall time begins and ends.
 """
 
 import copy
 import json
-from collections.abc import Sequence
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, astuple, dataclass
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,17 +22,21 @@ import pytest
 from pytest_vla.plan.case import Case
 from pytest_vla.run.collection import SELECTION, as_typed, task_of
 from pytest_vla.run.marker import NOTHING_TO_RUN
-from pytest_vla.run.results import RUN, Results, cases_of_items, names_of_items
+from pytest_vla.run.preparing import CHANNEL
+from pytest_vla.run.progress import write_apart
+from pytest_vla.run.results import RUN, Results, cases_of_items, names_of_items, shared_of_items
 from pytest_vla.run.resume import RESUMPTION, Resumption
+from pytest_vla.run.unheeded import unheeded
 from pytest_vla.run.xdist.policy import PolicyOfWorkers, Served
+from pytest_vla.util.text import printable_lines
 from pytest_vla.vary.registry import find_variation
 
 if TYPE_CHECKING:
     from pytest_vla.run.xdist.pool import Item
     from pytest_vla.run.xdist.scheduler import VlaScheduling
+    from pytest_vla.run.xdist.watch import Watch
 
 WORKER_INPUT = "vla"
-CHANNEL = "vla_channel"
 
 RERUNS = 1
 """How often an episode is run again whose worker died."""
@@ -34,6 +46,9 @@ BY_SCOPE = ("loadscope", "loadfile", "loadgroup")
 
 OTHER_TEST_SECONDS = 1.0
 """What is taken for the time of a test that runs no episode."""
+
+# Run as a file, and never imported.
+_GUARDIAN = Path(__file__).with_name("guardian.py")
 
 
 @dataclass(frozen=True)
@@ -66,9 +81,40 @@ class Worker:
         """Tell the controller which items run an episode."""
         channel: Any = getattr(session.config, "workerinput", {}).get(CHANNEL)
         if channel is not None:
-            names = names_of_items(session.items)
+            names, shared = names_of_items(session.items), shared_of_items(session.items)
             cases = cases_of_items(session.items)
-            channel.send({node: (names[node], astuple(case)) for node, case in cases.items()})
+            channel.send({node: (names[node], shared.get(node), astuple(case)) for node, case in cases.items()})
+
+
+@contextmanager
+def told_controller(config: pytest.Config, limit: float | None) -> Iterator[None]:
+    """A block with a limit of wall time, which the controller knows of: it can end a worker that is frozen.
+
+    Args:
+        config: of the process, a worker or not.
+        limit: seconds; None: there is no limit.
+    """
+    if limit is None:
+        yield
+        return
+    _tell_controller(config, True)
+    try:
+        yield
+    finally:
+        lift_controllers_limit(config)
+
+
+def lift_controllers_limit(config: pytest.Config) -> None:
+    """No limit is in force in this process any more, for the controller either."""
+    _tell_controller(config, False)
+
+
+def _tell_controller(config: pytest.Config, has_limit: bool) -> None:
+    channel: Any = getattr(config, "workerinput", {}).get(CHANNEL)
+    if channel is not None:
+        # A controller that is gone needs to know nothing, and xdist ends this worker.
+        with suppress(OSError):
+            channel.send(has_limit)
 
 
 class Controller:
@@ -78,11 +124,14 @@ class Controller:
         self._config, self._results, self._policy = config, results, policy
         self._selection, self._run = config.stash[SELECTION], config.stash[RUN]
         self._cases: dict[str, Case] = {}
-        # By node id, what an episode is recorded as.
+        # By node id, what an item's ending is recorded as, and its episode, where it shares that with others.
         self._names: dict[str, str] = {}
+        self._shared: dict[str, str] = {}
         # What is to run again, with the report to give where it does not come to that.
         self._awaited: dict[str, Any] = {}
         self._interrupted = False
+        self._watch: Watch | None = None
+        self._unheeded = unheeded(self._selection, config)
 
     def pytest_sessionstart(self) -> None:
         """xdist's schedulers by scope hand out an item that kills its worker for ever, or wait for ever."""
@@ -93,15 +142,34 @@ class Controller:
                 "--dist=load, which keeps a scene on its worker, or --dist=worksteal"
             )
 
+    def pytest_xdist_setupnodes(self, specs: Sequence[Any]) -> None:
+        """Before the first worker is started: whatever its policy starts is to end with it."""
+        settings = self._selection.settings
+        if settings.model is None:
+            return
+        for spec in specs:
+            if spec.popen and not spec.via:
+                spec.python = _guarded(spec.python)
+        if settings.timeout is not None:
+            from pytest_vla.run.xdist.watch import Watch
+
+            self._watch = Watch(settings.timeout)
+
     def pytest_configure_node(self, node: Any) -> None:
         """A worker is about to start."""
         served = self._policy.served(node.workerinput["workerid"])
         handed = Handed(str(self._run), self._config.stash[RESUMPTION], served)
         node.workerinput[WORKER_INPUT] = json.dumps(asdict(handed))
-        if self._selection.settings.model is not None:
+        if self._selection.settings.model is not None or self._unheeded:
             node.workerinput[CHANNEL] = node.gateway.newchannel()
             # Called before xdist is told that the worker has collected: messages keep their order.
-            node.workerinput[CHANNEL].setcallback(self._learn_cases)
+            node.workerinput[CHANNEL].setcallback(partial(self._hear, node.gateway.id))
+        if self._selection.settings.model is not None:
+            pid, kill = _process_of(node.gateway)
+            # xdist's own way for one that does not end when all is over; its guardian has to stay to clear up.
+            node.gateway._io.kill = kill
+            if self._watch is not None:
+                self._watch.add(node.gateway.id, pid, kill)
 
     # After a project's own choice, before xdist's.
     @pytest.hookimpl(trylast=True)
@@ -119,11 +187,18 @@ class Controller:
 
         if not ids and self._selection.only_episodes and self._config.stash[RESUMPTION] is None:
             pytest.exit(NOTHING_TO_RUN, returncode=pytest.ExitCode.USAGE_ERROR)
-        self._results.begin(ids, self._cases_of(ids), len(parse_tx_spec_config(self._config)), self._names)
+        if self._unheeded and not self._cases_of(ids):
+            if (reporter := self._config.pluginmanager.getplugin("terminalreporter")) is not None:
+                write_apart(reporter, self._unheeded)
+            self._unheeded = ""
+        workers = len(parse_tx_spec_config(self._config))
+        self._results.begin(ids, self._cases_of(ids), workers, self._names, self._shared)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_testnodedown(self, node: Any, error: object | None) -> None:
         """A worker that Ctrl-C reached has not crashed."""
+        if self._watch is not None:
+            self._watch.remove(node.gateway.id)
         self._interrupted = self._interrupted or error == "keyboard-interrupt"
 
     # After other plugins, which may have it run again: handed out twice, it would be run twice.
@@ -142,9 +217,10 @@ class Controller:
             self._awaited[crashitem].outcome = "failed"
             return
         dump = hung_traceback(self._run, report.node.gateway.id)
+        killed = self._watch.why_killed(report.node.gateway.id) if self._watch is not None else None
         if dump is not None:
             report.sections.append(("traceback of the hang", dump))
-        if dump is None and self._results.reruns[crashitem] < RERUNS and _reruns(sched, crashitem):
+        if dump is None and killed is None and self._results.reruns[crashitem] < RERUNS and _reruns(sched, crashitem):
             self._results.reruns[crashitem] += 1
             self._awaited[crashitem] = copy.copy(report)
             report.outcome = "rerun"
@@ -152,7 +228,10 @@ class Controller:
         message = str(report.longrepr)
         if self._results.reruns[crashitem]:
             message += ", for the second time"
-        self._lose(report, message if dump is None else hung_place(dump), hung=dump is not None)
+        if dump is not None or killed is not None:
+            self._lose(report, killed if dump is None else hung_place(dump), hung=True)
+        else:
+            self._lose(report, message, hung=False)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: Any) -> None:
@@ -171,6 +250,11 @@ class Controller:
             told = f"{report.longrepr}, and no worker was left to run it again"
             self._lose(report, told if limit is None else f"{told} (--max-worker-restart={limit})", hung=False)
             self._config.hook.pytest_runtest_logreport(report=report)
+
+    def pytest_unconfigure(self) -> None:
+        """The last worker has ended."""
+        if self._watch is not None:
+            self._watch.close()
 
     @property
     def _runs_episodes(self) -> bool:
@@ -193,10 +277,17 @@ class Controller:
             worker=report.node.gateway.id,
         )
         task = task_of(case, settings)
-        report.longrepr = f"error {reason}: {message}\n  run it alone: {settings.command(as_typed(name, self._config))}"
+        command = settings.command(as_typed(name, self._config))
+        report.longrepr = printable_lines(f"error {reason}: {message}\n  run it alone: {command}")
         variation = find_variation(task, case.variation, case.seed)
         record = lost_episode(
-            case, task, conditions, reason=reason, message=str(message), variation=variation, node=name
+            case,
+            task,
+            conditions,
+            reason=reason,
+            message=str(message),
+            variation=variation,
+            node=self._shared.get(node, name),
         )
         self._results.keep(record, node)
 
@@ -207,9 +298,19 @@ class Controller:
         if limit is not None and self._config.getoption("maxworkerrestart") is None:
             dsession._max_worker_restart = limit + 1
 
-    def _learn_cases(self, told: dict[str, tuple[str, tuple[str, str, int, str]]]) -> None:
-        for node, (name, fields) in told.items():
+    def _hear(self, worker: str, told: Any) -> None:
+        """What a worker tells, in a thread of execnet's: its cases, whether its limit is in force, what it prepares."""
+        if isinstance(told, bool):
+            if self._watch is not None:
+                self._watch.episode(worker, told)
+            return
+        if not isinstance(told, dict):
+            self._results.show_preparation(worker, *told)
+            return
+        for node, (name, shared, fields) in told.items():
             self._names[node], self._cases[node] = name, Case(*fields)
+            if shared is not None:
+                self._shared[node] = shared
 
     def _cases_of(self, ids: Sequence[str]) -> dict[str, Case]:
         return {node: self._cases[node] for node in ids if node in self._cases}
@@ -220,13 +321,46 @@ class Controller:
 
         cases = self._cases_of(ids)
         scenes = scene_names(cases.values(), self._selection.settings.data)
-        estimates = self._results.estimates
-        return [
-            Item(index, scenes[cases[name]], estimates[name].seconds)
-            if name in estimates
-            else Item(index, None, OTHER_TEST_SECONDS)
-            for index, name in enumerate(ids)
-        ]
+        estimates, shared = self._results.estimates, self._results.shared
+        items = []
+        for index, name in enumerate(ids):
+            if name in estimates:
+                item = Item(index, scenes[cases[name]], estimates[name].seconds, shared.get(name))
+            elif name in cases and name in shared:
+                # It looks at the episode of another test.
+                item = Item(index, scenes[cases[name]], 0.0, shared[name])
+            else:
+                item = Item(index, None, OTHER_TEST_SECONDS)
+            items.append(item)
+        return items
+
+
+def _guarded(python: str | None) -> str | None:
+    """The command that starts a worker's interpreter under a guardian, as a shell would read it.
+
+    Args:
+        python: the command without one; None: this interpreter.
+
+    Returns:
+        The command; where this system has no such thing, `python`.
+    """
+    if sys.platform != "linux":
+        return python
+    return f"{shlex.join([sys.executable, '-I', '-S', str(_GUARDIAN)])} {python or shlex.quote(sys.executable)}"
+
+
+def _process_of(gateway: Any) -> tuple[int | None, Callable[[], None]]:
+    """A worker's process, where it is on this machine, and what ends it."""
+    if not gateway.spec.popen or gateway.spec.via:
+        return None, gateway._io.kill
+    # Not the one that execnet started, which is the guardian.
+    pid = int(gateway._rinfo().pid)
+
+    def kill() -> None:
+        with suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+
+    return pid, kill
 
 
 def _reruns(sched: Any, node: str) -> bool:

@@ -16,6 +16,7 @@ from pytest_vla.run.loading import LoadingLine
 from pytest_vla.run.preflight import check_fits
 from pytest_vla.run.results import NO_POLICY, RUN
 from pytest_vla.run.resume import RESUMPTION
+from pytest_vla.util.text import printable_lines
 
 if TYPE_CHECKING:
     from pytest_vla.serving.process import About, PolicyAddress
@@ -35,11 +36,13 @@ class Served:
         path: of the socket.
         secret: of the run, in hex.
         about: what the policy says of itself, as a table.
+        patience: seconds after which a process that died is not waited for any more.
     """
 
     path: str
     secret: str
     about: dict[str, Any]
+    patience: float
 
     def address(self) -> "PolicyAddress":
         """Where the policy's process listens."""
@@ -75,7 +78,7 @@ class PolicyOfWorkers:
         if self._replicas is None:
             return None
         address = self._replicas.address_of(int("".join(filter(str.isdigit, worker)) or 0))
-        return Served(str(address.path), address.secret.hex(), asdict(self._replicas.about))
+        return Served(str(address.path), address.secret.hex(), asdict(self._replicas.about), self._replicas.patience)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_xdist_setupnodes(self, specs: Any) -> None:
@@ -110,7 +113,7 @@ class PolicyOfWorkers:
                 self._tell(f"{error}: each of the {len(specs)} workers loads it for itself")
         except (VlaError, OSError) as error:
             line.drop()
-            raise pytest.UsageError(f"{NO_POLICY}{error}") from error
+            raise pytest.UsageError(printable_lines(f"{NO_POLICY}{error}")) from error
         else:
             line.end()
             self._check_fits(selection)
@@ -121,7 +124,7 @@ class PolicyOfWorkers:
             for warning in check_fits(self._replicas.about, selection, selection.named):
                 self._tell(warning)
         except VlaError as error:
-            raise pytest.UsageError(str(error)) from error
+            raise pytest.UsageError(printable_lines(str(error))) from error
 
     def _tell(self, text: str) -> None:
         """Shows what happened to the processes; from any thread, since pytest's own may wait for all workers."""

@@ -8,11 +8,14 @@ The policy, which asks of an item only its scene and its estimated seconds:
    are fewer than the workers, or at the end; there nobody waits while there are items, since an idle worker costs
    more than a scene to load.
 3. Within a scene the longest item comes first, so that the last ones are short.
+4. Items of one group, tests that share an episode, go to one worker, one after the other: each that has one of them
+   simulates the episode.
 
 Items without a scene are a scene of their own that costs nothing to load, in the order given. Ties are broken by the
 order given: the same calls always have the same answers.
 """
 
+from collections import deque
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
@@ -23,11 +26,13 @@ LOADING_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Item:
-    """One thing to run: its place in the order given, its scene (None: it needs none), and its estimated seconds."""
+    """One thing to run: its place in the order given, its scene (None: it needs none), its estimated seconds, and the
+    group that is to stay together (None: it is alone)."""
 
     index: int
     scene: str | None
     seconds: float
+    group: str | None = None
 
 
 @dataclass(eq=False)
@@ -47,6 +52,8 @@ class _Worker:
 
     scene: _Scene | None = None
     loaded: _Scene | None = None
+    kept: deque[Item] = field(default_factory=deque)
+    """The rest of the group that it is on."""
 
 
 class Pool:
@@ -63,7 +70,18 @@ class Pool:
         # Scenes without a worker, the most work first; an entry that is out of date is dropped when it is met.
         self._free: list[tuple[float, int, _Scene]] = []
         self._count = 0
+        # How many of these some worker may take: not the rest of a group that another one is on.
+        self._open = 0
+        # Of groups that no worker is on, the items behind the one that is in the queue; and who is on the others.
+        self._behind: dict[str, deque[Item]] = {}
+        self._on: dict[str, _Worker] = {}
         for item in items:
+            if item.group is not None and item.group in self._behind:
+                self._behind[item.group].append(item)
+                self._count += 1
+                continue
+            if item.group is not None:
+                self._behind[item.group] = deque()
             scene = self._add(item)
             scene.queue.append(_entry(item))
         for scene in self._scenes.values():
@@ -76,25 +94,46 @@ class Pool:
         return self._count
 
     def take(self, worker: Hashable) -> Item | None:
-        """The next item of a worker; None where the pool is empty. A worker is known from its first call on."""
-        if not self._count:
+        """The next item of a worker; None where there is none for it. A worker is known from its first call on."""
+        if not self.has(worker):
             return None
         place = self._workers.setdefault(worker, _Worker())
+        self._count -= 1
+        if place.kept:
+            return place.kept.popleft()
         scene = self._scene_for(place)
         self._move(place, scene)
         _, _, item = heappop(scene.queue)
         # Sums of floats drift: an empty scene has exactly nothing left.
         scene.remaining = scene.remaining - item.seconds if scene.queue else 0.0
-        self._count -= 1
+        self._open -= 1
+        if item.group is not None:
+            place.kept = self._behind.pop(item.group, deque())
+            self._on[item.group] = place
         return item
+
+    def has(self, worker: Hashable) -> bool:
+        """Whether there is an item for this worker: one for anyone, or of the group that it is on."""
+        place = self._workers.get(worker)
+        return bool(self._open or (place is not None and place.kept))
 
     def stays(self, worker: Hashable) -> bool:
         """Whether the worker's next item is of a scene that it has loaded, or needs none."""
         place = self._workers.get(worker)
-        return place is not None and self._own(place) is not None
+        return place is not None and (bool(place.kept) or self._own(place) is not None)
 
     def put_back(self, item: Item) -> None:
         """An item that was handed out and is to be run all the same, again or by another worker."""
+        if item.group is not None:
+            if (place := self._on.get(item.group)) is not None:
+                place.kept.append(item)
+                self._count += 1
+                return
+            if item.group in self._behind:
+                self._behind[item.group].append(item)
+                self._count += 1
+                return
+            self._behind[item.group] = deque()
         scene = self._add(item)
         heappush(scene.queue, _entry(item))
         self._offer(scene)
@@ -103,6 +142,10 @@ class Pool:
         """The worker takes nothing any more; its scene is free for others. Nothing happens where it is not known."""
         if place := self._workers.pop(worker, None):
             self._move(place, None)
+            self._on = {group: other for group, other in self._on.items() if other is not place}
+            self._count -= len(place.kept)
+            for item in place.kept:
+                self.put_back(item)
 
     def _add(self, item: Item) -> _Scene:
         if not 0 <= item.seconds < float("inf"):
@@ -110,6 +153,7 @@ class Pool:
         scene = self._scenes.setdefault(item.scene, _Scene(item.scene, len(self._scenes)))
         scene.remaining += item.seconds
         self._count += 1
+        self._open += 1
         return scene
 
     def _own(self, place: _Worker) -> _Scene | None:

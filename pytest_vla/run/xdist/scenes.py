@@ -1,10 +1,10 @@
 """Which cases share a compiled scene, so that they can be run on one worker. Reads task files; needs no simulator."""
 
 from collections.abc import Iterable, Mapping
-from functools import cache
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
+from pytest_vla import extensions
 from pytest_vla.errors import SceneError, VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.data_roots import DataRoot, data_roots, find_file
@@ -33,11 +33,21 @@ def scene_names(cases: Iterable[Case], data: Path | None = None) -> dict[Case, s
     for case in cases:
         task = (case.suite, case.task)
         if task not in by_task:
-            by_task[task] = _scene_of(_files_of(case.suite), case.task, roots) or case.suite
+            of_file = _own_world_of(case, data) or _scene_of(_files_of(case.suite), case.task, roots)
+            by_task[task] = of_file or case.suite
         names[case] = by_task[task]
         if case.variation and _is_changed(case, data):
             names[case] += f"/{case.task}/{case.variation}/{case.seed}"
     return names
+
+
+def _own_world_of(case: Case, data: Path | None) -> str | None:
+    """A name for the world that the suite brings for this task; None: it is MuJoCo's."""
+    try:
+        task = _tasks_of(case.suite, data).get(case.task)
+    except VlaError:
+        return None
+    return f"{case.suite}/{case.task}" if task is not None and task.world is not None else None
 
 
 def _is_changed(case: Case, data: Path | None) -> bool:
@@ -50,12 +60,12 @@ def _is_changed(case: Case, data: Path | None) -> bool:
         return False
 
 
-@cache
+@extensions.until_changed
 def _tasks_of(suite: str, data: Path | None) -> Mapping[str, Task]:
     return {task.name: task for task in load_suite(suite, data=data).tasks}
 
 
-@cache
+@extensions.until_changed
 def _files_of(suite: str) -> str:
     """The suite whose task files a suite has."""
     try:

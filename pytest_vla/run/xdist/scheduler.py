@@ -146,13 +146,13 @@ class VlaScheduling:
 
     def _feed_all(self) -> None:
         """Give every worker what it needs, the one with the least to do first."""
-        while self._pool and (hungry := [node for node in self._open if self._is_hungry(node)]):
+        while hungry := [node for node in self._open if self._is_hungry(node) and self._pool.has(node)]:
             self._give(min(hungry, key=self._load))
         for node in self.nodes:
             self._feed(node)
 
     def _feed(self, node: WorkerController) -> None:
-        while self._pool and self._is_hungry(node):
+        while self._pool.has(node) and self._is_hungry(node):
             self._give(node)
         if self._is_hungry(node):
             self._close(node)

@@ -4,8 +4,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pytest_vla.scene.variation import Variation
+from pytest_vla.plan.task import Task
+from pytest_vla.scene.variation import Edits, Params
 from pytest_vla.vary.kind import LEVELS, Draw, Kind
+from pytest_vla.vary.space import NUMBER, SEED, WHOLE, Parameter
 
 if TYPE_CHECKING:
     import numpy as np
@@ -14,11 +16,12 @@ if TYPE_CHECKING:
     Act = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 _STD = 0.05
+_SEED_BITS = 32
 
 
-def delay(draw: Draw) -> Variation:
-    """Each action is executed `level` control steps after it was given; until then the suite's settle action."""
-    steps, first = draw.level, draw.task.protocol.settle_action
+def delayed(task: Task, params: Params) -> Edits:
+    """Each action is executed some control steps after it was given; until then the suite's settle action."""
+    steps, first = params["steps"], task.protocol.settle_action
 
     def begin() -> "Act":
         import numpy as np
@@ -31,18 +34,22 @@ def delay(draw: Draw) -> Variation:
 
         return late
 
-    milliseconds = round(1000 * steps / draw.task.protocol.control_freq, 3)
-    parameters = {"steps": steps, "milliseconds": milliseconds}
-    return Variation(draw.label, "action", "delay", draw.level, parameters, actions=(begin,))
+    milliseconds = round(1000 * steps / task.protocol.control_freq, 3)
+    return Edits(actions=(begin,), told={"steps": steps, "milliseconds": milliseconds})
 
 
-def noise(draw: Draw) -> Variation:
+def draw_noise(draw: Draw) -> Params:
+    """The seed is the same for all levels, which scale what is drawn from it."""
+    return {"std": round(_STD * draw.level, 2), "noise_seed": draw.shared("action.noise").getrandbits(_SEED_BITS)}
+
+
+def noisy(task: Task, params: Params) -> Edits:
     """Gaussian noise on translation and rotation, clipped to [-1, 1]; the gripper does what it is told.
 
-    What is drawn is the same for all levels, which scale it.
+    Of a suite's own world, of which nobody knows what its numbers mean, it is on all of them.
     """
-    std = round(_STD * draw.level, 2)
-    seed = draw.shared("action.noise").getrandbits(32)
+    size = 6 if task.world is None else task.protocol.action_size
+    std, seed = params["std"], params["noise_seed"]
 
     def begin() -> "Act":
         import numpy as np
@@ -51,13 +58,12 @@ def noise(draw: Draw) -> Variation:
 
         def shaken(action: "NDArray[np.float64]") -> "NDArray[np.float64]":
             result = np.array(action, dtype=np.float64)
-            result[:6] = np.clip(result[:6] + numbers.normal(0.0, std, 6), -1.0, 1.0)
+            result[:size] = np.clip(result[:size] + numbers.normal(0.0, std, size), -1.0, 1.0)
             return result
 
         return shaken
 
-    parameters = {"std": std, "noise_seed": seed}
-    return Variation(draw.label, "action", "noise", draw.level, parameters, actions=(begin,))
+    return Edits(actions=(begin,))
 
 
 KINDS = (
@@ -65,16 +71,25 @@ KINDS = (
         "action.delay",
         "every action is executed some control steps late",
         "ours",
-        delay,
+        lambda draw: {"steps": draw.level},
+        delayed,
+        lambda task: (Parameter("steps", WHOLE, 0, LEVELS[-1], 0, unit="control steps"),),
         levels=LEVELS,
         grades="1 to 5 control steps (50 to 250 ms at 20 Hz)",
+        anywhere=True,
     ),
     Kind(
         "action.noise",
         "Gaussian noise on each action's translation and rotation",
         "ours",
-        noise,
+        draw_noise,
+        noisy,
+        lambda task: (
+            Parameter("std", NUMBER, 0.0, round(_STD * LEVELS[-1], 2), 0.0),
+            Parameter("noise_seed", SEED, 0, 2**_SEED_BITS - 1),
+        ),
         levels=LEVELS,
         grades="standard deviation 0.05 to 0.25 of the largest action",
+        anywhere=True,
     ),
 )

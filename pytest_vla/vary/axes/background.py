@@ -14,12 +14,15 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_vla.errors import VlaError
+from pytest_vla.errors import SceneError, VlaError
 from pytest_vla.plan.data_roots import data_roots, find_file
+from pytest_vla.plan.task import Task
 from pytest_vla.scene.task_files import problem_of
-from pytest_vla.scene.variation import ModelEdit, Variation
+from pytest_vla.scene.variation import Edits, ModelEdit, Params
 from pytest_vla.scene.workspaces import Workspace, workspace
-from pytest_vla.vary.kind import LEVELS, Draw, Kind
+from pytest_vla.util.documents import read_xml
+from pytest_vla.vary.kind import LEVELS, SHARE, Draw, Kind
+from pytest_vla.vary.space import CHOICE, LISTED, NUMBER, SEED, WHOLE, Parameter
 
 if TYPE_CHECKING:
     import mujoco
@@ -51,6 +54,11 @@ _OVER_THE_TABLE = frozenset(("agentview", "robot0_eye_in_hand"))
 _WALL_UNITS = ("kitchen_background", "living_room")
 
 
+_MOST_REPEATS = 3
+_FOLDER = "textures/"
+"""Of an asset folder."""
+
+
 @dataclass(frozen=True)
 class Pattern:
     """A drawn texture: the arguments of `pytest_vla.vary.effects.textures.texture`."""
@@ -72,38 +80,62 @@ def drawn_pattern(generator: random.Random) -> Pattern:
             generator.uniform(value, to_value),
         )
         colours.append(tuple(round(255 * channel) for channel in colorsys.hsv_to_rgb(*drawn)))
-    return Pattern(family, tuple(colours), generator.randint(1, 3), generator.randrange(2**31))
+    return Pattern(family, tuple(colours), generator.randint(1, _MOST_REPEATS), generator.randrange(2**31))
 
 
-def _place(draw: Draw) -> Workspace:
-    problem = problem_of(draw.task)
+def _place(task: Task) -> Workspace:
+    problem = problem_of(task)
     return workspace(problem.name, problem.source)
 
 
-def _check_seen(draw: Draw, surface: str) -> None:
+def _check_seen(task: Task, surface: str) -> None:
     """Raises VlaError where a task has no such surface, or none that its cameras see."""
-    has_table = _place(draw).category != "floor"
+    if surface == WALL:
+        return
+    has_table = _place(task).category != "floor"
     if surface == TABLE and not has_table:
         raise VlaError("the task has no table; take background.floor")
-    if surface == FLOOR and has_table and _OVER_THE_TABLE.issuperset(draw.task.protocol.cameras):
+    if surface == FLOOR and has_table and _OVER_THE_TABLE.issuperset(task.protocol.cameras):
         raise VlaError("the task's cameras do not see the floor; take background.table or background.wall")
 
 
-def _patterned(draw: Draw, kind: str, surfaces: tuple[str, ...]) -> Variation:
-    """Surfaces with drawn textures, blended with their own by the level."""
-    share = round(draw.share, 3)
-    parameters: dict[str, Any] = {"share": share}
-    patterns: dict[str, Pattern] = {}
-    for surface in surfaces:
+def _only(surface: str, task: Task) -> tuple[str, ...]:
+    _check_seen(task, surface)
+    return (surface,)
+
+
+def themed(task: Task) -> tuple[str, ...]:
+    """The surfaces of a theme: all that the task has."""
+    return tuple(surface for surface in SURFACES if surface != TABLE or _place(task).category != "floor")
+
+
+def draw_patterns(surfaces_of: Callable[[Task], tuple[str, ...]], draw: Draw) -> Params:
+    """The texture of each surface, and how much of it is seen."""
+    parameters: dict[str, Any] = {SHARE: round(draw.share, 3)}
+    for surface in surfaces_of(draw.task):
         # The same for all levels, so that they differ in how much only; and for the surface alone and all at once.
         pattern = drawn_pattern(draw.shared(f"{DIMENSION}.{surface}"))
-        patterns[surface] = pattern
         parameters |= {
             f"{surface}_family": pattern.family,
             f"{surface}_colours": [list(colour) for colour in pattern.colours],
             f"{surface}_repeats": pattern.repeats,
             f"{surface}_seed": pattern.seed,
         }
+    return parameters
+
+
+def patterned(surfaces_of: Callable[[Task], tuple[str, ...]], task: Task, params: Params) -> Edits:
+    """Surfaces with textures of ours, blended with their own."""
+    surfaces = surfaces_of(task)
+    patterns = {
+        surface: Pattern(
+            params[f"{surface}_family"],
+            tuple(tuple(colour) for colour in params[f"{surface}_colours"]),
+            params[f"{surface}_repeats"],
+            params[f"{surface}_seed"],
+        )
+        for surface in surfaces
+    }
 
     def pixels_of(surface: str, height: int, width: int) -> "Pixels":
         from pytest_vla.vary.effects.textures import texture
@@ -111,42 +143,44 @@ def _patterned(draw: Draw, kind: str, surfaces: tuple[str, ...]) -> Variation:
         pattern = patterns[surface]
         return texture(pattern.family, pattern.colours, pattern.repeats, pattern.seed, height, width)
 
-    edit = _painting(surfaces, pixels_of, share)
-    return Variation(draw.label, DIMENSION, kind, draw.level, parameters, model=(edit,))
+    return Edits(model=(_painting(surfaces, pixels_of, params[SHARE]),))
 
 
-def table(draw: Draw) -> Variation:
-    """A drawn texture on the table."""
-    _check_seen(draw, TABLE)
-    return _patterned(draw, TABLE, (TABLE,))
+def space_of_patterns(surfaces_of: Callable[[Task], tuple[str, ...]], task: Task) -> tuple[Parameter, ...]:
+    """How much is seen, and of each surface a family, two colours, how often it repeats, and its irregularities."""
+    return (
+        Parameter(SHARE, NUMBER, 0.0, 1.0, 0.0),
+        *(
+            parameter
+            for surface in surfaces_of(task)
+            for parameter in (
+                Parameter(f"{surface}_family", CHOICE, choices=tuple(_COLOURS)),
+                Parameter(f"{surface}_colours", WHOLE, 0, 255, shape=(2, 3)),
+                Parameter(f"{surface}_repeats", WHOLE, 1, _MOST_REPEATS),
+                Parameter(f"{surface}_seed", SEED, 0, 2**31 - 1),
+            )
+        ),
+    )
 
 
-def floor(draw: Draw) -> Variation:
-    """A drawn texture on the floor."""
-    _check_seen(draw, FLOOR)
-    return _patterned(draw, FLOOR, (FLOOR,))
-
-
-def wall(draw: Draw) -> Variation:
-    """A drawn texture on the walls, and on the wall units of LIBERO's kitchens and living rooms."""
-    return _patterned(draw, WALL, (WALL,))
-
-
-def theme(draw: Draw) -> Variation:
-    """Table, floor and walls at once, each with the texture that it is drawn alone."""
-    surfaces = tuple(surface for surface in SURFACES if surface != TABLE or _place(draw).category != "floor")
-    return _patterned(draw, "theme", surfaces)
-
-
-def file(draw: Draw) -> Variation:
-    """A picture of the asset folders' ``textures`` on one surface, instead of its own."""
+def draw_file(draw: Draw) -> Params:
+    """A picture of the asset folders' ``textures``. Raises VlaError where there is none, or the surface is not seen."""
     surface = draw.part
-    _check_seen(draw, surface)
-    files = _other_files(draw.task.data, _place(draw), surface)
+    _check_seen(draw.task, surface)
+    files = _other_files(draw.task.data, _place(draw.task), surface)
     if not files:
         raise VlaError("no asset folder has textures/*.png besides the surface's own; bring LIBERO's")
     name = draw.shared(f"{DIMENSION}.file.{surface}").choice(tuple(files))
-    path = files[name]
+    return {"file": f"{_FOLDER}{name}", "surface": surface}
+
+
+def from_file(task: Task, params: Params) -> Edits:
+    """A picture on one surface, instead of its own. Raises VlaError where it is not there."""
+    surface = params["surface"]
+    _check_seen(task, surface)
+    path = _other_files(task.data, _place(task), surface).get(params["file"].removeprefix(_FOLDER))
+    if path is None:
+        raise VlaError(f"no asset folder has {params['file']}, or it is the {surface}'s own; bring the file anew")
 
     def pixels_of(surface: str, height: int, width: int) -> "Pixels":
         import numpy as np
@@ -158,10 +192,18 @@ def file(draw: Draw) -> Variation:
             with Image.open(path) as image:
                 return stretched(np.array(image.convert("RGB")), height, width)
         except OSError as error:
-            raise VlaError(f"{path}: expected a picture for {draw.label}: {error}. Bring the file anew.") from error
+            what = f"expected a picture for {DIMENSION}.file.{surface}"
+            raise VlaError(f"{path}: {what}: {error}. Bring the file anew.") from error
 
-    edit = _painting((surface,), pixels_of, 1.0)
-    return Variation(draw.label, DIMENSION, f"file.{surface}", parameters={"file": f"textures/{name}"}, model=(edit,))
+    return Edits(model=(_painting((surface,), pixels_of, 1.0),))
+
+
+def space_of_files(task: Task) -> tuple[Parameter, ...]:
+    """The pictures that are there for some surface."""
+    place = _place(task)
+    names = dict.fromkeys(name for surface in SURFACES for name in _other_files(task.data, place, surface))
+    files = tuple(f"{_FOLDER}{name}" for name in sorted(names))
+    return Parameter("file", LISTED, choices=files), Parameter("surface", CHOICE, choices=SURFACES)
 
 
 @cache
@@ -179,8 +221,12 @@ def _other_files(data: Path | None, place: Workspace, surface: str) -> Mapping[s
 
 def _table_texture(data: Path | None, place: Workspace) -> str:
     """The file name of an arena's table top; empty where it is not one of ``textures``."""
-    arena = ElementTree.parse(find_file(data_roots(data), "assets", place.scene, f"the arena of {place.problem}"))
-    texture = arena.getroot().find("./asset/texture[@name='tex-table']")
+    file = find_file(data_roots(data), "assets", place.scene, f"the arena of {place.problem}")
+    try:
+        arena = read_xml(file)
+    except (OSError, ValueError, ElementTree.ParseError) as error:
+        raise SceneError(f"{file}: cannot be read as a scene: {error}. Mend the file or bring it anew.") from error
+    texture = arena.find("./asset/texture[@name='tex-table']")
     return "" if texture is None else Path(texture.get("file", "")).name
 
 
@@ -307,17 +353,35 @@ def _colour(model: "mujoco.MjModel", geoms: tuple[int, ...], pixels_of: Callable
 _GRADES = "20% to 100% of the texture seen, the rest the surface's own"
 _OURS = "ours, after LIBERO-Plus's textures"
 
+
+def _patterned(kind: str, about: str, surfaces_of: Callable[[Task], tuple[str, ...]]) -> Kind:
+    return Kind(
+        f"{DIMENSION}.{kind}",
+        about,
+        _OURS,
+        partial(draw_patterns, surfaces_of),
+        partial(patterned, surfaces_of),
+        partial(space_of_patterns, surfaces_of),
+        LEVELS,
+        _GRADES,
+    )
+
+
 KINDS = (
-    Kind("background.table", "a texture of ours on the table", _OURS, table, LEVELS, _GRADES),
-    Kind("background.floor", "a texture of ours on the floor, where it is seen", _OURS, floor, LEVELS, _GRADES),
-    Kind("background.wall", "a texture of ours on the walls", _OURS, wall, LEVELS, _GRADES),
-    Kind("background.theme", "textures of ours on table, floor and walls at once", _OURS, theme, LEVELS, _GRADES),
+    _patterned(TABLE, "a texture of ours on the table", partial(_only, TABLE)),
+    _patterned(FLOOR, "a texture of ours on the floor, where it is seen", partial(_only, FLOOR)),
+    _patterned(WALL, "a texture of ours on the walls", partial(_only, WALL)),
+    _patterned("theme", "textures of ours on table, floor and walls at once", themed),
     Kind(
-        "background.file",
+        f"{DIMENSION}.file",
         "a texture of your asset folder's textures/*.png",
         "LIBERO's textures, or yours",
-        file,
+        draw_file,
+        from_file,
+        space_of_files,
         needs_files=True,
         parts=lambda: SURFACES,
+        recorded="file.{part}",
+        part_is="surface",
     ),
 )

@@ -5,12 +5,14 @@ It is turned about the point where its optical axis meets the height of the work
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_vla.errors import VlaError
-from pytest_vla.scene.variation import ModelEdit, Variation
+from pytest_vla.plan.task import Task
+from pytest_vla.scene.variation import Edits, ModelEdit, Params
 from pytest_vla.scene.workspaces import workspace
-from pytest_vla.vary.kind import LEVELS, PICTURE, Draw, Kind
+from pytest_vla.vary.kind import LEVELS, PICTURE, Draw, Kind, always
+from pytest_vla.vary.space import CHOICE, NUMBER, Parameter, Space
 
 if TYPE_CHECKING:
     import mujoco
@@ -40,31 +42,19 @@ def _sign(draw: Draw, kind: str) -> int:
     return draw.shared(f"{DIMENSION}.{kind}").choice((-1, 1))
 
 
-def _moved(
-    draw: Draw,
-    kind: str,
-    parameters: dict[str, Any],
-    arrays: tuple[str, ...],
-    apply: _Apply,
-    again: Callable[[Draw], Variation] | None = None,
-) -> Variation:
-    """The variation of a kind; `again`: makes it of another draw, where anything was drawn."""
-    if CAMERA not in draw.task.protocol.cameras:
-        raise VlaError(f"{draw.task.suite} has no pictures of {CAMERA}, so nothing would be another")
+def _check_seen(task: Task) -> None:
+    if CAMERA not in task.protocol.cameras:
+        raise VlaError(f"{task.suite} has no pictures of {CAMERA}, so nothing would be another")
+
+
+def _moved(task: Task, arrays: tuple[str, ...], apply: _Apply) -> Edits:
+    """What writes in the model's arrays of the front camera."""
+    _check_seen(task)
 
     def edit(model: "mujoco.MjModel", scene: "Scene") -> None:
         apply(model, scene, model.camera(CAMERA).id)
 
-    return Variation(
-        draw.label,
-        DIMENSION,
-        kind,
-        draw.level,
-        parameters,
-        model=(ModelEdit(arrays, edit),),
-        in_sight=True,
-        redraw=(lambda time: again(draw.again(time))) if again else None,
-    )
+    return Edits(model=(ModelEdit(arrays, edit),))
 
 
 def workspace_height(scene: "Scene") -> float:
@@ -72,59 +62,66 @@ def workspace_height(scene: "Scene") -> float:
     return workspace(scene.problem, scene.problem).offset[2]
 
 
-def distance(draw: Draw) -> Variation:
-    """So many times as far from the look-at point, in the same direction. Nothing is drawn."""
-    factor = round(1 + MOST_FARTHER * draw.share, 3)
+def farther_away(task: Task, params: Params) -> Edits:
+    """So many times as far from the look-at point, in the same direction."""
 
     def apply(model: "mujoco.MjModel", scene: "Scene", camera: int) -> None:
         from pytest_vla.util.rotations import farther, look_at
 
         point = look_at(model.cam_pos[camera], model.cam_quat[camera], workspace_height(scene))
-        model.cam_pos[camera] = farther(model.cam_pos[camera], point, factor)
+        model.cam_pos[camera] = farther(model.cam_pos[camera], point, params["factor"])
 
-    return _moved(draw, "distance", {"factor": factor}, ("cam_pos",), apply)
+    return _moved(task, ("cam_pos",), apply)
 
 
-def azimuth(draw: Draw) -> Variation:
-    """Around the table, about the vertical through the look-at point; the side is drawn."""
-    angle = round(_sign(draw, "azimuth") * MOST_AZIMUTH * draw.share, 3)
+def draw_azimuth(draw: Draw) -> Params:
+    """The side is drawn."""
+    return {"azimuth_deg": round(_sign(draw, "azimuth") * MOST_AZIMUTH * draw.share, 3)}
+
+
+def around(task: Task, params: Params) -> Edits:
+    """Around the table, about the vertical through the look-at point."""
 
     def apply(model: "mujoco.MjModel", scene: "Scene", camera: int) -> None:
         from pytest_vla.util.rotations import VERTICAL, look_at, turned
 
         pose = model.cam_pos[camera], model.cam_quat[camera]
         point = look_at(*pose, workspace_height(scene))
-        model.cam_pos[camera], model.cam_quat[camera] = turned(*pose, point, VERTICAL, math.radians(angle))
+        angle = math.radians(params["azimuth_deg"])
+        model.cam_pos[camera], model.cam_quat[camera] = turned(*pose, point, VERTICAL, angle)
 
-    return _moved(draw, "azimuth", {"azimuth_deg": angle}, ("cam_pos", "cam_quat"), apply, azimuth)
+    return _moved(task, ("cam_pos", "cam_quat"), apply)
 
 
-def elevation(draw: Draw) -> Variation:
-    """Higher, about the look-at point, at the same distance. Nothing is drawn."""
-    angle = round(MOST_ELEVATION * draw.share, 3)
+def higher(task: Task, params: Params) -> Edits:
+    """Higher, about the look-at point, at the same distance."""
 
     def apply(model: "mujoco.MjModel", scene: "Scene", camera: int) -> None:
         from pytest_vla.util.rotations import look_at, raised
 
         pose = model.cam_pos[camera], model.cam_quat[camera]
         point = look_at(*pose, workspace_height(scene))
-        model.cam_pos[camera], model.cam_quat[camera] = raised(*pose, point, math.radians(angle))
+        angle = math.radians(params["elevation_deg"])
+        model.cam_pos[camera], model.cam_quat[camera] = raised(*pose, point, angle)
 
-    return _moved(draw, "elevation", {"elevation_deg": angle}, ("cam_pos", "cam_quat"), apply)
+    return _moved(task, ("cam_pos", "cam_quat"), apply)
 
 
-def orientation(draw: Draw) -> Variation:
-    """Turned in place about a drawn axis: pitch, yaw and roll mixed, of one total angle."""
-    angle = round(MOST_TURN * draw.share, 3)
-    axis = _unit_vector(draw)
+def draw_orientation(draw: Draw) -> Params:
+    """The axis is drawn: pitch, yaw and roll mixed, of one total angle."""
+    return {"angle_deg": round(MOST_TURN * draw.share, 3), "axis_pitch_yaw_roll": _unit_vector(draw)}
+
+
+def turned_in_place(task: Task, params: Params) -> Edits:
+    """Turned about an axis of its own."""
 
     def apply(model: "mujoco.MjModel", scene: "Scene", camera: int) -> None:
         from pytest_vla.util.rotations import reoriented
 
-        model.cam_quat[camera] = reoriented(model.cam_quat[camera], axis, math.radians(angle))
+        angle = math.radians(params["angle_deg"])
+        model.cam_quat[camera] = reoriented(model.cam_quat[camera], params["axis_pitch_yaw_roll"], angle)
 
-    parameters = {"angle_deg": angle, "axis_pitch_yaw_roll": axis}
-    return _moved(draw, "orientation", parameters, ("cam_quat",), apply, orientation)
+    return _moved(task, ("cam_quat",), apply)
 
 
 def _unit_vector(draw: Draw) -> list[float]:
@@ -137,44 +134,44 @@ def _unit_vector(draw: Draw) -> list[float]:
             return [round(value / length, 4) for value in vector]
 
 
-def narrower(draw: Draw) -> Variation:
-    """A narrower field of view: all is larger, and what is at the edge is gone. Nothing is drawn."""
-    return _field_of_view(draw, "narrower", round(1 - MOST_NARROWER * draw.share, 3))
+def field_of_view(task: Task, params: Params) -> Edits:
+    """A field of view so many times as wide: the wider, the smaller all is, and the more is seen around it."""
 
-
-def wider(draw: Draw) -> Variation:
-    """A wider field of view: all is smaller, and more is seen around it. Nothing is drawn."""
-    return _field_of_view(draw, "wider", round(1 + MOST_WIDER * draw.share, 3))
-
-
-def _field_of_view(draw: Draw, kind: str, factor: float) -> Variation:
     def apply(model: "mujoco.MjModel", scene: "Scene", camera: int) -> None:
-        model.cam_fovy[camera] *= factor
+        model.cam_fovy[camera] *= params["factor"]
 
-    return _moved(draw, kind, {"factor": factor}, ("cam_fovy",), apply)
+    return _moved(task, ("cam_fovy",), apply)
 
 
-def blackout(draw: Draw) -> Variation:
+def blinded(task: Task, params: Params) -> Edits:
     """Black pictures, of the cameras that look from outside, of the wrist's, or of all.
 
     Raises:
         VlaError: the suite has none of them.
     """
-    cameras = tuple(
-        camera for camera in draw.task.protocol.cameras if draw.part == ALL or _view_of(camera) == draw.part
-    )
+    view = params["view"]
+    cameras = tuple(camera for camera in task.protocol.cameras if view == ALL or _view_of(camera) == view)
     if not cameras:
-        raise VlaError(f"{draw.task.suite} has no such camera; it has {', '.join(draw.task.protocol.cameras)}")
+        raise VlaError(f"{task.suite} has no such camera; it has {', '.join(task.protocol.cameras)}")
 
     def begin() -> "Callable[[NDArray[np.uint8], str, int], NDArray[np.uint8]]":
         return lambda picture, camera, step: picture * 0 if camera in cameras else picture
 
-    parameters = {"view": draw.part, "cameras": list(cameras)}
-    return Variation(draw.label, DIMENSION, "blackout", None, parameters, pictures=(begin,), probe=True)
+    return Edits(pictures=(begin,), told={"view": view, "cameras": list(cameras)})
 
 
 def _view_of(camera: str) -> str:
     return WRIST if "eye_in_hand" in camera else THIRD_PERSON
+
+
+def _of(*parameters: Parameter) -> Space:
+    """The space of a camera's pose, which is any task's that has the camera."""
+
+    def space(task: Task) -> tuple[Parameter, ...]:
+        _check_seen(task)
+        return parameters
+
+    return space
 
 
 KINDS = (
@@ -182,62 +179,89 @@ KINDS = (
         "camera.distance",
         "the front camera farther from the point it looks at",
         "ours, with LIBERO-Plus's range",
-        distance,
+        lambda draw: {"factor": round(1 + MOST_FARTHER * draw.share, 3)},
+        farther_away,
+        _of(Parameter("factor", NUMBER, 1.0, 1 + MOST_FARTHER, 1.0)),
         LEVELS,
         f"{1 + MOST_FARTHER / 5:g} to {1 + MOST_FARTHER:g} times as far",
         uneven=(PICTURE,),
+        in_sight=True,
     ),
     Kind(
         "camera.azimuth",
         "the front camera moved around the table, to a drawn side",
         "ours, with LIBERO-Plus's range",
-        azimuth,
+        draw_azimuth,
+        around,
+        _of(Parameter("azimuth_deg", NUMBER, -MOST_AZIMUTH, MOST_AZIMUTH, 0.0, unit="deg")),
         LEVELS,
         f"{MOST_AZIMUTH / 5:g} to {MOST_AZIMUTH:g} degrees",
         uneven=(PICTURE,),
+        in_sight=True,
+        again=always,
     ),
     Kind(
         "camera.elevation",
         "the front camera higher, looking down more steeply",
         "ours; LIBERO-Plus has 15 degrees",
-        elevation,
+        lambda draw: {"elevation_deg": round(MOST_ELEVATION * draw.share, 3)},
+        higher,
+        _of(Parameter("elevation_deg", NUMBER, 0.0, MOST_ELEVATION, 0.0, unit="deg")),
         LEVELS,
         f"{MOST_ELEVATION / 5:g} to {MOST_ELEVATION:g} degrees",
         uneven=(PICTURE,),
+        in_sight=True,
     ),
     Kind(
         "camera.orientation",
         "the front camera turned in place: pitch, yaw and roll in a drawn mixture",
         "ours, with LIBERO-Plus's range; it has no roll",
-        orientation,
+        draw_orientation,
+        turned_in_place,
+        _of(
+            Parameter("angle_deg", NUMBER, 0.0, MOST_TURN, 0.0, unit="deg"),
+            Parameter("axis_pitch_yaw_roll", NUMBER, -1.0, 1.0, shape=(3,)),
+        ),
         LEVELS,
         f"{MOST_TURN / 5:g} to {MOST_TURN:g} degrees in all",
         uneven=(PICTURE,),
+        in_sight=True,
+        again=always,
     ),
     Kind(
         "camera.narrower",
         "a narrower field of view, so that all is larger",
         "ours",
-        narrower,
+        lambda draw: {"factor": round(1 - MOST_NARROWER * draw.share, 3)},
+        field_of_view,
+        _of(Parameter("factor", NUMBER, 1 - MOST_NARROWER, 1.0, 1.0)),
         LEVELS,
         f"{MOST_NARROWER / 5:.0%} to {MOST_NARROWER:.0%} less",
         uneven=(PICTURE,),
+        in_sight=True,
     ),
     Kind(
         "camera.wider",
         "a wider field of view, so that all is smaller",
         "ours",
-        wider,
+        lambda draw: {"factor": round(1 + MOST_WIDER * draw.share, 3)},
+        field_of_view,
+        _of(Parameter("factor", NUMBER, 1.0, 1 + MOST_WIDER, 1.0)),
         LEVELS,
         f"{MOST_WIDER / 5:.0%} to {MOST_WIDER:.0%} more",
         uneven=(PICTURE,),
+        in_sight=True,
     ),
     Kind(
         "camera.blackout",
         "black pictures, of the cameras from outside, of the wrist's, or of all: what does the policy do unseeing?",
         "a probe, LIBERO-Plus's",
-        blackout,
+        lambda draw: {"view": draw.part},
+        blinded,
+        lambda task: (Parameter("view", CHOICE, choices=VIEWS),),
         parts=lambda: VIEWS,
         by_name=True,
+        probe=True,
+        part_is="view",
     ),
 )

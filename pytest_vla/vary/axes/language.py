@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
@@ -13,8 +13,9 @@ from pytest_vla.plan.labels import OURS, PAPER
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.task_files import problem_of
-from pytest_vla.scene.variation import Variation
+from pytest_vla.scene.variation import INSTRUCTION, Edits, Params
 from pytest_vla.vary.kind import LEVELS, Draw, Kind
+from pytest_vla.vary.space import LISTED, TEXT, Parameter
 
 if TYPE_CHECKING:
     from pytest_vla.language.scene_names import SceneNames
@@ -33,81 +34,78 @@ _VOWELS = ("a", "e", "i", "o", "u", "ai", "ou")
 _ENDS = ("", "", "l", "m", "n", "p", "rk", "s", "t", "x")
 
 
-def generator_of(task: Task, label: str, seed: int) -> random.Random:
-    """What a variation of a task is drawn from: the same task, label and seed give the same."""
-    return Draw(task, label, seed).generator()
+def told(task: Task, params: Params) -> Edits:
+    """The robot is told another text; all else that was drawn is said of it."""
+    return Edits(instruction=params[INSTRUCTION])
 
 
-def blank(task: Task, label: str, seed: int) -> Variation:
-    """No text at all."""
-    return Variation(label, DIMENSION, "blank", instruction="", probe=True)
+def space_of_text(task: Task) -> tuple[Parameter, ...]:
+    """Any text; the task's own changes nothing."""
+    return (Parameter(INSTRUCTION, TEXT, benign=task.language),)
 
 
-def nonsense(task: Task, label: str, seed: int) -> Variation:
+def draw_nonsense(draw: Draw) -> Params:
     """As many words as the instruction has, none of which is English."""
-    drawn = generator_of(task, label, seed)
-    words = [_nonword(drawn) for _ in task.language.split()]
-    return Variation(label, DIMENSION, "nonsense", instruction=" ".join(words), probe=True)
+    drawn = draw.generator()
+    return {INSTRUCTION: " ".join(_nonword(drawn) for _ in draw.task.language.split())}
 
 
-def other_task(task: Task, label: str, seed: int) -> Variation:
-    """The instruction of another task of the same scene, which is right for no goal here.
-
-    Raises:
-        VlaError: the scene has no such task in this suite.
-    """
-    other = _drawn_mate(task, label, seed)
-    parameters = {"other": other.name}
-    asked = _goal_of(other)
-    return Variation(label, DIMENSION, "other_task", None, parameters, other.language, probe=True, asked=asked)
+def draw_mate(draw: Draw) -> Params:
+    """Another task of the same scene. Raises VlaError where the suite has none."""
+    return {"other": draw.generator().choice(_mates(draw.task)).name}
 
 
-def other_goal(task: Task, label: str, seed: int) -> Variation:
+def told_of_another(task: Task, params: Params) -> Edits:
+    """The instruction of another task of the same scene, which is right for no goal here. Raises as `draw_mate`."""
+    other = _mate(task, params["other"])
+    return Edits(instruction=other.language, asked=_goal_of(other))
+
+
+def another_goal(task: Task, params: Params) -> Edits:
     """The instruction and the goal of another task of the same scene, from this task's init states.
 
     Raises:
         VlaError: the scene has no such task in this suite.
     """
-    other = _drawn_mate(task, label, seed)
-    parameters = {"other": other.name}
-    return Variation(label, DIMENSION, "other_goal", None, parameters, other.language, problem=(_goal_of(other),))
+    other = _mate(task, params["other"])
+    return Edits(instruction=other.language, problem=(_goal_of(other),))
 
 
-def words(task: Task, label: str, seed: int, level: int, protocol: str = OURS) -> Variation:
+def space_of_mates(task: Task) -> tuple[Parameter, ...]:
+    """The other tasks of the scene. Raises as `draw_mate`."""
+    return (Parameter("other", LISTED, choices=tuple(mate.name for mate in _mates(task))),)
+
+
+def draw_words(protocol: str, draw: Draw) -> Params:
     """VLA-Arena's W1 to W4: so many of the instruction's words become their neighbours in WordNet.
 
     Each stands in the parameters with its place in the task's own instruction, in characters from 0: a word may be
     there twice.
 
     Args:
-        task, label, seed: of the case.
-        level: how many.
         protocol: `OURS`: words that name the same thing and no other of the scene; `PAPER`: all that VLA-Arena's rule
             and its published examples let through, a fishbowl for a bowl.
+        draw: its level says how many.
 
     Raises:
         VlaError: the instruction has fewer words that can be replaced.
     """
-    import numpy as np
-
     from pytest_vla.language.screened import Screened
     from pytest_vla.language.substitution import substitute
     from pytest_vla.language.wordnet import best_wordnet
 
-    drawn = generator_of(task, label, seed)
-    numbers = np.random.Generator(np.random.PCG64(drawn.getrandbits(128)))
+    task = draw.task
     screen = None if protocol == PAPER else Screened(names_in(task))
-    result = substitute(task.language, level, numbers, best_wordnet(), screen=screen)
+    result = substitute(task.language, draw.level, draw.numbers(), best_wordnet(), screen=screen)
     replaced = [
         f"{each.original} at {each.start}: {each.substitute} ({each.relation})" for each in result.substitutions
     ]
-    parameters = {
+    return {
         "replaced": "; ".join(replaced),
         "source": f"WordNet, {result.source}",
         "protocol": protocol,
+        INSTRUCTION: result.text,
     }
-    kind = "words" if protocol == OURS else f"words_{protocol}"
-    return Variation(label, DIMENSION, kind, level, parameters, result.text)
 
 
 def names_in(task: Task) -> "SceneNames":
@@ -129,7 +127,7 @@ def names_in(task: Task) -> "SceneNames":
     return scene_names(problem, added)
 
 
-def paraphrase(task: Task, label: str, seed: int, object_type: str, action_type: str) -> Variation:
+def draw_paraphrase(draw: Draw) -> Params:
     """A paraphrase of our own of one of LIBERO-Para's 43 kinds, which means the same.
 
     Raises:
@@ -137,13 +135,13 @@ def paraphrase(task: Task, label: str, seed: int, object_type: str, action_type:
     """
     from pytest_vla.language.generator import paraphrases
 
+    task, (object_type, action_type) = draw.task, draw.part.split(".")
     others = [other.language for other in _tasks(task) if other.name != task.name]
-    drawn = generator_of(task, label, seed)
-    found = paraphrases(task.language, others, drawn, 1, object_type, action_type, names_in(task))
+    found = paraphrases(task.language, others, draw.generator(), 1, object_type, action_type, names_in(task))
     if not found:
         raise VlaError(f"there is no such paraphrase of {task.language!r}")
-    types: dict[str, Any] = {"object_type": object_type, "action_type": action_type, "index": seed}
-    return Variation(label, DIMENSION, "paraphrase", None, {**types, "original": task.language}, found[0])
+    types = {"object_type": object_type, "action_type": action_type, "index": draw.seed}
+    return {**types, "original": task.language, INSTRUCTION: found[0]}
 
 
 def paraphrase_cells() -> tuple[tuple[str, str], ...]:
@@ -162,13 +160,20 @@ def _tasks(task: Task) -> Sequence[Task]:
     return load_suite(task.suite, data=task.data).tasks
 
 
-def _drawn_mate(task: Task, label: str, seed: int) -> Task:
+def _mates(task: Task) -> tuple[Task, ...]:
     mates = _scene_mates(task)
     if not mates:
         raise VlaError(
             f"of {task.suite} no other task can be done in this task's scene whose goal leaves its own undone"
         )
-    return generator_of(task, label, seed).choice(mates)
+    return mates
+
+
+def _mate(task: Task, name: str) -> Task:
+    found = next((mate for mate in _mates(task) if mate.name == name), None)
+    if found is None:
+        raise VlaError(f"of {task.suite} {name!r} cannot be asked for in this task's scene")
+    return found
 
 
 def _goal_of(other: Task) -> "ProblemEdit":
@@ -232,71 +237,76 @@ def _facts(problem: "Problem", names: set[str]) -> "dict[str, object]":
     return facts
 
 
-def _of_cell(draw: Draw) -> Variation:
-    object_type, action_type = draw.part.split(".")
-    return paraphrase(draw.task, draw.label, draw.seed, object_type, action_type)
-
-
-def _of_libero_plus(draw: Draw) -> Variation:
-    from pytest_vla.suites.libero_plus.rewrites import rewrite
-
-    return rewrite(draw.task, draw.label, draw.seed)
-
-
 KINDS = (
     Kind(
         "language.blank",
         "no instruction at all",
         "a probe of ours",
-        lambda draw: blank(draw.task, draw.label, draw.seed),
+        lambda draw: {},
+        lambda task, params: Edits(instruction=""),
+        probe=True,
+        anywhere=True,
     ),
     Kind(
         "language.nonsense",
         "as many words, none of them English",
         "a probe of ours",
-        lambda draw: nonsense(draw.task, draw.label, draw.seed),
+        draw_nonsense,
+        told,
+        space_of_text,
+        probe=True,
+        anywhere=True,
     ),
     Kind(
         "language.other_task",
         "the instruction of another task of the scene, right for no goal here",
         "a probe of ours",
-        lambda draw: other_task(draw.task, draw.label, draw.seed),
+        draw_mate,
+        told_of_another,
+        space_of_mates,
+        probe=True,
+        anywhere=True,
     ),
     Kind(
         "language.other_goal",
         "the instruction and the goal of another task of the scene",
         "ours",
-        lambda draw: other_goal(draw.task, draw.label, draw.seed),
+        draw_mate,
+        another_goal,
+        space_of_mates,
         alone=True,
+        anywhere=True,
     ),
     Kind(
         "language.words",
         "so many words replaced by neighbours in WordNet that name the same thing, and no other of the scene",
         "after VLA-Arena's W1-W4",
-        lambda draw: words(draw.task, draw.label, draw.seed, draw.level),
+        partial(draw_words, OURS),
+        told,
+        space_of_text,
         levels=WORD_LEVELS,
         as_published="language.words_paper",
+        anywhere=True,
     ),
     Kind(
         "language.words_paper",
         "as language.words, by any neighbour of a noun in its sense: a fishbowl for a bowl",
         "VLA-Arena, W1-W4",
-        lambda draw: words(draw.task, draw.label, draw.seed, draw.level, PAPER),
+        partial(draw_words, PAPER),
+        told,
+        space_of_text,
         levels=WORD_LEVELS,
         published=True,
+        anywhere=True,
     ),
     Kind(
         "language.paraphrase",
         "the same meaning in other words, of each of LIBERO-Para's 43 kinds",
         "a grammar of ours",
-        _of_cell,
+        draw_paraphrase,
+        told,
+        space_of_text,
         parts=lambda: tuple(".".join(cell) for cell in paraphrase_cells()),
-    ),
-    Kind(
-        "language.plus",
-        "a rewritten instruction of your LIBERO-Plus's BDDL files",
-        "LIBERO-Plus",
-        _of_libero_plus,
-        needs_files=True,
+        anywhere=True,
     ),
 )

@@ -1,17 +1,19 @@
 """Variations of what stands where: objects that the task does not need, and its own objects in other places."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_vla.errors import VlaError
+from pytest_vla.plan.task import Task
 from pytest_vla.scene.problem import Declaration, Literal, Problem, Region
 from pytest_vla.scene.task_files import problem_of
-from pytest_vla.scene.variation import Variation
+from pytest_vla.scene.variation import Edits, Params
 from pytest_vla.scene.workspaces import workspace
-from pytest_vla.vary.axes.layout_room import Placed, added_categories, place_added
-from pytest_vla.vary.kind import LEVELS, Draw, Kind
+from pytest_vla.vary.axes.layout_room import AREA, Placed, added_categories, place_added
+from pytest_vla.vary.kind import LEVELS, Draw, Kind, always
+from pytest_vla.vary.space import ANGLE, CHOICE, NUMBER, Parameter
 
 if TYPE_CHECKING:
     import mujoco
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from pytest_vla.scene.scene import Scene
 
 _METRES, _DEGREES = 0.02, 9.0
+_MANY = 100
+"""More than there are categories that could be added."""
 _DRAWS = 10
 """Into how many directions the draws of a displacement part the circle: as many as an episode has, its `MOST_DRAWS`."""
 
@@ -31,37 +35,53 @@ _DECLARED = ((-0.25, -0.48), (0.0, -0.48), (0.25, -0.48), (-0.125, 0.48), (0.125
 _HALF = 0.025
 
 
-def distractors(draw: Draw) -> Variation:
-    """As many objects as `level` says, which the task does not need, stand where there is room.
+def draw_distractors(draw: Draw) -> Params:
+    """As many objects as `level` says, which the task does not need, where there is room.
 
     A seed's further level adds one to those of the level below.
 
     Raises:
         VlaError: there is no room for them, or none that the task is not about.
     """
-    problem = problem_of(draw.task)
-    place = workspace(problem.name, problem.source)
-    placed = _added(draw, problem)
-    poses = {f"distractor_{number}": each for number, each in enumerate(placed, 1)}
+    placed = _added(draw, problem_of(draw.task))
+    return {_distractor(number): [each.category, each.x, each.y, each.yaw] for number, each in enumerate(placed, 1)}
+
+
+def distractors(task: Task, params: Params) -> Edits:
+    """Further objects stand about: each with its category, its place from the workspace's offset (m), and its turn."""
+    problem = problem_of(task)
+    offset = workspace(problem.name, problem.source).offset
+    placed = {number: Placed(*params[name]) for number in LEVELS if (name := _distractor(number)) in params}
+    if not placed:
+        return Edits()
 
     def put(model: "mujoco.MjModel", scene: "Scene", state: "NDArray[np.float64]") -> None:
         from pytest_vla.vary.axes.layout_states import put_down
 
-        put_down(
-            model, scene, state, {n: (p.x + place.offset[0], p.y + place.offset[1], p.yaw) for n, p in poses.items()}
-        )
+        poses = {
+            _distractor(number): (each.x + offset[0], each.y + offset[1], each.yaw) for number, each in placed.items()
+        }
+        put_down(model, scene, state, poses)
 
-    return Variation(
-        draw.label,
-        "layout",
-        "distractors",
-        draw.level,
-        {name: [each.category, each.x, each.y, each.yaw] for name, each in poses.items()},
-        problem=(lambda original: _with_added(original, placed),),
-        state=(put,),
-        in_sight=True,
-        redraw=lambda time: distractors(draw.again(time)),
+    return Edits(problem=(lambda original: _with_added(original, placed),), state=(put,))
+
+
+def space_of_distractors(task: Task) -> tuple[Parameter, ...]:
+    """Up to five objects, each of which may be left out."""
+    problem = problem_of(task)
+    categories = tuple(dict.fromkeys(added_categories(problem, task.language, _MANY)))
+    x0, y0, x1, y1 = AREA
+    parts = (
+        Parameter("category", CHOICE, choices=categories),
+        Parameter("x", NUMBER, x0, x1, unit="m"),
+        Parameter("y", NUMBER, y0, y1, unit="m"),
+        Parameter("yaw", ANGLE, -180.0, 180.0, unit="deg"),
     )
+    return tuple(Parameter(_distractor(number), parts=parts, optional=True) for number in LEVELS)
+
+
+def _distractor(number: int) -> str:
+    return f"distractor_{number}"
 
 
 def _added(draw: Draw, problem: Problem) -> tuple[Placed, ...]:
@@ -77,14 +97,14 @@ def _drawn(draw: Draw, problem: Problem, count: int) -> tuple[Placed, ...]:
     return place_added(problem, categories, draw.shared("layout.distractors"))
 
 
-def _with_added(problem: Problem, placed: Sequence[Placed]) -> Problem:
+def _with_added(problem: Problem, placed: Mapping[int, Placed]) -> Problem:
     place = workspace(problem.name, problem.source)
     half = _HALF if place.keep_inside else 0.0
     # Each literal of :init is a group of its own.
     first = max((literal.group for literal in problem.init), default=-1)
     regions, objects, init = [], [], []
-    for number, (each, (x, y)) in enumerate(zip(placed, _DECLARED, strict=False), 1):
-        name = f"distractor_{number}"
+    for number, each in placed.items():
+        name, (x, y) = _distractor(number), _DECLARED[number - 1]
         region = Region(f"{name}_region", place.name, ((x - half, y - half, x + half, y + half),))
         regions.append(region)
         objects.append(Declaration(name, each.category, 0, 0))
@@ -97,58 +117,66 @@ def _with_added(problem: Problem, placed: Sequence[Placed]) -> Problem:
     )
 
 
-def displacement(draw: Draw) -> Variation:
-    """One of the objects that the task is about begins 2 cm a level away and turned by 9 degrees a level.
+def draw_displacement(draw: Draw) -> Params:
+    """2 cm a level away and turned by 9 degrees a level: which object, which way and which turn.
 
-    What stands on it goes along, nothing else. Which object, which way and which turn is the same for all levels. Where
-    something is in the way, the next draw takes the next object and turns the way by a tenth of the circle.
+    They are the same for all levels. Where something is in the way, the next draw takes the next object and turns the
+    way by a tenth of the circle.
 
     Raises:
         VlaError: the task is about no object that stands on the workspace.
     """
-    problem = problem_of(draw.task)
-    free = _free_objects(problem)
-    if not free:
-        raise VlaError("the task is about no object that stands on the workspace")
+    free = _free_objects(problem_of(draw.task))
     drawn = draw.again(0).shared("layout.displacement")
     name = free[(drawn.randrange(len(free)) + draw.time) % len(free)]
     direction = round((drawn.uniform(0.0, 360.0) + draw.time * 360.0 / _DRAWS) % 360.0, 1)
     yaw = round(drawn.choice((-1, 1)) * _DEGREES * draw.level, 1)
-    distance = round(_METRES * draw.level, 2)
-    along = _standing_on(problem, name)
-    zones = _goal_zones(problem, name)
+    return {"object": name, "distance": round(_METRES * draw.level, 2), "direction": direction, "yaw": yaw}
+
+
+def displacement(task: Task, params: Params) -> Edits:
+    """One of the objects that the task is about begins elsewhere and turned; what stands on it goes along."""
+    problem, name = problem_of(task), params["object"]
+    along, zones = _standing_on(problem, name), _goal_zones(problem, name)
+    distance, direction, yaw = params["distance"], params["direction"], params["yaw"]
 
     def move(model: "mujoco.MjModel", scene: "Scene", state: "NDArray[np.float64]") -> None:
         from pytest_vla.vary.axes.layout_states import displace
 
         displace(model, scene, state, name, distance, direction, yaw, along, zones)
 
-    return Variation(
-        draw.label,
-        "layout",
-        "displacement",
-        draw.level,
-        {"object": name, "distance": distance, "direction": direction, "yaw": yaw, "with": list(along)},
-        state=(move,),
-        in_sight=True,
-        redraw=lambda time: displacement(draw.again(time)),
+    return Edits(state=(move,) if distance or yaw else (), told={**params, "with": list(along)})
+
+
+def space_of_displacement(task: Task) -> tuple[Parameter, ...]:
+    """Which object, how far (m) and which way, and how it is turned (degrees). Raises as `draw_displacement`."""
+    return (
+        Parameter("object", CHOICE, choices=tuple(_free_objects(problem_of(task)))),
+        Parameter("distance", NUMBER, 0.0, round(_METRES * LEVELS[-1], 2), 0.0, unit="m"),
+        Parameter("direction", ANGLE, 0.0, 360.0, unit="deg"),
+        Parameter("yaw", NUMBER, -_DEGREES * LEVELS[-1], _DEGREES * LEVELS[-1], 0.0, unit="deg"),
     )
 
 
-def removed(draw: Draw) -> Variation:
-    """What the goal wants somewhere is not there: all of its objects, and nothing else, are taken away.
-
-    Raises:
-        VlaError: the goal wants no object somewhere, or something else stands on one.
-    """
-    problem = problem_of(draw.task)
-    names = _moved_by_goal(problem)
-    if not names:
-        raise VlaError("the goal wants no object somewhere that could be taken away")
+def removed(task: Task, params: Params) -> Edits:
+    """Objects are taken away. Raises VlaError where something else stands on one."""
+    problem, names = problem_of(task), tuple(params["objects"])
     for name in names:
         if others := [other for other in _standing_on(problem, name) if other not in names]:
             raise VlaError(f"{name} cannot be taken away, as {others[0]} stands on it")
-    return Variation(draw.label, "layout", "removed", None, {"objects": list(names)}, removed=names, probe=True)
+    return Edits(removed=names)
+
+
+def all_of_the_goal(draw: Draw) -> Params:
+    """All objects that the goal wants somewhere, and nothing else. Raises VlaError where there is none."""
+    return {"objects": list(_to_remove(draw.task))}
+
+
+def _to_remove(task: Task) -> tuple[str, ...]:
+    names = _moved_by_goal(problem_of(task))
+    if not names:
+        raise VlaError("the goal wants no object somewhere that could be taken away")
+    return names
 
 
 def _moved_by_goal(problem: Problem) -> tuple[str, ...]:
@@ -159,7 +187,11 @@ def _moved_by_goal(problem: Problem) -> tuple[str, ...]:
 
 
 def _free_objects(problem: Problem) -> list[str]:
-    """Objects of the goal and of interest that stand on the workspace itself, in the file's order."""
+    """Objects of the goal and of interest that stand on the workspace itself, in the file's order.
+
+    Raises:
+        VlaError: there is none.
+    """
     place = workspace(problem.name, problem.source)
     surface = {region.key for region in problem.regions if region.target == place.name}
     wanted = {str(argument) for literal in problem.goal for argument in literal.arguments}
@@ -169,7 +201,10 @@ def _free_objects(problem: Problem) -> list[str]:
         for literal in problem.init
         if literal.predicate == "on" and str(literal.arguments[1]) in surface
     }
-    return [item.name for item in problem.objects if item.name in wanted & standing]
+    found = [item.name for item in problem.objects if item.name in wanted & standing]
+    if not found:
+        raise VlaError("the task is about no object that stands on the workspace")
+    return found
 
 
 def _standing_on(problem: Problem, name: str) -> tuple[str, ...]:
@@ -201,24 +236,35 @@ KINDS = (
         "layout.distractors",
         "further objects stand about, which the task does not need",
         "LIBERO-Plus's range, drawn by us",
+        draw_distractors,
         distractors,
+        space_of_distractors,
         levels=LEVELS,
         grades="1 to 5 objects",
         scene=True,
+        in_sight=True,
+        again=always,
     ),
     Kind(
         "layout.displacement",
         "an object that the task is about begins elsewhere, and turned",
         "LIBERO-Plus's range, with the turn that its files lack",
+        draw_displacement,
         displacement,
+        space_of_displacement,
         levels=LEVELS,
         grades="2 to 10 cm and 9 to 45 degrees",
+        in_sight=True,
+        again=always,
     ),
     Kind(
         "layout.removed",
         "what the goal wants somewhere is not there: does the policy look?",
         "a probe, LIBERO-PRO's",
+        all_of_the_goal,
         removed,
+        lambda task: (Parameter("objects", CHOICE, choices=_to_remove(task), many=True, benign=()),),
         by_name=True,
+        probe=True,
     ),
 )

@@ -9,9 +9,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.scene.variation import LIGHT_DIRECTIONAL, ModelEdit, Variation, model_array
+from pytest_vla.plan.task import Task
+from pytest_vla.scene.variation import LIGHT_DIRECTIONAL, Edits, ModelEdit, Params, model_array
 from pytest_vla.scene.workspaces import workspace
-from pytest_vla.vary.kind import LEVELS, PICTURE, Draw, Kind
+from pytest_vla.vary.kind import LEVELS, PICTURE, SHARE, Draw, Kind
+from pytest_vla.vary.space import ANGLE, NUMBER, Parameter
 
 if TYPE_CHECKING:
     import mujoco
@@ -37,12 +39,12 @@ REACH = 0.4  # m from the middle of the workspace, along both sides of the table
 _Apply = Callable[["mujoco.MjModel", "Scene"], None]
 
 
-def _lit(draw: Draw, kind: str, parameters: dict[str, Any], arrays: tuple[str, ...], apply: _Apply) -> Variation:
-    return Variation(draw.label, DIMENSION, kind, draw.level, parameters, model=(ModelEdit(arrays, apply),))
+def _lit(arrays: tuple[str, ...], apply: _Apply) -> Edits:
+    return Edits(model=(ModelEdit(arrays, apply),))
 
 
-def diffuse(draw: Draw) -> Variation:
-    """All lights dimmer or brighter and tinted; which way and which hue is drawn.
+def draw_diffuse(draw: Draw) -> Params:
+    """Which way, dimmer or brighter, and which hue is drawn.
 
     Gains are of the lights as `level_out` leaves them. In an overlit scene (`is_overlit`) that is with none of what is
     too much at any level, and ``gain_rgb_overlit`` holds: what would be brighter is tinted only.
@@ -53,24 +55,35 @@ def diffuse(draw: Draw) -> Variation:
     gain, overlit = (
         [round(1 + fraction * (goal * channel - 1), 4) for channel in tint] for goal in (brightness, min(brightness, 1))
     )
+    return {"gain_rgb": gain, "gain_rgb_overlit": overlit, SHARE: fraction}
+
+
+def diffuse(task: Task, params: Params) -> Edits:
+    """All lights dimmer or brighter and tinted."""
 
     def apply(model: "mujoco.MjModel", scene: "Scene") -> None:
-        is_full = is_overlit(model, scene)
-        level_out(model, scene, 1.0 if is_full else fraction)
-        model.light_diffuse[:] *= overlit if is_full else gain
+        # Where nothing is to be changed, not even what is too much is taken.
+        is_full = params[SHARE] > 0 and is_overlit(model, scene)
+        level_out(model, scene, 1.0 if is_full else params[SHARE])
+        model.light_diffuse[:] *= params["gain_rgb_overlit" if is_full else "gain_rgb"]
 
-    return _lit(draw, "diffuse", {"gain_rgb": gain, "gain_rgb_overlit": overlit}, ("light_diffuse",), apply)
+    return _lit(("light_diffuse",), apply)
 
 
-def direction(draw: Draw) -> Variation:
-    """All lights turned about the middle of the workspace, towards a drawn side, so that they shine from elsewhere."""
+def draw_direction(draw: Draw) -> Params:
+    """The side is drawn."""
     angle = round(MOST_TURN * draw.share, 3)
-    heading = round(draw.shared("light.direction").uniform(0, 360), 1)
+    return {"turn_deg": angle, "heading_deg": round(draw.shared("light.direction").uniform(0, 360), 1)}
+
+
+def direction(task: Task, params: Params) -> Edits:
+    """All lights turned about the middle of the workspace, so that they shine from elsewhere."""
+    angle, heading = params["turn_deg"], params["heading_deg"]
 
     def apply(model: "mujoco.MjModel", scene: "Scene") -> None:
         from pytest_vla.util.rotations import axis_angle, rotated
 
-        level_out(model, scene, draw.share)
+        level_out(model, scene, angle / MOST_TURN)
         middle = _middle(scene)
         for light in range(model.nlight):
             source = _source(model, light, middle)
@@ -79,8 +92,7 @@ def direction(draw: Draw) -> Variation:
             if not _is_directional(model, light):
                 model.light_pos[light] = middle + rotated(rotation, source)
 
-    arrays = ("light_dir", "light_pos", "light_diffuse")
-    return _lit(draw, "direction", {"turn_deg": angle, "heading_deg": heading}, arrays, apply)
+    return _lit(("light_dir", "light_pos", "light_diffuse"), apply)
 
 
 def _middle(scene: "Scene") -> "Array":
@@ -186,27 +198,32 @@ def _across(source: Any, towards: tuple[float, ...]) -> list[float] | None:
     return None if length < 1e-6 else [value / length for value in axis]
 
 
-def specular(draw: Draw) -> Variation:
-    """Everything glossier: brighter and wider highlights in a drawn tint, and less of the light spread evenly."""
-    fraction = draw.share
+def draw_specular(draw: Draw) -> Params:
+    """The tint is drawn."""
     tint = colorsys.hsv_to_rgb(draw.shared("light.specular").random(), 0.3, 1.0)
-    added = [round(MOST_HIGHLIGHT * fraction * channel, 4) for channel in tint]
-    gain = round(1 - fraction * MOST_TAKEN, 4)
-    gloss = round(fraction, 4)
+    return {
+        "added_rgb": [round(MOST_HIGHLIGHT * draw.share * channel, 4) for channel in tint],
+        "diffuse_gain": round(1 - draw.share * MOST_TAKEN, 4),
+        "gloss": round(draw.share, 4),
+    }
+
+
+def specular(task: Task, params: Params) -> Edits:
+    """Everything glossier: brighter and wider highlights in a tint, and less of the light spread evenly."""
+    gloss = params["gloss"]
 
     def apply(model: "mujoco.MjModel", scene: "Scene") -> None:
         # The first that goes of what is too much is hardly seen.
-        level_out(model, scene, math.sqrt(fraction) if is_overlit(model, scene) else fraction)
-        model.light_specular[:] += added
-        model.light_diffuse[:] *= gain
+        level_out(model, scene, math.sqrt(gloss) if is_overlit(model, scene) else gloss)
+        model.light_specular[:] += params["added_rgb"]
+        model.light_diffuse[:] *= params["diffuse_gain"]
         model.mat_specular[:] += gloss * (1 - model.mat_specular)
         model.mat_shininess[:] += gloss * (WIDE_SHININESS - model.mat_shininess)
 
-    arrays = ("light_specular", "light_diffuse", "mat_specular", "mat_shininess")
-    return _lit(draw, "specular", {"added_rgb": added, "diffuse_gain": gain, "gloss": gloss}, arrays, apply)
+    return _lit(("light_specular", "light_diffuse", "mat_specular", "mat_shininess"), apply)
 
 
-def shadow(draw: Draw) -> Variation:
+def shadow(task: Task, params: Params) -> Edits:
     """The main light casts shadows, darker with the level; outside of them the table stays as bright as it was.
 
     What the main light gives without a shadow comes from one that is off and takes its place. A scene without such a
@@ -214,11 +231,13 @@ def shadow(draw: Draw) -> Variation:
     as both did, as far as one light can. Where that one is seen to shine, the lowest levels change more than their
     shadows.
     """
-    strength = round(draw.share, 3)
+    strength = params["strength"]
 
     def apply(model: "mujoco.MjModel", scene: "Scene") -> None:
+        if strength == 0:
+            return
         if model.nlight < 2:
-            raise VlaError(f"{draw.label}: shadows of a given strength need two lights, and the scene has one")
+            raise VlaError("light.shadow: shadows of a given strength need two lights, and the scene has one")
         level_out(model, scene, strength)
         given = shares(model, scene)
         order = sorted(range(model.nlight), key=lambda light: (_is_directional(model, light), -given[light]))
@@ -232,7 +251,7 @@ def shadow(draw: Draw) -> Variation:
         model.light_castshadow[main] = True
 
     arrays = ("light_castshadow", "light_active", "light_diffuse", "light_specular", "light_ambient")
-    return _lit(draw, "shadow", {"strength": strength}, (*arrays, "light_pos", "light_dir", "light_type"), apply)
+    return _lit((*arrays, "light_pos", "light_dir", "light_type"), apply)
 
 
 def _stand_in(model: "mujoco.MjModel", main: int, off: int, part: float) -> None:
@@ -278,7 +297,13 @@ KINDS = (
         "light.diffuse",
         "the lights dimmer or brighter and tinted, as drawn",
         "ours, after LIBERO-Plus's light colour",
+        draw_diffuse,
         diffuse,
+        lambda task: (
+            Parameter("gain_rgb", NUMBER, DIMMEST * (1 - TINT), BRIGHTEST, 1.0, (3,)),
+            Parameter("gain_rgb_overlit", NUMBER, DIMMEST * (1 - TINT), 1.0, 1.0, (3,)),
+            Parameter(SHARE, NUMBER, 0.0, 1.0, 0.0),
+        ),
         LEVELS,
         f"20% to 100% of the way to {DIMMEST:g} or {BRIGHTEST:g} times as bright, tinted by {TINT:.0%}; "
         "what is as bright as can be shown is tinted only",
@@ -287,7 +312,12 @@ KINDS = (
         "light.direction",
         "the lights turned about the workspace, to a drawn side",
         "ours, after LIBERO-Plus's light direction",
+        draw_direction,
         direction,
+        lambda task: (
+            Parameter("turn_deg", NUMBER, 0.0, MOST_TURN, 0.0, unit="deg"),
+            Parameter("heading_deg", ANGLE, 0.0, 360.0, unit="deg"),
+        ),
         LEVELS,
         f"{MOST_TURN / 5:g} to {MOST_TURN:g} degrees",
         uneven=(PICTURE,),
@@ -296,7 +326,13 @@ KINDS = (
         "light.specular",
         "brighter highlights in a drawn tint, and less of the light spread evenly",
         "ours, after LIBERO-Plus's specular intensity",
+        draw_specular,
         specular,
+        lambda task: (
+            Parameter("added_rgb", NUMBER, 0.0, MOST_HIGHLIGHT, 0.0, (3,)),
+            Parameter("diffuse_gain", NUMBER, 1 - MOST_TAKEN, 1.0, 1.0),
+            Parameter("gloss", NUMBER, 0.0, 1.0, 0.0),
+        ),
         LEVELS,
         f"{MOST_HIGHLIGHT / 5:g} to {MOST_HIGHLIGHT:g} more specular intensity",
         uneven=(PICTURE,),
@@ -305,7 +341,9 @@ KINDS = (
         "light.shadow",
         "the main light casts shadows",
         "ours, after LIBERO-Plus's shadow switch",
+        lambda draw: {"strength": round(draw.share, 3)},
         shadow,
+        lambda task: (Parameter("strength", NUMBER, 0.0, 1.0, 0.0),),
         LEVELS,
         "20% to 100% of its full shadow",
         uneven=(PICTURE,),

@@ -1,13 +1,14 @@
-"""The dimension `noise`: what pictures suffer on their way to the policy, graded, and LIBERO-Plus's fifty."""
+"""The dimension `noise`: what pictures suffer on their way to the policy, graded."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_vla.errors import VlaError
-from pytest_vla.scene.variation import PictureEdit, Variation
+from pytest_vla.plan.task import Task
+from pytest_vla.scene.variation import Edits, Params
 from pytest_vla.vary.kind import AMOUNT, LEVELS, PICTURE, Draw, Kind
+from pytest_vla.vary.space import NUMBER, SEED, Parameter
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,24 +16,16 @@ if TYPE_CHECKING:
 
 DIMENSION = "noise"
 
-PLUS_NAMES = ("motion", "gaussian", "zoom", "fog", "glass")
-"""LIBERO-Plus's kinds of noise, in the order of its numbers."""
-
-PLUS_SEVERITIES = tuple(range(1, 11))
-
-PLUS_CAMERAS = ("agentview",)
-"""Whose pictures LIBERO-Plus changes."""
-
-WRIST_CAMERAS = (*PLUS_CAMERAS, "robot0_eye_in_hand")
-
-
 # Exact in every JSON reader.
 _SEED_BITS = 48
 
 
 @dataclass(frozen=True)
 class _Grade:
-    """A graded kind: what `noise_graded` calls it, and its magnitude, of a name, at each level; see `Kind.uneven`."""
+    """A graded kind: what `effects.graded` calls it, and its magnitude, of a name, at each level; see `Kind.uneven`.
+
+    `none`: the magnitude that changes nothing.
+    """
 
     effect: str
     about: str
@@ -41,6 +34,7 @@ class _Grade:
     magnitudes: tuple[float, float, float, float, float]
     grades: str
     uneven: tuple[str, ...] = ()
+    none: float = 0.0
 
 
 # Chosen so that pictures differ evenly more, on average, from level to level (benchmarks/levels.py).
@@ -71,6 +65,7 @@ _GRADES = (
         (1.025, 1.09, 1.2, 1.35, 1.54),
         "up to 1.025, 1.09, 1.2, 1.35, 1.54 times",
         (AMOUNT,),
+        none=1.0,
     ),
     _Grade(
         "fog",
@@ -113,6 +108,7 @@ _GRADES = (
         (80, 32, 14, 8, 6),
         "quality 80, 32, 14, 8, 6",
         (AMOUNT,),
+        none=100.0,
     ),
     _Grade(
         "dropped",
@@ -129,82 +125,29 @@ _GRADES = (
 _DRAWN = frozenset(("motion", "fog", "glass", "gaussian", "salt_pepper", "dropped"))
 
 
-def plus_noise(number: int, seed: int, cameras: Sequence[str] = PLUS_CAMERAS) -> PictureEdit:
-    """LIBERO-Plus's noise of a number, as ``noise_NUMBER`` in its tasks' names; see `noise_published` for what differs.
-
-    Args:
-        number: 1 to 50: ten severities of each of `PLUS_NAMES`.
-        seed: with a camera's name and the step it gives all that is drawn for a frame.
-        cameras: whose pictures are changed.
-
-    Raises:
-        VlaError: there is no such number.
-    """
-    name, severity = plus_parts(number)
-    chosen = frozenset(cameras)
-
-    def begin() -> "Callable[[NDArray[np.uint8], str, int], NDArray[np.uint8]]":
-        from pytest_vla.suites.libero_plus.noise import plus_picture
-        from pytest_vla.vary.effects.pictures import frame_generator
-
-        def change(picture: "NDArray[np.uint8]", camera: str, step: int) -> "NDArray[np.uint8]":
-            if camera not in chosen:
-                return picture
-            # LIBERO-Plus changes pictures as OpenGL has them, the lowest row first.
-            noisy = plus_picture(picture[::-1], name, severity, frame_generator(seed, camera, step))
-            return noisy[::-1].copy()
-
-        return change
-
-    return begin
-
-
-def plus_parts(number: int) -> tuple[str, int]:
-    """The kind and the severity of a number of LIBERO-Plus's. Raises VlaError where there is no such number."""
-    count = len(PLUS_NAMES) * len(PLUS_SEVERITIES)
-    if not 1 <= number <= count:
-        raise VlaError(f"LIBERO-Plus's noise has numbers 1 to {count}, and not {number}")
-    kind, severity = divmod(number - 1, len(PLUS_SEVERITIES))
-    return PLUS_NAMES[kind], PLUS_SEVERITIES[severity]
-
-
-def _make(grade: _Grade, draw: Draw) -> Variation:
-    magnitude = grade.magnitudes[draw.level - 1]
+def _sample(grade: _Grade, draw: Draw) -> Params:
     # The same for all levels, so that they differ in how much only.
     drawn = draw.shared(f"{DIMENSION}.{grade.effect}")
-    seed = drawn.getrandbits(_SEED_BITS) if grade.effect in _DRAWN else 0
+    seed = {"seed": drawn.getrandbits(_SEED_BITS)} if grade.effect in _DRAWN else {}
+    return {grade.name: grade.magnitudes[draw.level - 1], **seed}
+
+
+def _apply(grade: _Grade, task: Task, params: Params) -> Edits:
+    magnitude, seed = params[grade.name], params["seed"] if grade.effect in _DRAWN else 0
 
     def begin() -> "Callable[[NDArray[np.uint8], str, int], NDArray[np.uint8]]":
         from pytest_vla.vary.effects.graded import begin_noise
 
         return begin_noise(grade.effect, magnitude, seed)
 
-    parameters = {grade.name: magnitude} | ({"seed": seed} if grade.effect in _DRAWN else {})
-    return Variation(draw.label, DIMENSION, grade.effect, draw.level, parameters, pictures=(begin,))
+    # Not every effect of no magnitude leaves a picture to the bit as it is.
+    return Edits(pictures=(begin,) if magnitude != grade.none else ())
 
 
-def _make_plus(kind: str, cameras: Sequence[str], draw: Draw) -> Variation:
-    seen = [camera for camera in cameras if camera in draw.task.protocol.cameras]
-    if not seen:
-        raise VlaError(
-            f"it changes pictures of {' and '.join(cameras)}, and {draw.task.suite} has "
-            f"{', '.join(draw.task.protocol.cameras)}"
-        )
-    number = _plus_labels().index(draw.part) + 1
-    name, severity = plus_parts(number)
-    seed = draw.generator().getrandbits(_SEED_BITS)
-    parameters = {"number": number, "noise": name, "severity": severity, "cameras": seen, "seed": seed}
-    edit = plus_noise(number, seed, seen)
-    return Variation(draw.label, DIMENSION, kind, None, parameters, pictures=(edit,))
-
-
-def _plus_labels() -> tuple[str, ...]:
-    return tuple(f"{name}-{severity}" for name in PLUS_NAMES for severity in PLUS_SEVERITIES)
-
-
-def _plus_kind(kind: str, about: str, cameras: Sequence[str]) -> Kind:
-    make = functools.partial(_make_plus, kind, cameras)
-    return Kind(f"{DIMENSION}.{kind}", about, "LIBERO-Plus", make, parts=_plus_labels, published=True)
+def _space(grade: _Grade, task: Task) -> tuple[Parameter, ...]:
+    most = grade.magnitudes[-1]
+    amount = Parameter(grade.name, NUMBER, min(most, grade.none), max(most, grade.none), grade.none)
+    return (amount, Parameter("seed", SEED, 0, 2**_SEED_BITS - 1)) if grade.effect in _DRAWN else (amount,)
 
 
 KINDS = (
@@ -213,14 +156,15 @@ KINDS = (
             f"{DIMENSION}.{grade.effect}",
             grade.about,
             grade.source,
-            functools.partial(_make, grade),
+            functools.partial(_sample, grade),
+            functools.partial(_apply, grade),
+            functools.partial(_space, grade),
             levels=LEVELS,
             grades=grade.grades,
             uneven=grade.uneven,
+            anywhere=True,
         )
         for grade in _GRADES
     ),
-    _plus_kind("plus", "LIBERO-Plus's five kinds at ten severities, of agentview", PLUS_CAMERAS),
-    _plus_kind("plus_wrist", "as noise.plus, of the wrist's camera too", WRIST_CAMERAS),
 )
-"""The kinds of noise; ours change the pictures of all cameras."""
+"""The kinds of noise; they change the pictures of all cameras."""

@@ -1,5 +1,6 @@
 """Variations of how the arm stands when an episode begins."""
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -7,10 +8,11 @@ from pytest_vla.errors import RedrawError, VlaError
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.panda import MOUNT, REST_JOINTS, hand_of
 from pytest_vla.scene.task_files import problem_of
-from pytest_vla.scene.variation import Variation
+from pytest_vla.scene.variation import Edits, Params
 from pytest_vla.scene.workspaces import Workspace, workspace
 from pytest_vla.vary.axes.layout_room import in_picture
-from pytest_vla.vary.kind import LEVELS, Draw, Kind
+from pytest_vla.vary.kind import LEVELS, Draw, Kind, always
+from pytest_vla.vary.space import NUMBER, Parameter
 
 if TYPE_CHECKING:
     import mujoco
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_vla.scene.scene import Scene
 
 _NORM = 0.1
+_MOST = round(_NORM * LEVELS[-1], 2)
 _APART = 0.03
 """How near (m) the arm may be to anything: its fingers open by 0.02 m while the scene settles."""
 _TRIES = 1000
@@ -28,47 +31,58 @@ _PICTURE = 0.9
 """How far from the middle of the front camera's picture the hand may be, of half its side: it stays to be seen."""
 
 
-def joints(draw: Draw) -> Variation:
-    """The arm rests `level` tenths of a radian from its own pose, in a drawn direction of the seven joints' space.
+def draw_joints(draw: Draw) -> Params:
+    """`level` tenths of a radian away from the arm's own pose, in a drawn direction of the seven joints' space.
 
-    The direction is the same for all levels: one in which at every level the hand is in the picture and nothing is in
-    the arm's way. No joint comes near its limit: the nearest is 0.62 rad away from rest.
+    The direction is the same for all levels: one in which at every level the hand is in the picture. No joint comes
+    near its limit: the nearest is 0.62 rad away from rest.
     """
     drawn, place = draw.shared("robot.joints"), _place_of(draw.task)
     for _ in range(_TRIES):
         direction = [drawn.gauss(0.0, 1.0) for _ in REST_JOINTS]
-        length = sum(number * number for number in direction) ** 0.5
-        offsets = {
-            level: [round(round(_NORM * level, 2) * number / length, 8) for number in direction] for level in LEVELS
-        }
-        poses = {
-            level: tuple(round(rest + moved, 8) for rest, moved in zip(REST_JOINTS, offset, strict=True))
-            for level, offset in offsets.items()
-        }
-        if place is None or all(_is_seen(place, pose) for pose in poses.values()):
+        offsets = _offsets(direction)
+        if place is None or all(_is_seen(place, _pose(offset)) for offset in offsets.values()):
             break
-    pose = poses[draw.level]
+    return {"offset": offsets[draw.level]}
+
+
+def joints(task: Task, params: Params) -> Edits:
+    """The arm rests elsewhere; nothing may be in its way there, nor at any level in that direction."""
+    offset = params["offset"]
+    norm = round(math.hypot(*offset), 3)
+    told = {"norm": norm, "offset": offset}
+    if not any(offset):
+        return Edits(told=told)
+    pose = _pose(offset)
+    # A draw that some level could not have is none of the others' either.
+    poses = {_name(level): _pose(each) for level, each in _offsets(offset).items()}
+    poses |= {_name(norm / _NORM): pose}
 
     def put(model: "mujoco.MjModel", scene: "Scene", state: "NDArray[np.float64]") -> None:
         from pytest_vla.sim.clearance import Clearance
 
         clearance, qpos = Clearance(model, scene), state[1 : 1 + model.nq].copy()
-        for level, other in poses.items():
+        for name, other in poses.items():
             qpos[: len(other)] = other
             if touched := clearance.in_robots_way(qpos, _APART):
-                raise RedrawError(f"{draw.label}: the arm would begin in {touched} at level {level}")
+                raise RedrawError(f"robot.joints: the arm would begin in {touched} at level {name}")
         state[1 : 1 + len(pose)] = pose
 
-    return Variation(
-        draw.label,
-        "robot",
-        "joints",
-        draw.level,
-        {"norm": round(_NORM * draw.level, 2), "offset": offsets[draw.level]},
-        state=(put,),
-        rest_joints=pose,
-        redraw=lambda time: joints(draw.again(time)),
-    )
+    return Edits(state=(put,), rest_joints=pose, told=told)
+
+
+def _offsets(direction: Sequence[float]) -> dict[int, list[float]]:
+    """Of each level, rad; the direction's length does not matter."""
+    length = sum(number * number for number in direction) ** 0.5
+    return {level: [round(round(_NORM * level, 2) * number / length, 8) for number in direction] for level in LEVELS}
+
+
+def _pose(offset: Sequence[float]) -> tuple[float, ...]:
+    return tuple(round(rest + moved, 8) for rest, moved in zip(REST_JOINTS, offset, strict=True))
+
+
+def _name(level: float) -> str:
+    return f"{level:.3g}"
 
 
 def _place_of(task: Task) -> Workspace | None:
@@ -95,8 +109,11 @@ KINDS = (
         "robot.joints",
         "the arm begins in another pose, the hand in the picture",
         "LIBERO-Plus's range, drawn by us",
+        draw_joints,
         joints,
+        lambda task: (Parameter("offset", NUMBER, -_MOST, _MOST, 0.0, (len(REST_JOINTS),), unit="rad"),),
         levels=LEVELS,
         grades="0.1 to 0.5 rad away in joint space, the hand 3 to 14 cm on average",
+        again=always,
     ),
 )

@@ -11,17 +11,22 @@ import pytest
 from PIL import Image
 
 from pytest_vla.errors import VlaError
+from pytest_vla.metrics.halving import Halving
+from pytest_vla.metrics.robustness_curves import Curve
+from pytest_vla.metrics.success import success_rate, unit_of
 from pytest_vla.records.record import Record
 from pytest_vla.reports.figures import file_names
 from pytest_vla.reports.loaded import load
 from pytest_vla.reports.robustness.json import robustness_table
 from pytest_vla.reports.robustness.make import make_robustness
-from pytest_vla.reports.robustness.png import pictures
+from pytest_vla.reports.robustness.png import curve_title, pictures
 from pytest_vla.reports.robustness.text import robustness_lines
 from pytest_vla.reports.sections import Section, section_lines, section_table
 from tests.commands.test_report import RESULTS, models_of, report, write
+from tests.support.golden import check_golden
 from tests.support.varied import varied
 
+GOLDEN = Path(__file__).with_name("golden")
 STOVE, PLATE = "turn_on_the_stove", "put_the_bowl_on_the_plate"
 
 
@@ -62,48 +67,15 @@ WORDS = [
 
 
 def test_the_tables_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    """By hand: success halves from 95 where it is 47.5, between 75 at L1 and 15 at L2.
+
+    The pair's gap is 57 (19 x 4 - 15 x 19)^2 / (34 x 23 x 38 x 19) = 4.41.
+    """
     write(records())
     report()
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("Robustness; in brackets 95% intervals, over these tasks"), "no word of the language"
-    start = lines.index("=== random, libero_goal: under variations ===")
-    assert lines[start + 1] == "can tell: camera -50.0 points"
-    assert lines[start + 2].startswith("cannot tell whether these matter: light; changes below ")
-    assert any(line.startswith("would tell: about ") for line in lines[start + 3 : start + 5])
-    grid = lines.index("Success, %, and the difference to benign twins, points; *: adjusted p < 0.05")
-    assert [line.split() for line in lines[grid + 1 : grid + 4]] == [
-        ["L1", "L2"],
-        ["camera.distance", "75", "-20", "15", "-80*"],
-        ["light.diffuse", "95", "+0", "85", "-10"],
-    ]
-    (cell,) = [line for line in lines if line.startswith("camera.distance L2 ")]
-    assert cell.split() == [
-        *("camera.distance", "L2", "20", "15.0", "[5.2,", "36.0]", "-80.0"),
-        *cell.split()[7:9],
-        "16/0",
-        "<0.001*",
-    ]
-    assert "in no rate of light.diffuse L1: 1 policy-raised; with them 90.5% to 95.2%" in lines
-    assert "in no rate of light.diffuse L2: 1 goal-holds-at-start; with them 81.0% to 85.7%" in lines
-    dimensions = lines.index("can show: points, in 80% of such runs")
-    head, camera, light = (lines[dimensions + number].split() for number in (1, 2, 3))
-    assert head[:5] == ["dimension", "pairs", "benign", "varied", "change,"]
-    assert (camera[:5], camera[-2]) == (["camera", "40", "95.0", "45.0", "-50.0"], "<0.001*")
-    assert light[:5] == ["light", "40", "95.0", "90.0", "-5.0"]
-    curve, light = (
-        next(x for x in lines[dimensions + 4 :] if x.startswith(name)).split() for name in ("camera  ", "light  ")
-    )
-    # Half of 95 is 47.5: between 75 at L1 and 15 at L2.
-    assert curve[:6] == ["camera", "█▇▂", "95", "75", "15", "L1.5"]
-    assert light == ["light", "██▇", "95", "95", "85", "-"]
-    assert "halves at, light: not reached up to L2" in lines
-    assert any(line.startswith("most harmful dimension: camera, -50.0 [") for line in lines)
-    (pair,) = [line.split() for line in lines if line.startswith("camera+light  20")]
-    assert pair[:8] == ["camera+light", "20", "95.0", "75.0", "95.0", "20.0", "75.0", "-55.0"]
-    (gap,) = [line.split() for line in lines if line.startswith("camera+light  -0.06")]
-    assert gap[4] == "worse", "by the interval, which is below 0"
-    assert gap[5:] == ["4.41", "0.036"], "57 (19 x 4 - 15 x 19)^2 / (34 x 23 x 38 x 19)"
-    assert max(map(len, lines)) <= 100
+    text = capsys.readouterr().out
+    check_golden(GOLDEN / "tables.txt", text)
+    assert max(map(len, text.splitlines())) <= 100
 
 
 SEVEN = ("layout.distractors", "background.table", "light.diffuse", "camera.fov", "robot.joints", "noise.fog")
@@ -122,22 +94,12 @@ def sampled() -> list[Record]:
 
 
 def test_a_small_sample_says_what_it_cannot_tell_first(capsys: pytest.CaptureFixture[str]) -> None:
+    """24 pairs at five levels are five or four at each, and of four episodes there is no rate."""
     write(sampled())
     report()
-    lines = capsys.readouterr().out.splitlines()
-    assert max(map(len, lines)) <= 100
-    start = lines.index("=== random, libero_goal: under variations ===")
-    said = " ".join(line.strip() for line in lines[start + 1 : start + 6])
-    assert said.startswith("can tell: of no dimension that it matters cannot tell whether these matter: background, ")
-    assert "go unseen in more than 20% of such runs would tell: about " in said
-    assert "here there are 24" in said
-    # 24 pairs at five levels: five or four at each.
-    (folded,) = [line for line in lines if "say nothing by themselves" in line]
-    assert folded.startswith("30 variations in 144 episodes say nothing by themselves")
-    assert not any(line.startswith(("camera.fov L", "Each variation")) for line in lines)
-    levels = next(line for line in lines if line.startswith("camera ") and "/" in line)
-    assert sum("/" in cell for cell in levels.split()) == 1, "of four episodes there is no rate"
-    assert any(line.startswith("most harmful dimension: not determined") or "not told apart" in line for line in lines)
+    text = capsys.readouterr().out
+    check_golden(GOLDEN / "small_sample.txt", text)
+    assert max(map(len, text.splitlines())) <= 100
     report("--full")
     full = capsys.readouterr().out.splitlines()
     assert sum(line.startswith(tuple(f"{kind} L" for kind in SEVEN)) for line in full) == 30
@@ -292,6 +254,19 @@ def test_the_pictures_show_curves_and_pairs(tmp_path: Path, capsys: pytest.Captu
     # Viridis at 20% (violet) and at 75% (green).
     assert ((abs(red - 65) < 8) & (abs(green - 68) < 8) & (abs(blue - 135) < 8)).sum() > 1000
     assert ((abs(red - 94) < 12) & (abs(green - 201) < 12) & (abs(blue - 98) < 12)).sum() > 1000
+
+
+@pytest.mark.parametrize(
+    ("halving", "said"),
+    [
+        (Halving(2.26, (1.5, 3.0), ""), "half of benign success: at L2.3"),
+        (Halving(None, None, "not reached up to L5"), "half of benign success: not reached up to L5"),
+        (Halving(None, None, "no benign twin was measured"), "half of benign success: no benign twin was measured"),
+    ],
+)
+def test_a_curves_title_names_what_was_or_was_not_reached(halving: Halving, said: str) -> None:
+    rate = success_rate("camera", [], unit_of)
+    assert curve_title(Curve("camera", rate, (), halving, None)) == ("camera", said)
 
 
 def test_there_has_to_be_something_to_draw(tmp_path: Path) -> None:

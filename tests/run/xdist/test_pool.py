@@ -144,6 +144,59 @@ def test_every_item_is_run_once_whatever_workers_do(pool_items: list[Item], step
     assert done == Counter(pool_items)
 
 
+GROUPED = st.lists(st.tuples(st.sampled_from(["a", "b"]), st.integers(min_value=0, max_value=3)), max_size=30).map(
+    lambda drawn: [
+        Item(index, scene, float(number), f"{scene}{number}" if number else None)
+        for index, (scene, number) in enumerate(drawn)
+    ]
+)
+
+
+@given(GROUPED, STEPS)
+def test_a_group_stays_with_its_worker_and_nothing_is_lost(
+    pool_items: list[Item], steps: list[tuple[str, int]]
+) -> None:
+    pool, held, done = Pool(pool_items), {number: [] for number in range(5)}, Counter[Item]()
+    on: dict[str, int] = {}
+    end = [("kill", number) for number in range(5)] + [("take", 0)] * len(pool_items)
+    for step, worker in [*steps, *end]:
+        if step == "take":
+            left, has = len(pool), pool.has(worker)
+            item = pool.take(worker)
+            assert (item is not None) == has
+            assert len(pool) == left - has
+            if item is not None:
+                held[worker].append(item)
+                if item.group is not None:
+                    assert on.setdefault(item.group, worker) == worker, "one that has run another of the group"
+        elif step == "end":
+            done.update(held[worker][:1])
+            del held[worker][:1]
+        else:
+            pool.remove_worker(worker)
+            on = {group: other for group, other in on.items() if other != worker}
+            for item in held[worker]:
+                pool.put_back(item)
+            held[worker] = []
+    for others in held.values():
+        done.update(others)
+    assert len(pool) == 0
+    assert done == Counter(pool_items)
+
+
+def test_the_rest_of_a_group_comes_before_anything_else() -> None:
+    one, other = [Item(number, "a", 9.0 * (not number), "g") for number in range(3)], Item(3, "a", 5.0)
+    pool = Pool([*one, other])
+    assert [pool.take("v"), pool.take("w"), pool.take("w"), pool.take("v"), pool.take("v")] == [
+        one[0],
+        other,
+        None,
+        one[1],
+        one[2],
+    ]
+    assert not pool.has("v")
+
+
 @given(POOLS, st.lists(st.integers(min_value=0, max_value=7), max_size=60))
 def test_a_worker_changes_its_scene_only_when_it_is_empty(pool_items: list[Item], turns: list[int]) -> None:
     pool, at = Pool(pool_items), dict[int, str | None]()

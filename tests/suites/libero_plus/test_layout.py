@@ -15,11 +15,13 @@ from pytest_vla.scene.task_files import problem_of
 from pytest_vla.scene.workspaces import workspace
 from pytest_vla.suites.libero_plus.layout import (
     DISTRACTORS,
-    added_layout,
+    draw_added,
+    draw_level,
     given_layout,
     given_start,
-    level_layout,
+    shifted,
     unknown_categories,
+    with_objects,
 )
 from pytest_vla.suites.libero_plus.names import SUITES, PlusTask
 from pytest_vla.suites.libero_plus.variations import parse_name
@@ -62,8 +64,8 @@ def test_every_region_moves_by_itself_within_its_disc(level: int) -> None:
     for task in tasks():
         original, radius = problem_of(task), RADII[task.files](task.name) * level / 5
         for sample in range(1, 5):
-            edit, drawn = level_layout(task, entry_of(task, f"level{level}_sample{sample}"))
-            changed = edit(original)
+            drawn = draw_level(task, entry_of(task, f"level{level}_sample{sample}"))
+            changed = shifted(drawn["shifts"])(original)
             assert drawn["radius"] == pytest.approx(radius)
             before, after = centres(original), centres(changed)
             assert before.keys() == after.keys()
@@ -94,10 +96,10 @@ def test_every_region_moves_by_itself_within_its_disc(level: int) -> None:
 def test_an_entry_is_drawn_once_and_for_another_time_anew() -> None:
     task = load_suite("libero_object", data=data_root()).tasks[0]
     entry = entry_of(task, "level3_sample2")
-    first, again = level_layout(task, entry)[1], level_layout(task, entry)[1]
+    first, again = draw_level(task, entry), draw_level(task, entry)
     assert first == again
-    assert level_layout(task, entry, 1)[1]["shifts"] != first["shifts"]
-    assert level_layout(task, entry_of(task, "level3_sample3"))[1]["shifts"] != first["shifts"]
+    assert draw_level(task, entry, 1)["shifts"] != first["shifts"]
+    assert draw_level(task, entry_of(task, "level3_sample3"))["shifts"] != first["shifts"]
 
 
 def test_added_objects_stand_in_slots_apart_from_all_others() -> None:
@@ -106,8 +108,8 @@ def test_added_objects_stand_in_slots_apart_from_all_others() -> None:
         table = workspace(original.name, original.source).name
         for number in (1, 6, 7, 18, 19, 25, 30):
             entry = entry_of(task, f"add_{number}")
-            edit, drawn = added_layout(task, entry, DISTRACTORS)
-            changed = edit(original)
+            drawn = draw_added(task, entry, DISTRACTORS)
+            changed = with_objects(original, drawn["added"])
             count = 1 + (number - 1) // 6
             assert drawn["count"] == count == len(changed.objects) - len(original.objects)
             assert changed.objects[: len(original.objects)] == original.objects
@@ -132,22 +134,21 @@ def test_added_objects_stand_in_slots_apart_from_all_others() -> None:
 def test_categories_are_repeated_only_where_there_are_too_few() -> None:
     task = load_suite("libero_goal", data=data_root()).tasks[0]
     entry = entry_of(task, "add_30")
-    assert len({category for category, *_ in added_layout(task, entry, DISTRACTORS)[1]["added"]}) == 5
-    edit, drawn = added_layout(task, entry, ("ketchup", "milk"))
+    assert len({category for category, *_ in draw_added(task, entry, DISTRACTORS)["added"]}) == 5
+    drawn = draw_added(task, entry, ("ketchup", "milk"))
     assert sorted(category for category, *_ in drawn["added"]) in (
         ["ketchup"] * 2 + ["milk"] * 3,
         ["ketchup"] * 3 + ["milk"] * 2,
     )
-    names = [item.name for item in edit(problem_of(task)).objects[-5:]]
+    names = [item.name for item in with_objects(problem_of(task), drawn["added"]).objects[-5:]]
     assert {"ketchup_1", "ketchup_2", "milk_1", "milk_2"} < set(names)
     with pytest.raises(VlaError, match="has no room for 5 objects more, or none to add"):
-        added_layout(task, entry, ("cream_cheese",))
+        draw_added(task, entry, ("cream_cheese",))
 
 
 def test_a_layout_of_its_own_file_is_taken_whole(tmp_path: Path) -> None:
     task = load_suite("libero_goal", data=data_root()).task("turn_on_the_stove")
-    edit, _ = added_layout(task, entry_of(task, "add_12"), DISTRACTORS)
-    theirs = edit(problem_of(task))
+    theirs = with_objects(problem_of(task), draw_added(task, entry_of(task, "add_12"), DISTRACTORS)["added"])
     file = tmp_path / "turn_on_the_stove_add_12.bddl"
     file.write_text(format_problem(theirs))
     assert given_layout(file)(problem_of(task)) == theirs

@@ -21,7 +21,7 @@ from pytest_vla.suites.libero_pro.bodies import body_of, known_categories, lacki
 from pytest_vla.suites.libero_pro.choices import crowded, movable, own_environments, own_swaps, unfit
 from pytest_vla.suites.libero_pro.coverage import LOW_TABLE, SUITES, VARIED, Covered, coverage, main, summary
 from pytest_vla.suites.libero_pro.edits import displaced, place_of, swapped
-from pytest_vla.suites.libero_pro.variations import swap
+from pytest_vla.suites.libero_pro.variations import KINDS
 from pytest_vla.vary.kind import Draw
 from tests.support.data import data_root, needs_data
 
@@ -140,7 +140,8 @@ def test_what_is_swapped_is_drawn_where_its_partner_stood() -> None:
 
     task = load_suite("tabletop").task("put_the_bowl_on_the_plate")
     before = problem_of(task)
-    (edit,) = swap(Draw(task, "pro.swap", 0)).problem
+    swap = next(kind for kind in KINDS if kind.name == "pro.swap")
+    (edit,) = swap.make(Draw(task, "pro.swap", 0)).problem
     problem = edit(before)
     compiled = compiled_scene(problem, data_roots(None))
     positions = partial(site_positions, compiled.model, mujoco.MjData(compiled.model))

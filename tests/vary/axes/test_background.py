@@ -217,7 +217,7 @@ def test_a_copy_of_the_surface_s_own_file_is_not_drawn(
     folder = textures_of_mine("wall_plaster.png", np.zeros((2, 2, 3), np.uint8))
     shutil.copy(folder / "assets" / "textures" / "wall_plaster.png", folder / "assets" / "textures" / "copy.png")
     textures_of_mine("other.png", np.ones((2, 2, 3), np.uint8))
-    place = background._place(Draw(TASK, "background.wall-L1", 0, 1))
+    place = background._place(TASK)
     found = background._other_files(folder, place, WALL)
     assert "other.png" in found
     assert not {"wall_plaster.png", "copy.png"} & set(found)

@@ -17,12 +17,13 @@ from pytest_vla.plan.task import Task
 from pytest_vla.scene.problem import format_problem, parse_problem_text
 from pytest_vla.scene.task_files import problem_of
 from pytest_vla.sim.clearance import Clearance
-from pytest_vla.vary.axes.layout import displacement, distractors
+from pytest_vla.vary.axes import layout
 from pytest_vla.vary.axes.layout_room import AREA, Obstacle, added_categories, obstacles, radius
 from pytest_vla.vary.axes.layout_states import displace, put_down
 from pytest_vla.vary.kind import MOST_DRAWS, Draw
 from tests.support.worlds import libero_task, tabletop
 
+distractors, displacement, _ = (kind.make for kind in layout.KINDS)
 SUITE = load_suite("tabletop")
 TASKS = st.sampled_from(SUITE.tasks)
 MOVING = [task for task in SUITE.tasks if not task.name.startswith(("turn_on", "open_the_middle", "close_the_bottom"))]

@@ -14,15 +14,19 @@ from pytest_vla.errors import VlaError
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Variation
+from pytest_vla.suites.libero_plus.kinds import NOISE as PLUS
+from pytest_vla.suites.libero_plus.kinds import plus_noise
 from pytest_vla.suites.libero_plus.noise import plus_picture
-from pytest_vla.vary.axes.noise import KINDS, LEVELS, PLUS_NAMES, PLUS_SEVERITIES, plus_noise, plus_parts
+from pytest_vla.suites.libero_plus.numbers import PLUS_NAMES, PLUS_SEVERITIES, plus_parts
+from pytest_vla.vary.axes.noise import KINDS, LEVELS
 from pytest_vla.vary.effects.graded import EFFECTS, begin_noise
 from pytest_vla.vary.effects.pictures import Picture, frame_generator
 from pytest_vla.vary.kind import Draw, Kind
 from tests.support.worlds import tabletop_world
 
-GRADED = {kind.name: kind for kind in KINDS if not kind.published}
-PUBLISHED = {kind.name: kind for kind in KINDS if kind.published}
+GRADED = {kind.name: kind for kind in KINDS}
+PUBLISHED = {kind.name: kind for kind in PLUS}
+BOTH = (*KINDS, *PLUS)
 ALIKE = ("noise.gaussian_blur", "noise.zoom", "noise.compression")
 """Do the same to all frames: nothing is drawn."""
 
@@ -65,12 +69,12 @@ def test_the_kinds_are_graded_by_five_or_published() -> None:
     labels = PUBLISHED["noise.plus"].labels()
     assert len(set(labels)) == 50
     assert (labels[0], labels[49]) == ("noise.plus.motion-1", "noise.plus.glass-10")
-    assert all(kind.dimension == "noise" for kind in KINDS)
+    assert all(kind.dimension == "noise" for kind in BOTH)
 
 
 def test_the_kinds_are_listed_without_what_they_are_made_with() -> None:
     code = (
-        "import sys, pytest_vla.vary.axes.noise as n; n.plus_noise(1, 2); "
+        "import sys, pytest_vla.suites.libero_plus.kinds as n; n.plus_noise(1, 2); "
         "sys.exit(str(sorted({'numpy', 'cv2', 'numba', 'mujoco'} & set(sys.modules))) if "
         "{'numpy', 'cv2', 'numba', 'mujoco'} & set(sys.modules) else 0)"
     )
@@ -167,7 +171,7 @@ def test_a_frames_noise_hangs_on_draw_camera_and_step_only(name: str) -> None:
     assert picture.tobytes() not in results
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", BOTH, ids=lambda kind: kind.name)
 def test_equal_draws_give_equal_records(kind: Kind) -> None:
     for label in kind.labels():
         assert made(kind, label).table() == made(kind, label).table()

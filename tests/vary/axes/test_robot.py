@@ -13,10 +13,11 @@ from pytest_vla import load_suite
 from pytest_vla.errors import RedrawError
 from pytest_vla.scene.panda import JOINT_LIMITS, MOUNT, REST_JOINTS, hand_of
 from pytest_vla.scene.variation import Variation
-from pytest_vla.vary.axes.robot import KINDS, joints
+from pytest_vla.vary.axes.robot import KINDS
 from pytest_vla.vary.kind import Draw
 from tests.support.worlds import tabletop
 
+(joints,) = (kind.make for kind in KINDS)
 TASK = load_suite("tabletop").task("turn_on_the_stove")
 
 

@@ -21,7 +21,7 @@ from pytest_vla.suites.libero_plus.noise import (
     plus_picture,
     zoom_factors,
 )
-from pytest_vla.vary.axes.noise import PLUS_NAMES, PLUS_SEVERITIES
+from pytest_vla.suites.libero_plus.numbers import PLUS_NAMES, PLUS_SEVERITIES
 from pytest_vla.vary.effects.kernels import scramble
 from pytest_vla.vary.effects.pictures import (
     Picture,

@@ -1,0 +1,156 @@
+"""What hooks give: the declaration of a suite, a policy, a variation, a metric, a section or an importer."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    pass
+
+MANIFEST = "suite.toml"
+"""The manifest of a folder with one suite."""
+
+LAST = 1000
+"""The place in an order of what does not say one."""
+
+
+@dataclass(frozen=True)
+class SuiteEntry:
+    """A suite.
+
+    Attributes:
+        name: as ``--vla-suite`` has it: of letters, digits and ``_``.
+        about: one line.
+        load: names a `pytest_vla.plan.manifests.Suite`, or what is called without arguments and returns one; empty: it
+            is a folder.
+        folder: with the suite's manifest, task files, init states and assets; None: it is loaded.
+        manifest: the file's name in the folder; where it is another, several suites can have one folder, and share
+            pytest-vla's module.
+        origin: who gave it; pytest-vla writes it.
+    """
+
+    name: str
+    about: str
+    load: str = ""
+    folder: Path | None = None
+    manifest: str = MANIFEST
+    origin: str = ""
+
+
+@dataclass(frozen=True)
+class PolicyEntry:
+    """A kind of policy, ``--vla-model=NAME`` or ``--vla-model=NAME:TEXT``.
+
+    Attributes:
+        name: what stands before the colon.
+        about: one line.
+        load: names what is called with the text after the colon (empty where there is none) and with the arguments of
+            ``NAME:TEXT?NAME=VALUE`` as keywords, and returns a policy; empty: `kind` says more.
+        kind: names a `pytest_vla.policies.kind.Kind`, which can check and digest the text too.
+        origin: who gave it; pytest-vla writes it.
+    """
+
+    name: str
+    about: str
+    load: str = ""
+    kind: str = ""
+    origin: str = ""
+
+
+@dataclass(frozen=True)
+class VariationEntry:
+    """Kinds of variation that any task may have.
+
+    Attributes:
+        name: of the group, such as their dimension's.
+        about: one line.
+        load: names a sequence of `pytest_vla.vary.kind.Kind`.
+        order: its place; the parts of a joint variation are done in this order. Ours are 10 (the scene) to 100
+            (actions).
+        files: of a user's data folder, which the kinds are read from: names, up to three folders deep; a pattern such
+            as ``*.csv`` is of a file that is given by itself.
+        origin: who gave it; pytest-vla writes it.
+    """
+
+    name: str
+    about: str
+    load: str
+    order: int = LAST
+    files: tuple[str, ...] = ()
+    origin: str = ""
+
+
+@dataclass(frozen=True)
+class ListEntry:
+    """What suites consist of that are varied by themselves: their manifest says ``varied = "NAME"``.
+
+    Attributes:
+        name: as manifests have it.
+        about: one line.
+        load: names a `pytest_vla.vary.kind.Listing`.
+        graded: whether a variation's level is how much is varied, so that levels make a curve.
+        files: as for `VariationEntry`.
+        origin: who gave it; pytest-vla writes it.
+    """
+
+    name: str
+    about: str
+    load: str
+    graded: bool = True
+    files: tuple[str, ...] = ()
+    origin: str = ""
+
+
+@dataclass(frozen=True)
+class MetricEntry:
+    """A number of each episode, kept in `Record.metrics` under this name.
+
+    Attributes:
+        name: of letters, digits and ``_``.
+        about: one line, with the unit.
+        load: names what is called with a `Record` and its `Trajectory` when the episode has ended, and returns a number
+            or None: there is none. Its records are compared by other means, so it must not change them.
+        origin: who gave it; pytest-vla writes it.
+    """
+
+    name: str
+    about: str
+    load: str
+    origin: str = ""
+
+
+@dataclass(frozen=True)
+class SectionEntry:
+    """A part of ``pytest-vla report``.
+
+    Attributes:
+        name: of the part.
+        about: what it is about, as in "the tables of LIBERO-Plus".
+        load: names what is called with `pytest_vla.reports.loaded.Loaded` and the command's options, and returns a
+            `pytest_vla.reports.sections.Section` or None: the records have nothing of it.
+        order: its place.
+        origin: who gave it; pytest-vla writes it.
+    """
+
+    name: str
+    about: str
+    load: str
+    order: int = LAST
+    origin: str = ""
+
+
+@dataclass(frozen=True)
+class ImporterEntry:
+    """What ``pytest-vla import NAME`` does.
+
+    Attributes:
+        name: of what wrote the logs.
+        about: one line.
+        load: names a `pytest_vla.commands.import_.Importer`.
+        origin: who gave it; pytest-vla writes it.
+    """
+
+    name: str
+    about: str
+    load: str
+    origin: str = ""

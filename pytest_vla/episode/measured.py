@@ -1,0 +1,35 @@
+"""The further numbers of an episode that packages add (`pytest_vla.entries.MetricEntry`)."""
+
+import math
+import warnings
+from dataclasses import replace
+from numbers import Real
+
+from pytest_vla import extensions
+from pytest_vla.records.record import Record, Trajectory
+from pytest_vla.util.tracebacks import describe
+
+
+def with_metrics(record: Record, trajectory: Trajectory) -> Record:
+    """The record with what every metric says of it; what cannot be had of one is told as a warning.
+
+    Raises:
+        VlaError: a package cannot be used; a run has asked for them before its first episode.
+    """
+    found: dict[str, float] = {}
+    for name, entry in extensions.metrics().items():
+        try:
+            value = extensions.load(entry)(record, trajectory)
+        except Exception as error:
+            warnings.warn(f"metric {name}, of {entry.origin}, raised {describe(error)}: it is left out", stacklevel=2)
+            continue
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+            warnings.warn(f"metric {name}, of {entry.origin}, gave {value!r}, no finite number", stacklevel=2)
+            continue
+        if name in record.metrics:
+            warnings.warn(f"metric {name}, of {entry.origin}, has the name of one of pytest-vla's", stacklevel=2)
+            continue
+        found[name] = float(value)
+    return replace(record, metrics={**record.metrics, **found}) if found else record

@@ -1,0 +1,209 @@
+"""A suite's own world (`pytest_vla.plan.worlds.SuiteWorld`) as an episode takes it."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.plan.case import Case
+from pytest_vla.plan.task import Task
+from pytest_vla.policies.view import resize_with_padding
+from pytest_vla.scene.variation import Variation
+from pytest_vla.sim.observation import Observation
+from pytest_vla.util.ranges import LAST_SEED
+from pytest_vla.util.tracebacks import describe
+
+Picture = NDArray[np.uint8]
+
+SUCCESS = "(success)"
+"""The literal of a world that has no predicates."""
+
+_NEEDED = ("reset", "step", "success")
+_EEF = "robot0_eef_pos"
+_NO_PATH = np.zeros(0)
+
+
+class OwnWorld:
+    """What an episode, a video and a sheet need of a world, by what the suite's own can do.
+
+    Args:
+        task: with a `Task.world`.
+        variation: of the task; only of pictures, words and actions.
+        keep_every: keep the first camera's picture every so many steps, where no state can be restored; 0: never.
+
+    Raises:
+        VlaError: the world cannot be made, or is none.
+    """
+
+    def __init__(self, task: Task, variation: Variation | None = None, *, keep_every: int = 0) -> None:
+        assert task.world is not None, "the task's world is MuJoCo's"
+        try:
+            self.inner: Any = task.world(task)
+        except VlaError:
+            raise
+        except Exception as error:
+            raise VlaError(f"{task.suite}/{task.name}: making its world raised {describe(error)}") from error
+        if lacks := [name for name in _NEEDED if not callable(getattr(self.inner, name, None))]:
+            what = type(self.inner).__name__
+            raise VlaError(f"{task.suite}/{task.name}: its world, {what}, lacks {', '.join(lacks)}")
+        self.task, self.variation, self.init_state_count = task, variation, LAST_SEED + 1
+        self._keep_every = 0 if callable(getattr(self.inner, "restore", None)) else keep_every
+        self._frames: list[tuple[int, Picture]] = []
+        self._steps = self._moment = 0
+        self._seen: Observation | None = None
+        self._changes: tuple[Callable[[Picture, str, int], Picture], ...] = ()
+
+    def switch(self, task: Task, variation: Variation | None) -> bool:
+        """Take this world for an episode of another variation. Returns whether it can be."""
+        if task != self.task:
+            return False
+        self.variation = variation
+        return True
+
+    def reset(self, init_state: int, scene_seed: int, settle: bool = True) -> Observation:
+        """Begin an episode of the case with this seed."""
+        label = self.variation.label if self.variation is not None else ""
+        seen = self.inner.reset(Case(self.task.suite, self.task.name, scene_seed, label))
+        self._steps, self._frames = 0, []
+        self._changes = tuple(begin() for begin in self.variation.pictures) if self.variation is not None else ()
+        protocol = self.task.protocol
+        for _ in range(protocol.settle_steps if settle else 0):
+            seen = self.inner.step(np.array(protocol.settle_action, dtype=np.float64))
+        found = self._observed(seen)
+        self._keep()
+        return found
+
+    def step(self, action: NDArray[np.float64]) -> Observation:
+        """One control step."""
+        seen = self.inner.step(np.array(action, dtype=np.float64))
+        self._steps += 1
+        found = self._observed(seen)
+        self._keep()
+        return found
+
+    @property
+    def data(self) -> SimpleNamespace:
+        """The state, as far as a trajectory has it: what can be saved, or else what is seen."""
+        save = getattr(self.inner, "save", None)
+        state = save() if save is not None else self._now.get("state", _NO_PATH)
+        return SimpleNamespace(qpos=np.asarray(state, dtype=np.float64).ravel(), qvel=_NO_PATH)
+
+    def predicates(self) -> dict[str, bool]:
+        """The goal's literals; of a world without any, whether it has succeeded."""
+        found: Mapping[str, Any] = getattr(self.inner, "predicates", dict)()
+        return {name: bool(held) for name, held in found.items()} or {SUCCESS: bool(self.inner.success())}
+
+    def over(self) -> bool:
+        """Whether nothing can happen any more."""
+        return bool(getattr(self.inner, "over", bool)())
+
+    def costs(self) -> dict[str, float]:
+        """Of the last step."""
+        return {name: float(cost) for name, cost in getattr(self.inner, "costs", dict)().items()}
+
+    def show(self, qpos: NDArray[np.float64], step: int = 0) -> Observation:
+        """What is seen in a recorded state. Raises VlaError where the world cannot be put into one."""
+        restore = getattr(self.inner, "restore", None)
+        if restore is None:
+            raise VlaError(
+                f"{self.task.suite}: its world cannot be put into a recorded state; videos are made while episodes "
+                "run: --vla-video=all"
+            )
+        self._steps = step
+        return self._observed(restore(np.array(qpos, dtype=np.float64)))
+
+    def kept_frames(self) -> tuple[tuple[int, Picture], ...]:
+        """Steps and pictures of the episode that stands, the last one included; none where none are wanted."""
+        if not self._keep_every or not self._frames:
+            return ()
+        last = [] if self._frames[-1][0] == self._steps else [(self._steps, self._first_picture())]
+        return (*self._frames, *last)
+
+    def provenance(self) -> dict[str, str]:
+        """What the world says that its results depend on."""
+        told: Mapping[Any, Any] = getattr(self.inner, "provenance", dict)()
+        kind = type(self.inner)
+        return {
+            "world": f"{kind.__module__}.{kind.__qualname__}",
+            **{str(key): str(text) for key, text in told.items()},
+        }
+
+    def out_of_sight(self) -> str:
+        """Nothing is moved here, so nothing is lost."""
+        return ""
+
+    def infeasible(self) -> str:
+        """As `out_of_sight`."""
+        return ""
+
+    def asked_done(self) -> bool:
+        """No variation asks for another goal here."""
+        return False
+
+    def premises(self) -> dict[str, bool]:
+        """None are known."""
+        return {}
+
+    def vacated(self) -> dict[str, tuple[float, float, float]]:
+        """Nothing is taken away here."""
+        return {}
+
+    def close(self) -> None:
+        """It is used no more; what closing raises is nobody's trouble."""
+        close = getattr(self.inner, "close", None)
+        if close is not None:
+            close()
+
+    @property
+    def _now(self) -> Mapping[str, NDArray[Any]]:
+        return self._seen if self._seen is not None else {}
+
+    def _observed(self, seen: Any) -> Observation:
+        if not isinstance(seen, Mapping):
+            raise EpisodeError("world-protocol", f"a world shows a mapping of arrays, not {type(seen).__name__}")
+        protocol = self.task.protocol
+        expected = [*(f"{camera}_image" for camera in protocol.cameras), *(name for name, _ in protocol.vectors)]
+        if lacks := [name for name in expected if name not in tuple(seen)]:
+            has = ", ".join(map(str, seen))
+            raise EpisodeError("world-protocol", f"what is seen lacks {', '.join(lacks)} of the suite's; it has {has}")
+        self._moment += 1
+        moment, step = self._moment, self._steps
+        names = [*expected, *([_EEF] if _EEF in tuple(seen) and _EEF not in expected else [])]
+        sizes = dict(protocol.vectors)
+        readers = {
+            name: partial(self._picture, seen, name, step)
+            if name.endswith("_image")
+            else partial(self._vector, seen, name, sizes.get(name))
+            for name in names
+        }
+        self._seen = Observation(readers, lambda: self._moment == moment, f"step {step}")
+        return self._seen
+
+    def _vector(self, seen: Mapping[str, Any], name: str, size: int | None) -> NDArray[np.float64]:
+        vector = np.array(seen[name], dtype=np.float64)
+        if size is not None and vector.shape != (size,):
+            raise EpisodeError("world-protocol", f"{name} is {vector.shape}, and the suite says ({size},)")
+        return vector
+
+    def _picture(self, seen: Mapping[str, Any], name: str, step: int) -> Picture:
+        picture = np.asarray(seen[name])
+        if picture.ndim != 3 or picture.shape[2] != 3 or picture.dtype != np.uint8:
+            raise EpisodeError(
+                "world-protocol", f"{name} is {picture.dtype} {picture.shape}, expected (H, W, 3) of uint8"
+            )
+        picture = resize_with_padding(np.ascontiguousarray(picture), *self.task.protocol.image_size)
+        for change in self._changes:
+            picture = change(picture, name.removesuffix("_image"), step)
+        return picture
+
+    def _keep(self) -> None:
+        if self._keep_every and self.task.protocol.cameras and self._steps % self._keep_every == 0:
+            self._frames.append((self._steps, self._first_picture()))
+
+    def _first_picture(self) -> Picture:
+        # A policy may write into what it read.
+        return self._now[f"{self.task.protocol.cameras[0]}_image"].copy()

@@ -1,0 +1,346 @@
+"""A suite made from a gymnasium environment: ``pytest_vla.gym.suite("reach", "FetchReach-v4", instruction=...)``.
+
+gymnasium is the extra ``gym``; it is imported when the suite is used.
+"""
+
+import importlib
+import importlib.metadata
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_vla.errors import VlaError
+from pytest_vla.plan.case import Case
+from pytest_vla.plan.suite import Suite
+from pytest_vla.plan.task import Protocol, Task
+from pytest_vla.util.ranges import LAST_SEED
+from pytest_vla.util.tracebacks import describe
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+RENDER = "render"
+"""Of a camera: its picture is what the environment renders."""
+
+TERMINATED = "terminated"
+"""In the place of a success key: the task is done when the environment says that it has terminated."""
+
+Success = str | Callable[[Any, float, bool, Mapping[str, Any]], bool]
+"""A key of ``info``, `TERMINATED`, or a function of observation, reward, terminated and info."""
+
+ActionMap = Callable[["NDArray[np.float64]"], Any]
+"""From a policy's action in [-1, 1] to what the environment takes."""
+
+_IMAGE_SIZE = (256, 256)
+_CONTROL_FREQ = 20
+_MAX_STEPS = 300
+
+
+@dataclass(frozen=True)
+class GymTask:
+    """A task of the suite.
+
+    Attributes:
+        instruction: what the robot is told.
+        options: of ``gymnasium.make``, names and values, beside the suite's.
+        reset: of ``env.reset(options=...)``.
+    """
+
+    instruction: str
+    options: tuple[tuple[str, Any], ...] = ()
+    reset: tuple[tuple[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Makes the worlds of a suite: what `suite` was told, as a value."""
+
+    env: str
+    packages: tuple[str, ...]
+    options: tuple[tuple[str, Any], ...]
+    tasks: tuple[tuple[str, GymTask], ...]
+    success: Success
+    cameras: tuple[tuple[str, str], ...]
+    state: tuple[str, ...]
+    action: ActionMap | None
+
+    def __call__(self, task: Task) -> "GymWorld":
+        """The world of a task. Raises VlaError where gymnasium or the environment cannot be had."""
+        return GymWorld(self, dict(self.tasks)[task.name])
+
+
+def suite(
+    name: str,
+    env: str,
+    *,
+    instruction: str = "",
+    tasks: Mapping[str, str | GymTask] | None = None,
+    success: Success = "is_success",
+    cameras: Mapping[str, str] | Sequence[str] | None = None,
+    state: Sequence[str] = (),
+    action: ActionMap | None = None,
+    packages: Sequence[str] = (),
+    options: Mapping[str, Any] | None = None,
+    title: str = "",
+    max_steps: int | None = None,
+    control_freq: int | None = None,
+    image_size: tuple[int, int] | None = None,
+    seeds: Sequence[int] | None = None,
+) -> Suite:
+    """A suite of the tasks of one gymnasium environment. The environment is made once, to read its spaces.
+
+    Seed s of a task is ``env.reset(seed=s)``. An action has the size of the environment's, each number in [-1, 1],
+    which is its lower and upper bound. What is seen has the environment's vectors by their names, all of them one after
+    the other as ``state``, and a picture of each camera. An episode ends where the environment ends it.
+
+    Args:
+        name: of the suite, of letters, digits and ``_``.
+        env: the environment's id, such as ``FetchReach-v4``, also with a module before it, ``gym_pusht/PushT-v0``.
+        instruction: what the robot is told, where there is one task, which then is named as the suite.
+        tasks: instructions by the names of tasks, where there are several.
+        success: when a task is done: a key of ``info``, `TERMINATED`, or a function.
+        cameras: where pictures come from by camera: `RENDER`, or the name of an observation that is a picture; or names
+            alone, which are rendered. None: the observation's own pictures, or else ``view``, which is rendered.
+        state: which vectors make ``state``, and in which order; empty: all.
+        action: from a policy's action to the environment's, where bounds do not say it; it has to be a function of a
+            module for xdist's workers to have it too.
+        packages: modules to import first, so that they register the environment.
+        options: of ``gymnasium.make``.
+        title: of the suite; its name.
+        max_steps: control steps of an episode; the environment's own limit, or 300.
+        control_freq: control steps a second, for videos; the environment's ``render_fps``, or 20.
+        image_size: height and width of pictures, to which they are brought; 256 by 256.
+        seeds: of each task, where nothing says which.
+
+    Raises:
+        VlaError: gymnasium is missing, there is no such environment, or its spaces are none that a policy can have.
+    """
+    if (tasks is None) == (not instruction):
+        raise VlaError(f"suite {name}: give either instruction, for one task, or tasks, with an instruction each")
+    given = {name: instruction} if tasks is None else tasks
+    by_name = {key: each if isinstance(each, GymTask) else GymTask(each) for key, each in given.items()}
+    if not all(key.isidentifier() for key in by_name):
+        raise VlaError(f"suite {name}: tasks are named by letters, digits and _, as in {', '.join(by_name)}")
+    if cameras is not None and not isinstance(cameras, Mapping):
+        cameras = dict.fromkeys(cameras, RENDER)
+    listed = tuple((options or {}).items())
+    wanted = None if cameras is None else tuple(cameras.items())
+    made = Environment(
+        env, tuple(packages), listed, tuple(by_name.items()), success, wanted or (), tuple(state), action
+    )
+    spaces = _spaces(made, next(iter(by_name.values())), wanted, state)
+    made = replace(made, cameras=spaces.cameras, state=spaces.state)
+    protocol = Protocol(
+        max_steps=max_steps or spaces.max_steps or _MAX_STEPS,
+        settle_steps=0,
+        settle_action=(0.0,) * spaces.action_size,
+        control_freq=control_freq or spaces.control_freq or _CONTROL_FREQ,
+        # Every seed begins elsewhere.
+        init_states=LAST_SEED + 1,
+        image_size=image_size or _IMAGE_SIZE,
+        cameras=tuple(camera for camera, _ in spaces.cameras),
+        image_transform="none",
+        out_of_range="clip",
+        action_size=spaces.action_size,
+        vectors=spaces.vectors,
+    )
+    found = tuple(
+        Task(name, key, index, each.instruction, protocol, world=made)
+        for index, (key, each) in enumerate(by_name.items())
+    )
+    return Suite(name, title or name, found, protocol, None if seeds is None else tuple(seeds))
+
+
+class GymWorld:
+    """A gymnasium environment as `pytest_vla.plan.worlds.SuiteWorld`."""
+
+    def __init__(self, made: Environment, task: GymTask) -> None:
+        """Raises VlaError where it cannot be made."""
+        self._made, self._task = made, task
+        self._env: Any = _make(made, task, renders=any(source == RENDER for _, source in made.cameras))
+        self._observation: Any = None
+        self._done = self._success = False
+
+    def reset(self, case: Case) -> Mapping[str, Any]:
+        """Begin the episode of the case's seed."""
+        options = dict(self._task.reset) or None
+        self._observation, info = self._env.reset(seed=case.seed, options=options)
+        self._done = False
+        self._success = self._succeeds(0.0, False, info)
+        return self._seen()
+
+    def step(self, action: "NDArray[np.float64]") -> Mapping[str, Any]:
+        """One step of the environment."""
+        taken = self._made.action(action) if self._made.action is not None else _scaled(action, self._env.action_space)
+        self._observation, reward, terminated, truncated, info = self._env.step(taken)
+        self._success = self._succeeds(float(reward), bool(terminated), info)
+        self._done = bool(terminated or truncated)
+        return self._seen()
+
+    def success(self) -> bool:
+        """Whether the task is done, as the suite's table says."""
+        return self._success
+
+    def over(self) -> bool:
+        """Whether the environment has ended the episode."""
+        return self._done
+
+    def provenance(self) -> dict[str, str]:
+        """The environment and the versions of gymnasium and of the package that it is from."""
+        spec = self._env.spec
+        entry = str(getattr(spec, "entry_point", "") or "")
+        told = {"environment": self._made.env, "gymnasium": _version("gymnasium")}
+        top = entry.partition(".")[0].partition(":")[0]
+        owners = importlib.metadata.packages_distributions().get(top, []) if top else []
+        return told | {owner: _version(owner) for owner in owners}
+
+    def close(self) -> None:
+        """Close the environment."""
+        self._env.close()
+
+    def _succeeds(self, reward: float, terminated: bool, info: Mapping[str, Any]) -> bool:
+        success = self._made.success
+        if callable(success):
+            return bool(success(self._observation, reward, terminated, info))
+        # A reset need not say it.
+        return terminated if success == TERMINATED else bool(info.get(success, False))
+
+    def _seen(self) -> "_Seen":
+        return _Seen(self._env, self._made, _by_name(self._observation))
+
+
+class _Seen(Mapping[str, Any]):
+    """Vectors by name, ``state``, and pictures, which are rendered when they are read."""
+
+    def __init__(self, env: Any, made: Environment, values: Mapping[str, Any]) -> None:
+        self._env, self._values = env, values
+        self._cameras = {f"{camera}_image": source for camera, source in made.cameras}
+        self._vectors = tuple(name for name, value in values.items() if not _is_picture(value))
+        self._state = made.state
+
+    def __getitem__(self, name: str) -> Any:
+        import numpy as np
+
+        if name in self._cameras:
+            source = self._cameras[name]
+            picture = self._env.render() if source == RENDER else self._values[source]
+            return np.asarray(picture)
+        if name == "state":
+            return np.concatenate([np.asarray(self._values[each], dtype=np.float64).ravel() for each in self._state])
+        return np.asarray(self._values[name], dtype=np.float64).ravel()
+
+    def __iter__(self) -> Any:
+        return iter(dict.fromkeys([*self._cameras, *self._vectors, "state"]))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+@dataclass(frozen=True)
+class _Spaces:
+    """What an environment takes and gives."""
+
+    action_size: int
+    vectors: tuple[tuple[str, int], ...]
+    state: tuple[str, ...]
+    cameras: tuple[tuple[str, str], ...]
+    max_steps: int | None
+    control_freq: int | None
+
+
+def _spaces(
+    made: Environment, task: GymTask, cameras: tuple[tuple[str, str], ...] | None, state: Sequence[str]
+) -> _Spaces:
+    env = _make(made, task, renders=False)
+    try:
+        action = env.action_space
+        if getattr(action, "shape", None) is None or len(action.shape) != 1:
+            raise VlaError(f"{made.env}: its actions are {action}; expected a Box of one dimension")
+        shapes = _shapes(env.observation_space, made.env)
+        pictures = tuple(name for name, (shape, is_picture) in shapes.items() if is_picture)
+        vectors = {name: _length(shape) for name, (shape, is_picture) in shapes.items() if not is_picture}
+        if cameras is None:
+            cameras = tuple((name.removesuffix("_image"), name) for name in pictures) or (("view", RENDER),)
+        for camera, source in cameras:
+            if source != RENDER and source not in pictures:
+                has = ", ".join(pictures) or "none"
+                raise VlaError(f"{made.env}: camera {camera} is to be {source!r}, which is no picture; it has {has}")
+        chosen = tuple(state) or tuple(vectors)
+        if lacks := [name for name in chosen if name not in vectors]:
+            raise VlaError(f"{made.env}: state has {', '.join(lacks)}; its vectors are {', '.join(vectors) or 'none'}")
+        if not chosen:
+            raise VlaError(f"{made.env}: it gives pictures alone, and a state is needed beside them")
+        sizes = {**vectors, "state": sum(vectors[name] for name in chosen)}
+        spec, rate = env.spec, env.metadata.get("render_fps")
+        steps = getattr(spec, "max_episode_steps", None)
+        return _Spaces(action.shape[0], tuple(sizes.items()), chosen, cameras, steps, int(rate) if rate else None)
+    finally:
+        env.close()
+
+
+def _shapes(space: Any, env: str) -> dict[str, tuple[tuple[int, ...], bool]]:
+    """Of each part of an observation its shape, and whether it is a picture."""
+    inner: Any = getattr(space, "spaces", None)
+    parts: dict[str, Any] = dict(inner) if isinstance(inner, Mapping) else {"state": space}
+    found: dict[str, tuple[tuple[int, ...], bool]] = {}
+    for name, part in parts.items():
+        shape: Any = getattr(part, "shape", None)
+        if shape is None:
+            raise VlaError(f"{env}: its observation {name} is {part}; expected a Box, or a Dict of them")
+        found[name] = (tuple(shape), len(shape) == 3 and shape[2] == 3 and str(part.dtype) == "uint8")
+    return found
+
+
+def _length(shape: tuple[int, ...]) -> int:
+    length = 1
+    for side in shape:
+        length *= side
+    return length
+
+
+def _by_name(observation: Any) -> Mapping[str, Any]:
+    return observation if isinstance(observation, Mapping) else {"state": observation}
+
+
+def _is_picture(value: Any) -> bool:
+    shape: Any = getattr(value, "shape", ())
+    return len(shape) == 3 and shape[2] == 3 and str(value.dtype) == "uint8"
+
+
+def _scaled(action: "NDArray[np.float64]", space: Any) -> Any:
+    """From [-1, 1] to the bounds of a space; without bounds as it is."""
+    import numpy as np
+
+    low, high = np.asarray(space.low, dtype=np.float64), np.asarray(space.high, dtype=np.float64)
+    bounded = np.isfinite(low) & np.isfinite(high)
+    middle, half = np.where(bounded, (low + high) / 2, 0.0), np.where(bounded, (high - low) / 2, 1.0)
+    return np.clip(middle + half * action, low, high).astype(space.dtype)
+
+
+def _make(made: Environment, task: GymTask, *, renders: bool) -> Any:
+    try:
+        gymnasium: Any = importlib.import_module("gymnasium")
+    except ImportError as error:
+        raise VlaError(f"gymnasium cannot be imported ({error}): pip install 'pytest-vla[gym]'") from error
+    if renders and "MUJOCO_GL" not in os.environ and not os.environ.get("DISPLAY") and Path("/dev").is_dir():
+        # Environments of MuJoCo would look for a window.
+        os.environ["MUJOCO_GL"] = "egl"
+    options = {**dict(made.options), **dict(task.options), **({"render_mode": "rgb_array"} if renders else {})}
+    try:
+        for package in made.packages:
+            module: Any = importlib.import_module(package)
+            if hasattr(module, "register_robotics_envs"):
+                gymnasium.register_envs(module)
+        return gymnasium.make(made.env, **options)
+    except Exception as error:
+        raise VlaError(f"{made.env}: gymnasium cannot make it: {describe(error)}") from error
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"

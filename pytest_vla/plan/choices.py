@@ -1,0 +1,15 @@
+"""What may be said where there is a choice: of pictures, actions, textures, premises."""
+
+
+IMAGE_TRANSFORMS = ("none", "rotate_180")
+"""What a suite may do to the pictures of its policies; `pytest_vla.policies.view` does it."""
+
+OUT_OF_RANGE = ("clip", "error")
+"""What a suite may do about actions outside of [-1, 1]; `pytest_vla.episode.rollout` does it."""
+
+TRAINED, INSTALLED = TEXTURES = ("trained", "installed")
+"""How a suite's textures are drawn: as published checkpoints saw them (by MuJoCo before 3.3.3, which knew no colour
+space of textures), or as the installed version draws them, darker from 3.3.3 on. `pytest_vla.World` does it."""
+
+CHECK, IGNORE = PREMISES = ("check", "ignore")
+"""What ``--vla-premises`` may say."""

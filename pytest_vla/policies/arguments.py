@@ -1,0 +1,172 @@
+"""The arguments of a policy: ``--vla-model='module:policy?ckpt=best.pt&temperature=0.5'``."""
+
+import functools
+import hashlib
+import inspect
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from pytest_vla.errors import VlaError
+from pytest_vla.policies.files import file_digest
+from pytest_vla.policies.spec import ARGUMENTS_MARK as MARK
+from pytest_vla.util.text import did_you_mean
+from pytest_vla.util.tracebacks import describe
+
+Arguments = tuple[tuple[str, str], ...]
+"""Names and texts, sorted by name."""
+
+_SAYS_OF_ITSELF = ("privileged", "replan", "digest", "traits")
+
+
+def split_arguments(model: str) -> tuple[str, Arguments]:
+    """A policy's text without its arguments, and these.
+
+    Raises:
+        VlaError: they are not written as NAME=VALUE&NAME=VALUE, or a name is there twice.
+    """
+    text, mark, query = model.partition(MARK)
+    found: dict[str, str] = {}
+    for part in query.split("&") if mark and query else ():
+        name, equals, value = part.partition("=")
+        if not equals or not name.isidentifier():
+            raise VlaError(
+                f"--vla-model={model}: expected NAME=VALUE&NAME=VALUE after the {MARK}, got {part!r}; in a value write "
+                "%26 for & and %25 for %"
+            )
+        if name in found:
+            raise VlaError(f"--vla-model={model}: {name} is given twice")
+        found[name] = unquote(value)
+    return text, tuple(sorted(found.items()))
+
+
+def merged(model: str, query: str) -> str:
+    """A policy's text with further arguments, which go before its own of the same names. Raises VlaError."""
+    text, own = split_arguments(model)
+    _, further = split_arguments(f"{text}{MARK}{query}")
+    together = {**dict(own), **dict(further)}
+    listed = "&".join(f"{name}={_quoted(value)}" for name, value in sorted(together.items()))
+    return f"{text}{MARK}{listed}"
+
+
+def with_arguments(target: Any, arguments: Arguments, found: str, *, before: int = 0) -> Any:
+    """What is to be called in the place of `target`: it gets these arguments as keywords.
+
+    A text becomes a number, True or False where it is written as one, but not where the parameter is annotated ``str``.
+
+    Args:
+        target: a function, a class, or an object that can be called.
+        arguments: as they are written.
+        found: what `target` is, for messages.
+        before: how many arguments it gets by their places.
+
+    Raises:
+        VlaError: it takes no such argument, with close matches, or lacks one.
+    """
+    signature = _signature(target, found)
+    keywords = _keywords(signature, arguments, found, before)
+    return functools.partial(target, **keywords)
+
+
+def policy_with_arguments(target: Any, arguments: Arguments, found: str) -> Any:
+    """A user's own policy with arguments.
+
+    What can be called with them alone, as a class can, is called, and gives the policy. What wants one more, the
+    episode, is the policy itself, and gets them beside the episode.
+
+    Args:
+        target: what ``module:callable`` names.
+        arguments: as they are written; there may be none.
+        found: what `target` is, for messages.
+
+    Raises:
+        VlaError: as `with_arguments`, or what is called raises.
+    """
+    if not callable(target):
+        raise VlaError(f"{found}, which takes no arguments: name its class, or a function that returns a policy")
+    signature = _signature(target, found)
+    keywords = _keywords(signature, arguments, found, 0)
+    lacking = [
+        each
+        for each in signature.parameters.values()
+        if each.default is each.empty
+        and each.name not in keywords
+        and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+    ]
+    is_policy = len(lacking) == 1 and lacking[0].kind != lacking[0].KEYWORD_ONLY and not isinstance(target, type)
+    if is_policy:
+        policy = functools.partial(target, **keywords)
+        for name in _SAYS_OF_ITSELF:
+            if hasattr(target, name):
+                setattr(policy, name, getattr(target, name))
+        return policy
+    if lacking:
+        names = ", ".join(each.name for each in lacking)
+        example = "&".join(f"{each.name}=..." for each in lacking)
+        raise VlaError(f"{found}, which lacks the argument {names}; write {MARK}{example}")
+    try:
+        return target(**keywords)
+    except VlaError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise VlaError(f"{found}, which raised {describe(error)}") from error
+
+
+def digest_with(digest: str | None, arguments: Arguments, folder: Path) -> str | None:
+    """What names a policy's content, with its arguments, and with the content of files that these name.
+
+    Args:
+        digest: of the policy without them; None: not known.
+        arguments: as they are written; without any the digest stays as it is.
+        folder: what relative paths are relative to.
+    """
+    if not arguments or digest is None:
+        return digest
+    files = {name: _digest_of(folder / text) for name, text in arguments if text}
+    told = json.dumps([digest, list(arguments), {name: each for name, each in files.items() if each}], sort_keys=True)
+    return hashlib.sha256(told.encode()).hexdigest()
+
+
+def _digest_of(path: Path) -> str | None:
+    try:
+        return file_digest(path) if path.is_file() else None
+    except (OSError, ValueError):
+        # Too long for a path, or with a zero byte in it.
+        return None
+
+
+def _signature(target: Callable[..., Any], found: str) -> inspect.Signature:
+    try:
+        return inspect.signature(target)
+    except (TypeError, ValueError) as error:
+        raise VlaError(f"{found}, which does not say what arguments it takes: {error}") from error
+
+
+def _keywords(signature: inspect.Signature, arguments: Arguments, found: str, before: int) -> Mapping[str, Any]:
+    parameters = list(signature.parameters.values())[before:]
+    known = {each.name: each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)}
+    takes_all = any(each.kind == each.VAR_KEYWORD for each in parameters)
+    for name, _ in arguments:
+        if name not in known and not takes_all:
+            takes = f"It takes {', '.join(known)}." if known else "It takes none."
+            raise VlaError(f"{found}, which takes no argument {name!r}.{did_you_mean(name, known)} {takes}")
+    return {name: _value(text, known.get(name)) for name, text in arguments}
+
+
+def _value(text: str, parameter: inspect.Parameter | None) -> Any:
+    if parameter is not None and parameter.annotation in (str, "str"):
+        return text
+    if text in ("true", "True", "false", "False"):
+        return text in ("true", "True")
+    if re.fullmatch(r"[+-]?[0-9]{1,18}", text):
+        return int(text)
+    if re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", text):
+        return float(text)
+    return text
+
+
+def _quoted(value: str) -> str:
+    return value.replace("%", "%25").replace("&", "%26")

@@ -1,0 +1,118 @@
+"""The kinds of policy of this room, which `pytest_vla.policies.extension` names."""
+
+import os
+from typing import TYPE_CHECKING
+
+from pytest_vla.policies.files import file_digest
+from pytest_vla.policies.kind import Kind
+from pytest_vla.policies.names import CHECKPOINTS, Checkpoint
+from pytest_vla.policies.spec import ModelSpec
+
+if TYPE_CHECKING:
+    from pytest_vla.policies.base import BatchPolicy, Policy
+
+# What a kind needs is imported when it is loaded.
+
+
+def _random(text: str, spec: ModelSpec) -> "Policy":
+    from pytest_vla.policies.random import random_policy
+
+    return random_policy
+
+
+def _replay(text: str, spec: ModelSpec) -> "Policy":
+    from pytest_vla.policies.replay import replay_policy
+
+    return replay_policy(spec.folder / text)
+
+
+def _check_replay(text: str, spec: ModelSpec) -> None:
+    from pytest_vla.policies.replay import check_replay
+
+    check_replay(spec.folder / text)
+
+
+def _openpi(text: str, spec: ModelSpec) -> "Policy":
+    from pytest_vla.policies.openpi import openpi_policy
+
+    return openpi_policy(text, spec.timeout)
+
+
+def _check_openpi(text: str, spec: ModelSpec) -> None:
+    from pytest_vla.policies.openpi import check_openpi
+
+    if not _in_worker():
+        check_openpi(text)
+
+
+def _vla_eval(text: str, spec: ModelSpec) -> "Policy":
+    from pytest_vla.policies.vla_eval import vla_eval_policy
+
+    return vla_eval_policy(text, spec.timeout)
+
+
+def _check_vla_eval(text: str, spec: ModelSpec) -> None:
+    from pytest_vla.policies.vla_eval import check_vla_eval
+
+    if not _in_worker():
+        check_vla_eval(text)
+
+
+def _in_worker() -> bool:
+    """Whether the process that started this one has called the server already, which may be busy by now."""
+    return "PYTEST_XDIST_WORKER" in os.environ
+
+
+def _lerobot(text: str, spec: ModelSpec) -> "BatchPolicy":
+    from pytest_vla.policies.lerobot import load
+
+    return load(text, spec.device, folder=spec.folder)
+
+
+def _check_lerobot(text: str, spec: ModelSpec) -> None:
+    from pytest_vla.policies.lerobot import check
+
+    check(text, spec.folder)
+
+
+def _lerobot_digest(text: str, spec: ModelSpec) -> str | None:
+    from pytest_vla.policies.lerobot import digest
+
+    return digest(text, spec.folder)
+
+
+def _checkpoint(checkpoint: Checkpoint) -> Kind:
+    """A published checkpoint by the name that people type."""
+
+    def load(text: str, spec: ModelSpec) -> "BatchPolicy":
+        from pytest_vla.policies.lerobot import load
+
+        return load(checkpoint.hub_id, spec.device, folder=spec.folder, replan=checkpoint.replan)
+
+    return Kind(
+        checkpoint.name,
+        checkpoint.name,
+        None,
+        load,
+        lambda text, spec: _check_lerobot(checkpoint.hub_id, spec),
+        lambda text, spec: _lerobot_digest(checkpoint.hub_id, spec),
+        batches=True,
+    )
+
+
+RANDOM = Kind("random", "random", None, _random)
+REPLAY = Kind(
+    "replay", "replay:PATH", "PATH", _replay, _check_replay, lambda text, spec: file_digest(spec.folder / text)
+)
+OPENPI = Kind("openpi", "openpi:HOST[:PORT]", "HOST", _openpi, _check_openpi)
+VLA_EVAL = Kind("vla-eval", "vla-eval:HOST[:PORT]", "HOST", _vla_eval, _check_vla_eval)
+LEROBOT = Kind(
+    "lerobot",
+    "lerobot:PATH_OR_HUB_ID",
+    "PATH_OR_HUB_ID",
+    _lerobot,
+    _check_lerobot,
+    _lerobot_digest,
+    batches=True,
+)
+PI0, PI05, SMOLVLA, XVLA = map(_checkpoint, CHECKPOINTS)

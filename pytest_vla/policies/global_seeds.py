@@ -1,0 +1,60 @@
+"""Python's, numpy's and torch's global generators, seeded for a policy that draws from them, not from `Episode.rng`."""
+
+import hashlib
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+
+def seed_globals(noises: Sequence[np.random.Generator]) -> None:
+    """Seeds the global generators by those of the episodes that ask, from which nothing is drawn.
+
+    torch's are seeded where something has imported it, also those of devices that are in use.
+
+    Args:
+        noises: of one episode, or of all that are in a batch, in its order: what is drawn then depends on all of them.
+            Where there are none, nothing is seeded.
+    """
+    if not noises:
+        return
+    states = [noise.bit_generator.state["state"] for noise in noises]
+    seed = int.from_bytes(hashlib.sha256(repr(states).encode()).digest()[:8], "big")
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch, generator = _torch()
+    if generator is not None:
+        generator.manual_seed(seed % 2**63)
+        # A device that nothing has used yet begins with a seed of its own, which is always the same.
+        if torch.cuda.is_initialized():
+            torch.cuda.manual_seed_all(seed % 2**63)
+        if torch.backends.mps.is_available():
+            torch.mps.manual_seed(seed % 2**63)
+
+
+@contextmanager
+def globals_put_back() -> Iterator[None]:
+    """Afterwards the global generators are where they were; but for those of torch's devices, which would have to wait.
+
+    It takes ten times as long as to seed them, which is why it goes around an episode, not around a question.
+    """
+    python, numpy = random.getstate(), np.random.get_state()
+    _, generator = _torch()
+    before = None if generator is None else generator.get_state()
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+        if generator is not None:
+            generator.set_state(before)
+
+
+def _torch() -> tuple[Any, Any]:
+    """torch, and its generator on the processor; None, where it is not imported."""
+    torch = sys.modules.get("torch")
+    # A module of that name may be another, or may be in the middle of its import.
+    return torch, getattr(torch, "default_generator", None)

@@ -1,0 +1,141 @@
+"""What a record and a run may say: results may be from elsewhere, and a reader goes by what they say. Pure."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from math import isfinite
+from pathlib import PurePosixPath
+from typing import Any
+
+from pytest_vla.errors import VlaError
+from pytest_vla.util.text import printable
+
+OUTCOMES = ("success", "failure", "error", "invalid")
+
+# Of tables in records that nobody has declared, such as a variation's parameters; ours are three deep.
+_DEEPEST = 16
+# What numpy's and parquet's integers hold.
+_LARGEST = 2**63
+
+
+def is_run_name(name: object) -> bool:
+    """Whether it can be a run's: it names a folder of the results, and nothing outside of them."""
+    return isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}", name) is not None
+
+
+def is_time(text: object) -> bool:
+    """Whether it is a time, ISO 8601, that can be told in local time."""
+    try:
+        datetime.fromisoformat(text).astimezone()  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError, OSError):
+        return False
+    return True
+
+
+def parse_json(text: str | bytes) -> Any:
+    """JSON as its standard has it, without NaN. Raises VlaError, also where it is too deep or its numbers too long."""
+    try:
+        return _DECODER.decode(text if isinstance(text, str) else text.decode())
+    except RecursionError:
+        raise VlaError("it is nested too deeply") from None
+    except ValueError as error:
+        raise VlaError(str(error)) from error
+
+
+def check_record(table: Mapping[str, Any]) -> None:
+    """Refuse a record, as JSON has it, whose fields are not of their types. Raises VlaError that names the field."""
+    for name, (expected, fits) in _FIELDS.items():
+        if not fits(table[name]):
+            found = printable(repr(table[name])[:60])
+            raise VlaError(f"not a record: {name}: expected {expected}, found {found}")
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no number")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse)
+
+
+def _is_text(value: object) -> bool:
+    return type(value) is str
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value < _LARGEST
+
+
+def _is_number(value: object) -> bool:
+    # An integer of 400 digits is no float.
+    return isfinite(value) if type(value) is float else isinstance(value, int) and abs(value) < _LARGEST
+
+
+def _maybe(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or fits(value)
+
+
+def _table_of(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, dict) and all(map(fits, value.values()))
+
+
+def _is_plain(value: object, depth: int = 0) -> bool:
+    """Whether it is of numbers, texts, lists and tables, not too deep."""
+    if depth > _DEEPEST:
+        return False
+    if isinstance(value, dict):
+        return all(_is_plain(inner, depth + 1) for inner in value.values())
+    if isinstance(value, list):
+        return all(_is_plain(inner, depth + 1) for inner in value)
+    return value is None or isinstance(value, str) or _is_number(value)
+
+
+def _is_variation(value: object) -> bool:
+    if not isinstance(value, dict) or not _is_plain(value):
+        return False
+    return not value or (
+        _is_text(value.get("label"))
+        and _is_text(value.get("dimension", ""))
+        and _is_text(value.get("kind", ""))
+        and (value.get("level") is None or type(value["level"]) is int)
+        and isinstance(value.get("probe", False), bool)
+        and isinstance(value.get("parameters", {}), dict)
+    )
+
+
+def _is_literals(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(each, list) and each for each in value.values())
+
+
+def _is_place(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 3 and all(map(_is_number, value))
+
+
+def is_inside(name: object) -> bool:
+    """Whether it is the relative path of a trajectory, which leads nowhere but down."""
+    if not isinstance(name, str) or not name.endswith(".npz") or not name.isprintable() or len(name) > 4000:
+        return False
+    path = PurePosixPath(name)
+    return not path.is_absolute() and ".." not in path.parts and "\\" not in name
+
+
+_TEXTS = ("case", "node", "suite", "task", "worker", "instruction", "policy", "digest")
+_FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    **dict.fromkeys(_TEXTS, ("a text", _is_text)),
+    **dict.fromkeys(("reason", "message", "policy_digest"), ("a text or null", _maybe(_is_text))),
+    **dict.fromkeys(("seed", "attempt", "steps"), ("an integer from 0", _is_count)),
+    **dict.fromkeys(("success_step", "replan"), ("an integer from 0, or null", _maybe(_is_count))),
+    **dict.fromkeys(("costs", "metrics"), ("a table of numbers", _table_of(_is_number))),
+    "timings": ("a table of numbers or null", _table_of(_maybe(_is_number))),
+    "run": ("the name of a run", is_run_name),
+    # Imported logs do not say when.
+    "started": ("a time, ISO 8601", lambda value: value == "" or is_time(value)),
+    "variation": ("a variation's table", _is_variation),
+    "outcome": (f"one of {', '.join(OUTCOMES)}", OUTCOMES.__contains__),
+    "literals": ("a table of lists", _is_literals),
+    "eef_pos": ("three numbers or null", _maybe(_is_place)),
+    "seeds": ("a table of integers", _table_of(_maybe(_is_count))),
+    "protocol": ("a table", lambda value: isinstance(value, dict) and _is_plain(value)),
+    "provenance": ("a table of texts", _table_of(_maybe(_is_text))),
+    "arrays": ("the relative path of an npz file in the run's folder, or null", _maybe(is_inside)),
+}

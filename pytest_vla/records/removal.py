@@ -1,0 +1,122 @@
+"""Runs that are to go: which may, what they take on the disk, and their end. What is not surely a run's own stays."""
+
+import os
+import re
+import shutil
+import stat
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from pytest_vla.errors import VlaError
+from pytest_vla.records.runs import Run, is_alive
+from pytest_vla.records.store import Store
+from pytest_vla.util.interrupts import uninterrupted
+
+_NAME = re.compile(r"[\w+][\w.+-]*", re.ASCII)
+
+
+def refusals(store: Store, runs: Sequence[Run], *, elsewhere: bool = False) -> dict[str, str]:
+    """Of runs that are to be removed together those that must not be, by name, and why.
+
+    Args:
+        store: that they are in.
+        runs: of it.
+        elsewhere: whether those of other machines may go, of which nobody here can tell whether they go on.
+    """
+    found = {run.name: why for run in runs if (why := _why_not(store.results, run, elsewhere))}
+    users: dict[str, list[str]] = {}
+    for run, user in store.counted_elsewhere():
+        users.setdefault(run, []).append(user)
+    while True:
+        going = {run.name for run in runs} - set(found)
+        kept = {name: [user for user in users.get(name, ()) if user not in going] for name in going}
+        if not any(kept.values()):
+            return found
+        # Without the first record of a case a later one would count, and whoever removes failures would do better.
+        found |= {
+            name: f"run {', '.join(some)} had --lf or the like pick episodes of it, and counts its records: remove "
+            "both or none"
+            for name, some in kept.items()
+            if some
+        }
+
+
+def size_of(store: Store, run: Run) -> int:
+    """Bytes of a run's files and of its records' texts; 0 of files where they cannot be looked at."""
+    return sum(_sizes(store.results / run.name)) + store.text_size(run.name)
+
+
+def remove_runs(store: Store, runs: Sequence[Run], *, elsewhere: bool = False) -> int:
+    """Remove runs: all their records in one transaction, then their folders. Ctrl-C waits until that is done.
+
+    Args:
+        store: that they are in.
+        runs: of it.
+        elsewhere: as for `refusals`.
+
+    Returns:
+        How many bytes less the results folder takes.
+
+    Raises:
+        VlaError: one must not be removed, or the store cannot be written: nothing is removed then. Or a folder cannot
+            be removed, of which the records are gone: all others are.
+    """
+    names = [run.name for run in runs]
+
+    def check() -> None:
+        # A run may have been gone on with since it was looked at.
+        now = [run for run in store.runs() if run.name in names]
+        if lost := set(names) - {run.name for run in now}:
+            raise VlaError(f"nothing is removed: run {', '.join(sorted(lost))} is gone already")
+        if against := refusals(store, now, elsewhere=elsewhere):
+            raise refused(against)
+
+    stuck, freed = [], 0
+    with uninterrupted():
+        freed += store.remove(names, check)
+        for folder in (store.results / name for name in names):
+            bytes_ = sum(_sizes(folder))
+            try:
+                shutil.rmtree(folder)
+                freed += bytes_
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                stuck.append(f"{error.filename or folder}: {error.strerror or error}")
+    if stuck:
+        raise VlaError(f"records are removed, and of their folders not all: {'; '.join(stuck)}; delete these yourself")
+    return freed
+
+
+def refused(against: Mapping[str, str]) -> VlaError:
+    """The error that nothing is removed."""
+    return VlaError(f"nothing is removed: {'; '.join(f'{name!r}: {why}' for name, why in against.items())}")
+
+
+def _why_not(results: Path, run: Run, elsewhere: bool) -> str:
+    alive = is_alive(run)
+    if alive:
+        return f"it is still running, as process {run.pid}"
+    if alive is None and not elsewhere:
+        return f"nobody here can tell whether it still runs on {run.host}; remove it there, or add --elsewhere"
+    # A store may come from elsewhere, and its names are paths.
+    if _NAME.fullmatch(run.name) is None:
+        return "this is no name of a run's folder"
+    folder = results / run.name
+    try:
+        kind = folder.lstat().st_mode
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return f"{folder}: {error.strerror or error}"
+    return "" if stat.S_ISDIR(kind) else f"{folder} is no folder of its own but a link or a file; move it away"
+
+
+def _sizes(folder: Path) -> list[int]:
+    sizes = []
+    for parent, _, files in () if folder.is_symlink() else os.walk(folder):
+        for file in files:
+            with suppress(OSError):
+                sizes.append(os.lstat(os.path.join(parent, file)).st_size)
+    return sizes

@@ -1,0 +1,18 @@
+"""Names that pytest has to know of at its start, in every project; nothing here imports anything of ours."""
+
+from pathlib import Path
+
+MODELS_KEY = "vla_models"
+"""The ini key of a project's own names for policies."""
+
+LIST = "list"
+"""In the place of variations: list what there is."""
+
+MARKER = "vla"
+"""The marker of tests that run episodes."""
+
+SUITE_FILES = ("suite_items.py",)
+"""Modules that are collected for suites without a module of their own."""
+
+SUITES = Path(__file__).parents[1] / "suites"
+"""The folder of our own suites."""

@@ -1,0 +1,163 @@
+"""pytest's hooks where episodes are asked for; each calls one function elsewhere. No numpy, no simulator.
+
+`pytest_vla.plugin` registers them: in a project that asks for none they are not imported.
+"""
+
+import os
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from pytest_vla import extensions
+from pytest_vla.errors import VlaError
+from pytest_vla.run import marker, suite_items
+from pytest_vla.run.collection import SELECTION, SuiteFile, SuiteModule, select, suite_of, suite_of_manifest
+from pytest_vla.run.preflight import check_ready, notes_before
+from pytest_vla.run.results import RUN, STDERR, Results, new_run_name
+from pytest_vla.run.resume import RESUMPTION, anchored, find_resumption, keep_left, policy_note, resumed_settings
+from pytest_vla.run.settings import Settings, read_settings
+from pytest_vla.run.unheeded import unheeded
+from pytest_vla.run.xdist import hooks as xdist_hooks
+from pytest_vla.run.xdist.policy import SERVED, PolicyOfWorkers
+from pytest_vla.util.text import printable_lines
+
+NOTES = pytest.StashKey[tuple[str, ...]]()
+"""What the user is told before anything is collected."""
+
+_MOST_NOTES = 12
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """What is not run of what was asked for, and why."""
+    notes = config.stash.get(NOTES, ())
+    more = [f"vla: and {len(notes) - _MOST_NOTES} more such lines; -q has them all"] if len(notes) > _MOST_NOTES else []
+    return [*(f"vla: {note}" for note in notes[:_MOST_NOTES]), *more]
+
+
+def pytest_report_collectionfinish(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]:
+    """What was said of episodes, and there are none."""
+    quiet = config.option.collectonly and config.get_verbosity() < 0
+    if quiet or any("vla_case" in getattr(item, "fixturenames", ()) for item in items):
+        return []
+    return list(filter(None, [unheeded(config.stash[SELECTION], config)]))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Likewise, where there is no header: with ``-q``."""
+    for note in config.stash.get(NOTES, ()) if config.get_verbosity() < 0 else ():
+        terminalreporter.write_line(printable_lines(f"vla: {note}"))
+
+
+def configure(config: pytest.Config, *, late: bool = False) -> None:
+    """Read the settings, and let pytest collect the suites that they name.
+
+    Args:
+        config: pytest's.
+        late: while tests are collected that ask for an episode, where nothing else does: there is no policy then.
+
+    Raises:
+        pytest.UsageError: what is asked for cannot be done.
+    """
+    try:
+        _configure(config, late)
+    except VlaError as error:
+        raise pytest.UsageError(printable_lines(str(error))) from error
+
+
+def _configure(config: pytest.Config, late: bool) -> None:
+    config.add_cleanup(extensions.adopt(config.pluginmanager))
+    settings = read_settings(config)
+    arguments = list(config.args) if config.args_source == config.ArgsSource.ARGS else []
+    here = config.invocation_params.dir
+    handed = xdist_hooks.handed_over(config)
+    resumption = None
+    if settings.resume is not None:
+        resumption = find_resumption(settings, arguments) if handed is None else handed.resumption
+        assert resumption is not None, "a worker is given what its controller found"
+        settings = resumed_settings(settings, resumption, config)
+        arguments = anchored(resumption, here)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        selection = select(settings, arguments or config.args, bool(arguments), here)
+    config.stash[NOTES] = tuple(str(warning.message) for warning in told)
+    if resumption is not None and (note := policy_note(settings, resumption)) is not None:
+        config.stash[NOTES] += (note,)
+    if not config.option.collectonly:
+        config.stash[NOTES] += notes_before(selection)
+        check_ready(selection)
+        _check_devices(settings, config)
+    if selection.named or resumption is not None:
+        config.args[:] = selection.arguments
+        config.args_source = config.ArgsSource.ARGS
+    config.stash[SELECTION] = selection
+    config.stash[RESUMPTION] = resumption
+    if late:
+        config.stash[RUN] = settings.results
+        return
+    if handed is not None:
+        config.stash[RUN], config.stash[SERVED] = Path(handed.run), handed.served
+        config.pluginmanager.register(xdist_hooks.Worker(), "vla-worker")
+        return
+    if settings.model is not None:
+        from pytest_vla.util.wall_limits import terminal_stderr
+
+        # pytest does not capture yet.
+        config.stash[STDERR] = stream = terminal_stderr()
+        config.add_cleanup(lambda: os.close(stream))
+    config.stash[RUN] = settings.results / (resumption.run if resumption else new_run_name())
+    results = Results(config, arguments)
+    config.pluginmanager.register(results, "vla-results")
+    if config.pluginmanager.hasplugin("xdist"):
+        policy = PolicyOfWorkers(config)
+        config.pluginmanager.register(policy, "vla-policy")
+        config.pluginmanager.register(xdist_hooks.Controller(config, results, policy), "vla-xdist")
+
+
+def _check_devices(settings: Settings, config: pytest.Config) -> None:
+    if len(settings.devices) > 1 and not config.getoption("tx", None) and xdist_hooks.handed_over(config) is None:
+        raise VlaError(
+            f"--vla-device={','.join(settings.devices)}: without workers the policy is in this process, on one device; "
+            f"add -n {len(settings.devices)}"
+        )
+
+
+def make_module(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    """Collect a suite's module under the suite's name."""
+    if module_path == Path(suite_items.__file__):
+        return SuiteFile.from_parent(parent, path=module_path)
+    suite = suite_of(module_path)
+    return None if suite is None else SuiteModule.of(suite, module_path, parent)
+
+
+def make_manifest(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Collect the suite of a manifest, where it has no module of its own."""
+    return None if suite_of_manifest(file_path) is None else SuiteFile.from_parent(parent, path=file_path)
+
+
+def parametrize(metafunc: pytest.Metafunc) -> None:
+    """An item for each selected case."""
+    module = metafunc.definition.getparent(SuiteModule)
+    if module is not None and "vla_case" in metafunc.fixturenames:
+        cases = [pytest.param(case, id=case.parameter_id, marks=module.marks(case)) for case in module.cases]
+        metafunc.parametrize("vla_case", cases)
+    elif module is None:
+        marker.parametrize(metafunc)
+
+
+def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests that have no episode left, and the episodes that need not run."""
+    resumption = config.stash[RESUMPTION]
+    marker.deselect(config, items, excused=resumption is not None or session.testsfailed > 0)
+    if resumption is not None:
+        keep_left(config, items, resumption)
+
+
+def pytest_enter_pdb(config: pytest.Config) -> None:
+    """A person thinks longer than a policy."""
+    if config.stash[SELECTION].settings.timeout is not None:
+        from pytest_vla.util.wall_limits import lift_limits
+
+        lift_limits()
+        xdist_hooks.lift_controllers_limit(config)

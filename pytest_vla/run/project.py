@@ -1,0 +1,80 @@
+"""What a project's ini file says to those who are not pytest: the command, and whoever else reads a run's results."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pytest_vla.errors import VlaError
+from pytest_vla.records.names import DEFAULT_RESULTS
+from pytest_vla.run.about import MODELS_KEY
+from pytest_vla.util.folders import expanded
+
+RESULTS_KEY = "vla_results"
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project, as pytest finds it where it is started without paths.
+
+    Attributes:
+        folder: pytest's rootdir.
+        results: the folder of all runs.
+        models: its own names for policies.
+    """
+
+    folder: Path
+    results: Path
+    models: dict[str, str] = field(default_factory=dict)
+
+    def model(self, typed: str, here: Path) -> tuple[str, Path]:
+        """What the text of ``--vla-model`` stands for, and what paths and modules in it are relative to.
+
+        Args:
+            typed: the text.
+            here: the folder that it was typed in.
+        """
+        return (self.models[typed], self.folder) if typed in self.models else (typed, here)
+
+
+def find_project(here: Path) -> Project:
+    """The project that a folder belongs to. Raises VlaError: its ini file cannot be read, or not understood."""
+    # pytest has no public way to read its ini file without loading all plugins and the project's conftest.py.
+    from _pytest.config.exceptions import UsageError
+    from _pytest.config.findpaths import locate_config
+
+    try:
+        folder, file, table = locate_config(here, [here])[:3]
+    except (UsageError, OSError, UnicodeDecodeError) as error:
+        raise VlaError(f"pytest's ini file cannot be read: {error}") from error
+    if folder is None:
+        folder = next((each for each in (here, *here.parents) if (each / "setup.py").is_file()), here)
+    # Plain values before pytest 9.
+    values: dict[str, Any] = {key: getattr(value, "value", value) for key, value in table.items()}
+    results = values.get(RESULTS_KEY, "")
+    if not isinstance(results, str):
+        raise VlaError(f"{file}: {RESULTS_KEY} = {results!r}: expected a text")
+    lines = values.get(MODELS_KEY, ())
+    lines = [line for line in map(str.strip, lines.split("\n")) if line] if isinstance(lines, str) else lines
+    results = results.strip() or DEFAULT_RESULTS
+    return Project(folder, folder / (expanded(results) or results), named_models(lines, file))
+
+
+def named_models(lines: Sequence[Any], file: Path | None) -> dict[str, str]:
+    """The policies that an ini file names, ``NAME = POLICY`` a line.
+
+    Args:
+        lines: of `MODELS_KEY`.
+        file: for messages.
+
+    Raises:
+        VlaError: a line is none.
+    """
+    models = {}
+    for line in lines:
+        name, separator, text = (part.strip() for part in str(line).partition("="))
+        if not separator or re.fullmatch(r"[\w.-]+", name) is None or not text:
+            raise VlaError(f"{file}: {MODELS_KEY}: expected NAME = POLICY, got {line!r}")
+        models[name] = text
+    return models

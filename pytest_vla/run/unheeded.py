@@ -1,0 +1,32 @@
+"""Options and ini keys of episodes where pytest collects none: a line that says what would run them."""
+
+import shlex
+
+import pytest
+
+from pytest_vla.run.collection import Selection
+from pytest_vla.run.options import OPTIONS
+from pytest_vla.run.resume import RESUMPTION
+
+_TOLD_OTHERWISE = ("model", "suite", "resume", "results")
+"""The first three name episodes; where records would lie changes nothing of what is run."""
+
+
+def unheeded(selection: Selection, config: pytest.Config) -> str:
+    """What is to be said where no episode is collected; empty: nothing asks for one, or who asks is told otherwise.
+
+    Args:
+        selection: of this invocation.
+        config: with the options as they were typed, and the ini file.
+    """
+    if selection.named or selection.settings.model_typed or config.stash[RESUMPTION] is not None:
+        return ""
+    typed = [str(argument).partition("=")[0] for argument in config.invocation_params.args]
+    flags = [option.flag for option in OPTIONS if option.flag in typed and option.name not in _TOLD_OTHERWISE]
+    suites, model = config.getini("vla_suite").strip(), config.getini("vla_model").strip()
+    command = shlex.join(["pytest", f"--vla-suite={suites or 'SUITE'}", *([] if model else ["--vla-model=POLICY"])])
+    if flags:
+        return f"vla: {', '.join(flags)} changed nothing, as no episode was collected: `{command} ...` runs some"
+    if suites and model and not selection.paths_given and config.inipath is not None:
+        return f"vla: {config.inipath.name} names {suites} and {model}, and neither runs by itself: `{command}` does it"
+    return ""

@@ -1,0 +1,272 @@
+"""For tests of what others add: a world without a simulator, and what every world of a suite has to keep.
+
+``pytest -p pytest_vla.testing`` puts the point in the place of MuJoCo: suites of task files then need neither simulator
+nor data, and an episode takes milliseconds. `point_suite` is a suite whose own world it is, `check_world` holds a
+suite's own world against its contract. Tests with pytest's ``pytester``::
+
+    pytest_plugins = ["pytester"]
+
+    def test_my_suite(pytester):
+        pytester.makeconftest(
+            "from pytest_vla.entries import SuiteEntry\\n"
+            "def pytest_vla_suites():\\n"
+            "    return [SuiteEntry('mine', 'my robot', 'my_package.suite:SUITE')]\\n"
+        )
+        pytester.makepyfile(policies="def straight(episode): return lambda seen: [1, 0]")
+        result = pytester.runpytest_subprocess("--vla-suite=mine", "--vla-model=policies:straight")
+        result.assert_outcomes(passed=1)
+"""
+
+import sys
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.plan.case import Case
+from pytest_vla.plan.suite import Suite
+from pytest_vla.plan.task import Protocol, Task
+from pytest_vla.util.ranges import LAST_SEED
+
+GOAL_X = 0.2
+"""m: the goal is beyond it."""
+
+_STEP = 0.05
+_CHECKED_STEPS = 3
+
+
+class LazyObservation(Mapping[str, Any]):
+    """Counts the pictures that are drawn; pictures cannot be drawn later."""
+
+    def __init__(self, world: "World") -> None:
+        self._world, self._step = world, world.steps
+
+    def __getitem__(self, key: str) -> Any:
+        eef = self._world.data.qpos.copy()
+        if key.endswith("_image"):
+            assert self._step == self._world.steps, "a picture of the past"
+            self._world.pictures += 1
+            height, width = self._world.task.protocol.image_size
+            return np.arange(height * width * 3, dtype=np.uint8).reshape(height, width, 3)
+        return {"robot0_eef_pos": eef, "state": np.concatenate([eef, np.zeros(5)])}[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(["agentview_image", "robot0_eye_in_hand_image", "state", "robot0_eef_pos"])
+
+    def __len__(self) -> int:
+        return 4
+
+
+class World:
+    """A point that is pushed about, with the contract of `pytest_vla.World`, as far as an episode needs it.
+
+    Its position is the end effector's; the goal is to get x beyond 0.2 m. A task's name may ask for trouble.
+
+    Init state 13 holds the goal at once; a step with action[6] > 0.999 turns the state into NaN and raises nothing
+    of its own, one with action[5] > 0.999 raises.
+    """
+
+    made = 0
+
+    def __init__(self, task: Any, variation: Any = None, *, allow_versions: bool = False) -> None:
+        self._refuse(task)
+        type(self).made += 1
+        self.task, self.variation, self.init_state_count = task, variation, 50
+        self.data = types.SimpleNamespace(qpos=np.zeros(3), qvel=np.zeros(3))
+        self.steps = self.pictures = self.closed = 0
+        self.resets: list[tuple[int, int, bool]] = []
+
+    def reset(self, init_state: int, scene_seed: int, settle: bool) -> LazyObservation:
+        self.resets.append((init_state, scene_seed, settle))
+        self.steps = 0
+        self.data.qpos[:] = [1.0 if init_state == 13 else -0.01 * init_state, 0.0, 1.0]
+        self.data.qvel[:] = 0.0
+        return LazyObservation(self)
+
+    def step(self, action: Any) -> LazyObservation:
+        if action[5] > 0.999:
+            raise EpisodeError("physics-nan", f"bad acceleration at step {self.steps}")
+        if action[4] > 0.999:
+            raise ZeroDivisionError("a defect of ours")
+        self.steps += 1
+        self.data.qvel[:] = action[:3]
+        self.data.qpos += 0.05 * self.data.qvel
+        return LazyObservation(self)
+
+    def switch(self, task: Any, variation: Any = None) -> bool:
+        """A suite is one scene here."""
+        if task.suite != self.task.suite:
+            return False
+        self._refuse(task)
+        self.task, self.variation = task, variation
+        return True
+
+    @staticmethod
+    def _refuse(task: Any) -> None:
+        if task.name == "put_the_bowl_on_the_plate":
+            raise VlaError("plate.xml: not found in any root")
+
+    def show(self, qpos: Any, step: int = 0) -> dict[str, Any]:
+        """A picture that gets brighter along x."""
+        self.shown = getattr(self, "shown", 0) + 1
+        height, width = self.task.protocol.image_size
+        return {"agentview_image": np.full((height, width, 3), int(abs(qpos[0]) * 200) % 256, dtype=np.uint8)}
+
+    def success(self) -> bool:
+        return bool(self.data.qpos[0] > GOAL_X)
+
+    def predicates(self) -> dict[str, bool]:
+        return {"(beyond point_1 line_1)": self.success(), "(is point_1)": True}
+
+    def asked_done(self) -> bool:
+        return bool(self.data.qpos[0] < -GOAL_X)
+
+    def vacated(self) -> dict[str, tuple[float, float, float]]:
+        return dict.fromkeys(self.variation.removed if self.variation is not None else (), (0.1, 0.0, 1.0))
+
+    def provenance(self) -> dict[str, str]:
+        return {"scene": "a point"}
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class PointWorld:
+    """The point as a suite's own world (`pytest_vla.plan.worlds.SuiteWorld`), with all that such a world may have.
+
+    It begins at x = -0.01 m for each seed, of ten; actions (2,) push it along x and y by 0.05 m at most, and beyond
+    y = 0.5 m it has fallen. Each step costs how far it was pushed along y, ``sideways``, m.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self._height, self._width = task.protocol.image_size
+        self._at, self._pushed = np.zeros(2), 0.0
+
+    def reset(self, case: Case) -> Mapping[str, NDArray[Any]]:
+        self._at, self._pushed = np.array([-0.01 * (case.seed % 10), 0.0]), 0.0
+        return self._seen()
+
+    def step(self, action: NDArray[np.float64]) -> Mapping[str, NDArray[Any]]:
+        self._at = self._at + _STEP * action
+        self._pushed = abs(_STEP * float(action[1]))
+        return self._seen()
+
+    def success(self) -> bool:
+        return bool(self._at[0] > GOAL_X)
+
+    def over(self) -> bool:
+        return bool(abs(self._at[1]) > 0.5)
+
+    def costs(self) -> dict[str, float]:
+        return {"sideways": self._pushed}
+
+    def save(self) -> NDArray[np.float64]:
+        return self._at.copy()
+
+    def restore(self, state: NDArray[np.float64]) -> Mapping[str, NDArray[Any]]:
+        self._at = np.array(state)
+        return self._seen()
+
+    def provenance(self) -> dict[str, str]:
+        return {"scene": "a point"}
+
+    def _seen(self) -> Mapping[str, NDArray[Any]]:
+        """A picture that gets brighter along x, and where the point is."""
+        brightness = int(np.clip(128 + 300 * self._at[0], 0, 255))
+        picture = np.full((self._height, self._width, 3), brightness, dtype=np.uint8)
+        return {"front_image": picture, "state": self._at.copy(), "robot0_eef_pos": np.array([*self._at, 0.0])}
+
+
+class ForgetfulPointWorld:
+    """The point with no more than a world has to have: it cannot save a state, so frames are kept for videos."""
+
+    def __init__(self, task: Task) -> None:
+        self._world = PointWorld(task)
+        self.reset, self.step, self.success = self._world.reset, self._world.step, self._world.success
+
+
+def point_suite(name: str = "point", world: Any = PointWorld) -> Suite:
+    """A suite of two tasks whose own world the point is.
+
+    Args:
+        name: of the suite.
+        world: makes the world of a task.
+    """
+    protocol = Protocol(
+        max_steps=20,
+        settle_steps=0,
+        settle_action=(0.0, 0.0),
+        control_freq=20,
+        init_states=LAST_SEED + 1,
+        image_size=(32, 48),
+        cameras=("front",),
+        image_transform="none",
+        out_of_range="clip",
+        action_size=2,
+        vectors=(("state", 2),),
+    )
+    tasks = {"push_the_point": "push the point to the right", "pull_the_point": "pull the point to the right"}
+    found = [Task(name, key, index, text, protocol, world=world) for index, (key, text) in enumerate(tasks.items())]
+    return Suite(name, "A point", tuple(found), protocol)
+
+
+def check_world(task: Task, seeds: tuple[int, int] = (0, 1)) -> None:
+    """Hold the own world of a task against what episodes need of it, in a few steps.
+
+    What it shows has the names, shapes and types that the suite says; equal cases begin and go on alike, also in a
+    world that was used before; a state that was saved is the same when it is restored.
+
+    Args:
+        task: of a suite with a world of its own.
+        seeds: of two cases.
+
+    Raises:
+        AssertionError: says what is not kept.
+        VlaError: the world cannot be made, or shows something else than the suite says.
+    """
+    from pytest_vla.episode.own_world import OwnWorld
+
+    if task.world is None:
+        raise AssertionError(f"{task.suite}/{task.name} has no world of its own")
+    drawn = np.random.default_rng(0).uniform(-1, 1, (_CHECKED_STEPS, task.protocol.action_size))
+    first = _seen_of(OwnWorld(task), seeds[0], drawn)
+    world = OwnWorld(task)
+    _seen_of(world, seeds[1], drawn)
+    _assert_alike(first, _seen_of(world, seeds[0], drawn), f"seed {seeds[0]} goes otherwise after seed {seeds[1]}")
+    if callable(getattr(world.inner, "save", None)) and callable(getattr(world.inner, "restore", None)):
+        state, at_end = world.data.qpos, first[-1]
+        world.step(np.ones(task.protocol.action_size))
+        shown = world.show(state, _CHECKED_STEPS)
+        _assert_alike([at_end], [{name: shown[name] for name in at_end}], "a restored state looks otherwise")
+    world.close()
+
+
+def _seen_of(world: Any, seed: int, actions: NDArray[np.float64]) -> list[dict[str, NDArray[Any]]]:
+    """All that is seen at each of a few steps."""
+    seen = world.reset(init_state=seed, scene_seed=seed, settle=True)
+    found = [{name: np.array(seen[name]) for name in seen}]
+    for action in actions:
+        if world.over() or all(world.predicates().values()):
+            break
+        seen = world.step(action)
+        found.append({name: np.array(seen[name]) for name in seen})
+    return found
+
+
+def _assert_alike(one: list[dict[str, NDArray[Any]]], other: list[dict[str, NDArray[Any]]], what: str) -> None:
+    if len(one) != len(other):
+        raise AssertionError(f"{what}: it ends after {len(one) - 1} and after {len(other) - 1} steps")
+    for step, (before, after) in enumerate(zip(one, other, strict=True)):
+        for name, value in before.items():
+            if not np.array_equal(value, after[name]):
+                raise AssertionError(f"{what}: {name} differs at step {step}")
+
+
+def pytest_configure(config: Any) -> None:
+    """Take the simulator's place."""
+    module: Any = types.ModuleType("pytest_vla.sim.world")
+    module.World = World
+    sys.modules["pytest_vla.sim.world"] = module

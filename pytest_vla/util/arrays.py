@@ -1,0 +1,160 @@
+"""Arrays from files of others, .npy and .npz, read as data: what they claim allocates nothing, and nothing is called.
+
+numpy's own reader makes room for whatever shape a file claims, unpacks what inflates without end, and raises a dozen
+types of errors.
+"""
+
+import ast
+import io
+import math
+import os
+import re
+import struct
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_vla.util.documents import read_plain
+
+MAX_BYTES = 256 * 1024 * 1024
+"""Of a file, and of what is unpacked of it. An episode of 600 steps has half a million."""
+
+MAX_MEMBERS = 1000
+NPY_MAGIC, ZIP_MAGIC = b"\x93NUMPY", b"PK"
+_ZIP_ENTRY = b"PK\x01\x02"
+_MAX_HEADER = 10_000  # numpy's own bound
+_NUMBERS = re.compile(r"[<>|=]?(?:b1|[iu][1248]|f[248])")
+_TEXTS = re.compile(r"[<>|=]?U[0-9]{1,4}")
+
+
+class Unfit(Exception):
+    """Why the content of a file is not the array, or the arrays, that are expected."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """An array as a file claims it: `shape`, numpy's name of the element type, and the bytes."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    fortran_order: bool
+    data: bytes | memoryview
+
+
+def read_npz(path: str | os.PathLike[str], names: Sequence[str], limit: int = MAX_BYTES) -> dict[str, NDArray[Any]]:
+    """The arrays of these names in an .npz file: numbers, truths, or texts of fixed length; fresh and writable.
+
+    Raises:
+        Unfit: there is no such file or array, it is damaged, holds anything else, or more than `limit` bytes.
+    """
+    data = read_bytes(path, limit)
+    if not data.startswith(ZIP_MAGIC):
+        raise Unfit(f"expected a zip file, found one that starts with {data[:8]!r}")
+    found: dict[str, NDArray[Any]] = {}
+    with open_zip(data) as archive:
+        members = set(archive.namelist())
+        for name in names:
+            if f"{name}.npy" not in members:
+                raise Unfit(f"it has no array {name!r}")
+            content = unpack(archive, f"{name}.npy", limit)
+            limit -= len(content)
+            try:
+                found[name] = array_of(parse_npy(content))
+            except Unfit as error:
+                raise Unfit(f"{name}: {error}") from error
+    return found
+
+
+def read_bytes(path: str | os.PathLike[str], limit: int) -> bytes:
+    """The content of a plain file. Raises Unfit where it cannot be read, is no plain file or has more bytes."""
+    try:
+        return read_plain(path, limit)
+    except OSError as error:
+        raise Unfit(f"it cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise Unfit(str(error)) from error
+
+
+def open_zip(data: bytes) -> zipfile.ZipFile:
+    """The archive. Raises Unfit where it is damaged, or has very many members."""
+    if data.count(_ZIP_ENTRY) > MAX_MEMBERS:
+        raise Unfit(f"expected a zip file of up to {MAX_MEMBERS} members, found more")
+    try:
+        return zipfile.ZipFile(io.BytesIO(data))
+    except Exception as error:
+        raise _damaged(error) from error
+
+
+def unpack(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
+    """The content of a member. Raises Unfit where it is damaged, packed in an odd way or has more bytes."""
+    try:
+        # The others may make room for gigabytes before they unpack a byte; numpy and torch do not write them.
+        if archive.getinfo(name).compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise Unfit(f"{name!r:.90} is packed by another method than deflate")
+        # Read with a limit as well: what the directory says of a size is a claim.
+        with archive.open(name) as file:
+            data = file.read(limit + 1)
+    except Unfit:
+        raise
+    except Exception as error:
+        # zipfile and its codecs raise a dozen types on damaged archives; each means the same here.
+        raise _damaged(error) from error
+    if len(data) > limit:
+        raise Unfit(f"expected up to {limit} bytes in {name!r:.90}, found more")
+    return data
+
+
+def parse_npy(data: bytes) -> Block:
+    """The array of an .npy file, versions 1 to 3; its header is a literal that `ast` reads. Raises Unfit."""
+    if not data.startswith(NPY_MAGIC):
+        raise Unfit("expected an .npy array, found something else")
+    form, start = {1: ("<H", 10), 2: ("<I", 12), 3: ("<I", 12)}.get(data[6] if len(data) > 6 else 0, ("", 0))
+    if not form or len(data) < start:
+        raise Unfit("expected an .npy header of version 1 to 3, found none")
+    end = start + struct.unpack_from(form, data, 8)[0]
+    if end > len(data) or end - start > _MAX_HEADER:
+        raise Unfit("the .npy header is cut off or too long")
+    try:
+        header = ast.literal_eval(data[start:end].decode("utf-8").strip())
+        shape, dtype, fortran_order = header["shape"], header["descr"], header["fortran_order"]
+    except Exception as error:
+        # A header of any text: besides SyntaxError and ValueError, the compiler's own limits.
+        raise Unfit("the .npy header is not the dictionary that numpy writes") from error
+    return claimed_block(shape, dtype, fortran_order, memoryview(data)[end:])
+
+
+def claimed_block(shape: object, dtype: object, fortran_order: object, data: object) -> Block:
+    """Checks types only; `array_of` checks what they say. Raises Unfit."""
+    if not isinstance(shape, tuple) or not all(type(size) is int for size in shape):
+        raise Unfit("expected a shape of integers, found another one")
+    if not isinstance(dtype, str) or not isinstance(fortran_order, bool) or not isinstance(data, bytes | memoryview):
+        raise Unfit(f"expected plain numbers, found elements of type {shown(dtype)} in {type(data).__name__}")
+    return Block(shape, dtype, fortran_order, data)
+
+
+def array_of(claimed: Block) -> NDArray[Any]:
+    """The array, in native byte order. Raises Unfit where the bytes are not as many as it claims."""
+    if not _NUMBERS.fullmatch(claimed.dtype) and not _TEXTS.fullmatch(claimed.dtype):
+        raise Unfit(f"expected numbers, found elements of type {shown(claimed.dtype)}")
+    kind = np.dtype(claimed.dtype)
+    if len(claimed.shape) > 8 or not all(0 <= size <= MAX_BYTES for size in claimed.shape):
+        raise Unfit("it has a shape that cannot be")
+    size = math.prod(claimed.shape) * kind.itemsize
+    if size != len(claimed.data):
+        raise Unfit(f"expected {size} bytes for the shape {claimed.shape}, found {len(claimed.data)}")
+    flat = np.frombuffer(claimed.data, dtype=kind) if size else np.zeros(0, dtype=kind)
+    shaped = flat.reshape(claimed.shape, order="F" if claimed.fortran_order else "C")
+    return np.array(shaped, dtype=kind.newbyteorder("="), order="C")
+
+
+def shown(value: object) -> str:
+    """Of texts only, and of these the start: tuples from a pickle can be exponentially long."""
+    return repr(value[:80]) if isinstance(value, str) else type(value).__name__
+
+
+def _damaged(error: Exception) -> Unfit:
+    return Unfit(f"damaged or cut off, cannot be unpacked ({type(error).__name__}: {str(error)[:200]})")

@@ -1,0 +1,127 @@
+"""TOML, YAML and XML from files of others, within bounds: whatever is wrong with one is an OSError or a ValueError.
+
+Parsers go down one call for each bracket, YAML's aliases make much of little, and integers of thousands of digits are
+no numbers to anybody who asks for their size or their text.
+"""
+
+import errno
+import io
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+MAX_BYTES = 32 * 1024 * 1024
+DEEPEST = 100
+"""Levels of tables and lists, or of XML's elements; scenes of LIBERO's have 12."""
+
+MAX_NODES = 2_000_000
+"""Of a YAML document, with what its aliases repeat."""
+
+_LARGEST = 2**63
+
+
+def read_plain(path: str | os.PathLike[str], limit: int = MAX_BYTES) -> bytes:
+    """The content of a plain file; raises ValueError where it is none, or has more bytes, and OSError."""
+    if "\0" in os.fspath(path):
+        raise OSError(errno.EINVAL, "its name has a null byte")
+    # Not to wait at a pipe that nobody writes to.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:
+        about = os.fstat(file.fileno())
+        if not stat.S_ISREG(about.st_mode):
+            raise ValueError("it is no plain file")
+        # No more than there is: read() makes room for all that it is asked for.
+        data = file.read(min(about.st_size, limit) + 1)
+    if len(data) > limit:
+        raise ValueError(f"expected up to {limit} bytes, found more")
+    return data
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The table of a TOML file. Raises OSError, and ValueError."""
+    import tomllib
+
+    try:
+        table = tomllib.loads(read_plain(path).decode())
+    except RecursionError:
+        raise ValueError(f"it is nested deeper than {DEEPEST}") from None
+    _check_value(table)
+    return table
+
+
+def read_yaml(path: Path) -> Any:
+    """The value of a YAML file of plain data: tables, lists, texts, numbers. Raises OSError, and ValueError."""
+    import yaml
+
+    try:
+        loader = yaml.SafeLoader(read_plain(path))
+        try:
+            node = loader.get_single_node()
+            if node is None:
+                return None
+            # Before anything is made of it: a merge of merges doubles with each line.
+            _nodes(node, {}, 0)
+            value = loader.construct_document(node)
+        finally:
+            loader.dispose()
+    except RecursionError:
+        raise ValueError(f"it is nested deeper than {DEEPEST}") from None
+    except yaml.YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from error
+    _check_value(value)
+    return value
+
+
+def read_xml(path: Path) -> "Element":
+    """The root of an XML file. Raises OSError, ElementTree.ParseError (it is not well formed), and ValueError."""
+    import xml.etree.ElementTree as ElementTree
+
+    depth = 0
+    events = ElementTree.iterparse(io.BytesIO(read_plain(path)), events=("start", "end"))
+    root: Element | None = None
+    for event, element in events:
+        root = element if root is None else root
+        depth += 1 if event == "start" else -1
+        if depth > DEEPEST:
+            raise ValueError(f"it is nested deeper than {DEEPEST}")
+    if root is None:
+        raise ValueError("it has no element")
+    return root
+
+
+def _nodes(node: Any, known: dict[int, int], depth: int) -> int:
+    """How many nodes there are below, each as often as it is meant; 0 stands for one that is being counted."""
+    if depth > DEEPEST:
+        raise ValueError(f"it is nested deeper than {DEEPEST}")
+    if id(node) in known:
+        if not known[id(node)]:
+            raise ValueError("it holds itself")
+        return known[id(node)]
+    known[id(node)] = 0
+    count = 1
+    if isinstance(node.value, list):
+        for inner in node.value:
+            for each in inner if isinstance(inner, tuple) else (inner,):
+                count += _nodes(each, known, depth + 1)
+                if count > MAX_NODES:
+                    raise ValueError(f"it has more than {MAX_NODES} values, with those that its aliases repeat")
+    known[id(node)] = count
+    return count
+
+
+def _check_value(value: Any) -> None:
+    left, seen = [(value, 0)], set()
+    while left:
+        each, depth = left.pop()
+        if isinstance(each, int) and abs(each) >= _LARGEST:
+            raise ValueError("it has an integer beyond 64 bits")
+        if not isinstance(each, dict | list) or id(each) in seen:
+            continue
+        if depth > DEEPEST:
+            raise ValueError(f"it is nested deeper than {DEEPEST}")
+        seen.add(id(each))
+        left += [(inner, depth + 1) for inner in (each.values() if isinstance(each, dict) else each)]

@@ -1,0 +1,59 @@
+"""Makes the parts of a report that are no benchmark's own; `pytest_vla.reports.extension` names them."""
+
+import argparse
+
+from pytest_vla.language.published import csv_of
+from pytest_vla.reports.loaded import Loaded
+from pytest_vla.reports.sections import Section
+
+# What a part needs is imported when it is made: of most records there is only one.
+
+
+def language(loaded: Loaded, options: argparse.Namespace) -> Section | None:
+    """Success, PRIDE, failure types and the listening score of paraphrases and other texts."""
+    from pytest_vla.reports.language.json import model_table, report_table
+    from pytest_vla.reports.language.make import make_report
+    from pytest_vla.reports.language.text import report_lines
+
+    report = make_report(loaded, options.alpha, csv_of(options.data), options.backend, options.failure_algorithm)
+    if report is None:
+        return None
+
+    def pictures() -> dict[str, bytes]:
+        from pytest_vla.reports.language.png import pictures
+
+        return pictures(report)
+
+    models = {(model.model, model.suite, model.protocol): model_table(model) for model in report.models}
+    return Section(lambda: report_lines(report, options.full), report_table(report), models, pictures)
+
+
+def robustness(loaded: Loaded, options: argparse.Namespace) -> Section | None:
+    """Success under variations, against benign twins."""
+    from pytest_vla.reports.loaded import SEED
+    from pytest_vla.reports.robustness.json import methods_table, robustness_table
+    from pytest_vla.reports.robustness.make import make_robustness
+    from pytest_vla.reports.robustness.text import robustness_lines
+
+    found = make_robustness(loaded)
+    if not found:
+        return None
+
+    def pictures() -> dict[str, bytes]:
+        from pytest_vla.reports.robustness.png import pictures
+
+        return pictures(found)
+
+    models = {(model.model, model.suite, model.protocol): {"robustness": robustness_table(model)} for model in found}
+    return Section(lambda: robustness_lines(found, options.full), {"robustness": methods_table(SEED)}, models, pictures)
+
+
+def looking(loaded: Loaded, options: argparse.Namespace) -> Section | None:
+    """Black pictures, and objects that are not there."""
+    from pytest_vla.reports.looking import looking_lines, looking_table, make_looking, methods_table
+
+    found = make_looking(loaded)
+    if not found:
+        return None
+    models = {(model.model, model.suite, ""): {"looking": looking_table(model)} for model in found}
+    return Section(lambda: looking_lines(found), {"looking": methods_table()}, models, dict)

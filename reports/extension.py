@@ -1,0 +1,13 @@
+"""The parts of ``pytest-vla report`` that are no benchmark's own."""
+
+from pytest_vla.entries import SectionEntry
+
+
+def pytest_vla_sections() -> list[SectionEntry]:
+    """Robustness, the language, and whether a policy looks."""
+    at = "pytest_vla.reports.builtin"
+    return [
+        SectionEntry("robustness", "robustness to variations by dimension and level", f"{at}:robustness", 10),
+        SectionEntry("language", "success under paraphrases, PRIDE, failure types", f"{at}:language", 20),
+        SectionEntry("looking", "what a policy does that does not see", f"{at}:looking", 30),
+    ]

@@ -1,0 +1,13 @@
+"""What LIBERO adds: its suites."""
+
+from pathlib import Path
+
+from pytest_vla.entries import SuiteEntry
+
+_NAMES = ("libero_10", "libero_90", "libero_goal", "libero_object", "libero_spatial")
+
+
+def pytest_vla_suites() -> list[SuiteEntry]:
+    """A suite for each manifest; what it says is read when the suite is used."""
+    here = Path(__file__).resolve().parent
+    return [SuiteEntry(name, "built in", folder=here, manifest=f"{name}.toml") for name in _NAMES]

@@ -1,1 +1,0 @@
-"""LIBERO-10: ten long tasks in kitchen, living room and study."""

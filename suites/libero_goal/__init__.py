@@ -1,1 +1,0 @@
-"""LIBERO-Goal: ten goals in one scene."""

@@ -1,1 +1,0 @@
-"""LIBERO-Object: ten things to put into the basket, on the floor."""

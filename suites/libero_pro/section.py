@@ -1,0 +1,37 @@
+"""LIBERO-PRO's part of a report, made of records."""
+
+import argparse
+from collections import Counter
+
+from pytest_vla.metrics.selection import by_model, that_count
+from pytest_vla.records.record import Record
+from pytest_vla.reports.loaded import Loaded, unfinished_of
+from pytest_vla.reports.sections import Section
+from pytest_vla.suites.libero_pro.metrics import DIMENSION, pro_tables
+from pytest_vla.suites.libero_pro.report import ModelPro, pro_lines, pro_table
+
+
+def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
+    """The part; None where no record is under a variation of LIBERO-PRO's."""
+    found = make_pro(loaded)
+    if not found:
+        return None
+    return Section(lambda: pro_lines(found), {"libero_pro": [pro_table(model) for model in found]}, {}, dict)
+
+
+def make_pro(loaded: Loaded) -> tuple[ModelPro, ...]:
+    """LIBERO-PRO's tables, of each model with any of its variations; see `pytest_vla.suites.libero_pro.metrics`."""
+    found = []
+    models: dict[str, list[Record]] = {}
+    for (model, _), some in by_model(loaded.records).items():
+        models.setdefault(model, []).extend(that_count(some).records)
+    for table in pro_tables(loaded.records):
+        own = [record for record in models[table.model] if record.variation.get("dimension") == DIMENSION]
+        unfinished = unfinished_of(own, loaded)
+        undrawn: Counter[str] = Counter()
+        for record in own:
+            parameters = record.variation.get("parameters", {})
+            named = [parameters.get(name) for name in ("unavailable", "left_out")]
+            undrawn.update({str(each) for names in named if isinstance(names, list) for each in names})
+        found.append(ModelPro(table, (*table.left_out, *unfinished), undrawn))
+    return tuple(found)

@@ -1,1 +1,0 @@
-"""LIBERO-Spatial: one black bowl, ten places to pick it up from."""

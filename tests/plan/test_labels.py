@@ -1,0 +1,73 @@
+"""Labels and ids: what is composed is taken apart as it was."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_vla.plan import labels
+from pytest_vla.plan.labels import CaseParts
+from pytest_vla.vary.registry import kinds
+
+NAMES = st.from_regex(r"[a-z]{1,8}\.[a-z_]{1,12}", fullmatch=True)
+WORDS = st.from_regex(r"[A-Za-z0-9_]{1,20}", fullmatch=True)
+
+
+@given(NAMES, st.integers(1, 20))
+def test_a_level_is_read_as_it_was_written(name: str, level: int) -> None:
+    label = labels.levelled(name, level)
+    assert re.fullmatch(labels.LABEL, label)
+    assert labels.level_of(label) == level
+    assert (labels.level_of(name), labels.part_of(label, name)) == (0, "")
+
+
+@given(NAMES, st.from_regex(r"[a-z]{1,8}([.-][a-z0-9]{1,4})?", fullmatch=True))
+def test_a_part_is_read_as_it_was_written(name: str, part: str) -> None:
+    label = labels.parted(name, part)
+    assert labels.part_of(label, name) == part
+    assert labels.part_of(name, name) == ""
+
+
+@given(st.lists(NAMES, min_size=1, max_size=4))
+def test_a_joint_label_is_taken_apart_as_it_was_put_together(names: list[str]) -> None:
+    label = labels.joint_of(names)
+    assert labels.parts_of(label) == tuple(names)
+    assert labels.is_joint(label) == (len(names) > 1)
+    dimensions = labels.joint_of(labels.dimension_of(name) for name in names)
+    kinds_ = labels.within(dimensions, label)
+    assert labels.names_of(dimensions, kinds_) == label
+
+
+def test_names_of_records_whose_parts_do_not_pair_are_left_whole() -> None:
+    assert labels.names_of("camera", "distance+azimuth") == "camera.distance+azimuth"
+
+
+@given(WORDS, WORDS, st.one_of(st.just(""), st.from_regex(labels.LABEL, fullmatch=True)), st.integers(0, 2**32 - 1))
+def test_a_case_is_read_from_its_node_id(suite: str, task: str, variation: str, seed: int) -> None:
+    case = CaseParts(suite, task, variation, seed)
+    assert labels.parse_node_id(labels.node_id(case)) == case
+    assert labels.parameter_id(case) in labels.node_id(case)
+
+
+@pytest.mark.parametrize("text", ["", "a::test_x[b-seed0]", "a::test_episode[b-seed]", "a::test_episode[b c-seed0]"])
+def test_other_texts_are_no_node_ids(text: str) -> None:
+    assert labels.parse_node_id(text) is None
+
+
+def test_every_label_of_a_kind_is_its_own() -> None:
+    for kind in kinds():
+        for label in kind.labels():
+            level, part = labels.level_of(label), labels.part_of(label, kind.name)
+            assert label == (
+                labels.levelled(kind.name, level)
+                if kind.levels
+                else labels.parted(kind.name, part)
+                if part
+                else kind.name
+            )
+
+
+def test_upstreams_labels_are_known() -> None:
+    assert labels.is_upstreams(labels.upstreams("layout-add_9"))
+    assert not labels.is_upstreams("layout-add_9")

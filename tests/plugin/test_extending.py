@@ -1,0 +1,103 @@
+"""A project's conftest.py adds a suite, a policy, a variation, a metric, and is told of every episode."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.runs import records_of
+
+Run = Callable[..., pytest.RunResult]
+
+CONFTEST = """
+    from pathlib import Path
+    import numpy as np
+    from pytest_vla.entries import MetricEntry, PolicyEntry, SuiteEntry, VariationEntry
+    from pytest_vla.plan.manifests import suite_folder
+    from pytest_vla.scene.variation import Edits
+    from pytest_vla.vary.kind import Kind
+
+    def pytest_vla_suites():
+        import pytest_vla.suites
+        libero = Path(pytest_vla.suites.__path__[0]) / "libero"
+        return [SuiteEntry("mine", "LIBERO-Goal by another name", folder=libero, manifest="libero_goal.toml")]
+
+    def pytest_vla_policies():
+        return [PolicyEntry("pusher", "pushes", ":pusher")]
+
+    def pytest_vla_variations():
+        return [VariationEntry("mine", "a polite robot", ":KINDS")]
+
+    def pytest_vla_metrics():
+        return [MetricEntry("first_push", "the first action's x", ":first_push"),
+                MetricEntry("broken", "raises", ":broken")]
+
+    def pytest_vla_episode_finished(record):
+        with open("finished.txt", "a") as stream:
+            stream.write(f"{record.case} {record.outcome}\\n")
+        raise OSError("the server is gone")
+
+    def pusher(text, speed=1.0):
+        return lambda episode: lambda observation: np.array([speed, 0, 0, 0, 0, 0, -1])
+
+    def polite(task, params):
+        return Edits(instruction=f"please {task.language}")
+
+    KINDS = (Kind("mine.polite", "says please", "a test", lambda draw: {}, polite),)
+
+    def first_push(record, trajectory):
+        return trajectory.actions[0, 0]
+
+    def broken(record, trajectory):
+        raise KeyError("x")
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n2",)])
+def test_a_conftest_adds_to_a_run(vla: Run, project: pytest.Pytester, workers: tuple[str, ...]) -> None:
+    project.makeconftest(CONFTEST)
+    result = vla(
+        *("--vla-suite=mine", "--vla-tasks=turn_on_the_stove", "--vla-vary=mine.polite", "--vla-twins=auto"),
+        *("--vla-model=pusher?speed=0.5", *workers),
+    )
+    result.assert_outcomes(passed=2, warnings=2)
+    result.stdout.fnmatch_lines(["*vla: *conftest.py: pytest_vla_episode_finished raised OSError: the server is gone*"])
+    assert str(result.stdout).count("the server is gone") == 1
+    result.stdout.fnmatch_lines(["*metric broken, of *conftest.py, raised KeyError*"])
+    twin, varied = sorted(records_of(project.path / ".vla"), key=lambda record: len(record.case))
+    assert (twin.suite, twin.policy, varied.instruction) == ("mine", "pusher?speed=0.5", "please turn on the stove")
+    assert [record.metrics["first_push"] for record in (twin, varied)] == [0.5, 0.5]
+    assert twin.policy_digest is not None
+    told = (project.path / "finished.txt").read_text().splitlines()
+    assert sorted(told) == sorted(f"{record.case} success" for record in (twin, varied))
+
+
+def test_another_argument_is_another_policy(vla: Run, project: pytest.Pytester) -> None:
+    project.makeini("[pytest]\nvla_models =\n    slow = tuned:policy?gain=0.5\n")
+    project.makepyfile(
+        tuned="""
+        import numpy as np
+        def policy(episode, gain=1.0):
+            return lambda observation: np.array([gain, 0, 0, 0, 0, 0, -1])
+        """
+    )
+    base = ("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove")
+    found = {}
+    for model in ("slow", "slow?gain=0.25", "tuned:policy?gain=0.5", "tuned:policy"):
+        vla(*base, f"--vla-model={model}").assert_outcomes(passed=1)
+        (record,) = records_of(project.path / ".vla")
+        found[record.policy] = record
+    steps = {name: record.steps for name, record in found.items()}
+    assert steps["slow?gain=0.25"] > steps["slow"] == steps["tuned:policy?gain=0.5"] > steps["tuned:policy"]
+    digests = [found[name].policy_digest for name in steps]
+    assert digests[0] == digests[2], "the same policy by another name"
+    assert len({*digests}) == 3
+    refused = vla(*base, "--vla-model=slow?gian=1")
+    refused.stdout.fnmatch_lines(["*takes no argument 'gian'. Did you mean gain?*"])
+    assert refused.ret != 0
+
+
+def test_a_package_s_hook_that_is_misspelt_stops_pytest(vla: Run, project: pytest.Pytester) -> None:
+    project.makeconftest("def pytest_vla_sutes(): return []\n")
+    result = vla("--vla-suite=libero_goal", "--vla-model=policies:straight")
+    assert result.ret != 0
+    assert "unknown hook 'pytest_vla_sutes'" in str(result.stdout) + str(result.stderr)

@@ -1,0 +1,262 @@
+"""Suites that bring their own world: run, resumed, filmed, on workers; and what of variations they can have."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pytest_vla.episode.own_world import OwnWorld
+from pytest_vla.errors import UnfitError, VlaError
+from pytest_vla.records.record import load_trajectory
+from pytest_vla.testing import ForgetfulPointWorld, PointWorld, check_world, point_suite
+from pytest_vla.vary.registry import find_variation, kinds
+from tests.support.runs import digests, records_of
+
+Run = Callable[..., pytest.RunResult]
+
+CONFTEST = """
+    from pytest_vla.entries import SuiteEntry
+    from pytest_vla import testing
+
+    def pytest_vla_suites():
+        return [SuiteEntry("point", "a point", ":point"), SuiteEntry("forgetful", "a point", ":forgetful")]
+
+    def point():
+        return testing.point_suite()
+
+    def forgetful():
+        return testing.point_suite("forgetful", testing.ForgetfulPointWorld)
+"""
+
+POLICIES = """
+    import numpy as np
+
+    def right(episode, speed=1.0):
+        assert episode.action_size == 2
+        def act(observation):
+            assert set(observation) >= {"front_image", "state"}, set(observation)
+            return np.array([speed, 0.5])
+        return act
+
+    def looks(episode):
+        return lambda observation: np.array([observation["front_image"].mean() / 255, 0])
+
+    def aside(episode):
+        return lambda observation: np.array([0, 1.0])
+
+    def wide(episode):
+        return lambda observation: np.zeros(7)
+"""
+
+
+@pytest.fixture
+def point(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs pytest in a project whose conftest.py adds the point's suites; no simulator's place is taken."""
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(pushing=POLICIES)
+    for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_VLA_DATA"):
+        monkeypatch.delenv(name, raising=False)
+    return lambda *arguments: pytester.runpytest_subprocess("-p", "no:hypothesispytest", *arguments)
+
+
+def test_episodes_of_a_suites_own_world_are_recorded(point: Run, pytester: pytest.Pytester) -> None:
+    result = point("--vla-suite=point", "--vla-model=pushing:right", "--vla-seeds=0-1", "-v")
+    result.assert_outcomes(passed=4)
+    result.stdout.fnmatch_lines(["point::test_episode[[]push_the_point-seed0[]] PASSED*"])
+    first, second, *_ = records_of(pytester.path / ".vla")
+    assert (first.outcome, first.steps, second.steps) == ("success", 5, 5)
+    assert first.literals == {"(success)": ((0, False), (5, True))}
+    assert first.costs == {"sideways": pytest.approx(0.125)}
+    assert first.eef_pos == pytest.approx((0.25, 0.125, 0.0))
+    assert first.protocol["action_size"] == 2
+    assert first.provenance["world"] == "pytest_vla.testing.PointWorld"
+    trajectory = load_trajectory(pytester.path / ".vla" / first.run / str(first.arrays))
+    assert (trajectory.qpos.shape, trajectory.qvel.shape, trajectory.actions.shape) == ((6, 2), (6, 0), (5, 2))
+    digest = digests(pytester.path / ".vla")
+    point("--vla-suite=point", "--vla-model=pushing:right", "--vla-seeds=0-1", "-n2").assert_outcomes(passed=4)
+    assert digests(pytester.path / ".vla") == digest, "workers change nothing"
+    again = point("--vla-suite=point", "--vla-seeds=0-1", f"--vla-model=replay:.vla/{first.run}")
+    again.assert_outcomes(passed=4)
+    assert digests(pytester.path / ".vla") == digest
+
+
+def test_what_ends_and_what_does_not_fit_is_told(point: Run, pytester: pytest.Pytester) -> None:
+    one = ("--vla-suite=point", "--vla-tasks=push")
+    result = point(*one, "--vla-model=pushing:aside")
+    result.assert_outcomes(failed=1)
+    (record,) = records_of(pytester.path / ".vla")
+    assert record.outcome == "failure"
+    assert record.steps in (10, 11), "it has fallen, long before the limit"
+    result = point(*one, "--vla-model=pushing:wide")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["error policy-shape *: a session returns an action (2,) or a chunk (k, 2); *(7,)*"])
+    point(*one, "--vla-model=random").assert_outcomes(failed=1)
+    result = point("--lf", *one, "--vla-model=pushing:right")
+    result.assert_outcomes(passed=1)
+    # An id names its episode, and so does what a run left.
+    point("point::test_episode[push_the_point-seed3]", "--vla-model=pushing:right").assert_outcomes(passed=1)
+    assert [record.seed for record in records_of(pytester.path / ".vla")] == [3]
+
+
+def test_an_interrupted_run_is_gone_on_with(point: Run, pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        pausing="""
+        import pathlib
+        import numpy as np
+
+        def right(episode):
+            if episode.seed == 2 and not pathlib.Path("go").exists():
+                raise KeyboardInterrupt
+            return lambda observation: np.array([1.0, 0])
+        """
+    )
+    base = ("--vla-suite=point", "--vla-tasks=push", "--vla-seeds=0-3", "--vla-model=pausing:right")
+    assert point(*base).ret == pytest.ExitCode.INTERRUPTED
+    (pytester.path / "go").touch()
+    point("--vla-resume").assert_outcomes(passed=2)
+    assert [record.seed for record in records_of(pytester.path / ".vla")] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("suite", ["point", "forgetful"])
+def test_videos_are_of_recorded_states_or_of_frames_that_were_kept(
+    point: Run, pytester: pytest.Pytester, suite: str
+) -> None:
+    import cv2
+
+    result = point(f"--vla-suite={suite}", "--vla-tasks=push", "--vla-model=pushing:right", "--vla-video=all")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["1 video in *"])
+    (file,) = (pytester.path / ".vla").rglob("*.webm")
+    video = cv2.VideoCapture(str(file))
+    frames = [frame for _, frame in iter(video.read, (False, None))]
+    # Steps 0, 2, 4 and 5, and the last one held for a second at ten frames a second.
+    assert len(frames) == 4 + 10
+    assert frames[0].shape[:2] == (32 + 20, 48)
+    brightness = [float(frame[:32].mean()) for frame in frames]
+    assert brightness[0] == pytest.approx(128, abs=4)
+    assert brightness[3] == pytest.approx(128 + 300 * 0.25, abs=4)
+
+
+def test_pictures_words_and_actions_are_varied_and_the_rest_says_why_not(point: Run, pytester: pytest.Pytester) -> None:
+    vary = "noise.gaussian:3,language.blank,action.delay:5,camera:3,noise.plus.fog-3"
+    result = point("--vla-suite=point", "--vla-tasks=push", f"--vla-vary={vary}", "--vla-model=pushing:looks")
+    told = "*it changes a MuJoCo scene, and the suite brings a world of its own"
+    result.stdout.fnmatch_lines([f"vla: left out: camera.distance, *of point/push_the_point: {told}"])
+    result.stdout.fnmatch_lines(
+        ["vla: left out: noise.plus.fog-3 of *it changes pictures of agentview, and point has *"]
+    )
+    records = {record.variation["label"]: record for record in records_of(pytester.path / ".vla")}
+    assert set(records) == {"noise.gaussian-L3", "language.blank", "action.delay-L5"}
+    assert records["language.blank"].instruction == ""
+    steps = {label: record.steps for label, record in records.items()}
+    assert steps["action.delay-L5"] > steps["language.blank"]
+    assert len({record.digest for record in records.values()}) == 3, "the policy saw noise"
+
+
+def test_every_kind_fits_a_suites_own_world_or_says_why_not() -> None:
+    task = point_suite().tasks[0]
+    for kind in kinds():
+        variation, reason = None, ""
+        with suppress(UnfitError):
+            variation = find_variation(task, kind.labels()[0], 0)
+        if not kind.anywhere:
+            with pytest.raises(UnfitError) as refused:
+                find_variation(task, kind.labels()[0], 0)
+            reason = refused.value.reason
+        assert (variation is None) or not variation.changes_scene
+        assert kind.anywhere or "the suite brings a world of its own" in reason, kind.name
+
+
+@pytest.mark.parametrize("world", [PointWorld, ForgetfulPointWorld])
+def test_the_point_keeps_what_a_world_has_to_keep(world: type) -> None:
+    check_world(point_suite(world=world).tasks[0])
+
+
+class Drifting(PointWorld):
+    started = 0
+
+    def reset(self, case):  # type: ignore[no-untyped-def]
+        Drifting.started += 1
+        super().reset(case)
+        self._at += 0.001 * Drifting.started
+        return self._seen()
+
+
+class Wrong(PointWorld):
+    def _seen(self):  # type: ignore[no-untyped-def]
+        return {**super()._seen(), "state": np.zeros(3)}
+
+
+class Blind(PointWorld):
+    def _seen(self):  # type: ignore[no-untyped-def]
+        return {"state": self._at}
+
+
+class Lossy(PointWorld):
+    def restore(self, state):  # type: ignore[no-untyped-def]
+        return super().restore(np.round(state, 1))
+
+
+@pytest.mark.parametrize(
+    ("world", "complaint"),
+    [
+        (Drifting, "seed 0 goes otherwise after seed 1: .* differs at step 0"),
+        (Wrong, r"state is \(3,\), and the suite says \(2,\)"),
+        (Blind, "what is seen lacks front_image of the suite's; it has state"),
+        (Lossy, "a restored state looks otherwise"),
+        (lambda task: object(), "its world, object, lacks reset, step, success"),
+        (lambda task: 1 / 0, "point/push_the_point: making its world raised ZeroDivisionError"),
+    ],
+)
+def test_a_world_that_keeps_less_is_told(world: Callable[..., object], complaint: str) -> None:
+    with pytest.raises((AssertionError, VlaError), match=complaint):
+        check_world(point_suite(world=world).tasks[0])
+
+
+def test_the_settle_steps_of_a_suite_are_done_before_the_policy_is_asked() -> None:
+    task = point_suite().tasks[0]
+    settled = replace(task, protocol=replace(task.protocol, settle_steps=2, settle_action=(-1.0, 0.0)))
+    assert OwnWorld(settled).reset(0, 0)["state"] == pytest.approx([-0.1, 0.0])
+    assert OwnWorld(settled).reset(0, 0, settle=False)["state"] == pytest.approx([0.0, 0.0])
+
+
+def test_no_simulator_is_imported_for_a_suites_own_world(pytester: pytest.Pytester, point: Run) -> None:
+    pytester.makepyfile(
+        test_none="def test_none():\n    import sys\n    assert not {'mujoco', 'robosuite'} & set(sys.modules)\n"
+    )
+    result = point("--vla-suite=point", "--vla-model=pushing:right", "test_none.py")
+    result.assert_outcomes(passed=3)
+
+
+def test_the_example_of_the_testing_module_runs(pytester: pytest.Pytester) -> None:
+    """What third parties are told to write is a test that passes."""
+    import pytest_vla.testing
+
+    text = str(pytest_vla.testing.__doc__)
+    code = text[text.index("    pytest_plugins") :]
+    lines = [line.removeprefix("    ") for line in code.splitlines()]
+    pytester.makepyfile(test_example="\n".join(lines))
+    package = pytester.mkpydir("my_package")
+    (package / "suite.py").write_text(
+        "from dataclasses import replace\nfrom pytest_vla.testing import point_suite\n"
+        "whole = point_suite('mine')\nSUITE = replace(whole, tasks=whole.tasks[:1])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:hypothesispytest", "test_example.py"],
+        cwd=pytester.path,
+        capture_output=True,
+        text=True,
+        env={**_environment(pytester.path)},
+    )
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    import os
+
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])}
