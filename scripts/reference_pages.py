@@ -1,0 +1,242 @@
+"""`make docs`: the pages of docs/reference that say what the code says, made from it. They are not committed."""
+
+import argparse
+import dataclasses
+import inspect
+import itertools
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from pytest_vla import entries, hookspecs
+from pytest_vla.cli import COMMANDS, Command
+from pytest_vla.errors import ERROR_REASONS, INVALID_REASONS
+from pytest_vla.plan.manifests import load_suite, suite_names
+from pytest_vla.policies.fit import CODES
+from pytest_vla.policies.registry import all_kinds
+from pytest_vla.records.checks import OUTCOMES
+from pytest_vla.records.record import SCHEMA, Record
+from pytest_vla.run.about import MODELS_KEY
+from pytest_vla.run.options import OPTIONS
+from pytest_vla.vary.registry import kinds
+
+MADE = "<!-- Made by scripts/reference_pages.py. Do not edit. -->"
+WIDTH = 100
+"""Columns of a command's help."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Make the reference pages from the code.")
+    parser.add_argument("folder", type=Path, help="where to write them, such as docs/reference")
+    folder: Path = parser.parse_args(arguments).folder
+    write_pages(folder)
+    return 0
+
+
+def write_pages(folder: Path) -> None:
+    """Write every page into a folder, which is made where it is not there. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, make in PAGES.items():
+        (folder / name).write_text("\n".join((*make(), "")))
+
+
+def options_page() -> Iterator[str]:
+    yield from _head(
+        "Options",
+        "Every option of `pytest` that pytest-vla adds, and its key in the ini file where it has one. What is typed "
+        "goes before the ini file. Paths in the ini file are relative to it.",
+    )
+    for option in OPTIONS:
+        value = "" if option.metavar is None else f"={option.metavar}"
+        yield from (f"## {option.flag}", "", f"`{option.flag}{value}`", "", _sentence(option.help), "")
+        if option.ini is not None:
+            yield from (f"Ini key `{option.key}`: {option.ini.replace('%%', '%')}.", "")
+    yield from (f"## {MODELS_KEY}", "", "An ini key without an option: your own names for policies, one a line.", "")
+    yield from ("```ini", "[pytest]", f"{MODELS_KEY} =", "    ours = my_package.policies:best", "```", "")
+    yield from ("## Policies", "", "What `--vla-model` takes:", "")
+    yield from _table(("policy", "answers in batches"), [(f"`{k.usage}`", _batches(k.batches)) for k in all_kinds()])
+
+
+def suites_page() -> Iterator[str]:
+    yield from _head("Suites", "What `--vla-suite` takes, from the suites' own manifests (`suites/*/*.toml`).")
+    rows = []
+    for name in suite_names():
+        suite = load_suite(name)
+        protocol = suite.protocol
+        seeds = ", ".join(map(str, suite.seeds or (0,)))
+        start = "seed modulo " + str(protocol.init_states) if protocol.init_state is None else str(protocol.init_state)
+        tasks = str(len(suite.tasks))
+        rows.append((f"`{name}`", suite.title, tasks, str(protocol.max_steps), seeds, start))
+    yield from _table(("suite", "title", "tasks", "steps at most", "seeds by default", "init state"), rows)
+    protocol = load_suite("tabletop").protocol
+    yield from ("## Protocol", "", "What a suite's protocol says; the values are those of `tabletop`.", "")
+    values = [(f"`{field.name}`", f"`{getattr(protocol, field.name)}`") for field in dataclasses.fields(protocol)]
+    yield from _table(("field", "value"), values)
+
+
+def variations_page() -> Iterator[str]:
+    yield from _head(
+        "Variations",
+        "Every kind that `--vla-vary` takes. `pytest --vla-vary=list` prints the same list. A dimension's name takes "
+        "all of its kinds, but for those that are marked *by name only*.",
+    )
+    for dimension, group in itertools.groupby(kinds(), key=lambda kind: kind.dimension):
+        yield from (f"## {dimension}", "")
+        rows = []
+        for kind in group:
+            levels = f"{kind.levels[0]}-{kind.levels[-1]}" if kind.levels else ""
+            notes = [kind.grades, kind.evenness]
+            notes += ["reads files of the benchmark"] if kind.needs_files else []
+            notes += ["by name only"] if kind.needs_files or kind.published or kind.by_name else []
+            notes += ["goes with no other variation"] if kind.alone else []
+            rows.append((f"`{kind.name}`", levels, kind.about, "; ".join(filter(None, notes)), kind.source))
+        yield from _table(("kind", "levels", "what it does", "notes", "source"), rows)
+
+
+def codes_page() -> Iterator[str]:
+    yield from _head(
+        "Reason codes",
+        "Codes are stable: a program may compare them. An episode ends as `success`, `failure`, `error` or `invalid`. "
+        "The last two have a reason, and are in no rate.",
+    )
+    yield from ("## Why an episode is an error", "")
+    yield from _table(("code", "meaning"), [(f"`{code}`", told) for code, told in ERROR_REASONS.items()])
+    yield from ("## Why an episode is invalid", "")
+    yield from _table(("code", "meaning"), [(f"`{code}`", told) for code, told in INVALID_REASONS.items()])
+    yield from ("## Why a policy does not fit a suite", "")
+    yield from ("`pytest-vla check-policy` finds them, and a run does before its first episode.", "")
+    rows = [(f"`{code.name}`", code.severity, code.meaning, _sentence(code.mend)) for code in CODES.values()]
+    yield from _table(("code", "severity", "meaning", "how to mend it"), rows)
+
+
+def records_page() -> Iterator[str]:
+    yield from _head(
+        "Records",
+        f"What an episode leaves: schema {SCHEMA}. `pytest-vla export --format=jsonl` prints records as they are kept; "
+        "[a run and what it leaves](../how-to/resume.md) says where they lie.",
+    )
+    yield from ("## Record", "")
+    told = attributes_of(Record)
+    types = {field.name: _type_of(field) for field in dataclasses.fields(Record)}
+    told["outcome"] = "one of " + ", ".join(f"`{outcome}`" for outcome in OUTCOMES) + "."
+    rows = [(f"`{name}`", f"`{type_}`", _code(told[name])) for name, type_ in types.items()]
+    yield from _table(("field", "type", "meaning"), rows)
+    yield from (
+        *("## Trajectory", ""),
+        "The npz file beside it: row 0 is the state after settling, row i the state after control step i, of n.",
+        "",
+    )
+    yield from _table(
+        ("array", "shape", "unit"),
+        (
+            ("`qpos`", "(n+1, nq)", "MuJoCo's: m and rad; of a suite with a world of its own that world's state"),
+            ("`qvel`", "(n+1, nv)", "m/s and rad/s; of a world of its own (n+1, 0)"),
+            ("`eef_pos`", "(n+1, 3)", "m, world frame"),
+            ("`actions`", "(n, k)", "of the suite's k numbers, 7 of most; as the policy gave them, clipped to [-1, 1]"),
+            ("`outcome`", "()", "the episode's outcome, a text"),
+        ),
+    )
+
+
+def hooks_page() -> Iterator[str]:
+    yield from _head(
+        "Hooks",
+        "What a package or a project's `conftest.py` may define: [Extend](../how-to/extend.md) shows how. The entries "
+        "that hooks give are of `pytest_vla.entries`.",
+    )
+    hooks = [each for name, each in vars(hookspecs).items() if name.startswith("pytest_vla_")]
+    rows = []
+    for hook in hooks:
+        signature = inspect.signature(hook)
+        gives = re.sub(r"Sequence\[(.+)\]", r"\1", str(signature.return_annotation or ""))
+        names = re.findall(r"\w+Entry", gives)
+        told = (inspect.getdoc(hook) or "").split("\n\n")
+        listed = ", ".join(f"[`{name}`](#{name.lower()})" for name in names)
+        called = f"`{hook.__name__}({', '.join(signature.parameters)})`"
+        rows.append((called, listed, _code(" ".join(" ".join(told).split()))))
+    yield from _table(("hook", "entries", "what it adds"), rows)
+    for name, entry in vars(entries).items():
+        if not name.endswith("Entry"):
+            continue
+        meanings = attributes_of(entry)
+        fields = [field for field in dataclasses.fields(entry) if field.name != "origin"]
+        yield from (f"## {name}", "", _code((inspect.getdoc(entry) or "").partition("\n")[0]), "")
+        rows = [(f"`{field.name}`", _default(field), _sentence(_code(meanings[field.name]))) for field in fields]
+        yield from _table(("field", "default", "meaning"), rows)
+
+
+def commands_page() -> Iterator[str]:
+    yield from _head("Commands", "Every `pytest-vla` command, as its `--help` says it. Runs are begun by `pytest`.")
+    yield from _table(("command", "what it does"), [(f"[`{c.name}`](#{c.name})", c.help) for c in COMMANDS])
+    for command in COMMANDS:
+        yield from (f"## {command.name}", "", "```text", help_of(command), "```", "")
+
+
+PAGES: Mapping[str, Callable[[], Iterable[str]]] = {
+    "options.md": options_page,
+    "suites.md": suites_page,
+    "variations.md": variations_page,
+    "codes.md": codes_page,
+    "records.md": records_page,
+    "hooks.md": hooks_page,
+    "commands.md": commands_page,
+}
+"""The pages by file name."""
+
+
+def help_of(command: Command) -> str:
+    """What ``pytest-vla COMMAND --help`` prints, `WIDTH` columns wide."""
+    parser = argparse.ArgumentParser(
+        prog=f"pytest-vla {command.name}",
+        description=command.help,
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, width=WIDTH),
+    )
+    command.declare(parser)
+    return parser.format_help().rstrip()
+
+
+def attributes_of(cls: type) -> dict[str, str]:
+    """What a class's docstring says of each attribute, under "Attributes:"."""
+    body = textwrap.dedent((inspect.getdoc(cls) or "").partition("Attributes:\n")[2])
+    names = re.findall(r"^(\w+): ((?:.+\n?(?: +.+\n?)*))", body, re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in names}
+
+
+def _head(title: str, told: str) -> Iterator[str]:
+    yield from (f"# {title}", "", MADE, "", told, "")
+
+
+def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(titles)} |"
+    yield f"|{'---|' * len(titles)}"
+    for row in rows:
+        # A bar within a cell would begin another one.
+        yield f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |"
+    yield ""
+
+
+def _sentence(text: str) -> str:
+    text = text.replace("%%", "%").strip()
+    return f"{text[0].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
+
+
+def _batches(batches: bool | None) -> str:
+    return {True: "yes", False: "no", None: "some"}[batches]
+
+
+def _type_of(field: "dataclasses.Field[object]") -> str:
+    return field.type if isinstance(field.type, str) else getattr(field.type, "__name__", None) or str(field.type)
+
+
+def _default(field: "dataclasses.Field[object]") -> str:
+    return "" if field.default is dataclasses.MISSING else f"`{field.default!r}`"
+
+
+def _code(text: str) -> str:
+    """Docstrings write code in two backticks, names in one: both are code here."""
+    return text.replace("``", "`")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
