@@ -2,12 +2,13 @@
 
 import math
 import warnings
+from copy import deepcopy
 from dataclasses import replace
 from numbers import Real
 
 from pytest_vla import extensions
 from pytest_vla.records.record import Record, Trajectory
-from pytest_vla.util.tracebacks import describe
+from pytest_vla.util.tracebacks import describe, ends_episode
 
 
 def with_metrics(record: Record, trajectory: Trajectory) -> Record:
@@ -17,10 +18,16 @@ def with_metrics(record: Record, trajectory: Trajectory) -> Record:
         VlaError: a package cannot be used; a run has asked for them before its first episode.
     """
     found: dict[str, float] = {}
-    for name, entry in extensions.metrics().items():
+    metrics = extensions.metrics()
+    if metrics:
+        # Who measures changes nothing.
+        trajectory.freeze()
+    for name, entry in metrics.items():
         try:
-            value = extensions.load(entry)(record, trajectory)
-        except Exception as error:
+            value = extensions.load(entry)(deepcopy(record), trajectory)
+        except BaseException as error:
+            if not ends_episode(error):
+                raise
             warnings.warn(f"metric {name}, of {entry.origin}, raised {describe(error)}: it is left out", stacklevel=2)
             continue
         if value is None:

@@ -1,5 +1,6 @@
 """A suite's own world (`pytest_vla.plan.worlds.SuiteWorld`) as an episode takes it."""
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import SimpleNamespace
@@ -90,12 +91,17 @@ class OwnWorld:
         """The state, as far as a trajectory has it: what can be saved, or else what is seen."""
         save = getattr(self.inner, "save", None)
         state = save() if save is not None else self._now.get("state", _NO_PATH)
-        return SimpleNamespace(qpos=np.asarray(state, dtype=np.float64).ravel(), qvel=_NO_PATH)
+        qpos = np.asarray(state, dtype=np.float64).ravel()
+        if not np.isfinite(qpos).all():
+            raise EpisodeError("world-protocol", f"the world's state holds NaN or infinity: {qpos}")
+        return SimpleNamespace(qpos=qpos, qvel=_NO_PATH)
 
     def predicates(self) -> dict[str, bool]:
         """The goal's literals; of a world without any, whether it has succeeded."""
         found: Mapping[str, Any] = getattr(self.inner, "predicates", dict)()
-        return {name: bool(held) for name, held in found.items()} or {SUCCESS: bool(self.inner.success())}
+        return {name: _verdict(name, held) for name, held in found.items()} or {
+            SUCCESS: _verdict("success()", self.inner.success())
+        }
 
     def over(self) -> bool:
         """Whether nothing can happen any more."""
@@ -103,7 +109,10 @@ class OwnWorld:
 
     def costs(self) -> dict[str, float]:
         """Of the last step."""
-        return {name: float(cost) for name, cost in getattr(self.inner, "costs", dict)().items()}
+        found = {name: float(cost) for name, cost in getattr(self.inner, "costs", dict)().items()}
+        if odd := [f"{name}={cost}" for name, cost in found.items() if not math.isfinite(cost)]:
+            raise EpisodeError("world-protocol", f"costs() gives what is no finite number: {', '.join(odd)}")
+        return found
 
     def show(self, qpos: NDArray[np.float64], step: int = 0) -> Observation:
         """What is seen in a recorded state. Raises VlaError where the world cannot be put into one."""
@@ -207,3 +216,9 @@ class OwnWorld:
     def _first_picture(self) -> Picture:
         # A policy may write into what it read.
         return self._now[f"{self.task.protocol.cameras[0]}_image"].copy()
+
+
+def _verdict(name: str, value: Any) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise EpisodeError("world-protocol", f"{name} is {value!r}, expected True or False")
+    return bool(value)

@@ -197,10 +197,11 @@ def test_two_real_environments_run(pytester: pytest.Pytester, monkeypatch: pytes
     pytester.makeconftest(REAL)
     pytester.makepyfile(moving=REAL_POLICIES)
     home = str(Path(str(pytest_vla.__file__)).parents[1])
-    environment = {**os.environ, "PYTHONPATH": home}
+    # A checkout that was installed has its entry points beside it, and would be found twice.
+    environment = {**os.environ, "PYTHONPATH": home, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
     def run(*arguments: str) -> str:
-        command = [python, "-m", "pytest", "-p", "pytest_vla.plugin", *arguments]
+        command = [python, "-m", "pytest", "-p", "pytest_vla.plugin", "-p", "xdist.plugin", *arguments]
         done = subprocess.run(command, cwd=pytester.path, env=environment, capture_output=True, text=True)
         return done.stdout + done.stderr
 

@@ -103,6 +103,60 @@ def test_what_ends_and_what_does_not_fit_is_told(point: Run, pytester: pytest.Py
     assert [record.seed for record in records_of(pytester.path / ".vla")] == [3]
 
 
+BROKEN = """
+    import numpy as np
+    from pytest_vla import testing
+    from pytest_vla.entries import MetricEntry, SuiteEntry
+
+    def pytest_vla_suites():
+        return [SuiteEntry(name, "broken", f":{name}") for name in ("lost", "undecided", "costly")]
+
+    def pytest_vla_metrics():
+        return [MetricEntry("leaving", "ends", ":leaving"), MetricEntry("writing", "writes", ":writing")]
+
+    class Lost(testing.PointWorld):
+        def save(self):
+            return np.full(2, np.nan) if self._at[1] else super().save()
+
+    class Undecided(testing.PointWorld):
+        def predicates(self):
+            return {}
+        def success(self):
+            return None
+
+    class Costly(testing.PointWorld):
+        def costs(self):
+            return {"force": float("nan")}
+
+    def lost(): return testing.point_suite("lost", Lost)
+    def undecided(): return testing.point_suite("undecided", Undecided)
+    def costly(): return testing.point_suite("costly", Costly)
+
+    def leaving(record, trajectory):
+        raise SystemExit(0)
+
+    def writing(record, trajectory):
+        record.metrics["clipped_actions"] = 5.0
+        trajectory.actions[:] = 7
+"""
+
+
+def test_a_broken_world_is_an_error_by_name_and_a_metric_changes_nothing(point: Run, pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(BROKEN)
+    for suite, reason in (
+        ("lost", "the world's state holds NaN"),
+        ("undecided", "success() is None, expected True or False"),
+        ("costly", "costs() gives what is no finite number: force=nan"),
+    ):
+        result = point(f"--vla-suite={suite}", "--vla-tasks=push", "--vla-model=pushing:right")
+        result.assert_outcomes(errors=1)
+        (record,) = records_of(pytester.path / ".vla")
+        assert (record.outcome, record.reason) == ("error", "world-protocol")
+        assert reason in str(record.message)
+        assert record.metrics.get("clipped_actions", 0.0) == 0.0
+        result.stdout.fnmatch_lines(["*metric leaving, of *, raised SystemExit*", "*metric writing, of *, raised *"])
+
+
 def test_an_interrupted_run_is_gone_on_with(point: Run, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         pausing="""
