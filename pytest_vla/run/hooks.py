@@ -109,7 +109,8 @@ def _configure(config: pytest.Config, late: bool) -> None:
     config.stash[RUN] = settings.results / (resumption.run if resumption else new_run_name())
     results = Results(config, arguments)
     config.pluginmanager.register(results, "vla-results")
-    if config.pluginmanager.hasplugin("xdist"):
+    # By its entry point it has the first name, by -p xdist.plugin the other.
+    if any(map(config.pluginmanager.hasplugin, ("xdist", "xdist.plugin"))):
         policy = PolicyOfWorkers(config)
         config.pluginmanager.register(policy, "vla-policy")
         config.pluginmanager.register(xdist_hooks.Controller(config, results, policy), "vla-xdist")
