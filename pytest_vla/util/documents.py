@@ -57,8 +57,15 @@ def read_yaml(path: Path) -> Any:
     """The value of a YAML file of plain data: tables, lists, texts, numbers. Raises OSError, and ValueError."""
     import yaml
 
+    data = read_plain(path)
     try:
-        loader = yaml.SafeLoader(read_plain(path))
+        depth = 0
+        # As a stream: the parser's time grows with the square of what is open.
+        for event in yaml.parse(data, Loader=yaml.SafeLoader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEEPEST:
+                raise ValueError(f"it is nested deeper than {DEEPEST}")
+        loader = yaml.SafeLoader(data)
         try:
             node = loader.get_single_node()
             if node is None:
