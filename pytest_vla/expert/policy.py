@@ -17,7 +17,7 @@ from pytest_vla.scene.problem import Literal, Problem
 from pytest_vla.scene.scene import Scene
 from pytest_vla.sim.predicates import compile_goal
 from pytest_vla.sim.world import World
-from pytest_vla.sim.world_copy import Rehearsal
+from pytest_vla.sim.world_copy import WorldCopy
 
 Array = npt.NDArray[np.float64]
 
@@ -86,7 +86,7 @@ def choose(world: World, told: Callable[[str], None] = lambda text: None) -> tup
         The first attempt that does it in rehearsal, and True; where none does, the one that comes nearest, if any
         comes nearer than the present, and False.
     """
-    rehearsal = Rehearsal(world)
+    rehearsal = WorldCopy(world)
     literal = next_literal(world.problem, world.scene, world.model, world.data)
     if literal is None:
         return None, False
@@ -115,7 +115,7 @@ def choose(world: World, told: Callable[[str], None] = lambda text: None) -> tup
 
 
 def _rehearse(
-    rehearsal: Rehearsal, motion: Motion, verdict: Callable[[], bool], done: set[str]
+    rehearsal: WorldCopy, motion: Motion, verdict: Callable[[], bool], done: set[str]
 ) -> tuple[int, bool, bool]:
     """Steps taken, whether the literal is done and what was done still is, and whether nothing was lost."""
     for steps in range(_LONGEST):

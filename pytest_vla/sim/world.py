@@ -16,11 +16,12 @@ import numpy.typing as npt  # noqa: E402
 
 from pytest_vla.errors import EpisodeError, VlaError  # noqa: E402
 from pytest_vla.plan.choices import TRAINED  # noqa: E402
-from pytest_vla.plan.data_roots import DataRoot, data_roots, find_file  # noqa: E402
+from pytest_vla.plan.data_roots import data_roots  # noqa: E402
 from pytest_vla.plan.task import Task  # noqa: E402
 from pytest_vla.scene.cache import compiled_scene, scene_key  # noqa: E402
 from pytest_vla.scene.placement import draw_placement, plan_placement  # noqa: E402
-from pytest_vla.scene.problem import Problem, parse_problem  # noqa: E402
+from pytest_vla.scene.problem import Problem  # noqa: E402
+from pytest_vla.scene.task_files import read_problem  # noqa: E402
 from pytest_vla.scene.variation import Variation  # noqa: E402
 from pytest_vla.sim.arguments import checked_size, is_index, numbers, vector  # noqa: E402
 from pytest_vla.sim.arm import HAND_BODY, REST_JOINTS, SUBSTEPS, Arm, ArmState, reset_warm_start  # noqa: E402
@@ -102,7 +103,7 @@ class World:
         redirect_warnings()
         self._image_size = checked_size(task.protocol.image_size if image_size is None else image_size)
         self._roots = data_roots(task.data)
-        original = _problem_of(task, self._roots)
+        original = read_problem(task, self._roots)
         problem = _changed(original, variation)
         compiled = compiled_scene(problem, self._roots)
         self.scene, self._scene_key, self.scene_digest = compiled.scene, scene_key(problem), compiled.digest
@@ -148,7 +149,7 @@ class World:
         """
         if _loaded_as(task) != _loaded_as(self.task):
             return False
-        original = _problem_of(task, self._roots)
+        original = read_problem(task, self._roots)
         problem = _changed(original, variation)
         if scene_key(problem) != self._scene_key:
             return False
@@ -427,7 +428,3 @@ def _changed(problem: Problem, variation: Variation | None) -> Problem:
     for edit in variation.problem if variation is not None else ():
         problem = edit(problem)
     return problem
-
-
-def _problem_of(task: Task, roots: tuple[DataRoot, ...]) -> Problem:
-    return parse_problem(find_file(roots, "bddl_files", f"{task.files}/{task.name}.bddl", f"task {task.name}"))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pytest_vla.sim.world import World
 
 
-class Rehearsal:
+class WorldCopy:
     """A copy of a world's state that can be stepped, judged and set back; the world itself stays as it is.
 
     Shares the world's model: where the world is reset or stepped meanwhile, `begin` anew.

@@ -30,7 +30,9 @@ _SEED_BITS = 48
 
 
 def plus_noise(number: int, seed: int, cameras: Sequence[str] = PLUS_CAMERAS) -> PictureEdit:
-    """LIBERO-Plus's noise of a number, as ``noise_NUMBER`` in its tasks' names; see `noise_published` for what differs.
+    """LIBERO-Plus's noise of a number, as ``noise_NUMBER`` in its tasks' names.
+
+    `pytest_vla.suites.libero_plus.noise` says what differs.
 
     Args:
         number: 1 to 50: ten severities of each of `PLUS_NAMES`.

@@ -5,7 +5,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.sim.world import World
-from pytest_vla.sim.world_copy import Rehearsal
+from pytest_vla.sim.world_copy import WorldCopy
 from tests.support.worlds import tabletop
 
 ACTIONS = np.random.default_rng(7).uniform(-1, 1, (30, 7))
@@ -24,7 +24,7 @@ def after(world: World, count: int) -> World:
 
 def test_a_rehearsal_is_bitwise_what_the_world_then_does() -> None:
     world = after(tabletop("turn_on_the_stove"), 5)
-    rehearsal = Rehearsal(world)
+    rehearsal = WorldCopy(world)
     for action in ACTIONS[5:]:
         assert rehearsal.step(action)
     rehearsed = stand(rehearsal.data)
@@ -37,7 +37,7 @@ def test_a_rehearsal_is_bitwise_what_the_world_then_does() -> None:
 def test_a_rehearsal_begins_with_the_stale_first_substep_of_a_fresh_reset() -> None:
     world = tabletop("turn_on_the_stove")
     world.reset(0, settle=False)
-    rehearsal = Rehearsal(world)
+    rehearsal = WorldCopy(world)
     rehearsal.step(ACTIONS[0])
     world.step(ACTIONS[0])
     assert np.array_equal(stand(world.data), stand(rehearsal.data))
@@ -46,7 +46,7 @@ def test_a_rehearsal_begins_with_the_stale_first_substep_of_a_fresh_reset() -> N
 def test_the_world_stays_as_it_is() -> None:
     world = after(tabletop("turn_on_the_stove"), 5)
     before, poses = stand(world.data), world.model.body_pos.copy()
-    rehearsal = Rehearsal(world)
+    rehearsal = WorldCopy(world)
     for action in ACTIONS:
         rehearsal.step(action)
     assert np.array_equal(stand(world.data), before)
@@ -55,7 +55,7 @@ def test_the_world_stays_as_it_is() -> None:
 
 
 def test_a_saved_moment_comes_back_with_the_controllers_state() -> None:
-    rehearsal = Rehearsal(after(tabletop("turn_on_the_stove"), 5))
+    rehearsal = WorldCopy(after(tabletop("turn_on_the_stove"), 5))
     saved = rehearsal.save()
     for action in ACTIONS[:10]:
         rehearsal.step(action)
@@ -67,7 +67,7 @@ def test_a_saved_moment_comes_back_with_the_controllers_state() -> None:
 
 
 def test_broken_physics_is_told_and_can_be_left_behind() -> None:
-    rehearsal = Rehearsal(after(tabletop("turn_on_the_stove"), 1))
+    rehearsal = WorldCopy(after(tabletop("turn_on_the_stove"), 1))
     saved = rehearsal.save()
     rehearsal.data.qvel[:] = np.nan
     assert not rehearsal.step(ACTIONS[0])
