@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.forks import forked
+
 # Straight to the goal line, and standing still.
 POLICIES = """
 import numpy as np
@@ -44,7 +46,8 @@ def vla(
     monkeypatch.setenv("PYTEST_VLA_DATA", str(data))
 
     def run(*arguments: Any) -> pytest.RunResult:
+        with forked():
         # Hypothesis's plugin is not ours, and slow to load.
-        return project.runpytest_subprocess("-p", "pytest_vla.testing", "-p", "no:hypothesispytest", *arguments)
+            return project.runpytest_subprocess("-p", "pytest_vla.testing", "-p", "no:hypothesispytest", *arguments)
 
     return run

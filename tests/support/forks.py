@@ -1,0 +1,259 @@
+"""Runs of pytest that need not start: forks of a process that has imported pytest, the plugin and numpy.
+
+To import these takes longer than what most tests of the plugin look at. `forked` makes pytester's runs such forks, and
+the xdist workers that they start. A fork is what ``python -m pytest`` or ``python -c`` is when it has begun: its folder,
+its environment, its ``sys.path``; and it ends as any interpreter does. What it is not: without numpy, with kernels or a
+seed of hashes of its own. A test of these, or of what a start costs, takes real processes.
+"""
+
+import gc
+import importlib
+import json
+import os
+import random
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any, NoReturn
+
+SOCKET = "VLA_TEST_FORKS"
+"""The environment variable that names the socket of the process that is forked."""
+
+_IMPORTED = (
+    "pytest",
+    "_pytest.pytester",
+    "xdist.plugin",
+    "xdist.dsession",
+    "xdist.remote",
+    "xdist.workermanage",
+    "numpy",
+    "pytest_vla.plugin",
+    "pytest_vla.run.hooks",
+    "pytest_vla.run.xdist.hooks",
+    "pytest_vla.fixtures.episode",
+    "pytest_vla.records.store",
+    "pytest_vla.testing",
+)
+
+
+class Fork:
+    """A process; as much of `subprocess.Popen` as pytester and execnet ask for."""
+
+    def __init__(
+        self,
+        args: Sequence[Any],
+        *,
+        stdin: Any = None,
+        stdout: Any = None,
+        stderr: Any = None,
+        env: dict[str, str] | None = None,
+        **options: Any,
+    ) -> None:
+        assert args[0] == sys.executable, args
+        assert options.keys() <= {"close_fds"}, options
+        self.args, self.returncode = args, None
+        mine: list[IO[bytes] | None] = []
+        theirs, opened = [], []
+        for number, stream in enumerate((stdin, stdout, stderr)):
+            if stream == subprocess.PIPE:
+                read, write = os.pipe()
+                inner, outer = (read, write) if number == 0 else (write, read)
+                mine.append(open(outer, "wb" if number == 0 else "rb", buffering=-1 if number else 0))
+                opened.append(inner)
+                theirs.append(inner)
+            else:
+                mine.append(None)
+                theirs.append(number if stream is None else stream if isinstance(stream, int) else stream.fileno())
+        self.stdin, self.stdout, self.stderr = mine
+        job = {
+            "arguments": [str(argument) for argument in args[1:]],
+            "folder": os.getcwd(),
+            "environment": dict(os.environ if env is None else env),
+        }
+        self._connection = socket.socket(socket.AF_UNIX)
+        self._connection.connect(os.environ[SOCKET])
+        message = json.dumps(job).encode()
+        socket.send_fds(self._connection, [len(message).to_bytes(8, "big")], theirs)
+        self._connection.sendall(message)
+        for descriptor in opened:
+            os.close(descriptor)
+        self._answers = self._connection.makefile("r")
+        self.pid = int(self._answers.readline())
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit code, negative where a signal ended it."""
+        if self.returncode is None:
+            self._connection.settimeout(timeout)
+            try:
+                self.returncode = int(self._answers.readline())
+            except TimeoutError:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0) from None
+        return self.returncode
+
+    def kill(self) -> None:
+        """Ends it."""
+        if self.returncode is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+
+@contextmanager
+def forked() -> Iterator[None]:
+    """Within it `Fork` stands where pytester starts processes. The process that is forked starts once in a session."""
+    popen = subprocess.Popen
+    os.environ[SOCKET] = _server()
+    subprocess.Popen = Fork
+    try:
+        yield
+    finally:
+        subprocess.Popen = popen
+        del os.environ[SOCKET]
+
+
+_started: list[str] = []
+
+
+def _server() -> str:
+    """The socket of the process that is forked, which ends with this one."""
+    if not _started:
+        path = str(Path(tempfile.mkdtemp(prefix="forks-")) / "socket")
+        server = subprocess.Popen([sys.executable, __file__, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert server.stdout is not None
+        assert server.stdout.readline() == b"ready\n"
+        _started.append(path)
+        _servers.append(server)
+    return _started[0]
+
+
+_servers: list[Any] = []
+
+
+def _serve(path: str) -> dict[str, Any]:
+    """Forks for each connection; returns in the fork, with its orders. At the end of standard input it ends."""
+    for name in _IMPORTED:
+        importlib.import_module(name)
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] in ("pytest_vla", "xdist"):
+            # Else pytest warns that it comes too late to rewrite their assertions.
+            module.__doc__ = f"{module.__doc__ or ''} PYTEST_DONT_REWRITE"
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(path)
+    listening.listen(64)
+    gc.collect()
+    gc.freeze()
+    print("ready", flush=True)
+    while True:
+        readable, _, _ = select.select([listening, sys.stdin], [], [])
+        if sys.stdin in readable:
+            os.unlink(path)
+            os.rmdir(os.path.dirname(path))
+            sys.exit()
+        connection, _ = listening.accept()
+        head, streams, _, _ = socket.recv_fds(connection, 8, 3)
+        if not os.fork():
+            listening.close()
+            order = _watch(connection, int.from_bytes(head, "big"), streams)
+            if order is not None:
+                return order
+        for descriptor in streams:
+            os.close(descriptor)
+        connection.close()
+
+
+def _watch(connection: socket.socket, size: int, streams: list[int]) -> dict[str, Any] | None:
+    """In a process between: forks once more, tells its pid and how it ended. Returns in the fork."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    with connection.makefile("rb") as file:
+        job: dict[str, Any] = json.loads(file.read(size))
+    pid = os.fork()
+    if not pid:
+        connection.close()
+        for target, descriptor in enumerate(streams):
+            os.dup2(descriptor, target)
+            os.close(descriptor)
+        return job
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for descriptor in streams:
+        os.close(descriptor)
+    connection.sendall(f"{pid}\n".encode())
+    _, status = os.waitpid(pid, 0)
+    with suppress(OSError):
+        connection.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
+    os._exit(0)
+
+
+def _fork_worker(gateway: Any, args: Sequence[str], execmodel: Any) -> None:
+    gateway.popen = Fork(args, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    sys.modules["execnet.gateway_base"].Popen2IO.__init__(gateway, gateway.popen.stdin, gateway.popen.stdout, execmodel)
+
+
+def _become(job: dict[str, Any]) -> None:
+    os.environ.clear()
+    os.environ.update(job["environment"])
+    time.tzset()
+    os.chdir(job["folder"])
+    random.seed()
+    sys.modules["numpy"].random.seed()
+    # As `python -m` and `python -c` have it: the folder, and what PYTHONPATH names before what is installed.
+    named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    here = str(Path(__file__).parent)
+    sys.path[:] = [job["folder"], *filter(None, named), *(path for path in sys.path if path not in (here, *named))]
+    importlib.invalidate_caches()
+    # What xdist's workers are to have, as it was when xdist was imported.
+    sys.modules["xdist.plugin"]._sys_path = sys.path.copy()
+    # The workers of a fork are forks.
+    gateway_io = importlib.import_module("execnet.gateway_io")
+    gateway_io.Popen2IOMaster.__init__ = _fork_worker
+    arguments = list(job["arguments"])
+    try:
+        _interpret(arguments)
+    except _Executed as executed:
+        _interpret(executed.arguments)
+
+
+class _Executed(BaseException):
+    """The process is to become another one of Python's."""
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        super().__init__()
+        self.arguments = arguments
+
+
+def _interpret(arguments: Sequence[str]) -> None:
+    """What ``python`` does with its arguments."""
+    arguments = [argument for argument in arguments if argument not in ("-u", "-I", "-S")]
+    first, rest = arguments[0], arguments[1:]
+    if first == "-c":
+        sys.argv[:] = ["-c", *rest[1:]]
+        sys.path[0] = ""
+        exec(rest[0], {"__name__": "__main__", "__builtins__": __builtins__})
+    elif first.startswith("-m"):
+        module, *rest = (first[2:], *rest) if first != "-m" else rest
+        sys.argv[1:] = rest
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    else:
+        sys.argv[:] = arguments
+        execute, os.execvp = os.execvp, _execute
+        try:
+            runpy.run_path(first, run_name="__main__")
+        finally:
+            os.execvp = execute
+
+
+def _execute(file: str, command: Sequence[str]) -> NoReturn:
+    assert file == sys.executable, command
+    raise _Executed(command[1:])
+
+
+if __name__ == "__main__":
+    _become(_serve(sys.argv[1]))
