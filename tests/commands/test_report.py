@@ -1,42 +1,30 @@
 """``pytest-vla report``: the numbers of a real log, and of made runs with paths and probes."""
 
 import argparse
-import dataclasses
 import io
 import json
 import shutil
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from pytest_vla import extensions
 from pytest_vla.commands import import_ as import_command
-from pytest_vla.commands import report as report_command
 from pytest_vla.errors import VlaError
 from pytest_vla.language import template
 from pytest_vla.language.published import load_published
 from pytest_vla.metrics.pride import ALPHAS, Group, pride_table
-from pytest_vla.plan.case import Case
-from pytest_vla.records.record import Record, Trajectory, save_trajectory
-from pytest_vla.records.store import open_store
+from pytest_vla.records.record import Record, Trajectory
 from pytest_vla.reports import figures
 from pytest_vla.suites.libero_para.logs import published_outcomes, read_para_log
 from pytest_vla.util import live_line as waiting
-from tests.language.test_published import published_csv
+from tests.support.libero_para import published_csv
+from tests.support.paraphrased import BOWL, ENDS, PLATE, STOVE, para_record, paraphrased, path_to, probed
 from tests.support.records import RECORD
+from tests.support.reports import RESULTS, models_of, report, write
 from tests.support.waiting import HANG, until
-
-RESULTS = Path(".vla")
-ENDS = {
-    "turn_on_the_stove": (0.3, 0.2, 0.1),
-    "put_the_bowl_on_the_plate": (-0.2, 0.3, 0.0),
-    "put_the_bowl_on_the_stove": (0.1, -0.3, 0.2),
-}
-STOVE, PLATE, BOWL = ENDS
 
 
 @pytest.fixture(autouse=True)
@@ -44,66 +32,6 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PYTEST_VLA_DATA", raising=False)
     monkeypatch.setenv("PYTEST_VLA_CACHE", str(tmp_path / "cache"))
-
-
-def report(*arguments: str | Path) -> None:
-    parser = argparse.ArgumentParser()
-    report_command.declare(parser)
-    report_command.run(parser.parse_args(list(map(str, arguments))))
-
-
-def models_of(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> list[dict[str, Any]]:
-    capsys.readouterr()
-    report("--format=json", *arguments)
-    models: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["models"]
-    return models
-
-
-def varied(task: str, seed: int, outcome: str, variation: dict[str, Any], instruction: str, **changes: Any) -> Record:
-    """A record of a case of libero_para; an empty variation is the benign twin."""
-    case = Case("libero_para", task, seed, variation.get("label", ""))
-    reason = {"error": "policy-raised", "invalid": "goal-holds-at-start"}.get(outcome)
-    about: dict[str, Any] = {"suite": case.suite, "task": task, "case": case.id, "node": case.node_id, "seed": seed}
-    about |= {"variation": variation, "instruction": instruction, "outcome": outcome, "reason": reason}
-    return dataclasses.replace(RECORD, **(about | changes))
-
-
-def paraphrased(task: str, index: int, outcome: str, seed: int = 7, **changes: Any) -> Record:
-    kind, action = changes.pop("types", ("none", "hint"))
-    parameters = {"object_type": kind, "action_type": action, "index": index, "original": task.replace("_", " ")}
-    label = f"{kind}.{action}.{index}"
-    variation = {"label": label, "dimension": "language", "kind": "paraphrase", "level": None, "parameters": parameters}
-    text = f"could you {'gladly ' * (index + 1)}{task.replace('_', ' ')}"
-    return varied(task, seed, outcome, variation, text, **changes)
-
-
-def probed(task: str, kind: str, outcome: str, seed: int = 7, **parameters: Any) -> Record:
-    label = f"language.{kind}"
-    variation = {"label": label, "dimension": "language", "kind": kind, "level": None, "parameters": parameters}
-    return varied(task, seed, outcome, variation, "")
-
-
-def path_to(end: Iterable[float], noise: float = 0.002, seed: int = 0, rows: int = 60) -> Trajectory:
-    generator = np.random.default_rng(seed)
-    path = np.linspace((0.0, 0.0, 0.0), tuple(end), rows) + generator.normal(scale=noise, size=(rows, 3))
-    none = np.zeros((rows, 0))
-    return Trajectory(none, none, path, np.zeros((rows - 1, 7)))
-
-
-def write(
-    records: Iterable[Record | tuple[Record, Trajectory]], run: str = "a-run", planned: int | None = None
-) -> None:
-    """A run of these records, in the current folder; no two have the same digest."""
-    with open_store(RESULTS, create=True) as store:
-        found = [each if isinstance(each, tuple) else (each, None) for each in records]
-        nodes = [record.node for record, _ in found] + [f"left[{number}]" for number in range(planned or 0)]
-        store.begin(run, nodes, command="pytest", model=found[0][0].policy)
-        for number, (record, trajectory) in enumerate(found):
-            if trajectory is not None:
-                record = dataclasses.replace(record, arrays=f"{record.suite}/{number}.npz", digest=f"{run}, {number}")
-                save_trajectory(RESULTS / run / str(record.arrays), trajectory)
-            store.add(dataclasses.replace(record, run=run))
-        store.end(run, "finished")
 
 
 # The real log
@@ -197,7 +125,7 @@ def test_what_else_is_reported_changes_no_score(imported: Path, capsys: pytest.C
     write(
         [
             *(paraphrased(STOVE, index, "success", policy="other") for index in range(5)),
-            varied(PLATE, 7, "success", words, "put the jorum on the plate", policy="xiaomi-robotics-0"),
+            para_record(PLATE, 7, "success", words, "put the jorum on the plate", policy="xiaomi-robotics-0"),
         ],
         run="b-run",
     )
@@ -316,11 +244,11 @@ def test_other_changes_of_the_text_are_apart_and_twins_beside(capsys: pytest.Cap
     camera = {"label": "camera", "dimension": "camera", "kind": "shift", "level": None, "parameters": {}}
     write(
         [
-            varied(STOVE, 7, "success", {}, "turn on the stove"),
-            varied(STOVE, 8, "failure", {}, "turn on the stove"),
-            varied(STOVE, 7, "success", words, "turn on the oven"),
-            varied(PLATE, 7, "failure", words, "put the vessel on the plate"),
-            varied(PLATE, 7, "failure", camera, "put the bowl on the plate"),
+            para_record(STOVE, 7, "success", {}, "turn on the stove"),
+            para_record(STOVE, 8, "failure", {}, "turn on the stove"),
+            para_record(STOVE, 7, "success", words, "turn on the oven"),
+            para_record(PLATE, 7, "failure", words, "put the vessel on the plate"),
+            para_record(PLATE, 7, "failure", camera, "put the bowl on the plate"),
         ]
     )
     (model,) = models_of(capsys, "--backend=template")
@@ -391,9 +319,9 @@ def test_failures_under_any_other_text_have_types_and_probes_have_none(capsys: p
     records: list[Record | tuple[Record, Trajectory]] = []
     for task, end in ENDS.items():
         for seed in range(6):
-            done = varied(task, seed, "success", words, f"do {task}")
+            done = para_record(task, seed, "success", words, f"do {task}")
             records.append((done, path_to(end, noise=0.01, seed=seed)))
-    records.append((varied(STOVE, 6, "failure", words, "turn on the oven"), path_to(ENDS[PLATE])))
+    records.append((para_record(STOVE, 6, "failure", words, "turn on the oven"), path_to(ENDS[PLATE])))
     records.append((probed(STOVE, "blank", "failure"), path_to(ENDS[BOWL])))
     write(records)
     (model,) = models_of(capsys, "--backend=template", "--failure-algorithm=exact")
@@ -445,7 +373,7 @@ def test_a_policy_that_listens(capsys: pytest.CaptureFixture[str]) -> None:
     for seed in range(8):
         for task, other in ((STOVE, PLATE), (PLATE, STOVE)):
             still, there = path_to((0, 0, 0), noise=0.0), path_to(ENDS[task], seed=seed)
-            benign = varied(task, seed, "success", {}, task.replace("_", " "))
+            benign = para_record(task, seed, "success", {}, task.replace("_", " "))
             records += [
                 (benign, there),
                 (probed(task, "blank", "failure", seed), still),
@@ -458,7 +386,7 @@ def test_a_policy_that_listens(capsys: pytest.CaptureFixture[str]) -> None:
     assert (model["listening"]["noise"], model["listening"]["path_score"]) == (None, None)
     (said,) = [text for text in model["left_out"] if text.startswith("the listening score of paths, and its noise")]
     assert "another --vla-run-seed" in said
-    again = [varied(t, s, "success", {}, "", seeds={"run": 1}) for t in (STOVE, PLATE) for s in range(8)]
+    again = [para_record(t, s, "success", {}, "", seeds={"run": 1}) for t in (STOVE, PLATE) for s in range(8)]
     write([(record, path_to(ENDS[record.task], seed=100 + record.seed)) for record in again], run="b-run")
     write([probed(BOWL, "blank", "failure"), probed(STOVE, "blank", "error", seed=9)], run="c-run")
     (model,) = models_of(capsys)
@@ -493,7 +421,7 @@ def test_a_policy_that_listens(capsys: pytest.CaptureFixture[str]) -> None:
 def test_nothing_varied_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(VlaError, match=r"no runs in \.vla yet"):
         report()
-    write([varied(STOVE, 0, "success", {}, "turn on the stove")])
+    write([para_record(STOVE, 0, "success", {}, "turn on the stove")])
     with pytest.raises(VlaError, match="nothing to report: none of 1 record has a variation or another text"):
         report()
     assert not (tmp_path / "out.json").exists()

@@ -17,8 +17,8 @@ from pytest_vla.policies.load import load_policy
 from pytest_vla.policies.noise import noise_generator, reseed
 from pytest_vla.policies.spec import ModelSpec
 from pytest_vla.policies.view import policy_view
-from tests.policies import lerobot_models
-from tests.policies.lerobot_models import INSTRUCTIONS, observation, save_act, save_diffusion, save_smolvla
+from tests.support import lerobot_models
+from tests.support.lerobot_models import INSTRUCTIONS, observation, save_act, save_diffusion, save_smolvla
 
 pytest.importorskip("lerobot", reason="lerobot is not installed (make lerobot)")
 lerobot_models.mend_torchvision()

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pytest_vla.records.record import Record, load_trajectory
-from tests.policies.lerobot_models import mend_torchvision_of_processes, save_smolvla
+from tests.support.lerobot_models import mend_torchvision_of_processes, save_smolvla
 from tests.support.suite_runs import run_suite
 
 pytest.importorskip("lerobot", reason="lerobot is not installed (make lerobot)")

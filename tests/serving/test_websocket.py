@@ -34,7 +34,7 @@ from pytest_vla.serving.plain import as_batch_policy
 from pytest_vla.serving.requests import BadRequest, read_libero_request, read_observation, read_request
 from pytest_vla.serving.websocket import WebsocketServer
 from pytest_vla.testing import World
-from tests.policies.openpi_server import decoded, encoded
+from tests.support.openpi_server import decoded, encoded
 from tests.support.waiting import HANG, until
 
 TASK = load_suite("libero_goal").task("turn_on_the_stove")
