@@ -1,4 +1,4 @@
-"""What workers ask the policy's process: sessions are apart, nothing is left of the killed, each trouble has its reason."""
+"""What workers ask the policy's process: sessions are kept apart, the killed leave nothing, each trouble has its reason."""
 
 import dataclasses
 import os

@@ -1,4 +1,4 @@
-"""LIBERO-PRO's kinds, drawn from the user's YAML: what is taken of it, and what is refused with file, task and entry."""
+"""LIBERO-PRO's kinds, drawn from the user's YAML: what is taken of it; what is refused with file, task and entry."""
 
 from pathlib import Path
 
