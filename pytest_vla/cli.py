@@ -171,7 +171,7 @@ def _declare_show(parser: argparse.ArgumentParser) -> None:
         "first, and each kind of variation has a row beside it: each level, as an episode under it begins; below them "
         "what was drawn, and in words what has no picture (instructions, actions) and what a task cannot have. A run "
         "is its name or the beginning of it, `last`, or its folder: each of its tasks and variations has the start and"
-        " the end of its first episode, and several runs stand side by side. With -o FILE.webm it is the video of one "
+        " the end of its first episode, and several runs stand side by side. With -o FILE.mp4 it is the video of one "
         "episode instead."
     )
     parser.add_argument("what", metavar="TASK|SUITE|RUN", nargs="+", help="what to show; several of one kind")

@@ -4,6 +4,7 @@ Assets come from the Hugging Face data set from which hf-libero takes them, task
 wheel. Both go to a folder beside the final one, which takes its place when all of it has arrived and was checked.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -143,10 +144,13 @@ def fetch_libero(
         _check_room(part, listing)
         with exclusive(lock):
             # Another process may have done it meanwhile.
-            if not _is_complete(folder):
+            if _is_complete(folder):
+                _remove_empty(part)
+            else:
                 _fill(part, listing, sources)
-                lock.unlink(missing_ok=True)
                 part.replace(folder)
+                # Not before: whoever waits would make it anew.
+                (folder / _LOCK).unlink(missing_ok=True)
     except OSError as error:
         raise VlaError(f"{part}: cannot be written: {error}") from error
     say(f"LIBERO's data is in {folder}. {_how_to_use(folder, to)}")
@@ -236,6 +240,13 @@ def _check_own(part: Path) -> None:
         raise VlaError(f"{part} is {what}, and what is fetched would go there: remove it, or give another by --to")
     if (part / _LOCK).is_symlink():
         (part / _LOCK).unlink()
+
+
+def _remove_empty(part: Path) -> None:
+    """Leave no folder that was made too late; one that holds anything stays."""
+    with contextlib.suppress(OSError):
+        if {path.name for path in part.iterdir()} <= {_LOCK}:
+            shutil.rmtree(part)
 
 
 def _remove_unlisted(part: Path, listing: Listing) -> None:

@@ -43,8 +43,8 @@ Literals = Mapping[str, tuple[tuple[int, bool], ...]]
 """Of each goal literal, the steps from which on it held or did not; see `Record.literals`."""
 
 
-VIDEO_SUFFIX = ".webm"
-"""A video lies beside its trajectory. What OpenCV's wheels can encode and browsers play: VP8 in WebM."""
+VIDEO_SUFFIX = ".mp4"
+"""A video lies beside its trajectory: H.264, which every browser plays."""
 
 VIDEO_EVERY = 2
 """Control steps a frame: drawing is nearly all that a video costs, and ten frames a second show what went wrong."""

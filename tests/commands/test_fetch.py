@@ -262,6 +262,26 @@ def test_what_nobody_listed_does_not_stay(hub: Fake, tmp_path: Path) -> None:
     assert not [path for path in folder.rglob("*") if path.is_symlink()]
 
 
+def test_of_two_that_fetch_one_does_and_the_other_waits(hub: Fake, tmp_path: Path) -> None:
+    folder, there = tmp_path / "data" / "libero", threading.Event()
+    second = threading.Thread(
+        target=fetch_libero, args=(folder, True, lambda said: there.set(), None, replace(hub.sources))
+    )
+
+    def while_it_is_filled(into: Path) -> Path:
+        second.start()
+        # It has asked the hub what there is: what is to be fetched is not complete.
+        assert there.wait(HANG)
+        return hub.package(into)
+
+    assert fetch_libero(folder, True, str, None, replace(hub.sources, package=while_it_is_filled)) == folder
+    second.join(HANG)
+    assert not second.is_alive()
+    assert hub.asked.count("package") == 1
+    assert os.listdir(folder.parent) == ["libero"]
+    assert sorted(os.listdir(folder)) == ["assets", "bddl_files", RECEIPT, "init_files"]
+
+
 def test_a_disk_without_room_is_told_before_the_download(hub: Fake, tmp_path: Path) -> None:
     huge = Listing(REVISION, None, (*hub.listing().files, HubFile("scenes/huge", 10**18, "sha256", "0" * 64)))
     with pytest.raises(VlaError, match=r"1000000000.0 GB are needed, and .* are free"):

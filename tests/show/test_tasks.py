@@ -223,7 +223,7 @@ def test_videos_have_as_many_frames_as_the_run_s_own(
     results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pytest_vla.records.record.VIDEO_EVERY", 3)
-    run_video(load_runs(["20260101"], results)[0], ("turn_on",), (1,), tmp_path / "x.webm", Drawing(size=(64, 64)))
+    run_video(load_runs(["20260101"], results)[0], ("turn_on",), (1,), tmp_path / "x.mp4", Drawing(size=(64, 64)))
     assert [entry[2] for entry in World.log if entry[0] == "show"] == [10.0, 13.0, 16.0, 17.0]
 
 
@@ -356,17 +356,17 @@ def test_states_that_are_gone_are_told_by_their_file(results: Path) -> None:
 
 def test_the_video_of_one_episode_is_drawn_afterwards(results: Path, tmp_path: Path) -> None:
     runs = load_runs(["20260101"], results)
-    run_video(runs[0], ("turn_on",), (1,), tmp_path / "x.webm", Drawing(size=(64, 64)))
-    assert (tmp_path / "x.webm").stat().st_size > 0
+    run_video(runs[0], ("turn_on",), (1,), tmp_path / "x.mp4", Drawing(size=(64, 64)))
+    assert (tmp_path / "x.mp4").stat().st_size > 0
     assert [entry[2] for entry in World.log if entry[0] == "show"] == [10.0, 12.0, 14.0, 16.0, 17.0]
     with pytest.raises(
         VlaError, match=r"has 2 with all tasks, seeds 0, 1: .*Name one with --tasks, --seeds and --vary"
     ):
-        run_video(runs[0], (), (0, 1), tmp_path / "x.webm", Drawing())
+        run_video(runs[0], (), (0, 1), tmp_path / "x.mp4", Drawing())
     with pytest.raises(VlaError, match=r"has 0 with all tasks, seeds 5\. Name"):
-        run_video(runs[0], (), (5,), tmp_path / "x.webm", Drawing())
+        run_video(runs[0], (), (5,), tmp_path / "x.mp4", Drawing())
     with pytest.raises(VlaError, match=r"left no states to draw: world-broke"):
-        run_video(runs[0], (BOWL,), None, tmp_path / "x.webm", Drawing())
+        run_video(runs[0], (BOWL,), None, tmp_path / "x.mp4", Drawing())
 
 
 # Episodes of varied cases.
@@ -439,7 +439,7 @@ def test_a_variation_that_cannot_be_made_again_leaves_a_blank_with_the_reason(
     assert "factor: expected 1 to 2, found 9.0; the record is of another version of pytest-vla" in texts[0]
     assert "it cannot be drawn: there is no variation 'camera.none-L3'" in texts[1]
     with pytest.raises(VlaError, match="factor: expected 1 to 2, found 9"):
-        run_video(run, (), None, tmp_path / "x.webm", Drawing(), (DISTANCE,))
+        run_video(run, (), None, tmp_path / "x.mp4", Drawing(), (DISTANCE,))
 
 
 def test_the_states_of_another_scene_leave_a_blank_too(results: Path, drawn: dict[str, Any]) -> None:
@@ -472,7 +472,7 @@ def test_episodes_are_chosen_by_their_variations(varied_run: Path, tmp_path: Pat
     with pytest.raises(VlaError, match=r"no episode with all tasks, variations camera\*, seeds 7"):
         run_sheet(runs, (), (7,), 1, Drawing(), ("camera*",))
     World.log.clear()
-    run_video(runs[0], (), (2,), tmp_path / "x.webm", Drawing(size=(64, 64)), (DISTANCE,))
+    run_video(runs[0], (), (2,), tmp_path / "x.mp4", Drawing(size=(64, 64)), (DISTANCE,))
     assert [entry[5].label for entry in World.log if entry[0] == "reset"] == [DISTANCE]
 
 
@@ -518,8 +518,8 @@ def test_a_folder_that_is_not_there_is_told_before_anything_is_drawn(results: Pa
 def test_show_draws_runs(results: Path, capsys: Any) -> None:
     assert main(["show", "last"]) == 0
     assert main(["show", "20260101", "last", "--frames=3", "--tasks=turn_on", "--seeds=0"]) == 0
-    assert main(["show", "20260101", "--tasks=turn_on", "-o", "x.webm"]) == 0
-    assert capsys.readouterr().out.split() == ["20260102-two.png", "20260101-one_20260102-two.png", "x.webm"]
+    assert main(["show", "20260101", "--tasks=turn_on", "-o", "x.mp4"]) == 0
+    assert capsys.readouterr().out.split() == ["20260102-two.png", "20260101-one_20260102-two.png", "x.mp4"]
     assert Image.open("20260101-one_20260102-two.png").size[0] > 6 * 256
 
 
@@ -530,7 +530,7 @@ def test_show_draws_runs(results: Path, capsys: Any) -> None:
         (["libero_goal", "--frames=3"], "--tasks and --frames are for runs"),
         (["libero_goal/turn_on", "-o", "x.jpg"], "x.jpg: a picture's name ends in .png"),
         (["last", "-o", "x.jpg"], "x.jpg: a picture's name ends in .png"),
-        (["last", "20260101", "-o", "x.webm"], "a video is of one episode: name one run"),
+        (["last", "20260101", "-o", "x.mp4"], "a video is of one episode: name one run"),
         (["last", "-o", "missing/x.png"], "cannot write"),
     ],
 )
