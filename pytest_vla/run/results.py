@@ -57,6 +57,9 @@ RUN = pytest.StashKey[Path]()
 STDERR = pytest.StashKey[int]()
 """A duplicate of the terminal's stderr, for what is told while pytest captures; not in a worker."""
 
+INTERRUPTED = "interrupted"
+"""The outcome of a report of an item that Ctrl-C, or a KeyboardInterrupt, ended with its worker: it has not run."""
+
 _EXIT_LOCK_SECONDS = 1.0
 
 NO_POLICY = "the policy cannot be loaded: "
@@ -241,6 +244,8 @@ class Results:
         """A rerun is a status of its own; where a line shows how the run goes, its episodes have no dots."""
         if report.outcome == "rerun":
             return "rerun", "R", ("RERUN", {"yellow": True})
+        if report.outcome == INTERRUPTED:
+            return "", "", ""
         if self._progress is None or not self._progress.in_place or report.nodeid not in self._names:
             return None
         if report.when != "call" and report.passed:

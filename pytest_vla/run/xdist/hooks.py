@@ -24,7 +24,7 @@ from pytest_vla.run.collection import SELECTION, as_typed, task_of
 from pytest_vla.run.marker import NOTHING_TO_RUN
 from pytest_vla.run.preparing import CHANNEL
 from pytest_vla.run.progress import write_apart
-from pytest_vla.run.results import RUN, Results, cases_of_items, names_of_items, shared_of_items
+from pytest_vla.run.results import INTERRUPTED, RUN, Results, cases_of_items, names_of_items, shared_of_items
 from pytest_vla.run.resume import RESUMPTION, Resumption
 from pytest_vla.run.unheeded import unheeded
 from pytest_vla.run.xdist.policy import PolicyOfWorkers, Served
@@ -205,7 +205,11 @@ class Controller:
     @pytest.hookimpl(trylast=True)
     def pytest_handlecrashitem(self, crashitem: str, report: Any, sched: Any) -> None:
         """A worker died in this item. The first time, the episode is to run again; then it is an error."""
-        if crashitem not in self._cases or self._interrupted:
+        if crashitem not in self._cases:
+            return
+        if self._interrupted:
+            # It is left, as where there are no workers.
+            report.outcome = INTERRUPTED
             return
         from pytest_vla.util.wall_limits import hung_place, hung_traceback
 
