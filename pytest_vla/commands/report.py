@@ -98,7 +98,7 @@ def run(options: argparse.Namespace) -> None:
     if not sections:
         raise VlaError(
             f"nothing to report: none of {counted(len(loaded.records), 'record')} has a variation, another text than "
-            "its task's or a number that a package adds. Run `pytest --vla-suite=... --vla-model=... --vla-vary=...` or "
+            "its task's or a number that others add. Run `pytest --vla-suite=... --vla-model=... --vla-vary=...` or "
             "`--vla-suite=libero_para`, or `pytest-vla import libero-para DIR`"
         )
     if format == "png":
