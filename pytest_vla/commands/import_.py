@@ -117,7 +117,7 @@ def _told(log: "ImportedLog", runs: Entered) -> Iterator[str]:
 
 def _enter(store: "Store", logs: "Sequence[ImportedLog]", kind: str) -> "dict[str, Entered]":
     """Enters all logs or none. Returns by digest the names of each one's runs, with their records."""
-    from pytest_vla.run.results import new_run_name
+    from pytest_vla.run.folder import new_run_name
 
     entered: dict[str, Entered] = {}
     for log in logs:

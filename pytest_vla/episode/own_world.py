@@ -16,7 +16,7 @@ from pytest_vla.policies.view import resize_with_padding
 from pytest_vla.scene.variation import Variation
 from pytest_vla.sim.observation import Observation
 from pytest_vla.util.ranges import LAST_SEED
-from pytest_vla.util.tracebacks import describe
+from pytest_vla.util.tracebacks import describe, ends_episode
 
 Picture = NDArray[np.uint8]
 
@@ -162,10 +162,13 @@ class OwnWorld:
         return {}
 
     def close(self) -> None:
-        """It is used no more; what closing raises is nobody's trouble."""
-        close = getattr(self.inner, "close", None)
-        if close is not None:
-            close()
+        """It is used no more. Raises VlaError where closing it raises."""
+        try:
+            getattr(self.inner, "close", bool)()
+        except BaseException as error:
+            if not ends_episode(error):
+                raise
+            raise VlaError(f"closing the world of {self.task.suite} raised {describe(error)}") from error
 
     @property
     def _now(self) -> Mapping[str, NDArray[Any]]:

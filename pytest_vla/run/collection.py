@@ -20,13 +20,13 @@ from pytest_vla.plan.case import Case, parse_node_id
 from pytest_vla.plan.labels import TEST_NAME, but_last_part
 from pytest_vla.plan.manifests import load_suite, suite_folder, suite_manifest, suite_names
 from pytest_vla.plan.sampling import Stratum, of_task, sample
-from pytest_vla.plan.select import plan, with_twins
+from pytest_vla.plan.select import plan, select_tasks, with_twins
 from pytest_vla.plan.suite import Suite
 from pytest_vla.plan.task import Task, with_textures
 from pytest_vla.run import suite_items
 from pytest_vla.run.about import MARKER, SUITES
 from pytest_vla.run.settings import Settings
-from pytest_vla.util.text import printable_lines
+from pytest_vla.util.text import counted, printable_lines
 from pytest_vla.vary.registry import find_variation, labels_of, listing, name_of, parts_told_apart, unavailable
 
 
@@ -185,7 +185,17 @@ def select(settings: Settings, arguments: Sequence[str], paths_given: bool, fold
         find_variation(suites[case.suite].task(case.task), case.variation, case.seed)
         cases[case.suite].setdefault(case)
     found = {name: tuple(cases.get(name, ())) for name in dict.fromkeys([*named, *below])}
+    for name in (name for name in named if not found[name] and any(found.values())):
+        line = f"{name} runs nothing: {_why_nothing(suites[name], suites.values(), settings)}"
+        warnings.warn(pytest.PytestWarning(printable_lines(line)), stacklevel=2)
     return Selection(settings, tuple(dict.fromkeys([*kept, *files])), named, paths_given, found)
+
+
+def _why_nothing(suite: Suite, suites: Iterable[Suite], settings: Settings) -> str:
+    """Why a suite that is asked for runs nothing, beside others that run something."""
+    if any(task.suite == suite.name for task in select_tasks(list(suites), settings.tasks)):
+        return "its list has no variation of its tasks"
+    return f"none of its {counted(len(suite.tasks), 'task')} is meant by --vla-tasks={','.join(settings.tasks)}"
 
 
 def as_typed(node: str, config: pytest.Config) -> str:

@@ -277,7 +277,7 @@ def test_nothing_varied_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(VlaError, match=r"no runs in \.vla yet"):
         report()
     write([para_record(STOVE, 0, "success", {}, "turn on the stove")])
-    with pytest.raises(VlaError, match="nothing to report: none of 1 record has a variation or another text"):
+    with pytest.raises(VlaError, match="nothing to report: none of 1 record has a variation, another text"):
         report()
     assert not (tmp_path / "out.json").exists()
 
