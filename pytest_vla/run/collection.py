@@ -161,10 +161,10 @@ def select(settings: Settings, arguments: Sequence[str], paths_given: bool, fold
     """
     translated = [_translate(argument, folder) for argument in arguments]
     in_arguments = [argument.suite for argument in translated if argument.suite]
-    kept = [argument.text for argument in translated] if paths_given or not settings.suites else []
+    kept = [argument.text for argument in translated] if paths_given or not settings.suite else []
     below = _suites_in(kept, folder)
-    added = [name for name in settings.suites if name in suite_names() and name not in in_arguments]
-    named = tuple(dict.fromkeys([*settings.suites, *in_arguments]))
+    added = [name for name in settings.suite if name in suite_names() and name not in in_arguments]
+    named = tuple(dict.fromkeys([*settings.suite, *in_arguments]))
     if not named and not settings.tasks:
         return Selection(settings, tuple(kept), named, paths_given, {})
     for name in added:
@@ -303,6 +303,7 @@ class _Hooks:
 @cache
 def _resolved(path: Path) -> Path:
     return path.resolve()
+
 
 Scope = Literal["function", "class", "module"]
 

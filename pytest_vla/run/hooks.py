@@ -117,10 +117,10 @@ def _configure(config: pytest.Config, late: bool) -> None:
 
 
 def _check_devices(settings: Settings, config: pytest.Config) -> None:
-    if len(settings.devices) > 1 and not config.getoption("tx", None) and xdist_hooks.handed_over(config) is None:
+    if len(settings.device) > 1 and not config.getoption("tx", None) and xdist_hooks.handed_over(config) is None:
         raise VlaError(
-            f"--vla-device={','.join(settings.devices)}: without workers the policy is in this process, on one device; "
-            f"add -n {len(settings.devices)}"
+            f"--vla-device={','.join(settings.device)}: without workers the policy is in this process, on one device; "
+            f"add -n {len(settings.device)}"
         )
 
 

@@ -36,8 +36,9 @@ from pytest_vla.records.record import (
 )
 from pytest_vla.records.tally import Repetition, Tally
 from pytest_vla.run.collection import SELECTION, counted_node, episode_node, shared_by
+from pytest_vla.run.invocation import invocation_of
 from pytest_vla.run.picked import picked_by
-from pytest_vla.run.resume import RESUMPTION, invocation_of
+from pytest_vla.run.resume import RESUMPTION
 from pytest_vla.run.sudden_exit import FAILED, watch_exit
 from pytest_vla.util.interrupts import uninterrupted
 from pytest_vla.util.text import printable_lines
@@ -302,8 +303,8 @@ class Results:
             # pytest's own number has also what cannot be collected, and what other plugins object to.
             others = session.testsfailed - self._excused + sum(not item.is_failed_episode for item in unseen)
             stopped = bool(session.shouldstop or session.shouldfail or unended) or session.exitstatus in _CUT_SHORT
-            by_lower_end = settings.min_success_lower
-            self._verdict, passed = judge(records, settings.min_success, others, stopped, by_lower_end)
+            minimum, by_lower_end = settings.min_success
+            self._verdict, passed = judge(records, minimum, others, stopped, by_lower_end)
         else:
             passed = not (session.testsfailed or failed or unended)
         # Interrupted, a usage error, nothing collected: that stays.

@@ -97,11 +97,11 @@ class PolicyOfWorkers:
         from pytest_vla.serving.process import NotBatched
         from pytest_vla.serving.replicas import Replicas
 
-        line, began = LoadingLine(self._config, settings.model, settings.devices), time.monotonic()
+        line, began = LoadingLine(self._config, settings.model, settings.device), time.monotonic()
         try:
             self._replicas = Replicas(
                 settings.spec,
-                settings.devices[: len(specs)],
+                settings.device[: len(specs)],
                 settings.batch,
                 told=line.tell,
                 notice=self._tell,
