@@ -13,10 +13,11 @@ import pytest
 from pytest_vla import extensions
 from pytest_vla.errors import VlaError
 from pytest_vla.run import marker, suite_items
-from pytest_vla.run.collection import SELECTION, SuiteFile, SuiteModule, select, suite_of, suite_of_manifest
+from pytest_vla.run.nodes import SuiteFile, SuiteModule
 from pytest_vla.run.preflight import check_ready, notes_before
 from pytest_vla.run.results import RUN, STDERR, Results, new_run_name
 from pytest_vla.run.resume import RESUMPTION, anchored, find_resumption, keep_left, policy_note, resumed_settings
+from pytest_vla.run.selection import SELECTION, select, suite_of, suite_of_manifest
 from pytest_vla.run.settings import Settings, read_settings
 from pytest_vla.run.unheeded import unheeded
 from pytest_vla.run.xdist import hooks as xdist_hooks

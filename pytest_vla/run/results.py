@@ -35,10 +35,11 @@ from pytest_vla.records.record import (
     trajectory_outcome,
 )
 from pytest_vla.records.tally import Repetition, Tally
-from pytest_vla.run.collection import SELECTION, counted_node, episode_node, shared_by
 from pytest_vla.run.invocation import invocation_of
+from pytest_vla.run.nodes import counted_node, episode_node, shared_by
 from pytest_vla.run.picked import picked_by
 from pytest_vla.run.resume import RESUMPTION
+from pytest_vla.run.selection import SELECTION
 from pytest_vla.run.sudden_exit import FAILED, watch_exit
 from pytest_vla.util.interrupts import uninterrupted
 from pytest_vla.util.text import printable_lines

@@ -15,8 +15,8 @@ from pytest_vla.plan.select import DEFAULT_SEEDS
 from pytest_vla.policies.spec import ModelSpec
 from pytest_vla.records.counting import is_complete
 from pytest_vla.records.record import Record
-from pytest_vla.run.collection import counted_node
 from pytest_vla.run.invocation import Invocation, read_invocation
+from pytest_vla.run.nodes import counted_node
 from pytest_vla.run.option import KEPT, Option, said
 from pytest_vla.run.options import OPTIONS
 from pytest_vla.run.settings import Settings

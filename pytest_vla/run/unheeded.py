@@ -4,9 +4,9 @@ import shlex
 
 import pytest
 
-from pytest_vla.run.collection import Selection
 from pytest_vla.run.options import OPTIONS
 from pytest_vla.run.resume import RESUMPTION
+from pytest_vla.run.selection import Selection
 
 
 def unheeded(selection: Selection, config: pytest.Config) -> str:

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vla.plan.case import Case
-from pytest_vla.run.collection import SELECTION, as_typed, task_of
 from pytest_vla.run.marker import NOTHING_TO_RUN
 from pytest_vla.run.preparing import CHANNEL
 from pytest_vla.run.progress import write_apart
 from pytest_vla.run.results import RUN, Results, cases_of_items, names_of_items, shared_of_items
 from pytest_vla.run.resume import RESUMPTION, Resumption
+from pytest_vla.run.selection import SELECTION, as_typed, task_of
 from pytest_vla.run.unheeded import unheeded
 from pytest_vla.run.xdist.policy import PolicyOfWorkers, Served
 from pytest_vla.util.text import printable_lines

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.run.collection import SELECTION, Selection
 from pytest_vla.run.loading import LoadingLine
 from pytest_vla.run.preflight import check_fits
 from pytest_vla.run.results import NO_POLICY, RUN
 from pytest_vla.run.resume import RESUMPTION
+from pytest_vla.run.selection import SELECTION, Selection
 from pytest_vla.util.text import printable_lines
 
 if TYPE_CHECKING:
