@@ -40,10 +40,7 @@ def _tasks(suite: str, data: Path | None) -> Mapping[str, Task]:
 
 
 _CONFTEST = f"{os.sep}conftest.py"
-
-
 """How the names end under which pytest keeps these files."""
-
 
 _REPEAT_STEP = "__pytest_repeat_step_number"
 

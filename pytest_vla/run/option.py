@@ -2,7 +2,7 @@
 
 import argparse
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
@@ -19,6 +19,14 @@ Belongs = Literal["case", "run", "resumption", "invocation"]
 case: an episode's outcome depends on it; run: it says which episodes there are. A resumed run is the same in both.
 resumption: how episodes are run and judged, as before where nothing else is said. invocation: of this call of pytest.
 """
+
+RESUMED: Mapping[Belongs, str] = {
+    "case": "A resumed run keeps it.",
+    "run": "A resumed run keeps it.",
+    "resumption": "A resumed run keeps it unless it is given again.",
+    "invocation": "",
+}
+"""What a resumed run does with an option, for the reference page."""
 
 KEPT: tuple[Belongs, ...] = ("case", "run")
 """To what those belong in which a resumed run is the same."""

@@ -94,6 +94,7 @@ class Options:
         first_seeds,
         default=None,
         belongs="run",
+        write=lambda seeds: str(len(seeds)),
         into="seeds",
     )
     vary: tuple[str, ...] = option(
