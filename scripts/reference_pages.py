@@ -18,6 +18,7 @@ from pytest_vla.policies.registry import all_kinds
 from pytest_vla.records.checks import OUTCOMES
 from pytest_vla.records.record import SCHEMA, Record
 from pytest_vla.run.about import MODELS_KEY
+from pytest_vla.run.option import RESUMED
 from pytest_vla.run.options import OPTIONS
 from pytest_vla.vary.registry import kinds
 
@@ -49,7 +50,8 @@ def options_page() -> Iterator[str]:
     )
     for option in OPTIONS:
         value = "" if option.metavar is None else f"={option.metavar}"
-        yield from (f"## {option.flag}", "", f"`{option.flag}{value}`", "", _sentence(option.help), "")
+        told = f"{_sentence(option.help)} {RESUMED[option.belongs]}".rstrip()
+        yield from (f"## {option.flag}", "", f"`{option.flag}{value}`", "", told, "")
         if option.ini is not None:
             yield from (f"Ini key `{option.key}`: {option.ini.replace('%%', '%')}.", "")
     yield from (f"## {MODELS_KEY}", "", "An ini key without an option: your own names for policies, one a line.", "")

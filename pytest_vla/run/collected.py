@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from pytest_vla.plan.case import Case
-from pytest_vla.run.collection import counted_node, episode_node, shared_by
+from pytest_vla.run.nodes import counted_node, episode_node, shared_by
 
 
 @dataclass(frozen=True)

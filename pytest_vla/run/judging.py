@@ -7,10 +7,10 @@ import pytest
 
 from pytest_vla.gate.min_success import judge
 from pytest_vla.records.record import Record
-from pytest_vla.run.collection import Selection
 from pytest_vla.run.failures import Failures
 from pytest_vla.run.kept import Closed
 from pytest_vla.run.resume import Resumption
+from pytest_vla.run.selection import Selection
 
 _CUT_SHORT = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
 """Endings with which no run has passed, whatever its rates."""
@@ -56,7 +56,8 @@ def judge_run(
         # pytest's own number has also what cannot be collected, and what other plugins object to.
         others = session.testsfailed - failures.excused + sum(not item.is_failed_episode for item in unseen)
         stopped = bool(session.shouldstop or session.shouldfail or unended) or code in _CUT_SHORT
-        lines, passed = judge(records, settings.min_success, others, stopped, settings.min_success_lower)
+        minimum, by_lower_end = settings.min_success
+        lines, passed = judge(records, minimum, others, stopped, by_lower_end)
     else:
         passed = not (session.testsfailed or failed or unended)
     # Interrupted, a usage error, nothing collected: that stays.

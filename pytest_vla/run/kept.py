@@ -16,10 +16,11 @@ from pytest_vla.records.items import Item
 from pytest_vla.records.record import Record
 from pytest_vla.records.tally import Repetition
 from pytest_vla.run.collected import Collected
-from pytest_vla.run.collection import SELECTION
 from pytest_vla.run.folder import RUN
+from pytest_vla.run.invocation import invocation_of
 from pytest_vla.run.picked import picked_by
-from pytest_vla.run.resume import RESUMPTION, invocation_of
+from pytest_vla.run.resume import RESUMPTION
+from pytest_vla.run.selection import SELECTION
 from pytest_vla.run.so_far import SoFar
 from pytest_vla.run.sudden_exit import FAILED, STDERR, watch_exit
 

@@ -9,9 +9,9 @@ from pytest_vla import extensions
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import init_state_of
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.run.collection import Selection
 from pytest_vla.run.failures import MISFIT
 from pytest_vla.run.marker import MODELS
+from pytest_vla.run.selection import Selection
 from pytest_vla.run.settings import Settings
 
 

@@ -16,14 +16,16 @@ from pytest_vla import extensions
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.records.items import Endings
-from pytest_vla.records.record import Record
+from pytest_vla.records.record import (
+    Record,
+)
 from pytest_vla.run.collected import Collected, collected_of
-from pytest_vla.run.collection import SELECTION
 from pytest_vla.run.failures import Failures
 from pytest_vla.run.handing import Unpacking
 from pytest_vla.run.judging import judge_run
 from pytest_vla.run.kept import KeptRun
 from pytest_vla.run.resume import RESUMPTION
+from pytest_vla.run.selection import SELECTION
 from pytest_vla.run.so_far import SoFar
 from pytest_vla.run.telling import Telling
 from pytest_vla.util.interrupts import uninterrupted

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import sys
+import threading
 import zipfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from pytest_vla.plan.data_folders import KINDS
 from pytest_vla.plan.data_roots import data_roots
 from pytest_vla.plan.manifests import load_suite
 from tests.support.hub_files import CONTENT, REVISION, hub_file, make_wheel
+from tests.support.waiting import HANG
 
 
 @pytest.fixture

@@ -21,13 +21,13 @@ import pytest
 
 from pytest_vla.plan.case import Case
 from pytest_vla.run.collected import Collected, collected_of
-from pytest_vla.run.collection import SELECTION, as_typed, task_of
 from pytest_vla.run.folder import RUN
 from pytest_vla.run.marker import NOTHING_TO_RUN
 from pytest_vla.run.preparing import CHANNEL
 from pytest_vla.run.progress import write_apart
 from pytest_vla.run.results import INTERRUPTED, Results
 from pytest_vla.run.resume import RESUMPTION, Resumption
+from pytest_vla.run.selection import SELECTION, as_typed, task_of
 from pytest_vla.run.unheeded import unheeded
 from pytest_vla.run.xdist.policy import PolicyOfWorkers, Served
 from pytest_vla.util.text import printable_lines
