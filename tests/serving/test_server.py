@@ -1,4 +1,4 @@
-"""What workers ask the policy's process: sessions are kept apart, the killed leave nothing, each trouble has its reason."""
+"""What workers ask the policy's process: sessions are kept apart, the killed leave nothing, troubles have reasons."""
 
 import dataclasses
 import os
