@@ -1,4 +1,4 @@
-"""What workers ask the policy process: sessions are kept apart, the dead leave nothing, each trouble has a reason."""
+"""What workers ask the policy's process: sessions are kept apart, the killed leave nothing, troubles have reasons."""
 
 import dataclasses
 import os
