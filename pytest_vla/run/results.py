@@ -26,15 +26,9 @@ from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import load_suite, suite_names
 from pytest_vla.records.counting import COMPLETE
 from pytest_vla.records.items import Endings, Item
-from pytest_vla.records.record import (
-    VIDEO_SUFFIX,
-    Record,
-    parse_record,
-    record_line,
-    save_trajectory,
-    trajectory_outcome,
-)
+from pytest_vla.records.record import VIDEO_SUFFIX, Record, parse_record, record_line
 from pytest_vla.records.tally import Repetition, Tally
+from pytest_vla.records.trajectory import save_trajectory, trajectory_outcome
 from pytest_vla.run.collection import SELECTION, counted_node, episode_node, shared_by
 from pytest_vla.run.picked import picked_by
 from pytest_vla.run.resume import RESUMPTION, invocation_of

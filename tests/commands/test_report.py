@@ -21,8 +21,9 @@ from pytest_vla.language import template
 from pytest_vla.language.published import load_published
 from pytest_vla.metrics.pride import ALPHAS, Group, pride_table
 from pytest_vla.plan.case import Case
-from pytest_vla.records.record import Record, Trajectory, save_trajectory
+from pytest_vla.records.record import Record
 from pytest_vla.records.store import open_store
+from pytest_vla.records.trajectory import Trajectory, save_trajectory
 from pytest_vla.reports import figures
 from pytest_vla.suites.libero_para.logs import published_outcomes, read_para_log
 from pytest_vla.util import live_line as waiting

@@ -15,8 +15,9 @@ from pytest_vla.cli import main
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import load_suite, suite_names
-from pytest_vla.records.record import Record, Trajectory, parse_record, record_line, save_trajectory
+from pytest_vla.records.record import Record, parse_record, record_line
 from pytest_vla.records.store import open_store
+from pytest_vla.records.trajectory import Trajectory, save_trajectory
 from pytest_vla.scene.variation import Variation
 from pytest_vla.show import runs as run_sheets
 from pytest_vla.show import tasks as sheets
