@@ -16,7 +16,8 @@ from pytest_vla.plan.manifests import load_suite, suite_names
 from pytest_vla.policies.fit import CODES
 from pytest_vla.policies.registry import all_kinds
 from pytest_vla.records.checks import OUTCOMES
-from pytest_vla.records.record import SCHEMA, Record
+from pytest_vla.records.migrations import SCHEMA
+from pytest_vla.records.record import Record
 from pytest_vla.run.about import MODELS_KEY
 from pytest_vla.run.option import RESUMED
 from pytest_vla.run.options import OPTIONS

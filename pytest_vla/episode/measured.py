@@ -6,7 +6,8 @@ from dataclasses import replace
 from numbers import Real
 
 from pytest_vla import extensions
-from pytest_vla.records.record import Record, Trajectory
+from pytest_vla.records.record import Record
+from pytest_vla.records.trajectory import Trajectory
 from pytest_vla.util.told import warn
 from pytest_vla.util.tracebacks import describe, ends_episode
 

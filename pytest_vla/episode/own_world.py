@@ -1,6 +1,5 @@
 """A suite's own world (`pytest_vla.plan.worlds.SuiteWorld`) as an episode takes it."""
 
-import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import SimpleNamespace
@@ -9,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_vla.episode.own_values import own_charges, own_series
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case
+from pytest_vla.plan.costs import Charge
 from pytest_vla.plan.task import Task
 from pytest_vla.policies.view import resize_with_padding
 from pytest_vla.scene.variation import Variation
 from pytest_vla.sim.observation import Observation
-from pytest_vla.util.ranges import LAST_SEED
 from pytest_vla.util.tracebacks import describe, ends_episode
 
 Picture = NDArray[np.uint8]
@@ -40,6 +40,9 @@ class OwnWorld:
         VlaError: the world cannot be made, or is none.
     """
 
+    is_own = True
+    """Whether what `provenance` says is of another simulator than MuJoCo, so that it makes episodes comparable."""
+
     def __init__(self, task: Task, variation: Variation | None = None, *, keep_every: int = 0) -> None:
         assert task.world is not None, "the task's world is MuJoCo's"
         try:
@@ -51,10 +54,11 @@ class OwnWorld:
         if lacks := [name for name in _NEEDED if not callable(getattr(self.inner, name, None))]:
             what = type(self.inner).__name__
             raise VlaError(f"{task.suite}/{task.name}: its world, {what}, lacks {', '.join(lacks)}")
-        self.task, self.variation, self.init_state_count = task, variation, LAST_SEED + 1
+        self.task, self.variation, self.init_state_count = task, variation, task.protocol.init_states
         self._keep_every = 0 if callable(getattr(self.inner, "restore", None)) else keep_every
         self._frames: list[tuple[int, Picture]] = []
         self._steps = self._moment = 0
+        self._shapes: dict[str, tuple[int, ...]] | None = None
         self._seen: Observation | None = None
         self._changes: tuple[Callable[[Picture, str, int], Picture], ...] = ()
 
@@ -69,7 +73,7 @@ class OwnWorld:
         """Begin an episode of the case with this seed."""
         label = self.variation.label if self.variation is not None else ""
         seen = self.inner.reset(Case(self.task.suite, self.task.name, scene_seed, label))
-        self._steps, self._frames = 0, []
+        self._steps, self._frames, self._shapes = 0, [], None
         self._changes = tuple(begin() for begin in self.variation.pictures) if self.variation is not None else ()
         protocol = self.task.protocol
         for _ in range(protocol.settle_steps if settle else 0):
@@ -107,11 +111,17 @@ class OwnWorld:
         """Whether nothing can happen any more."""
         return bool(getattr(self.inner, "over", bool)())
 
-    def costs(self) -> dict[str, float]:
-        """Of the last step."""
-        found = {name: float(cost) for name, cost in getattr(self.inner, "costs", dict)().items()}
-        if odd := [f"{name}={cost}" for name, cost in found.items() if not math.isfinite(cost)]:
-            raise EpisodeError("world-protocol", f"costs() gives what is no finite number: {', '.join(odd)}")
+    def costs(self) -> tuple[Charge, ...]:
+        """What the last step was charged."""
+        return own_charges(getattr(self.inner, "costs", dict)(), self._steps)
+
+    def series(self) -> dict[str, NDArray[Any]]:
+        """What the world measured at the last step, for the trajectory."""
+        found = own_series(getattr(self.inner, "series", dict)(), self.task.protocol.max_steps)
+        shapes = {name: array.shape for name, array in found.items()}
+        if self._shapes not in (None, shapes):
+            raise EpisodeError("world-protocol", f"series() gives {shapes}, and gave {self._shapes} before")
+        self._shapes = shapes
         return found
 
     def show(self, qpos: NDArray[np.float64], step: int = 0) -> Observation:
@@ -133,7 +143,7 @@ class OwnWorld:
         return (*self._frames, *last)
 
     def provenance(self) -> dict[str, str]:
-        """What the world says that its results depend on."""
+        """What the world says that its results depend on: all of it makes episodes comparable."""
         told: Mapping[Any, Any] = getattr(self.inner, "provenance", dict)()
         kind = type(self.inner)
         return {

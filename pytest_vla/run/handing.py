@@ -14,14 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_vla.records.counting import COMPLETE
-from pytest_vla.records.record import (
-    VIDEO_SUFFIX,
-    Record,
-    parse_record,
-    record_line,
-    save_trajectory,
-    trajectory_outcome,
-)
+from pytest_vla.records.record import VIDEO_SUFFIX, Record, parse_record, record_line
+from pytest_vla.records.trajectory import save_trajectory, trajectory_outcome
 
 if TYPE_CHECKING:
     from pytest_vla.episode.rollout import Rollout

@@ -15,6 +15,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.run import marker, suite_items
 from pytest_vla.run.folder import RUN, new_run_name
 from pytest_vla.run.nodes import SuiteFile, SuiteModule
+from pytest_vla.run.own_simulators import check_own_simulators
 from pytest_vla.run.preflight import check_ready, notes_before
 from pytest_vla.run.results import Results
 from pytest_vla.run.resume import RESUMPTION, anchored, find_resumption, keep_left, policy_note, resumed_settings
@@ -90,6 +91,8 @@ def _configure(config: pytest.Config, late: bool) -> None:
     if not config.option.collectonly:
         config.stash[NOTES] += notes_before(selection)
         check_ready(selection)
+        if resumption is not None and handed is None:
+            check_own_simulators(settings, resumption.run)
         _check_devices(settings, config)
     if selection.named or resumption is not None:
         config.args[:] = selection.arguments

@@ -11,7 +11,8 @@ import pytest
 from pytest_vla import extensions
 from pytest_vla.errors import VlaError
 from pytest_vla.language import template
-from pytest_vla.records.record import Record, Trajectory
+from pytest_vla.records.record import Record
+from pytest_vla.records.trajectory import Trajectory
 from pytest_vla.reports import figures
 from pytest_vla.util import live_line as waiting
 from tests.support.paraphrased import BOWL, ENDS, PLATE, STOVE, para_record, paraphrased, path_to, probed

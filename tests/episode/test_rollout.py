@@ -13,7 +13,8 @@ from pytest_vla.plan.task import Task
 from pytest_vla.policies.base import Answer, Episode, Wishes
 from pytest_vla.policies.random import random_policy
 from pytest_vla.records.explain import explain
-from pytest_vla.records.record import digest_of, parse_record, record_line
+from pytest_vla.records.record import parse_record, record_line
+from pytest_vla.records.trajectory import digest_of
 from pytest_vla.testing import World
 from tests.support.point_episodes import CASE, SLOW, a_policy, a_task, run
 from tests.support.waiting import HANG, LIMITS

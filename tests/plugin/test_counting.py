@@ -11,8 +11,9 @@ import numpy as np  # noqa: F401  # Before pytester, which would have it importe
 import pytest
 
 from pytest_vla.cli import main
-from pytest_vla.records.record import Record, digest_of, load_trajectory
+from pytest_vla.records.record import Record
 from pytest_vla.records.store import open_store
+from pytest_vla.records.trajectory import digest_of, load_trajectory
 from pytest_vla.reports.loaded import load
 from tests.support import fake_repeats
 from tests.support.runs import records_of, run_names

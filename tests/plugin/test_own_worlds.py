@@ -12,8 +12,9 @@ import pytest
 
 from pytest_vla.episode.own_world import OwnWorld
 from pytest_vla.errors import UnfitError, VlaError
-from pytest_vla.records.record import load_trajectory
+from pytest_vla.plan.costs import totals
 from pytest_vla.records.store import open_store
+from pytest_vla.records.trajectory import load_trajectory
 from pytest_vla.testing import ForgetfulPointWorld, PointWorld, check_world, point_suite
 from pytest_vla.vary.registry import find_variation, kinds
 from tests.support.runs import digests, records_of
@@ -73,7 +74,10 @@ def test_episodes_of_a_suites_own_world_are_recorded(point: Run, pytester: pytes
     first, second, *_ = records_of(pytester.path / ".vla")
     assert (first.outcome, first.steps, second.steps) == ("success", 5, 5)
     assert first.literals == {"(success)": ((0, False), (5, True))}
-    assert first.costs == {"sideways": pytest.approx(0.125)}
+    assert [(charge.name, charge.step, charge.amount) for charge in first.costs] == [
+        ("sideways", step, pytest.approx(0.025)) for step in range(1, 6)
+    ]
+    assert totals(first.costs) == {"sideways": pytest.approx(0.125)}
     assert first.eef_pos == pytest.approx((0.25, 0.125, 0.0))
     assert first.protocol["action_size"] == 2
     assert first.provenance["world"] == "pytest_vla.testing.PointWorld"

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_vla.records.record import Record, Trajectory
+from pytest_vla.records.record import Record
+from pytest_vla.records.trajectory import Trajectory
 from pytest_vla.reports.loaded import Loaded, load
 from pytest_vla.reports.looking import looking_lines, looking_table, make_looking
 from pytest_vla.reports.robustness.make import make_robustness

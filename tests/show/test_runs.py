@@ -10,8 +10,9 @@ import pytest
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.records.record import Record, Trajectory, parse_record, record_line, save_trajectory
+from pytest_vla.records.record import Record, parse_record, record_line
 from pytest_vla.records.store import open_store
+from pytest_vla.records.trajectory import Trajectory, save_trajectory
 from pytest_vla.show.runs import is_run, load_runs, run_sheet, run_video
 from pytest_vla.show.sheet import Cell
 from pytest_vla.show.tasks import Drawing

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from pytest_vla.plan.case import Case
-from pytest_vla.records.record import Record, Trajectory, save_trajectory
+from pytest_vla.records.record import Record
 from pytest_vla.records.store import open_store
+from pytest_vla.records.trajectory import Trajectory, save_trajectory
 from tests.support.records import record_of
 
 STOVE, BOWL = "turn_on_the_stove", "put_the_bowl_on_the_stove"

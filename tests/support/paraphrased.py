@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from pytest_vla.plan.case import Case
-from pytest_vla.records.record import Record, Trajectory
+from pytest_vla.records.record import Record
+from pytest_vla.records.trajectory import Trajectory
 from tests.support.records import RECORD
 
 ENDS = {

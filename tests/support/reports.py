@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from pytest_vla.commands import report as report_command
-from pytest_vla.records.record import Record, Trajectory, save_trajectory
+from pytest_vla.records.record import Record
 from pytest_vla.records.store import open_store
+from pytest_vla.records.trajectory import Trajectory, save_trajectory
 
 RESULTS = Path(".vla")
 
