@@ -19,6 +19,7 @@ import pluggy
 
 from pytest_vla import hookspecs
 from pytest_vla.entries import (
+    CommandEntry,
     ImporterEntry,
     ListEntry,
     MetricEntry,
@@ -81,6 +82,11 @@ def sections() -> tuple[SectionEntry, ...]:
 def importers() -> Mapping[str, ImporterEntry]:
     """All importers by name."""
     return _by_name("pytest_vla_importers", (ImporterEntry,), "importer")
+
+
+def commands() -> Mapping[str, CommandEntry]:
+    """All commands by name."""
+    return _by_name("pytest_vla_commands", (CommandEntry,), "command")
 
 
 def user_files() -> tuple[str, ...]:

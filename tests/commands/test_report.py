@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_vla import extensions
 from pytest_vla.commands import import_ as import_command
 from pytest_vla.commands import report as report_command
 from pytest_vla.errors import VlaError
@@ -532,7 +531,7 @@ def test_an_output_that_cannot_be_is_refused_at_once(
     write([paraphrased(STOVE, 0, "failure")])
     Path("folder").mkdir()
     Path("file").touch()
-    monkeypatch.setattr(extensions, "sections", never)
+    monkeypatch.setattr("pytest_vla.reports.loaded.load", never)
     monkeypatch.setattr(figures, "check_matplotlib", lambda: None)
     before = sorted(Path().rglob("*"))
     with pytest.raises(VlaError, match=why):
