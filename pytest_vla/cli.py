@@ -7,6 +7,7 @@ import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from pytest_vla import extensions, kernels
 from pytest_vla.commands.extension import pytest_vla_commands
@@ -33,14 +34,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             kernels.pin()
         if plugins:
             sys.path.insert(0, os.getcwd())
-            extensions.consent(plugins)
+            extensions.consent(plugins, Path.cwd())
         found = _entries(name)
         if name not in found:
             parser = _parser(found)
             if not name:
                 # Help, and what cannot be understood, end here.
                 parser.parse_args(typed)
-            parser.error(f"there is no command {name!r}.{did_you_mean(name, found)} Commands: {', '.join(found)}")
+            known = f"Commands: {', '.join(found)}.{extensions.of_a_conftest()}"
+            parser.error(f"there is no command {name!r}.{did_you_mean(name, found)} {known}")
         command = command_of(found[name])
         command.run(parser_of(found[name], command).parse_args(rest[1:]))
         sys.stdout.flush()

@@ -39,6 +39,7 @@ from pytest_vla.run.collection import SELECTION, counted_node, episode_node, sha
 from pytest_vla.run.picked import picked_by
 from pytest_vla.run.resume import RESUMPTION, invocation_of
 from pytest_vla.run.sudden_exit import FAILED, watch_exit
+from pytest_vla.run.typed import resume_command
 from pytest_vla.util.interrupts import uninterrupted
 from pytest_vla.util.text import printable_lines
 
@@ -318,10 +319,7 @@ class Results:
             from pytest_vla.reports.terminal.summary import closing_lines
 
             width = terminalreporter._tw.fullwidth if terminalreporter.isatty else None
-            typed = self._config.getoption("vla_results")
-            resume = shlex.join(
-                ["pytest", f"--vla-resume={self._run.name}", *([f"--vla-results={typed}"] if typed else [])]
-            )
+            resume = resume_command(self._config, self._run.name)
             lines = closing_lines(self.records, self._run, self._items, resume, verbosity, width, self._repetition)
         if verbosity >= 0 and (lines or self._verdict):
             terminalreporter.section("vla")
@@ -462,7 +460,7 @@ class Results:
         code = code if code % 256 else FAILED
         told = (
             f"\npytest-vla: os._exit was called at {place} while {left} of {len(self._episodes)} episodes were not run:"
-            f" pytest ends with code {code}; `pytest --vla-resume={self._run.name}` goes on\n"
+            f" pytest ends with code {code}; `{resume_command(self._config, self._run.name)}` goes on\n"
         )
         with suppress(OSError):
             os.write(self._config.stash.get(STDERR, 2), told.encode(errors="replace"))

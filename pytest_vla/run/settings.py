@@ -1,7 +1,6 @@
 """What the command line and the ini file ask for, as one value."""
 
 import argparse
-import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +28,7 @@ from pytest_vla.run.arguments import (
 )
 from pytest_vla.run.options import DEFAULT_BATCH, OPTIONS, TWINS, VIDEOS
 from pytest_vla.run.project import named_models
+from pytest_vla.run.typed import pytest_command
 from pytest_vla.util.folders import expanded
 
 
@@ -114,9 +114,9 @@ class Settings:
             str(self.model_text), self.model_folder, self.devices[0], timeout, self.model_names, plugins=self.plugins
         )
 
-    def command(self, node_id: str) -> str:
+    def command(self, node_id: str, config: pytest.Config) -> str:
         """The command line that runs just this item again, and shows it."""
-        return shlex.join(["pytest", node_id, *self.given, "--vla-video=all"])
+        return pytest_command(config, node_id, *self.given, "--vla-video=all")
 
 
 def read_settings(config: pytest.Config) -> Settings:
