@@ -9,8 +9,8 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pytest_vla import entries, hookspecs
-from pytest_vla.cli import COMMANDS, Command
+from pytest_vla import entries, extensions, hookspecs
+from pytest_vla.cli import command_of, parser_of
 from pytest_vla.errors import ERROR_REASONS, INVALID_REASONS
 from pytest_vla.plan.manifests import load_suite, suite_names
 from pytest_vla.policies.fit import CODES
@@ -171,9 +171,10 @@ def hooks_page() -> Iterator[str]:
 
 def commands_page() -> Iterator[str]:
     yield from _head("Commands", "Every `pytest-vla` command, as its `--help` says it. Runs are begun by `pytest`.")
-    yield from _table(("command", "what it does"), [(f"[`{c.name}`](#{c.name})", c.help) for c in COMMANDS])
-    for command in COMMANDS:
-        yield from (f"## {command.name}", "", "```text", help_of(command), "```", "")
+    commands = extensions.commands().values()
+    yield from _table(("command", "what it does"), [(f"[`{c.name}`](#{c.name})", c.about) for c in commands])
+    for entry in commands:
+        yield from (f"## {entry.name}", "", "```text", help_of(entry), "```", "")
 
 
 PAGES: Mapping[str, Callable[[], Iterable[str]]] = {
@@ -188,14 +189,10 @@ PAGES: Mapping[str, Callable[[], Iterable[str]]] = {
 """The pages by file name."""
 
 
-def help_of(command: Command) -> str:
+def help_of(entry: entries.CommandEntry) -> str:
     """What ``pytest-vla COMMAND --help`` prints, `WIDTH` columns wide."""
-    parser = argparse.ArgumentParser(
-        prog=f"pytest-vla {command.name}",
-        description=command.help,
-        formatter_class=lambda prog: argparse.HelpFormatter(prog, width=WIDTH),
-    )
-    command.declare(parser)
+    parser = parser_of(entry, command_of(entry))
+    parser.formatter_class = lambda prog: argparse.HelpFormatter(prog, width=WIDTH)
     return parser.format_help().rstrip()
 
 

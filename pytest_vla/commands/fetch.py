@@ -1,9 +1,10 @@
-"""What `pytest-vla fetch libero` does: brings LIBERO's assets, task files and init states, with the user's consent.
+"""``pytest-vla fetch libero``: brings LIBERO's assets, task files and init states, with the user's consent.
 
 Assets come from the Hugging Face data set from which hf-libero takes them, task files and init states from hf-libero's
 wheel. Both go to a folder beside the final one, which takes its place when all of it has arrived and was checked.
 """
 
+import argparse
 import contextlib
 import hashlib
 import json
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
+from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.manifests import load_suite, suite_names
 from pytest_vla.util.folders import expanded, fetched_libero
@@ -95,6 +97,24 @@ class Sources:
     listing: Callable[[], Listing]
     assets: Callable[[str, Path], None]
     package: Callable[[Path], Path]
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.epilog = (
+        "It says what comes from where, how much and under which licence, and asks before it downloads. Needs a "
+        "network and huggingface_hub: pip install 'pytest-vla[libero]'."
+    )
+    parser.add_argument("what", metavar="libero", choices=("libero",), help="LIBERO's assets, tasks and init states")
+    parser.add_argument(
+        "--to", metavar="DIR", type=Path, help="default: ~/.local/share/pytest-vla/libero, which is found by itself"
+    )
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Fetch, with the user's consent. Raises VlaError: it cannot be fetched, or nobody agreed."""
+    fetch_libero(options.to, options.yes, ask=input if sys.stdin.isatty() else None)
 
 
 def fetch_libero(
@@ -398,3 +418,6 @@ def _how_to_use(folder: Path, to: Path | None) -> str:
 
 def _size(number: int) -> str:
     return f"{number / 10**6:.1f} MB" if number < 10**9 else f"{number / 10**9:.1f} GB"
+
+
+COMMAND = Command(declare, run)

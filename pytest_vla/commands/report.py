@@ -15,6 +15,7 @@ import os
 from pathlib import Path
 
 from pytest_vla import extensions
+from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
 
 # What the command needs is imported when it runs: --help has to come at once.
@@ -34,14 +35,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
     from pytest_vla.metrics.pride import ALPHA
     from pytest_vla.run.arguments import declare_results
 
+    further = "; ".join(entry.about for entry in extensions.sections())
     parser.epilog = (
-        "Success, PRIDE and overestimation over paraphrases, by cell, type and task, failure types and the listening "
-        "score; what a policy does that does not see; success under variations by dimension, kind and level, against "
-        "benign twins, robustness curves and the gap of two dimensions at once; the tables of LIBERO-PRO and "
-        "LIBERO-Plus; means of the numbers that others keep of episodes; of every model (its --vla-model text) and "
-        "suite. Of each case the first complete record counts (docs: What counts). JSON has the keys of what there "
-        "is: a model that was told no other text has none of the language's. png needs matplotlib: pip install "
-        "'pytest-vla[report]'."
+        f"Of every model (its --vla-model text) and suite: {further}. Of each case the first complete record counts "
+        "(docs: What counts). JSON has the keys of what there is: a model that was told no other text has none of the "
+        "language's. png needs matplotlib: pip install 'pytest-vla[report]'."
     )
     parser.add_argument(
         "which",
@@ -157,3 +155,6 @@ def _check_folder(folder: Path, what: str) -> None:
         raise VlaError(f"{what}: {there} is no folder")
     if not os.access(there, os.W_OK | os.X_OK):
         raise VlaError(f"{what}: the folder {there} cannot be written")
+
+
+COMMAND = Command(declare, run)

@@ -1,9 +1,10 @@
 """A suite's own world (`pytest_vla.plan.worlds.SuiteWorld`) as an episode takes it."""
 
-from collections.abc import Callable, Mapping
+from collections import ChainMap
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +61,7 @@ class OwnWorld:
         self._steps = self._moment = 0
         self._shapes: dict[str, tuple[int, ...]] | None = None
         self._seen: Observation | None = None
+        self._is_checked = False
         self._changes: tuple[Callable[[Picture, str, int], Picture], ...] = ()
 
     def switch(self, task: Task, variation: Variation | None) -> bool:
@@ -192,6 +194,10 @@ class OwnWorld:
         if lacks := [name for name in expected if name not in tuple(seen)]:
             has = ", ".join(map(str, seen))
             raise EpisodeError("world-protocol", f"what is seen lacks {', '.join(lacks)} of the suite's; it has {has}")
+        if not self._is_checked:
+            # A policy may read none of it for a long time, or never.
+            seen = self._checked(seen, expected)
+            self._is_checked = True
         self._moment += 1
         moment, step = self._moment, self._steps
         names = [*expected, *([_EEF] if _EEF in tuple(seen) and _EEF not in expected else [])]
@@ -205,6 +211,18 @@ class OwnWorld:
         self._seen = Observation(readers, lambda: self._moment == moment, f"step {step}")
         return self._seen
 
+    def _checked(self, seen: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Any]:
+        """What is seen, with the values of these names read once. Raises EpisodeError, as reading them does."""
+        read = {name: seen[name] for name in names}
+        sizes = dict(self.task.protocol.vectors)
+        for name in names:
+            if name in sizes:
+                self._vector(read, name, sizes[name])
+            else:
+                _picture_of(read, name)
+        # It is written into by nobody.
+        return ChainMap(read, cast("MutableMapping[str, Any]", seen))
+
     def _vector(self, seen: Mapping[str, Any], name: str, size: int | None) -> NDArray[np.float64]:
         vector = np.array(seen[name], dtype=np.float64)
         if size is not None and vector.shape != (size,):
@@ -212,11 +230,7 @@ class OwnWorld:
         return vector
 
     def _picture(self, seen: Mapping[str, Any], name: str, step: int) -> Picture:
-        picture = np.asarray(seen[name])
-        if picture.ndim != 3 or picture.shape[2] != 3 or picture.dtype != np.uint8:
-            raise EpisodeError(
-                "world-protocol", f"{name} is {picture.dtype} {picture.shape}, expected (H, W, 3) of uint8"
-            )
+        picture = _picture_of(seen, name)
         picture = resize_with_padding(np.ascontiguousarray(picture), *self.task.protocol.image_size)
         for change in self._changes:
             picture = change(picture, name.removesuffix("_image"), step)
@@ -229,6 +243,14 @@ class OwnWorld:
     def _first_picture(self) -> Picture:
         # A policy may write into what it read.
         return self._now[f"{self.task.protocol.cameras[0]}_image"].copy()
+
+
+def _picture_of(seen: Mapping[str, Any], name: str) -> Picture:
+    picture = np.asarray(seen[name])
+    if picture.ndim != 3 or picture.shape[2] != 3 or 0 in picture.shape or picture.dtype != np.uint8:
+        camera, came = name.removesuffix("_image"), f"{picture.shape} {picture.dtype}"
+        raise EpisodeError("world-protocol", f"camera {camera}: {name} is {came}, expected (H, W, 3) uint8")
+    return picture
 
 
 def _verdict(name: str, value: Any) -> bool:

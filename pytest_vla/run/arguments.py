@@ -191,6 +191,12 @@ def declare_results(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def declare_data(parser: argparse.ArgumentParser) -> None:
+    """``--data`` and ``--allow-versions`` of a command that simulates."""
+    parser.add_argument("--data", metavar="DIR", type=Path, help="pytest's --vla-data")
+    parser.add_argument("--allow-versions", action="store_true", help="pytest's --vla-allow-versions")
+
+
 def _results(text: str) -> Path:
     if text != _OF_THE_PROJECT:
         return Path(some_text(text))

@@ -89,7 +89,7 @@ def _configure(config: pytest.Config, late: bool) -> None:
     if resumption is not None and (note := policy_note(settings, resumption)) is not None:
         config.stash[NOTES] += (note,)
     if not config.option.collectonly:
-        config.stash[NOTES] += notes_before(selection)
+        config.stash[NOTES] += notes_before(selection, bool(config.getoption("tx", None)))
         check_ready(selection)
         if resumption is not None and handed is None:
             check_own_simulators(settings, resumption.run)

@@ -23,6 +23,7 @@ from pytest_vla.run.resume import RESUMPTION
 from pytest_vla.run.selection import SELECTION
 from pytest_vla.run.so_far import SoFar
 from pytest_vla.run.sudden_exit import FAILED, STDERR, watch_exit
+from pytest_vla.run.typed import resume_command
 
 if TYPE_CHECKING:
     from pytest_vla.plan.durations import Estimate
@@ -168,7 +169,8 @@ class KeptRun:
         code = code if code % 256 else FAILED
         told = (
             f"\npytest-vla: os._exit was called at {place} while {self._so_far.left} of {len(self._so_far.episodes)} "
-            f"episodes were not run: pytest ends with code {code}; `pytest --vla-resume={self._run.name}` goes on\n"
+            f"episodes were not run: pytest ends with code {code}; `{resume_command(self._config, self._run.name)}` "
+            "goes on\n"
         )
         with suppress(OSError):
             os.write(self._config.stash.get(STDERR, 2), told.encode(errors="replace"))

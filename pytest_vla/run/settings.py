@@ -1,7 +1,6 @@
 """What the command line and the ini file ask for, as one value."""
 
 import argparse
-import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from pytest_vla.run.about import MODELS_KEY
 from pytest_vla.run.option import Option, anchored, said
 from pytest_vla.run.options import OPTIONS, Options
 from pytest_vla.run.project import named_models
+from pytest_vla.run.typed import pytest_command
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +62,9 @@ class Settings(Options):
             str(self.model_text), self.model_folder, self.device[0], timeout, self.model_names, plugins=self.plugins
         )
 
-    def command(self, node_id: str) -> str:
+    def command(self, node_id: str, config: pytest.Config) -> str:
         """The command line that runs just this item again, and shows it."""
-        return shlex.join(["pytest", node_id, *self.given, "--vla-video=all"])
+        return pytest_command(config, node_id, *self.given, "--vla-video=all")
 
 
 def read_settings(config: pytest.Config) -> Settings:

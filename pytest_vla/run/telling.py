@@ -1,6 +1,5 @@
 """What a run says on the terminal: what is to come, how it went, and what went wrong beside it."""
 
-import shlex
 from collections.abc import Sequence
 
 import pytest
@@ -12,6 +11,7 @@ from pytest_vla.run.kept import Closed
 from pytest_vla.run.resume import RESUMPTION
 from pytest_vla.run.selection import SELECTION
 from pytest_vla.run.so_far import SoFar
+from pytest_vla.run.typed import resume_command
 from pytest_vla.util.text import printable_lines
 
 
@@ -87,8 +87,7 @@ class Telling:
             from pytest_vla.reports.terminal.summary import closing_lines
 
             width = reporter._tw.fullwidth if reporter.isatty else None
-            typed = self._config.getoption("vla_results")
-            resume = shlex.join(["pytest", f"--vla-resume={run.name}", *([f"--vla-results={typed}"] if typed else [])])
+            resume = resume_command(self._config, run.name)
             lines = closing_lines(records, run, closed.items, resume, verbosity, width, closed.repetition)
         if verbosity >= 0 and (lines or verdict):
             reporter.section("vla")

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from pytest_vla import extensions
 from pytest_vla.errors import VlaError
 from pytest_vla.language import template
 from pytest_vla.records.record import Record
@@ -316,7 +315,7 @@ def test_an_output_that_cannot_be_is_refused_at_once(
     write([paraphrased(STOVE, 0, "failure")])
     Path("folder").mkdir()
     Path("file").touch()
-    monkeypatch.setattr(extensions, "sections", never)
+    monkeypatch.setattr("pytest_vla.reports.loaded.load", never)
     monkeypatch.setattr(figures, "check_matplotlib", lambda: None)
     before = sorted(Path().rglob("*"))
     with pytest.raises(VlaError, match=why):

@@ -285,7 +285,7 @@ class Controller:
             worker=report.node.gateway.id,
         )
         task = task_of(case, settings)
-        command = settings.command(as_typed(name, self._config))
+        command = settings.command(as_typed(name, self._config), self._config)
         report.longrepr = printable_lines(f"error {reason}: {message}\n  run it alone: {command}")
         variation = find_variation(task, case.variation, case.seed)
         record = lost_episode(
