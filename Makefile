@@ -39,7 +39,7 @@ test: lint ## lint, types, and every test that is not slow
 .PHONY: slow
 slow: setup reference .simulators/.installed .venv-hub/.installed ## the tests that take minutes, upstream live among them
 	$(PYTEST) -n 2 --dist worksteal -m slow
-	PYTHONPATH=$(CURDIR)/.venv-hub $(BIN)/python $(NO_SKIPS) tests/commands/test_fetch.py
+	PYTHONPATH=$(CURDIR)/.venv-hub $(BIN)/python $(NO_SKIPS) tests/commands/test_fetch.py tests/commands/test_fetch_hub.py
 	@$(MAKE) --no-print-directory plugins
 
 # The other versions of MuJoCo that are supported, each in a folder that goes before .venv's and .venv-ref's own.
@@ -72,7 +72,8 @@ vla-eval: setup .venv-vla-eval/.installed ## the tests of vla-eval's servers, wi
 
 .PHONY: lerobot
 lerobot: .venv-lerobot/.installed ## the tests of lerobot's policies, with lerobot itself (3 GB)
-	.venv-lerobot/bin/python $(NO_SKIPS) tests/policies/test_lerobot.py tests/policies/test_lerobot_runs.py
+	.venv-lerobot/bin/python $(NO_SKIPS) tests/policies/test_lerobot.py tests/policies/test_lerobot_policy.py \
+		tests/policies/test_lerobot_runs.py
 
 .venv-lerobot/.installed: lerobot.txt pyproject.toml
 	@test -x .venv-lerobot/bin/python || $(PYTHON) -m venv .venv-lerobot

@@ -61,7 +61,7 @@ def main() -> None:
         (f"its {STEPS + 1} pictures", f"{drawn:.2f}", f"{drawn / whole:.2f}", f"{1e3 * drawn / STEPS:.1f}", "", "")
     )
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "episode.webm"
+        file = Path(folder) / "episode.mp4"
         for every in (1, 2, 4):
             taken, frames = [], 0
             for _, states in runs:

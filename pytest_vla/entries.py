@@ -1,11 +1,12 @@
-"""What hooks give: the declaration of a suite, a policy, a variation, a metric, a section or an importer."""
+"""What hooks give: the declaration of a suite, a policy, a variation, a metric, a section, an importer or a command."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    pass
+    from argparse import ArgumentParser, Namespace
 
 MANIFEST = "suite.toml"
 """The manifest of a folder with one suite."""
@@ -147,6 +148,37 @@ class ImporterEntry:
         name: of what wrote the logs.
         about: one line.
         load: names a `pytest_vla.commands.import_.Importer`.
+        origin: who gave it; pytest-vla writes it.
+    """
+
+    name: str
+    about: str
+    load: str
+    origin: str = ""
+
+
+@dataclass(frozen=True)
+class Command:
+    """What a `CommandEntry` names.
+
+    Attributes:
+        declare: called with the command's parser, which it gives its arguments and an epilog.
+        run: called with what was parsed. What it prints is the command's output; a `pytest_vla.errors.VlaError` is told
+            on standard error, and the exit code is then 1.
+    """
+
+    declare: "Callable[[ArgumentParser], None]"
+    run: "Callable[[Namespace], None]"
+
+
+@dataclass(frozen=True)
+class CommandEntry:
+    """What ``pytest-vla NAME`` does.
+
+    Attributes:
+        name: what is typed; pytest-vla's own commands cannot be replaced.
+        about: one line.
+        load: names a `Command`. Its module is imported when the command is typed.
         origin: who gave it; pytest-vla writes it.
     """
 

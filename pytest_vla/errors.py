@@ -73,6 +73,10 @@ class RedrawError(VlaError):
     """What was drawn for a variation cannot be had in this scene; another draw may."""
 
 
+class UnloadedError(VlaError):
+    """A model would have to be loaded, and is not to be loaded here."""
+
+
 class EpisodeError(VlaError):
     """A rollout that broke: the outcome is `error`, never `failure`.
 

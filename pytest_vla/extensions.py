@@ -5,6 +5,7 @@ Nothing is looked for until something is asked for, so that a project that runs 
 
 import functools
 import importlib
+import importlib.util
 import inspect
 import os
 import re
@@ -19,6 +20,7 @@ import pluggy
 
 from pytest_vla import hookspecs
 from pytest_vla.entries import (
+    CommandEntry,
     ImporterEntry,
     ListEntry,
     MetricEntry,
@@ -41,6 +43,7 @@ NO_ENTRY_POINTS = "PYTEST_DISABLE_PLUGIN_AUTOLOAD"
 
 _PREFIX = "pytest_vla_"
 _OURS = "pytest-vla"
+_CONFTEST = "conftest"
 _NAME = r"[A-Za-z0-9][\w.-]*"
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -81,6 +84,11 @@ def sections() -> tuple[SectionEntry, ...]:
 def importers() -> Mapping[str, ImporterEntry]:
     """All importers by name."""
     return _by_name("pytest_vla_importers", (ImporterEntry,), "importer")
+
+
+def commands() -> Mapping[str, CommandEntry]:
+    """All commands by name."""
+    return _by_name("pytest_vla_commands", (CommandEntry,), "command")
 
 
 def user_files() -> tuple[str, ...]:
@@ -140,28 +148,66 @@ def adopt(manager: pluggy.PluginManager) -> Callable[[], None]:
     return leave
 
 
-def consent(modules: Sequence[str]) -> None:
-    """Import these modules, and take what their hooks give: the user names them by ``-p``. Raises VlaError."""
+def consent(modules: Sequence[str], folder: Path) -> None:
+    """Import these modules, and take what their hooks give: the user names them by ``-p``.
+
+    Args:
+        modules: their names.
+        folder: whose ``conftest.py`` is meant by ``conftest``.
+
+    Raises:
+        VlaError: one cannot be imported.
+    """
     for name in modules:
         if name in _consented:
             continue
         try:
-            importlib.import_module(name)
+            _consented[name] = imported(name, folder)
         except (Exception, SystemExit) as error:
             raise VlaError(f"-p {name}: importing it raised {_described(error)}") from error
-        _consented.append(name)
         forget()
+
+
+def imported(name: str, folder: Path) -> Any:
+    """A module by its name, imported where it is not yet; of ``conftest`` the one of a folder.
+
+    pytest imports each ``conftest.py`` under that name, pytest-vla's own where its suites lie in a checkout, and Python
+    knows the last one only. The one of the nearest folder above counts too, where pytest has read it.
+
+    Raises whatever importing raises.
+    """
+    if name != _CONFTEST:
+        return importlib.import_module(name)
+    read = [
+        plugin
+        for manager in _adopted
+        for plugin in manager.get_plugins()
+        if Path(str(getattr(plugin, "__file__", None))).name == f"{_CONFTEST}.py"
+    ]
+    for place in (folder, *folder.parents):
+        file = place / f"{_CONFTEST}.py"
+        found = next((each for each in (*read, sys.modules.get(name)) if _is_of(each, file)), None)
+        if found is not None:
+            sys.modules[name] = found
+            return found
+        if place == folder and file.is_file():
+            return _imported_from(file, name)
+    return importlib.import_module(name)
+
+
+def of_a_conftest() -> str:
+    """What an error about a name that nobody has is to add, where a ``conftest.py`` that was not read may have it."""
+    file = Path(f"{_CONFTEST}.py")
+    if _adopted or _CONFTEST in _consented or not file.is_file():
+        return ""
+    if _PREFIX.encode() not in file.read_bytes():
+        return ""
+    return f" The {file} of this folder may have it: it is read where you say so, pytest-vla -p {_CONFTEST} ..."
 
 
 def consented() -> tuple[str, ...]:
     """The modules that were named by ``-p``, here or to pytest, for another process: those that have our hooks."""
-    named = [
-        name
-        for manager in _adopted
-        for name, plugin in manager.list_name_plugin()
-        if plugin is not None and getattr(plugin, "__name__", None) == name and _has_hooks(plugin)
-    ]
-    return tuple(dict.fromkeys([*_consented, *(name for name in named if name not in _modules_of_packages())]))
+    return tuple(_named())
 
 
 def is_built_in(entry: Any) -> bool:
@@ -172,7 +218,8 @@ def is_built_in(entry: Any) -> bool:
 def reaches_processes(origin: str) -> bool:
     """Whether who gave an entry is there in the policy's process too: a ``conftest.py`` that no ``-p`` names is not."""
     _, origins = _own_manager()
-    return origin in origins.values() or any(origin == _file_of(name) for name in consented())
+    files = {getattr(module, "__file__", name) for name, module in _named().items()}
+    return origin in origins.values() or origin in files
 
 
 def until_changed(function: _Function) -> _Function:
@@ -213,7 +260,7 @@ class _Manager(pluggy.PluginManager):
 
 # Of this process: pytest's managers, with the newest last; what -p named to us; what was found so far.
 _adopted: list[pluggy.PluginManager] = []
-_consented: list[str] = []
+_consented: dict[str, object] = {}
 _entries: dict[str, Mapping[str, Any]] = {}
 _givers: dict[str, object] = {}
 _installed: list[tuple[_Manager, Mapping[str, str]]] = []
@@ -274,6 +321,40 @@ def _plugins(hook: str) -> Iterator[_Plugin]:
                 yield _plugin(implementation, hook, _origin_in(adopted, implementation))
 
 
+def _named() -> Mapping[str, object]:
+    """The modules that were named by ``-p`` and have our hooks."""
+    packages = _modules_of_packages() if _adopted else ()
+    read = {
+        name: plugin
+        for manager in _adopted
+        for name, plugin in manager.list_name_plugin()
+        if getattr(plugin, "__name__", None) == name and name not in packages and _has_hooks(plugin)
+    }
+    return {**read, **_consented}
+
+
+def _is_of(module: object, file: Path) -> bool:
+    """Whether a module was imported from a file."""
+    own = getattr(module, "__file__", None)
+    return own is not None and Path(own).resolve() == file.resolve()
+
+
+def _imported_from(file: Path, name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None, "it ends with .py"
+    assert spec.loader is not None, "it ends with .py"
+    before, module = sys.modules.get(name), importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        if before is not None:
+            sys.modules[name] = before
+        raise
+    return module
+
+
 def _same(plugin: object) -> object:
     """Equal for a module that was imported twice, as pytest does with a ``conftest.py`` that -p names."""
     return getattr(plugin, "__file__", None) or id(plugin)
@@ -316,8 +397,8 @@ def _without_pytest() -> Iterator[tuple[str, Any]]:
         yield f"{_OURS} ({name})", importlib.import_module(name)
     for entry in _entry_points():
         yield _origin(entry), _loaded(entry)
-    for name in _consented:
-        yield f"-p {name}", importlib.import_module(name)
+    for name, module in _consented.items():
+        yield f"-p {name}", module
 
 
 def _modules_of_rooms() -> list[str]:
@@ -348,10 +429,6 @@ def _loaded(entry: EntryPoint) -> Any:
 
 def _origin(entry: EntryPoint) -> str:
     return f"{entry.dist.name} {entry.dist.version} ({entry.value})" if entry.dist else entry.value
-
-
-def _file_of(module: str) -> str:
-    return str(getattr(sys.modules.get(module), "__file__", module))
 
 
 def _described(error: BaseException) -> str:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_vla.entries import (
+        CommandEntry,
         ImporterEntry,
         ListEntry,
         MetricEntry,
@@ -56,6 +57,11 @@ def pytest_vla_sections() -> "Sequence[SectionEntry]":  # type: ignore[empty-bod
 @hookspec
 def pytest_vla_importers() -> "Sequence[ImporterEntry]":  # type: ignore[empty-body]
     """Further logs that ``pytest-vla import`` reads."""
+
+
+@hookspec
+def pytest_vla_commands() -> "Sequence[CommandEntry]":  # type: ignore[empty-body]
+    """Further commands: ``pytest-vla NAME``."""
 
 
 @hookspec

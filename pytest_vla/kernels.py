@@ -9,6 +9,7 @@ whose version stands in records. Nothing here imports numpy.
 
 import os
 import platform
+import shlex
 import sys
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -65,6 +66,11 @@ def pinned_processes(most: int) -> "ProcessPoolExecutor":
     pin()
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return ProcessPoolExecutor(max(1, min(processors, most)), mp_context=get_context("spawn"))
+
+
+def how_to_pin() -> str:
+    """What is to be typed before a command, where numpy is imported before `pin` can be called."""
+    return " ".join(f"{name}={shlex.quote(value)}" for name, value in _pins().items())
 
 
 def in_force() -> str:

@@ -54,7 +54,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Where episodes are asked for, choose the machine code that they run on: before anything imports numpy."""
     typed = early_config.known_args_namespace
-    if typed.vla_model or typed.vla_suite or typed.vla_resume or early_config.getini("vla_model"):
+    if any(getattr(typed, option.key) for option in OPTIONS if option.asks) or early_config.getini("vla_model"):
         from pytest_vla.kernels import PINNED, pin
 
         if (typed.vla_kernels or early_config.getini("vla_kernels") or PINNED) == PINNED:

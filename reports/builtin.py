@@ -48,6 +48,18 @@ def robustness(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     return Section(lambda: robustness_lines(found, options.full), {"robustness": methods_table(SEED)}, models, pictures)
 
 
+def further(loaded: Loaded, options: argparse.Namespace) -> Section | None:
+    """The means of what others keep of episodes."""
+    from pytest_vla.metrics.further import further
+    from pytest_vla.reports.further import further_lines, further_table, methods_table
+
+    found = further(loaded.records)
+    if not found:
+        return None
+    models = {(model.model, model.suite, ""): {"metrics": further_table(model)} for model in found}
+    return Section(lambda: further_lines(found, loaded), {"metrics": methods_table()}, models, dict)
+
+
 def looking(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     """Black pictures, and objects that are not there."""
     from pytest_vla.reports.looking import looking_lines, looking_table, make_looking, methods_table

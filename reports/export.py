@@ -4,10 +4,11 @@ The columns come in the order of `Record`'s fields, after ``case`` ``twin`` (the
 the variation; its own, where it has none) and ``counts``: whether rates are made of the record, by
 `pytest_vla.records.counting`; else it is a repeat, or equal to a record of another run seed. A table in a record
 becomes a column for each of its keys, in alphabetical order (``timings.wall``, ``metrics.NAME``): all keys of all rows.
-``eef_pos`` becomes ``eef_pos.x``, ``.y`` and ``.z`` in metres; ``literals`` and lists are JSON text. In csv null is
-empty, truth is ``true`` or ``false``, and a text that a spreadsheet would run as a formula (``=``, ``+``, ``-`` or
-``@`` first) has an apostrophe before it, as instructions and messages come from outside; in parquet and jsonl text is
-exact. jsonl has ``counts`` as its last key.
+``eef_pos`` becomes ``eef_pos.x``, ``.y`` and ``.z`` in metres; ``costs.NAME`` is the sum of that cost's charges;
+``literals`` and lists are JSON text. What a later version says is in ``unknown.NAME``. In csv null is empty, truth is
+``true`` or ``false``, and a text that a spreadsheet would run as a formula (``=``, ``+``, ``-`` or ``@`` first) has an
+apostrophe before it, as instructions and messages come from outside; in parquet and jsonl text is exact. jsonl has
+``counts`` as its last key.
 """
 
 import csv
@@ -21,6 +22,7 @@ from types import NoneType
 from typing import IO, Any, get_args, get_origin, get_type_hints
 
 from pytest_vla.errors import VlaError
+from pytest_vla.plan.costs import totals
 from pytest_vla.records.record import Record, parse_record
 
 FORMATS = ("csv", "parquet", "jsonl")
@@ -75,6 +77,10 @@ def flatten(record: Record, counts: bool | None = None) -> dict[str, Any]:
             row["literals"] = json.dumps(value)
         elif field.name == "eef_pos":
             row.update(zip(_EEF_POS, value or (None, None, None), strict=True))
+        elif field.name == "costs":
+            row.update({f"costs.{name}": amount for name, amount in totals(value).items()})
+        elif field.name == "simulator":
+            row["simulator"] = json.dumps(value)
         elif isinstance(value, Mapping):
             row.update({f"{field.name}.{key}": _scalar(inner) for key, inner in value.items()})
         else:
@@ -102,8 +108,10 @@ def _declared() -> dict[str, tuple[tuple[str, ...] | None, Any]]:
     """Of each field of a record its columns (None: one for each key), and the type of their values."""
     declared: dict[str, tuple[tuple[str, ...] | None, Any]] = {}
     for name, hint in get_type_hints(Record).items():
-        if name == "literals":
+        if name in ("literals", "simulator"):
             declared[name] = ((name,), str)
+        elif name == "costs":
+            declared[name] = (None, float)
         elif name == "eef_pos":
             declared[name] = (_EEF_POS, float)
         elif get_origin(hint) is Mapping:

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.listening import Estimate, Share
 from pytest_vla.metrics.looking import BLINDED, CONFIDENCE, GONE, NEAR, Looked, Looking, looked
-from pytest_vla.records.record import Record, load_trajectory, trajectory_file
+from pytest_vla.records.record import Record
+from pytest_vla.records.trajectory import load_trajectory, trajectory_file
 from pytest_vla.reports.loaded import Loaded, unfinished_of
 from pytest_vla.reports.tables import aligned, notes, printed, wrapped
 from pytest_vla.util.text import counted

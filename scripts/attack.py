@@ -131,7 +131,7 @@ def _overdue(*_: object) -> None:
 def files(number: int, seed: int) -> Iterator[Outcome]:
     """Trajectories, replays, init states, category.toml and YAML files with flipped, cut and doubled bytes."""
     from pytest_vla.policies.replay import replay_policy
-    from pytest_vla.records.record import load_trajectory
+    from pytest_vla.records.trajectory import load_trajectory
     from pytest_vla.scene.category_files import read_category
     from pytest_vla.scene.init_states import read_init_states
     from pytest_vla.suites.libero_pro.tables import load_table

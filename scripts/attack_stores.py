@@ -21,8 +21,10 @@ from typing import Any
 import numpy as np
 
 from pytest_vla.plan.case import Case
-from pytest_vla.records.record import SCHEMA, Record, Trajectory, save_trajectory
+from pytest_vla.records.migrations import SCHEMA
+from pytest_vla.records.record import Record
 from pytest_vla.records.store import STORE, open_store
+from pytest_vla.records.trajectory import Trajectory, save_trajectory
 
 RUN = "20260102-030405-abcd"
 OTHER_RUN = "20260103-030405-beef"
@@ -237,7 +239,7 @@ _RECORD = Record(
     schema=SCHEMA, run=RUN, case="", node="", suite="tabletop", task="", seed=0, variation={}, attempt=1, worker="",
     started="2026-01-02T03:04:05.678+00:00", instruction="turn on the stove", outcome="failure", reason=None,
     message=None, steps=2, success_step=None, literals={"(turnon flat_stove_1)": ((0, False), (2, True))},
-    eef_pos=(0.1, -0.2, 1.0), costs={}, metrics={"asked_done": 1.0}, seeds={},
+    eef_pos=(0.1, -0.2, 1.0), costs=(), metrics={"asked_done": 1.0}, seeds={},
     protocol={"max_steps": 300, "cameras": ["agentview"], "init_state": None, "textures": "installed"}, replan=None,
     policy="expert", policy_digest="00", provenance={"mujoco": "3.3.7", "robosuite": "1.4.0"}, timings={"wall": 1.25},
     digest="00", arrays=None,

@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     random, _ = run("random", RANDOM_EPISODES, options.tasks, results)
     if random is None:
         return 1
-    sheet, video = results / "demo.png", results / "demo.webm"
+    sheet, video = results / "demo.png", results / "demo.mp4"
     with open_store(results, create=False) as store:
         shown = worth_seeing(list(store.records(expert.name)))
     told("pytest-vla", "show", expert.name, random.name, "-o", str(sheet))

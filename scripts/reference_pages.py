@@ -9,15 +9,17 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pytest_vla import entries, hookspecs
-from pytest_vla.cli import COMMANDS, Command
+from pytest_vla import entries, extensions, hookspecs
+from pytest_vla.cli import command_of, parser_of
 from pytest_vla.errors import ERROR_REASONS, INVALID_REASONS
 from pytest_vla.plan.manifests import load_suite, suite_names
 from pytest_vla.policies.fit import CODES
 from pytest_vla.policies.registry import all_kinds
 from pytest_vla.records.checks import OUTCOMES
-from pytest_vla.records.record import SCHEMA, Record
+from pytest_vla.records.migrations import SCHEMA
+from pytest_vla.records.record import Record
 from pytest_vla.run.about import MODELS_KEY
+from pytest_vla.run.option import RESUMED
 from pytest_vla.run.options import OPTIONS
 from pytest_vla.vary.registry import kinds
 
@@ -49,7 +51,8 @@ def options_page() -> Iterator[str]:
     )
     for option in OPTIONS:
         value = "" if option.metavar is None else f"={option.metavar}"
-        yield from (f"## {option.flag}", "", f"`{option.flag}{value}`", "", _sentence(option.help), "")
+        told = f"{_sentence(option.help)} {RESUMED[option.belongs]}".rstrip()
+        yield from (f"## {option.flag}", "", f"`{option.flag}{value}`", "", told, "")
         if option.ini is not None:
             yield from (f"Ini key `{option.key}`: {option.ini.replace('%%', '%')}.", "")
     yield from (f"## {MODELS_KEY}", "", "An ini key without an option: your own names for policies, one a line.", "")
@@ -168,9 +171,10 @@ def hooks_page() -> Iterator[str]:
 
 def commands_page() -> Iterator[str]:
     yield from _head("Commands", "Every `pytest-vla` command, as its `--help` says it. Runs are begun by `pytest`.")
-    yield from _table(("command", "what it does"), [(f"[`{c.name}`](#{c.name})", c.help) for c in COMMANDS])
-    for command in COMMANDS:
-        yield from (f"## {command.name}", "", "```text", help_of(command), "```", "")
+    commands = extensions.commands().values()
+    yield from _table(("command", "what it does"), [(f"[`{c.name}`](#{c.name})", c.about) for c in commands])
+    for entry in commands:
+        yield from (f"## {entry.name}", "", "```text", help_of(entry), "```", "")
 
 
 PAGES: Mapping[str, Callable[[], Iterable[str]]] = {
@@ -185,14 +189,10 @@ PAGES: Mapping[str, Callable[[], Iterable[str]]] = {
 """The pages by file name."""
 
 
-def help_of(command: Command) -> str:
+def help_of(entry: entries.CommandEntry) -> str:
     """What ``pytest-vla COMMAND --help`` prints, `WIDTH` columns wide."""
-    parser = argparse.ArgumentParser(
-        prog=f"pytest-vla {command.name}",
-        description=command.help,
-        formatter_class=lambda prog: argparse.HelpFormatter(prog, width=WIDTH),
-    )
-    command.declare(parser)
+    parser = parser_of(entry, command_of(entry))
+    parser.formatter_class = lambda prog: argparse.HelpFormatter(prog, width=WIDTH)
     return parser.format_help().rstrip()
 
 

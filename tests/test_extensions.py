@@ -141,7 +141,7 @@ def test_the_command_line_takes_a_conftest_only_where_it_is_named(
     site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(extensions, "_consented", [])
+    monkeypatch.setattr(extensions, "_consented", {})
     monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "my_conftest.py").write_text(
         HEAD + "def pytest_vla_importers(): return [ImporterEntry('lab', 'our logs', 'my_conftest:IMPORTER')]\n"

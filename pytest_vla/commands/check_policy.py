@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from pytest_vla.entries import Command
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.run.arguments import Joined, comma_list
 from pytest_vla.util.text import printable
@@ -307,3 +308,6 @@ def _progress(stream: TextIO) -> Iterator[Callable[[str], None]]:
         if in_place:
             stream.write("\r\x1b[K")
             stream.flush()
+
+
+COMMAND = Command(declare, run)

@@ -1,9 +1,11 @@
-"""What `pytest-vla fetch libero` does: brings LIBERO's assets, task files and init states, with the user's consent.
+"""``pytest-vla fetch libero``: brings LIBERO's assets, task files and init states, with the user's consent.
 
 Assets come from the Hugging Face data set from which hf-libero takes them, task files and init states from hf-libero's
 wheel. Both go to a folder beside the final one, which takes its place when all of it has arrived and was checked.
 """
 
+import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -18,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
+from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.manifests import load_suite, suite_names
 from pytest_vla.util.folders import expanded, fetched_libero
@@ -96,6 +99,24 @@ class Sources:
     package: Callable[[Path], Path]
 
 
+def declare(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.epilog = (
+        "It says what comes from where, how much and under which licence, and asks before it downloads. Needs a "
+        "network and huggingface_hub: pip install 'pytest-vla[libero]'."
+    )
+    parser.add_argument("what", metavar="libero", choices=("libero",), help="LIBERO's assets, tasks and init states")
+    parser.add_argument(
+        "--to", metavar="DIR", type=Path, help="default: ~/.local/share/pytest-vla/libero, which is found by itself"
+    )
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Fetch, with the user's consent. Raises VlaError: it cannot be fetched, or nobody agreed."""
+    fetch_libero(options.to, options.yes, ask=input if sys.stdin.isatty() else None)
+
+
 def fetch_libero(
     to: Path | None,
     yes: bool,
@@ -143,10 +164,13 @@ def fetch_libero(
         _check_room(part, listing)
         with exclusive(lock):
             # Another process may have done it meanwhile.
-            if not _is_complete(folder):
+            if _is_complete(folder):
+                _remove_empty(part)
+            else:
                 _fill(part, listing, sources)
-                lock.unlink(missing_ok=True)
                 part.replace(folder)
+                # Not before: whoever waits would make it anew.
+                (folder / _LOCK).unlink(missing_ok=True)
     except OSError as error:
         raise VlaError(f"{part}: cannot be written: {error}") from error
     say(f"LIBERO's data is in {folder}. {_how_to_use(folder, to)}")
@@ -236,6 +260,13 @@ def _check_own(part: Path) -> None:
         raise VlaError(f"{part} is {what}, and what is fetched would go there: remove it, or give another by --to")
     if (part / _LOCK).is_symlink():
         (part / _LOCK).unlink()
+
+
+def _remove_empty(part: Path) -> None:
+    """Leave no folder that was made too late; one that holds anything stays."""
+    with contextlib.suppress(OSError):
+        if {path.name for path in part.iterdir()} <= {_LOCK}:
+            shutil.rmtree(part)
 
 
 def _remove_unlisted(part: Path, listing: Listing) -> None:
@@ -387,3 +418,6 @@ def _how_to_use(folder: Path, to: Path | None) -> str:
 
 def _size(number: int) -> str:
     return f"{number / 10**6:.1f} MB" if number < 10**9 else f"{number / 10**9:.1f} GB"
+
+
+COMMAND = Command(declare, run)

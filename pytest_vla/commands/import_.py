@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla import extensions
+from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
 from pytest_vla.util.text import printable
 
@@ -117,7 +118,7 @@ def _told(log: "ImportedLog", runs: Entered) -> Iterator[str]:
 
 def _enter(store: "Store", logs: "Sequence[ImportedLog]", kind: str) -> "dict[str, Entered]":
     """Enters all logs or none. Returns by digest the names of each one's runs, with their records."""
-    from pytest_vla.run.results import new_run_name
+    from pytest_vla.run.folder import new_run_name
 
     entered: dict[str, Entered] = {}
     for log in logs:
@@ -141,3 +142,6 @@ def _enter(store: "Store", logs: "Sequence[ImportedLog]", kind: str) -> "dict[st
         store.mark(name, {each.node: "passed" if each.outcome == "success" else "failed" for each in records})
         store.end(name, "finished")
     return entered
+
+
+COMMAND = Command(declare, run)

@@ -1,4 +1,4 @@
-"""``python -m pytest_vla.commands.init_states --data DIR [TASK ...]``: init states for a user's own tasks.
+"""``pytest-vla init-states``: init states for a user's own tasks.
 
 Fifty a task, each at rest for ten seconds. A task's name decides its draws, so that the same files give the same states
 on one machine.
@@ -11,19 +11,50 @@ from pathlib import Path
 
 import numpy as np
 
+from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
 from pytest_vla.kernels import pinned_processes
 from pytest_vla.plan.data_folders import data_base
 from pytest_vla.plan.manifests import load_suite, suite_names, takes_tasks
 from pytest_vla.plan.task import Task
-from pytest_vla.sim.settle import generator_of, settled_states
-from pytest_vla.sim.world import World
+from pytest_vla.run.arguments import whole_number
 from pytest_vla.util.files import whole_file
+from pytest_vla.util.text import printable_lines
 
-# Of what the command line is asked for: more init states, or longer waits (s), are a slip of the keyboard.
-_MOST = 10_000
+# What simulates is imported when it runs: --help has to come at once.
 
-_LONGEST = 3600.0
+# More init states, or longer waits (s), are a slip of the keyboard.
+_MOST, _LONGEST = 10_000, 3600.0
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.epilog = (
+        "They are drawings of the scene that were seen to stay at rest, and go to DIR/init_files/SUITE/TASK"
+        ".pruned_init. The same files give the same states on one machine. It uses all processors."
+    )
+    parser.add_argument("tasks", nargs="*", metavar="TASK", help="default: every task in DIR without init states")
+    parser.add_argument("--data", required=True, metavar="DIR", type=Path, help="your folder, as for --vla-data")
+    parser.add_argument(
+        "--suite", default="tabletop", metavar="SUITE", help="the suite that the tasks belong to (default: tabletop)"
+    )
+    parser.add_argument(
+        "--count",
+        metavar="N",
+        type=whole_number("a number of init states", 1, _MOST),
+        help="init states a task (default: the suite's number, 50)",
+    )
+    parser.add_argument(
+        "--hold", type=_hold, default=10.0, metavar="S", help="seconds that each stays still (default: 10)"
+    )
+
+
+def run(options: argparse.Namespace) -> None:
+    """Make them, and print the files. Raises VlaError: nothing can be made, or not that of every task."""
+    tasks, folder = _asked(options.suite, options.data, options.tasks)
+    failed = write_all(tasks, folder, options.count, options.hold)
+    if failed:
+        raise VlaError(f"no init states were made for {', '.join(failed)}: see above")
 
 
 def write_init_states(task: Task, folder: Path, count: int | None = None, hold_seconds: float = 10.0) -> Path:
@@ -38,6 +69,9 @@ def write_init_states(task: Task, folder: Path, count: int | None = None, hold_s
     Raises:
         VlaError: the scene cannot be used or does not come to rest, or the file cannot be written.
     """
+    from pytest_vla.sim.settle import generator_of, settled_states
+    from pytest_vla.sim.world import World
+
     with World(task) as world:
         number = task.protocol.init_states if count is None else count
         states = settled_states(world, number, generator_of(task.name), hold_seconds=hold_seconds)
@@ -51,40 +85,20 @@ def write_init_states(task: Task, folder: Path, count: int | None = None, hold_s
     return path
 
 
-def write_all(tasks: Sequence[Task], folder: Path, count: int | None = None, hold_seconds: float = 10.0) -> bool:
-    """`write_init_states` of several tasks, on all processors; says what became of each. False where any failed."""
-    well = True
+def write_all(
+    tasks: Sequence[Task], folder: Path, count: int | None = None, hold_seconds: float = 10.0
+) -> tuple[str, ...]:
+    """`write_init_states` of several tasks, on all processors; says what became of each. Returns those that failed."""
+    failed = []
     with pinned_processes(len(tasks)) as pool:
-        for future in [pool.submit(write_init_states, task, folder, count, hold_seconds) for task in tasks]:
+        futures = [(task, pool.submit(write_init_states, task, folder, count, hold_seconds)) for task in tasks]
+        for task, future in futures:
             try:
                 print(future.result(), flush=True)
             except VlaError as error:
-                print(error, file=sys.stderr, flush=True)
-                well = False
-    return well
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Makes init states for tasks in a user's data folder; returns the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m pytest_vla.commands.init_states", description="Make the init states of tasks of your own."
-    )
-    parser.add_argument("--suite", default="tabletop", help="the suite that the tasks belong to (default: tabletop)")
-    parser.add_argument("--data", required=True, metavar="DIR", help="your folder, as for --vla-data")
-    parser.add_argument("--count", type=int, metavar="N", help="init states a task (default: the suite's number, 50)")
-    parser.add_argument("--hold", type=float, default=10.0, metavar="S", help="seconds each stays still (default: 10)")
-    parser.add_argument("tasks", nargs="*", metavar="TASK", help="default: every task in DIR without init states")
-    options = parser.parse_args(arguments)
-    try:
-        if options.count is not None and not 1 <= options.count <= _MOST:
-            raise VlaError(f"--count={options.count}: expected 1 to {_MOST}")
-        if not 0 <= options.hold <= _LONGEST:
-            raise VlaError(f"--hold={options.hold}: expected seconds from 0 to {_LONGEST}")
-        tasks, folder = _asked(options.suite, Path(options.data), options.tasks)
-    except VlaError as error:
-        print(error, file=sys.stderr)
-        return 2
-    return 0 if write_all(tasks, folder, options.count, options.hold) else 1
+                print(printable_lines(str(error)), file=sys.stderr, flush=True)
+                failed.append(task.name)
+    return tuple(failed)
 
 
 def _asked(name: str, data: Path, names: Sequence[str]) -> tuple[list[Task], Path]:
@@ -107,5 +121,14 @@ def _asked(name: str, data: Path, names: Sequence[str]) -> tuple[list[Task], Pat
     return lacking, folder
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _hold(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= _LONGEST:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time, 0 to {_LONGEST:g} seconds")
+    return seconds
+
+
+COMMAND = Command(declare, run)

@@ -1,8 +1,7 @@
-"""Measures which premises hold after settling, and which things are thrown apart, from every init state of tasks.
+"""``pytest-vla premises``: which premises hold after settling, and what is thrown apart, from every init state.
 
-``python -m pytest_vla.commands.premises SUITE... --data DIR`` prints it for the installed version of MuJoCo;
-``--write`` puts it into the suites' files of premises instead of what they have of this version. ``--vary`` is for
-changed scenes.
+It prints it for the installed version of MuJoCo; ``--write`` puts it into the suites' files of premises instead of what
+they have of this version. ``--vary`` is for changed scenes.
 """
 
 import argparse
@@ -13,19 +12,24 @@ from pathlib import Path
 
 import numpy as np
 
+from pytest_vla.entries import Command
 from pytest_vla.errors import RedrawError, VlaError
 from pytest_vla.kernels import pinned_processes
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.premises import FILE, Finding, Measured, measured, premises_file
 from pytest_vla.plan.task import Task
+from pytest_vla.run.arguments import whole_number
 from pytest_vla.scene.variation import Variation
-from pytest_vla.sim.world import World
 from pytest_vla.util.files import whole_file
-from pytest_vla.util.text import printable, printable_lines
+from pytest_vla.util.text import printable
 from pytest_vla.versions import SUPPORTED, check_versions
+
+# What simulates is imported when it runs: --help has to come at once.
 
 THROWN = 0.03
 """Metres that a thing may move sideways from an init state while the scene settles; beyond it was thrown."""
+
+_MOST = 10_000
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,55 @@ class Settled:
     unsettled: Mapping[int, str]
 
 
+def declare(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.epilog = (
+        "A premise is what a task's file says of its beginning, such as a bowl on a plate. Every init state of every "
+        "task settles, and those in which a premise does not hold then are listed, with things that are thrown apart. "
+        f"With --write, suites know it by their {FILE}. It uses all processors."
+    )
+    parser.add_argument("suites", nargs="+", metavar="SUITE")
+    parser.add_argument("--data", metavar="DIR", type=Path, help="pytest's --vla-data")
+    parser.add_argument(
+        "--states",
+        metavar="N",
+        type=whole_number("a number of init states", 1, _MOST),
+        help="the first N init states only",
+    )
+    parser.add_argument("--vary", metavar="KINDS", help="of changed scenes, as --vla-vary, drawn for seed 0")
+    parser.add_argument("--write", action="store_true", help=f"into the suites' {FILE}")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measure, print, and write where asked to. Raises VlaError: it cannot be measured, or not of every task."""
+    if options.write and (options.vary or options.states):
+        raise VlaError("--write is for whole measurements of tasks as they are: leave --vary and --states out")
+    mujoco = check_versions()["mujoco"]
+    jobs = _jobs(options.suites, options.data, options.vary)
+    found: dict[str, list[Settled]] = {name: [] for name in options.suites}
+    failed = 0
+    with pinned_processes(len(jobs)) as pool:
+        futures = [(job, pool.submit(_measure, job, options.states)) for job in jobs]
+        for (name, task, label), future in futures:
+            try:
+                settled = future.result()
+            except VlaError as error:
+                print(printable(f"{name}/{task.name} {label}: {error}"), file=sys.stderr, flush=True)
+                failed += 1
+                continue
+            found[name].append(settled)
+            _tell(f"{name}/{task.name}{f' {label}' if label else ''}", settled)
+    if failed:
+        nothing = ", and nothing was written" if options.write else ""
+        raise VlaError(f"{failed} of {len(jobs)} could not be measured{nothing}: see above")
+    for name, each in found.items() if options.write else ():
+        file = premises_file(name)
+        assert file is not None, "its task files are measured"
+        with whole_file(file) as stream:
+            stream.write(measured_text(name, with_measured(measured(name), each, mujoco)).encode())
+        print(file)
+
+
 def settle_all(task: Task, variation: Variation | None = None, count: int | None = None) -> Settled:
     """Resets a task's world to its init states, each with the scene seed of the same number, and looks when it settled.
 
@@ -58,6 +111,8 @@ def settle_all(task: Task, variation: Variation | None = None, count: int | None
     Raises:
         VlaError: the world cannot be built.
     """
+    from pytest_vla.sim.world import World
+
     false: dict[str, set[int]] = {}
     thrown: dict[str, set[int]] = {}
     unsettled: dict[int, str] = {}
@@ -107,7 +162,7 @@ def _rows(found: Mapping[str, frozenset[int]], mujoco: str) -> list[tuple[str, s
 def measured_text(suite: str, found: Measured) -> str:
     """A suite's file of premises. Versions in which the same is found stand together."""
     lines = [
-        f"# Made by `python -m pytest_vla.commands.premises {suite} --write`, once for each version of MuJoCo.",
+        f"# Made by `pytest-vla premises {suite} --write`, once for each version of MuJoCo.",
         "# What is not listed holds, and rests.",
         f"measured = {_texts(found.versions)}",
     ]
@@ -163,48 +218,6 @@ def _measure(job: tuple[str, Task, str], count: int | None) -> Settled:
     return settle_all(task, find_variation(task, label, 0) if label else None, count)
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Measures, prints, and writes where asked to; returns the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m pytest_vla.commands.premises",
-        description="Which premises of tasks hold after settling, under the installed version of MuJoCo.",
-    )
-    parser.add_argument("suites", nargs="+", metavar="SUITE")
-    parser.add_argument("--data", metavar="DIR", type=Path, help="as for --vla-data")
-    parser.add_argument("--states", metavar="N", type=int, help="the first N init states only")
-    parser.add_argument("--vary", metavar="KINDS", help="of changed scenes, as --vla-vary, drawn for seed 0")
-    parser.add_argument("--write", action="store_true", help=f"into the suites' {FILE}")
-    options = parser.parse_args(arguments)
-    try:
-        if options.write and (options.vary or options.states):
-            raise VlaError("--write is for whole measurements of tasks as they are: leave --vary and --states out")
-        mujoco = check_versions()["mujoco"]
-        jobs = _jobs(options.suites, options.data, options.vary)
-        found: dict[str, list[Settled]] = {name: [] for name in options.suites}
-        well = True
-        with pinned_processes(len(jobs)) as pool:
-            futures = [(job, pool.submit(_measure, job, options.states)) for job in jobs]
-            for (name, task, label), future in futures:
-                try:
-                    settled = future.result()
-                except VlaError as error:
-                    print(printable(f"{name}/{task.name} {label}: {error}"), file=sys.stderr, flush=True)
-                    well = False
-                    continue
-                found[name].append(settled)
-                _tell(f"{name}/{task.name}{f' {label}' if label else ''}", settled)
-        for name, each in found.items() if options.write and well else ():
-            file = premises_file(name)
-            assert file is not None, "its task files are measured"
-            with whole_file(file) as stream:
-                stream.write(measured_text(name, with_measured(measured(name), each, mujoco)).encode())
-            print(file)
-    except (VlaError, OSError) as error:
-        print(printable_lines(str(error)), file=sys.stderr)
-        return 2
-    return 0 if well else 1
-
-
 def _tell(name: str, found: Settled) -> None:
     print(f"{name}: {len(found.premises)} premises", flush=True)
     for premise, numbers in found.false.items():
@@ -216,5 +229,4 @@ def _tell(name: str, found: Settled) -> None:
         print(f"  does not settle: init states {ranges(found.unsettled)}, such as {first}: {reason}", flush=True)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+COMMAND = Command(declare, run)

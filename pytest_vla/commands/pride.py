@@ -9,6 +9,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
 from pytest_vla.util.text import printable
 
@@ -204,3 +205,6 @@ def alpha_of(text: str) -> float:
     if not 0 <= alpha <= 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a weight, 0 to 1")
     return alpha
+
+
+COMMAND = Command(declare, run)

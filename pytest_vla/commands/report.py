@@ -1,9 +1,10 @@
 """``pytest-vla report``: what the records of runs say of models, the language and variations, without a rollout.
 
 In JSON: ``schema``; ``models``, see `pytest_vla.reports.sections.section_table`, with the keys of
-`pytest_vla.reports.language.json.model_table`, ``looking``, `pytest_vla.reports.looking.looking_table`, and
-``robustness``, `pytest_vla.reports.robustness.json.robustness_table`; beside it ``alpha`` and ``intervals`` of the
-language, ``looking`` and ``robustness``: how numbers were made; under the names of benchmarks their own tables, as
+`pytest_vla.reports.language.json.model_table`, ``looking``, `pytest_vla.reports.looking.looking_table`,
+``robustness``, `pytest_vla.reports.robustness.json.robustness_table`, and ``metrics``,
+`pytest_vla.reports.further.further_table`; beside it ``alpha`` and ``intervals`` of the language, ``looking``,
+``robustness`` and ``metrics``: how numbers were made; under the names of benchmarks their own tables, as
 their folders in `pytest_vla.suites` and other packages make them (`pytest_vla.entries.SectionEntry`); ``notes``:
 known defects of the benchmarks that are in the numbers, as texts.
 """
@@ -14,6 +15,7 @@ import os
 from pathlib import Path
 
 from pytest_vla import extensions
+from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
 
 # What the command needs is imported when it runs: --help has to come at once.
@@ -33,13 +35,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
     from pytest_vla.metrics.pride import ALPHA
     from pytest_vla.run.arguments import declare_results
 
+    further = "; ".join(entry.about for entry in extensions.sections())
     parser.epilog = (
-        "Success, PRIDE and overestimation over paraphrases, by cell, type and task, failure types and the listening "
-        "score; what a policy does that does not see; success under variations by dimension, kind and level, against "
-        "benign twins, robustness curves and the gap of two dimensions at once; the tables of LIBERO-PRO and "
-        "LIBERO-Plus; of every model (its --vla-model text) and suite. Of each case the first complete record counts "
-        "(docs: What counts). JSON has the keys of what there is: a model that was told no other text has none of "
-        "the language's. png needs matplotlib: pip install 'pytest-vla[report]'."
+        f"Of every model (its --vla-model text) and suite: {further}. Of each case the first complete record counts "
+        "(docs: What counts). JSON has the keys of what there is: a model that was told no other text has none of the "
+        "language's. png needs matplotlib: pip install 'pytest-vla[report]'."
     )
     parser.add_argument(
         "which",
@@ -95,9 +95,9 @@ def run(options: argparse.Namespace) -> None:
     sections = [section for entry in parts if (section := extensions.load(entry)(loaded, options)) is not None]
     if not sections:
         raise VlaError(
-            f"nothing to report: none of {counted(len(loaded.records), 'record')} has a variation or another text than "
-            "its task's. Run `pytest --vla-suite=... --vla-model=... --vla-vary=...` or `--vla-suite=libero_para`, or "
-            "`pytest-vla import libero-para DIR`"
+            f"nothing to report: none of {counted(len(loaded.records), 'record')} has a variation, another text than "
+            "its task's or a number that others add. Run `pytest --vla-suite=... --vla-model=... --vla-vary=...` or "
+            "`--vla-suite=libero_para`, or `pytest-vla import libero-para DIR`"
         )
     if format == "png":
         drawn = {name: picture for section in sections for name, picture in section.pictures().items()}
@@ -155,3 +155,6 @@ def _check_folder(folder: Path, what: str) -> None:
         raise VlaError(f"{what}: {there} is no folder")
     if not os.access(there, os.W_OK | os.X_OK):
         raise VlaError(f"{what}: the folder {there} cannot be written")
+
+
+COMMAND = Command(declare, run)

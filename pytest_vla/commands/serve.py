@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
 from pytest_vla.run.arguments import one_seed, question_count, whole_number
 from pytest_vla.util.text import printable
@@ -232,3 +233,6 @@ def _say(line: str) -> None:
     # Who reads it may be gone, which is no reason to serve nobody.
     with suppress(OSError):
         print(printable(f"pytest-vla: {line}"), flush=True)
+
+
+COMMAND = Command(declare, run)

@@ -1,13 +1,14 @@
 """The further numbers of an episode that packages add (`pytest_vla.entries.MetricEntry`)."""
 
 import math
-import warnings
 from copy import deepcopy
 from dataclasses import replace
 from numbers import Real
 
 from pytest_vla import extensions
-from pytest_vla.records.record import Record, Trajectory
+from pytest_vla.records.record import Record
+from pytest_vla.records.trajectory import Trajectory
+from pytest_vla.util.told import warn
 from pytest_vla.util.tracebacks import describe, ends_episode
 
 
@@ -28,15 +29,15 @@ def with_metrics(record: Record, trajectory: Trajectory) -> Record:
         except BaseException as error:
             if not ends_episode(error):
                 raise
-            warnings.warn(f"metric {name}, of {entry.origin}, raised {describe(error)}: it is left out", stacklevel=2)
+            warn(f"metric {name}, of {entry.origin}, raised {describe(error)}: it is left out")
             continue
         if value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
-            warnings.warn(f"metric {name}, of {entry.origin}, gave {value!r}, no finite number", stacklevel=2)
+            warn(f"metric {name}, of {entry.origin}, gave {value!r}, no finite number")
             continue
         if name in record.metrics:
-            warnings.warn(f"metric {name}, of {entry.origin}, has the name of one of pytest-vla's", stacklevel=2)
+            warn(f"metric {name}, of {entry.origin}, has the name of one of pytest-vla's")
             continue
         found[name] = float(value)
     return replace(record, metrics={**record.metrics, **found}) if found else record

@@ -1,22 +1,23 @@
 """A suite's own world (`pytest_vla.plan.worlds.SuiteWorld`) as an episode takes it."""
 
-import math
-from collections.abc import Callable, Mapping
+from collections import ChainMap
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_vla.episode.own_values import own_charges, own_series
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case
+from pytest_vla.plan.costs import Charge
 from pytest_vla.plan.task import Task
 from pytest_vla.policies.view import resize_with_padding
 from pytest_vla.scene.variation import Variation
 from pytest_vla.sim.observation import Observation
-from pytest_vla.util.ranges import LAST_SEED
-from pytest_vla.util.tracebacks import describe
+from pytest_vla.util.tracebacks import describe, ends_episode
 
 Picture = NDArray[np.uint8]
 
@@ -40,6 +41,9 @@ class OwnWorld:
         VlaError: the world cannot be made, or is none.
     """
 
+    is_own = True
+    """Whether what `provenance` says is of another simulator than MuJoCo, so that it makes episodes comparable."""
+
     def __init__(self, task: Task, variation: Variation | None = None, *, keep_every: int = 0) -> None:
         assert task.world is not None, "the task's world is MuJoCo's"
         try:
@@ -51,11 +55,13 @@ class OwnWorld:
         if lacks := [name for name in _NEEDED if not callable(getattr(self.inner, name, None))]:
             what = type(self.inner).__name__
             raise VlaError(f"{task.suite}/{task.name}: its world, {what}, lacks {', '.join(lacks)}")
-        self.task, self.variation, self.init_state_count = task, variation, LAST_SEED + 1
+        self.task, self.variation, self.init_state_count = task, variation, task.protocol.init_states
         self._keep_every = 0 if callable(getattr(self.inner, "restore", None)) else keep_every
         self._frames: list[tuple[int, Picture]] = []
         self._steps = self._moment = 0
+        self._shapes: dict[str, tuple[int, ...]] | None = None
         self._seen: Observation | None = None
+        self._is_checked = False
         self._changes: tuple[Callable[[Picture, str, int], Picture], ...] = ()
 
     def switch(self, task: Task, variation: Variation | None) -> bool:
@@ -69,7 +75,7 @@ class OwnWorld:
         """Begin an episode of the case with this seed."""
         label = self.variation.label if self.variation is not None else ""
         seen = self.inner.reset(Case(self.task.suite, self.task.name, scene_seed, label))
-        self._steps, self._frames = 0, []
+        self._steps, self._frames, self._shapes = 0, [], None
         self._changes = tuple(begin() for begin in self.variation.pictures) if self.variation is not None else ()
         protocol = self.task.protocol
         for _ in range(protocol.settle_steps if settle else 0):
@@ -107,11 +113,17 @@ class OwnWorld:
         """Whether nothing can happen any more."""
         return bool(getattr(self.inner, "over", bool)())
 
-    def costs(self) -> dict[str, float]:
-        """Of the last step."""
-        found = {name: float(cost) for name, cost in getattr(self.inner, "costs", dict)().items()}
-        if odd := [f"{name}={cost}" for name, cost in found.items() if not math.isfinite(cost)]:
-            raise EpisodeError("world-protocol", f"costs() gives what is no finite number: {', '.join(odd)}")
+    def costs(self) -> tuple[Charge, ...]:
+        """What the last step was charged."""
+        return own_charges(getattr(self.inner, "costs", dict)(), self._steps)
+
+    def series(self) -> dict[str, NDArray[Any]]:
+        """What the world measured at the last step, for the trajectory."""
+        found = own_series(getattr(self.inner, "series", dict)(), self.task.protocol.max_steps)
+        shapes = {name: array.shape for name, array in found.items()}
+        if self._shapes not in (None, shapes):
+            raise EpisodeError("world-protocol", f"series() gives {shapes}, and gave {self._shapes} before")
+        self._shapes = shapes
         return found
 
     def show(self, qpos: NDArray[np.float64], step: int = 0) -> Observation:
@@ -133,7 +145,7 @@ class OwnWorld:
         return (*self._frames, *last)
 
     def provenance(self) -> dict[str, str]:
-        """What the world says that its results depend on."""
+        """What the world says that its results depend on: all of it makes episodes comparable."""
         told: Mapping[Any, Any] = getattr(self.inner, "provenance", dict)()
         kind = type(self.inner)
         return {
@@ -162,10 +174,13 @@ class OwnWorld:
         return {}
 
     def close(self) -> None:
-        """It is used no more; what closing raises is nobody's trouble."""
-        close = getattr(self.inner, "close", None)
-        if close is not None:
-            close()
+        """It is used no more. Raises VlaError where closing it raises."""
+        try:
+            getattr(self.inner, "close", bool)()
+        except BaseException as error:
+            if not ends_episode(error):
+                raise
+            raise VlaError(f"closing the world of {self.task.suite} raised {describe(error)}") from error
 
     @property
     def _now(self) -> Mapping[str, NDArray[Any]]:
@@ -179,6 +194,10 @@ class OwnWorld:
         if lacks := [name for name in expected if name not in tuple(seen)]:
             has = ", ".join(map(str, seen))
             raise EpisodeError("world-protocol", f"what is seen lacks {', '.join(lacks)} of the suite's; it has {has}")
+        if not self._is_checked:
+            # A policy may read none of it for a long time, or never.
+            seen = self._checked(seen, expected)
+            self._is_checked = True
         self._moment += 1
         moment, step = self._moment, self._steps
         names = [*expected, *([_EEF] if _EEF in tuple(seen) and _EEF not in expected else [])]
@@ -192,6 +211,18 @@ class OwnWorld:
         self._seen = Observation(readers, lambda: self._moment == moment, f"step {step}")
         return self._seen
 
+    def _checked(self, seen: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Any]:
+        """What is seen, with the values of these names read once. Raises EpisodeError, as reading them does."""
+        read = {name: seen[name] for name in names}
+        sizes = dict(self.task.protocol.vectors)
+        for name in names:
+            if name in sizes:
+                self._vector(read, name, sizes[name])
+            else:
+                _picture_of(read, name)
+        # It is written into by nobody.
+        return ChainMap(read, cast("MutableMapping[str, Any]", seen))
+
     def _vector(self, seen: Mapping[str, Any], name: str, size: int | None) -> NDArray[np.float64]:
         vector = np.array(seen[name], dtype=np.float64)
         if size is not None and vector.shape != (size,):
@@ -199,11 +230,7 @@ class OwnWorld:
         return vector
 
     def _picture(self, seen: Mapping[str, Any], name: str, step: int) -> Picture:
-        picture = np.asarray(seen[name])
-        if picture.ndim != 3 or picture.shape[2] != 3 or picture.dtype != np.uint8:
-            raise EpisodeError(
-                "world-protocol", f"{name} is {picture.dtype} {picture.shape}, expected (H, W, 3) of uint8"
-            )
+        picture = _picture_of(seen, name)
         picture = resize_with_padding(np.ascontiguousarray(picture), *self.task.protocol.image_size)
         for change in self._changes:
             picture = change(picture, name.removesuffix("_image"), step)
@@ -216,6 +243,14 @@ class OwnWorld:
     def _first_picture(self) -> Picture:
         # A policy may write into what it read.
         return self._now[f"{self.task.protocol.cameras[0]}_image"].copy()
+
+
+def _picture_of(seen: Mapping[str, Any], name: str) -> Picture:
+    picture = np.asarray(seen[name])
+    if picture.ndim != 3 or picture.shape[2] != 3 or 0 in picture.shape or picture.dtype != np.uint8:
+        camera, came = name.removesuffix("_image"), f"{picture.shape} {picture.dtype}"
+        raise EpisodeError("world-protocol", f"camera {camera}: {name} is {came}, expected (H, W, 3) uint8")
+    return picture
 
 
 def _verdict(name: str, value: Any) -> bool:

@@ -21,7 +21,9 @@ from pytest_vla.policies.noise import noise_generator, reseed
 from pytest_vla.policies.session import ask_session, begin_session, close_session, own_replan
 from pytest_vla.policies.view import policy_view
 from pytest_vla.records.explain import explain, headline
-from pytest_vla.records.record import SCHEMA, Record, Trajectory, digest_of
+from pytest_vla.records.migrations import SCHEMA
+from pytest_vla.records.record import Record
+from pytest_vla.records.trajectory import Trajectory, digest_of
 from pytest_vla.scene.variation import Variation
 from pytest_vla.util.tracebacks import describe, ends_episode, full_traceback
 from pytest_vla.util.wall_limits import WallLimitReached, wall_limit
@@ -187,7 +189,7 @@ def run_episode(
         success_step=trace.steps if outcome == "success" else None,
         literals=literals,
         eef_pos=trace.last_eef_pos(),
-        costs=dict(trace.costs),
+        costs=tuple(trace.costs),
         metrics=trace.metrics(),
         seeds={"run": conditions.run_seed, "scene": case.seed, **trace.seeds},
         protocol=task.protocol.table(),
@@ -199,6 +201,7 @@ def run_episode(
         timings={name: round(took, 6) if 0 <= took < math.inf else None for name, took in trace.seconds.items()},
         digest=digest_of(outcome, trace.steps, literals, trajectory),
         arrays=None,
+        simulator=trace.simulator(),
     )
     frames = _kept_frames(trace.world)
     return Rollout(record, trajectory, tuple(trace.answers), trace.variation, details=details, frames=frames)

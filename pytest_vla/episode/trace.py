@@ -1,7 +1,7 @@
 """What has been seen of an episode so far: states, actions, literals over time, and where the time went."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -10,9 +10,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_vla.errors import EpisodeError
+from pytest_vla.plan.costs import MOST_CHARGES, Charge
 from pytest_vla.policies.base import Answer, Observation
 from pytest_vla.policies.fit import ACTION_SIZE
-from pytest_vla.records.record import ASKED_DONE, CLIPPED, LARGEST_ACTION, VACATED, Literals, Trajectory
+from pytest_vla.records.record import ASKED_DONE, CLIPPED, LARGEST_ACTION, VACATED, Literals
+from pytest_vla.records.trajectory import Trajectory
 from pytest_vla.scene.variation import Variation
 from pytest_vla.versions import installed_versions
 
@@ -53,6 +56,7 @@ class _Row(NamedTuple):
     eef_pos: NDArray[np.float64]
     action: NDArray[np.float64] | None
     verdicts: Mapping[str, bool]
+    series: Mapping[str, NDArray[Any]]
 
 
 @dataclass
@@ -68,7 +72,7 @@ class Trace:
         clipped: executed actions that were outside of [-1, 1].
         largest_action: the largest value of these, without its sign; 0: there are none.
         asked_done: whether another goal, which the variation's instruction asks for, was reached at some time.
-        costs: by name, summed over the steps, of a world that has any.
+        costs: the ledger, in the order of steps, of a world that has any.
     """
 
     world: EpisodeWorld | None = None
@@ -79,7 +83,8 @@ class Trace:
     clipped: int = 0
     largest_action: float = 0.0
     asked_done: bool = False
-    costs: dict[str, float] = field(default_factory=dict)
+    costs: list[Charge] = field(default_factory=list)
+    _charged: set[str] = field(default_factory=set)
     _rows: list[_Row] = field(default_factory=list)
 
     @property
@@ -95,12 +100,22 @@ class Trace:
         path = observation.get("robot0_eef_pos", ())
         eef_pos = np.array(path, dtype=np.float64)
         verdicts = self.world.predicates()
+        measured = getattr(self.world, "series", None)
+        series = {} if action is None or measured is None else measured()
         # Whole or not at all: a wall limit may be raised between any two lines.
-        self._rows.append(_Row(qpos, qvel, eef_pos, action, verdicts))
+        self._rows.append(_Row(qpos, qvel, eef_pos, action, verdicts, series))
         if action is not None and (costs := getattr(self.world, "costs", None)) is not None:
-            for name, cost in costs().items():
-                self.costs[name] = self.costs.get(name, 0.0) + cost
+            self._enter(costs())
         return all(verdicts.values())
+
+    def _enter(self, charges: Iterable[Charge]) -> None:
+        """Enter what a step was charged. Of a name that costs nothing one entry says so."""
+        for charge in charges:
+            if charge.amount or charge.name not in self._charged:
+                self._charged.add(charge.name)
+                self.costs.append(charge)
+        if len(self.costs) > MOST_CHARGES:
+            raise EpisodeError("world-protocol", f"costs() has given more than {MOST_CHARGES} charges in an episode")
 
     def note_clipped(self, wanted: NDArray[np.float64]) -> None:
         """Take down that an action, (7,), was outside of [-1, 1]."""
@@ -137,14 +152,25 @@ class Trace:
     def provenance(self) -> dict[str, str]:
         return {**_versions(), **(self.world.provenance() if self.world else {})}
 
+    def simulator(self) -> tuple[str, ...]:
+        """The names in `provenance` of what a suite's own world says of itself."""
+        if self.world is None or not getattr(self.world, "is_own", False):
+            return ()
+        return tuple(sorted(self.world.provenance()))
+
     def trajectory(self) -> Trajectory:
         rows = self._rows
+        series = {
+            name: np.array([row.series[name] for row in rows if row.action is not None])
+            for name in (rows[-1].series if rows else ())
+        }
         actions = [row.action for row in rows if row.action is not None]
         return Trajectory(
             np.array([row.qpos for row in rows]).reshape(len(rows), -1 if rows else 0),
             np.array([row.qvel for row in rows]).reshape(len(rows), -1 if rows else 0),
             np.array([row.eef_pos for row in rows]).reshape(len(rows), -1 if rows else 3),
             np.array(actions).reshape(len(actions), -1 if actions else ACTION_SIZE),
+            series,
         )
 
     @contextmanager

@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from pytest_vla.errors import VlaError
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Variation
+from pytest_vla.util.told import warn
 
 
 class WorldPool:
@@ -14,6 +16,7 @@ class WorldPool:
         0: none is kept."""
         self._allow_versions, self._keep_every = allow_versions, keep_every
         self._world: Any = None
+        self._told: set[str] = set()
 
     def __call__(self, task: Task, variation: Variation | None = None) -> Any:
         """The world of a task under a variation, to be reset before use: `pytest_vla.World`, or the suite's own.
@@ -44,7 +47,12 @@ class WorldPool:
         return self._world
 
     def close(self) -> None:
-        """Close the world; the next episode gets a new one."""
-        if self._world is not None:
-            self._world.close()
-        self._world = None
+        """Close the world; the next episode gets a new one. Of a suite's own that cannot be closed it is told once."""
+        world, self._world = self._world, None
+        try:
+            if world is not None:
+                world.close()
+        except VlaError as error:
+            if str(error) not in self._told:
+                warn(f"{error}; its episodes stand")
+            self._told.add(str(error))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_vla.errors import VlaError
+from pytest_vla.errors import UnloadedError, VlaError
 from pytest_vla.language import embeddings, pipeline, similarity, small_parser, template
 from pytest_vla.language.parsed import Parsed, Parser, Token
 from pytest_vla.language.published import Published, load_published, texts_key
@@ -53,13 +53,16 @@ class Choice:
     passed_over: dict[str, str]
 
 
-def choose_backend(prefer: str | None = None, csv: Path | None = None, pairs: Sequence[Pair] = ()) -> Choice:
+def choose_backend(
+    prefer: str | None = None, csv: Path | None = None, pairs: Sequence[Pair] = (), *, loading: bool = True
+) -> Choice:
     """The best backend that is here and can compare all of the pairs, so that one score never mixes two.
 
     Args:
         prefer: one of `NAMES`: this one or none.
         csv: LIBERO-Para's ``libero_para_metadata.csv``; None: the published values are not at hand.
         pairs: what is to be compared.
+        loading: whether parsers and embedding models may be loaded; as for `parser_backend`.
 
     Raises:
         VlaError: there is no such backend, or the preferred one cannot be had; the CSV is not what it should be.
@@ -71,8 +74,8 @@ def choose_backend(prefer: str | None = None, csv: Path | None = None, pairs: Se
     known = load_published(csv) if csv is not None else None
     makers: dict[str, Callable[[], Backend]] = {
         PUBLISHED: lambda: _published(known, pairs),
-        ENGLISH: lambda: parser_backend(pipeline.english_parser()),
-        SMALL: lambda: parser_backend(_small_parser()),
+        ENGLISH: lambda: parser_backend(pipeline.english_parser(), loading=loading),
+        SMALL: lambda: parser_backend(_small_parser(), loading=loading),
         TEMPLATE: template_backend,
     }
     passed_over: dict[str, str] = {}
@@ -109,8 +112,13 @@ def published_backend(published: Published) -> Backend:
     return Backend(PUBLISHED, version, False, compare)
 
 
-def parser_backend(parser: Parser) -> Backend:
+def parser_backend(parser: Parser, *, loading: bool = True) -> Backend:
     """Dependency trees of a parser and embeddings of its content lemmas. Both are kept in the cache.
+
+    Args:
+        parser: of the texts.
+        loading: whether it and the embedding model may be loaded; else what is not in the cache is an UnloadedError
+            when pairs are compared.
 
     Raises:
         VlaError: zss, sentence-transformers or the embedding model is missing.
@@ -120,12 +128,13 @@ def parser_backend(parser: Parser) -> Backend:
         raise VlaError(f"{' and '.join(missing)} not installed: {INSTALL}")
     embeddings.find_model()
     version = f"{parser.version}, {embeddings.VERSION}"
+    parses = parser if loading else _Unloaded(parser.name, parser.version)
 
     def compare(pairs: Sequence[Pair]) -> list[Similarity]:
         keys = [texts_key(*pair) for pair in pairs]
-        parsed = parse_texts(parser, [text for key in keys for text in key])
+        parsed = parse_texts(parses, [text for key in keys for text in key])
         lemmas = {text: similarity.content_lemmas(each) for text, each in parsed.items()}
-        vectors = embeddings.embed(lemma for each in lemmas.values() for lemma in each)
+        vectors = embeddings.embed((lemma for each in lemmas.values() for lemma in each), loading=loading)
         text = backend_text(parser.name, version)
         known: dict[Pair, Similarity] = {}
         for original, paraphrase in dict.fromkeys(keys):
@@ -193,6 +202,17 @@ class _SmallParser:
 
     def parse(self, texts: Sequence[str]) -> list[Parsed]:
         return small_parser.load().parse(texts)
+
+
+@dataclass(frozen=True)
+class _Unloaded:
+    """A parser of which there is what the cache has."""
+
+    name: str
+    version: str
+
+    def parse(self, texts: Sequence[str]) -> list[Parsed]:
+        raise UnloadedError(f"{self.name} would have to be loaded to parse {texts[0]!r}")
 
 
 def _small_parser() -> Parser:

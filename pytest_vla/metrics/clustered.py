@@ -14,7 +14,7 @@ Two estimands, and every interval says of which it is:
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from math import fsum, inf
+from math import fsum, inf, sqrt
 from statistics import NormalDist
 from typing import TypeVar
 
@@ -113,6 +113,27 @@ def rate_intervals(
     enough = len(set(tasks)) >= FEWEST_TASKS
     interval = rate_interval(successes, units, weights=weights)
     return interval, no_narrower(rate_interval(successes, tasks, weights=weights), interval) if enough else None
+
+
+def mean_intervals(values: Sequence[float], units: Sequence[Unit]) -> tuple[Interval | None, Interval | None]:
+    """The intervals of a mean over these tasks and over tasks like these, of episodes of these tasks and seeds.
+
+    Student's t over tasks and seeds, and over tasks. Either is None where it cannot be given: of one task and seed, and
+    that over tasks like these of fewer than `FEWEST_TASKS`.
+    """
+    n, tasks = len(values), [task for task, _ in units]
+    mean = fsum(values) / n
+    influence, shares = [(value - mean) / n for value in values], [1 / n] * n
+
+    def by(way: Sequence[Hashable]) -> Interval | None:
+        spread = crossed_spread(influence, shares, 0.0, [way])
+        if spread is None:
+            return None
+        half = student_quantile(spread.freedom) * sqrt(spread.variance)
+        return mean - half, mean + half
+
+    interval = by(units)
+    return interval, no_narrower(by(tasks), interval) if len(set(tasks)) >= FEWEST_TASKS else None
 
 
 def no_narrower(tasks_like_these: Interval | None, these_tasks: Interval | None) -> Interval | None:

@@ -6,14 +6,13 @@ it is asked whether the hand goes where it would have gone all the same (LIBERO-
 rate of the suite. Intervals are over these tasks; pairs of one task and seed count together.
 """
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from pytest_vla.metrics.clustered import CONFIDENCE as CONFIDENCE
-from pytest_vla.metrics.clustered import Unit, crossed_spread, rate_intervals, student_quantile
+from pytest_vla.metrics.clustered import Unit, mean_intervals, rate_intervals
 from pytest_vla.metrics.differences import difference_of, mean_difference
 from pytest_vla.metrics.dtw import POINTS, exact_dtw, resample
 from pytest_vla.metrics.listening import Estimate, Share
@@ -265,10 +264,6 @@ def _mean(values: Sequence[tuple[Unit, float]]) -> Estimate | None:
     """With Student's interval over tasks and seeds, cut at 0; None of one of them alone."""
     if not values:
         return None
-    n = len(values)
-    mean = fmean(value for _, value in values)
-    spread = crossed_spread([(value - mean) / n for _, value in values], [1 / n] * n, 0.0, [[u for u, _ in values]])
-    if spread is None:
-        return Estimate(mean, None)
-    half = student_quantile(spread.freedom, CONFIDENCE) * math.sqrt(spread.variance)
-    return Estimate(mean, (max(mean - half, 0.0), mean + half))
+    distances = [value for _, value in values]
+    interval, _ = mean_intervals(distances, [unit for unit, _ in values])
+    return Estimate(fmean(distances), None if interval is None else (max(interval[0], 0.0), interval[1]))

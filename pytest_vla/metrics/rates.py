@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from pytest_vla.metrics.success import Outcome, SuccessRate
+from pytest_vla.plan.labels import names_of, parts_of
 
 BENIGN, VARIED = "benign", "varied"
 """Episodes of tasks as they are, and of varied ones: of suites that have both, no rate is over both."""
@@ -36,6 +37,28 @@ def judged_apart(records: Sequence[Ended]) -> dict[str, list[Ended]]:
         VARIED: [record for record in records if record.variation and not record.is_probe],
     }
     return {name: some for name, some in groups.items() if some}
+
+
+def group_of(record: VariedOutcome, by_level: bool = True) -> str:
+    """What is not to be in one rate with others: ``benign``, ``language.blank``, ``camera.distance:2``."""
+    variation = record.variation
+    if not variation:
+        return BENIGN
+    dimension, kind = str(variation.get("dimension")), str(variation.get("kind"))
+    name = names_of(dimension, kind)
+    if by_level and len(parts_of(dimension)) == len(parts_of(kind)) > 1:
+        # Each part has a level of its own.
+        return str(variation.get("label", name))
+    level = variation.get("level")
+    return f"{name}:{level}" if by_level and level is not None else name
+
+
+def groups_of(records: Sequence[Ended], *, by_level: bool = True) -> dict[str, list[Ended]]:
+    """The records of each group of `group_of`, the benign ones first."""
+    groups: dict[str, list[Ended]] = {}
+    for record in records:
+        groups.setdefault(group_of(record, by_level), []).append(record)
+    return {name: groups[name] for name in sorted(groups, key=lambda name: (name != BENIGN, name))}
 
 
 def share_text(rate: SuccessRate) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_vla.records.counting import (
+    OF_WORLD,
     UNKNOWN,
     Repeats,
     Standing,
@@ -28,6 +29,8 @@ _NOT_SAID = {
     "premises": "premises checked",
     "feasible": "feasible untried",
 }
+
+_MOST_TOLD = 4
 
 Same = tuple[tuple[Record, Record], ...]
 """Records that are equal, bit for bit, to one of another run seed, each with that one, which counts."""
@@ -95,11 +98,31 @@ def that_count(records: Sequence[Record]) -> Selected:
 
 
 def of_several_simulators(records: Iterable[Record]) -> str:
-    """``these records are of several simulators: mujoco 3.3.7 and mujoco 3.8.1``; empty: they are of one."""
+    """``these records are of several simulators: mujoco 3.3.7 and mujoco 3.8.1``; empty: they are of one.
+
+    Of suites with a world of their own it is what that says, where episodes of a task differ in it.
+    """
     names = ("mujoco", "robosuite")
-    known = [record.provenance for record in records if is_complete(record.outcome)]
+    complete = [record for record in records if is_complete(record.outcome)]
+    known = [record.provenance for record in complete]
     found = sorted({" ".join(f"{name} {each[name]}" for name in names if name in each) for each in known} - {""})
-    return f"these records are of several simulators: {' and '.join(found)}" if len(found) > 1 else ""
+    found = (found if len(found) > 1 else []) + _own_simulators(complete)
+    told = [*found[:_MOST_TOLD], *([f"{len(found) - _MOST_TOLD} more"] if len(found) > _MOST_TOLD else [])]
+    return f"these records are of several simulators: {' and '.join(told)}" if told else ""
+
+
+def _own_simulators(records: Iterable[Record]) -> list[str]:
+    """What own worlds say, as far as episodes of one task differ in it."""
+    by_task: dict[Hashable, list[dict[str, str]]] = {}
+    for record in records:
+        if record.simulator:
+            said = {name: str(record.provenance.get(name, "")) for name in record.simulator}
+            by_task.setdefault((record.suite, record.task), []).append(said)
+    found = set()
+    for each in by_task.values():
+        differing = sorted({name for said in each for name in said if len({other.get(name) for other in each}) > 1})
+        found |= {" ".join(f"{name} {said.get(name, 'unknown')}" for name in differing) for said in each} - {""}
+    return sorted(found)
 
 
 def repeats_among(records: Sequence[Record], found: Sequence[Standing]) -> Repeats:
@@ -168,8 +191,9 @@ def _varying(records: Sequence[Record], conditions: Sequence[Mapping[str, str]])
 
 
 def _condition_text(name: str, value: str) -> str:
+    short = name.removeprefix("protocol.").removeprefix(OF_WORLD)
     if not value:
-        return _NOT_SAID.get(name, f"{name} unknown")
+        return _NOT_SAID.get(name, f"{short} unknown")
     if name == "policy_digest":
         return f"policy {value[:8]}"
-    return f"{name.removeprefix('protocol.')} {value}"
+    return f"{short} {value}"

@@ -118,7 +118,7 @@ def _advice_on_task(roots: tuple[DataRoot, ...], kind: Kind, name: str) -> str |
         root.bddl_files for root in roots if root.bddl_files and (root.bddl_files / suite / f"{task}.bddl").is_file()
     ]
     data = shlex.quote(str(folders[0].parent)) if folders else "DIR"
-    return f"Make them: python -m pytest_vla.commands.init_states --suite={suite} --data={data} {task}"
+    return f"Make them: pytest-vla init-states --suite={suite} --data={data} {task}"
 
 
 def _root(origin: str, found: dict[Kind, Path], suite: str | None = None) -> DataRoot:

@@ -37,8 +37,8 @@ def load_suite(name: str, *, data: str | os.PathLike[str] | None = None) -> Suit
         VlaError: no such suite, its manifest cannot be used, or a further task's file name is no name.
     """
     if name not in suite_names():
-        known = ", ".join(suite_names())
-        raise VlaError(f"there is no suite {name!r}.{did_you_mean(name, suite_names())} Suites: {known}.")
+        known = f"Suites: {', '.join(suite_names())}.{extensions.of_a_conftest()}"
+        raise VlaError(f"there is no suite {name!r}.{did_you_mean(name, suite_names())} {known}")
     manifest = suite_manifest(name)
     if manifest is None:
         return _loaded_suite(name)

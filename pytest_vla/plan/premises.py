@@ -78,7 +78,7 @@ def measured(suite: str) -> Measured:
         false, thrown = (tuple(_findings(table.get(key, ()))) for key in ("false", "thrown"))
         return Measured(tuple(table["measured"]), false, thrown)
     except (OSError, ValueError, KeyError, TypeError, VlaError) as error:
-        mend = "Make it anew: python -m pytest_vla.commands.premises"
+        mend = "Make it anew: pytest-vla premises"
         raise VlaError(f"{file}: cannot be read: {error}. {mend}") from error
 
 

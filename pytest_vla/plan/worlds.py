@@ -23,7 +23,10 @@ class SuiteWorld(Protocol):
     It may have more methods, which are used where they are there:
         predicates() -> Mapping[str, bool]: the goal's literals; it has then succeeded when all of them hold.
         over() -> bool: nothing can happen any more, as where something fell: the episode ends.
-        costs() -> Mapping[str, float]: of the last step; the record has their sums.
+        costs(): of the last step, each 0 or more: a table of amounts by name, or a list of
+            `pytest_vla.plan.costs.Charge`, which also say what caused them. The record has them as a ledger.
+        series(): of the last step, a table of numbers, truths or arrays by name (a-z, 0-9, _ and .), the same names and
+            shapes at each step. The trajectory has them, a row a step.
         save() -> (n,) array of float64: the state, which the trajectory has for each step; else that is ``state``.
         restore(state) -> what is seen in a saved state: videos and sheets are drawn from recorded ones. Where it cannot
             be done, frames are kept while an episode runs, if a video of it is wanted.

@@ -5,7 +5,7 @@ import hashlib
 import inspect
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -52,7 +52,7 @@ def merged(model: str, query: str) -> str:
     return f"{text}{MARK}{listed}"
 
 
-def with_arguments(target: Any, arguments: Arguments, found: str, *, before: int = 0) -> Any:
+def with_arguments(target: Any, arguments: Arguments, found: str, model: str, *, before: int = 0) -> Any:
     """What is to be called in the place of `target`: it gets these arguments as keywords.
 
     A text becomes a number, True or False where it is written as one, but not where the parameter is annotated ``str``.
@@ -61,6 +61,7 @@ def with_arguments(target: Any, arguments: Arguments, found: str, *, before: int
         target: a function, a class, or an object that can be called.
         arguments: as they are written.
         found: what `target` is, for messages.
+        model: the text that names it.
         before: how many arguments it gets by their places.
 
     Raises:
@@ -68,10 +69,40 @@ def with_arguments(target: Any, arguments: Arguments, found: str, *, before: int
     """
     signature = _signature(target, found)
     keywords = _keywords(signature, arguments, found, before)
+    if lacking := _lacking(signature, keywords)[before:]:
+        raise VlaError(_lacks(found, [each.name for each in lacking], model))
     return functools.partial(target, **keywords)
 
 
-def policy_with_arguments(target: Any, arguments: Arguments, found: str) -> Any:
+def check_is_called_with_an_episode(target: Any, found: str, model: str) -> None:
+    """Whether a user's own policy without arguments can be called with an episode and nothing else.
+
+    Args:
+        target: what ``module:callable`` names.
+        found: what `target` is, for messages.
+        model: the text that names it.
+
+    Raises:
+        VlaError: it wants more, or no episode. It would say so in each episode anew.
+    """
+    try:
+        signature = inspect.signature(target)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(None)
+        return
+    except TypeError:
+        pass
+    lacking = _lacking(signature, {})
+    if lacking[_takes_episode(lacking) :]:
+        raise VlaError(_lacks_beside_episode(found, lacking, model))
+    raise VlaError(
+        f"{found}, and it takes no episode; where it returns the policy, have it called: --vla-model='{model}{MARK}'"
+    )
+
+
+def policy_with_arguments(target: Any, arguments: Arguments, found: str, model: str) -> Any:
     """A user's own policy with arguments.
 
     What can be called with them alone, as a class can, is called, and gives the policy. What wants one more, the
@@ -81,6 +112,7 @@ def policy_with_arguments(target: Any, arguments: Arguments, found: str) -> Any:
         target: what ``module:callable`` names.
         arguments: as they are written; there may be none.
         found: what `target` is, for messages.
+        model: the text that names it.
 
     Raises:
         VlaError: as `with_arguments`, or what is called raises.
@@ -89,24 +121,17 @@ def policy_with_arguments(target: Any, arguments: Arguments, found: str) -> Any:
         raise VlaError(f"{found}, which takes no arguments: name its class, or a function that returns a policy")
     signature = _signature(target, found)
     keywords = _keywords(signature, arguments, found, 0)
-    lacking = [
-        each
-        for each in signature.parameters.values()
-        if each.default is each.empty
-        and each.name not in keywords
-        and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
-    ]
-    is_policy = len(lacking) == 1 and lacking[0].kind != lacking[0].KEYWORD_ONLY and not isinstance(target, type)
-    if is_policy:
+    lacking = _lacking(signature, keywords)
+    if len(lacking) == 1 and _takes_episode(lacking) and not isinstance(target, type):
         policy = functools.partial(target, **keywords)
         for name in _SAYS_OF_ITSELF:
             if hasattr(target, name):
                 setattr(policy, name, getattr(target, name))
         return policy
+    if lacking and isinstance(target, type):
+        raise VlaError(_lacks(found, [each.name for each in lacking], model))
     if lacking:
-        names = ", ".join(each.name for each in lacking)
-        example = "&".join(f"{each.name}=..." for each in lacking)
-        raise VlaError(f"{found}, which lacks the argument {names}; write {MARK}{example}")
+        raise VlaError(_lacks_beside_episode(found, lacking, model))
     try:
         return target(**keywords)
     except VlaError:
@@ -154,6 +179,37 @@ def _keywords(signature: inspect.Signature, arguments: Arguments, found: str, be
             takes = f"It takes {', '.join(known)}." if known else "It takes none."
             raise VlaError(f"{found}, which takes no argument {name!r}.{did_you_mean(name, known)} {takes}")
     return {name: _value(text, known.get(name)) for name, text in arguments}
+
+
+def _lacking(signature: inspect.Signature, keywords: Mapping[str, Any]) -> list[inspect.Parameter]:
+    """The parameters that have neither a default nor an argument of these."""
+    return [
+        each
+        for each in signature.parameters.values()
+        if each.default is each.empty
+        and each.name not in keywords
+        and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+    ]
+
+
+def _takes_episode(lacking: Sequence[inspect.Parameter]) -> bool:
+    """Whether the first of what is lacking can be the episode, which a policy is called with."""
+    return bool(lacking) and lacking[0].kind != lacking[0].KEYWORD_ONLY
+
+
+def _lacks_beside_episode(found: str, lacking: Sequence[inspect.Parameter], model: str) -> str:
+    names = [each.name for each in lacking[_takes_episode(lacking) :]]
+    first = lacking[0].name
+    if first in (*names, "episode"):
+        return _lacks(found, names, model)
+    return f"{_lacks(found, names, model)} ({first} is taken for the episode)"
+
+
+def _lacks(found: str, names: Sequence[str], model: str) -> str:
+    text, own = split_arguments(model)
+    together = "&".join([*(f"{name}={_quoted(value)}" for name, value in own), *(f"{name}=..." for name in names)])
+    listed = f"argument{'s' if len(names) > 1 else ''} {', '.join(names)}"
+    return f"{found}, which lacks the {listed}; write --vla-model='{text}{MARK}{together}'"
 
 
 def _value(text: str, parameter: inspect.Parameter | None) -> Any:

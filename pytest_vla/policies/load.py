@@ -1,6 +1,5 @@
 """``--vla-model``: from the text that people type to a policy. Loads numpy or a user's module only when asked to."""
 
-import importlib
 import importlib.util
 import os
 import sys
@@ -11,7 +10,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pytest_vla import extensions
 from pytest_vla.errors import VlaError
-from pytest_vla.policies.arguments import digest_with, policy_with_arguments, split_arguments
+from pytest_vla.policies.arguments import (
+    check_is_called_with_an_episode,
+    digest_with,
+    policy_with_arguments,
+    split_arguments,
+)
 from pytest_vla.policies.choices import DEVICE
 from pytest_vla.policies.devices import resolved
 from pytest_vla.policies.files import module_digest
@@ -106,7 +110,7 @@ def _usage(names: tuple[str, ...]) -> str:
 
 def _parse(spec: ModelSpec) -> tuple[Kind | None, str, ModelSpec]:
     """The kind, the text after the colon, and the spec with its arguments; no kind for ``module:callable``."""
-    extensions.consent(spec.plugins)
+    extensions.consent(spec.plugins, spec.folder)
     model = spec.text
     bare, mark, _ = model.partition(MARK)
     name, colon, text = bare.partition(":")
@@ -115,7 +119,8 @@ def _parse(spec: ModelSpec) -> tuple[Kind | None, str, ModelSpec]:
         return None, text, replace(spec, arguments=split_arguments(model)[1])
     if kind is None:
         close = did_you_mean(name, [*spec.names, *kind_names()])
-        raise VlaError(f"--vla-model={model}: no such policy.{close} Known: {_usage(spec.names)}.")
+        known = f"Known: {_usage(spec.names)}.{extensions.of_a_conftest()}"
+        raise VlaError(f"--vla-model={model}: no such policy.{close} {known}")
     if kind.arguments:
         spec = replace(spec, arguments=split_arguments(model)[1])
     elif mark and kind.takes is None:
@@ -142,11 +147,13 @@ def _check_module(spec: ModelSpec) -> None:
 
 
 def _load_callable(spec: ModelSpec, attribute: str) -> "Policy | BatchPolicy":
+    from pytest_vla.policies.base import is_batch_policy
+
     model = spec.text
     _put_on_path(spec.folder)
     module_name = model.partition(":")[0]
     try:
-        loaded: Any = importlib.import_module(module_name)
+        loaded: Any = extensions.imported(module_name, spec.folder)
     except ModuleNotFoundError as error:
         if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
             raise VlaError(_no_module(spec, error.name)) from error
@@ -161,9 +168,12 @@ def _load_callable(spec: ModelSpec, attribute: str) -> "Policy | BatchPolicy":
         loaded = getattr(loaded, part)
     found = f"--vla-model={model}: {attribute} of {place} is {type(loaded).__name__}"
     if MARK in model:
-        loaded = policy_with_arguments(loaded, spec.arguments, found)
+        loaded = policy_with_arguments(loaded, spec.arguments, found, model)
         found = f"--vla-model={model}: {attribute} of {place}, with its arguments, is {type(loaded).__name__}"
-    return checked_policy(loaded, found)
+    policy = checked_policy(loaded, found)
+    if not is_batch_policy(policy) and MARK not in model:
+        check_is_called_with_an_episode(policy, found, model)
+    return policy
 
 
 def _put_on_path(folder: Path) -> None:

@@ -82,7 +82,7 @@ def _kind(entry: PolicyEntry) -> Kind:
         if not callable(make):
             raise VlaError(f"{doing} is {type(make).__name__}, expected a function of a text that returns a policy")
         if spec.arguments:
-            make = with_arguments(make, spec.arguments, doing, before=1)
+            make = with_arguments(make, spec.arguments, doing, spec.text, before=1)
         try:
             policy = make(text)
         except VlaError:

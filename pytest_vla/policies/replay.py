@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.policies.base import Episode, Observation, Policy, Session
 from pytest_vla.policies.fit import ACTION_SIZE
-from pytest_vla.records.record import trajectory_file
+from pytest_vla.records.trajectory import trajectory_file
 from pytest_vla.util.arrays import Unfit, read_npz
 
 EXPECTED = "expected *.npz with actions (n, 7), or the folder of a run such as .vla/RUN"

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from pytest_vla.errors import VlaError
+from pytest_vla.plan.costs import MOST_CHARGES
 from pytest_vla.util.text import printable
 
 OUTCOMES = ("success", "failure", "error", "invalid")
@@ -49,6 +50,14 @@ def check_record(table: Mapping[str, Any]) -> None:
         if not fits(table[name]):
             found = printable(repr(table[name])[:60])
             raise VlaError(f"not a record: {name}: expected {expected}, found {found}")
+
+
+def check_unknown(table: Mapping[str, Any]) -> None:
+    """Refuse fields of a later version that cannot be kept as they are. Raises VlaError that names the field."""
+    for name, value in table.items():
+        if not _is_plain(value):
+            told = printable(repr(name)[:60])
+            raise VlaError(f"not a record: {told}: expected numbers, texts, lists and tables, {_DEEPEST} deep at most")
 
 
 def _refuse(constant: str) -> None:
@@ -107,6 +116,22 @@ def _is_literals(value: object) -> bool:
     return isinstance(value, dict) and all(isinstance(each, list) and each for each in value.values())
 
 
+def _is_ledger(value: object) -> bool:
+    return isinstance(value, list) and len(value) <= MOST_CHARGES and all(map(_is_charge, value))
+
+
+def _is_charge(value: object) -> bool:
+    return (
+        isinstance(value, dict)
+        and _is_plain(value)
+        and _is_text(value.get("name"))
+        and _is_number(value.get("amount"))
+        and not isinstance(value["amount"], bool)
+        and (value.get("step") is None or _is_count(value["step"]))
+        and all(value.get(name) is None or _is_text(value[name]) for name in ("by", "text"))
+    )
+
+
 def _is_place(value: object) -> bool:
     return isinstance(value, list) and len(value) == 3 and all(map(_is_number, value))
 
@@ -125,7 +150,8 @@ _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("reason", "message", "policy_digest"), ("a text or null", _maybe(_is_text))),
     **dict.fromkeys(("seed", "attempt", "steps"), ("an integer from 0", _is_count)),
     **dict.fromkeys(("success_step", "replan"), ("an integer from 0, or null", _maybe(_is_count))),
-    **dict.fromkeys(("costs", "metrics"), ("a table of numbers", _table_of(_is_number))),
+    "costs": ("a ledger: a list of tables with name, amount and step", _is_ledger),
+    "metrics": ("a table of numbers", _table_of(_is_number)),
     "timings": ("a table of numbers or null", _table_of(_maybe(_is_number))),
     "run": ("the name of a run", is_run_name),
     # Imported logs do not say when.
@@ -137,5 +163,6 @@ _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "seeds": ("a table of integers", _table_of(_maybe(_is_count))),
     "protocol": ("a table", lambda value: isinstance(value, dict) and _is_plain(value)),
     "provenance": ("a table of texts", _table_of(_maybe(_is_text))),
+    "simulator": ("a list of texts", lambda value: isinstance(value, list) and all(map(_is_text, value))),
     "arrays": ("the relative path of an npz file in the run's folder, or null", _maybe(is_inside)),
 }

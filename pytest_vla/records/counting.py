@@ -29,6 +29,9 @@ OF_PROVENANCE = ("mujoco", "robosuite", "premises", "feasible")
 """Of a record's provenance: what decides how the world moves, and whether there is anything to measure. How it looks is
 in the protocol."""
 
+OF_WORLD = "world."
+"""Begins the names of conditions that a suite's own world says of its simulator (`Record.simulator`)."""
+
 UNKNOWN = ""
 """Stands in the place of a condition that a record does not know."""
 
@@ -133,13 +136,15 @@ def protocol_of(record: Record) -> str:
 def conditions_of(record: Record) -> dict[str, str]:
     """What a record's case was run under, by name: ``policy_digest``, ``replan``, ``mujoco``, ``protocol.max_steps``.
 
-    As text, with `UNKNOWN` for what the record does not know.
+    Of a suite's own world also what that says of its simulator, such as ``world.version``. As text, with `UNKNOWN` for
+    what the record does not know.
     """
     conditions = {
         "policy_digest": record.policy_digest or UNKNOWN,
         "replan": UNKNOWN if record.replan is None else str(record.replan),
     }
     conditions |= {name: str(record.provenance.get(name, UNKNOWN)) for name in OF_PROVENANCE}
+    conditions |= {f"{OF_WORLD}{name}": str(record.provenance.get(name, UNKNOWN)) for name in record.simulator}
     # Tuples and lists are the same text: a record may come from memory or from JSON.
     return conditions | {
         f"protocol.{name}": json.dumps(value, sort_keys=True) for name, value in record.protocol.items()
@@ -155,26 +160,33 @@ def key_of(record: Record, conditions: Mapping[str, str] | None = None) -> Key:
 def all_conditions(records: Sequence[Record]) -> tuple[dict[str, str], ...]:
     """Of each record `conditions_of`.
 
-    Errors may know less, as their process may have died: what is the same for a whole run is of its complete records,
-    and where the run has none, of the first one of the same case that agrees with what they know.
+    Errors may know less, as their process may have died: what is the same for a whole run, or of an own world for a
+    whole task, is of its complete records, and where it has none, of the first one of the same case that agrees with
+    what they know.
     """
     found = [conditions_of(record) for record in records]
     of_run: dict[str, dict[str, str]] = {}
+    of_task: dict[Hashable, dict[str, str]] = {}
     of_case: dict[Hashable, list[dict[str, str]]] = {}
     for record, conditions in zip(records, found, strict=True):
         if is_complete(record.outcome):
             of_run[record.run] = {name: conditions[name] for name in _OF_RUN}
+            of_task[record.run, record.suite, record.task] = _of_world(conditions)
             of_case.setdefault(case_of(record), []).append(conditions)
     for index, record in enumerate(records):
         if is_complete(record.outcome):
             continue
-        if record.run in of_run:
-            found[index] |= of_run[record.run]
-        else:
-            known = {name: text for name, text in found[index].items() if text != UNKNOWN}
-            alike = (each for each in of_case.get(case_of(record), ()) if known.items() <= each.items())
-            found[index] = next(alike, found[index])
+        found[index] |= of_run.get(record.run, {})
+        if not record.simulator:
+            found[index] |= of_task.get((record.run, record.suite, record.task), {})
+        known = {name: text for name, text in found[index].items() if text != UNKNOWN}
+        alike = next((each for each in of_case.get(case_of(record), ()) if known.items() <= each.items()), found[index])
+        found[index] = alike if record.run not in of_run else found[index] | _of_world(alike)
     return tuple(found)
+
+
+def _of_world(conditions: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in conditions.items() if name.startswith(OF_WORLD)}
 
 
 def standings(records: Sequence[Record], *, by_test: bool = True) -> tuple[Standing, ...]:

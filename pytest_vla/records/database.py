@@ -1,23 +1,26 @@
 """The SQLite file under `pytest_vla.records.store`: its tables, its transactions, and its errors with what helps."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
+from pytest_vla.records.database_steps import OLDEST, STEPS
 from pytest_vla.util.text import printable
 
 if TYPE_CHECKING:
     import sqlite3
 
-SCHEMA = 3
-"""Raised whenever a table changes; `records.SCHEMA` is that of the lines in it."""
+SCHEMA = 4
+"""Raised whenever a table changes, or what its values mean; `pytest_vla.records.migrations` is of the lines in it."""
 
 # "VLAr" in the file's header: tells our file from another program's.
 _APPLICATION = 0x564C4172
 
+# Those of schema 3 too: what is older is read as it is, and migrated where it is written to.
 _TABLES = (
     """CREATE TABLE runs (
         id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, started TEXT NOT NULL, ended TEXT, status TEXT NOT NULL,
@@ -72,17 +75,51 @@ _CURES = {
 }
 
 
+@dataclass(frozen=True)
+class Database:
+    """An open file of our tables.
+
+    Attributes:
+        file: where it is.
+        connection: to it.
+        timeout: seconds to wait for another process that writes.
+    """
+
+    file: Path
+    connection: "sqlite3.Connection"
+    timeout: float
+
+    def rows(self, kinds: Sequence[tuple[type, ...]], statement: str, *parameters: Any) -> list[Any]:
+        """Rows whose columns hold what is said of them; raises VlaError where they hold anything else."""
+        with told(self.file, "read", self.timeout):
+            rows = self.connection.execute(statement, parameters).fetchall()
+        checked(self.file, rows, kinds)
+        return rows
+
+    @contextmanager
+    def transaction(self) -> Iterator["sqlite3.Connection"]:
+        """All that is written in the block is written at its end, or nothing. Raises VlaError."""
+        with told(self.file, "write", self.timeout), transaction(self.connection):
+            yield self.connection
+
+    def check_words(self, known: Sequence[str], found: Iterable[str]) -> None:
+        """Refuse words that are none of ours. Raises VlaError."""
+        for word in set(found) - set(known):
+            raise damaged(self.file, f"expected one of {', '.join(known)}, found {printable(repr(word)[:60])}")
+
+
 def connect(file: Path, *, create: bool, timeout: float) -> "sqlite3.Connection | None":
     """A connection to a file of our tables; None where it has no tables and none are to be made.
 
     Args:
         file: in a folder that exists.
-        create: make file and tables where there are none, and be ready to write.
+        create: make file and tables where there are none, and be ready to write: what an earlier version made becomes
+            this version's, in one transaction. Else it is read as it is.
         timeout: seconds to wait for another process that writes.
 
     Raises:
-        VlaError: the file cannot be opened, is damaged, another program's, of another schema, or its tables are not as
-            we make them. It is left as it is.
+        VlaError: the file cannot be opened, is damaged, another program's, of a schema that this version cannot read,
+            or its tables are not as we make them. It is left as it is.
     """
     import sqlite3
 
@@ -159,14 +196,20 @@ def _prepare(connection: "sqlite3.Connection", file: Path, create: bool) -> bool
             connection.execute(f"PRAGMA user_version = {SCHEMA}")
         elif application != _APPLICATION:
             raise VlaError(f"{file} is another program's database; give another results folder")
-        elif schema != SCHEMA:
-            cure = "upgrade pytest-vla" if schema > SCHEMA else "read it with the version that wrote it"
+        elif not OLDEST <= schema <= SCHEMA:
+            cure = "read it with the version that wrote it"
+            if schema > SCHEMA:
+                cure = "upgrade pytest-vla (pip install -U pytest-vla)"
             raise VlaError(
-                f"{file} has schema {schema}, and this version of pytest-vla reads {SCHEMA}; {cure}, or give another "
-                "results folder"
+                f"{file} has schema {schema}, and this version of pytest-vla reads {OLDEST} to {SCHEMA}; {cure}, or "
+                "give another results folder"
             )
         else:
             _check_tables(connection, file)
+            if create and schema < SCHEMA:
+                for version in range(schema, SCHEMA):
+                    STEPS[version](connection)
+                connection.execute(f"PRAGMA user_version = {SCHEMA}")
     if create:
         # Now it is known to be ours. A write-ahead log fails on network file systems, where results often lie.
         connection.execute("PRAGMA journal_mode = DELETE")

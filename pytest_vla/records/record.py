@@ -1,31 +1,21 @@
-"""What an episode leaves behind: a record, kept by `pytest_vla.records.store`, and its trajectory, an npz file.
+"""What an episode leaves behind: a record, kept by `pytest_vla.records.store`.
 
-Everything that is reported is computed from records. A run's folder holds, by suite, the npz files with ``qpos``
-(n+1, nq), ``qvel`` (n+1, nv), ``eef_pos`` (n+1, 3) in m and ``actions`` (n, 7): row 0 is the state after settling,
-row i the state after control step i. Beside them is the episode's ``outcome``.
+Everything that is reported is computed from records, and from the trajectories beside them
+(`pytest_vla.records.trajectory`). Records of earlier versions are read, and what later ones add is kept:
+`pytest_vla.records.migrations` has the rule.
 """
 
-import contextlib
 import dataclasses
-import hashlib
 import json
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case
-from pytest_vla.records.checks import check_record, is_inside, parse_json
-from pytest_vla.util.text import printable
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-SCHEMA = 3
-"""Raised whenever a field changes its meaning or goes away."""
+from pytest_vla.plan.costs import Charge, charge_of
+from pytest_vla.records.checks import check_record, check_unknown, parse_json
+from pytest_vla.records.migrations import migrated
 
 ASKED_DONE = "asked_done"
 """Of `Record.metrics`: 1.0 where the goal that the instruction asks for was reached, which is not the task's own."""
@@ -43,26 +33,11 @@ Literals = Mapping[str, tuple[tuple[int, bool], ...]]
 """Of each goal literal, the steps from which on it held or did not; see `Record.literals`."""
 
 
-VIDEO_SUFFIX = ".webm"
-"""A video lies beside its trajectory. What OpenCV's wheels can encode and browsers play: VP8 in WebM."""
+VIDEO_SUFFIX = ".mp4"
+"""A video lies beside its trajectory: H.264, which every browser plays."""
 
 VIDEO_EVERY = 2
 """Control steps a frame: drawing is nearly all that a video costs, and ten frames a second show what went wrong."""
-
-
-@dataclass(frozen=True)
-class Trajectory:
-    """States and actions of an episode of n steps; see the module's page. float64."""
-
-    qpos: "NDArray[np.float64]"
-    qvel: "NDArray[np.float64]"
-    eef_pos: "NDArray[np.float64]"
-    actions: "NDArray[np.float64]"
-
-    def freeze(self) -> None:
-        """Let nobody write into the arrays."""
-        for array in (self.qpos, self.qvel, self.eef_pos, self.actions):
-            array.flags.writeable = False
 
 
 @dataclass(frozen=True)
@@ -70,7 +45,7 @@ class Record:
     """One episode.
 
     Attributes:
-        schema: `SCHEMA` of the version that wrote it.
+        schema: `pytest_vla.records.migrations.SCHEMA` of the version that wrote it, or that has read it.
         run: name of the run.
         case: `Case.id`.
         node: node id of the pytest item that ran it: a suite's own, or a test of the user's. Without what other
@@ -92,7 +67,8 @@ class Record:
         literals: for each of the goal's literals, the steps from which on it held or did not: ``((0, False),
             (57, True))``. Step 0 is after settling; up to where the episode broke, for errors.
         eef_pos: end effector at the end, metres, world frame; None where it is not known or not finite.
-        costs: safety costs by name, summed over the episode.
+        costs: the ledger of safety costs, in the order of steps; `pytest_vla.plan.costs.totals` has the sums. A name
+            that was charged nothing at first has an entry of 0; further charges of 0 are left out.
         metrics: further measures of the episode by name.
         seeds: ``run``, ``scene``, ``init_state`` and ``init_states`` (how many there are).
         protocol: the suite's, as a table.
@@ -104,6 +80,9 @@ class Record:
             that it read) and ``world`` (steps); None where the policy changed the clock to say no number.
         digest: sha256 over outcome, steps, literals and trajectory; equal for equal episodes.
         arrays: the trajectory's npz file, relative to the run's folder; None where there is none.
+        simulator: names in `provenance` of what the simulator of a suite's own world says of itself: no number is over
+            episodes that differ in one of them.
+        unknown: fields of a later version, as JSON has them: they are written again where the record is.
     """
 
     schema: int
@@ -125,7 +104,7 @@ class Record:
     success_step: int | None
     literals: Literals
     eef_pos: tuple[float, float, float] | None
-    costs: Mapping[str, float]
+    costs: tuple[Charge, ...]
     metrics: Mapping[str, float]
     seeds: Mapping[str, int]
     protocol: Mapping[str, Any]
@@ -136,6 +115,8 @@ class Record:
     timings: Mapping[str, float | None]
     digest: str
     arrays: str | None
+    simulator: tuple[str, ...] = ()
+    unknown: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def held(self) -> dict[str, bool]:
@@ -167,121 +148,48 @@ class Record:
         return Case(self.suite, self.task, self.seed, str(self.variation.get("label", "")))
 
 
-def digest_of(outcome: str, steps: int, literals: Literals, trajectory: Trajectory) -> str:
-    """sha256 (hex) over what an episode did. Bitwise: one rounding apart is another digest."""
-    import numpy as np
-
-    digest = hashlib.sha256(json.dumps([outcome, steps, sorted(literals.items())]).encode())
-    for name in ("qpos", "qvel", "actions"):
-        array = np.ascontiguousarray(getattr(trajectory, name), dtype="<f8")
-        digest.update(f"{name}{array.shape}".encode())
-        digest.update(array.tobytes())
-    return digest.hexdigest()
+_NAMES = tuple(each.name for each in dataclasses.fields(Record) if each.name != "unknown")
+# Fields that were added without a new schema, by what stands for them where they lack.
+_ADDED: Mapping[str, Any] = {"simulator": []}
 
 
 def record_line(record: Record) -> str:
     """The record as one line of JSON, without the line's end."""
-    return json.dumps(dataclasses.asdict(record), allow_nan=False, separators=(",", ":"))
+    table = {name: getattr(record, name) for name in _NAMES} | {"costs": [charge.table() for charge in record.costs]}
+    return json.dumps({**record.unknown, **table}, allow_nan=False, separators=(",", ":"))
 
 
 def parse_record(line: str | bytes) -> Record:
-    """The record of a line. Raises VlaError where it is none, or of another schema."""
+    """The record of a line, whichever version wrote it.
+
+    Raises:
+        VlaError: it is none, or of a schema that this version cannot read.
+    """
     try:
         table = parse_json(line)
     except VlaError as error:
         raise VlaError(f"not a record: {error}") from error
-    if not isinstance(table, dict) or table.get("schema") != SCHEMA:
-        schema = table.get("schema") if isinstance(table, dict) else None
-        raise VlaError(f"not a record of schema {SCHEMA}: schema is {schema}; read it with the version that wrote it")
-    names = {field.name for field in dataclasses.fields(Record)}
-    if set(table) != names:
-        raise VlaError(f"not a record: fields missing or unknown: {', '.join(sorted(names ^ set(table)))}")
-    check_record(table)
+    table = {**_ADDED, **migrated(table if isinstance(table, dict) else {})}
+    if missing := [name for name in sorted(_NAMES) if name not in table]:
+        raise VlaError(f"not a record: fields missing: {', '.join(missing)}")
+    unknown = {name: value for name, value in table.items() if name not in _NAMES}
+    known = {name: table[name] for name in _NAMES}
+    check_record(known)
+    check_unknown(unknown)
     try:
-        if table["eef_pos"] is not None:
-            table["eef_pos"] = tuple(table["eef_pos"])
-        table["literals"] = {
+        if known["eef_pos"] is not None:
+            known["eef_pos"] = tuple(known["eef_pos"])
+        known["literals"] = {
             literal: tuple((_step(step), bool(held)) for step, held in changes)
-            for literal, changes in table["literals"].items()
+            for literal, changes in known["literals"].items()
         }
     except (TypeError, ValueError, AttributeError) as error:
         raise VlaError(f"not a record: {error}") from error
-    return Record(**table)
+    known["costs"], known["simulator"] = tuple(map(charge_of, known["costs"])), tuple(known["simulator"])
+    return Record(**known, unknown=unknown)
 
 
 def _step(value: object) -> int:
     if type(value) is not int:
         raise TypeError(f"a literal's step is {value!r:.60}")
     return value
-
-
-def trajectory_file(folder: Path, arrays: str) -> Path:
-    """Where the trajectory of a record lies.
-
-    Args:
-        folder: of its run.
-        arrays: `Record.arrays`.
-
-    Raises:
-        VlaError: it would be outside of the results, by its name or by a link.
-    """
-    file = folder / arrays
-    if not is_inside(arrays) or not file.resolve().is_relative_to(folder.resolve().parent):
-        raise VlaError(f"{printable(str(file))} lies outside of the results {folder.parent}: it is not read")
-    return file
-
-
-def save_trajectory(file: Path, trajectory: Trajectory, outcome: str | None = None) -> None:
-    """Write the npz file; a reader sees all of it or nothing.
-
-    Args:
-        file: its folder is made where it is not there.
-        trajectory: what is written.
-        outcome: of the episode, for `trajectory_outcome`; None: it is not written.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    import numpy as np
-
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f".{file.stem}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as stream:
-            arrays: dict[str, Any] = {f.name: getattr(trajectory, f.name) for f in dataclasses.fields(trajectory)}
-            if outcome is not None:
-                arrays["outcome"] = np.array(outcome)
-            np.savez_compressed(stream, **arrays)
-        temporary.replace(file)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
-
-
-def trajectory_outcome(file: Path) -> str | None:
-    """The outcome of the episode whose trajectory lies here; None: there is none, or the file does not say it."""
-    from pytest_vla.util.arrays import Unfit, read_npz
-
-    try:
-        return str(read_npz(file, ["outcome"])["outcome"])
-    except Unfit:
-        return None
-
-
-def load_trajectory(file: Path) -> Trajectory:
-    """The trajectory of an npz file. Raises VlaError."""
-    import numpy as np
-
-    from pytest_vla.util.arrays import Unfit, read_npz
-
-    names = [field.name for field in dataclasses.fields(Trajectory)]
-    expected = f"{file}: expected an npz file with {', '.join(names)}"
-    try:
-        arrays = read_npz(file, names)
-    except Unfit as error:
-        raise VlaError(f"{expected}: {error}") from error
-    for name, array in arrays.items():
-        if array.ndim != 2 or array.dtype.kind not in "fiu":
-            raise VlaError(f"{expected}: {name} is {array.dtype} {array.shape}, expected a table of numbers")
-    return Trajectory(**{name: np.asarray(array, dtype=np.float64) for name, array in arrays.items()})

@@ -13,7 +13,7 @@ from pytest_vla.records.items import ERROR, FAILED, PASSED, Item, ending_of
 from pytest_vla.records.record import Record
 
 if TYPE_CHECKING:
-    from pytest_vla.records.store import Earlier
+    from pytest_vla.records.stored_earlier import Earlier
 
 
 @dataclass(frozen=True)

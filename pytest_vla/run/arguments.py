@@ -8,6 +8,7 @@ from typing import Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.choices import AUTO
+from pytest_vla.util.folders import expanded
 from pytest_vla.util.ranges import LAST_SEED, MAX_SEEDS, parse_seeds
 
 MOST_QUESTIONS = 9999
@@ -53,6 +54,18 @@ def seed_list(text: str) -> tuple[int, ...]:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
+def variation_labels(text: str) -> tuple[str, ...]:
+    """Labels as `parse_vary` reads them. Raises VlaError."""
+    from pytest_vla.vary.registry import parse_vary
+
+    return parse_vary(text)
+
+
+def folder_of(text: str) -> Path:
+    """A path, with ``~`` replaced where there is a home."""
+    return expanded(text) or Path(text)
+
+
 def whole_number(what: str, least: int, most: int | None = None) -> Callable[[str], int]:
     """Reads a whole number; `what` it is stands in the message."""
 
@@ -69,6 +82,11 @@ step_count = whole_number("a number of steps", 1)
 question_count = whole_number("a number of questions", 1, MOST_QUESTIONS)
 episode_count = whole_number("a number of episodes", 1, MAX_SEEDS)
 one_seed = whole_number("a seed", 0, LAST_SEED)
+
+
+def first_seeds(text: str) -> tuple[int, ...]:
+    """Seeds 0 to N-1, of a number of episodes."""
+    return tuple(range(episode_count(text)))
 
 
 def device_list(text: str) -> tuple[str, ...]:
@@ -89,6 +107,22 @@ def seconds_of(text: str) -> float:
     if not seconds:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time; write 90, 90s, 5m or 1h")
     return seconds
+
+
+def seconds_text(seconds: float) -> str:
+    """A time as `seconds_of` reads it."""
+    unit, size = next((each for each in (("s", 1), ("m", 60)) if seconds < each[1] * 10**9), ("h", 3600))
+    return f"{_plain(seconds / size)}{unit}"
+
+
+def _plain(number: float) -> str:
+    """Its shortest text, without an exponent."""
+    text = repr(number)
+    if "e" in text:
+        from decimal import Decimal
+
+        text = f"{Decimal(text):f}"
+    return text.removesuffix(".0")
 
 
 def age_of(text: str) -> float:
@@ -134,6 +168,11 @@ def min_success(text: str) -> tuple[float, bool]:
     return share_of_one(share), bool(colon)
 
 
+def min_success_text(wanted: tuple[float, bool] | None) -> str:
+    """A wanted success rate as `min_success` reads it."""
+    return "" if wanted is None else f"{_plain(wanted[0])}{f':{LOWER}' if wanted[1] else ''}"
+
+
 _OF_THE_PROJECT = "\0"
 """No folder's name: argparse reads a default that is a text as if it were typed."""
 
@@ -150,6 +189,12 @@ def declare_results(parser: argparse.ArgumentParser) -> None:
         help="folder of all runs, pytest's --vla-results (default: vla_results of pytest's ini file, or "
         f"{DEFAULT_RESULTS} beside it)",
     )
+
+
+def declare_data(parser: argparse.ArgumentParser) -> None:
+    """``--data`` and ``--allow-versions`` of a command that simulates."""
+    parser.add_argument("--data", metavar="DIR", type=Path, help="pytest's --vla-data")
+    parser.add_argument("--allow-versions", action="store_true", help="pytest's --vla-allow-versions")
 
 
 def _results(text: str) -> Path:

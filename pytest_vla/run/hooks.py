@@ -13,11 +13,15 @@ import pytest
 from pytest_vla import extensions
 from pytest_vla.errors import VlaError
 from pytest_vla.run import marker, suite_items
-from pytest_vla.run.collection import SELECTION, SuiteFile, SuiteModule, select, suite_of, suite_of_manifest
+from pytest_vla.run.folder import RUN, new_run_name
+from pytest_vla.run.nodes import SuiteFile, SuiteModule
+from pytest_vla.run.own_simulators import check_own_simulators
 from pytest_vla.run.preflight import check_ready, notes_before
-from pytest_vla.run.results import RUN, STDERR, Results, new_run_name
+from pytest_vla.run.results import Results
 from pytest_vla.run.resume import RESUMPTION, anchored, find_resumption, keep_left, policy_note, resumed_settings
+from pytest_vla.run.selection import SELECTION, select, suite_of, suite_of_manifest
 from pytest_vla.run.settings import Settings, read_settings
+from pytest_vla.run.sudden_exit import STDERR
 from pytest_vla.run.unheeded import unheeded
 from pytest_vla.run.xdist import hooks as xdist_hooks
 from pytest_vla.run.xdist.policy import SERVED, PolicyOfWorkers
@@ -85,8 +89,10 @@ def _configure(config: pytest.Config, late: bool) -> None:
     if resumption is not None and (note := policy_note(settings, resumption)) is not None:
         config.stash[NOTES] += (note,)
     if not config.option.collectonly:
-        config.stash[NOTES] += notes_before(selection)
+        config.stash[NOTES] += notes_before(selection, bool(config.getoption("tx", None)))
         check_ready(selection)
+        if resumption is not None and handed is None:
+            check_own_simulators(settings, resumption.run)
         _check_devices(settings, config)
     if selection.named or resumption is not None:
         config.args[:] = selection.arguments
@@ -117,10 +123,10 @@ def _configure(config: pytest.Config, late: bool) -> None:
 
 
 def _check_devices(settings: Settings, config: pytest.Config) -> None:
-    if len(settings.devices) > 1 and not config.getoption("tx", None) and xdist_hooks.handed_over(config) is None:
+    if len(settings.device) > 1 and not config.getoption("tx", None) and xdist_hooks.handed_over(config) is None:
         raise VlaError(
-            f"--vla-device={','.join(settings.devices)}: without workers the policy is in this process, on one device; "
-            f"add -n {len(settings.devices)}"
+            f"--vla-device={','.join(settings.device)}: without workers the policy is in this process, on one device; "
+            f"add -n {len(settings.device)}"
         )
 
 

@@ -16,7 +16,8 @@ from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.select import narrow, plan
 from pytest_vla.plan.task import Task
 from pytest_vla.run.about import MARKER
-from pytest_vla.run.collection import SELECTION, Scope, Selection, prepared
+from pytest_vla.run.nodes import Scope
+from pytest_vla.run.selection import SELECTION, Selection, prepared
 from pytest_vla.util.ranges import LAST_SEED, MAX_SEEDS, parse_seeds
 from pytest_vla.util.text import did_you_mean
 from pytest_vla.vary.registry import labels_of, parse_vary

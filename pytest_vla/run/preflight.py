@@ -9,9 +9,9 @@ from pytest_vla import extensions
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import init_state_of
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.run.collection import Selection
+from pytest_vla.run.failures import MISFIT
 from pytest_vla.run.marker import MODELS
-from pytest_vla.run.results import MISFIT
+from pytest_vla.run.selection import Selection
 from pytest_vla.run.settings import Settings
 
 
@@ -52,18 +52,27 @@ def check_ready(selection: Selection) -> None:
         _check_data(settings, of_mujoco)
 
 
-def notes_before(selection: Selection) -> tuple[str, ...]:
-    """What is to be known of the numbers before the first episode, in a line each. Loads nothing heavy."""
+def notes_before(selection: Selection, has_workers: bool) -> tuple[str, ...]:
+    """What is to be known of the numbers before the first episode, in a line each. Loads nothing heavy.
+
+    Args:
+        selection: what is to be collected.
+        has_workers: whether episodes run in processes that begin with this one's environment.
+    """
     settings = selection.settings
     if settings.model is None or not (selection.named or settings.model_typed):
         return ()
-    from pytest_vla.kernels import NATIVE, PINNED, in_force
+    from pytest_vla.kernels import NATIVE, PINNED, TOO_LATE, how_to_pin, in_force
     from pytest_vla.plan import premises
     from pytest_vla.versions import DEFAULT, check_versions
 
     notes = []
-    if settings.kernels == PINNED and in_force() not in (PINNED, NATIVE):
-        notes.append(f"kernels are {in_force()}; records may differ from another machine's")
+    # Too late here is early enough for workers, which import numpy anew.
+    if settings.kernels == PINNED and in_force() not in (PINNED, NATIVE, *([TOO_LATE] if has_workers else [])):
+        note = f"kernels are {in_force()}; records may differ from another machine's"
+        if in_force() == TOO_LATE:
+            note += f". Where a -p or a plugin imports it, begin the command with {how_to_pin()}, or use workers (-n 1)"
+        notes.append(note)
     of_mujoco = any(_is_of_mujoco(name, settings) for name in selection.cases)
     mujoco = check_versions(allow=True)["mujoco"] if of_mujoco or not selection.cases else DEFAULT["mujoco"]
     if mujoco != DEFAULT["mujoco"]:

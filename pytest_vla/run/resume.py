@@ -15,48 +15,18 @@ from pytest_vla.plan.select import DEFAULT_SEEDS
 from pytest_vla.policies.spec import ModelSpec
 from pytest_vla.records.counting import is_complete
 from pytest_vla.records.record import Record
-from pytest_vla.run.collection import counted_node
+from pytest_vla.run.invocation import Invocation, read_invocation
+from pytest_vla.run.nodes import counted_node
+from pytest_vla.run.option import KEPT, Option, said
+from pytest_vla.run.options import OPTIONS
 from pytest_vla.run.settings import Settings
 from pytest_vla.versions import SUPPORTED, installed
 
 if TYPE_CHECKING:
     from pytest_vla.records.runs import Run
 
-# What a run is, by the option that says it: a resumed run is the same in all of these.
-_FIXED = {
-    "model": "model",
-    "suite": "suites",
-    "tasks": "tasks",
-    "seeds": "seeds",
-    "episodes": "seeds",
-    "sample": "sample",
-    "vary": "vary",
-    "protocol": "protocol",
-    "twins": "twins",
-    "feasible": "feasible",
-    "data": "data",
-    "premises": "premises",
-    "textures": "textures",
-    "replan": "replan",
-    "run-seed": "run_seed",
-    "allow-versions": "allow_versions",
-    "kernels": "kernels",
-}
-# How it is run and judged: as before, where nothing else is said.
-_CHANGEABLE = {
-    "timeout": "timeout",
-    "video": "video",
-    "min-success": "min_success",
-    "device": "devices",
-    "batch": "batch",
-    "policy-timeout": "policy_timeout",
-}
-_OF_MIN_SUCCESS = ("min_success_typed", "min_success_lower")
-
 RESUMPTION = pytest.StashKey["Resumption | None"]()
 """The run that this invocation goes on with."""
-
-_TUPLES = ("vary", "suites", "tasks", "seeds", "given", "devices")
 
 
 @dataclass(frozen=True)
@@ -74,22 +44,6 @@ class Resumption:
     command: str
     invocation: Mapping[str, Any]
     left: tuple[str, ...]
-
-
-def invocation_of(settings: Settings, arguments: Sequence[str], folder: Path) -> dict[str, Any]:
-    """What a later invocation needs to go on with this run; can be written as JSON.
-
-    Args:
-        settings: of the invocation.
-        arguments: the paths and ids that the user gave to pytest, as they were typed.
-        folder: what they are relative to.
-    """
-    kept = {name: getattr(settings, name) for name in dict.fromkeys([*_FIXED.values(), *_CHANGEABLE.values()])}
-    kept |= {"given": settings.given, **{name: getattr(settings, name) for name in _OF_MIN_SUCCESS}}
-    kept["vary_typed"] = settings.vary_typed
-    kept["data"] = None if settings.data is None else str(settings.data)
-    kept |= {"model_text": settings.model_text, "model_folder": str(settings.model_folder)}
-    return {"settings": kept, "arguments": list(arguments), "folder": str(folder)}
 
 
 def find_resumption(settings: Settings, arguments: Sequence[str]) -> Resumption:
@@ -115,48 +69,43 @@ def find_resumption(settings: Settings, arguments: Sequence[str]) -> Resumption:
                 f"--vla-resume goes on with what the run was started with: leave {' '.join(arguments)} out, or write "
                 "--vla-resume=RUN with = where that is the name of a run"
             )
-        _check_trust(settings, run, arguments)
+        _check_trust(settings, run, read_invocation(run.name, run.invocation), bool(arguments))
         _check_simulator(run.name, store.records(run.name))
         left = tuple(item.node for item in store.items(run.name) if item.is_left)
         return Resumption(run.name, run.command, run.invocation, left)
 
 
-def _check_trust(settings: Settings, run: "Run", typed: Sequence[str]) -> None:
+def _check_trust(settings: Settings, run: "Run", kept: Invocation, paths_typed: bool) -> None:
     """Raises VlaError where the run names code that may come from whoever made the results, and nobody typed it."""
     from pytest_vla.policies.load import module_places
     from pytest_vla.records.store import STORE
 
-    kept = run.invocation.get("settings")
-    # What it lacks is told later.
-    kept = kept if isinstance(kept, dict) else {}
-    text, folder = kept.get("model_text"), kept.get("model_folder")
     results = settings.results.resolve()
     why = ""
     for place in (settings.results, settings.results / STORE):
         if hasattr(os, "geteuid") and place.stat().st_uid != os.geteuid():
             why = f"{place} belongs to another user"
-    if isinstance(text, str) and isinstance(folder, str):
-        spec = ModelSpec(text, Path(folder))
-        places = module_places(spec)
-        # Whatever it imports would come from its folder first.
-        for place in (*places, *([spec.folder] if places else [])):
-            if place.resolve().is_relative_to(results):
-                why = f"{place} lies in the results"
+    spec = ModelSpec(kept.model_text, kept.model_folder)
+    places = module_places(spec)
+    # Whatever it imports would come from its folder first.
+    for place in (*places, *([spec.folder] if places else [])):
+        if place.resolve().is_relative_to(results):
+            why = f"{place} lies in the results"
     if why and not settings.model_typed:
+        policy = _named(kept.values["model"], kept)
         raise VlaError(
-            f"--vla-resume: run {run.name} says that the policy {_named(kept)} is to be loaded, and {why}: what others "
-            f"wrote is not run unasked. Look at it, and add --vla-model={run.model} to run it all the same"
+            f"--vla-resume: run {run.name} says that the policy {policy} is to be loaded, and {why}: what others wrote "
+            f"is not run unasked. Look at it, and add --vla-model={run.model} to run it all the same"
         )
-    arguments, began_in = run.invocation.get("arguments"), run.invocation.get("folder")
-    if typed or not arguments or not isinstance(began_in, str):
+    if paths_typed:
         return
     for argument in anchored(Resumption(run.name, run.command, run.invocation, ()), Path.cwd()):
         path = Path(argument.partition("::")[0])
-        if path.exists() and path.resolve().is_relative_to(results):
+        if os.path.exists(path) and path.resolve().is_relative_to(results):
             raise VlaError(
                 f"--vla-resume: run {run.name} says that the tests of {path} are to be run, and that lies in the "
                 "results: what others wrote is not run unasked. Look at it, and give the run's paths again to run "
-                f"them all the same: {shlex.join(map(str, arguments))}"
+                f"them all the same: {shlex.join(kept.arguments)}"
             )
 
 
@@ -167,17 +116,16 @@ def policy_note(settings: Settings, resumption: Resumption) -> str | None:
         settings: of `resumed_settings`.
         resumption: the run.
     """
-    kept = {"model": settings.model, "model_text": settings.model_text, "model_folder": str(settings.model_folder)}
     plain = settings.model == settings.model_text
     if plain and (":" not in str(settings.model) or str(settings.model_folder) == resumption.invocation["folder"]):
         return None
-    return f"run {resumption.run} goes on with the policy {_named(kept)}"
+    return f"run {resumption.run} goes on with the policy {_named(settings.model, settings)}"
 
 
-def _named(kept: Mapping[str, Any]) -> str:
+def _named(model: str | None, loaded: Settings | Invocation) -> str:
     """What is really loaded of what a run's settings name."""
-    model, text = kept.get("model"), kept.get("model_text")
-    return f"{text if model == text else f'{model} = {text}'} (of {kept.get('model_folder')})"
+    text = loaded.model_text
+    return f"{text if model == text else f'{model} = {text}'} (of {loaded.model_folder})"
 
 
 def anchored(resumption: Resumption, here: Path) -> list[str]:
@@ -187,7 +135,8 @@ def anchored(resumption: Resumption, here: Path) -> list[str]:
         return list(arguments)
     parts = [argument.partition("::") for argument in arguments]
     # A suite's name is no path.
-    return ["".join([str(folder / path) if (folder / path).exists() else path, *names]) for path, *names in parts]
+    # Of too long a name `Path.exists` raises OSError.
+    return ["".join([str(folder / path) if os.path.exists(folder / path) else path, *names]) for path, *names in parts]
 
 
 def _check_simulator(run: str, records: Iterator[Record]) -> None:
@@ -213,43 +162,45 @@ def resumed_settings(settings: Settings, resumption: Resumption, config: pytest.
     Raises:
         VlaError: an option asks for another run, or the run was written by another version.
     """
-    try:
-        kept = dict(resumption.invocation["settings"])
-        kept |= {name: tuple(kept[name]) for name in _TUPLES if kept[name] is not None}
-        kept["data"] = None if kept["data"] is None else Path(kept["data"])
-        fixed = {name: kept[name] for name in dict.fromkeys(_FIXED.values())}
-        changeable = {name: kept[name] for name in _CHANGEABLE.values()}
-        fixed |= {"given": kept["given"], "model_typed": True, "vary_typed": kept["vary_typed"]}
-        fixed |= {"model_text": kept["model_text"], "model_folder": Path(kept["model_folder"])}
-        if settings.model_typed:
-            # What was typed is what is loaded, whatever the results say that it stands for.
-            fixed |= {"model_text": settings.model_text, "model_folder": settings.model_folder}
-        # Runs of earlier versions do not have the second.
-        typed = {
-            "min_success_typed": kept["min_success_typed"],
-            "min_success_lower": kept.get("min_success_lower", False),
-        }
-    except (KeyError, TypeError) as error:
-        raise VlaError(f"run {resumption.run} cannot be gone on with: it does not say {error}") from error
-    if kept["kernels"] != settings.kernels:
+    kept = read_invocation(resumption.run, resumption.invocation)
+    if kept.values["kernels"] != settings.kernels:
         # They are chosen before anybody can ask the store.
-        raise VlaError(f"--vla-resume: run {resumption.run} was started with --vla-kernels={kept['kernels']}: add that")
-    for option, name in _FIXED.items():
-        if not config.getoption(f"vla_{option.replace('-', '_')}"):
+        raise VlaError(
+            f"--vla-resume: run {resumption.run} was started with --vla-kernels={kept.values['kernels']}: add that"
+        )
+    values = dict(kept.values)
+    typed = kept.typed
+    now = said(OPTIONS, config.option)
+    for option in OPTIONS:
+        if option.attribute not in now:
             continue
-        before, now = fixed[name], getattr(settings, name)
-        if before != now and not (name == "seeds" and fixed["suites"] and not before and now == DEFAULT_SEEDS):
-            was = f"with --vla-{option}={_text(before)}" if before else f"without --vla-{option}"
-            raise VlaError(
-                f"--vla-resume: run {resumption.run} was started {was}, and not with {_text(now)}: leave "
-                f"--vla-{option} out, or leave --vla-resume out for a new run"
-            )
-    for option, name in _CHANGEABLE.items():
-        if config.getoption(f"vla_{option.replace('-', '_')}") is not None:
-            changeable[name] = getattr(settings, name)
-            if option == "min-success":
-                typed = {each: getattr(settings, each) for each in _OF_MIN_SUCCESS}
-    return dataclasses.replace(settings, **fixed, **changeable, **typed)
+        if option.belongs in KEPT:
+            _check_same(resumption.run, option, kept, settings)
+        elif option.belongs == "resumption":
+            values[option.kept_in] = getattr(settings, option.kept_in)
+            typed |= {option.kept_in}
+    # What was typed is what is loaded, whatever the results say that it stands for.
+    loaded: Settings | Invocation = settings if settings.model_typed else kept
+    return dataclasses.replace(
+        settings,
+        **values,
+        typed=typed | {"model"},
+        given=kept.given,
+        model_text=loaded.model_text,
+        model_folder=loaded.model_folder,
+    )
+
+
+def _check_same(run: str, option: Option[Any], kept: Invocation, settings: Settings) -> None:
+    """Raises VlaError where an option that was typed asks for another run than the one that is gone on with."""
+    before, now = kept.values[option.kept_in], getattr(settings, option.kept_in)
+    if before == now or (option.kept_in == "seeds" and kept.values["suite"] and not before and now == DEFAULT_SEEDS):
+        return
+    was = f"with {option.flag}={_text(before)}" if before else f"without {option.flag}"
+    raise VlaError(
+        f"--vla-resume: run {run} was started {was}, and not with {_text(now)}: leave {option.flag} out, or leave "
+        "--vla-resume out for a new run"
+    )
 
 
 def keep_left(config: pytest.Config, items: list[pytest.Item], resumption: Resumption) -> None:

@@ -4,12 +4,9 @@ import shlex
 
 import pytest
 
-from pytest_vla.run.collection import Selection
 from pytest_vla.run.options import OPTIONS
 from pytest_vla.run.resume import RESUMPTION
-
-_TOLD_OTHERWISE = ("model", "suite", "resume", "results")
-"""The first three name episodes; where records would lie changes nothing of what is run."""
+from pytest_vla.run.selection import Selection
 
 
 def unheeded(selection: Selection, config: pytest.Config) -> str:
@@ -22,7 +19,9 @@ def unheeded(selection: Selection, config: pytest.Config) -> str:
     if selection.named or selection.settings.model_typed or config.stash[RESUMPTION] is not None:
         return ""
     typed = [str(argument).partition("=")[0] for argument in config.invocation_params.args]
-    flags = [option.flag for option in OPTIONS if option.flag in typed and option.name not in _TOLD_OTHERWISE]
+    # What names episodes is told otherwise, and where records would lie changes nothing of what is run.
+    heeded = [option for option in OPTIONS if option.asks or option.belongs == "invocation"]
+    flags = [option.flag for option in OPTIONS if option.flag in typed and option not in heeded]
     suites, model = config.getini("vla_suite").strip(), config.getini("vla_model").strip()
     command = shlex.join(["pytest", f"--vla-suite={suites or 'SUITE'}", *([] if model else ["--vla-model=POLICY"])])
     if flags:

@@ -2,13 +2,12 @@
 
 Place: ``PYTEST_VLA_CACHE``, else ``$XDG_CACHE_HOME/pytest-vla`` (``~/.cache/pytest-vla``). Limit:
 ``PYTEST_VLA_CACHE_LIMIT`` in bytes or like ``5GB`` (default 5 GB); the least recently used scenes go first.
-``python -m pytest_vla.scene.cache`` shows what it holds, ``--clear`` empties it.
+``pytest-vla cache`` shows what it holds.
 
 A scene is two files: ``KEY-DIGEST.mjb`` (MuJoCo's binary model) and ``KEY-DIGEST.json`` (parts, and every input file
 with its hash), the second written last. KEY is made of the problem's parts and the versions, DIGEST of the inputs.
 """
 
-import argparse
 import contextlib
 import hashlib
 import importlib.util
@@ -24,7 +23,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_vla.errors import SceneError, VlaError
+from pytest_vla.errors import SceneError
 from pytest_vla.plan.data_roots import DataRoot, data_roots
 from pytest_vla.scene.problem import Problem
 from pytest_vla.scene.scene import Scene, scene_from_json, scene_parts, scene_to_json
@@ -95,6 +94,15 @@ def clear(folder: Path | None = None) -> int:
             path.unlink()
             freed += size
     return freed
+
+
+def held(folder: Path) -> tuple[int, int]:
+    """How many compiled scenes there are, and how many bytes they take."""
+    sizes = []
+    for path in _files(folder):
+        with contextlib.suppress(OSError):
+            sizes += [path.stat().st_size] if path.suffix == ".mjb" else []
+    return len(sizes), sum(sizes)
 
 
 def evict(folder: Path, limit: int, keep: str = "") -> None:
@@ -246,31 +254,3 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Shows or empties the cache; returns the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m pytest_vla.scene.cache", description="Show or empty the cache of compiled scenes."
-    )
-    parser.add_argument("--clear", action="store_true", help="remove all compiled scenes")
-    parser.add_argument("--limit", action="store_true", help="remove the least recently used scenes beyond the limit")
-    options = parser.parse_args(arguments)
-    try:
-        folder, limit = cache_folder(), cache_limit()
-    except VlaError as error:
-        print(error, file=sys.stderr)
-        return 2
-    if options.clear:
-        print(f"{folder}: removed {clear(folder) / 1e6:.0f} MB")
-        return 0
-    if options.limit:
-        evict(folder, limit)
-    models = [path for path in _files(folder) if path.suffix == ".mjb"]
-    size = sum(path.stat().st_size for path in models)
-    print(f"{folder}: {len(models)} scenes, {size / 1e6:.0f} MB of at most {limit / 1e6:.0f} MB")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -15,9 +15,10 @@ from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.select import select_tasks
 from pytest_vla.plan.task import Task, with_textures
 from pytest_vla.records.names import LAST_RUN
-from pytest_vla.records.record import Record, load_trajectory, trajectory_file
+from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
 from pytest_vla.records.store import STORE, open_store
+from pytest_vla.records.trajectory import load_trajectory, trajectory_file
 from pytest_vla.show.sheet import Cell, Picture, blank, check_layout, in_rows, sheet
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.errors import VlaError
+from pytest_vla.records.record import VIDEO_SUFFIX
 from pytest_vla.util.files import whole_file
 from pytest_vla.util.install import what_to_install
 
@@ -182,7 +183,7 @@ def check_target(file: Path) -> None:
         VlaError: the name is no picture's, its folder is missing or refuses a file, or Pillow is not there.
     """
     if file.suffix.lower() != SHEET_SUFFIX:
-        raise VlaError(f"{file}: a picture's name ends in {SHEET_SUFFIX}")
+        raise VlaError(f"{file}: a picture's name ends in {SHEET_SUFFIX}, that of a run's video in {VIDEO_SUFFIX}")
     try:
         if file.is_dir():
             raise VlaError(f"cannot write {file}: it is a folder")

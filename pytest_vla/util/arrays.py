@@ -11,7 +11,7 @@ import os
 import re
 import struct
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,8 +45,20 @@ class Block:
     data: bytes | memoryview
 
 
-def read_npz(path: str | os.PathLike[str], names: Sequence[str], limit: int = MAX_BYTES) -> dict[str, NDArray[Any]]:
+def read_npz(
+    path: str | os.PathLike[str],
+    names: Sequence[str],
+    limit: int = MAX_BYTES,
+    *,
+    also: Callable[[str], bool] | None = None,
+) -> dict[str, NDArray[Any]]:
     """The arrays of these names in an .npz file: numbers, truths, or texts of fixed length; fresh and writable.
+
+    Args:
+        path: of the file.
+        names: of arrays that have to be there.
+        limit: of bytes, when they are unpacked.
+        also: says of another array's name whether it is read too, in the order of names.
 
     Raises:
         Unfit: there is no such file or array, it is damaged, holds anything else, or more than `limit` bytes.
@@ -57,7 +69,8 @@ def read_npz(path: str | os.PathLike[str], names: Sequence[str], limit: int = MA
     found: dict[str, NDArray[Any]] = {}
     with open_zip(data) as archive:
         members = set(archive.namelist())
-        for name in names:
+        others = sorted(name.removesuffix(".npy") for name in members if name.endswith(".npy")) if also else []
+        for name in [*names, *(name for name in others if name not in names and also is not None and also(name))]:
             if f"{name}.npy" not in members:
                 raise Unfit(f"it has no array {name!r}")
             content = unpack(archive, f"{name}.npy", limit)

@@ -35,7 +35,7 @@ class Compared:
     similarities: Mapping[Pair, tuple[float, float]]
 
 
-def comparer(prefer: str | None, csv: Path | None) -> Callable[[Sequence[Record]], Compared]:
+def comparer(prefer: str | None, csv: Path | None, *, loading: bool = True) -> Callable[[Sequence[Record]], Compared]:
     """Gives what compares the texts of a score's records, at least one.
 
     Similarities that all of the records have, of one version, are taken as they are. A pair is compared once by each
@@ -44,21 +44,23 @@ def comparer(prefer: str | None, csv: Path | None) -> Callable[[Sequence[Record]
     Args:
         prefer: a backend's name: this one or none; None: the best.
         csv: LIBERO-Para's; None: published similarities are not at hand but in records.
+        loading: whether parsers and embedding models may be loaded.
 
     Raises, when it compares:
         VlaError: as `pytest_vla.language.backends.choose_backend`.
+        UnloadedError: the best one would have to load what is not to be loaded.
     """
     known: dict[tuple[str, Pair], tuple[float, float]] = {}
     published = cache(load_published)
 
     def choose(pairs: Sequence[Pair]) -> Choice:
         if prefer is not None or csv is None:
-            return choose_backend(prefer, csv, pairs)
+            return choose_backend(prefer, csv, pairs, loading=loading)
         backend = published_backend(published(csv))
         try:
             backend.compare(pairs)
         except VlaError as error:
-            choice = choose_backend(None, None, pairs)
+            choice = choose_backend(None, None, pairs, loading=loading)
             return Choice(choice.backend, {**choice.passed_over, PUBLISHED: str(error)})
         return Choice(backend, {})
 

@@ -1,16 +1,16 @@
-"""What the language did to a run, at its end: the row of LIBERO-Para's Table 3, and the command that tells the rest."""
+"""What the language did to a run, at its end: the row of LIBERO-Para's Table 3, and the command that tells the rest.
 
-import json
+It is worked out in the process that ends: of what was published, of what records have, of what a report has worked out
+before, and, where no parser is installed, of the words alone.
+"""
+
 import os
 import shlex
-import subprocess
-import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_vla.errors import VlaError
+from pytest_vla.errors import UnloadedError, VlaError
 from pytest_vla.records.record import Record
 from pytest_vla.reports.tables import wrapped
 
@@ -18,12 +18,6 @@ if TYPE_CHECKING:
     from pytest_vla.metrics.language import Measured, Subject
     from pytest_vla.metrics.listening import Estimate
     from pytest_vla.reports.language.compared import Compared
-
-LIMIT_SECONDS = 5.0
-"""For a parser: what takes longer is left to ``pytest-vla report``."""
-
-# Not of the folder where pytest runs, whose files may have any names.
-_COMPARE = ("-P", "-c", "from pytest_vla.reports.language.pride_row import compare; compare()")
 
 
 def language_lines(records: Sequence[Record], run: Path, shown: str, width: int | None) -> list[str]:
@@ -51,25 +45,6 @@ def language_lines(records: Sequence[Record], run: Path, shown: str, width: int 
     # Without trajectories a run has no folder.
     which = [shown] if run.is_dir() else [run.name, f"--results={Path(shown).parent}"]
     return [*printed(lines), f"more of it: `{shlex.join(['pytest-vla', 'report', *which, *data])}`"]
-
-
-def compare() -> None:
-    """In a process of its own: what the report compares records by, and with what result, as JSON.
-
-    On standard input LIBERO-Para's CSV or null, and the records' lines of each score; on standard output a table of
-    each score, or ``error``, a text.
-    """
-    from pytest_vla.records.record import parse_record
-    from pytest_vla.reports.language.compared import comparer
-
-    csv, scores = json.load(sys.stdin)
-    compared = comparer(None, None if csv is None else Path(csv))
-    try:
-        found = [compared([parse_record(line) for line in lines]) for lines in scores]
-    except VlaError as error:
-        print(json.dumps({"error": str(error)}))
-        return
-    print(json.dumps([[asdict(each.source), [*each.similarities.items()]] for each in found]))
 
 
 def _rows(found: "Sequence[Subject]", csv: Path | None, width: int | None) -> list[str]:
@@ -103,60 +78,24 @@ def _rows(found: "Sequence[Subject]", csv: Path | None, width: int | None) -> li
         lines += wrapped(f"PRIDE at alpha {ALPHA:g} by {backend}{of}", width, "")
     if left := [each.suite for each, by in zip(found, compared, strict=True) if by is None]:
         of = f" of {', '.join(dict.fromkeys(left))}" if backends else ""
-        text = f"PRIDE{of}: not worked out here, as the parser takes longer than {LIMIT_SECONDS:g} s"
+        text = f"PRIDE{of}: not worked out here, as a parser would have to be loaded; the report does it, and keeps it"
         lines += wrapped(text, width, "")
     return lines
 
 
 def _compared(scores: "Sequence[Sequence[Record]]", csv: Path | None) -> "list[Compared | None]":
-    """What the report compares each score's records by; None where that takes too long. Raises VlaError."""
-    from pytest_vla.language.backends import PUBLISHED
+    """What the report compares each score's records by; None where it would load a parser for it. Raises VlaError."""
     from pytest_vla.reports.language.compared import comparer
 
-    published = comparer(PUBLISHED, csv)
+    # A parser brings torch and spaCy with it, which are not for a process that is about to end.
+    compare = comparer(None, csv, loading=False)
     found: list[Compared | None] = []
     for records in scores:
         try:
-            found.append(published(records))
-        except VlaError:
+            found.append(compare(records))
+        except UnloadedError:
             found.append(None)
-    left = [place for place, each in enumerate(found) if each is None]
-    if left and (parsed := _parsed([scores[place] for place in left], csv)) is not None:
-        for place, each in zip(left, parsed, strict=True):
-            found[place] = each
     return found
-
-
-def _parsed(scores: "Sequence[Sequence[Record]]", csv: Path | None) -> "list[Compared] | None":
-    """What was not published, compared; None where it takes too long. Raises VlaError."""
-    from pytest_vla.records.record import record_line
-    from pytest_vla.reports.language.compared import Compared, Source
-
-    lines = [[record_line(record) for record in records] for records in scores]
-    # Parsers import torch and spaCy, which is not for a process that is about to end, and cannot be cut short there.
-    try:
-        done = subprocess.run(
-            [sys.executable, *_COMPARE],
-            input=json.dumps([None if csv is None else str(csv), lines]),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            timeout=LIMIT_SECONDS,
-            check=True,
-        )
-        told = json.loads(done.stdout)
-    except subprocess.TimeoutExpired:
-        return None
-    except (subprocess.SubprocessError, OSError, ValueError) as error:
-        raise VlaError("texts cannot be compared here; the report says why") from error
-    if isinstance(told, dict):
-        raise VlaError(told["error"])
-    return [
-        Compared(
-            Source(**source), {(one, other): (keyword, structural) for (one, other), (keyword, structural) in pairs}
-        )
-        for source, pairs in told
-    ]
 
 
 def _find_csv(run: Path) -> tuple[Path | None, bool]:

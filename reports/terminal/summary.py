@@ -6,11 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from pytest_vla import extensions
+from pytest_vla.metrics.further import FurtherMean, further_means
 from pytest_vla.metrics.rates import (
     BENIGN,
     VariedOutcome,
     bounds_text,
     ends_text,
+    group_of,
+    groups_of,
     interval_text,
     share_text,
 )
@@ -23,12 +27,12 @@ from pytest_vla.metrics.success import (
 )
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.durations import Estimate, total_seconds
-from pytest_vla.plan.labels import names_of, parts_of
 from pytest_vla.records.explain import clipped_note
 from pytest_vla.records.items import Item
 from pytest_vla.records.premises import notes_after
 from pytest_vla.records.record import VIDEO_SUFFIX, Record
 from pytest_vla.records.tally import Repetition
+from pytest_vla.reports.tables import printed
 from pytest_vla.reports.terminal.progress import about
 from pytest_vla.util.text import counted
 
@@ -134,6 +138,10 @@ def closing_lines(
     elif records:
         tasks = len({(record.suite, group_of(record, False), record.task) for record in of_suites})
         lines = summary_lines(of_suites, own, verbosity > 0 or tasks <= MAX_TASK_ROWS, width)
+        if further := _further_means(of_suites, own):
+            from pytest_vla.reports.further import means_lines
+
+            lines += printed(means_lines(further))
         if any(record.variation for record in records):
             from pytest_vla.reports.language.pride_row import language_lines
 
@@ -174,23 +182,9 @@ def summary_lines(
     return _aligned(rows, width)
 
 
-def group_of(record: VariedOutcome, by_level: bool = True) -> str:
-    """What is not to be in one rate with others: ``benign``, ``language.blank``, ``camera.distance:2``."""
-    variation = record.variation
-    if not variation:
-        return BENIGN
-    dimension, kind = str(variation.get("dimension")), str(variation.get("kind"))
-    name = names_of(dimension, kind)
-    if by_level and len(parts_of(dimension)) == len(parts_of(kind)) > 1:
-        # Each part has a level of its own.
-        return str(variation.get("label", name))
-    level = variation.get("level")
-    return f"{name}:{level}" if by_level and level is not None else name
-
-
 def summary_sentence(records: Sequence[VariedTask], title: str = "vla") -> str:
     """All suites in one line; varied episodes by kind."""
-    groups = _groups(records, by_level=False)
+    groups = groups_of(records, by_level=False)
     parts = []
     for name, some in groups.items():
         row = _Row("", success_rate(name, some, unit_of), some[0].is_probe)
@@ -199,6 +193,16 @@ def summary_sentence(records: Sequence[VariedTask], title: str = "vla") -> str:
         share = f" ({PROBE})" if some[0].is_probe else f", {rate} {interval}"
         parts.append(f"{named}{success} success{share}" + (f"; {apart}" if apart else ""))
     return f"{title}: {'; '.join(parts)}"
+
+
+def _further_means(
+    of_suites: Sequence[Record], own: Mapping[str, Sequence[Record]]
+) -> dict[str, tuple[FurtherMean, ...]]:
+    """Of each suite and each test of the user's, the means of what others add to episodes; mostly nothing is."""
+    suites = sorted({record.suite for record in of_suites})
+    by_title = {suite: [record for record in of_suites if record.suite == suite] for suite in suites} | dict(own)
+    found = {title: further_means(some, extensions.metrics()) for title, some in by_title.items()}
+    return {title: means for title, means in found.items() if means}
 
 
 def _counting_notes(repetition: Repetition, items: Sequence[Item]) -> list[str]:
@@ -250,22 +254,14 @@ def _group_rows(title: str, records: Sequence[VariedTask], by_task: bool) -> lis
     """A row over all episodes of a suite or test; where some are varied, one for each group below its name."""
     if not any(record.variation for record in records):
         return [_Row(title, success_rate(title, records, unit_of)), *(_task_rows(records, "  ") if by_task else [])]
-    groups = _groups(records)
+    groups = groups_of(records)
     if len(groups) > MAX_TASK_ROWS:
-        groups = _groups(records, by_level=False)
+        groups = groups_of(records, by_level=False)
     rows = [_Row(title, None)]
     for name, some in groups.items():
         rows.append(_Row(f"  {name}", success_rate(name, some, unit_of), some[0].is_probe))
         rows += _task_rows(some, "    ") if by_task else []
     return rows
-
-
-def _groups(records: Sequence[VariedTask], *, by_level: bool = True) -> dict[str, list[VariedTask]]:
-    """The records of each group, the benign ones first."""
-    groups: dict[str, list[VariedTask]] = {}
-    for record in records:
-        groups.setdefault(group_of(record, by_level), []).append(record)
-    return {name: groups[name] for name in sorted(groups, key=lambda name: (name != BENIGN, name))}
 
 
 def _task_rows(records: Sequence[VariedTask], indent: str) -> list[_Row]:

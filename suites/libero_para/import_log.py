@@ -134,7 +134,9 @@ def records_of_log(
 
     from pytest_vla.language.published import numbered_tasks
     from pytest_vla.plan.case import Case
-    from pytest_vla.records.record import SCHEMA, Record, Trajectory, digest_of
+    from pytest_vla.records.migrations import SCHEMA
+    from pytest_vla.records.record import Record
+    from pytest_vla.records.trajectory import Trajectory, digest_of
     from pytest_vla.suites.libero_para.variations import variation_of
 
     tasks = numbered_tasks()
@@ -167,7 +169,7 @@ def records_of_log(
             success_step=each.steps if each.success else None,
             literals={},
             eef_pos=None,
-            costs={},
+            costs=(),
             metrics={},
             seeds={"init_state": each.init_state} | ({"run": repeat} if repeat else {}),
             protocol=task.protocol.table(),

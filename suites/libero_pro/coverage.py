@@ -1,7 +1,7 @@
-"""Which of LIBERO-PRO's 200 varied tasks can be run, and what stops each of the others.
+"""``pytest-vla coverage``: which of LIBERO-PRO's 200 varied tasks can be run, and what stops each of the others.
 
-``python -m pytest_vla.suites.libero_pro.coverage --data DIR`` prints those that cannot be made, and the counts. Whether
-a scene that can be made also comes to rest is known only with ``--compile``, which tells what runs.
+It prints those that cannot be made, and the counts. Whether a scene that can be made also comes to rest is known only
+with ``--compile``, which tells what runs.
 """
 
 import argparse
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_vla.entries import Command
 from pytest_vla.episode.world_pool import WorldPool
 from pytest_vla.errors import SceneError, VlaError
 from pytest_vla.plan.case import Case
@@ -158,30 +159,29 @@ def _counted(found: Sequence[Covered]) -> str:
     return f"{sum(not each.reason for each in found)} of {len(found)}"
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Prints what can be made, or what runs; returns the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m pytest_vla.suites.libero_pro.coverage",
-        description="Which of LIBERO-PRO's varied tasks can be made; with --compile, which of them run.",
+def declare(parser: argparse.ArgumentParser) -> None:
+    """The arguments of ``pytest-vla coverage``."""
+    parser.epilog = (
+        "LIBERO-PRO publishes 200 varied tasks of four suites. Those that cannot be made are listed with the reason; "
+        "the rest is counted."
     )
-    parser.add_argument("--data", type=Path, metavar="DIR", help="your folder, as for --vla-data")
-    parser.add_argument("--compile", action="store_true", help="also compile the scenes and let them come to rest")
-    options = parser.parse_args(arguments)
+    parser.add_argument("--data", type=Path, metavar="DIR", help="pytest's --vla-data")
+    parser.add_argument(
+        "--compile", action="store_true", help="also compile the scenes and let them come to rest: a second a task"
+    )
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print what can be made, or what runs. Raises VlaError, as `coverage`."""
     counted = itertools.count(1)
 
     def tell(each: Covered) -> None:
         print(f"{next(counted)}: {each.kind} of {each.suite}/{each.task}", file=sys.stderr, flush=True)
 
-    try:
-        found = coverage(options.data, compile=options.compile, tell=tell if options.compile else None)
-    except VlaError as error:
-        print(error, file=sys.stderr)
-        return 2
+    found = coverage(options.data, compile=options.compile, tell=tell if options.compile else None)
     print("\n".join(summary(found, compile=options.compile)))
     if not options.compile:
         print("Scenes were not compiled, and some come to no rest: --compile tells which run.")
-    return 0
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+COMMAND = Command(declare, run)

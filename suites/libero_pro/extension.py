@@ -1,6 +1,6 @@
-"""What LIBERO-PRO adds: its kinds of variation, and its tables in reports."""
+"""What LIBERO-PRO adds: its kinds of variation, its tables in reports, and a command."""
 
-from pytest_vla.entries import SectionEntry, VariationEntry
+from pytest_vla.entries import CommandEntry, SectionEntry, VariationEntry
 
 _HERE = "pytest_vla.suites.libero_pro"
 _FILES = ("ood_object.yaml", "ood_spatial_relation.yaml", "ood_language.yaml", "ood_task.yaml", "ood_environment.yaml")
@@ -14,3 +14,9 @@ def pytest_vla_variations() -> list[VariationEntry]:
 def pytest_vla_sections() -> list[SectionEntry]:
     """Its tables."""
     return [SectionEntry("libero_pro", "the tables of LIBERO-PRO", f"{_HERE}.section:section", 40)]
+
+
+def pytest_vla_commands() -> list[CommandEntry]:
+    """``pytest-vla coverage``."""
+    about = "which of LIBERO-PRO's varied tasks can be run, and what stops the others"
+    return [CommandEntry("coverage", about, f"{_HERE}.coverage:COMMAND")]

@@ -118,7 +118,7 @@ def _missing_lines(table: ProTable) -> Iterator[str]:
             if (number := _tasks_in(tasks, column)) < len(tasks):
                 yield f"{row.name}, {column}: {number} of {counted(len(tasks), 'task')}"
     if any(rate is None for row in table.suites for rate in row.rates.values()):
-        yield "-: nothing was run; `python -m pytest_vla.suites.libero_pro.coverage` says what cannot be"
+        yield "-: nothing was run; `pytest-vla coverage` says what cannot be"
 
 
 def _stacked(rate: SuccessRate | None) -> str:

@@ -15,7 +15,7 @@ from pytest_vla.commands import check_policy
 from pytest_vla.commands.check_policy import declare, run
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.fit import CODES
-from tests.policies.openpi_server import serving
+from tests.support.openpi_server import serving
 from tests.support.waiting import HANG, until
 
 MODULE = "policies_to_check"

@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from pytest_vla.cli import COMMANDS, main
+from pytest_vla import cli, extensions
+from pytest_vla.cli import main
 from pytest_vla.records.checks import OUTCOMES
 from pytest_vla.records.names import DEFAULT_RESULTS
 from pytest_vla.records.record import record_line
@@ -210,14 +211,15 @@ def test_a_file_that_cannot_be_written_is_one_line(results: Path, capfd: pytest.
 
 
 def test_the_help_names_every_command(capfd: pytest.CaptureFixture[str]) -> None:
-    for arguments in (["--help"], *([command.name, "--help"] for command in COMMANDS)):
+    commands = extensions.commands()
+    for arguments in (["--help"], *([name, "--help"] for name in commands)):
         with pytest.raises(SystemExit) as left:
             main(arguments)
         assert left.value.code == 0
         out, err = capfd.readouterr()
         assert err == ""
         if arguments == ["--help"]:
-            assert all(f"    {command.name}" in out for command in COMMANDS)
+            assert re.findall(r"^  ([a-z-]+)  ", out.partition("\ncommands:\n")[2], re.MULTILINE) == [*commands]
         else:
             assert out.startswith(f"usage: pytest-vla {arguments[0]} ")
         assert "%%" not in out
@@ -244,7 +246,7 @@ def test_a_command_that_is_nearly_one_is_guessed(typed: str, meant: str, capfd: 
 def test_a_command_that_is_like_none_gets_the_list(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["\x1b[2Jfly"])
-    assert "no command '\\x1b[2Jfly'. Commands: show, view, fetch, " in capfd.readouterr().err
+    assert "no command '\\x1b[2Jfly'. Commands: show, view, check-policy, " in capfd.readouterr().err
 
 
 def module(*arguments: str, **options: Any) -> "subprocess.Popen[str]":
@@ -307,6 +309,80 @@ def test_it_starts_without_anything_heavy() -> None:
         "except SystemExit: print([name for name in ('pytest', 'numpy', 'sqlite3', 'pyarrow') if name in sys.modules])"
     )
     assert subprocess.check_output([sys.executable, "-c", script], text=True).endswith("\n[]\n")
+
+
+def test_a_command_is_found_by_its_module_s_name() -> None:
+    folder = Path(str(cli.__file__)).parent / "commands"
+    ours = {name for name, entry in extensions.commands().items() if extensions.is_built_in(entry)}
+    modules = {file.stem for file in folder.glob("*.py")} - {"__init__", "extension"}
+    assert {name.rstrip("_").replace("_", "-") for name in modules} | {"coverage"} == ours, "the last is LIBERO-PRO's"
+
+
+def test_only_the_module_of_the_command_that_is_typed_is_imported() -> None:
+    script = (
+        "import sys\n"
+        "from pytest_vla.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit: print(*(name for name in sys.modules if name.startswith('pytest_vla.commands.')))"
+    )
+    for typed, loaded in (["--help"], ""), (["runs", "--help"], "pytest_vla.commands.runs"):
+        out = subprocess.check_output([sys.executable, "-c", script, *typed], text=True)
+        assert out.splitlines()[-1] == f"pytest_vla.commands.extension {loaded}".rstrip()
+
+
+OURS = """
+from pytest_vla.entries import Command, CommandEntry
+
+def pytest_vla_commands():
+    nothing = CommandEntry("nothing", "nothing at all", ":pytest_vla_commands")
+    return [CommandEntry("wave", "the robot waves", ":WAVE"), nothing]
+
+def declare(parser):
+    parser.add_argument("--times", type=int, default=1)
+
+WAVE = Command(declare, lambda options: print("wave " * options.times))
+"""
+
+
+@pytest.fixture
+def pytest_vla(tmp_path: Path) -> Callable[..., "subprocess.CompletedProcess[str]"]:
+    """Runs the command in a process of its own, in a folder of its own."""
+
+    def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, "-m", "pytest_vla.cli", *arguments]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=HANG)
+
+    return run
+
+
+def test_a_command_of_a_project_is_told_and_run(tmp_path: Path, pytest_vla: Any) -> None:
+    (tmp_path / "waving.py").write_text(OURS)
+    assert re.search(r"^  wave +the robot waves$", pytest_vla("-p", "waving", "--help").stdout, re.MULTILINE)
+    assert pytest_vla("-p", "waving", "wave", "--times=2").stdout == "wave wave \n"
+    said = pytest_vla("-p", "waving", "wave", "--help").stdout
+    assert said.startswith("usage: pytest-vla wave [-h] [--times TIMES]\n\nThe robot waves.\n")
+    assert "Did you mean wave" in pytest_vla("-pwaving", "wvae").stderr
+    wrong = pytest_vla("-p", "waving", "nothing")
+    assert wrong.returncode == 1
+    assert wrong.stderr == (
+        "pytest-vla: -p waving: :pytest_vla_commands is function, expected pytest_vla.entries.Command\n"
+    )
+
+
+def test_who_takes_the_name_of_one_of_ours_is_told_and_takes_nothing(tmp_path: Path, pytest_vla: Any) -> None:
+    (tmp_path / "waving.py").write_text(OURS.replace("wave", "runs"))
+    helped = pytest_vla("-p", "waving", "--help")
+    assert (
+        "two packages have a command 'runs': pytest-vla (pytest_vla.commands.extension) and -p waving" in helped.stderr
+    )
+    assert (helped.returncode, helped.stdout.count("\n  runs  ")) == (0, 1)
+    assert "no runs in .vla yet" in pytest_vla("-p", "waving", "runs").stderr
+
+
+@pytest.mark.parametrize("typed", [["-p"], ["-p", "x"], ["--results=x", "runs"]])
+def test_what_stands_before_a_command_is_minus_p_alone(typed: list[str], pytest_vla: Any) -> None:
+    done = pytest_vla(*typed)
+    assert (done.returncode, done.stdout) == (1 if "x" in typed else 2, "")
 
 
 def test_it_is_installed_as_a_command() -> None:

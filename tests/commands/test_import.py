@@ -18,8 +18,8 @@ from pytest_vla.records.store import Store, open_store
 from pytest_vla.suites.libero_para.import_log import log_digest
 from pytest_vla.suites.libero_para.logs import read_para_log
 from pytest_vla.suites.libero_para.variations import variation_of
-from tests.suites.libero_para.test_logs import EPISODE
 from tests.support.data import data_root
+from tests.support.libero_para import EPISODE
 from tests.support.runs import records_of, run_names
 
 

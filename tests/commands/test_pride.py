@@ -11,8 +11,8 @@ from pytest_vla.errors import VlaError
 from pytest_vla.language import backends, embeddings
 from pytest_vla.language.backends import NAMES, Choice, parser_backend
 from pytest_vla.language.published import FILE
-from tests.language.fakes import FlatParser
-from tests.language.test_published import HEADER, ROWS
+from tests.support.libero_para import HEADER, ROWS
+from tests.support.parsers import FlatParser
 
 
 @pytest.fixture(autouse=True)

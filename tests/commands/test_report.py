@@ -1,42 +1,23 @@
-"""``pytest-vla report``: the numbers of a real log, and of made runs with paths and probes."""
+"""``pytest-vla report``: the numbers of made runs with paths and probes."""
 
-import argparse
-import dataclasses
 import io
 import json
-import shutil
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from pytest_vla import extensions
-from pytest_vla.commands import import_ as import_command
-from pytest_vla.commands import report as report_command
 from pytest_vla.errors import VlaError
 from pytest_vla.language import template
-from pytest_vla.language.published import load_published
-from pytest_vla.metrics.pride import ALPHAS, Group, pride_table
-from pytest_vla.plan.case import Case
-from pytest_vla.records.record import Record, Trajectory, save_trajectory
-from pytest_vla.records.store import open_store
+from pytest_vla.records.record import Record
+from pytest_vla.records.trajectory import Trajectory
 from pytest_vla.reports import figures
-from pytest_vla.suites.libero_para.logs import published_outcomes, read_para_log
 from pytest_vla.util import live_line as waiting
-from tests.language.test_published import published_csv
+from tests.support.paraphrased import BOWL, ENDS, PLATE, STOVE, para_record, paraphrased, path_to, probed
 from tests.support.records import RECORD
+from tests.support.reports import RESULTS, models_of, report, write
 from tests.support.waiting import HANG, until
-
-RESULTS = Path(".vla")
-ENDS = {
-    "turn_on_the_stove": (0.3, 0.2, 0.1),
-    "put_the_bowl_on_the_plate": (-0.2, 0.3, 0.0),
-    "put_the_bowl_on_the_stove": (0.1, -0.3, 0.2),
-}
-STOVE, PLATE, BOWL = ENDS
 
 
 @pytest.fixture(autouse=True)
@@ -44,204 +25,6 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PYTEST_VLA_DATA", raising=False)
     monkeypatch.setenv("PYTEST_VLA_CACHE", str(tmp_path / "cache"))
-
-
-def report(*arguments: str | Path) -> None:
-    parser = argparse.ArgumentParser()
-    report_command.declare(parser)
-    report_command.run(parser.parse_args(list(map(str, arguments))))
-
-
-def models_of(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> list[dict[str, Any]]:
-    capsys.readouterr()
-    report("--format=json", *arguments)
-    models: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["models"]
-    return models
-
-
-def varied(task: str, seed: int, outcome: str, variation: dict[str, Any], instruction: str, **changes: Any) -> Record:
-    """A record of a case of libero_para; an empty variation is the benign twin."""
-    case = Case("libero_para", task, seed, variation.get("label", ""))
-    reason = {"error": "policy-raised", "invalid": "goal-holds-at-start"}.get(outcome)
-    about: dict[str, Any] = {"suite": case.suite, "task": task, "case": case.id, "node": case.node_id, "seed": seed}
-    about |= {"variation": variation, "instruction": instruction, "outcome": outcome, "reason": reason}
-    return dataclasses.replace(RECORD, **(about | changes))
-
-
-def paraphrased(task: str, index: int, outcome: str, seed: int = 7, **changes: Any) -> Record:
-    kind, action = changes.pop("types", ("none", "hint"))
-    parameters = {"object_type": kind, "action_type": action, "index": index, "original": task.replace("_", " ")}
-    label = f"{kind}.{action}.{index}"
-    variation = {"label": label, "dimension": "language", "kind": "paraphrase", "level": None, "parameters": parameters}
-    text = f"could you {'gladly ' * (index + 1)}{task.replace('_', ' ')}"
-    return varied(task, seed, outcome, variation, text, **changes)
-
-
-def probed(task: str, kind: str, outcome: str, seed: int = 7, **parameters: Any) -> Record:
-    label = f"language.{kind}"
-    variation = {"label": label, "dimension": "language", "kind": kind, "level": None, "parameters": parameters}
-    return varied(task, seed, outcome, variation, "")
-
-
-def path_to(end: Iterable[float], noise: float = 0.002, seed: int = 0, rows: int = 60) -> Trajectory:
-    generator = np.random.default_rng(seed)
-    path = np.linspace((0.0, 0.0, 0.0), tuple(end), rows) + generator.normal(scale=noise, size=(rows, 3))
-    none = np.zeros((rows, 0))
-    return Trajectory(none, none, path, np.zeros((rows - 1, 7)))
-
-
-def write(
-    records: Iterable[Record | tuple[Record, Trajectory]], run: str = "a-run", planned: int | None = None
-) -> None:
-    """A run of these records, in the current folder; no two have the same digest."""
-    with open_store(RESULTS, create=True) as store:
-        found = [each if isinstance(each, tuple) else (each, None) for each in records]
-        nodes = [record.node for record, _ in found] + [f"left[{number}]" for number in range(planned or 0)]
-        store.begin(run, nodes, command="pytest", model=found[0][0].policy)
-        for number, (record, trajectory) in enumerate(found):
-            if trajectory is not None:
-                record = dataclasses.replace(record, arrays=f"{record.suite}/{number}.npz", digest=f"{run}, {number}")
-                save_trajectory(RESULTS / run / str(record.arrays), trajectory)
-            store.add(dataclasses.replace(record, run=run))
-        store.end(run, "finished")
-
-
-# The real log
-
-
-@pytest.fixture
-def imported(capsys: pytest.CaptureFixture[str]) -> Path:
-    folder = published_csv().parent / "xiaomi-robotics-0_seed7"
-    parser = argparse.ArgumentParser()
-    import_command.declare(parser)
-    import_command.run(parser.parse_args(["libero-para", str(folder)]))
-    capsys.readouterr()
-    return folder
-
-
-def test_the_numbers_of_the_real_log(imported: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    csv = published_csv()
-    published = load_published(csv)
-    table = pride_table(published_outcomes(read_para_log(imported), published, "published"))
-    report("--format=json", "--data", csv)
-    whole = json.loads(capsys.readouterr().out)
-    (model,) = whole["models"]
-    assert (whole["schema"], whole["alpha"], model["passed_over"], model["low_fidelity"]) == (1, 0.5, {}, False)
-    assert model["backend"] == f"published libero-para {published.version}"
-    assert (model["model"], model["suite"], model["seeds"]) == ("xiaomi-robotics-0", "libero_para", [7])
-    assert (model["n"], round(model["sr"], 2), round(model["pride"]["0.5"], 3)) == (2431, 78.28, 71.034)
-    assert round(model["overestimation"], 3) == 9.257
-    assert model["pride"] == {str(alpha): table.sweep[alpha] for alpha in ALPHAS}
-    for key, groups in (("objects", table.objects), ("actions", table.actions), ("categories", table.categories)):
-        assert {each["name"] for each in model[key]} == set(groups)
-        assert all(same(each, groups[each["name"]]) for each in model[key])
-    assert len(model["cells"]) == 43
-    assert [(each["object"], each["action"]) for each in model["cells"]] == list(table.cells)
-    assert all(same(each, table.cells[each["object"], each["action"]]) for each in model["cells"])
-    assert len(model["tasks"]) == 6
-    assert all(same(each, table.tasks[each["name"].replace("_", " ")]) for each in model["tasks"])
-    # Four standard errors of independent episodes are about 3.3; PRIDE's paraphrases weigh more and less.
-    for name, value in (("sr", model["sr"]), ("pride", model["pride"]["0.5"])):
-        low, high = model["sr_interval"] if name == "sr" else model["pride_interval"]["0.5"]
-        assert low < value < high
-        assert 2.5 < high - low < 6
-    assert (model["errors"], model["invalid"], model["failures"], model["listening"]) == ({}, {}, None, None)
-    assert model["left_out"] == [
-        "2,431 of LIBERO-Para's 4,092 paraphrases were told: means over them are no total, and there is none as some "
-        "of its 43 cells or ten tasks are missing",
-        "failure types: no episode has a trajectory (2431 are imported, and logs have none)",
-        "listening score: no episode has a probe (blank, nonsense, another task's text or its goal)",
-    ]
-    report("--format=json", "--data", csv)
-    assert json.loads(capsys.readouterr().out) == whole
-    # Of six tasks: as wide as these differ.
-    low, high = model["sr_tasks_interval"]
-    assert low < 70 < 78 < 86 < high
-    assert model["of_list"] is None, "all 43 cells were told, but of six tasks of ten"
-
-
-def same(table: dict[str, Any], group: Group) -> bool:
-    """Whether a group's numbers are those, and lie in their intervals."""
-    for name in ("sr", "pd", "pride"):
-        interval = table[f"{name}_interval"]
-        assert interval is None or interval[0] - 1e-9 <= table[name] <= interval[1] + 1e-9
-    return (table["n"], table["sr"], table["pd"], table["pride"], table["overestimation"]) == (
-        *(group.n, group.sr, group.pd, group.pride),
-        group.overestimation,
-    )
-
-
-def test_the_real_log_for_people(imported: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    report("--data", published_csv())
-    lines = capsys.readouterr().out.splitlines()
-    (row,) = [line for line in lines if line.startswith("xiaomi-robotics-0")]
-    assert row.split()[:5] == ["xiaomi-robotics-0", "libero_para", "7", "2431", "78.3"]
-    assert row.split()[5:] == ["71.0", "9.3", "-"]
-    assert lines[lines.index(row) + 1].split()[:2] == ["[76.6,", "79.9]"], "intervals stand below"
-    (hint, distance) = [line.split("  ") for line in lines if line.startswith("hint ") and "#" not in line]
-    assert [cell.strip() for cell in hint if cell] == [
-        *("hint", "64.2 (53)", "63.3 (60)", "43.9 (57)", "45.8 (59)", "54.1 (229)")
-    ]
-    assert [cell.strip() for cell in distance if cell][1] == "0.255 (53)"
-    (bar,) = [line for line in lines if line.startswith("question_directive") and "#" in line]
-    assert bar.count("#") == round(40 * 0.539)
-    (sweep,) = [line.split() for line in lines if line.startswith("PRIDE  ")]
-    assert sweep == ["PRIDE", "75.0", "74.2", "73.5", "72.7", "71.9", "71.0", "70.2", "69.3", "68.5", "67.6", "66.7"]
-    assert sum("published libero-para csv" in line for line in lines) == 4, "every table names it"
-    assert max(map(len, lines)) <= 100
-
-
-def test_what_else_is_reported_changes_no_score(imported: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (alone,) = models_of(capsys, "--data", published_csv())
-    words = {"label": "language.words-L2", "dimension": "language", "kind": "words", "level": 2, "parameters": {}}
-    write(
-        [
-            *(paraphrased(STOVE, index, "success", policy="other") for index in range(5)),
-            varied(PLATE, 7, "success", words, "put the jorum on the plate", policy="xiaomi-robotics-0"),
-        ],
-        run="b-run",
-    )
-    first, second = models_of(capsys, "--data", published_csv())
-    assert round(first["pride"]["0.5"], 4) == 71.0339
-    for key in ("backend", "passed_over", "pride", "pride_interval", "cells", "tasks"):
-        assert first[key] == alone[key]
-    (kind,) = first["others"]
-    for each in (kind, second):
-        assert not each["backend"].startswith("published")
-        assert "pairs were never published" in each["passed_over"]["published"]
-    report("--data", published_csv())
-    lines = capsys.readouterr().out.splitlines()
-    for backend in (alone["backend"], second["backend"]):
-        assert f"Paraphrases, % ({backend})" in lines
-    assert f"Other changes of the text, % ({kind['backend']})" in lines
-    with pytest.raises(VlaError, match=r"the backend published cannot be had: 1 of 1 pairs were never published"):
-        report("--data", published_csv(), "--backend=published")
-
-
-def test_records_know_their_published_similarities(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    csv = published_csv()
-    log = tmp_path / "xiaomi-robotics-0_seed7"
-    log.mkdir()
-    shutil.copy(csv.parent / log.name / "eval5.json", log)
-    parser = argparse.ArgumentParser()
-    import_command.declare(parser)
-    import_command.run(parser.parse_args(["libero-para", str(log), "--data", str(csv)]))
-    expected = pride_table(published_outcomes(read_para_log(log), load_published(csv), "published"))
-    for arguments in ([], ["--backend=published"], ["--data", csv]):
-        (model,) = models_of(capsys, *arguments)
-        assert model["backend"] == f"published libero-para {load_published(csv).version}"
-        assert model["pride"] == {str(alpha): expected.sweep[alpha] for alpha in ALPHAS}
-    (template,) = models_of(capsys, "--backend=template")
-    assert template["backend"] == "template 1 (low fidelity)"
-    # Where some episodes have none, nothing is mixed.
-    write([paraphrased(STOVE, 0, "success", policy="xiaomi-robotics-0")], run="b-run")
-    (mixed,) = models_of(capsys)
-    assert not mixed["backend"].startswith("published")
-    n = expected.overall.n
-    assert f"; {n} of {n + 1} episodes have them in their records" in mixed["passed_over"]["published"]
-
-
-# Made runs
 
 
 def test_errors_and_invalid_episodes_are_in_no_rate(capsys: pytest.CaptureFixture[str]) -> None:
@@ -316,11 +99,11 @@ def test_other_changes_of_the_text_are_apart_and_twins_beside(capsys: pytest.Cap
     camera = {"label": "camera", "dimension": "camera", "kind": "shift", "level": None, "parameters": {}}
     write(
         [
-            varied(STOVE, 7, "success", {}, "turn on the stove"),
-            varied(STOVE, 8, "failure", {}, "turn on the stove"),
-            varied(STOVE, 7, "success", words, "turn on the oven"),
-            varied(PLATE, 7, "failure", words, "put the vessel on the plate"),
-            varied(PLATE, 7, "failure", camera, "put the bowl on the plate"),
+            para_record(STOVE, 7, "success", {}, "turn on the stove"),
+            para_record(STOVE, 8, "failure", {}, "turn on the stove"),
+            para_record(STOVE, 7, "success", words, "turn on the oven"),
+            para_record(PLATE, 7, "failure", words, "put the vessel on the plate"),
+            para_record(PLATE, 7, "failure", camera, "put the bowl on the plate"),
         ]
     )
     (model,) = models_of(capsys, "--backend=template")
@@ -391,9 +174,9 @@ def test_failures_under_any_other_text_have_types_and_probes_have_none(capsys: p
     records: list[Record | tuple[Record, Trajectory]] = []
     for task, end in ENDS.items():
         for seed in range(6):
-            done = varied(task, seed, "success", words, f"do {task}")
+            done = para_record(task, seed, "success", words, f"do {task}")
             records.append((done, path_to(end, noise=0.01, seed=seed)))
-    records.append((varied(STOVE, 6, "failure", words, "turn on the oven"), path_to(ENDS[PLATE])))
+    records.append((para_record(STOVE, 6, "failure", words, "turn on the oven"), path_to(ENDS[PLATE])))
     records.append((probed(STOVE, "blank", "failure"), path_to(ENDS[BOWL])))
     write(records)
     (model,) = models_of(capsys, "--backend=template", "--failure-algorithm=exact")
@@ -445,7 +228,7 @@ def test_a_policy_that_listens(capsys: pytest.CaptureFixture[str]) -> None:
     for seed in range(8):
         for task, other in ((STOVE, PLATE), (PLATE, STOVE)):
             still, there = path_to((0, 0, 0), noise=0.0), path_to(ENDS[task], seed=seed)
-            benign = varied(task, seed, "success", {}, task.replace("_", " "))
+            benign = para_record(task, seed, "success", {}, task.replace("_", " "))
             records += [
                 (benign, there),
                 (probed(task, "blank", "failure", seed), still),
@@ -458,7 +241,7 @@ def test_a_policy_that_listens(capsys: pytest.CaptureFixture[str]) -> None:
     assert (model["listening"]["noise"], model["listening"]["path_score"]) == (None, None)
     (said,) = [text for text in model["left_out"] if text.startswith("the listening score of paths, and its noise")]
     assert "another --vla-run-seed" in said
-    again = [varied(t, s, "success", {}, "", seeds={"run": 1}) for t in (STOVE, PLATE) for s in range(8)]
+    again = [para_record(t, s, "success", {}, "", seeds={"run": 1}) for t in (STOVE, PLATE) for s in range(8)]
     write([(record, path_to(ENDS[record.task], seed=100 + record.seed)) for record in again], run="b-run")
     write([probed(BOWL, "blank", "failure"), probed(STOVE, "blank", "error", seed=9)], run="c-run")
     (model,) = models_of(capsys)
@@ -493,8 +276,8 @@ def test_a_policy_that_listens(capsys: pytest.CaptureFixture[str]) -> None:
 def test_nothing_varied_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(VlaError, match=r"no runs in \.vla yet"):
         report()
-    write([varied(STOVE, 0, "success", {}, "turn on the stove")])
-    with pytest.raises(VlaError, match="nothing to report: none of 1 record has a variation or another text"):
+    write([para_record(STOVE, 0, "success", {}, "turn on the stove")])
+    with pytest.raises(VlaError, match="nothing to report: none of 1 record has a variation, another text"):
         report()
     assert not (tmp_path / "out.json").exists()
 
@@ -532,7 +315,7 @@ def test_an_output_that_cannot_be_is_refused_at_once(
     write([paraphrased(STOVE, 0, "failure")])
     Path("folder").mkdir()
     Path("file").touch()
-    monkeypatch.setattr(extensions, "sections", never)
+    monkeypatch.setattr("pytest_vla.reports.loaded.load", never)
     monkeypatch.setattr(figures, "check_matplotlib", lambda: None)
     before = sorted(Path().rglob("*"))
     with pytest.raises(VlaError, match=why):

@@ -3,44 +3,21 @@
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from pytest_vla.episode.rollout import Conditions, Rollout, run_episode
-from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.plan.case import Case
-from pytest_vla.plan.manifests import load_suite
+from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.plan.task import Task
 from pytest_vla.policies.base import Answer, Episode, Wishes
 from pytest_vla.policies.random import random_policy
 from pytest_vla.records.explain import explain
-from pytest_vla.records.record import digest_of, parse_record, record_line
-from pytest_vla.scene.variation import Variation
+from pytest_vla.records.record import parse_record, record_line
+from pytest_vla.records.trajectory import digest_of
 from pytest_vla.testing import World
+from tests.support.point_episodes import CASE, SLOW, a_policy, a_task, run
 from tests.support.waiting import HANG, LIMITS
-
-CASE = Case("libero_goal", "turn_on_the_stove", 0)
-SLOW = np.array([0.5, 0.1, 0, 0, 0, 0, -1.0])
-
-
-def a_task(max_steps: int = 20, image_transform: str = "rotate_180") -> Task:
-    task = load_suite("libero_goal").task("turn_on_the_stove")
-    protocol = dataclasses.replace(task.protocol, max_steps=max_steps, image_transform=image_transform)
-    return dataclasses.replace(task, protocol=protocol)
-
-
-def a_policy(answer: Callable[..., Any]) -> Any:
-    """A policy whose sessions answer with `answer(observation)`."""
-    return lambda episode: answer
-
-
-def run(policy: Any, world: World | None = None, *, case: Case = CASE, max_steps: int = 20, **options: Any) -> Rollout:
-    task = a_task(max_steps)
-    conditions = Conditions("mine", **options)
-    return run_episode(case, task, policy, lambda task, variation: world or World(task, variation), conditions)
 
 
 def test_success_ends_the_episode_at_the_step_that_did_it() -> None:
@@ -171,168 +148,6 @@ def test_the_episode_that_a_policy_gets() -> None:
     same, repeat, other_case, other_run = (episode.rng.random() for episode in episodes)
     assert same == repeat
     assert len({same, other_case, other_run}) == 3
-
-
-@pytest.mark.parametrize(
-    ("answer", "reason", "words"),
-    [
-        (lambda o: np.zeros(6), "policy-shape", "(6,)"),
-        (lambda o: np.zeros((2, 2, 7)), "policy-shape", "(2, 2, 7)"),
-        (lambda o: np.zeros((0, 7)), "policy-shape", "(0, 7)"),
-        (lambda o: np.zeros(()), "policy-shape", "()"),
-        (lambda o: None, "policy-dtype", "NoneType"),
-        (lambda o: [True] * 7, "policy-dtype", "bool"),
-        (lambda o: [[1.0] * 7, [1.0] * 6], "policy-dtype", "no array"),
-        (lambda o: np.array([[0.0] * 7, [0.0] * 6 + [np.nan]]), "policy-nan", "action 1 of the chunk of 2"),
-        (lambda o: np.full(7, np.inf), "policy-nan", "inf"),
-        (lambda o: 1 / 0, "policy-raised", "ZeroDivisionError: division by zero"),
-        (lambda o: o["wrist_image"], "policy-raised", "no 'wrist_image'; it has agentview_image"),
-    ],
-)
-def test_a_policy_that_breaks_is_an_error_with_a_code(answer: Any, reason: str, words: str) -> None:
-    ended = run(a_policy(answer))
-    assert (ended.record.outcome, ended.record.reason, ended.steps) == ("error", reason, 0)
-    assert words in str(ended.record.message)
-
-
-def test_an_exception_says_where_it_was_raised() -> None:
-    def begin(episode: Episode) -> Any:
-        raise ImportError("no torch")
-
-    ended = run(begin)
-    assert ended.record.reason == "policy-raised"
-    assert f"at the episode's begin: ImportError: no torch ({__file__}:" in str(ended.record.message)
-
-
-def _exits(observation: Any) -> Any:
-    raise SystemExit(3)
-
-
-class _Unspeakable(RuntimeError):
-    def __str__(self) -> str:
-        raise ValueError("no text")
-
-
-def _unspeakable(observation: Any) -> Any:
-    raise _Unspeakable
-
-
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        (_exits, "SystemExit: 3"),
-        (lambda o: pytest.skip("not today"), "Skipped: not today"),
-        (lambda o: pytest.fail("Timeout >5.0s"), "Failed: Timeout >5.0s"),
-        (_unspeakable, "_Unspeakable: (its text raises ValueError)"),
-    ],
-)
-def test_whatever_a_policy_raises_leaves_a_record(answer: Any, words: str) -> None:
-    ended = run(a_policy(answer))
-    assert (ended.record.outcome, ended.record.reason) == ("error", "policy-raised")
-    assert words in str(ended.record.message)
-    assert "Traceback (most recent call last)" in ended.details
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), pytest.exit.Exception("enough")])
-def test_an_interrupt_ends_the_run_and_not_the_episode(error: BaseException) -> None:
-    def answer(observation: Any) -> Any:
-        raise error
-
-    with pytest.raises(type(error)):
-        run(a_policy(answer))
-
-
-def test_the_place_of_an_error_is_the_users_own_line() -> None:
-    def answer(observation: Any) -> Any:
-        return observation["no such thing"]
-
-    line = answer.__code__.co_firstlineno + 1
-    ended = run(a_policy(answer))
-    assert f"({__file__}:{line})" in str(ended.record.message)
-    assert "view.py" in ended.details
-
-
-def test_a_policy_that_returns_no_session_is_told_the_protocol() -> None:
-    ended = run(lambda episode: SLOW)
-    assert ended.record.reason == "policy-protocol"
-    assert "this one returned ndarray" in str(ended.record.message)
-
-
-@pytest.mark.parametrize(
-    ("component", "reason", "words"),
-    [(5, "physics-nan", "bad acceleration at step 3"), (4, "world-raised", "ZeroDivisionError: a defect of ours")],
-)
-def test_a_world_that_breaks_is_an_error_and_what_was_seen_is_kept(component: int, reason: str, words: str) -> None:
-    bad = np.zeros(7)
-    bad[component] = 1.0
-    ended = run(a_policy(lambda observation: np.array([SLOW, SLOW, SLOW, bad, SLOW])))
-    assert (ended.record.outcome, ended.record.reason, ended.steps) == ("error", reason, 3)
-    assert words in str(ended.record.message)
-    assert ended.trajectory.actions.shape == (3, 7)
-    assert ended.trajectory.qpos.shape == (4, 3)
-
-
-def test_a_world_that_cannot_be_built_is_an_error() -> None:
-    def open_world(task: Task, variation: Variation | None) -> World:
-        raise VlaError("plate.xml: not found")
-
-    ended = run_episode(CASE, a_task(), random_policy, open_world, Conditions("random"))
-    assert (ended.record.outcome, ended.record.reason) == ("error", "world-unusable")
-    assert ended.record.message == "plate.xml: not found"
-    assert ended.record.eef_pos is None
-    assert ended.trajectory.actions.shape == (0, 7)
-    assert "numpy" in ended.record.provenance
-
-
-def test_an_interrupt_is_not_an_outcome() -> None:
-    def interrupt(observation: Any) -> Any:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run(a_policy(interrupt))
-
-
-class Closing:
-    def __init__(self, answer: Any, fault: Exception | None = None) -> None:
-        self.closed, self.answer, self.fault = 0, answer, fault
-
-    def __call__(self, observation: Any) -> Any:
-        return self.answer()
-
-    def close(self) -> None:
-        self.closed += 1
-        if self.fault:
-            raise self.fault
-
-
-@pytest.mark.parametrize("answer", [lambda: SLOW, lambda: None])
-def test_a_session_is_closed_once_however_it_ended(answer: Any) -> None:
-    session = Closing(answer)
-    run(lambda episode: session)
-    assert session.closed == 1
-
-
-def test_a_session_that_cannot_be_closed_is_an_error() -> None:
-    ended = run(lambda episode: Closing(lambda: SLOW, OSError("lost")))
-    assert (ended.record.outcome, ended.record.reason) == ("error", "policy-raised")
-    assert "at the episode's end: OSError: lost" in str(ended.record.message)
-
-
-def test_what_broke_first_is_told() -> None:
-    def answer() -> Any:
-        raise RuntimeError("the real cause")
-
-    session = Closing(answer, OSError("lost"))
-    ended = run(lambda episode: session)
-    assert "the real cause" in str(ended.record.message)
-    assert session.closed == 1
-
-
-def test_a_policys_own_code_is_kept() -> None:
-    def answer(observation: Any) -> Any:
-        raise EpisodeError("policy-timeout", "no answer in 5 s")
-
-    assert run(a_policy(answer)).record.reason == "policy-timeout"
 
 
 def test_the_trajectory_is_every_state_and_every_action() -> None:

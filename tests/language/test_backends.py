@@ -25,9 +25,8 @@ from pytest_vla.language.backends import (
 )
 from pytest_vla.language.published import FILE, Paraphrase, load_published
 from pytest_vla.metrics.pride import paraphrase_distance
-from tests.language.fakes import FlatParser
-from tests.language.test_pipeline import english
-from tests.language.test_published import HEADER, ROWS, published_csv
+from tests.support.libero_para import HEADER, ROWS, published_csv
+from tests.support.parsers import FlatParser, english
 
 
 @pytest.fixture(autouse=True)

@@ -11,6 +11,7 @@ from pytest_vla.language.backends import parse_texts
 from pytest_vla.language.parsed import Parsed, Token
 from pytest_vla.language.pipeline import PipelineParser, english_parser
 from pytest_vla.language.trees import ordered_tree
+from tests.support.parsers import english
 
 
 def test_without_spacy_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,11 +94,3 @@ def test_en_core_web_sm_parses_as_the_paper_says(tmp_path: Path, monkeypatch: py
     assert again == cached
     assert len(cached["It is cold. Turn it on."].sentences) == 2
     assert ordered_tree(stove.sentences[0]).label == ("ROOT", "VERB")
-
-
-def english() -> PipelineParser:
-    """The installed en_core_web_sm; skips the test where there is none."""
-    try:
-        return english_parser()
-    except VlaError as error:
-        pytest.skip(f"{error} (make language)")

@@ -17,22 +17,7 @@ from pytest_vla.language.published import (
     numbered_tasks,
     texts_key,
 )
-from tests.support.data import data_root
-
-HEADER = "high,mid,low,eval,batch_idx,new_instruction,original_instruction,structural_similarity,keyword_similarity"
-ROWS = [
-    "act,lexical,addition_deletion,0,0,Gently open  it,open it,0.75,1.0000001192092896",
-    "obj,lexical,same_polarity_habitual,0,0,open the thing,open it,0.5,0.4",
-    "comp,lexical+pragmatical,addition_deletion+hint,1,3,the box is shut,open the box,0.25,0.0",
-]
-
-
-def published_csv() -> Path:
-    """The real CSV; skips the test where it is absent."""
-    root = data_root()
-    if root is None or not (root / "libero_para" / FILE).is_file():
-        pytest.skip("needs LIBERO-Para's data: set PYTEST_VLA_DATA or put it at ../shared/data")
-    return root / "libero_para" / FILE
+from tests.support.libero_para import HEADER, ROWS, published_csv
 
 
 def test_the_real_csv() -> None:

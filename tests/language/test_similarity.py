@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vla.language.similarity import Match, best_matches, content_lemmas, keyword_similarity
-from tests.language.fakes import parsed
+from tests.support.parsers import parsed
 
 WORDS = ("open", "drawer", "stove", "bowl", "gently")
 

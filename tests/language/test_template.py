@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pytest_vla.language.similarity import keyword_similarity
 from pytest_vla.language.template import UNLIKE, compare_words, match_words
-from tests.language.test_published import published_csv
+from tests.support.libero_para import published_csv
 
 TEXTS = st.text(alphabet="abd .?,'theo", max_size=30)
 

@@ -21,7 +21,7 @@ from pytest_vla.metrics.language import (
 from pytest_vla.metrics.pride import ACTION_TYPES, OBJECT_TYPES, ParaphraseOutcome
 from pytest_vla.metrics.statistics import wilson_interval
 from pytest_vla.records.record import Record
-from tests.commands.test_report import PLATE, STOVE, paraphrased, probed, varied
+from tests.support.paraphrased import PLATE, STOVE, para_record, paraphrased, probed
 
 
 def test_models_and_suites_are_apart() -> None:
@@ -29,7 +29,7 @@ def test_models_and_suites_are_apart() -> None:
         paraphrased(STOVE, 0, "success"),
         paraphrased(STOVE, 0, "success", policy="other"),
         paraphrased(STOVE, 0, "success", suite="tabletop"),
-        varied(STOVE, 7, "success", {}, "turn on the stove", policy="benign only"),
+        para_record(STOVE, 7, "success", {}, "turn on the stove", policy="benign only"),
     ]
     found = subjects(records)
     assert [(each.model, each.suite, len(each.paraphrases)) for each in found] == [
@@ -41,7 +41,7 @@ def test_models_and_suites_are_apart() -> None:
 
 def test_benign_success_is_that_of_the_twins_of_the_same_run_seed() -> None:
     told = [paraphrased(STOVE, index, "success") for index in range(2)]
-    twins = [varied(STOVE, 7, "failure", {}, "turn on the stove", seeds={"run": seed}) for seed in (0, 1)]
+    twins = [para_record(STOVE, 7, "failure", {}, "turn on the stove", seeds={"run": seed}) for seed in (0, 1)]
     (subject,) = subjects([*told, twins[0], dataclasses.replace(twins[1], outcome="success")])
     found = benign_rate(subject)
     assert found is not None
@@ -52,7 +52,7 @@ def test_two_protocols_are_two_subjects() -> None:
     def rewritten(protocol: str, outcome: str) -> Record:
         about = {"label": protocol, "dimension": "language", "kind": "rewrite", "level": 2}
         variation = {**about, "parameters": {"protocol": protocol}}
-        return varied(STOVE, 0, outcome, variation, "do it")
+        return para_record(STOVE, 0, outcome, variation, "do it")
 
     records = [rewritten("upstream", "failure"), rewritten("paper", "success")]
     assert [
@@ -74,7 +74,7 @@ def test_every_kind_has_its_place() -> None:
             strange,
             probed(STOVE, "other_task", "failure"),
             probed(STOVE, "other_task", "failure", seed=8),
-            varied(STOVE, 7, "success", {}, "turn on the stove"),
+            para_record(STOVE, 7, "success", {}, "turn on the stove"),
         ]
     )
     assert (len(found.paraphrases), len(found.probes), len(found.benign)) == (1, 2, 1)
@@ -90,7 +90,7 @@ def test_two_versions_of_a_policy_are_told() -> None:
 def test_the_original_is_the_records_or_the_tasks() -> None:
     record = paraphrased(PLATE, 0, "success")
     assert pair_of(record) == ("put the bowl on the plate", "could you gladly put the bowl on the plate")
-    words = varied(PLATE, 0, "success", {"label": "w", "parameters": {}}, "put the jorum on the plate")
+    words = para_record(PLATE, 0, "success", {"label": "w", "parameters": {}}, "put the jorum on the plate")
     assert pair_of(words) == ("put the bowl on the plate", "put the jorum on the plate")
 
 

@@ -1,6 +1,5 @@
 """What README.md and docs/ show works as it stands there: see tests/support/pages.py for how blocks are marked."""
 
-import argparse
 import importlib.util
 import os
 import re
@@ -13,7 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pytest_vla.cli import COMMANDS
+from pytest_vla import extensions
+from pytest_vla.cli import command_of, parser_of
 from pytest_vla.errors import VlaError
 from pytest_vla.extensions import GROUP
 from pytest_vla.plan.manifests import suite_names
@@ -101,9 +101,8 @@ def check_command(words: list[str], pytester: pytest.Pytester) -> None:
     if program == "pytest":
         check_pytest(pytester.parseconfig(*arguments))
     elif program == "pytest-vla":
-        parser = argparse.ArgumentParser()
-        {command.name: command for command in COMMANDS}[arguments[0]].declare(parser)
-        parser.parse_args(arguments[1:])
+        entry = extensions.commands()[arguments[0]]
+        parser_of(entry, command_of(entry)).parse_args(arguments[1:])
     elif program == "make":
         assert [target for target in arguments if f"\n{target}:" not in MAKEFILE] == []
     elif program == "python3" or program.endswith("python"):
@@ -205,7 +204,7 @@ def test_every_option_and_command_named_is_there(page: Path) -> None:
     assert set(re.findall(r"--vla-[a-z-]*[a-z]", text)) <= {option.flag for option in OPTIONS}
     assert set(re.findall(r"`(vla_[a-z_]+)", text)) <= ini_keys()
     named = set(re.findall(r"`pytest-vla ([a-z][a-z-]*)", prose(page)))
-    assert named <= {command.name for command in COMMANDS}
+    assert named <= {*extensions.commands()}
     targets = re.findall(r"`make ([a-z-]+)", text)
     assert [target for target in targets if f"\n{target}:" not in MAKEFILE] == []
     modules = re.findall(r"python -m ([a-z_.]+)", text)
@@ -216,7 +215,7 @@ def test_every_option_and_command_named_is_there(page: Path) -> None:
 
 def test_every_command_is_on_a_page_and_every_suite_too() -> None:
     text = "".join(map(told, PAGES))
-    assert {command.name for command in COMMANDS if f"pytest-vla {command.name}" not in text} == set()
+    assert {name for name in extensions.commands() if f"pytest-vla {name}" not in text} == set()
     assert {name for name in suite_names() if f"`{name}`" not in text} == set()
 
 
@@ -308,7 +307,7 @@ def test_the_reference_has_all_that_the_code_has(reference: Path) -> None:
     codes = [*ERROR_REASONS, *INVALID_REASONS, *CODES]
     assert [code for code in codes if f"| `{code}` |" not in page["codes.md"]] == []
     assert [name for name in Record.__dataclass_fields__ if f"| `{name}` |" not in page["records.md"]] == []
-    assert [c.name for c in COMMANDS if f"usage: pytest-vla {c.name} " not in page["commands.md"]] == []
+    assert [name for name in extensions.commands() if f"usage: pytest-vla {name} " not in page["commands.md"]] == []
     assert [name for name in suite_names() if f"| `{name}` |" not in page["suites.md"]] == []
 
 

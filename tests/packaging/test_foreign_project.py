@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-HEAVY = ("numpy", "scipy", "numba", "llvmlite", "mujoco", "robosuite", "cv2", "torch", "sqlite3")
+HEAVY = ("numpy", "scipy", "numba", "llvmlite", "mujoco", "robosuite", "cv2", "av", "filelock", "torch", "sqlite3")
 TESTS = """
 import sys
 import pytest

@@ -39,6 +39,15 @@ def imported_modules(tree: ast.AST) -> Iterator[str]:
             yield "." * node.level + (node.module or "")
 
 
+def imported_names(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """Each module that is imported from, and a name that is; an empty one where it is the module itself."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((name.name, "") for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (("." * node.level + (node.module or ""), name.name) for name in node.names)
+
+
 def distributions(requirements: list[str]) -> set[str]:
     return {re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0].lower() for requirement in requirements}
 
@@ -91,6 +100,20 @@ def test_imports_are_absolute() -> None:
     """Suite modules are reached by two paths: a relative import would follow whichever came first."""
     relative = {str(path) for path, tree in sources() for module in imported_modules(tree) if module.startswith(".")}
     assert relative == set()
+
+
+def test_what_tests_share_stands_in_their_support() -> None:
+    """A test module may be moved, split or removed, and no other falls. tests/conftest.py is itself tested."""
+    allowed = {("tests", "conftest")}
+    lent = [
+        f"{path.relative_to(REPOSITORY)}: {module}.{name}"
+        for folder in ("tests", "benchmarks", "scripts")
+        for path in sorted((REPOSITORY / folder).rglob("*.py"))
+        for module, name in imported_names(ast.parse(path.read_text(), str(path)))
+        if f"{module}.{name}.".startswith("tests.") and not f"{module}.{name}.".startswith("tests.support.")
+        if (module, name) not in allowed
+    ]
+    assert lent == []
 
 
 def test_every_import_is_declared() -> None:

@@ -8,8 +8,8 @@ import mujoco
 import numpy as np
 import pytest
 
-from tests.parity.traces import MUJOCO
 from tests.support.data import golden, golden_root
+from tests.support.traces import MUJOCO
 from tests.support.worlds import world_of
 
 # Where the names and paths lie in their buffers follows from machine paths.

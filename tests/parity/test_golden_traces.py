@@ -12,8 +12,8 @@ import pytest
 from pytest_vla import World, load_suite
 from pytest_vla.plan.task import with_textures
 from pytest_vla.policies.view import policy_view
-from tests.parity.traces import FOLDERS, MUJOCO, SAME_KERNELS, TEXTURES, load, stored
 from tests.support.data import data_root
+from tests.support.traces import FOLDERS, MUJOCO, SAME_KERNELS, TEXTURES, load, stored
 from tests.support.worlds import libero_task, readings, world_of
 
 _STEPS_ELSEWHERE, _TOLERANCE_ELSEWHERE = 50, 1e-9

@@ -9,8 +9,8 @@ from pytest_vla import World
 from pytest_vla.plan.choices import INSTALLED
 from pytest_vla.plan.task import with_textures
 from pytest_vla.sim.observation import Observation
-from tests.parity.reference import job, run_upstream
 from tests.support.data import libero_data
+from tests.support.reference import job, run_upstream
 from tests.support.worlds import libero_task, readings, world_of
 
 pytestmark = pytest.mark.slow

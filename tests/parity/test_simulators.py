@@ -9,9 +9,9 @@ import pytest
 
 from pytest_vla.kernels import _processor_flags
 from pytest_vla.versions import SUPPORTED
-from tests.parity.reference import PYTHON
-from tests.parity.traces import KERNELS, MUJOCO
 from tests.support.data import REPOSITORY, needs_data
+from tests.support.reference import PYTHON
+from tests.support.traces import KERNELS, MUJOCO
 
 pytestmark = [pytest.mark.slow, needs_data]
 

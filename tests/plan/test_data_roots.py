@@ -139,7 +139,7 @@ def test_a_users_task_without_its_files_is_told_how_they_are_made(tmp_path: Path
     roots = data_roots(_libero(folder))
     with pytest.raises(SceneError, match=r"mine.bddl: not found, .* Put mine.bddl into bddl_files/tabletop of"):
         find_file(roots, "bddl_files", "tabletop/mine.bddl", "task mine")
-    command = r"python -m pytest_vla.commands.init_states --suite=tabletop --data=DIR mine$"
+    command = r"pytest-vla init-states --suite=tabletop --data=DIR mine$"
     with pytest.raises(SceneError, match=command):
         find_file(roots, "init_files", "tabletop/mine.pruned_init", "task mine")
     (folder / "bddl_files" / "tabletop").mkdir()

@@ -175,6 +175,21 @@ def test_what_is_given_twice_is_all_meant(vla: Run, workers: tuple[str, ...]) ->
     }
 
 
+@pytest.mark.parametrize("further", [("--collect-only", "-q"), ("-n1", "--vla-model=policies:straight")])
+def test_a_suite_that_the_selection_leaves_nothing_of_is_named(vla: Run, further: tuple[str, ...]) -> None:
+    suites = ("--vla-suite=libero_goal", "--vla-suite=libero_object", "--vla-suite=tabletop")
+    result = vla(*suites, "--vla-tasks=milk", "--vla-tasks=*middle*", *further)
+    told = [line for line in result.outlines if "runs nothing" in line]
+    assert told == [], "each has a task"
+    result = vla(*suites, "--vla-tasks=milk,wine_bottle_on_the_rack", *further)
+    told = [line for line in result.outlines if "runs nothing" in line]
+    why = "none of its 10 tasks is meant by --vla-tasks=milk,wine_bottle_on_the_rack"
+    assert told == [f"vla: tabletop runs nothing: {why}"]
+    result = vla(suites[0], "libero_object", "--vla-tasks=milk", *further)
+    told = [line for line in result.outlines if "runs nothing" in line]
+    assert told == ["vla: libero_goal runs nothing: none of its 10 tasks is meant by --vla-tasks=milk"]
+
+
 def test_episodes_are_the_first_seeds(vla: Run) -> None:
     goal = ("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove", "--collect-only", "-q")
     first = [STOVE.replace("seed0", f"seed{seed}") for seed in range(3)]

@@ -11,9 +11,11 @@ import numpy as np  # noqa: F401  # Before pytester, which would have it importe
 import pytest
 
 from pytest_vla.cli import main
-from pytest_vla.records.record import Record, digest_of, load_trajectory
+from pytest_vla.records.record import Record
 from pytest_vla.records.store import open_store
+from pytest_vla.records.trajectory import digest_of, load_trajectory
 from pytest_vla.reports.loaded import load
+from tests.support import fake_repeats
 from tests.support.runs import records_of, run_names
 
 Run = Callable[..., pytest.RunResult]
@@ -21,7 +23,6 @@ Run = Callable[..., pytest.RunResult]
 STOVE = ("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove")
 MODEL = "--vla-model=drawing:policy"
 WORKERS = pytest.mark.parametrize("workers", ["-n0", "-n2"])
-FAKE_REPEATS = Path(__file__).with_name("fake_repeats.py")
 
 # Draws by itself: the n-th time that an episode is begun it succeeds where the n-th letter of its seed's line says so.
 # Each time it goes another way. A letter e breaks it.
@@ -64,7 +65,7 @@ def again(vla: Run, project: pytest.Pytester) -> Run:
     """`vla`, with ``--reruns`` and ``--count``: of the plugins themselves, where they are installed."""
     if importlib.util.find_spec("pytest_rerunfailures") and importlib.util.find_spec("pytest_repeat"):
         return vla
-    project.makepyfile(fake_repeats=FAKE_REPEATS.read_text())
+    project.makepyfile(fake_repeats=Path(fake_repeats.__file__).read_text())
     return lambda *arguments: vla("-p", "fake_repeats", *arguments)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from pytest_vla.cli import main
 from tests.support.runs import records_of
 
 Run = Callable[..., pytest.RunResult]
@@ -45,7 +46,7 @@ CONFTEST = """
     KINDS = (Kind("mine.polite", "says please", "a test", lambda draw: {}, polite),)
 
     def first_push(record, trajectory):
-        return trajectory.actions[0, 0]
+        return trajectory.actions[0, 0] if record.task != "open_the_middle_drawer_of_the_cabinet" else None
 
     def broken(record, trajectory):
         raise KeyError("x")
@@ -69,6 +70,35 @@ def test_a_conftest_adds_to_a_run(vla: Run, project: pytest.Pytester, workers: t
     assert twin.policy_digest is not None
     told = (project.path / "finished.txt").read_text().splitlines()
     assert sorted(told) == sorted(f"{record.case} success" for record in (twin, varied))
+
+
+def test_a_conftest_s_metric_is_in_the_summary_and_in_the_report(
+    vla: Run, project: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.makeconftest(CONFTEST)
+    tasks = "--vla-tasks=turn_on_the_stove,open_the_middle_drawer_of_the_cabinet"
+    result = vla("--vla-suite=mine", tasks, "--vla-seeds=0-2", "--vla-model=pusher?speed=0.5")
+    result.assert_outcomes(passed=6, warnings=6)
+    told = [
+        "first_push: the first action's x",
+        "number      of    episodes  mean, these tasks",
+        "broken      mine         0                  -",
+        "first_push  mine         3     0.5 [0.5, 0.5]",
+        "note: broken is missing from 6 of 6 episodes: mine/*[[]seed0[]],",
+        "      mine/*",
+        "      mine/* and 3 more",
+        "note: first_push is missing from 3 of 6 episodes: mine/open_the_middle_drawer_of_the_cabinet[[]seed0[]],*",
+    ]
+    result.stdout.fnmatch_lines(told)
+    # Where nobody knows who gave it, what was kept is told all the same.
+    main(["report", "--results", str(project.path / ".vla")])
+    lines = capsys.readouterr().out.splitlines()
+    start = lines.index("=== pusher?speed=0.5, mine ===")
+    assert lines[start + 1 : start + 3] == [
+        "number      episodes  mean, these tasks",
+        "first_push         3     0.5 [0.5, 0.5]",
+    ]
+    assert lines[start + 3].startswith("note: first_push is missing from 3 of 6 episodes: mine/open_the_middle")
 
 
 def test_another_argument_is_another_policy(vla: Run, project: pytest.Pytester) -> None:

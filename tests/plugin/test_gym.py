@@ -78,7 +78,7 @@ def test_an_environment_is_a_suite(project: Run, pytester: pytest.Pytester) -> N
     assert found["cart/far[seed1]"].steps > found["cart/near[seed1]"].steps
     assert found["cart/near[seed0]"].provenance["environment"] == "Cart-v0"
     assert found["cart/near[seed0]"].protocol["max_steps"] == 30
-    assert len(list((pytester.path / ".vla").rglob("*.webm"))) == 4
+    assert len(list((pytester.path / ".vla").rglob("*.mp4"))) == 4
     once = digests(pytester.path / ".vla")
     project(*base, "-n2").assert_outcomes(passed=4)
     assert digests(pytester.path / ".vla") == once
@@ -192,7 +192,7 @@ def test_two_real_environments_run(pytester: pytest.Pytester, monkeypatch: pytes
     venv.create(place, with_pip=True)
     python = str(place / "bin" / "python")
     packages = ["gymnasium", "gymnasium-robotics", "gym-pusht", "mujoco==3.3.7", "pytest", "pytest-xdist"]
-    packages += ["scipy", "msgpack", "pillow", "numba"]
+    packages += ["scipy", "msgpack", "pillow", "opencv-python", "av", "filelock", "numba"]
     installed = subprocess.run([python, "-m", "pip", "install", "-q", *packages], capture_output=True, text=True)
     if installed.returncode:
         pytest.skip(f"the package index does not give them: {installed.stderr.strip().splitlines()[-1:]}")
@@ -209,6 +209,7 @@ def test_two_real_environments_run(pytester: pytest.Pytester, monkeypatch: pytes
 
     told = run("--vla-suite=reach", "--vla-model=moving:reach", "--vla-episodes=3", "--vla-video=all")
     assert "3 passed" in told, told
+    assert "3 videos" in told, told
     once = digests(pytester.path / ".vla")
     assert "3 passed" in run("--vla-suite=reach", "--vla-model=moving:reach", "--vla-episodes=3", "-n2")
     assert digests(pytester.path / ".vla") == once

@@ -12,10 +12,13 @@ import pytest
 
 from pytest_vla.episode.own_world import OwnWorld
 from pytest_vla.errors import UnfitError, VlaError
-from pytest_vla.records.record import load_trajectory
+from pytest_vla.plan.costs import totals
+from pytest_vla.records.store import open_store
+from pytest_vla.records.trajectory import load_trajectory
 from pytest_vla.testing import ForgetfulPointWorld, PointWorld, check_world, point_suite
 from pytest_vla.vary.registry import find_variation, kinds
 from tests.support.runs import digests, records_of
+from tests.support.videos import read
 
 Run = Callable[..., pytest.RunResult]
 
@@ -71,7 +74,10 @@ def test_episodes_of_a_suites_own_world_are_recorded(point: Run, pytester: pytes
     first, second, *_ = records_of(pytester.path / ".vla")
     assert (first.outcome, first.steps, second.steps) == ("success", 5, 5)
     assert first.literals == {"(success)": ((0, False), (5, True))}
-    assert first.costs == {"sideways": pytest.approx(0.125)}
+    assert [(charge.name, charge.step, charge.amount) for charge in first.costs] == [
+        ("sideways", step, pytest.approx(0.025)) for step in range(1, 6)
+    ]
+    assert totals(first.costs) == {"sideways": pytest.approx(0.125)}
     assert first.eef_pos == pytest.approx((0.25, 0.125, 0.0))
     assert first.protocol["action_size"] == 2
     assert first.provenance["world"] == "pytest_vla.testing.PointWorld"
@@ -157,7 +163,8 @@ def test_a_broken_world_is_an_error_by_name_and_a_metric_changes_nothing(point: 
         result.stdout.fnmatch_lines(["*metric leaving, of *, raised SystemExit*", "*metric writing, of *, raised *"])
 
 
-def test_an_interrupted_run_is_gone_on_with(point: Run, pytester: pytest.Pytester) -> None:
+@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "workers"])
+def test_an_interrupted_run_is_gone_on_with(point: Run, pytester: pytest.Pytester, workers: tuple[str, ...]) -> None:
     pytester.makepyfile(
         pausing="""
         import pathlib
@@ -170,24 +177,59 @@ def test_an_interrupted_run_is_gone_on_with(point: Run, pytester: pytest.Pyteste
         """
     )
     base = ("--vla-suite=point", "--vla-tasks=push", "--vla-seeds=0-3", "--vla-model=pausing:right")
-    assert point(*base).ret == pytest.ExitCode.INTERRUPTED
+    result = point(*base, *workers)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    left = 4 - len(records_of(pytester.path / ".vla"))
+    result.assert_outcomes(passed=4 - left)
+    result.stdout.fnmatch_lines([f"{left} not run: `pytest --vla-resume=* runs just these"])
+    with open_store(pytester.path / ".vla", create=False) as store:
+        assert store.run("last").status == "stopped"
     (pytester.path / "go").touch()
-    point("--vla-resume").assert_outcomes(passed=2)
-    assert [record.seed for record in records_of(pytester.path / ".vla")] == [0, 1, 2, 3]
+    point("--vla-resume").assert_outcomes(passed=left)
+    ended = records_of(pytester.path / ".vla")
+    assert sorted((record.seed, record.attempt) for record in ended) == [(seed, 1) for seed in range(4)]
+
+
+CLOSING = """
+    from pytest_vla import testing
+    from pytest_vla.entries import SuiteEntry
+
+    def pytest_vla_suites():
+        return [SuiteEntry("closing", "breaks at its end", ":closing")]
+
+    class Closing(testing.PointWorld):
+        def close(self):
+            raise RuntimeError("the window is gone")
+
+    def closing(): return testing.point_suite("closing", Closing)
+"""
+
+
+@pytest.mark.parametrize("further", [(), ("-n2",), ("-Werror",)], ids=["alone", "workers", "strict"])
+def test_an_episode_stands_whose_world_cannot_be_closed(
+    point: Run, pytester: pytest.Pytester, further: tuple[str, ...]
+) -> None:
+    pytester.makeconftest(CLOSING)
+    result = point("--vla-suite=closing", "--vla-model=pushing:right", "--vla-seeds=0-1", *further)
+    result.assert_outcomes(passed=4)
+    told = [line for line in result.outlines if "closing the world of closing raised RuntimeError" in line]
+    assert len(told) == 1, result.outlines
+    records = records_of(pytester.path / ".vla")
+    assert [record.outcome for record in records] == ["success"] * 4
+    result = point("--vla-resume", *further)
+    result.stdout.fnmatch_lines(["vla: nothing is left of run *"])
+    result.stdout.no_fnmatch_line("*window*")
 
 
 @pytest.mark.parametrize("suite", ["point", "forgetful"])
 def test_videos_are_of_recorded_states_or_of_frames_that_were_kept(
     point: Run, pytester: pytest.Pytester, suite: str
 ) -> None:
-    import cv2
-
     result = point(f"--vla-suite={suite}", "--vla-tasks=push", "--vla-model=pushing:right", "--vla-video=all")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["1 video in *"])
-    (file,) = (pytester.path / ".vla").rglob("*.webm")
-    video = cv2.VideoCapture(str(file))
-    frames = [frame for _, frame in iter(video.read, (False, None))]
+    (file,) = (pytester.path / ".vla").rglob("*.mp4")
+    frames, _ = read(file)
     # Steps 0, 2, 4 and 5, and the last one held for a second at ten frames a second.
     assert len(frames) == 4 + 10
     assert frames[0].shape[:2] == (32 + 20, 48)
@@ -251,6 +293,11 @@ class Blind(PointWorld):
         return {"state": self._at}
 
 
+class Unclosed(PointWorld):
+    def close(self):  # type: ignore[no-untyped-def]
+        raise OSError("the window is gone")
+
+
 class Lossy(PointWorld):
     def restore(self, state):  # type: ignore[no-untyped-def]
         return super().restore(np.round(state, 1))
@@ -262,6 +309,7 @@ class Lossy(PointWorld):
         (Drifting, "seed 0 goes otherwise after seed 1: .* differs at step 0"),
         (Wrong, r"state is \(3,\), and the suite says \(2,\)"),
         (Blind, "what is seen lacks front_image of the suite's; it has state"),
+        (Unclosed, "closing the world of point raised OSError: the window is gone"),
         (Lossy, "a restored state looks otherwise"),
         (lambda task: object(), "its world, object, lacks reset, step, success"),
         (lambda task: 1 / 0, "point/push_the_point: making its world raised ZeroDivisionError"),

@@ -14,9 +14,9 @@ from pytest_vla.kernels import in_force
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.task import with_textures
 from pytest_vla.records.record import Record
-from tests.parity.traces import FOLDERS, MUJOCO, SAME_KERNELS, TEXTURES, load
 from tests.support.data import data_root, needs_data
 from tests.support.runs import records_of, run_names
+from tests.support.traces import FOLDERS, MUJOCO, SAME_KERNELS, TEXTURES, load
 from tests.support.worlds import libero_task
 
 SUITES = ("--vla-suite=libero_goal,libero_object", "--vla-tasks=turn_on_the_stove,milk", "--vla-seeds=0-1")

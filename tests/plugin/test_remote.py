@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from pytest_vla.records.record import Record
-from tests.policies.model_server import model_server
-from tests.policies.openpi_server import Died, serving
+from tests.support.model_server import model_server
+from tests.support.openpi_server import Died, serving
 from tests.support.runs import records_of
 from tests.support.waiting import HANG
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pytest_vla.records.record import digest_of, load_trajectory
+from pytest_vla.records.trajectory import digest_of, load_trajectory
 from tests.support.runs import records_of
 
 Run = Callable[..., pytest.RunResult]

@@ -340,7 +340,7 @@ def test_ctrl_c_while_a_video_is_drawn_keeps_the_episode(
     left = [line for line in stopped.outlines if "runs just these" in line]
     assert [line.split(":")[0] for line in left] == ([f"{missing} not run"] if missing else [])
     if workers == "-n0":
-        stopped.stdout.fnmatch_lines([f"*no video of *seed{seed}*: interrupted; `pytest-vla show * -o FILE.webm` *"])
+        stopped.stdout.fnmatch_lines([f"*no video of *seed{seed}*: interrupted; `pytest-vla show * -o FILE.mp4` *"])
     ran(project)
     vla("--vla-resume", "--vla-video=none", workers)
     assert ran(project) == sorted({4, 5, 6} - set(done))

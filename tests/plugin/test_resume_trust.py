@@ -101,3 +101,33 @@ def test_tests_in_the_results_are_not_run_unasked(vla: Run, project: pytest.Pyte
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"*says that the tests of {hidden} are to be run, and that lies in the results*"])
     assert not (hidden.parent / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("settings", [1]),
+        ("arguments", ["x" * 9000, "\u202e", "-pevil", "::"]),
+        ("folder", "/" + "y" * 5000),
+        ("seeds", ["0"]),
+        ("suite", ["../../etc", "%s"]),
+        ("tasks", ["z" * 9000, "[", "*"]),
+        ("vary", ["camera.pan:" + "9" * 5000]),
+        ("data", "/" + "d" * 5000),
+        ("model_text", "lerobot:" + "m" * 9000),
+        ("model_folder", "/" + "f" * 5000),
+        ("shake", 1),
+    ],
+    ids=lambda each: str(each)[:20],
+)
+def test_what_nobody_typed_is_one_error(vla: Run, project: pytest.Pytester, run: str, name: str, value: object) -> None:
+    def change(kept: dict[str, Any]) -> Mapping[str, Any]:
+        (kept if name in kept else kept["settings"])[name] = value
+        return kept
+
+    tamper(project, change)
+    result = vla("--vla-resume")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "Traceback" not in str(result.stdout) + str(result.stderr)
+    assert "INTERNALERROR" not in str(result.stdout)
+    assert len([line for line in result.errlines if line.startswith("ERROR: ")]) == 1

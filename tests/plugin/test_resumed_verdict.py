@@ -281,11 +281,11 @@ def test_a_video_of_an_earlier_attempt_goes_with_it(vla: Run, project: pytest.Py
         """
     )
     vla(*STOVE, "--vla-model=late:policy", "--vla-video=failed")
-    assert len(list((project.path / ".vla").rglob("*.webm"))) == 1
+    assert len(list((project.path / ".vla").rglob("*.mp4"))) == 1
     (project.path / "mended").touch()
     result = vla("--vla-resume")
     result.assert_outcomes(passed=1)
-    assert not list((project.path / ".vla").rglob("*.webm"))
+    assert not list((project.path / ".vla").rglob("*.mp4"))
     assert "1 video in" not in result.stdout.str()
 
 

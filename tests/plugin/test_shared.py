@@ -9,6 +9,7 @@ import pytest
 from pytest_vla.records.items import SHARED
 from pytest_vla.records.record import Record
 from pytest_vla.records.store import open_store
+from tests.support import fake_repeats
 from tests.support.runs import records_of
 
 Run = Callable[..., pytest.RunResult]
@@ -200,7 +201,7 @@ def test_a_worker_that_dies_leaves_its_episode_to_another(
 def test_a_rerun_gives_a_new_episode_only_where_it_broke(
     vla: Run, project: pytest.Pytester, own: Callable[[str], None]
 ) -> None:
-    project.makepyfile(fake_repeats=Path(__file__).with_name("fake_repeats.py").read_text())
+    project.makepyfile(fake_repeats=Path(fake_repeats.__file__).read_text())
     once = """
         import os
         if not os.path.exists("tried"):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vla.cli import main
-from tests.plugin.test_variations import HEADER, LISTENING, ROWS
+from tests.support.listening import HEADER, LISTENING, ROWS
 from tests.support.runs import run_names
 
 Run = Callable[..., pytest.RunResult]

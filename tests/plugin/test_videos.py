@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import cv2
 import pytest
 
 from tests.support.runs import records_of
+from tests.support.videos import read
 
 Run = Callable[..., pytest.RunResult]
 STOVE = ("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove")
@@ -32,15 +32,11 @@ def mixed(project: pytest.Pytester) -> None:
 
 
 def videos(project: pytest.Pytester) -> dict[str, Path]:
-    return {path.stem.rpartition("-")[2]: path for path in (project.path / ".vla").glob("*/*/*.webm")}
+    return {path.stem.rpartition("-")[2]: path for path in (project.path / ".vla").glob("*/*/*.mp4")}
 
 
 def frames(video: Path) -> int:
-    reader = cv2.VideoCapture(str(video))
-    number = 0
-    while reader.read()[0]:
-        number += 1
-    return number
+    return len(read(video)[0])
 
 
 @pytest.mark.parametrize("workers", ["-n0", "-n2"])
@@ -80,7 +76,7 @@ def test_a_video_that_cannot_be_made_is_a_warning(vla: Run, project: pytest.Pyte
         from pytest_vla.errors import VlaError
 
         def refuse(*arguments, **options):
-            raise VlaError("OpenCV cannot encode")
+            raise VlaError("PyAV cannot encode")
 
         pytest_vla.show.video.write_video = refuse
         """
@@ -88,7 +84,7 @@ def test_a_video_that_cannot_be_made_is_a_warning(vla: Run, project: pytest.Pyte
     result = vla(*STOVE, "--vla-model=policies:straight", "--vla-video=all")
     result.assert_outcomes(passed=1, warnings=1)
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["*no video of libero_goal/turn_on_the_stove?seed0?: OpenCV cannot encode"])
+    result.stdout.fnmatch_lines(["*no video of libero_goal/turn_on_the_stove?seed0?: PyAV cannot encode"])
 
 
 def test_a_users_own_test_has_its_own_video(vla: Run, project: pytest.Pytester) -> None:
@@ -102,7 +98,7 @@ def test_a_users_own_test_has_its_own_video(vla: Run, project: pytest.Pytester) 
         """
     )
     vla("test_mine.py", *STOVE, "--vla-model=policies:straight", "--vla-video=all").assert_outcomes(passed=2)
-    assert len(list((project.path / ".vla").glob("*/*/*.webm"))) == 2
+    assert len(list((project.path / ".vla").glob("*/*/*.mp4"))) == 2
 
 
 def test_what_is_no_choice_is_refused(vla: Run) -> None:

@@ -24,7 +24,7 @@ from pytest_vla.policies.fit import (
 )
 from pytest_vla.policies.questions import draw_observation
 from pytest_vla.policies.traits import GRIPPERS, Traits
-from tests.policies.test_traits import any_traits
+from tests.support.traits import any_traits
 from tests.support.worlds import tabletop_world
 
 SUITE = load_suite("tabletop")

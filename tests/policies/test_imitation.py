@@ -9,9 +9,9 @@ from threadpoolctl import threadpool_limits
 from pytest_vla.metrics.statistics import wilson_interval
 from pytest_vla.policies.base import is_batch_policy
 from pytest_vla.records.record import Record
-from tests.policies import imitation
-from tests.policies.imitation import ImitationPolicy, Network
+from tests.support import imitation
 from tests.support.demonstrations import demonstrations
+from tests.support.imitation import ImitationPolicy, Network
 from tests.support.suite_runs import run_suite
 
 pytestmark = pytest.mark.slow

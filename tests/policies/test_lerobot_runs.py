@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pytest_vla.records.record import Record, load_trajectory
-from tests.policies.lerobot_models import mend_torchvision_of_processes, save_smolvla
+from pytest_vla.records.record import Record
+from pytest_vla.records.trajectory import load_trajectory
+from tests.support.lerobot_models import mend_torchvision_of_processes, save_smolvla
 from tests.support.suite_runs import run_suite
 
 pytest.importorskip("lerobot", reason="lerobot is not installed (make lerobot)")

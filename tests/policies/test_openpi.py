@@ -27,7 +27,7 @@ from pytest_vla.policies.base import Episode
 from pytest_vla.policies.openpi import check_openpi, openpi_policy
 from pytest_vla.policies.view import policy_view, resize_with_padding
 from pytest_vla.testing import World
-from tests.policies.openpi_server import Died, OpenpiServer, encoded, serving
+from tests.support.openpi_server import Died, OpenpiServer, encoded, serving
 from tests.support.waiting import HANG, until
 
 CHUNK = np.tile(np.array([0.1, 0, 0, 0, 0, 0, -1], dtype=np.float32), (10, 1))

@@ -15,8 +15,8 @@ from pytest_vla.policies.base import Episode
 from pytest_vla.policies.noise import noise_generator
 from pytest_vla.policies.random import random_policy
 from pytest_vla.policies.replay import replay_policy
-from pytest_vla.records.record import save_trajectory
 from pytest_vla.records.store import open_store
+from pytest_vla.records.trajectory import save_trajectory
 from pytest_vla.testing import World
 
 ACTIONS = np.random.default_rng(1).uniform(-1, 1, (5, 7))

@@ -12,31 +12,10 @@ import msgpack
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.choices import IMAGE_TRANSFORMS
-from pytest_vla.policies.traits import ACTION_CONVENTIONS, GRIPPERS, ROTATIONS, STATE_LAYOUTS, Traits, traits_of
-
-COUNTS = st.integers(1, 10_000)
-VALUES: dict[str, st.SearchStrategy[Any]] = {
-    "action_size": COUNTS,
-    "action_convention": st.sampled_from(ACTION_CONVENTIONS),
-    "rotation": st.sampled_from(ROTATIONS),
-    "gripper": st.sampled_from(GRIPPERS),
-    "reads": st.lists(st.text(), max_size=4).map(tuple),
-    "image_size": st.tuples(COUNTS, COUNTS),
-    "image_transform": st.sampled_from(IMAGE_TRANSFORMS),
-    "state_size": COUNTS,
-    "state_layout": st.sampled_from(STATE_LAYOUTS),
-    "control_freq": st.floats(0.01, 1000),
-    "language": st.booleans(),
-    "instructions": st.lists(st.text(), max_size=4).map(tuple),
-}
-
-
-def any_traits() -> st.SearchStrategy[Traits]:
-    return st.fixed_dictionaries({}, optional=VALUES).map(lambda said: Traits(**said))
+from pytest_vla.policies.traits import GRIPPERS, Traits, traits_of
+from tests.support.traits import VALUES, any_traits
 
 
 def test_the_strategies_know_all_names() -> None:

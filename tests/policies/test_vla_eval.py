@@ -22,8 +22,8 @@ from pytest_vla.policies import vla_eval
 from pytest_vla.policies.base import Episode
 from pytest_vla.policies.vla_eval import check_vla_eval, vla_eval_policy, vla_eval_state
 from pytest_vla.testing import World
-from tests.policies.model_server import ModelServer, model_server
-from tests.policies.openpi_server import serving
+from tests.support.model_server import ModelServer, model_server
+from tests.support.openpi_server import serving
 from tests.support.waiting import HANG
 
 TASK = load_suite("libero_goal").task("turn_on_the_stove")

@@ -12,16 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
-from pytest_vla.records import record as records
 from pytest_vla.records.checks import OUTCOMES
-from pytest_vla.records.record import (
-    Trajectory,
-    digest_of,
-    load_trajectory,
-    parse_record,
-    record_line,
-    save_trajectory,
-)
+from pytest_vla.records.migrations import SCHEMA
+from pytest_vla.records.record import parse_record, record_line
+from pytest_vla.records.trajectory import Trajectory, digest_of, load_trajectory, save_trajectory
 from tests.support.records import RECORD
 
 TABLE = json.loads(record_line(RECORD))
@@ -48,7 +42,7 @@ def test_a_record_is_read_back_from_one_line(**fields: Any) -> None:
         ("{", "not a record: Expecting"),
         ("[]", "schema is None"),
         (json.dumps({"schema": 1}), "schema is 1; read it with the version that wrote it"),
-        (json.dumps({"schema": records.SCHEMA, "case": "x", "extra": 1}), "missing or unknown: arrays, attempt, costs"),
+        (json.dumps({"schema": SCHEMA, "task": "x", "extra": 1}), "fields missing: arrays, attempt, case"),
         (json.dumps({**TABLE, "literals": {"(on a b)": True}}), "not a record"),
         (json.dumps({**TABLE, "literals": ["(on a b)"]}), "not a record"),
         (json.dumps({**TABLE, "eef_pos": 1.0}), "not a record"),

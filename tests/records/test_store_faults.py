@@ -113,8 +113,8 @@ def test_two_processes_write_at_once(tmp_path: Path) -> None:
 
 def test_a_database_that_is_full_keeps_what_it_has(results: Path) -> None:
     with open_store(results, create=True) as store:
-        pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
-        store._connection.execute(f"PRAGMA max_page_count = {pages}")
+        pages = store._database.connection.execute("PRAGMA page_count").fetchone()[0]
+        store._database.connection.execute(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(VlaError) as full:
             store.add(record_of(3, message="x" * 10**6))
         assert str(full.value) == (
@@ -122,7 +122,7 @@ def test_a_database_that_is_full_keeps_what_it_has(results: Path) -> None:
             "quota); what is recorded so far is kept"
         )
         assert seeds_in(results) == [0, 1, 2]
-        store._connection.execute("PRAGMA max_page_count = 1000000")
+        store._database.connection.execute("PRAGMA max_page_count = 1000000")
         store.add(record_of(3, message="x" * 10**6))
     assert seeds_in(results) == [0, 1, 2, 3]
 
@@ -268,7 +268,7 @@ def test_a_damaged_file_is_refused_and_left_as_it_is(
     [
         (
             f"PRAGMA user_version = {SCHEMA + 1}",
-            f"has schema {SCHEMA + 1}, and this version of pytest-vla reads {SCHEMA}; upgrade",
+            f"has schema {SCHEMA + 1}, and this version of pytest-vla reads 3 to {SCHEMA}; upgrade",
         ),
         ("PRAGMA user_version = 0", "has schema 0, .*; read it with the version that wrote it, or give another"),
         ("PRAGMA application_id = 0", "is another program's database; give another results folder"),

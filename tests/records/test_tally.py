@@ -7,7 +7,7 @@ import pytest
 
 from pytest_vla.records.items import ERROR, FAILED, PASSED, SKIPPED, Item
 from pytest_vla.records.record import Record
-from pytest_vla.records.store import Earlier
+from pytest_vla.records.stored_earlier import Earlier
 from pytest_vla.records.tally import Repetition, Tally
 from tests.support.records import record_of
 

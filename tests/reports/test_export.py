@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
+from pytest_vla.plan.costs import Charge
 from pytest_vla.records.record import Record, record_line
 from pytest_vla.reports.export import FORMATS, export, flatten
 from tests.support.records import RECORD, record_of
@@ -40,14 +41,15 @@ def parquet(records: Iterable[Record]) -> Any:
 
 def test_a_column_for_each_value_of_any_row() -> None:
     one = record_of(0, "success", metrics={"smoothness": 1.5, "a": 2.0}, provenance={"numpy": "2.4", "mujoco": "3.8.1"})
-    two = record_of(1, metrics={"length": 3.0}, costs={"force": 0.25}, eef_pos=None)
+    costs = (Charge("force", 0.125, 1), Charge("force", 0.125, 2, by="vase"))
+    two = record_of(1, metrics={"length": 3.0}, costs=costs, eef_pos=None)
     table = parquet([one, two])
     assert table.column_names == [
         *FIRST,
         *("costs.force", "metrics.a", "metrics.length", "metrics.smoothness"),
         *("seeds.init_state", "seeds.init_states", "seeds.run", "seeds.scene"),
         *("protocol.cameras", "protocol.init_state", "protocol.max_steps", "replan", "policy", "policy_digest"),
-        *("provenance.mujoco", "provenance.numpy", "timings.wall", "digest", "arrays"),
+        *("provenance.mujoco", "provenance.numpy", "timings.wall", "digest", "arrays", "simulator"),
     ]
     assert list(csv_rows([one, two])[0]) == table.column_names
     first, second = table.to_pylist()
@@ -59,7 +61,8 @@ def test_a_column_for_each_value_of_any_row() -> None:
 
 def test_parquet_has_types_whatever_the_values() -> None:
     """Files of different runs go together: a column of nulls has the type that it has elsewhere."""
-    types = {field.name: str(field.type) for field in parquet([dataclasses.replace(RECORD, costs={"force": 1})]).schema}
+    charged = dataclasses.replace(RECORD, costs=(Charge("force", 1, 1),))
+    types = {field.name: str(field.type) for field in parquet([charged]).schema}
     assert {types[name] for name in ("schema", "seed", "steps", "success_step", "replan", "seeds.run")} == {"int64"}
     assert {types[name] for name in ("eef_pos.x", "timings.wall", "costs.force")} == {"double"}
     assert {types[name] for name in ("outcome", "reason", "policy_digest", "arrays", "literals")} == {"string"}

@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_vla.records.record import Record, Trajectory
+from pytest_vla.records.record import Record
+from pytest_vla.records.trajectory import Trajectory
 from pytest_vla.reports.loaded import Loaded, load
 from pytest_vla.reports.looking import looking_lines, looking_table, make_looking
 from pytest_vla.reports.robustness.make import make_robustness
-from tests.commands.test_report import RESULTS, models_of, report, write
-from tests.metrics.test_looking import AT, ELSEWHERE, PLACE, line, probe
+from tests.support.looking import AT, ELSEWHERE, PLACE, line, probe
+from tests.support.reports import RESULTS, models_of, report, write
 from tests.support.varied import varied
 
 

@@ -1,11 +1,10 @@
 """The reader of s-expressions and numbers: places, limits, linear work."""
 
 import math
-import sys
 from collections.abc import Callable
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vla.errors import SceneError
@@ -19,10 +18,9 @@ from pytest_vla.scene.bddl import (
     read_expression,
     read_number,
 )
+from tests.support.work import calls
 
 HERE = Origin("scene.bddl")
-# No verdict depends on the machine's load.
-steady = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def atoms(node: Node) -> list[tuple[str, int, int]]:
@@ -174,7 +172,6 @@ signs = st.sampled_from(["", "-", "+", "--"])
 
 
 @given(st.lists(st.tuples(st.sampled_from("+-*/"), signs, factors), min_size=1, max_size=8))
-@steady
 def test_arithmetic_is_that_of_python(terms: list[tuple[str, str, str]]) -> None:
     text = "".join(f"{operation}{sign}{factor}" for operation, sign, factor in terms).lstrip("*/")
     try:
@@ -186,25 +183,6 @@ def test_arithmetic_is_that_of_python(terms: list[tuple[str, str, str]]) -> None
     else:
         with pytest.raises(SceneError, match="no finite value"):
             number(text)
-
-
-def calls(work: Callable[[], object]) -> int:
-    """How many functions, Python's and C's, `work` calls: its cost, whatever the machine's load."""
-    count = 0
-
-    def profile(frame: object, event: str, argument: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(profile)
-    try:
-        work()
-    except SceneError:
-        pass
-    finally:
-        sys.setprofile(before)
-    return count
 
 
 @pytest.mark.parametrize(

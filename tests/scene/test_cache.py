@@ -12,6 +12,7 @@ import mujoco
 import numpy as np
 import pytest
 
+from pytest_vla.cli import main
 from pytest_vla.errors import SceneError, VlaError
 from pytest_vla.plan.data_roots import DataRoot, data_roots
 from pytest_vla.scene import cache, compose
@@ -239,23 +240,32 @@ def test_a_limit_that_is_no_size_is_refused(monkeypatch: pytest.MonkeyPatch, tex
         cache.cache_limit()
 
 
-def test_the_command_line_refuses_what_is_no_limit(
+def test_the_command_refuses_what_is_no_limit(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PYTEST_VLA_CACHE_LIMIT", "lots")
-    assert cache.main([]) == 2
+    assert main(["cache"]) == 1
     assert "expected a size such as 5GB" in capsys.readouterr().err
 
 
-def test_command_line_shows_and_clears(
-    folder: Path, problem: Problem, roots: tuple[DataRoot, ...], capsys: pytest.CaptureFixture[str]
+def test_the_command_shows_trims_and_clears(
+    folder: Path,
+    problem: Problem,
+    roots: tuple[DataRoot, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     cache.compiled_scene(problem, roots)
     (folder / "notes.txt").write_text("not ours")
-    assert cache.main([]) == 0
-    assert f"{folder}: 1 scenes, " in capsys.readouterr().out
-    assert cache.main(["--clear"]) == 0
-    assert [path.name for path in folder.iterdir()] == ["notes.txt"]
+    assert main(["cache"]) == 0
+    assert f"{folder}: 1 scene, " in capfd.readouterr().out
+    monkeypatch.setenv("PYTEST_VLA_CACHE_LIMIT", "1kB")
+    assert main(["cache", "--trim"]) == 0
+    assert f"{folder}: 0 scenes, 0 MB of at most 0 MB" in capfd.readouterr().out
+    monkeypatch.delenv("PYTEST_VLA_CACHE_LIMIT")
+    cache.compiled_scene(problem, roots)
+    assert main(["cache", "--clear"]) == 0
+    assert [path.name for path in folder.iterdir() if path.suffix != ".lock"] == ["notes.txt"]
 
 
 def test_what_mujoco_refuses_is_a_scene_error(

@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 
 from pytest_vla.errors import SceneError
 from pytest_vla.scene.init_states import read_init_states
-from tests.scene.test_bddl import steady
-from tests.scene.test_init_states import STATES, archive, npy, refusal, saved, torch_zip
+from tests.support.init_states import STATES, archive, npy, refusal, saved, torch_zip
 
 
 @pytest.fixture
@@ -291,13 +290,11 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @given(prefix=st.sampled_from([b"", b"PK\x03\x04", b"PK\x05\x06", b"\x93NUMPY\x01\x00"]), data=st.binary())
-@steady
 def test_any_bytes_are_states_or_an_error(scratch: Path, prefix: bytes, data: bytes) -> None:
     check_any(scratch, prefix + data)
 
 
 @given(data=st.binary())
-@steady
 def test_any_pickle_is_states_or_an_error(scratch: Path, data: bytes) -> None:
     check_any(scratch, torch_zip(b"\x80\x04" + data))
 
@@ -340,7 +337,7 @@ OPERATIONS = [
 
 
 @given(parts=st.lists(st.sampled_from(OPERATIONS), max_size=30))
-@settings(steady, max_examples=300)
+@settings(max_examples=300)
 def test_any_program_is_states_or_an_error(scratch: Path, parts: list[bytes]) -> None:
     check_any(scratch, torch_zip(b"\x80\x04" + b"".join(parts) + b"."))
 

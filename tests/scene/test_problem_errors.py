@@ -16,7 +16,7 @@ from pytest_vla.scene.problem import (
     parse_problem,
     parse_problem_text,
 )
-from tests.scene.test_problem import LOCATED, TASK
+from tests.support.task_files import LOCATED, TASK
 
 
 @pytest.fixture(autouse=True)

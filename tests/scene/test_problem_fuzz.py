@@ -25,8 +25,8 @@ from pytest_vla.scene.problem import (
     parse_problem,
     parse_problem_text,
 )
-from tests.scene.test_bddl import calls, steady
-from tests.scene.test_problem import LOCATED, TASK
+from tests.support.task_files import LOCATED, TASK
+from tests.support.work import calls
 
 
 def check_any(text: str, compat: bool) -> None:
@@ -44,13 +44,11 @@ def check_any(text: str, compat: bool) -> None:
 
 
 @given(st.text() | st.text("()ab:-;.01 \n"), st.booleans())
-@steady
 def test_any_text_is_a_problem_or_a_located_error(text: str, compat: bool) -> None:
     check_any(text, compat)
 
 
 @given(st.binary())
-@steady
 def test_any_bytes_are_a_problem_or_a_located_error(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     file = tmp_path_factory.getbasetemp() / "fuzz.bddl"
     file.write_bytes(data)
@@ -67,7 +65,7 @@ edits = st.tuples(st.integers(0, len(TOKENS)), st.integers(0, 3), st.lists(st.sa
 
 
 @given(st.lists(edits, max_size=4), st.booleans())
-@settings(steady, max_examples=400)
+@settings(max_examples=400)
 @example([], False)
 def test_a_changed_task_is_a_problem_or_a_located_error(edits: list[tuple[int, int, list[str]]], compat: bool) -> None:
     tokens = list(TOKENS)
@@ -183,7 +181,7 @@ def problems(draw: st.DrawFn) -> Problem:
 
 
 @given(problems())
-@settings(steady, max_examples=30)
+@settings(max_examples=30)
 def test_what_is_written_reads_back_the_same(problem: Problem) -> None:
     text = format_problem(problem)
     read = parse_problem_text(text)

@@ -1,4 +1,4 @@
-"""The policy's process: sessions are kept apart, nothing is left of killed workers, every trouble has its reason."""
+"""What workers ask the policy's process: sessions are kept apart, the killed leave nothing, troubles have reasons."""
 
 import dataclasses
 import os
@@ -15,81 +15,13 @@ import numpy as np
 import pytest
 
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.policies.base import Episode, Wishes
-from pytest_vla.policies.noise import noise_generator, reseed
-from pytest_vla.policies.spec import ModelSpec
+from pytest_vla.policies.base import Wishes
 from pytest_vla.serving.client import ServedPolicy
 from pytest_vla.serving.process import HUNG, PolicyAddress, PolicyProcess
-from pytest_vla.serving.process import start as start_at
 from pytest_vla.serving.server import PROTOCOL
 from pytest_vla.serving.wire import SharedPictures, allocate, receive, send
+from tests.support.policy_processes import ADDRESSES, POLICIES, episode, policy_of, run, seen, start
 from tests.support.waiting import HANG, RUN_OUT, until
-
-# Counts its own steps, adds noise and what it sees; has troubles on demand.
-POLICIES = """
-import os, signal, time
-from pathlib import Path
-import numpy as np
-from run_out import run_out, run_out_for_good
-from pytest_vla.policies.base import Answer
-
-class Telling:
-    def close(self):
-        Path(__file__).with_name("closed.txt").touch()
-
-class Counting:
-    max_batch, reads = 8, ("agentview_image", "state")
-
-    def begin(self, episode):
-        if episode.instruction == "refuse":
-            raise ValueError("no such task")
-        if episode.instruction == "tell":
-            return Telling()
-        return {"rng": episode.rng, "steps": 0, "seed": episode.seed, "told": episode.instruction,
-                "wishes": episode.wishes}
-
-    def act(self, states, observations):
-        if any(state["told"] == "die" for state in states):
-            os._exit(3)
-        if any(state["told"] == "hang" for state in states):
-            Path(__file__).with_name("hangs").touch()
-            run_out()
-            time.sleep(7200)
-        if any(state["told"] == "slow" for state in states):
-            # Who asked is interrupted while it waits.
-            os.kill(os.getppid(), signal.SIGALRM)
-            time.sleep(0.5)
-        answers = []
-        for state, observation in zip(states, observations):
-            if state["told"] == "doubt":
-                drawn = state["rng"].normal(size=(state["wishes"].samples, 2, 7))
-                answers.append(Answer(drawn[0], drawn, np.array([0.25])))
-                continue
-            if state["told"] == "raise":
-                raise KeyError("nothing here")
-            if state["told"] == "nan":
-                answers.append(np.full((2, 7), np.nan))
-                continue
-            state["steps"] += 1
-            chunk = np.zeros((2, 7))
-            chunk[:, 0] = state["steps"]
-            chunk[:, 1] = state["rng"].normal()
-            chunk[:, 2] = observation["agentview_image"].mean()
-            chunk[:, 3] = observation["state"][0]
-            chunk[:, 4] = state["seed"]
-            answers.append(chunk)
-        return answers
-
-counting = Counting()
-plain = lambda episode: None
-
-class Loud(Counting):
-    def __init__(self):
-        print("this goes to standard error")
-
-def broken():
-    raise RuntimeError("weights are missing")
-"""
 
 
 @pytest.fixture
@@ -112,39 +44,6 @@ def addresses() -> Iterator[list[PolicyAddress]]:
     yield ADDRESSES
     while ADDRESSES:
         ADDRESSES.pop().remove()
-
-
-ADDRESSES: list[PolicyAddress] = []
-
-
-def start(model: str, folder: Path, most: int, timeout: float = HANG, **more: Any) -> PolicyProcess:
-    ADDRESSES.append(PolicyAddress.new())
-    return start_at(ModelSpec(model, folder, timeout=timeout), most, ADDRESSES[-1], **more)
-
-
-def policy_of(process: PolicyProcess, timeout: float = HANG) -> ServedPolicy:
-    return ServedPolicy(process.address, timeout)
-
-
-def episode(seed: int, instruction: str = "do it") -> Episode:
-    case = f"s/t[seed{seed}]"
-    return Episode(case, "s", "t", instruction, seed, noise_generator(0, case))
-
-
-def seen(value: int) -> dict[str, Any]:
-    return {"agentview_image": np.full((64, 64, 3), value, np.uint8), "state": np.full(8, 0.5 * value), "other": None}
-
-
-def run(policy: ServedPolicy, seed: int, steps: int) -> np.ndarray:
-    """The answers of one whole episode, seeded before every question as rollouts do."""
-    begun = episode(seed)
-    session = policy(begun)
-    answers = []
-    for step in range(steps):
-        reseed(begun.rng, 0, begun.case_id, step)
-        answers.append(session(seen(seed + step)).actions)
-    session.close()
-    return np.array(answers)
 
 
 def test_sessions_of_many_workers_are_what_they_are_alone(process: PolicyProcess) -> None:
@@ -282,74 +181,6 @@ def test_a_question_that_is_interrupted_is_not_answered_by_the_next(process: Pol
     assert run(policy, 1, 2)[:, 0, 0].tolist() == [1, 2]
 
 
-def test_a_policy_that_reads_standard_input_finds_nothing_there(folder: Path) -> None:
-    (folder / "asks.py").write_text("from served_policies import *\ntry:\n    input()\nexcept EOFError: pass\n")
-    start("asks:counting", folder, 8).close()
-
-
-def test_files_with_names_of_pythons_own_do_not_matter(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("random", "queue", "secrets", "selectors"):
-        (folder / f"{name}.py").write_text("raise RuntimeError('the wrong one')\n")
-    monkeypatch.chdir(folder)
-    start("served_policies:counting", folder, 8).close()
-
-
-def test_what_can_be_imported_here_can_be_there(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "elsewhere" / "helping_of_test.py").write_text("answer = 42\n")
-    (folder / "helped.py").write_text("import helping_of_test\nfrom served_policies import counting\n")
-    monkeypatch.syspath_prepend(str(tmp_path / "elsewhere"))
-    start("helped:counting", folder, 8).close()
-
-
-def test_what_the_policy_started_ends_with_it(folder: Path) -> None:
-    (folder / "parent.py").write_text(
-        "import subprocess, sys\nfrom pathlib import Path\nfrom served_policies import counting\n"
-        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(100)'])\n"
-        "Path(__file__).with_name('child.txt').write_text(str(child.pid))\n"
-    )
-    start("parent:counting", folder, 8).close()
-    child = int((folder / "child.txt").read_text())
-    until(lambda: not Path(f"/proc/{child}").exists() or "Z" in status_of(child))
-
-
-def status_of(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().split()[2]
-    except OSError:
-        return "Z"
-
-
-def test_a_long_name_of_the_folder_of_temporary_files(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place = tmp_path / ("long" * 25)
-    place.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(place))
-    process = start("served_policies:counting", folder, 8)
-    assert run(policy_of(process), 1, 2)[:, 0, 0].tolist() == [1, 2]
-    process.close()
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "none"))
-    monkeypatch.setattr("tempfile.mkdtemp", lambda **_: (_ for _ in ()).throw(PermissionError("not here")))
-    with pytest.raises(VlaError, match="let TMPDIR name a folder with a short name"):
-        PolicyAddress.new()
-
-
-def test_what_the_policy_prints_goes_to_the_log_once_it_is_loaded(
-    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    text = POLICIES.replace(
-        'if episode.instruction == "refuse"', 'print("begun")\n        if episode.instruction == "refuse"'
-    )
-    (folder / "served_policies.py").write_text(text)
-    log = tmp_path / "run" / "policy.log"
-    process = start("served_policies:counting", folder, 8, log=log)
-    run(policy_of(process), 1, 2)
-    process.close()
-    assert log.read_text() == "begun\n"
-    assert "begun" not in "".join(capfd.readouterr())
-
-
 def test_a_worker_without_the_secret_is_refused(process: PolicyProcess) -> None:
     with pytest.raises(EpisodeError, match="not this run's secret"):
         ServedPolicy(PolicyAddress(process.address.path, b"guess"), HANG)(episode(0))
@@ -411,59 +242,3 @@ def test_nothing_is_left_of_workers_that_are_killed(process: PolicyProcess) -> N
     until(lambda: len(list(open_files.iterdir())) <= before)
     until(lambda: not [name for name in set(os.listdir("/dev/shm")) - shared if "vla" in name])
     assert run(policy_of(process), 3, 1)[0, 0, 0] == 1
-
-
-@pytest.mark.parametrize(
-    ("model", "words"),
-    [
-        ("served_policies:plain", "does not answer in batches"),
-        ("served_policies:nobody", "has no 'nobody'"),
-        ("nothing_at_all:policy", "there is no module"),
-    ],
-)
-def test_a_policy_that_cannot_be_loaded_says_why_at_once(folder: Path, model: str, words: str) -> None:
-    with pytest.raises(VlaError, match=words):
-        start(model, folder, 8)
-
-
-def test_what_a_policy_prints_while_it_loads_is_no_answer(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (folder / "served_policies.py").write_text(POLICIES + "\nloud = Loud()\n")
-    start("served_policies:loud", folder, 8).close()
-    captured = capfd.readouterr()
-    assert "this goes to standard error" in captured.err
-    assert captured.out == ""
-
-
-def test_a_process_that_dies_while_it_loads_is_told(folder: Path) -> None:
-    (folder / "dying.py").write_text("import os\nos._exit(7)\n")
-    with pytest.raises(VlaError, match="ended with 7 before it had loaded"):
-        start("dying:policy", folder, 8)
-
-
-def test_loading_tells_how_long_it_takes(folder: Path) -> None:
-    enough = folder / "enough"
-    (folder / "slow.py").write_text(
-        "import time\nfrom pathlib import Path\nfrom served_policies import counting\n"
-        f"while not Path({str(enough)!r}).exists(): time.sleep(0.01)\n"
-    )
-    told: list[float] = []
-
-    def tell(seconds: float) -> None:
-        told.append(seconds)
-        if len(told) >= 2:
-            enough.touch()
-
-    start("slow:counting", folder, 8, told=tell).close()
-    assert told == sorted(told)
-
-
-def test_the_process_ends_with_who_started_it(folder: Path) -> None:
-    repository = str(Path(__file__).parents[2])
-    script = (
-        f"import sys, os; sys.path.insert(0, {repository!r})\nfrom pathlib import Path\n"
-        "from pytest_vla.policies.spec import ModelSpec\nfrom pytest_vla.serving.process import PolicyAddress, start\n"
-        f"process = start(ModelSpec('served_policies:counting', Path({str(folder)!r})), 8, PolicyAddress.new())\n"
-        "print(process._process.pid, flush=True)\nos.kill(os.getpid(), 9)\n"
-    )
-    told = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=False).stdout
-    until(lambda: not Path(f"/proc/{int(told)}").exists())

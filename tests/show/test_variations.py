@@ -1,11 +1,7 @@
 """`pytest-vla show --vary`: what stands beside what, and that pictures are drawn as episodes begin."""
 
-import re
-import sys
-import types
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,99 +18,18 @@ from pytest_vla.show.tasks import Drawing
 from pytest_vla.show.variations import in_short, match_labels, vary_sheet
 from pytest_vla.vary import registry
 from pytest_vla.vary.kind import MOST_DRAWS, Listing
+from tests.support.coloured import BLUE, ColouredWorld
 from tests.support.worlds import tabletop_world
 
 STOVE, BOWL = "turn_on_the_stove", "put_the_bowl_on_the_plate"
-CAMERAS = ("agentview", "robot0_eye_in_hand", "frontview")
-
-
-class World:
-    """A world whose pictures are of one colour: 10 x level of its variation, and the camera."""
-
-    log: ClassVar[list[tuple[Any, ...]]] = []
-    unseen: ClassVar[dict[str, int]] = {}
-    broken: ClassVar[dict[str, Exception]] = {}
-    holds: ClassVar[bool] = False
-
-    def __init__(self, task: Task, variation: Variation | None = None, *, allow_versions: bool = False) -> None:
-        self.init_state_count = 3
-        self.data = types.SimpleNamespace(qpos=np.zeros(1), qvel=np.zeros(1))
-        self.is_reset = False
-        self.take(task, variation)
-
-    def take(self, task: Task, variation: Variation | None) -> None:
-        self.task, self.variation, self.is_reset = task, variation, False
-
-    def switch(self, task: Task, variation: Variation | None = None) -> bool:
-        self.take(task, variation)
-        return True
-
-    @property
-    def label(self) -> str:
-        return "" if self.variation is None else self.variation.label
-
-    def reset(self, init_state: int, scene_seed: int, settle: bool) -> Mapping[str, Any]:
-        self.log.append((self.task.name, self.label, init_state, scene_seed, settle))
-        if self.label in self.broken:
-            raise self.broken[self.label]
-        self.is_reset = True
-        return self.show(self.data.qpos)
-
-    def save(self) -> Any:
-        if not self.is_reset:
-            raise VlaError("reset the world first")
-        return types.SimpleNamespace(data=self.data)
-
-    def show(self, qpos: Any, step: int = 0) -> Mapping[str, Any]:
-        height, width = self.task.protocol.image_size
-        level = int(found[1]) if (found := re.search(r"-L(\d)", self.label)) else 0
-        level = self.variation.level if self.variation is not None and self.variation.level else level
-        seen: dict[str, Any] = {
-            f"{camera}_image": np.full((height, width, 3), (10 * level, CAMERAS.index(camera), 250), np.uint8)
-            for camera in self.task.protocol.cameras
-            if camera in CAMERAS
-        }
-        return seen | {"robot0_eef_pos": np.zeros(3)}
-
-    def out_of_sight(self) -> str:
-        left = self.unseen.get(self.label, 0)
-        self.unseen[self.label] = left - 1
-        return "plate_1 is hidden" if left > 0 else ""
-
-    def predicates(self) -> dict[str, bool]:
-        return {"(on bowl_1 plate_1)": self.holds and bool(self.label)}
-
-    def provenance(self) -> Mapping[str, str]:
-        return {}
-
-    def close(self) -> None:
-        self.log.append(("close",))
-
-
-@pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The fake world in the simulator's place, and what was asked of the sheet."""
-    module: Any = types.ModuleType("pytest_vla.sim.world")
-    module.World = World
-    monkeypatch.setitem(sys.modules, "pytest_vla.sim.world", module)
-    World.log, World.unseen, World.broken, World.holds = [], {}, {}, False
-    asked: dict[str, Any] = {}
-    real = vary_sheets.sheet
-
-    def spy(rows: Any, **texts: Any) -> Any:
-        asked.update(rows=rows, **texts)
-        return real(rows, **texts)
-
-    monkeypatch.setattr(vary_sheets, "sheet", spy)
-    return asked
 
 
 def described(cell: Cell | None) -> tuple[Any, ...] | None:
-    """A fake picture's colour (level) and camera, None for words, the cell's texts and its tone."""
+    """A picture's level and camera, None for words, the cell's texts and its tone."""
     if cell is None:
         return None
-    level, camera, _ = cell.picture[0, 0]
-    seen = None if cell.picture.shape[0] < 10 else (int(level) // 10, int(camera))
+    _, camera, blue = cell.picture[0, 0]
+    seen = None if cell.picture.shape[0] < 10 else ((BLUE - int(blue)) // 10, int(camera))
     return seen, cell.name, cell.label, cell.tone
 
 
@@ -146,7 +61,7 @@ def test_each_kind_has_a_row_with_the_task_as_it_is_beside_its_levels(drawn: dic
         "turn on the stove",
         "tabletop/turn_on_the_stove, seed 0, agentview",
     )
-    resets = [entry for entry in World.log if entry != ("close",)]
+    resets = ColouredWorld.resets()
     assert resets[:2] == [(STOVE, "", 0, 0, True), (STOVE, "camera.distance-L1", 0, 0, True)]
     assert len(resets) == 8, "the task as it is was drawn once"
 
@@ -164,7 +79,7 @@ def test_tasks_seeds_and_cameras_have_rows_of_their_own(drawn: dict[str, Any]) -
     assert [row[1][0] for row in rows] == [(4, 2), (4, 0)] * 4
     assert {cell.picture.shape for row in drawn["rows"] for cell in row} == {(40, 50, 3)}
     assert drawn["title"] == "variations: robot:4"
-    assert (STOVE, "robot.joints-L4", 1, 4, True) in World.log, "seed 4 is init state 4 mod 3"
+    assert (STOVE, "robot.joints-L4", 1, 4, True) in ColouredWorld.resets(), "seed 4 is init state 4 mod 3"
     with pytest.raises(VlaError, match="tabletop/turn_on_the_stove has no camera fly"):
         vary_sheet(tasks(STOVE), "robot:4", None, Drawing(cameras=("fly",)))
 
@@ -179,7 +94,8 @@ def test_what_is_only_told_or_done_is_words_and_not_drawn(drawn: dict[str, Any])
     assert words[1][2] == f'"{vary_sheets.find_variation(tasks(STOVE)[0], "language.words-L1", 0).instruction}"'  # type: ignore[union-attr]
     told = "no picture, it changes actions: steps 2, milliseconds 100"
     assert delay[1] == (None, "action.delay-L2", told, "plain")
-    assert World.log == [(STOVE, "", 0, 0, True), ("close",)]
+    assert ColouredWorld.resets() == [(STOVE, "", 0, 0, True)]
+    assert ColouredWorld.log[-1] == ("close",)
 
 
 def test_beside_words_the_task_is_words_and_its_picture_stands_where_the_first_pictures_are(
@@ -214,10 +130,10 @@ def test_what_a_task_cannot_have_is_told_in_its_place(drawn: dict[str, Any]) -> 
     assert distance[0] == (1, 0)
     broken: list[Exception] = [VlaError("camera.distance-L1: no"), EpisodeError("physics-nan", "at 3")]
     for error, text in zip([*broken, UnchangedError("as it is")], ["no", "physics-nan: at 3", "as it is"], strict=True):
-        World.broken = {"camera.distance-L1": error}
+        ColouredWorld.broken = {"camera.distance-L1": error}
         vary_sheet(tasks(STOVE), "camera.distance:1", None, Drawing())
         assert shown(drawn)[0][1] == (None, "camera.distance-L1", text, "bad")
-    World.broken = {"": VlaError("no such data")}
+    ColouredWorld.broken = {"": VlaError("no such data")}
     with pytest.raises(VlaError, match="no such data"):
         vary_sheet(tasks(STOVE), "camera.distance:1", None, Drawing())
 
@@ -227,30 +143,30 @@ def test_a_variation_is_drawn_anew_until_the_task_is_in_sight(drawn: dict[str, A
     first = vary_sheets.find_variation(tasks(STOVE)[0], label, 0)
     assert first is not None
     assert first.redraw is not None
-    World.unseen = {label: 2}
+    ColouredWorld.unseen = {label: 2}
     vary_sheet(tasks(STOVE), label, None, Drawing())
     assert shown(drawn)[0][1] == ((3, 0), label, in_short(first.redraw(2).parameters), "plain")
-    World.unseen, World.log = {label: 99}, []
+    ColouredWorld.unseen, ColouredWorld.log = {label: 99}, []
     vary_sheet(tasks(STOVE), label, None, Drawing())
     seen, _, told, tone = shown(drawn)[0][1]
     last = in_short(first.redraw(MOST_DRAWS - 1).parameters)
     assert told == f"{last}; out of sight in 10 draws: plate_1 is hidden"
     assert (seen, tone) == ((3, 0), "bad"), "the last draw is there to be looked at"
-    assert len(World.log) == 1 + MOST_DRAWS + 1
-    World.broken = {label: RedrawError("two objects overlap")}
+    assert len(ColouredWorld.resets()) == 1 + MOST_DRAWS
+    ColouredWorld.broken = {label: RedrawError("two objects overlap")}
     vary_sheet(tasks(STOVE), label, None, Drawing())
     assert shown(drawn)[0][1] == (None, label, "cannot be had in 10 draws: two objects overlap", "bad")
-    World.unseen, World.broken = {"camera.distance-L1": 99}, {}
+    ColouredWorld.unseen, ColouredWorld.broken = {"camera.distance-L1": 99}, {}
     vary_sheet(tasks(STOVE), "camera.distance:1", None, Drawing())
     assert shown(drawn)[0][1][2] == "factor 1.2; out of sight in its one draw: plate_1 is hidden"
 
 
 def test_a_goal_that_holds_at_the_start_and_a_picture_that_is_the_same_are_told(drawn: dict[str, Any]) -> None:
-    World.holds = True
+    ColouredWorld.holds = True
     vary_sheet(tasks(STOVE), "camera.distance:1", None, Drawing())
     told = "factor 1.2; the goal holds already after settling"
     assert shown(drawn)[0][1] == ((1, 0), "camera.distance-L1", told, "bad")
-    World.holds = False
+    ColouredWorld.holds = False
     vary_sheet(tasks(STOVE), "pro.swap", None, Drawing())
     assert shown(drawn)[0][1][2].endswith("; the same picture as benign"), "the fake world knows levels only"
 
@@ -274,7 +190,7 @@ def test_too_much_is_refused_before_a_picture_is_drawn(drawn: dict[str, Any]) ->
         vary_sheet(tasks(STOVE), "camera.distance", None, Drawing(size=(9000, 9000)))
     with pytest.raises(VlaError, match=r"no variation is 'camara'\. Did you mean camera"):
         vary_sheet(tasks(STOVE), "camara", None, Drawing())
-    assert World.log == []
+    assert ColouredWorld.log == []
 
 
 def test_suites_that_are_varied_by_themselves_are_chosen_from_by_label(
@@ -356,7 +272,7 @@ def test_show_vary_writes_a_sheet(
     assert main(["show", f"tabletop/{STOVE}", "--vary", "camera.distance:3, robot:1", "--size=24x32"]) == 0
     assert capsys.readouterr().out == f"{STOVE}.png\n"
     picture = np.asarray(Image.open(f"{STOVE}.png"))
-    assert int((picture == (30, 0, 250)).all(axis=2).sum()) == 24 * 32
+    assert int((picture == (100, 0, BLUE - 30)).all(axis=2).sum()) == 24 * 32
     assert main(["show", f"tabletop/{STOVE}", "--vary", "camera.distanse"]) == 1
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)

@@ -5,10 +5,11 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import cv2
+import av
 import numpy as np
 import pytest
 
@@ -16,6 +17,7 @@ from pytest_vla import World
 from pytest_vla.errors import VlaError
 from pytest_vla.show import video
 from pytest_vla.show.video import encode, write_video
+from tests.support.videos import read
 from tests.support.waiting import HANG
 from tests.support.worlds import world_of
 
@@ -44,28 +46,13 @@ def _states(count: int) -> np.ndarray:
     return np.arange(count, dtype=float).reshape(count, 1)
 
 
-def read(file: Path) -> tuple[np.ndarray, float]:
-    """All frames (n, H, W, 3), red first, and the frames a second."""
-    reader = cv2.VideoCapture(str(file))
-    assert reader.isOpened()
-    frames = []
-    while True:
-        more, frame = reader.read()
-        if not more:
-            break
-        frames.append(frame[..., ::-1])
-    rate = reader.get(cv2.CAP_PROP_FPS)
-    reader.release()
-    return np.array(frames), rate
-
-
 def _column(frame: np.ndarray) -> float:
     """The middle of what is bright between rows 10 and 30."""
     return float(np.nonzero(frame[10:30, :, 0].mean(axis=0) > 128)[0].mean())
 
 
 def test_every_state_is_a_frame_and_the_last_one_is_held(tmp_path: Path) -> None:
-    world, file = Square(), tmp_path / "videos" / "libero_goal" / "a.webm"
+    world, file = Square(), tmp_path / "videos" / "libero_goal" / "a.mp4"
     assert write_video(world, _states(31), file, init_state=3, scene_seed=7, ending="success") == 31 + 20
     assert world.resets == [(3, 7, False)]
     assert world.shown == list(range(31))
@@ -77,14 +64,14 @@ def test_every_state_is_a_frame_and_the_last_one_is_held(tmp_path: Path) -> None
     # Red comes first: the square is orange.
     red, green, blue = frames[0][14:26, 2:8].reshape(-1, 3).mean(axis=0)
     assert red > green + 50 > blue + 100
-    assert os.listdir(file.parent) == ["a.webm"]
+    assert os.listdir(file.parent) == ["a.mp4"]
 
 
 def test_the_strip_counts_steps_and_tells_the_ending(tmp_path: Path) -> None:
     strips = {}
     for ending in ("success", "failure"):
-        write_video(Square(64, 256), _states(6), tmp_path / "a.webm", init_state=0, scene_seed=0, ending=ending)
-        strips[ending] = read(tmp_path / "a.webm")[0][:, 64:].astype(int)
+        write_video(Square(64, 256), _states(6), tmp_path / "a.mp4", init_state=0, scene_seed=0, ending=ending)
+        strips[ending] = read(tmp_path / "a.mp4")[0][:, 64:].astype(int)
     count, result = (strips["success"][:, :, part] for part in (slice(0, 128), slice(128, 256)))
     assert count[0].max() > 150, "something is written"
     assert np.abs(count[5] - count[0]).max() > 60
@@ -101,23 +88,23 @@ def test_drawing_fewer_states_keeps_the_pace_and_the_last_one(
     tmp_path: Path, count: int, every: int, drawn: list[int]
 ) -> None:
     world = Square()
-    write_video(world, _states(count), tmp_path / "a.webm", init_state=0, scene_seed=0, every=every)
+    write_video(world, _states(count), tmp_path / "a.mp4", init_state=0, scene_seed=0, every=every)
     assert world.shown == drawn
-    frames, rate = read(tmp_path / "a.webm")
+    frames, rate = read(tmp_path / "a.mp4")
     assert (len(frames), rate) == (len(drawn) + 5, 5)
 
 
 def test_an_episode_without_a_state_has_no_video(tmp_path: Path) -> None:
     world = Square()
-    assert write_video(world, np.empty((0, 0)), tmp_path / "new" / "a.webm", init_state=0, scene_seed=0) == 0
+    assert write_video(world, np.empty((0, 0)), tmp_path / "new" / "a.mp4", init_state=0, scene_seed=0) == 0
     assert world.resets == []
     assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("size", [(65, 97), (33, 40), (16, 16)])
 def test_pictures_of_any_size_lose_no_row_and_no_column(tmp_path: Path, size: tuple[int, int]) -> None:
-    write_video(Square(*size), _states(3), tmp_path / "a.webm", init_state=0, scene_seed=0)
-    frames, _ = read(tmp_path / "a.webm")
+    write_video(Square(*size), _states(3), tmp_path / "a.mp4", init_state=0, scene_seed=0)
+    frames, _ = read(tmp_path / "a.mp4")
     height, width = frames.shape[1:3]
     assert height % 2 == width % 2 == 0
     assert size[0] + 20 <= height <= size[0] + 21
@@ -125,13 +112,13 @@ def test_pictures_of_any_size_lose_no_row_and_no_column(tmp_path: Path, size: tu
 
 
 def test_another_camera_is_drawn_and_an_unknown_one_is_named(tmp_path: Path) -> None:
-    write_video(Square(), _states(2), tmp_path / "a.webm", init_state=0, scene_seed=0, camera="wrist")
-    assert read(tmp_path / "a.webm")[0][0][50, 50].min() > 200
+    write_video(Square(), _states(2), tmp_path / "a.mp4", init_state=0, scene_seed=0, camera="wrist")
+    assert read(tmp_path / "a.mp4")[0][0][50, 50].min() > 200
     with pytest.raises(VlaError, match="no camera front: this suite has agentview, wrist"):
-        write_video(Square(), _states(2), tmp_path / "b.webm", init_state=0, scene_seed=0, camera="front")
-    with pytest.raises(VlaError, match=r"b\.mp4: a video's name ends in \.webm"):
-        write_video(Square(), _states(2), tmp_path / "b.mp4", init_state=0, scene_seed=0)
-    assert os.listdir(tmp_path) == ["a.webm"]
+        write_video(Square(), _states(2), tmp_path / "b.mp4", init_state=0, scene_seed=0, camera="front")
+    with pytest.raises(VlaError, match=r"b\.webm: a video's name ends in \.mp4"):
+        write_video(Square(), _states(2), tmp_path / "b.webm", init_state=0, scene_seed=0)
+    assert os.listdir(tmp_path) == ["a.mp4"]
 
 
 def _grey(count: int) -> Iterator[np.ndarray]:
@@ -140,25 +127,31 @@ def _grey(count: int) -> Iterator[np.ndarray]:
 
 
 def test_an_encoder_that_is_missing_is_told_with_its_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(video, "_CODEC", "ZZZZ")
-    (tmp_path / "a.webm").write_text("of an earlier run")
-    with pytest.raises(VlaError, match=r"cannot encode a video of 40x40 pixels.*--force-reinstall opencv-python"):
-        encode(_grey(3), tmp_path / "a.webm", 20)
-    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("a.webm", "of an earlier run")]
+    monkeypatch.setattr(video, "_CODEC", "h265_of_the_moon")
+    (tmp_path / "a.mp4").write_text("of an earlier run")
+    with pytest.raises(VlaError, match=r"PyAV .* cannot encode .*h265_of_the_moon.*--force-reinstall av, or"):
+        encode(_grey(3), tmp_path / "a.mp4", 20)
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("a.mp4", "of an earlier run")]
 
 
-def test_without_opencv_the_cure_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "cv2", None)
-    with pytest.raises(VlaError, match=r"a video needs OpenCV.*\. pip install opencv-python\. Or run with --vla-video"):
-        encode(_grey(3), tmp_path / "a.webm", 20)
+@pytest.mark.parametrize(("module", "package"), [("cv2", "opencv-python"), ("av", "av")])
+def test_without_its_packages_the_cure_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, package: str
+) -> None:
+    def written() -> None:
+        write_video(Square(), _states(2), tmp_path / "a.mp4", init_state=0, scene_seed=0)
+
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(VlaError, match=rf"a video needs .*\. pip install {package}\. Or run with --vla-video"):
+        written()
     # The wheel is there, and a library that it loads is not.
     (tmp_path / "modules").mkdir()
-    (tmp_path / "modules" / "cv2.py").write_text("raise ImportError('libGL.so.1: cannot open shared object file')\n")
-    monkeypatch.delitem(sys.modules, "cv2")
+    (tmp_path / "modules" / f"{module}.py").write_text("raise ImportError('libX.so.1: cannot open shared object')\n")
+    monkeypatch.delitem(sys.modules, module)
     monkeypatch.syspath_prepend(tmp_path / "modules")
-    with pytest.raises(VlaError, match=r"OpenCV.*libGL\.so\.1.*apt-get install .*libglib"):
-        encode(_grey(3), tmp_path / "a.webm", 20)
-    assert [name for name in os.listdir(tmp_path) if "webm" in name] == []
+    with pytest.raises(VlaError, match=r"a video needs .*libX\.so\.1.*apt-get install .*libglib"):
+        written()
+    assert [name for name in os.listdir(tmp_path) if "mp4" in name] == []
 
 
 def test_what_breaks_while_drawing_leaves_nothing_half_written(tmp_path: Path) -> None:
@@ -167,18 +160,54 @@ def test_what_breaks_while_drawing_leaves_nothing_half_written(tmp_path: Path) -
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        encode(broken(), tmp_path / "a.webm", 20)
+        encode(broken(), tmp_path / "a.mp4", 20)
     assert os.listdir(tmp_path) == []
 
 
 def test_a_folder_that_refuses_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(VlaError, match=r"file/a\.webm: the video cannot be written: .*file"):
-        encode(_grey(3), tmp_path / "file" / "a.webm", 20)
-    (tmp_path / "b.webm").mkdir()
-    with pytest.raises(VlaError, match=r"b\.webm: the video cannot be written"):
-        encode(_grey(3), tmp_path / "b.webm", 20)
-    assert sorted(os.listdir(tmp_path)) == ["b.webm", "file"]
+    with pytest.raises(VlaError, match=r"file/a\.mp4: the video cannot be written: (Not a directory|File exists)$"):
+        encode(_grey(3), tmp_path / "file" / "a.mp4", 20)
+    (tmp_path / "b.mp4").mkdir()
+    with pytest.raises(VlaError, match=r"b\.mp4: the video cannot be written"):
+        encode(_grey(3), tmp_path / "b.mp4", 20)
+    assert sorted(os.listdir(tmp_path)) == ["b.mp4", "file"]
+
+
+def test_any_browser_plays_it_and_seeks_in_it(tmp_path: Path) -> None:
+    write_video(Square(), _states(81), tmp_path / "a.mp4", init_state=0, scene_seed=0)
+    content = (tmp_path / "a.mp4").read_bytes()
+    # The index stands before the pictures.
+    assert 0 < content.index(b"moov") < content.index(b"mdat")
+    with av.open(str(tmp_path / "a.mp4")) as container:
+        stream = container.streams.video[0]
+        assert (stream.codec_context.name, stream.codec_context.pix_fmt) == ("h264", "yuv420p")
+        assert float(stream.duration * stream.time_base) == pytest.approx(5.05)
+        keys = [float(packet.pts * packet.time_base) for packet in container.demux(stream) if packet.is_keyframe]
+        assert max(after - before for before, after in pairwise(keys)) <= 1
+        container.seek(int(2.5 / stream.time_base), stream=stream)
+        frame = next(frame for frame in container.decode(stream) if frame.time >= 2.5)
+    assert _column(frame.to_ndarray(format="rgb24")) == pytest.approx(50 + 4.5, abs=1)
+
+
+@pytest.mark.parametrize(("fps", "kept"), [(10.0, 10.0), (20 / 3, 20 / 3), (0.5, 0.5), (500.0, 500.0)])
+def test_any_pace_is_kept(tmp_path: Path, fps: float, kept: float) -> None:
+    encode(_grey(5), tmp_path / "a.mp4", fps)
+    assert len(read(tmp_path / "a.mp4")[0]) == 5
+    assert read(tmp_path / "a.mp4")[1] == pytest.approx(kept)
+
+
+def test_the_same_frames_are_the_same_bytes(tmp_path: Path) -> None:
+    noise = np.random.default_rng(0).integers(0, 255, (30, 64, 64, 3), dtype=np.uint8)
+    for name in ("a.mp4", "b.mp4"):
+        encode(iter(noise), tmp_path / name, 20)
+    assert (tmp_path / "a.mp4").read_bytes() == (tmp_path / "b.mp4").read_bytes()
+
+
+def test_a_name_with_a_colon_is_no_protocol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert encode(_grey(3), Path("pipe:1 100%d.mp4"), 20) == 3
+    assert os.listdir(tmp_path) == ["pipe:1 100%d.mp4"]
 
 
 def _run(script: str, folder: Path) -> "subprocess.CompletedProcess[str]":
@@ -203,40 +232,40 @@ def _run(script: str, folder: Path) -> "subprocess.CompletedProcess[str]":
 def test_a_video_is_written_without_a_sound_and_stderr_goes_on(tmp_path: Path) -> None:
     script = """
         print("before", file=sys.stderr, flush=True)
-        assert encode(iter(noise), Path("a.webm"), 20) == 40
+        assert encode(iter(noise), Path("a.mp4"), 20) == 40
         print("after", file=sys.stderr)
         """
     result = _run(script, tmp_path)
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "before\nafter\n")
-    assert len(read(tmp_path / "a.webm")[0]) == 40
+    assert len(read(tmp_path / "a.mp4")[0]) == 40
 
 
 def test_a_process_without_stderr_writes_videos(tmp_path: Path) -> None:
-    script = "import os; os.close(2); encode(iter(noise), Path('a.webm'), 20)"
+    script = "import os; os.close(2); encode(iter(noise), Path('a.mp4'), 20)"
     assert _run(script, tmp_path).returncode == 0
-    assert len(read(tmp_path / "a.webm")[0]) == 40
+    assert len(read(tmp_path / "a.mp4")[0]) == 40
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.6, 0.9999])
 def test_a_disk_that_is_full_is_told_and_leaves_nothing(tmp_path: Path, share: float) -> None:
     """A file that may not grow fails as one on a full disk does: at its beginning, in the middle, at its end."""
-    assert _run("encode(iter(noise), Path('whole.webm'), 20)", tmp_path).returncode == 0
-    limit = int(share * (tmp_path / "whole.webm").stat().st_size)
-    (tmp_path / "whole.webm").unlink()
+    assert _run("encode(iter(noise), Path('whole.mp4'), 20)", tmp_path).returncode == 0
+    limit = int(share * (tmp_path / "whole.mp4").stat().st_size)
+    (tmp_path / "whole.mp4").unlink()
     script = f"""
         import resource
+        import av
         from pytest_vla.errors import VlaError
-        import cv2
         resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
         try:
-            encode(iter(noise), Path("a.webm"), 20)
+            encode(iter(noise), Path("a.mp4"), 20)
         except VlaError as error:
             print(error)
         """
     result = _run(script, tmp_path)
     assert result.returncode == 0, result.stderr
-    assert "a.webm: the video cannot be written" in result.stdout
-    assert "is the disk full?" in result.stdout
+    # Of a disk that is full it would be: No space left on device.
+    assert result.stdout == "a.mp4: the video cannot be written: File too large\n"
     assert os.listdir(tmp_path) == []
 
 
@@ -256,9 +285,9 @@ def test_a_real_episode_is_seen_again(world: World, tmp_path: Path) -> None:
         seen.append(observation["agentview_image"].astype(int))
     world.reset(init_state=0, scene_seed=9)
     count = write_video(
-        world, np.array(states), tmp_path / "a.webm", init_state=5, scene_seed=4, ending="failure", camera="agentview"
+        world, np.array(states), tmp_path / "a.mp4", init_state=5, scene_seed=4, ending="failure", camera="agentview"
     )
-    frames, _ = read(tmp_path / "a.webm")
+    frames, _ = read(tmp_path / "a.mp4")
     assert len(frames) == count == 13 + 20
     assert frames.shape[1:] == (276, 256, 3)
     world.reset(init_state=5, scene_seed=4, settle=False)

@@ -203,7 +203,7 @@ def test_one_task_is_viewed(capsys: Any) -> None:
     assert "libero_goal is a suite of 10 tasks: open_the_middle_drawer_of_the_cabinet, " in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["view", "libero_goal/turn_on", "--seed=0-3"])
-    assert "'0-3' is more than one seed" in capsys.readouterr().err
+    assert "'0-3' is not a seed, 0 to" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

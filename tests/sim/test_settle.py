@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pytest_vla.commands.init_states import main, write_init_states
+from pytest_vla.cli import main
+from pytest_vla.commands.init_states import write_init_states
 from pytest_vla.errors import SceneError, VlaError
 from pytest_vla.plan.manifests import load_suite, suite_folder
 from pytest_vla.scene.init_states import read_init_states
@@ -145,22 +146,22 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_the_command_makes_what_is_lacking(data: Path, capfd: pytest.CaptureFixture[str], world: World) -> None:
-    assert main([f"--data={data}", *SHORT]) == 0
+    assert main(["init-states", f"--data={data}", *SHORT]) == 0
     made = data / "init_files" / "tabletop" / "mine.pruned_init"
     assert capfd.readouterr().out.split() == [str(made)]
     assert made.with_name("yours.pruned_init").read_bytes() == b"made before"
     expected = settled_states(world, 2, generator_of("mine"), hold_seconds=0.1)
     assert (read_init_states(made) == expected).all(), "the name decides, not the process"
     assert {path.name for path in made.parent.iterdir()} == {"mine.pruned_init", "yours.pruned_init"}
-    assert main([f"--data={data}", *SHORT]) == 2
+    assert main(["init-states", f"--data={data}", *SHORT]) == 1
     assert "all of its 2 tasks have init states; name those to make anew" in capfd.readouterr().err
-    assert main([f"--data={data}", *SHORT, "yours"]) == 0
+    assert main(["init-states", f"--data={data}", *SHORT, "yours"]) == 0
     assert read_init_states(made.with_name("yours.pruned_init")).shape == expected.shape
 
 
 def test_a_task_that_fails_leaves_what_was_there(data: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (data / "bddl_files" / "tabletop" / "yours.bddl").write_text("(define")
-    assert main([f"--data={data}", *SHORT, "yours", "mine"]) == 1
+    assert main(["init-states", f"--data={data}", *SHORT, "yours", "mine"]) == 1
     told = capfd.readouterr()
     assert "mine.pruned_init" in told.out, "the other one is made"
     assert f"{data / 'bddl_files' / 'tabletop' / 'yours.bddl'}:" in told.err
@@ -173,22 +174,31 @@ def test_a_task_that_fails_leaves_what_was_there(data: Path, capfd: pytest.Captu
         (["theirs"], "suite tabletop has no task 'theirs'"),
         (["--suite=libero_goal"], "suite libero_goal: its init states are upstream's, .* Yours join: tabletop"),
         (["--suite=tabeltop"], "there is no suite 'tabeltop'. Did you mean tabletop"),
-        (["--count=0"], "--count=0: expected 1 to"),
-        (["--hold=nan"], "--hold=nan: expected seconds"),
     ],
 )
 def test_the_command_refuses_what_it_cannot_make(
     data: Path, capfd: pytest.CaptureFixture[str], arguments: list[str], complaint: str
 ) -> None:
-    assert main([f"--data={data}", *arguments]) == 2
+    assert main(["init-states", f"--data={data}", *arguments]) == 1
     captured = capfd.readouterr()
     assert captured.out == ""
     assert len(captured.err.splitlines()) == 1
     assert re.search(complaint, captured.err)
 
 
+@pytest.mark.parametrize(
+    ("argument", "complaint"),
+    [("--count=0", "'0' is not a number of init states, 1 to"), ("--hold=nan", "'nan' is not a time, 0 to 3600 sec")],
+)
+def test_slips_of_the_keyboard(argument: str, complaint: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["init-states", "--data=DIR", argument])
+    assert left.value.code == 2
+    assert complaint in capfd.readouterr().err
+
+
 def test_the_command_needs_a_folder_with_task_files(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main([f"--data={tmp_path}"]) == 2
+    assert main(["init-states", f"--data={tmp_path}"]) == 1
     assert f"{tmp_path}: expected task files in bddl_files/tabletop" in capfd.readouterr().err
 
 

@@ -49,8 +49,8 @@ def test_a_users_task_is_listed_after_the_suites_own(run: Callable[..., pytest.R
 def test_a_users_task_runs_once_its_init_states_are_made(run: Callable[..., pytest.RunResult], data: Path) -> None:
     result = run("--vla-tasks=brick", "--vla-model=random")
     result.assert_outcomes(errors=1)
-    told = f"python -m pytest_vla.commands.init_states --suite=tabletop --data={data} {TASK}"
+    told = f"pytest-vla init-states --suite=tabletop --data={data} {TASK}"
     assert told in result.stdout.str(), "a line that can be typed as it stands"
-    subprocess.run([sys.executable, *told.split()[1:], "--count=2", "--hold=0.5"], check=True)
+    subprocess.run([sys.executable, "-m", "pytest_vla.cli", *told.split()[1:], "--count=2", "--hold=0.5"], check=True)
     run("--vla-tasks=brick", "--vla-model=expert", "--vla-seeds=0-1").assert_outcomes(passed=2)
     run(f"tabletop::test_episode[{TASK}-seed3]", "--vla-model=random").assert_outcomes(failed=1)

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from pytest_vla.records.record import Record, load_trajectory
-from tests.policies.imitation import Demonstration
+from pytest_vla.records.record import Record
+from pytest_vla.records.trajectory import load_trajectory
+from tests.support.imitation import Demonstration
 from tests.support.worlds import tabletop
 
 

@@ -4,11 +4,11 @@ import dataclasses
 from typing import Any
 
 from pytest_vla.plan.case import Case
-from pytest_vla.records import record as records
+from pytest_vla.records.migrations import SCHEMA
 from pytest_vla.records.record import Record
 
 RECORD = Record(
-    schema=records.SCHEMA,
+    schema=SCHEMA,
     run="a-run",
     case="libero_goal/turn_on_the_stove[seed0]",
     node="libero_goal::test_episode[turn_on_the_stove-seed0]",
@@ -27,7 +27,7 @@ RECORD = Record(
     success_step=None,
     literals={"(turnon flat_stove_1)": ((0, False), (1, True), (2, False))},
     eef_pos=(0.1, -0.2, 1.0),
-    costs={},
+    costs=(),
     metrics={},
     seeds={"run": 0, "scene": 0, "init_state": 0, "init_states": 50},
     protocol={"max_steps": 300, "cameras": ["agentview"], "init_state": None},

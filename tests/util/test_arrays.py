@@ -17,7 +17,7 @@ from hypothesis.extra import numpy as hnp
 
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.replay import replay_policy
-from pytest_vla.records.record import load_trajectory, trajectory_outcome
+from pytest_vla.records.trajectory import load_trajectory, trajectory_outcome
 from pytest_vla.util.arrays import MAX_MEMBERS, Unfit, read_npz
 
 

@@ -20,12 +20,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vla.plan.case import Case
-from pytest_vla.run.collection import SELECTION, as_typed, task_of
+from pytest_vla.run.collected import Collected, collected_of
+from pytest_vla.run.folder import RUN
 from pytest_vla.run.marker import NOTHING_TO_RUN
 from pytest_vla.run.preparing import CHANNEL
 from pytest_vla.run.progress import write_apart
-from pytest_vla.run.results import RUN, Results, cases_of_items, names_of_items, shared_of_items
+from pytest_vla.run.results import INTERRUPTED, Results
 from pytest_vla.run.resume import RESUMPTION, Resumption
+from pytest_vla.run.selection import SELECTION, as_typed, task_of
 from pytest_vla.run.unheeded import unheeded
 from pytest_vla.run.xdist.policy import PolicyOfWorkers, Served
 from pytest_vla.util.text import printable_lines
@@ -81,9 +83,11 @@ class Worker:
         """Tell the controller which items run an episode."""
         channel: Any = getattr(session.config, "workerinput", {}).get(CHANNEL)
         if channel is not None:
-            names, shared = names_of_items(session.items), shared_of_items(session.items)
-            cases = cases_of_items(session.items)
-            channel.send({node: (names[node], shared.get(node), astuple(case)) for node, case in cases.items()})
+            found = collected_of(session.items)
+            told = {
+                node: (found.names[node], found.shared.get(node), astuple(case)) for node, case in found.cases.items()
+            }
+            channel.send(told)
 
 
 @contextmanager
@@ -192,7 +196,7 @@ class Controller:
                 write_apart(reporter, self._unheeded)
             self._unheeded = ""
         workers = len(parse_tx_spec_config(self._config))
-        self._results.begin(ids, self._cases_of(ids), workers, self._names, self._shared)
+        self._results.begin(Collected(ids, self._cases_of(ids), self._names, self._shared), workers)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_testnodedown(self, node: Any, error: object | None) -> None:
@@ -205,7 +209,11 @@ class Controller:
     @pytest.hookimpl(trylast=True)
     def pytest_handlecrashitem(self, crashitem: str, report: Any, sched: Any) -> None:
         """A worker died in this item. The first time, the episode is to run again; then it is an error."""
-        if crashitem not in self._cases or self._interrupted:
+        if crashitem not in self._cases:
+            return
+        if self._interrupted:
+            # It is left, as where there are no workers.
+            report.outcome = INTERRUPTED
             return
         from pytest_vla.util.wall_limits import hung_place, hung_traceback
 
@@ -277,7 +285,7 @@ class Controller:
             worker=report.node.gateway.id,
         )
         task = task_of(case, settings)
-        command = settings.command(as_typed(name, self._config))
+        command = settings.command(as_typed(name, self._config), self._config)
         report.longrepr = printable_lines(f"error {reason}: {message}\n  run it alone: {command}")
         variation = find_variation(task, case.variation, case.seed)
         record = lost_episode(
@@ -321,7 +329,7 @@ class Controller:
 
         cases = self._cases_of(ids)
         scenes = scene_names(cases.values(), self._selection.settings.data)
-        estimates, shared = self._results.estimates, self._results.shared
+        estimates, shared = self._results.so_far.estimates, self._results.so_far.shared
         items = []
         for index, name in enumerate(ids):
             if name in estimates:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.run.collection import SELECTION, Selection
+from pytest_vla.run.failures import NO_POLICY
+from pytest_vla.run.folder import RUN
 from pytest_vla.run.loading import LoadingLine
 from pytest_vla.run.preflight import check_fits
-from pytest_vla.run.results import NO_POLICY, RUN
 from pytest_vla.run.resume import RESUMPTION
+from pytest_vla.run.selection import SELECTION, Selection
 from pytest_vla.util.text import printable_lines
 
 if TYPE_CHECKING:
@@ -97,11 +98,11 @@ class PolicyOfWorkers:
         from pytest_vla.serving.process import NotBatched
         from pytest_vla.serving.replicas import Replicas
 
-        line, began = LoadingLine(self._config, settings.model, settings.devices), time.monotonic()
+        line, began = LoadingLine(self._config, settings.model, settings.device), time.monotonic()
         try:
             self._replicas = Replicas(
                 settings.spec,
-                settings.devices[: len(specs)],
+                settings.device[: len(specs)],
                 settings.batch,
                 told=line.tell,
                 notice=self._tell,

@@ -13,7 +13,8 @@ from pytest_vla.reports.figures import check_matplotlib, write_pictures
 from pytest_vla.reports.language.make import make_report
 from pytest_vla.reports.language.png import _sweep, pictures
 from pytest_vla.reports.loaded import load
-from tests.commands.test_report import BOWL, ENDS, PLATE, RESULTS, STOVE, paraphrased, path_to, probed, varied, write
+from tests.support.paraphrased import BOWL, ENDS, PLATE, STOVE, para_record, paraphrased, path_to, probed
+from tests.support.reports import RESULTS, write
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +63,7 @@ def test_grids_sweep_and_paths_are_drawn(tmp_path: Path) -> None:
 
 def test_there_has_to_be_something_to_draw(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed (pip install 'pytest-vla[report]')")
-    write([varied(STOVE, 7, "success", {}, "turn on the stove"), probed(STOVE, "blank", "failure")])
+    write([para_record(STOVE, 7, "success", {}, "turn on the stove"), probed(STOVE, "blank", "failure")])
     report = make_report(load([], RESULTS), 0.5, None, None, "exact")
     assert report is not None
     with pytest.raises(VlaError, match="there is nothing to draw: no model has successes and failures"):

@@ -3,19 +3,20 @@
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from pytest_vla.errors import VlaError
-from pytest_vla.language import backends
+from pytest_vla.language import backends, embeddings, pipeline
+from pytest_vla.language.parsed import Parsed, Token
 from pytest_vla.language.published import FILE
 from pytest_vla.records.record import Record
 from pytest_vla.records.store import open_store
-from pytest_vla.reports.language import pride_row
-from pytest_vla.reports.language.compared import Source
 from pytest_vla.reports.language.make import make_report
 from pytest_vla.reports.language.pride_row import language_lines
 from pytest_vla.reports.loaded import load
@@ -23,7 +24,6 @@ from pytest_vla.reports.terminal.summary import closing_lines
 from tests.support.data import REPOSITORY
 from tests.support.records import record_of
 from tests.support.varied import varied
-from tests.support.waiting import HANG
 
 HEADER = "high,mid,low,eval,batch_idx,new_instruction,original_instruction,structural_similarity,keyword_similarity\n"
 TEXTS = ("kindly turn on the stove", "turn on the gas stove", "switch on the stove", "could the stove be on?")
@@ -70,21 +70,37 @@ def kept(results: Path, records: list[Record], data: Path | None = None) -> Path
     return results / "a-run"
 
 
-WORDS = "from pytest_vla.language import backends; backends.NAMES = ('template',)"
-"""As if no parser were installed, in the process that compares."""
+@pytest.fixture
+def words_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if no parser were installed."""
+    monkeypatch.setattr(backends, "NAMES", ("published", "template"))
 
 
-def comparing_by(monkeypatch: pytest.MonkeyPatch, program: str, limit: float = HANG) -> None:
-    """The program runs before the process compares."""
-    command = f"{program}; from pytest_vla.reports.language.pride_row import compare; compare()"
-    monkeypatch.setattr(pride_row, "_COMPARE", ("-P", "-c", command))
-    monkeypatch.setattr(pride_row, "LIMIT_SECONDS", limit)
+class Words:
+    """A parser that is installed: a word is its own lemma, and hangs on the first one."""
+
+    name, version = "en_core_web_sm", "flat"
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def parse(self, texts: Sequence[str]) -> list[Parsed]:
+        self.asked += texts
+        return [
+            Parsed(text.lower(), (tuple(Token(word, word, "NOUN", "ROOT", 0) for word in text.lower().split()),))
+            for text in texts
+        ]
 
 
-@pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A parser has the time that it needs."""
-    monkeypatch.setattr(pride_row, "LIMIT_SECONDS", HANG)
+@pytest.fixture
+def parser(monkeypatch: pytest.MonkeyPatch) -> Words:
+    found = Words()
+    monkeypatch.setattr(pipeline, "english_parser", lambda: found)
+    monkeypatch.setattr(backends, "is_installed", lambda module: True)
+    monkeypatch.setattr(embeddings, "find_model", lambda: Path("model"))
+    monkeypatch.setattr(embeddings, "_encode", lambda words: np.eye(embeddings.LENGTH, dtype=np.float32)[: len(words)])
+    monkeypatch.setattr(backends, "compare_trees", lambda *trees: SimpleNamespace(similarity=0.5))
+    return found
 
 
 def test_the_row_is_the_reports(data: Path) -> None:
@@ -118,8 +134,8 @@ def test_data_of_the_environment_needs_no_option(data: Path, monkeypatch: pytest
     assert more == "more of it: `pytest-vla report .vla/a-run`"
 
 
-def test_without_parsers_the_row_is_of_low_fidelity(monkeypatch: pytest.MonkeyPatch) -> None:
-    comparing_by(monkeypatch, WORDS)
+@pytest.mark.usefixtures("words_alone")
+def test_without_parsers_the_row_is_of_low_fidelity() -> None:
     *_, by, more = language_lines(paraphrased(), Path(".vla/a-run"), ".vla/a-run", 80)
     assert by == "PRIDE at alpha 0.5 by template 1 (low fidelity)"
     # Without a trajectory there is no such folder.
@@ -146,22 +162,25 @@ def test_a_csv_that_cannot_be_read_spoils_no_summary(data: Path, monkeypatch: py
     assert more.startswith("more of it: ")
 
 
-@pytest.mark.parametrize(
-    ("program", "limit", "why"),
-    [
-        ("import time; time.sleep(3600)", 0.5, "not worked out here, as the parser takes longer than 0.5 s"),
-        ("raise SystemExit(1)", HANG, "texts cannot be compared here; the report says why"),
-    ],
-)
-def test_a_parser_that_takes_long_or_breaks_is_left_to_the_report(
-    monkeypatch: pytest.MonkeyPatch, program: str, limit: float, why: str
-) -> None:
-    Path(".vla/a-run").mkdir(parents=True)
-    comparing_by(monkeypatch, program, limit)
-    assert language_lines(paraphrased(), Path(".vla/a-run"), ".vla/a-run", 80) == [
-        f"PRIDE: {why}",
+def test_a_parser_is_not_loaded_and_what_a_report_has_worked_out_is_taken(parser: Words) -> None:
+    records = paraphrased()
+    run = kept(Path(".vla"), records)
+    assert language_lines(records, run, ".vla/a-run", None) == [
+        "PRIDE: not worked out here, as a parser would have to be loaded; the report does it, and keeps it",
         "more of it: `pytest-vla report .vla/a-run`",
     ]
+    assert parser.asked == []
+    report = make_report(load([str(run)], Path("nowhere")), 0.5, None, None, "exact")
+    assert report is not None
+    (model,) = report.models
+    assert model.paraphrases is not None
+    assert model.paraphrases.overall.pride is not None
+    asked = len(parser.asked)
+    assert asked
+    *_, row, by, _ = language_lines(records, run, ".vla/a-run", None)
+    assert by == "PRIDE at alpha 0.5 by en_core_web_sm flat, all-MiniLM-L6-v2 53aa5117"
+    assert f" {model.paraphrases.overall.pride.value:.1f} [" in row
+    assert len(parser.asked) == asked
 
 
 def elsewhere(text: str) -> list[Record]:
@@ -172,9 +191,9 @@ def elsewhere(text: str) -> list[Record]:
     ]
 
 
+@pytest.mark.usefixtures("words_alone")
 def test_each_suite_has_what_the_report_takes_for_it(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTEST_VLA_DATA", str(data))
-    comparing_by(monkeypatch, WORDS)
     records = [*paraphrased(), *elsewhere("now")]
     run = kept(Path(".vla"), records)
     _, _, other, goal, template, published, _ = language_lines(records, run, ".vla/a-run", None)
@@ -187,15 +206,20 @@ def test_each_suite_has_what_the_report_takes_for_it(data: Path, monkeypatch: py
     (overall,) = [each.paraphrases.overall for each in report.models if each.suite == "libero_10" and each.paraphrases]
     assert overall.pride is not None
     assert f" {overall.pride.value:.1f} [" in other
-    # What is too slow takes nothing from what is not.
-    comparing_by(monkeypatch, "import time; time.sleep(3600)", 0.5)
-    _, _, row, by, slow, _ = language_lines(records, run, ".vla/a-run", None)
-    assert (row.split(), by) == (goal.split(), published.removesuffix(" (libero_goal)"))
-    assert slow == "PRIDE of libero_10: not worked out here, as the parser takes longer than 0.5 s"
 
 
-def test_similarities_of_the_records_are_taken_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    comparing_by(monkeypatch, "raise SystemExit(1)")
+@pytest.mark.usefixtures("parser")
+def test_what_needs_a_parser_takes_nothing_from_what_does_not(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTEST_VLA_DATA", str(data))
+    records = [*paraphrased(), *elsewhere("now")]
+    _, _, row, by, left, _ = language_lines(records, kept(Path(".vla"), records), ".vla/a-run", None)
+    assert row.split()[0] == "libero_goal"
+    assert by.startswith("PRIDE at alpha 0.5 by published libero-para csv ")
+    assert left.startswith("PRIDE of libero_10: not worked out here, as a parser would have to be loaded")
+
+
+@pytest.mark.usefixtures("parser")
+def test_similarities_of_the_records_are_taken_as_they_are() -> None:
     stored = {"s_k": 0.5, "s_t": 0.5, "similarity_by": "published libero-para csv 12345678"}
     records = [
         replace(each, variation={**each.variation, "parameters": {**each.variation["parameters"], **stored}})
@@ -205,21 +229,6 @@ def test_similarities_of_the_records_are_taken_as_they_are(monkeypatch: pytest.M
     assert by == "PRIDE at alpha 0.5 by published libero-para csv 12345678"
     # All distances are one: PRIDE is the success rate.
     assert row.split()[2] == row.split()[5] == "37.5"
-
-
-def test_what_the_other_process_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # A file of the user's with the name of ours is not imported.
-    (tmp_path / "pytest_vla.py").write_text("raise SystemExit(3)")
-    comparing_by(monkeypatch, WORDS)
-    (compared,) = pride_row._parsed([paraphrased()], None) or ()
-    pairs = [("turn on the stove", text) for text in TEXTS]
-    found = backends.template_backend().compare(pairs)
-    assert compared.similarities == {
-        pair: (each.keyword, each.structural) for pair, each in zip(pairs, found, strict=True)
-    }
-    assert compared.source == Source("template 1 (low fidelity)", True, {})
-    with pytest.raises(VlaError, match=FILE):
-        pride_row._parsed([paraphrased()], tmp_path / FILE)
 
 
 def test_without_variations_nothing_more_is_imported() -> None:

@@ -22,8 +22,8 @@ from pytest_vla.reports.robustness.make import make_robustness
 from pytest_vla.reports.robustness.png import curve_title, pictures
 from pytest_vla.reports.robustness.text import robustness_lines
 from pytest_vla.reports.sections import Section, section_lines, section_table
-from tests.commands.test_report import RESULTS, models_of, report, write
 from tests.support.golden import check_golden
+from tests.support.reports import RESULTS, models_of, report, write
 from tests.support.varied import varied
 
 GOLDEN = Path(__file__).with_name("golden")

@@ -11,22 +11,7 @@ import pytest
 from pytest_vla.errors import VlaError
 from pytest_vla.language.published import load_published
 from pytest_vla.suites.libero_para.logs import in_rounds, log_name, published_outcomes, read_para_log
-from tests.language.test_published import HEADER, ROWS, published_csv
-
-EPISODE = {
-    "task_id": 0,
-    "bddl_file": "comp_lexical+pragmatical_addition_deletion+hint_eval1_ver3.bddl",
-    "paraphrase_type": "comp",
-    "categories": ["lexical", "pragmatical"],
-    "subcategories": ["addition_deletion", "hint"],
-    "variant_id": 3,
-    "paraphrased_instruction": "The box is shut",
-    "success": True,
-    "num_steps": 127,
-    "replay_video_path": "",
-    "initial_state_idx": 0,
-    "episode_idx": 0,
-}
+from tests.support.libero_para import EPISODE, HEADER, ROWS, published_csv
 
 
 def write(folder: Path, *episodes: Any, eval_id: Any = 1) -> Path:

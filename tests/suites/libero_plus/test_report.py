@@ -11,9 +11,9 @@ from pytest_vla.reports.loaded import load
 from pytest_vla.suites.libero_plus.metrics import DIMENSIONS
 from pytest_vla.suites.libero_plus.report import ModelPlus, plus_lines, plus_table
 from pytest_vla.suites.libero_plus.section import make_plus
-from tests.commands.test_report import RESULTS, report, write
-from tests.suites.libero_plus.test_metrics import PLAIN, RAMEKIN, STOVE, episode
 from tests.support.data import data_root
+from tests.support.libero_plus import PLAIN, RAMEKIN, STOVE, episode
+from tests.support.reports import RESULTS, report, write
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pytest_vla.records.record import Record
-from tests.commands.test_report import models_of, report, write
-from tests.suites.libero_pro.test_metrics import RECORDS, record
+from tests.support.libero_pro import RECORDS, record
+from tests.support.reports import models_of, report, write
 
 OBJECT, MILK = "libero_object", "pick_up_the_milk_and_place_it_in_the_basket"
 

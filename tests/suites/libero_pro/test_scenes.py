@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from pytest_vla.cli import main
 from pytest_vla.errors import RedrawError, VlaError
 from pytest_vla.plan.data_roots import data_roots
 from pytest_vla.plan.manifests import load_suite
@@ -19,7 +20,7 @@ from pytest_vla.scene.task_files import problem_of
 from pytest_vla.sim.world import World
 from pytest_vla.suites.libero_pro.bodies import body_of, known_categories, lacking
 from pytest_vla.suites.libero_pro.choices import crowded, movable, own_environments, own_swaps, unfit
-from pytest_vla.suites.libero_pro.coverage import LOW_TABLE, SUITES, VARIED, Covered, coverage, main, summary
+from pytest_vla.suites.libero_pro.coverage import LOW_TABLE, SUITES, VARIED, Covered, coverage, summary
 from pytest_vla.suites.libero_pro.edits import displaced, place_of, swapped
 from pytest_vla.suites.libero_pro.variations import KINDS
 from pytest_vla.vary.kind import Draw
@@ -252,21 +253,23 @@ def test_nothing_that_is_asked_of_coverage_is_unknown() -> None:
 
 
 def test_the_command_says_what_is_wrong_with_the_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--data", str(tmp_path)]) == 2
+    assert main(["coverage", "--data", str(tmp_path)]) == 1
     told = capsys.readouterr()
     assert told.out == ""
-    assert told.err.startswith(f"{tmp_path}: --vla-data names a folder without assets/")
+    assert told.err.startswith(f"pytest-vla: {tmp_path}: --vla-data names a folder without assets/")
     assert len(told.err.splitlines()) == 1
-    assert main(["--data", str(tmp_path / "gone")]) == 2
-    assert capsys.readouterr().err.startswith(f"{tmp_path / 'gone'}: --vla-data names a folder that does not exist")
+    assert main(["coverage", "--data", str(tmp_path / "gone")]) == 1
+    gone = f"pytest-vla: {tmp_path / 'gone'}: --vla-data names a folder that does not exist"
+    assert capsys.readouterr().err.startswith(gone)
 
 
 def test_the_command_needs_one_of_the_suites(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "bddl_files").mkdir()
-    assert main(["--data", str(tmp_path)]) == 2
+    assert main(["coverage", "--data", str(tmp_path)]) == 1
     told = capsys.readouterr()
     assert told.out == ""
-    assert told.err.startswith("bddl_files/libero_goal/open_the_middle_drawer_of_the_cabinet.bddl: not found")
+    lacking = "bddl_files/libero_goal/open_the_middle_drawer_of_the_cabinet.bddl: not found"
+    assert told.err.startswith(f"pytest-vla: {lacking}")
     assert len(told.err.splitlines()) == 1
 
 
@@ -275,7 +278,7 @@ def test_the_command_says_that_without_compiling_it_tells_what_can_be_made(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     pytest.importorskip("yaml", reason="needs PyYAML")
-    assert main(["--data", str(data_root())]) == 0
+    assert main(["coverage", "--data", str(data_root())]) == 0
     told = capsys.readouterr()
     assert told.err == ""
     *_, total, hint = told.out.splitlines()

@@ -1,4 +1,4 @@
-"""Starts a model server of vla-eval, tests/policies/vla_eval_server.py, in a process of its own."""
+"""Starts a model server of vla-eval, tests/support/vla_eval_server.py, in a process of its own."""
 
 import json
 import os
@@ -39,7 +39,7 @@ def model_server(log: Path, **params: Any) -> Iterator[ModelServer]:
     """A server whose hello asks for `params`; killed at the end."""
     log.touch()
     with subprocess.Popen(
-        [sys.executable, str(Path(__file__).with_name("vla_eval_server.py")), str(log)],
+        [sys.executable, "-P", str(Path(__file__).with_name("vla_eval_server.py")), str(log)],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "OBSERVATION_PARAMS": json.dumps(params)},

@@ -29,7 +29,7 @@ def run_upstream(jobs: Sequence[Mapping[str, Any]], folder: Path) -> dict[str, n
     environment = os.environ | {"LIBERO_CONFIG_PATH": str(folder)}
     environment.setdefault("MUJOCO_GL", "egl")
     done = subprocess.run(
-        [PYTHON, Path(__file__).with_name("upstream.py"), folder / "jobs.json", folder / "out.npz"],
+        [PYTHON, "-P", Path(__file__).with_name("upstream.py"), folder / "jobs.json", folder / "out.npz"],
         env=environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -1,32 +1,27 @@
-"""From suites to pytest items: which modules are collected, under which ids, with which cases."""
+"""What an invocation collects of the suites: which modules, for which names and paths, with which cases."""
 
-import importlib
 import os
 import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import Any, Literal, cast
 
-import pluggy
 import pytest
 
-from pytest_vla import extensions
 from pytest_vla.entries import MANIFEST
 from pytest_vla.errors import UnfitError, VlaError
 from pytest_vla.plan.case import Case, parse_node_id
-from pytest_vla.plan.labels import TEST_NAME, but_last_part
+from pytest_vla.plan.labels import but_last_part
 from pytest_vla.plan.manifests import load_suite, suite_folder, suite_manifest, suite_names
 from pytest_vla.plan.sampling import Stratum, of_task, sample
-from pytest_vla.plan.select import plan, with_twins
+from pytest_vla.plan.select import plan, select_tasks, with_twins
 from pytest_vla.plan.suite import Suite
 from pytest_vla.plan.task import Task, with_textures
 from pytest_vla.run import suite_items
-from pytest_vla.run.about import MARKER, SUITES
+from pytest_vla.run.about import SUITES
 from pytest_vla.run.settings import Settings
-from pytest_vla.util.text import printable_lines
+from pytest_vla.util.text import counted, printable_lines
 from pytest_vla.vary.registry import find_variation, labels_of, listing, name_of, parts_told_apart, unavailable
 
 
@@ -161,10 +156,10 @@ def select(settings: Settings, arguments: Sequence[str], paths_given: bool, fold
     """
     translated = [_translate(argument, folder) for argument in arguments]
     in_arguments = [argument.suite for argument in translated if argument.suite]
-    kept = [argument.text for argument in translated] if paths_given or not settings.suites else []
+    kept = [argument.text for argument in translated] if paths_given or not settings.suite else []
     below = _suites_in(kept, folder)
-    added = [name for name in settings.suites if name in suite_names() and name not in in_arguments]
-    named = tuple(dict.fromkeys([*settings.suites, *in_arguments]))
+    added = [name for name in settings.suite if name in suite_names() and name not in in_arguments]
+    named = tuple(dict.fromkeys([*settings.suite, *in_arguments]))
     if not named and not settings.tasks:
         return Selection(settings, tuple(kept), named, paths_given, {})
     for name in added:
@@ -185,7 +180,17 @@ def select(settings: Settings, arguments: Sequence[str], paths_given: bool, fold
         find_variation(suites[case.suite].task(case.task), case.variation, case.seed)
         cases[case.suite].setdefault(case)
     found = {name: tuple(cases.get(name, ())) for name in dict.fromkeys([*named, *below])}
+    for name in (name for name in named if not found[name] and any(found.values())):
+        line = f"{name} runs nothing: {_why_nothing(suites[name], suites.values(), settings)}"
+        warnings.warn(pytest.PytestWarning(printable_lines(line)), stacklevel=2)
     return Selection(settings, tuple(dict.fromkeys([*kept, *files])), named, paths_given, found)
+
+
+def _why_nothing(suite: Suite, suites: Iterable[Suite], settings: Settings) -> str:
+    """Why a suite that is asked for runs nothing, beside others that run something."""
+    if any(task.suite == suite.name for task in select_tasks(list(suites), settings.tasks)):
+        return "its list has no variation of its tasks"
+    return f"none of its {counted(len(suite.tasks), 'task')} is meant by --vla-tasks={','.join(settings.tasks)}"
 
 
 def as_typed(node: str, config: pytest.Config) -> str:
@@ -194,22 +199,6 @@ def as_typed(node: str, config: pytest.Config) -> str:
     if path in suite_names():
         return node
     return f"{os.path.relpath(config.rootpath / path, config.invocation_params.dir)}{separator}{names}"
-
-
-@extensions.until_changed
-def _marks(suite: str, task: str, label: str, seed: int, data: Path | None) -> tuple[pytest.MarkDecorator, ...]:
-    variation = find_variation(_tasks(suite, data)[task], label, seed)
-    assert variation is not None
-    # A joint one is selected by what each of its parts is, too.
-    return tuple(
-        pytest.mark.vla(dimension=each.dimension, kind=each.kind, level=each.level, **each.parameters)
-        for each in (variation, *variation.parts)
-    )
-
-
-@extensions.until_changed
-def _tasks(suite: str, data: Path | None) -> Mapping[str, Task]:
-    return {task.name: task for task in load_suite(suite, data=data).tasks}
 
 
 def suite_module(name: str) -> Path:
@@ -249,154 +238,6 @@ def _manifest_collected(name: str) -> Path | None:
         return None
     found = manifest.resolve()
     return found if found.is_relative_to(SUITES.resolve()) else None
-
-
-_CONFTEST = f"{os.sep}conftest.py"
-"""How the names end under which pytest keeps these files."""
-
-_REPEAT_STEP = "__pytest_repeat_step_number"
-
-
-def counted_node(item: pytest.Item) -> str:
-    """The id of what an item is a repetition of, for `Record.node`; its own, where it is none.
-
-    A suite's own item is named by its case, whatever other plugins add to its id. Of the id of a test of the user's
-    what pytest-repeat adds is taken away; other parameters are the test's own.
-    """
-    parameters = item.callspec.params if hasattr(item, "callspec") else {}
-    case = parameters.get("vla_case")
-    if not isinstance(case, Case):
-        return item.nodeid
-    if item.getparent(SuiteModule) is not None:
-        return case.node_id
-    step, (name, bracket, inside) = parameters.get(_REPEAT_STEP), item.name.partition("[")
-    if not isinstance(step, int) or not bracket or not item.nodeid.endswith(item.name):
-        return item.nodeid
-    # It is parametrized last, so that of several texts that look alike the last is its.
-    left = re.sub(rf"^(.*)(^|-){step + 1}-\d+(?=-|$)", r"\1", inside.removesuffix("]"))
-    return f"{item.nodeid.removesuffix(item.name)}{name}[{left}]"
-
-
-class SuiteItem(pytest.Function):
-    """A suite's item: what the project's own conftest.py says of items it says of this one too, wherever it lies."""
-
-    @property
-    def ihook(self) -> pluggy.HookRelay:
-        """The hooks of all plugins but of such conftest.py files as lie neither in the rootdir nor above the suite."""
-        manager, rootdir = self.config.pluginmanager, _resolved(self.config.rootpath)
-        conftests = [(name, plugin) for name, plugin in manager.list_name_plugin() if name.endswith(_CONFTEST)]
-        folders = ((plugin, _resolved(Path(name).parent)) for name, plugin in conftests)
-        foreign = {plugin for plugin, folder in folders if folder != rootdir and folder not in self.path.parents}
-        return cast("pluggy.HookRelay", _Hooks(manager, foreign)) if foreign else self.config.hook
-
-
-class _Hooks:
-    """pytest's hooks without some plugins'."""
-
-    def __init__(self, manager: pluggy.PluginManager, without: Iterable[object]) -> None:
-        self._manager, self._without = manager, without
-
-    def __getattr__(self, name: str) -> pluggy.HookCaller:
-        return self._manager.subset_hook_caller(name, self._without)
-
-
-@cache
-def _resolved(path: Path) -> Path:
-    return path.resolve()
-
-Scope = Literal["function", "class", "module"]
-
-
-def shared_by(item: pytest.Item) -> pytest.Collector | None:
-    """The class or the module whose tests share their episodes with this one's; None: it has its own."""
-    if item.getparent(SuiteModule) is not None:
-        return None
-    scope = next((mark.kwargs["scope"] for mark in item.iter_markers(MARKER) if "scope" in mark.kwargs), "function")
-    if scope == "class":
-        return item.getparent(pytest.Class)
-    return item.getparent(pytest.Module) if scope == "module" else None
-
-
-def episode_node(item: pytest.Item) -> str:
-    """What the episode of an item is recorded as: `counted_node`, or, where several tests share it, a name of its own.
-
-    As in ``test_mine.py::TestStove[libero_goal-turn_on_the_stove-seed0]``.
-    """
-    parent = shared_by(item)
-    case = item.callspec.params.get("vla_case") if hasattr(item, "callspec") else None
-    if parent is None or not isinstance(case, Case):
-        return counted_node(item)
-    return f"{parent.nodeid}[{case.suite}-{case.parameter_id}]"
-
-
-def repetition_of(item: pytest.Item) -> object:
-    """Tells what pytest-repeat makes of an item one from the other."""
-    return item.callspec.params.get(_REPEAT_STEP) if hasattr(item, "callspec") else None
-
-
-class SuiteModule(pytest.Module):
-    """A suite's module: its id is the suite's name wherever it lies, and it is imported by its dotted name.
-
-    The dotted name keeps one module object where pytest would make a second one of the same file, as ``suites.x``.
-    """
-
-    @classmethod
-    def of(cls, suite: str, path: Path, parent: pytest.Collector) -> "SuiteModule":
-        """The module of a suite, as a node."""
-        module: SuiteModule = cls.from_parent(parent, path=path, nodeid=suite)
-        return module
-
-    @property
-    def cases(self) -> tuple[Case, ...]:
-        """What the suite is to run."""
-        return self.config.stash[SELECTION].cases_of(self.nodeid)
-
-    @property
-    def _is_shared(self) -> bool:
-        """Whether its file is that of all suites that have none of their own."""
-        return self.path == Path(suite_items.__file__)
-
-    def marks(self, case: Case) -> tuple[pytest.MarkDecorator, ...]:
-        """What ``-m "vla(object_type='addition_deletion')"`` selects a case by: its variation's texts and numbers."""
-        data = self.config.stash[SELECTION].settings.data
-        return _marks(case.suite, case.task, case.variation, case.seed, data) if case.variation else ()
-
-    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
-        """The suite's items; none, instead of pytest's skipped placeholder, where no case is selected."""
-        try:
-            selected = self.cases
-        except VlaError as error:
-            raise self.CollectError(str(error)) from error
-        for node in super().collect() if selected else ():
-            if type(node) is pytest.Function:
-                # pytest makes its own kind, and has no hook that says which.
-                node.__class__ = SuiteItem
-            yield node
-
-    def funcnamefilter(self, name: str) -> bool:
-        """A project's own ``python_functions`` is about its own tests."""
-        return name == TEST_NAME
-
-    def _getobj(self) -> Any:
-        if self._is_shared:
-            return suite_items
-        if self.path.resolve().is_relative_to(SUITES.resolve()):
-            return importlib.import_module(f"pytest_vla.suites.{self.path.parent.name}.{self.path.stem}")
-        # Another package's, as pytest imports it.
-        return super()._getobj()  # type: ignore[no-untyped-call]
-
-
-class SuiteFile(pytest.Module):
-    """The file of all suites that have none of their own: a node for each that is named. Or the manifest of one."""
-
-    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
-        """The suites by name."""
-        shared, its = Path(suite_items.__file__), suite_of_manifest(self.path)
-        for name in [its] if its else self.config.stash[SELECTION].cases:
-            if suite_module(name) == shared:
-                module = SuiteModule.of(name, shared, self)
-                module.name = name
-                yield module
 
 
 @dataclass(frozen=True)

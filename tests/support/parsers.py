@@ -1,9 +1,13 @@
-"""A parser of few words, for tests without spaCy."""
+"""Parsers: one of few words, for tests without spaCy, and the installed pipeline."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import pytest
+
+from pytest_vla.errors import VlaError
 from pytest_vla.language.parsed import Parsed, Sentence, Token
+from pytest_vla.language.pipeline import PipelineParser, english_parser
 
 POS = {
     **dict.fromkeys(("open", "turn", "put", "close"), "VERB"),
@@ -41,3 +45,11 @@ def flat(words: Sequence[str]) -> Sentence:
         Token(word, word, pos, "ROOT" if index == 0 else DEP[pos], 0)
         for index, (word, pos) in enumerate(zip(words, tags, strict=True))
     )
+
+
+def english() -> PipelineParser:
+    """The installed en_core_web_sm; skips the test where there is none."""
+    try:
+        return english_parser()
+    except VlaError as error:
+        pytest.skip(f"{error} (make language)")

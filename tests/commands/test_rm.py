@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_vla.cli import main
-from pytest_vla.commands import remove
+from pytest_vla.commands.prune import select_runs
 from pytest_vla.errors import VlaError
 from pytest_vla.records.store import STORE, open_store
 from tests.support.records import record_of
@@ -97,11 +97,11 @@ def test_nothing_goes_unasked(
     assert call(capsys, *command, "--dry-run").splitlines()[-1].startswith("would remove 1 run, about 1")
     asked: list[str] = []
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    monkeypatch.setattr(remove, "input", lambda text: asked.append(text) or "n", raising=False)
+    monkeypatch.setattr("builtins.input", lambda text: asked.append(text) or "n")
     assert "nothing was removed" in call(capsys, *command, code=1)
     assert (VLA / "20260101-one").is_dir()
     assert rows()["runs"] == 1
-    monkeypatch.setattr(remove, "input", lambda text: "Yes", raising=False)
+    monkeypatch.setattr("builtins.input", lambda text: "Yes")
     assert "removed 1 run" in call(capsys, *command)
     assert asked[0].startswith("Remove 1 run, about 1")
     assert rows()["runs"] == 0
@@ -133,7 +133,7 @@ def test_a_run_that_is_gone_on_with_meanwhile_stays(
             store.resume("20260101-one")
         return "y"
 
-    monkeypatch.setattr(remove, "input", resume, raising=False)
+    monkeypatch.setattr("builtins.input", resume)
     assert "it is still running" in call(capsys, "rm", "last", code=1)
     assert (VLA / "20260101-one" / "libero_goal" / "a.npz").exists()
     assert rows()["records"] == 1
@@ -236,7 +236,7 @@ def test_what_is_pruned_is_what_all_options_hold_of() -> None:
 
     def pruned(**asked: Any) -> str:
         chosen = dict[str, Any](keep=None, older_than=None, errors=False, unfinished=False) | asked
-        return "".join(sorted(run.name for run in remove.select_runs(runs, now=now, **chosen)))
+        return "".join(sorted(run.name for run in select_runs(runs, now=now, **chosen)))
 
     assert pruned(keep=2) == "abcd"
     assert pruned(keep=0) == "abcdef"

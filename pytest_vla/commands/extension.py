@@ -1,0 +1,36 @@
+"""The commands of this room: a module each, which is imported when its command is typed."""
+
+import keyword
+
+from pytest_vla.entries import CommandEntry
+
+_ABOUT = {
+    "show": "pictures of tasks, or of a run's episodes, on one sheet",
+    "view": "a task in MuJoCo's viewer",
+    "check-policy": "whether a policy fits a suite: what it says, what a trial shows, how long answers take",
+    "serve": "a policy for other machines, in openpi's protocol",
+    "runs": "the runs, newest first: how far they came, and their success rates",
+    "report": "what runs say beyond their rates: success under paraphrases and variations, failure types, benchmarks' "
+    "own tables",
+    "export": "the episodes of a run as a table for other programs",
+    "import": "published logs as a run",
+    "rm": "remove runs: their records and their files",
+    "prune": "remove the runs that are old, broken or too many",
+    "pride": "how far a paraphrase is from its original, with the parts of the distance",
+    "fetch": "LIBERO's data from where its authors put it, with your consent",
+    "cache": "what the cache of compiled scenes holds; clear it",
+    "init-states": "make the init states of your own tasks",
+    "premises": "measure which premises of tasks hold after settling",
+}
+"""In the order in which they are told: looking, policies, runs, language, data."""
+
+
+def module_of(name: str) -> str:
+    """Where a command of this room is declared: its name, with ``_`` behind it where that is a word of Python's."""
+    plain = name.replace("-", "_")
+    return f"pytest_vla.commands.{plain}{'_' * keyword.iskeyword(plain)}"
+
+
+def pytest_vla_commands() -> list[CommandEntry]:
+    """Ours."""
+    return [CommandEntry(name, about, f"{module_of(name)}:COMMAND") for name, about in _ABOUT.items()]

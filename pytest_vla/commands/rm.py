@@ -1,0 +1,117 @@
+"""``pytest-vla rm``: removes runs, with their records and their files."""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from pytest_vla.entries import Command
+from pytest_vla.errors import VlaError
+from pytest_vla.run.arguments import declare_results
+
+if TYPE_CHECKING:
+    from pytest_vla.records.runs import Run
+    from pytest_vla.records.store import Store
+
+# What the command needs is imported when it runs: --help has to come at once.
+
+Ask = Callable[[str], str]
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.epilog = (
+        "A run that is running is not removed, and neither is one whose records another run counts, as runs with --lf "
+        "do. What stands outside of the results folder is never touched."
+    )
+    parser.add_argument(
+        "which", metavar="RUN", nargs="+", help="a run's name or its beginning; last: the one that began last"
+    )
+    declare_removal(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Remove the runs that are named. Raises VlaError: there is none of a name, one must not go, or nobody agreed."""
+    from pytest_vla.records.removal import refusals, refused
+    from pytest_vla.records.store import open_store
+
+    with open_store(options.results, create=False) as store:
+        runs = list({run.name: run for run in map(store.run, options.which)}.values())
+        if against := refusals(store, runs, elsewhere=options.elsewhere):
+            raise refused(against)
+        remove(store, runs, options, input if sys.stdin.isatty() else None)
+
+
+def declare_removal(parser: argparse.ArgumentParser) -> None:
+    """The arguments that ``rm`` and ``prune`` share."""
+    parser.add_argument("--dry-run", action="store_true", help="say what would be removed, and remove nothing")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument(
+        "--elsewhere",
+        action="store_true",
+        help="also unfinished runs of other machines, of which nobody here can tell whether they still run",
+    )
+    declare_results(parser)
+
+
+def remove(store: "Store", runs: "Sequence[Run]", options: argparse.Namespace, ask: Ask | None) -> None:
+    """Remove runs, with the user's consent, and say what was freed. Raises VlaError: nobody agreed, or it cannot be.
+
+    Args:
+        store: of the runs.
+        runs: which.
+        options: of `declare_removal`.
+        ask: asks the user; None: nobody can be asked.
+    """
+    from pytest_vla.records.removal import remove_runs, size_of
+    from pytest_vla.util.text import counted, printable
+
+    if not (options.yes or options.dry_run) and ask is None:
+        raise VlaError("nobody can be asked, as standard input is no terminal: say yes with --yes")
+    sizes = [size_of(store, run) for run in runs]
+    print("\n".join(map(printable, _listed(runs, sizes))))
+    total = f"{counted(len(runs), 'run')}, about {_size(sum(sizes))}"
+    if options.dry_run:
+        print(f"would remove {total}")
+        return
+    if not options.yes and ask is not None and not _agrees(ask, total):
+        raise VlaError("nothing was removed")
+    freed = remove_runs(store, runs, elsewhere=options.elsewhere)
+    print(f"removed {counted(len(runs), 'run')}: {_size(freed)} freed")
+
+
+def _listed(runs: "Sequence[Run]", sizes: Sequence[int]) -> Iterator[str]:
+    from pytest_vla.reports.runs import status_of
+
+    rows = [
+        (
+            run.name,
+            datetime.fromisoformat(run.started).astimezone().strftime("%Y-%m-%d %H:%M"),
+            run.model,
+            f"{run.done}/{run.planned}",
+            status_of(run),
+            _size(size),
+        )
+        for run, size in zip(runs, sizes, strict=True)
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _agrees(ask: Ask, total: str) -> bool:
+    try:
+        return ask(f"Remove {total}, for good? [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+
+
+def _size(number: int) -> str:
+    for unit, limit in (("bytes", 10**3), ("kB", 10**6), ("MB", 10**9)):
+        if number < limit:
+            return f"{number} {unit}" if unit == "bytes" else f"{number * 1000 / limit:.1f} {unit}"
+    return f"{number / 10**9:.1f} GB"
+
+
+COMMAND = Command(declare, run)

@@ -1,0 +1,108 @@
+"""Means of the further numbers that packages and projects keep of episodes (`pytest_vla.entries.MetricEntry`).
+
+Over successes and failures, as rates are, by what is not to be in one rate with others. An episode that has no such
+number is missing from the mean and counted beside it. Intervals are Student's over tasks and seeds, and over tasks.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from pytest_vla.metrics.clustered import mean_intervals
+from pytest_vla.metrics.listening import Estimate
+from pytest_vla.metrics.rates import groups_of
+from pytest_vla.metrics.selection import by_model, is_counted, that_count
+from pytest_vla.metrics.success import unit_of
+from pytest_vla.records.record import ASKED_DONE, CLIPPED, LARGEST_ACTION, VACATED, Record
+
+_OURS = re.compile(rf"{ASKED_DONE}|{CLIPPED}|{LARGEST_ACTION}|{VACATED}_.+_[xyz]")
+
+_MOST_GROUPS = 50
+"""Beyond this many, levels of a variation are together."""
+
+
+@dataclass(frozen=True)
+class FurtherMean:
+    """The mean of one further number over the counted episodes of one group.
+
+    Attributes:
+        name: of the number.
+        group: what is varied, ``benign`` where nothing is; empty where no episode is varied.
+        episodes: successes and failures of the group.
+        missing: the cases of those that have no such number.
+        mean: of the others, in the number's own unit; None where there are none.
+    """
+
+    name: str
+    group: str
+    episodes: int
+    missing: tuple[str, ...]
+    mean: Estimate | None
+
+
+@dataclass(frozen=True)
+class Further:
+    """One model in one suite.
+
+    Attributes:
+        model: the policy's name.
+        suite: the suite's.
+        means: by number and group.
+        left_out: what is in no mean, and why.
+        records: of which the means are made.
+    """
+
+    model: str
+    suite: str
+    means: tuple[FurtherMean, ...]
+    left_out: tuple[str, ...]
+    records: tuple[Record, ...]
+
+
+def further(records: Sequence[Record]) -> tuple[Further, ...]:
+    """The models with further numbers, each suite by itself.
+
+    Args:
+        records: of any runs, in the order of their ends; which count is `pytest_vla.metrics.selection.that_count`'s.
+    """
+    found: list[Further] = []
+    if not any(any(_further_of(record)) for record in records):
+        return ()
+    for (model, suite), some in by_model(records).items():
+        selected = that_count(some)
+        if means := further_means(selected.records):
+            counted = tuple(filter(is_counted, selected.records))
+            found.append(Further(model, suite, means, selected.left_out, counted))
+    return tuple(found)
+
+
+def further_means(records: Sequence[Record], expected: Iterable[str] = ()) -> tuple[FurtherMean, ...]:
+    """The means of all further numbers of some records that count.
+
+    Args:
+        records: of one model and suite, or of one test.
+        expected: names of numbers that are told of also where no record has them.
+    """
+    counted = list(filter(is_counted, records))
+    names = sorted({*expected, *(name for record in counted for name in _further_of(record))})
+    if not names or not counted:
+        return ()
+    groups = groups_of(counted) if any(record.variation for record in counted) else {"": counted}
+    if len(groups) > _MOST_GROUPS:
+        groups = groups_of(counted, by_level=False)
+    return tuple(_mean_of(name, group, some) for name in names for group, some in groups.items())
+
+
+def _further_of(record: Record) -> Iterator[str]:
+    return (name for name in record.metrics if not _OURS.fullmatch(name))
+
+
+def _mean_of(name: str, group: str, records: Sequence[Record]) -> FurtherMean:
+    having = [record for record in records if name in record.metrics]
+    missing = tuple(record.case for record in records if name not in record.metrics)
+    if not having:
+        return FurtherMean(name, group, len(records), missing, None)
+    values = [record.metrics[name] for record in having]
+    intervals = mean_intervals(values, [unit_of(record) for record in having])
+    return FurtherMean(name, group, len(records), missing, Estimate(fmean(values), *intervals))

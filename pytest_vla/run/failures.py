@@ -1,0 +1,42 @@
+"""Reports of failed items: which say that there is no policy, and which are a failed episode and nothing else."""
+
+from collections import Counter
+
+import pytest
+
+from pytest_vla.records.record import Record
+
+NO_POLICY = "the policy cannot be loaded: "
+MISFIT = "the policy does not fit: "
+"""How failures begin after which there is nothing to go on with."""
+
+
+class Failures:
+    """Counts the failed reports of an invocation."""
+
+    def __init__(self) -> None:
+        self.excused = 0
+        """How many are of failed episodes and nothing else."""
+        self.without_policy = False
+        """Whether the policy could not be loaded, or did not fit."""
+        self._of: Counter[str] = Counter()
+
+    def add(self, report: pytest.TestReport, name: str, record: Record | None) -> None:
+        """Take note of a report.
+
+        Args:
+            report: of any phase and outcome.
+            name: what its item's ending is recorded as.
+            record: of the item's episode, where it had one.
+        """
+        self.without_policy |= report.failed and str(report.longrepr).startswith((NO_POLICY, MISFIT))
+        # As pytest counts them in `Session.testsfailed`.
+        if report.failed and not hasattr(report, "wasxfail"):
+            self._of[name] += 1
+            self.excused += (
+                report.when == "call" and record is not None and record.of_suite and record.outcome == "failure"
+            )
+
+    def of(self, name: str) -> int:
+        """How often reports of an item failed."""
+        return self._of[name]

@@ -1,0 +1,85 @@
+"""Records on their way: from the process that ran an episode to the one that keeps and shows them.
+
+The first writes the trajectory's file and hands the record over as one JSON string in the item's `user_properties`; the
+other, the controller (without xdist the same process), takes it off the reports.
+"""
+
+import dataclasses
+import hashlib
+import itertools
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vla.records.counting import COMPLETE
+from pytest_vla.records.record import VIDEO_SUFFIX, Record, parse_record, record_line
+from pytest_vla.records.trajectory import save_trajectory, trajectory_outcome
+
+if TYPE_CHECKING:
+    from pytest_vla.episode.rollout import Rollout
+
+PROPERTY = "vla_record"
+"""The name of the user property that carries a record."""
+
+
+def attach(item: pytest.Item, run: Path, rollout: "Rollout") -> "Rollout":
+    """Write an episode's trajectory and put its record on the item. Returns the rollout with the file's name.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    record = rollout.record
+    name = _free_name(run, f"{record.suite}/{_file_stem(item, record)}")
+    # What an earlier attempt left is not this one's.
+    (run / name).with_suffix(VIDEO_SUFFIX).unlink(missing_ok=True)
+    if len(rollout.trajectory.qpos):
+        save_trajectory(run / name, rollout.trajectory, record.outcome)
+        record = dataclasses.replace(record, arrays=name)
+    else:
+        (run / name).unlink(missing_ok=True)
+    others = [(key, value) for key, value in item.user_properties if key != PROPERTY]
+    item.user_properties[:] = [*others, (PROPERTY, record_line(record))]
+    return dataclasses.replace(rollout, record=record)
+
+
+class Unpacking:
+    """Takes records off the reports that bring them."""
+
+    def __init__(self) -> None:
+        # By node id, the hash of the line that came last.
+        self._lines: dict[str, int] = {}
+
+    def take(self, report: pytest.TestReport) -> Record | None:
+        """The record that this report is the first to bring: that of the phase in which the episode ran; later ones
+        bring it again. In the report, which goes on to JUnit files and the like, a few words stay of it.
+        """
+        line = next((str(value) for name, value in report.user_properties if name == PROPERTY), None)
+        if line is None:
+            return None
+        record = parse_record(line)
+        shown = {"vla_case": record.case, "vla_outcome": record.outcome, "vla_steps": record.steps}
+        others = [(name, value) for name, value in report.user_properties if name != PROPERTY]
+        report.user_properties[:] = [*others, *shown.items()]
+        is_new = self._lines.get(report.nodeid) != hash(line)
+        self._lines[report.nodeid] = hash(line)
+        return record if is_new else None
+
+
+def _file_stem(item: pytest.Item, record: Record) -> str:
+    """Of an item's files; several tests of the user's own may run the same case, and items may be repeated."""
+    if record.of_suite:
+        decorated = item.name.partition("[")[2].removesuffix("]")
+        is_name = item.nodeid != record.node and re.fullmatch(r"[\w.+-]+", decorated)
+        return decorated if is_name else record.parameter_id
+    return f"{record.parameter_id}-{hashlib.sha256(item.nodeid.encode()).hexdigest()[:12]}"
+
+
+def _free_name(run: Path, stem: str) -> str:
+    """The name of a trajectory's file. That of a complete episode stays, since it may count; that of an error does not.
+
+    Workers need not agree: an item runs on one at a time.
+    """
+    names = (f"{stem}{f'-repeat{number}' if number > 1 else ''}.npz" for number in itertools.count(1))
+    return next(name for name in names if trajectory_outcome(run / name) not in COMPLETE)

@@ -1,0 +1,179 @@
+"""A run in the store, from its first item to its end."""
+
+import os
+import shlex
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vla.errors import VlaError
+from pytest_vla.plan.case import Case
+from pytest_vla.plan.manifests import load_suite, suite_names
+from pytest_vla.records.items import Item
+from pytest_vla.records.record import Record
+from pytest_vla.records.tally import Repetition
+from pytest_vla.run.collected import Collected
+from pytest_vla.run.folder import RUN
+from pytest_vla.run.invocation import invocation_of
+from pytest_vla.run.picked import picked_by
+from pytest_vla.run.resume import RESUMPTION
+from pytest_vla.run.selection import SELECTION
+from pytest_vla.run.so_far import SoFar
+from pytest_vla.run.sudden_exit import FAILED, STDERR, watch_exit
+from pytest_vla.run.typed import resume_command
+
+if TYPE_CHECKING:
+    from pytest_vla.plan.durations import Estimate
+    from pytest_vla.records.store import Store
+
+_EXIT_LOCK_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Closed:
+    """A run as it stands in the store when this invocation has ended.
+
+    Attributes:
+        items: all of the run; none where no episode ran.
+        repetition: what of it does not count.
+    """
+
+    items: tuple[Item, ...] = ()
+    repetition: Repetition = field(default_factory=Repetition)
+
+
+class KeptRun:
+    """The run of this invocation in the store. Nothing is written before the first episode is known.
+
+    What cannot be read or written raises VlaError.
+
+    Args:
+        config: with `SELECTION`, `RUN` and `RESUMPTION` in its stash.
+        arguments: the paths and ids that the user gave to pytest, as they were typed.
+        so_far: how the run stands.
+    """
+
+    def __init__(self, config: pytest.Config, arguments: Sequence[str], so_far: SoFar) -> None:
+        self._config, self._arguments, self._so_far = config, arguments, so_far
+        self._settings, self._run = config.stash[SELECTION].settings, config.stash[RUN]
+        self._resumption = config.stash[RESUMPTION]
+        self._store: Store | None = None
+        # How items ended that is not written yet.
+        self._statuses: dict[str, str] = {}
+        self.closed = Closed()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the run has begun and not ended."""
+        return self._store is not None
+
+    def begin(self, collected: Collected) -> None:
+        """Enter the run, or go on with it; `SoFar` knows then which episodes it has, and what they are to take."""
+        from pytest_vla.records.store import open_store
+
+        so_far = self._so_far
+        self._store = store = open_store(self._settings.results, create=True)
+        self._unwatch = watch_exit(self._exited)
+        self._enter(store, collected)
+        so_far.episodes = frozenset(item.node for item in store.items(self._run.name) if item.episode)
+        alone = collected.alone
+        so_far.estimates = dict(zip(alone, self._estimated(tuple(alone.values()), store), strict=True))
+
+    def add(self, record: Record) -> None:
+        """Write a record; not after the run's end."""
+        if self._store is not None:
+            self._store.add(record)
+
+    def note(self, name: str, status: str) -> None:
+        """How an item ended is written; of tests without episodes, which may be many and quick, later."""
+        self._statuses[name] = status
+        if (name in self._so_far.episodes or name in self._so_far.shared) and self._store is not None:
+            self._write_statuses(self._store)
+
+    def end(self, without_policy: bool) -> None:
+        """The invocation has ended: `closed` says how the run stands. Where nothing ran, the run is forgotten.
+
+        Args:
+            without_policy: whether the policy could not be loaded, or did not fit.
+        """
+        store, self._store = self._store, None
+        if store is None:
+            return
+        self._unwatch()
+        try:
+            self._write_statuses(store)
+            items = store.items(self._run.name)
+            nothing_left = without_policy or not any(item.is_left for item in items)
+            if nothing_left and not self._so_far.tally.records and self._resumption is None:
+                # Such as a policy that could not be loaded, or --setup-plan: there is nothing to go on with.
+                store.discard(self._run.name)
+                return
+            self.closed = Closed(items)
+            self.closed = Closed(items, self._repetition(store))
+            store.end(self._run.name, "finished" if all(item.status for item in items) else "stopped")
+        finally:
+            store.close()
+
+    def _enter(self, store: "Store", collected: Collected) -> None:
+        settings, so_far = self._settings, self._so_far
+        episodes = so_far.episodes_of(collected)
+        if self._resumption is None:
+            nodes, shared = collected.nodes, so_far.shared
+            store.begin(
+                self._run.name,
+                episodes,
+                command=shlex.join(["pytest", *map(str, self._config.invocation_params.args)]),
+                model=str(settings.model),
+                invocation=invocation_of(settings, self._arguments, self._config.invocation_params.dir),
+                others=[so_far.recorded_as(node) for node in nodes if node not in collected.cases or node in shared],
+                shared=shared.values(),
+                picked=picked_by(self._config, nodes),
+            )
+            return
+        store.resume(self._run.name)
+        statuses = {item.node: item.status for item in store.items(self._run.name)}
+        so_far.resume(((record, statuses.get(record.node)) for record in store.records(self._run.name)), episodes)
+
+    def _estimated(self, cases: Sequence[Case], store: "Store") -> "tuple[Estimate, ...]":
+        from pytest_vla.plan.durations import estimate
+
+        settings = self._settings
+        measured = store.durations(str(settings.model))
+        # A suite that was measured once may be gone.
+        suites = {case.suite for case in cases} | ({suite for suite, *_ in measured} & set(suite_names()))
+        max_steps = {name: load_suite(name, data=settings.data).protocol.max_steps for name in suites}
+        return estimate(cases, measured, max_steps)
+
+    def _repetition(self, store: "Store") -> Repetition:
+        run = store.run(self._run.name)
+        mended, picked = frozenset(self._so_far.tally.mended), run.picked is not None
+        return Repetition(
+            run.repeats,
+            mended,
+            run.picked,
+            store.earlier(run.name) if picked else (),
+            (0, 0) if picked else store.before(run.name),
+        )
+
+    def _write_statuses(self, store: "Store") -> None:
+        store.mark(self._run.name, self._statuses)
+        self._statuses.clear()
+
+    def _exited(self, code: int, place: str) -> None:
+        """`os._exit` was called in the middle of the run, in whatever thread."""
+        from pytest_vla.records.store import open_store
+
+        code = code if code % 256 else FAILED
+        told = (
+            f"\npytest-vla: os._exit was called at {place} while {self._so_far.left} of {len(self._so_far.episodes)} "
+            f"episodes were not run: pytest ends with code {code}; `{resume_command(self._config, self._run.name)}` "
+            "goes on\n"
+        )
+        with suppress(OSError):
+            os.write(self._config.stash.get(STDERR, 2), told.encode(errors="replace"))
+        # A connection belongs to its thread.
+        with suppress(VlaError), open_store(self._run.parent, create=False, timeout=_EXIT_LOCK_SECONDS) as store:
+            store.end(self._run.name, "stopped")

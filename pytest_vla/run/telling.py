@@ -1,0 +1,95 @@
+"""What a run says on the terminal: what is to come, how it went, and what went wrong beside it."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from pytest_vla.records.record import Record
+from pytest_vla.run.collected import Collected
+from pytest_vla.run.folder import RUN
+from pytest_vla.run.kept import Closed
+from pytest_vla.run.resume import RESUMPTION
+from pytest_vla.run.selection import SELECTION
+from pytest_vla.run.so_far import SoFar
+from pytest_vla.run.typed import resume_command
+from pytest_vla.util.text import printable_lines
+
+
+class Telling:
+    """Writes where pytest writes; nothing where it has no terminal reporter.
+
+    Args:
+        config: with `SELECTION`, `RUN` and `RESUMPTION` in its stash.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._said: set[str] = set()
+
+    @property
+    def reporter(self) -> pytest.TerminalReporter | None:
+        """pytest's."""
+        reporter: pytest.TerminalReporter | None = self._config.pluginmanager.getplugin("terminalreporter")
+        return reporter
+
+    def once(self, text: str) -> None:
+        """A line of its own in the middle of a run, the first time that it is said."""
+        from pytest_vla.run.progress import write_apart
+
+        if text not in self._said and self.reporter is not None:
+            write_apart(self.reporter, f"vla: {text}", yellow=True)
+        self._said.add(text)
+
+    def error(self, error: Exception) -> None:
+        """What the run could not be ended for."""
+        if self.reporter is not None:
+            self.reporter.ensure_newline()
+            self.reporter.write_line(printable_lines(f"pytest-vla: {error}"))
+
+    def what_comes(self, collected: Collected, workers: int, so_far: SoFar) -> None:
+        """How many episodes of what are to run; of a run that is gone on with, what is left of it and not collected."""
+        from pytest_vla.reports.terminal.summary import opening_line, uncollected_line
+
+        reporter, resumption = self.reporter, self._config.stash[RESUMPTION]
+        if reporter is None or self._config.get_verbosity() < 0:
+            return
+        settings = self._config.stash[SELECTION].settings
+        model = str(settings.model)
+        if resumption is not None and settings.model_text != model:
+            # Not what the results call it alone.
+            model += f" = {settings.model_text}"
+        resumed = None if resumption is None else (self._config.stash[RUN].name, so_far.kept)
+        left = () if resumption is None else resumption.left
+        estimates, cases = tuple(so_far.estimates.values()), tuple(collected.alone.values())
+        reporter.ensure_newline()
+        reporter.write_line(opening_line(cases, model, workers, estimates, resumed, bool(left)))
+        if resumption is not None and (missing := set(left) - set(map(so_far.recorded_as, collected.nodes))):
+            reporter.write_line(uncollected_line(sorted(missing), resumption.command))
+
+    def summary(
+        self,
+        reporter: pytest.TerminalReporter,
+        records: Sequence[Record],
+        closed: Closed,
+        verdict: Sequence[str],
+    ) -> None:
+        """A table of rates; one line with -q, nothing with -qq, nothing where no episode ran. The verdict always.
+
+        Args:
+            reporter: pytest's.
+            records: of each of the run's items the one that counts.
+            closed: how the run stands.
+            verdict: its lines.
+        """
+        verbosity, run = self._config.get_verbosity(), self._config.stash[RUN]
+        lines: tuple[str, ...] = ()
+        if closed.items and verbosity >= -1:
+            from pytest_vla.reports.terminal.summary import closing_lines
+
+            width = reporter._tw.fullwidth if reporter.isatty else None
+            resume = resume_command(self._config, run.name)
+            lines = closing_lines(records, run, closed.items, resume, verbosity, width, closed.repetition)
+        if verbosity >= 0 and (lines or verdict):
+            reporter.section("vla")
+        for line in (*lines, *verdict):
+            reporter.write_line(printable_lines(line))

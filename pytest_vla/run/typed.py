@@ -1,0 +1,31 @@
+"""Command lines that are shown to be typed: they start pytest with the plugins that this run was given by ``-p``."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+
+def pytest_command(config: pytest.Config, *arguments: str) -> str:
+    """A command that can be typed where pytest was started.
+
+    Args:
+        config: of the run. Its ``-p MODULE`` are repeated, as suites and policies may be theirs.
+        arguments: what else to give pytest.
+    """
+    plugins = [name for name in config.option.plugins or () if not name.startswith("no:")]
+    # Python looks for modules where it is started only as `python -m pytest`.
+    is_here = any(_lies_in(config.invocation_params.dir, name) for name in plugins) and not config.getini("pythonpath")
+    program = ["python", "-m", "pytest"] if is_here else ["pytest"]
+    return shlex.join([*program, *arguments, *(text for name in dict.fromkeys(plugins) for text in ("-p", name))])
+
+
+def resume_command(config: pytest.Config, run: str) -> str:
+    """The command that goes on with a run."""
+    results = config.getoption("vla_results")
+    return pytest_command(config, f"--vla-resume={run}", *([f"--vla-results={results}"] if results else []))
+
+
+def _lies_in(folder: Path, module: str) -> bool:
+    place = folder.joinpath(*module.split("."))
+    return place.with_suffix(".py").is_file() or (place / "__init__.py").is_file()

@@ -1,0 +1,80 @@
+"""The means of further numbers: against Student's interval, by what is varied, and what is missing from them."""
+
+import math
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from pytest_vla.metrics.clustered import mean_intervals
+from pytest_vla.metrics.further import further, further_means
+from pytest_vla.records.record import Record
+from tests.support.varied import varied
+
+
+def valued(value: float | None, seed: int = 0, label: str = "", task: str = "a", outcome: str = "success") -> Record:
+    own = {"clipped_actions": 3.0, "largest_action": 1.2, "asked_done": 1.0, "vacated_bowl_1_x": 0.1}
+    return varied(label, outcome, task, seed, metrics=own if value is None else {**own, "way": value})
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=30))
+@settings(max_examples=50)
+def test_the_interval_of_single_episodes_is_students(values: Sequence[float]) -> None:
+    interval, by_task = mean_intervals(values, [("a", seed) for seed in range(len(values))])
+    assert by_task is None, "of one task nothing is said of others"
+    assert interval is not None
+    mean, error = math.fsum(values) / len(values), float(stats.sem(values))
+    half = float(stats.t.ppf(0.975, len(values) - 1)) * error
+    assert interval == pytest.approx((mean - half, mean + half), abs=1e-6)
+
+
+def test_episodes_of_one_task_and_seed_count_together_and_tasks_need_five() -> None:
+    units = [(task, seed) for task in "abcde" for seed in range(2)]
+    values = [float(number) for number in range(10)]
+    over, like = mean_intervals([*values, *values], [*units, *units])
+    assert over is not None
+    assert like is not None
+    assert like[0] <= over[0] < over[1] <= like[1]
+    assert over == pytest.approx(mean_intervals(values, units)[0]), "seen twice is not known better"
+    assert mean_intervals(values[:8], units[:8])[1] is None
+    assert mean_intervals([1.0, 2.0], [("a", 0), ("a", 0)]) == (None, None)
+
+
+def test_means_are_over_counted_episodes_by_what_is_varied() -> None:
+    records = [
+        valued(1.0, 0),
+        valued(3.0, 1, outcome="failure"),
+        valued(100.0, 2, outcome="error"),
+        valued(100.0, 3, outcome="invalid"),
+        valued(None, 4),
+        valued(7.0, 0, "camera.distance-L3"),
+    ]
+    (found,) = further(records)
+    assert [(each.name, each.group, each.episodes) for each in found.means] == [
+        ("way", "benign", 3),
+        ("way", "camera.distance:3", 1),
+    ]
+    benign, camera = found.means
+    assert benign.mean is not None
+    assert camera.mean is not None
+    assert (benign.mean.value, camera.mean.value, camera.mean.interval) == (2.0, 7.0, None)
+    assert benign.missing == (records[4].case,)
+    assert len(found.records) == 4
+
+
+def test_a_number_that_is_nowhere_is_missing_and_no_zero() -> None:
+    records = [valued(None, seed) for seed in range(3)]
+    assert further(records) == ()
+    (mean,) = further_means(records, ["way"])
+    assert (mean.mean, mean.episodes, len(mean.missing)) == (None, 3, 3)
+    assert further_means([valued(None, outcome="error")], ["way"]) == ()
+
+
+def test_a_repeat_is_in_no_mean() -> None:
+    records = [valued(1.0), valued(9.0)]
+    (found,) = further(records)
+    assert found.means[0].mean is not None
+    assert (found.means[0].episodes, found.means[0].mean.value) == (1, 1.0)
+    assert any("1 repeat" in text for text in found.left_out)

@@ -1,0 +1,248 @@
+"""The table of options: each value is written as it is read, and what a run keeps is read as what others wrote."""
+
+import argparse
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_vla.errors import VlaError
+from pytest_vla.run.arguments import min_success, min_success_text, seconds_of, seconds_text
+from pytest_vla.run.invocation import Invocation, invocation_of, read_invocation, taken_over
+from pytest_vla.run.option import KEPT, option, options_of, switch
+from pytest_vla.run.options import OPTIONS, Options
+from pytest_vla.run.settings import Settings
+from pytest_vla.vary.registry import kinds
+
+# Of every option that has a value, texts as people type them.
+TYPED = {
+    "model": ("expert", "mine:policy?gain=0.5", "replay:runs/a b"),
+    "suite": ("tabletop", "libero_goal,tabletop"),
+    "tasks": ("stove", "turn_*,bowl?"),
+    "seeds": ("0-9", "3,1", "7"),
+    "episodes": ("1", "12"),
+    "vary": ("camera,light:3", "camera+light:3", "pairs"),
+    "protocol": ("ours", "paper"),
+    "sample": ("1", "200"),
+    "twins": ("none", "auto"),
+    "data": ("/some/where", "/a b"),
+    "results": ("/runs",),
+    "premises": ("ignore",),
+    "textures": ("trained", "installed"),
+    "replan": ("1", "50"),
+    "run-seed": ("0", "4294967295"),
+    "device": ("cpu", "cuda:0,cuda:1"),
+    "batch": ("1", "9999"),
+    "policy-timeout": ("90", "1.5h"),
+    "timeout": ("5m", "999999999h"),
+    "video": ("failed", "all"),
+    "resume": ("last", "20260101"),
+    "min-success": ("0.8", "80%", "0.00001:lower", "1"),
+    "kernels": ("pinned", "native"),
+}
+CASES = [(option, text) for option in OPTIONS for text in TYPED.get(option.name, ())]
+
+
+def settings_of(**values: Any) -> Settings:
+    """As they are where nothing but these is said."""
+    said = {option.attribute: option.default for option in OPTIONS} | {"model": "expert"} | values
+    rest = {"model_text": said["model"], "model_folder": Path("/here"), "model_names": (), "given": ()}
+    return Settings(**said, **rest, typed=frozenset(values))
+
+
+def stored(settings: Settings, *arguments: str) -> dict[str, Any]:
+    """What a run keeps, from the store."""
+    kept: dict[str, Any] = json.loads(json.dumps(invocation_of(settings, arguments, Path("/here"))))
+    return kept
+
+
+def test_every_option_has_texts_here() -> None:
+    assert set(TYPED) == {option.name for option in OPTIONS if option.metavar is not None}
+
+
+@pytest.mark.parametrize(("option", "text"), CASES, ids=lambda each: each if isinstance(each, str) else each.name)
+def test_what_is_written_is_read_again(option: Any, text: str) -> None:
+    value = option.parse(text)
+    assert option.parse(option.text(value)) == value
+    if option not in taken_over():
+        return
+    kept = stored(settings_of(**{option.attribute: value}))
+    assert read_invocation("run", kept).values[option.attribute] == value
+
+
+def test_every_variation_is_kept_as_it_was_typed() -> None:
+    (vary,) = (option for option in OPTIONS if option.name == "vary")
+    labels = vary.parse(",".join(kind.name for kind in kinds()))
+    assert len(labels) > 100
+    assert read_invocation("run", stored(settings_of(vary=labels))).values["vary"] == labels
+
+
+@given(st.integers(1, 10**9 - 1), st.sampled_from(["", ".5", ".001", ".333"]), st.sampled_from("smh"))
+def test_times_are_written_as_they_are_read(whole: int, part: str, unit: str) -> None:
+    seconds = seconds_of(f"{whole}{part}{unit}")
+    assert seconds_of(seconds_text(seconds)) == pytest.approx(seconds, rel=1e-15)
+
+
+@given(st.decimals(0, 1, places=9), st.booleans())
+def test_rates_are_written_as_they_are_read(share: Any, lower: bool) -> None:
+    wanted = min_success(f"{share:f}{':lower' if lower else ''}")
+    assert min_success(min_success_text(wanted)) == wanted
+
+
+def test_nothing_said_is_kept_too() -> None:
+    read = read_invocation("run", stored(settings_of(), "tests/a b.py"))
+    assert read == Invocation(
+        {each.attribute: each.default for each in taken_over()} | {"model": "expert"},
+        frozenset(),
+        (),
+        "expert",
+        Path("/here"),
+        ("tests/a b.py",),
+        Path("/here"),
+    )
+
+
+def test_a_run_of_an_earlier_version_is_read() -> None:
+    kept = stored(settings_of(suite=("tabletop",), device=("cpu",), min_success=(0.8, True), vary=("camera",)))
+    old = kept["settings"]
+    old |= {"suites": old.pop("suite"), "devices": old.pop("device"), "min_success": 0.8, "min_success_lower": True}
+    old |= {"min_success_typed": True, "vary_typed": False}
+    del old["typed"], old["vary"], old["video"]
+    read = read_invocation("run", kept)
+    assert read.values["suite"] == ("tabletop",)
+    assert read.values["device"] == ("cpu",)
+    assert read.values["min_success"] == (0.8, True)
+    assert read.typed == {"min_success"}
+    # Of an option that is newer than the run.
+    assert read.values["video"] == "none"
+
+
+def test_a_table_is_read_from_its_attributes() -> None:
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class More(Options):
+        shake_hands: int = option("shake", "N", int, default=3, belongs="case")
+        wave: bool = switch("wave", belongs="resumption")
+
+    shake, wave = options_of(More)[len(OPTIONS) :]
+    assert (shake.flag, shake.key, shake.again, shake.belongs in KEPT) == (
+        "--vla-shake-hands",
+        "vla_shake_hands",
+        True,
+        True,
+    )
+    assert (wave.flag, wave.again, wave.belongs in KEPT) == ("--vla-wave", False, False)
+    assert (More().shake_hands, More().wave, More().run_seed) == (3, False, 0)
+
+
+# What others wrote.
+
+WRONG: list[tuple[str, Any, str]] = [
+    ("settings", None, "it does not say its settings"),
+    ("settings", [1], "it does not say its settings"),
+    ("arguments", "tests", "its arguments is 'tests', no list"),
+    ("arguments", [3], "its arguments is 3, no text"),
+    ("arguments", ["a\0b"], "its arguments is 'a?x00b', no text".replace("?", "\\")),
+    ("folder", 3, "its folder is 3, no text"),
+    ("folder", "here", "its folder is 'here', no absolute path"),
+    ("model", None, "it does not say its model"),
+    ("model", ["expert"], "its model is ['expert'], no value of --vla-model"),
+    ("model_text", 1, "its model_text is 1, no text"),
+    ("model_folder", "x" * 100_000, "its model_folder is 'xxx"),
+    ("given", ["-pevil"], "its given has '-pevil', no option of an episode"),
+    ("given", ["--vla-feasible=1"], "no option of an episode"),
+    ("given", ["--vla-replan=0"], "no option of an episode"),
+    ("given", ["--vla-seeds=0"], "no option of an episode"),
+    ("typed", [["model"]], "its typed is ['model'], no text"),
+    ("replan", "3", "its replan is '3', no value of --vla-replan"),
+    ("replan", True, "its replan is True, no value"),
+    ("replan", 3.0, "its replan is 3.0, no value"),
+    ("replan", 10**4000, "its replan is 1000"),
+    ("replan", [3], "its replan is [3], no value"),
+    ("run_seed", -1, "its run_seed is -1, no value of --vla-run-seed"),
+    ("run_seed", None, "its run_seed is None, no value"),
+    ("seeds", [0, 0], "its seeds is [0, 0], no value of --vla-seeds"),
+    ("seeds", ["0-9"], "its seeds is ['0-9'], no value"),
+    ("seeds", {"0": 1}, "its seeds is {'0': 1}, no value"),
+    ("tasks", ["a,b"], "its tasks is ['a,b'], no value of --vla-tasks"),
+    ("tasks", ["\ud800"], "its tasks is"),
+    ("vary", ["camera.nothing:1"], "its vary is ['camera.nothing:1'], no value of --vla-vary"),
+    ("vary", ["\x1b[31m"], "its vary is"),
+    ("feasible", "yes", "its feasible is 'yes', no value of --vla-feasible"),
+    ("feasible", 1, "its feasible is 1, no value"),
+    ("timeout", 1e300, "its timeout is 1e+300, no value of --vla-timeout"),
+    ("timeout", 10**400, "its timeout is"),
+    ("timeout", "5m", "its timeout is '5m', no value"),
+    ("min_success", [0.8], "its min_success is [0.8], no value of --vla-min-success"),
+    ("min_success", [2, False], "its min_success is [2, False], no value"),
+    ("min_success", 3.5, "its min_success is [3.5, False], no value"),
+    ("device", ["cuda;x"], "its device is ['cuda;x'], no value of --vla-device"),
+    ("data", "/a\0b", "its data is"),
+    ("kernels", "fast", "its kernels is 'fast', no value of --vla-kernels"),
+    ("shake", 3, "it has the option 'shake', which is not known"),
+    ("\x1b[31m" + "y" * 1000, 3, "it has the option '\\x1b[31myyy"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "complaint"), WRONG, ids=lambda each: repr(each)[:30])
+def test_what_nobody_typed_is_refused(name: str, value: object, complaint: str) -> None:
+    kept = stored(settings_of(seeds=(0,)))
+    of = kept if name in kept else kept["settings"]
+    of[name] = value
+    with pytest.raises(VlaError) as refused:
+        read_invocation("run-1", kept)
+    told = str(refused.value)
+    assert complaint in told
+    assert told.startswith("--vla-resume: run run-1 cannot be gone on with: ")
+    assert told.isprintable()
+    assert len(told) < 400
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=20)
+    | st.sampled_from(["x" * 20_000, "cpu", "0-9", "camera", "a,b", "\ud800", "../..", "~", "%", "tabletop"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.data())
+def test_whatever_stands_in_the_store_is_read_or_refused(data: st.DataObject) -> None:
+    kept = stored(settings_of(seeds=(0, 1), min_success=(0.8, False), device=("cpu",)), "tests")
+    for _ in range(data.draw(st.integers(1, 3))):
+        of = data.draw(st.sampled_from([kept, kept.get("settings")]))
+        if not isinstance(of, dict) or not of:
+            continue
+        name = data.draw(st.sampled_from(sorted(of)) | st.text(max_size=8))
+        if data.draw(st.integers(0, 4)):
+            of[name] = data.draw(JSON)
+        else:
+            of.pop(name, None)
+    told, values = "", dict[str, Any]()
+    try:
+        values = dict(read_invocation("run", kept).values)
+    except VlaError as error:
+        told = str(error)
+    assert bool(values) is not bool(told)
+    assert told.isprintable()
+    assert len(told) < 400
+    for each in taken_over() if values else ():
+        value = values[each.attribute]
+        if value != each.default and each.metavar is not None:
+            # It could have been typed.
+            assert each.parse(each.text(value)) == value
+
+
+def test_a_value_that_cannot_be_typed_is_none_of_the_table() -> None:
+    for each in OPTIONS:
+        if each.metavar is not None and each.attribute not in ("model", "data", "results", "resume", "tasks", "suite"):
+            with pytest.raises((VlaError, argparse.ArgumentTypeError)):
+                each.parse("\x1b")

@@ -1,0 +1,47 @@
+"""Runs of the coloured world's episodes, kept in a results folder."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pytest_vla.plan.case import Case
+from pytest_vla.records.record import Record
+from pytest_vla.records.store import open_store
+from pytest_vla.records.trajectory import Trajectory, save_trajectory
+from tests.support.records import record_of
+
+STOVE, BOWL = "turn_on_the_stove", "put_the_bowl_on_the_stove"
+
+
+def keep(results: Path, run: str, model: str, *records: Record, **settings: Any) -> None:
+    """A run with these records and a trajectory of each: the colours are step + 10 x seed."""
+    with open_store(results, create=True) as store:
+        nodes = [record.node for record in records]
+        store.begin(run, nodes, command="", model=model, invocation={"settings": settings})
+        for record in records:
+            if record.arrays is not None:
+                rows = np.arange(record.steps + 1.0)[:, None] + 10 * record.seed
+                save_trajectory(results / run / record.arrays, Trajectory(rows, rows, rows, rows[1:]))
+            store.add(dataclasses.replace(record, run=run))
+        store.end(run, "finished")
+
+
+def ended(task: str, seed: int, outcome: str, steps: int, **changes: Any) -> Record:
+    case = Case("libero_goal", task, seed)
+    seeds = {"run": 0, "scene": 70 + seed, "init_state": seed % 3, "init_states": 3}
+    about = {"task": task, "case": case.id, "node": case.node_id, "steps": steps, "seeds": seeds}
+    return record_of(seed, outcome, **({"arrays": f"libero_goal/{task}-seed{seed}.npz"} | about | changes))
+
+
+def keep_two_runs(folder: Path) -> Path:
+    """Two runs: of an expert (one episode broke before its first state), and at random (one task only)."""
+    keep(
+        *(folder, "20260101-one", "expert"),
+        *(ended(STOVE, 1, "success", 7), ended(STOVE, 0, "success", 4)),
+        ended(BOWL, 2, "error", 0, arrays=None, reason="world-broke"),
+        ended(STOVE, 0, "failure", 9, node="test_mine.py::test_it[x]", arrays="libero_goal/x.npz"),
+    )
+    keep(folder, "20260102-two", "random", ended(STOVE, 0, "failure", 9))
+    return folder

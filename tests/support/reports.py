@@ -1,0 +1,46 @@
+"""Runs of made records in the current folder, and what ``pytest-vla report`` says of them."""
+
+import argparse
+import dataclasses
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_vla.commands import report as report_command
+from pytest_vla.records.record import Record
+from pytest_vla.records.store import open_store
+from pytest_vla.records.trajectory import Trajectory, save_trajectory
+
+RESULTS = Path(".vla")
+
+
+def report(*arguments: str | Path) -> None:
+    parser = argparse.ArgumentParser()
+    report_command.declare(parser)
+    report_command.run(parser.parse_args(list(map(str, arguments))))
+
+
+def models_of(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> list[dict[str, Any]]:
+    capsys.readouterr()
+    report("--format=json", *arguments)
+    models: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["models"]
+    return models
+
+
+def write(
+    records: Iterable[Record | tuple[Record, Trajectory]], run: str = "a-run", planned: int | None = None
+) -> None:
+    """A run of these records, in the current folder; no two have the same digest."""
+    with open_store(RESULTS, create=True) as store:
+        found = [each if isinstance(each, tuple) else (each, None) for each in records]
+        nodes = [record.node for record, _ in found] + [f"left[{number}]" for number in range(planned or 0)]
+        store.begin(run, nodes, command="pytest", model=found[0][0].policy)
+        for number, (record, trajectory) in enumerate(found):
+            if trajectory is not None:
+                record = dataclasses.replace(record, arrays=f"{record.suite}/{number}.npz", digest=f"{run}, {number}")
+                save_trajectory(RESULTS / run / str(record.arrays), trajectory)
+            store.add(dataclasses.replace(record, run=run))
+        store.end(run, "finished")
