@@ -126,7 +126,7 @@ def _server() -> str:
     """The socket of the process that is forked, which ends with this one."""
     if not _started:
         path = str(Path(tempfile.mkdtemp(prefix="forks-")) / "socket")
-        server = subprocess.Popen([sys.executable, __file__, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        server = subprocess.Popen([sys.executable, __file__, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=open("/tmp/forks_server.log","a"), start_new_session=True)
         assert server.stdout is not None
         assert server.stdout.readline() == b"ready\n"
         _started.append(path)
