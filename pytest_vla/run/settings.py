@@ -205,7 +205,7 @@ def _vary(config: pytest.Config, typed: str | None, ini: str) -> tuple[str, ...]
     text = ini if typed is None else typed
     if not text or (typed is not None and LIST in map(str.strip, text.split(","))):
         return ()
-    from pytest_vla.vary.registry import parse_vary
+    from pytest_vla.vary.parse import parse_vary
 
     try:
         return parse_vary(text)

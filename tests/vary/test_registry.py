@@ -16,17 +16,9 @@ from pytest_vla.plan.select import with_twins
 from pytest_vla.scene.variation import Variation, joined
 from pytest_vla.vary import registry
 from pytest_vla.vary.kind import Listing
-from pytest_vla.vary.registry import (
-    PAIRED,
-    compiles_anew,
-    dimensions_of,
-    find_variation,
-    given_back,
-    kinds,
-    kinds_table,
-    labels_of,
-    parse_vary,
-)
+from pytest_vla.vary.parameters import given_back
+from pytest_vla.vary.parse import PAIRED, parse_vary
+from pytest_vla.vary.registry import compiles_anew, dimensions_of, find_variation, kinds, kinds_table, labels_of
 
 TASK = load_suite("tabletop").task("put_the_bowl_on_the_plate")
 
