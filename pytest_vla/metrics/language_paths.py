@@ -15,7 +15,8 @@ from pytest_vla.metrics.failure_types import (
     failure_types,
     reference_of,
 )
-from pytest_vla.metrics.language import Subject, clusters_of, probe_of, text_of
+from pytest_vla.metrics.language import clusters_of
+from pytest_vla.metrics.language_records import Subject, probe_of, text_of
 from pytest_vla.metrics.listening import Estimate, Listening, Probe, Run, Twins, listening
 from pytest_vla.metrics.nearest_task import NearestTask, nearest_task
 from pytest_vla.metrics.selection import is_counted, twin_of

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from pytest_vla.metrics.clustered import Interval, Unit
 from pytest_vla.metrics.differences import Mean, difference_of, mean_difference
-from pytest_vla.metrics.language import DIMENSION as LANGUAGE
+from pytest_vla.metrics.language_records import DIMENSION as LANGUAGE
 from pytest_vla.metrics.listening import PROBES
 from pytest_vla.metrics.paired import holm
 from pytest_vla.metrics.selection import Same, by_model, is_counted, run_of, that_count, twin_of

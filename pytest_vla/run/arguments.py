@@ -56,7 +56,7 @@ def seed_list(text: str) -> tuple[int, ...]:
 
 def variation_labels(text: str) -> tuple[str, ...]:
     """Labels as `parse_vary` reads them. Raises VlaError."""
-    from pytest_vla.vary.registry import parse_vary
+    from pytest_vla.vary.parse import parse_vary
 
     return parse_vary(text)
 

@@ -218,7 +218,7 @@ def _label_of(record: Record) -> str:
 def _variation_of(task: Task, record: Record) -> "Variation | None":
     """What a world has to be reset under to be drawn as in an episode. Raises VlaError where it cannot be made."""
     from pytest_vla.plan.labels import UPSTREAM
-    from pytest_vla.vary.registry import given_back
+    from pytest_vla.vary.parameters import given_back
 
     label, parameters = _label_of(record), record.variation.get("parameters", {})
     # What the robot was told is not seen, and may be from a file that is not here; upstream's code moves a camera too.

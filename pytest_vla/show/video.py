@@ -19,9 +19,9 @@ Frame = NDArray[np.uint8]
 """(H, W, 3), red first, upright."""
 
 _CODEC = "libx264"
-# A tenth of what drawing costs, and sharper than it need be; with more threads, the bytes would be the machine's.
+# As sharp as the strip's text needs, and cheap beside drawing. With more threads the bytes would be the machine's.
 _OPTIONS = {"preset": "veryfast", "crf": "18", "threads": "1"}
-_KEY_FRAME_SECONDS = 1
+_KEY_FRAME_SECONDS = 2
 _STRIP = 20
 _WHITE, _GREEN, _RED = (230, 230, 230), (120, 220, 120), (240, 120, 120)
 _LAST_FRAME_SECONDS = 1.0
@@ -119,7 +119,7 @@ def _frames(
 def encode(frames: Iterator[Frame], file: Path, fps: float) -> int:
     """Write frames, one or more and all of one even size, as a video; a reader sees all of it or nothing.
 
-    The same frames give the same bytes, on any machine with this release of PyAV.
+    The same frames give the same bytes on one machine, however many processors it has.
 
     Returns:
         How many there were.

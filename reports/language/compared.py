@@ -8,7 +8,7 @@ from pathlib import Path
 from pytest_vla.errors import VlaError
 from pytest_vla.language.backends import PUBLISHED, Choice, Pair, choose_backend, published_backend
 from pytest_vla.language.published import load_published
-from pytest_vla.metrics.language import pair_of
+from pytest_vla.metrics.language_records import pair_of
 from pytest_vla.records.record import Record
 
 

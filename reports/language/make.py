@@ -11,18 +11,9 @@ from numpy.typing import NDArray
 from pytest_vla.errors import VlaError
 from pytest_vla.language.published import SUITE, cell_counts, numbered_tasks
 from pytest_vla.metrics.failure_types import Algorithm
-from pytest_vla.metrics.language import (
-    Scored,
-    Subject,
-    benign_rate,
-    measure,
-    measure_paraphrases,
-    of_list,
-    pair_of,
-    scored,
-    subjects,
-)
+from pytest_vla.metrics.language import Scored, measure, measure_paraphrases, of_list, scored
 from pytest_vla.metrics.language_paths import Paths, listening_score, text_failures
+from pytest_vla.metrics.language_records import Subject, benign_rate, pair_of, subjects
 from pytest_vla.metrics.selection import is_counted
 from pytest_vla.metrics.success import success_rate
 from pytest_vla.records.record import Record

@@ -15,7 +15,8 @@ from pytest_vla.records.record import Record
 from pytest_vla.reports.tables import wrapped
 
 if TYPE_CHECKING:
-    from pytest_vla.metrics.language import Measured, Subject
+    from pytest_vla.metrics.language import Measured
+    from pytest_vla.metrics.language_records import Subject
     from pytest_vla.metrics.listening import Estimate
     from pytest_vla.reports.language.compared import Compared
 
@@ -29,7 +30,7 @@ def language_lines(records: Sequence[Record], run: Path, shown: str, width: int 
         shown: the folder as the user would write it.
         width: of the terminal; None: lines may have any length.
     """
-    from pytest_vla.metrics.language import subjects
+    from pytest_vla.metrics.language_records import subjects
     from pytest_vla.metrics.selection import is_counted
     from pytest_vla.reports.tables import printed
 
