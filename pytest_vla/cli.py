@@ -111,13 +111,13 @@ def _declare_runs(parser: argparse.ArgumentParser) -> None:
 
 
 def _runs(options: argparse.Namespace) -> None:
-    from pytest_vla.records.store import open_store
+    from pytest_vla.records.store import no_runs, open_store
     from pytest_vla.reports.runs import runs_json, runs_table
 
     with open_store(options.results, create=False) as store:
         runs = store.runs()
     if not runs and not options.json:
-        raise VlaError(f"no runs in {options.results} yet")
+        raise no_runs(options.results)
     print(runs_json(runs) if options.json else "\n".join(runs_table(runs)))
 
 
@@ -132,7 +132,11 @@ def _declare_export(parser: argparse.ArgumentParser) -> None:
         "jsonl has the records as they are kept, and counts."
     )
     parser.add_argument(
-        "which", metavar="RUN", nargs="?", default="last", help="a run's name or its beginning; last (default); all"
+        "which",
+        metavar="RUN|DIR",
+        nargs="?",
+        default="last",
+        help="a run's name or its beginning, its folder, or a results folder; last (default); all",
     )
     parser.add_argument(
         "--format", choices=FORMATS, help="default: what the ending of FILE says, or csv; parquet needs pyarrow"
@@ -144,7 +148,7 @@ def _declare_export(parser: argparse.ArgumentParser) -> None:
 
 
 def _export(options: argparse.Namespace) -> None:
-    from pytest_vla.records.store import open_store
+    from pytest_vla.records.load import open_run
     from pytest_vla.reports.export import FORMATS, check_format, export
     from pytest_vla.reports.loaded import counted_episodes
     from pytest_vla.util.files import whole_file
@@ -155,8 +159,7 @@ def _export(options: argparse.Namespace) -> None:
     if format == "parquet" and output is None:
         raise VlaError("parquet is no text: give a file with -o FILE.parquet")
     check_format(format)
-    with open_store(options.results, create=False) as store:
-        runs = store.runs() if options.which == "all" else [store.run(options.which)]
+    with open_run("" if options.which == "all" else options.which, options.results) as (store, runs):
         # Fixed now: a run that goes on gets more.
         episodes = counted_episodes(store, [run.name for run in runs])
         # Not sys.stdout.buffer: with PYTHONUNBUFFERED that one may write a part and be content.
