@@ -5,7 +5,8 @@ from typing import Any
 from pytest_vla.metrics.statistics import wilson_interval
 from pytest_vla.plan.case import Case
 from pytest_vla.records.record import Record
-from pytest_vla.suites.libero_pro.metrics import cells, pro_tables
+from pytest_vla.suites.libero_pro.metrics import pro_tables
+from pytest_vla.suites.libero_pro.report import cells
 from tests.support.records import record_of
 
 
