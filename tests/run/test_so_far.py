@@ -10,7 +10,7 @@ from pytest_vla.plan.case import Case
 from pytest_vla.records.record import record_line
 from pytest_vla.run.collected import Collected
 from pytest_vla.run.failures import MISFIT, NO_POLICY, Failures
-from pytest_vla.run.handing import PROPERTY, Unpacking
+from pytest_vla.run.handover import PROPERTY, Unpacking
 from pytest_vla.run.so_far import SoFar
 from tests.support.records import record_of
 
