@@ -1,7 +1,7 @@
 """The runs that a text names, opened to be read: the same texts, and the same errors, wherever runs are asked for."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from pytest_vla.errors import VlaError
@@ -30,17 +30,17 @@ def open_run(text: str, results: Path) -> Iterator[Opened]:
         VlaError: there is no such run or no run at all, or the records cannot be read.
     """
     folder, name = _place(text, results)
-    try:
-        store = open_store(folder, create=False)
-    except VlaError as error:
-        if name and Path(name).is_dir():
-            raise VlaError(
-                f"the folder {name} has no results: there is no {STORE} in it, nor where it lies; give a results "
-                "folder, such as .vla, or a run's name"
-            ) from error
-        raise
-    with store:
-        runs = (store.run(name),) if name else tuple(reversed(store.runs()))
+    with ExitStack() as stack:
+        try:
+            store = stack.enter_context(open_store(folder, create=False))
+            runs = (store.run(name),) if name else tuple(reversed(store.runs()))
+        except VlaError as error:
+            if name and Path(name).is_dir():
+                raise VlaError(
+                    f"the folder {name} has no results: there is no {STORE} in it, nor where it lies; give a results "
+                    "folder, such as .vla, or a run's name"
+                ) from error
+            raise
         if not runs:
             raise no_runs(folder)
         yield store, runs

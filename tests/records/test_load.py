@@ -51,6 +51,7 @@ def test_a_run_s_folder_is_one_in_a_results_folder() -> None:
         ("2026", ".vla", "2 runs in .* begin with '2026'"),
         (".vla/2025", ".vla", "there is no run '2025'"),
         ("empty", "nowhere", "the folder empty has no results: there is no results.sqlite in it"),
+        ("empty", ".vla", "the folder empty has no results: there is no results.sqlite in it"),
         ("last", "nowhere", "no runs in nowhere yet: run pytest with"),
         ("", "nowhere", "no runs in nowhere yet: run pytest with"),
         ("fresh", ".vla", "no runs in fresh yet: run pytest with"),
