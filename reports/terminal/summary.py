@@ -1,11 +1,13 @@
 """What the terminal says of a run, before it and after it."""
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from pytest_vla import extensions
-from pytest_vla.metrics.further import FurtherMean, further_means
+from pytest_vla.errors import VlaError
+from pytest_vla.metrics.further import further_means
 from pytest_vla.metrics.rate_rows import MAX_TASK_ROWS, RateRow, VariedTask, kind_rows, rate_rows
 from pytest_vla.metrics.rates import (
     bounds_text,
@@ -112,10 +114,7 @@ def closing_lines(
     elif records:
         tasks = len({(record.suite, group_of(record, False), record.task) for record in of_suites})
         lines = summary_lines(of_suites, own, verbosity > 0 or tasks <= MAX_TASK_ROWS, width)
-        if further := _further_means(of_suites, own):
-            from pytest_vla.reports.further import means_lines
-
-            lines += printed(means_lines(further))
+        lines += printed(_further_lines(of_suites, own))
         if any(record.variation for record in records):
             from pytest_vla.reports.language.pride_row import language_lines
 
@@ -156,14 +155,19 @@ def summary_sentence(records: Sequence[VariedTask], title: str = "vla") -> str:
     return f"{title}: {'; '.join(parts)}"
 
 
-def _further_means(
-    of_suites: Sequence[Record], own: Mapping[str, Sequence[Record]]
-) -> dict[str, tuple[FurtherMean, ...]]:
+def _further_lines(of_suites: Sequence[Record], own: Mapping[str, Sequence[Record]]) -> Iterator[str]:
     """Of each suite and each test of the user's, the means of what others add to episodes; mostly nothing is."""
+    about: dict[str, str] = {}
+    # What cannot be had of a package was told with the episodes.
+    with suppress(VlaError):
+        about = {name: entry.about for name, entry in extensions.metrics().items()}
     suites = sorted({record.suite for record in of_suites})
     by_title = {suite: [record for record in of_suites if record.suite == suite] for suite in suites} | dict(own)
-    found = {title: further_means(some, extensions.metrics()) for title, some in by_title.items()}
-    return {title: means for title, means in found.items() if means}
+    found = {title: further_means(some, about) for title, some in by_title.items()}
+    if any(found.values()):
+        from pytest_vla.reports.further import means_lines
+
+        yield from means_lines(found, about)
 
 
 def _counting_notes(repetition: Repetition, items: Sequence[Item]) -> list[str]:
