@@ -8,9 +8,9 @@ import pytest
 from pytest_vla.gate.min_success import judge
 from pytest_vla.records.record import Record
 from pytest_vla.run.failures import Failures
-from pytest_vla.run.kept import Closed
 from pytest_vla.run.resume import Resumption
 from pytest_vla.run.selection import Selection
+from pytest_vla.run.stored import Closed
 
 _CUT_SHORT = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
 """Endings with which no run has passed, whatever its rates."""

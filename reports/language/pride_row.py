@@ -103,11 +103,11 @@ def _find_csv(run: Path) -> tuple[Path | None, bool]:
     """LIBERO-Para's CSV where the run found it, and whether the report has to be told."""
     from pytest_vla.language.published import find_csv
     from pytest_vla.plan.user_files import given_folders
-    from pytest_vla.records.store import open_store
+    from pytest_vla.records.load import open_run
 
     try:
-        with open_store(run.parent, create=False) as store:
-            data = store.run(run.name).invocation.get("settings", {}).get("data")
+        with open_run(run.name, run.parent) as (_, runs):
+            data = runs[0].invocation.get("settings", {}).get("data")
     except VlaError:
         data = None
     by_itself = os.environ.get("PYTEST_VLA_DATA")

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.data_roots import DataRoot
-from pytest_vla.scene.problem import Problem, Region
+from pytest_vla.scene.problem import Problem
+from pytest_vla.scene.sections import Region
 from pytest_vla.scene.workspaces import Workspace, workspace
 from pytest_vla.suites.libero_pro.bodies import bodies
 from pytest_vla.suites.libero_pro.edits import Pair, place_of, swapped, workspace_regions

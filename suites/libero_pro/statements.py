@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from pytest_vla.scene.literals import Literal
-from pytest_vla.scene.problem import Declaration, Problem
+from pytest_vla.scene.problem import Problem
+from pytest_vla.scene.sections import Declaration
 from pytest_vla.scene.workspaces import workspace
 
 STATES = {"open": "open_range", "close": "close_range", "turnon": "turn_on_range", "turnoff": "turn_off_range"}

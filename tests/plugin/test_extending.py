@@ -1,10 +1,10 @@
 """A project's conftest.py adds a suite, a policy, a variation, a metric, and is told of every episode."""
 
+import sys
 from collections.abc import Callable
 
 import pytest
 
-from pytest_vla.cli import main
 from tests.support.runs import records_of
 
 Run = Callable[..., pytest.RunResult]
@@ -72,9 +72,7 @@ def test_a_conftest_adds_to_a_run(vla: Run, project: pytest.Pytester, workers: t
     assert sorted(told) == sorted(f"{record.case} success" for record in (twin, varied))
 
 
-def test_a_conftest_s_metric_is_in_the_summary_and_in_the_report(
-    vla: Run, project: pytest.Pytester, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_conftest_s_metric_is_in_the_summary_and_in_the_report(vla: Run, project: pytest.Pytester) -> None:
     project.makeconftest(CONFTEST)
     tasks = "--vla-tasks=turn_on_the_stove,open_the_middle_drawer_of_the_cabinet"
     result = vla("--vla-suite=mine", tasks, "--vla-seeds=0-2", "--vla-model=pusher?speed=0.5")
@@ -91,8 +89,7 @@ def test_a_conftest_s_metric_is_in_the_summary_and_in_the_report(
     ]
     result.stdout.fnmatch_lines(told)
     # Where nobody knows who gave it, what was kept is told all the same.
-    main(["report", "--results", str(project.path / ".vla")])
-    lines = capsys.readouterr().out.splitlines()
+    lines = project.run(sys.executable, "-c", "from pytest_vla.cli import main; main(['report'])").outlines
     start = lines.index("=== pusher?speed=0.5, mine ===")
     assert lines[start + 1 : start + 3] == [
         "number      episodes  mean, these tasks",

@@ -10,14 +10,14 @@ import pytest
 from pytest_vla.metrics.failure_types import THRESHOLDS, FailureTypes, Judgement, Reference
 from pytest_vla.metrics.language import Measured
 from pytest_vla.metrics.language_paths import Failures, FarFailure, Shares, TaskFailures
+from pytest_vla.metrics.language_results import LanguageReport, ModelResults, OtherChange, Source
 from pytest_vla.metrics.listening import Estimate
 from pytest_vla.metrics.nearest_task import NearestTask
 from pytest_vla.metrics.success import success_rate
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import Trajectory
-from pytest_vla.reports.language.compared import Source
 from pytest_vla.reports.language.json import model_table, report_table
-from pytest_vla.reports.language.text import LanguageReport, ModelResults, OtherChange, report_lines
+from pytest_vla.reports.language.text import report_lines
 from tests.support.golden import check_golden
 from tests.support.paraphrased import ENDS, PLATE, STOVE, para_record, paraphrased, path_to, probed
 from tests.support.records import record_of

@@ -9,8 +9,8 @@ import pytest
 from pytest_vla.records.record import Record
 from pytest_vla.reports.loaded import load
 from pytest_vla.suites.libero_plus import section
-from pytest_vla.suites.libero_plus.metrics import DIMENSIONS
-from pytest_vla.suites.libero_plus.report import ModelPlus, plus_lines, plus_table
+from pytest_vla.suites.libero_plus.metrics import DIMENSIONS, ModelPlus
+from pytest_vla.suites.libero_plus.report import plus_lines, plus_table
 from pytest_vla.suites.libero_plus.section import make_plus
 from tests.support.data import data_root
 from tests.support.golden import check_golden
