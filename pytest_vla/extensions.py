@@ -28,6 +28,7 @@ from pytest_vla.entries import (
     VariationEntry,
 )
 from pytest_vla.errors import VlaError
+from pytest_vla.util.text import did_you_mean
 from pytest_vla.util.tracebacks import describe
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ GROUP = "pytest_vla"
 NO_ENTRY_POINTS = "PYTEST_DISABLE_PLUGIN_AUTOLOAD"
 """pytest's variable: where it is set, only modules named by ``-p`` add something."""
 
-_PREFIX = "pytest_vla_"
 _OURS = "pytest-vla"
 _NAME = r"[A-Za-z0-9][\w.-]*"
 
@@ -86,6 +86,12 @@ def importers() -> Mapping[str, ImporterEntry]:
 def user_files() -> tuple[str, ...]:
     """Names and patterns of the files that variations are read from, in a user's data folder."""
     return tuple(dict.fromkeys(file for entry in _variations().values() for file in entry.files))
+
+
+def hooks_meant(name: str) -> str:
+    """Which hooks may be meant by a name that is none."""
+    known = [hook for hook in vars(hookspecs) if hook.startswith(hookspecs.PREFIX)]
+    return did_you_mean(name, known, hookspecs.PREFIX) or f" Known: {', '.join(known)}."
 
 
 def episode_finished(record: "Record") -> tuple[str, ...]:
@@ -204,7 +210,7 @@ class _Manager(pluggy.PluginManager):
     """Takes every function of a plugin that is named as one of our hooks, and leaves pytest's own alone."""
 
     def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:
-        method = getattr(plugin, name, None) if name.startswith(_PREFIX) else None
+        method = getattr(plugin, name, None) if name.startswith(hookspecs.PREFIX) else None
         if not inspect.isroutine(method):
             return None
         plain = dict.fromkeys(("wrapper", "hookwrapper", "optionalhook", "tryfirst", "trylast"), False)
@@ -306,7 +312,9 @@ def _own_manager() -> tuple[_Manager, Mapping[str, str]]:
                 manager.register(plugin, name)
                 manager.check_pending()
             except pluggy.PluginValidationError as error:
-                raise VlaError(f"{origin}: {error}. The hooks are in pytest_vla.hookspecs") from error
+                unknown = re.match(r"unknown hook '(\w+)'", str(error))
+                meant = hooks_meant(unknown[1]) if unknown else ""
+                raise VlaError(f"{origin}: {error}.{meant} The hooks are in pytest_vla.hookspecs") from error
         _installed.append((manager, origins))
     return _installed[0]
 
@@ -361,4 +369,4 @@ def _described(error: BaseException) -> str:
 
 
 def _has_hooks(plugin: object) -> bool:
-    return any(name.startswith(_PREFIX) for name in dir(plugin))
+    return any(name.startswith(hookspecs.PREFIX) for name in dir(plugin))

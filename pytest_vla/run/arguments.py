@@ -62,8 +62,14 @@ def variation_labels(text: str) -> tuple[str, ...]:
 
 
 def folder_of(text: str) -> Path:
-    """A path, with ``~`` replaced where there is a home."""
-    return expanded(text) or Path(text)
+    """A path, with ``~`` replaced where there is a home, such as the system can have."""
+    folder = expanded(text) or Path(text)
+    try:
+        folder.exists()
+    except OSError as error:
+        # Too long a name, for example.
+        raise argparse.ArgumentTypeError(f"{text[:60]!r}... is no folder: {error.strerror}") from error
+    return folder
 
 
 def whole_number(what: str, least: int, most: int | None = None) -> Callable[[str], int]:

@@ -13,6 +13,7 @@ import pytest
 from pytest_vla import extensions
 from pytest_vla.errors import VlaError
 from pytest_vla.run import marker, suite_items
+from pytest_vla.run.misspelt import key_notes
 from pytest_vla.run.nodes import SuiteFile, SuiteModule
 from pytest_vla.run.preflight import check_ready, notes_before
 from pytest_vla.run.results import RUN, STDERR, Results, new_run_name
@@ -82,7 +83,7 @@ def _configure(config: pytest.Config, late: bool) -> None:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         selection = select(settings, arguments or config.args, bool(arguments), here)
-    config.stash[NOTES] = tuple(str(warning.message) for warning in told)
+    config.stash[NOTES] = (*key_notes(config), *(str(warning.message) for warning in told))
     if resumption is not None and (note := policy_note(settings, resumption)) is not None:
         config.stash[NOTES] += (note,)
     if not config.option.collectonly:

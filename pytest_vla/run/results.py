@@ -291,7 +291,10 @@ class Results:
         settings = self._selection.settings
         if self._config.option.collectonly:
             return
-        records = [record for record in self.records if record.of_suite]
+        # Where no suite is asked for, the user's tests have all episodes that there are.
+        all_own = settings.min_success_typed and not self._selection.named
+        all_own = all_own and not any(record.of_suite for record in self.records)
+        records = [record for record in self.records if record.of_suite or all_own]
         if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self._resumption and not self._resumption.left:
             session.exitstatus = pytest.ExitCode.OK
         failed = [item for item in self._repetition.judged(self._items) if item.failed]
@@ -305,7 +308,8 @@ class Results:
             others = session.testsfailed - self._excused + sum(not item.is_failed_episode for item in unseen)
             stopped = bool(session.shouldstop or session.shouldfail or unended) or session.exitstatus in _CUT_SHORT
             minimum, by_lower_end = settings.min_success
-            self._verdict, passed = judge(records, minimum, others, stopped, by_lower_end)
+            has_policy = settings.model is not None
+            self._verdict, passed = judge(records, minimum, others, stopped, by_lower_end, has_policy)
         else:
             passed = not (session.testsfailed or failed or unended)
         # Interrupted, a usage error, nothing collected: that stays.
