@@ -148,7 +148,8 @@ def _check_hooks(config: pytest.Config) -> None:
     from pytest_vla import hookspecs
 
     ours = ((name, hook) for name, hook in vars(config.hook).items() if name.startswith(hookspecs.PREFIX))
-    if unknown := [name for name, hook in ours if not hook.has_spec()]:
+    pending = ((name, hook.get_hookimpls()) for name, hook in ours if not hook.has_spec())
+    if unknown := [name for name, found in pending if any(not each.optionalhook for each in found)]:
         from pytest_vla.run.misspelt import hook_complaint
 
         raise pytest.UsageError(hook_complaint(config, unknown))

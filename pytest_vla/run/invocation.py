@@ -74,6 +74,8 @@ def read_invocation(run: str, stored: Mapping[str, Any]) -> Invocation:
     Raises:
         VlaError: it is not as pytest-vla writes it, or says what this version does not know.
     """
+    if "imported" in stored:
+        raise VlaError(f"--vla-resume: run {run} was imported, and nothing says how to run it")
     try:
         return _read(stored)
     except VlaError as error:
@@ -84,8 +86,6 @@ def read_invocation(run: str, stored: Mapping[str, Any]) -> Invocation:
 
 
 def _read(stored: Mapping[str, Any]) -> Invocation:
-    if "imported" in stored:
-        raise VlaError("it was imported, and nothing says how to run it")
     kept = stored.get("settings")
     if not isinstance(kept, dict):
         raise VlaError("it does not say its settings")

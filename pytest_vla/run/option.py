@@ -34,7 +34,8 @@ KEPT: tuple[Belongs, ...] = ("case", "run")
 _METADATA = "option"
 
 
-@dataclass(frozen=True)
+# Methods that nobody calls take every project's time to make.
+@dataclass(frozen=True, eq=False, repr=False)
 class Option(Generic[Value]):
     """One ``--vla-NAME``, and the ini key ``vla_NAME`` where it has one.
 

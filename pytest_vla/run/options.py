@@ -40,7 +40,8 @@ TWINS = ("none", "auto")
 DEFAULT_BATCH = 32
 
 
-@dataclass(frozen=True, kw_only=True)
+# Methods that nobody calls take every project's time to make.
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Options:
     """The options, and their values: the help of each says what it means, None that nothing is said.
 

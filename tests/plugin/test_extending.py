@@ -121,3 +121,8 @@ def test_a_misspelt_hook_is_found_while_tests_are_collected(vla: Run, project: p
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert "INTERNALERROR" not in result.stdout.str()
     result.stderr.fnmatch_lines(["ERROR: *conftest.py: pytest_vla_sutes is no hook of *mean pytest_vla_suites?"])
+
+
+def test_a_hook_of_a_later_version_may_be_optional(vla: Run, project: pytest.Pytester) -> None:
+    project.makeconftest("import pytest\n\n@pytest.hookimpl(optionalhook=True)\ndef pytest_vla_sutes(): return []\n")
+    vla().assert_outcomes(passed=2)

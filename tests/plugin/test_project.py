@@ -64,14 +64,14 @@ def test_the_line_is_left_out_where_episodes_are_collected(vla: Run, project: py
 
 
 def test_an_ini_key_that_is_misspelt_is_told(vla: Run, project: pytest.Pytester) -> None:
-    keys = "vla_sute = tabletop\nvla-tmeout = 5m\nvla_seeds = 0-9\nvla_xyzzy = 3\nvlb_other = 1\n"
+    keys = "vla_sute = tabletop\nvla-rslts = runs\nvla_seeds = 0-9\nvla_xyzzy = 3\nvlb_other = 1\n"
     project.makeini(f"[pytest]\n{keys}")
     for arguments in (), ("-q",), ("-n1",):
         result = vla(*arguments)
         result.assert_outcomes(passed=2)
         assert [line for line in result.outlines if line.startswith("vla: ")] == [
             "vla: tox.ini: vla_sute is no ini key of pytest-vla, and changes nothing. Did you mean vla_suite?",
-            "vla: tox.ini: vla-tmeout is no ini key of pytest-vla, and changes nothing. Did you mean vla_timeout?",
+            "vla: tox.ini: vla-rslts is no ini key of pytest-vla, and changes nothing. Did you mean vla_results?",
             "vla: tox.ini: vla_seeds is no ini key: write --vla-seeds=... into addopts",
             "vla: tox.ini: vla_xyzzy is no ini key of pytest-vla, and changes nothing. `pytest --help` lists them",
         ]
