@@ -66,7 +66,7 @@ def test_the_line_is_left_out_where_episodes_are_collected(vla: Run, project: py
 def test_an_ini_key_that_is_misspelt_is_told(vla: Run, project: pytest.Pytester) -> None:
     keys = "vla_sute = tabletop\nvla-rslts = runs\nvla_seeds = 0-9\nvla_xyzzy = 3\nvlb_other = 1\n"
     project.makeini(f"[pytest]\n{keys}")
-    for arguments in (), ("-q",), ("-n1",):
+    for arguments in ("-q",), ("-n1",):
         result = vla(*arguments)
         result.assert_outcomes(passed=2)
         assert [line for line in result.outlines if line.startswith("vla: ")] == [

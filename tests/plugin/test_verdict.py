@@ -160,18 +160,15 @@ def test_it(rollout):
 """
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
-def test_where_only_a_users_tests_run_episodes_these_are_judged(
-    vla: Run, project: pytest.Pytester, workers: str
-) -> None:
+def test_where_only_a_users_tests_run_episodes_these_are_judged(vla: Run, project: pytest.Pytester) -> None:
     project.makepyfile(test_mine=OWN.format(body="assert rollout.steps > 0"))
-    result = vla("test_mine.py", MODEL, "--vla-min-success=0.8", workers)
+    result = vla("test_mine.py", MODEL, "--vla-min-success=0.8", "-n2")
     result.assert_outcomes(passed=10)
     assert result.ret == 0
     result.stdout.fnmatch_lines(
         ["libero_goal, own tests: 8/10 = 80.0% [[]49.0%, 94.3%[]] >= 80%", "vla: passed (--vla-min-success=80%)"]
     )
-    result = vla("test_mine.py", MODEL, "--vla-min-success=0.9", workers)
+    result = vla("test_mine.py", MODEL, "--vla-min-success=0.9")
     result.assert_outcomes(passed=10)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["vla: failed (--vla-min-success=90%): libero_goal, own tests below it"])
