@@ -123,7 +123,7 @@ def records_page() -> Iterator[str]:
     yield from ("## Versions", "", _code(" ".join(rule.split())).replace("this module", f"`{migrations.__name__}`"), "")
     yield from (
         f"Records of schema {min(migrations.STEPS)} to {SCHEMA} are read; one of a later schema is refused by name. A "
-        "results folder of an earlier version is read as it is, and becomes this version's when a run is written to it.",
+        "results folder of an earlier version is read as it is, and becomes this version's when a run is written.",
         "",
     )
     yield from ("## Record", "")

@@ -404,9 +404,41 @@ class Lossy(PointWorld):
         return super().restore(np.round(state, 1))
 
 
+class Dearer(PointWorld):
+    def __init__(self, task):  # type: ignore[no-untyped-def]
+        super().__init__(task)
+        self._resets = 0
+
+    def reset(self, case):  # type: ignore[no-untyped-def]
+        self._resets += 1
+        return super().reset(case)
+
+    def costs(self) -> dict[str, float]:
+        return {"force": float(self._resets)}
+
+
+class Counting(Dearer):
+    def costs(self) -> dict[str, float]:
+        return {}
+
+    def series(self) -> dict[str, int]:
+        return {"resets": self._resets}
+
+
+class Unlike(Counting):
+    def series(self) -> dict[str, int]:
+        return {}
+
+    def provenance(self) -> dict[str, str]:
+        return {"resets": str(self._resets)}
+
+
 @pytest.mark.parametrize(
     ("world", "complaint"),
     [
+        (Dearer, r"seed 0 goes otherwise after seed 1: costs\(\) of force differs at step 1"),
+        (Counting, r"seed 0 goes otherwise after seed 1: series\(\) of resets differs at step 1"),
+        (Unlike, r"provenance\(\) says .*'resets': '1'.* of seed 0, and .*'resets': '2'.* after seed 1"),
         (Drifting, "seed 0 goes otherwise after seed 1: .* differs at step 0"),
         (Wrong, r"state is \(3,\), and the suite says \(2,\)"),
         (Blind, "what is seen lacks front_image of the suite's; it has state"),
