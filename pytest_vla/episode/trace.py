@@ -105,17 +105,22 @@ class Trace:
         # Whole or not at all: a wall limit may be raised between any two lines.
         self._rows.append(_Row(qpos, qvel, eef_pos, action, verdicts, series))
         if action is not None and (costs := getattr(self.world, "costs", None)) is not None:
-            self._enter(costs())
+            self.enter(costs())
         return all(verdicts.values())
 
-    def _enter(self, charges: Iterable[Charge]) -> None:
-        """Enter what a step was charged. Of a name that costs nothing one entry says so."""
+    def enter(self, charges: Iterable[Charge]) -> None:
+        """Enter what a step was charged. Of a name that costs nothing one entry says so.
+
+        Raises:
+            EpisodeError: there are more than the ledger holds; ``world-protocol``.
+        """
         for charge in charges:
-            if charge.amount or charge.name not in self._charged:
-                self._charged.add(charge.name)
-                self.costs.append(charge)
-        if len(self.costs) > MOST_CHARGES:
-            raise EpisodeError("world-protocol", f"costs() has given more than {MOST_CHARGES} charges in an episode")
+            if not charge.amount and charge.name in self._charged:
+                continue
+            if len(self.costs) == MOST_CHARGES:
+                raise EpisodeError("world-protocol", f"costs() gives more than {MOST_CHARGES} charges in an episode")
+            self._charged.add(charge.name)
+            self.costs.append(charge)
 
     def note_clipped(self, wanted: NDArray[np.float64]) -> None:
         """Take down that an action, (7,), was outside of [-1, 1]."""
