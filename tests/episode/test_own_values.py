@@ -12,6 +12,8 @@ from pytest_vla.episode.own_values import own_charges, own_series
 from pytest_vla.episode.trace import Trace
 from pytest_vla.errors import EpisodeError
 from pytest_vla.plan.costs import LARGEST_AMOUNT, MOST_CHARGES, Charge
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.testing import World
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | st.binary(max_size=3),
@@ -74,13 +76,36 @@ def test_series_are_arrays_within_bounds() -> None:
         own_series({"a": 2**70}, 10)
 
 
-def test_the_ledger_says_once_what_costs_nothing_and_is_bounded() -> None:
-    trace = Trace()
-    for step in range(1, 4):
-        trace.enter([Charge("fall", 0.0, step), Charge("force", float(step > 1), step)])
-    assert [(charge.name, charge.step, charge.amount) for charge in trace.costs] == [
+class Charged(World):
+    """Charges what the test says."""
+
+    def __init__(self, task: Any, charges: list[list[Charge]]) -> None:
+        super().__init__(task)
+        self.charges = charges
+
+    def costs(self) -> list[Charge]:
+        return self.charges[self.steps - 1]
+
+
+def noted(*charges: list[Charge]) -> Trace:
+    """Of an episode with these charges at its steps."""
+    world = Charged(load_suite("libero_goal").tasks[0], [*charges])
+    trace = Trace(world=world)
+    trace.note(world.reset(0, 0, settle=True))
+    for _ in charges:
+        trace.note(world.step(np.zeros(7)), np.zeros(7))
+    return trace
+
+
+def test_the_ledger_says_once_what_costs_nothing() -> None:
+    trace = noted(*([Charge("fall", 0.0, step), Charge("force", float(step > 1), step)] for step in (1, 2, 3)))
+    assert [(charge.name, charge.step, charge.amount) for charge in trace.costs()] == [
         *(("fall", 1, 0.0), ("force", 1, 0.0), ("force", 2, 1.0), ("force", 3, 1.0))
     ]
+
+
+def test_the_ledger_is_bounded() -> None:
+    charge = Charge("force", 1.0, 1)
+    assert len(noted([charge] * MOST_CHARGES, [Charge("force", 0.0, 2)]).costs()) == MOST_CHARGES
     with pytest.raises(EpisodeError, match="gives more than 100000 charges in an episode"):
-        trace.enter(Charge("force", 1.0, 4) for _ in range(MOST_CHARGES))
-    assert len(trace.costs) == MOST_CHARGES
+        noted([charge] * MOST_CHARGES, [charge])
