@@ -168,8 +168,7 @@ CHARGING = """
     from dataclasses import replace
     from pytest_vla import testing
     from pytest_vla.entries import SuiteEntry
-    from pytest_vla.metrics.selection import by_model
-from pytest_vla.plan.costs import Charge
+    from pytest_vla.plan.costs import Charge
 
     WRONG = {
         "negative": {"force": -1.0},
