@@ -117,7 +117,7 @@ BROKEN = """
     from pytest_vla.entries import MetricEntry, SuiteEntry
 
     def pytest_vla_suites():
-        return [SuiteEntry(name, "broken", f":{name}") for name in ("lost", "undecided", "costly")]
+        return [SuiteEntry(name, "broken", f":{name}") for name in ("lost", "undecided", "costly", "grey")]
 
     def pytest_vla_metrics():
         return [MetricEntry("leaving", "ends", ":leaving"), MetricEntry("writing", "writes", ":writing")]
@@ -136,6 +136,15 @@ BROKEN = """
         def costs(self):
             return {"force": float("nan")}
 
+    class Grey(testing.PointWorld):
+        def step(self, action):
+            return self._blurred(super().step(action))
+        def reset(self, case):
+            return self._blurred(super().reset(case))
+        def _blurred(self, seen):
+            return {**seen, "front_image": seen["front_image"] / 2}
+
+    def grey(): return testing.point_suite("grey", Grey)
     def lost(): return testing.point_suite("lost", Lost)
     def undecided(): return testing.point_suite("undecided", Undecided)
     def costly(): return testing.point_suite("costly", Costly)
@@ -155,6 +164,8 @@ def test_a_broken_world_is_an_error_by_name_and_a_metric_changes_nothing(point: 
         ("lost", "the world's state holds NaN"),
         ("undecided", "success() is None, expected True or False"),
         ("costly", "costs() gives what is no finite number: force=nan"),
+        # Its policy never looks.
+        ("grey", "camera front: front_image is (32, 48, 3) float64, expected (H, W, 3) uint8"),
     ):
         result = point(f"--vla-suite={suite}", "--vla-tasks=push", "--vla-model=pushing:right")
         result.assert_outcomes(errors=1)
