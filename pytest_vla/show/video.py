@@ -1,7 +1,6 @@
 """Videos of episodes, drawn afterwards from the recorded states: an episode that runs draws nothing for them."""
 
 import contextlib
-import importlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
@@ -143,7 +142,7 @@ def encode(frames: Iterator[Frame], file: Path, fps: float) -> int:
 
 
 def _encode(frames: Iterator[Frame], file: Path, fps: float) -> int:
-    av = _needed("av", "PyAV")
+    av = _pyav()
     rate = Fraction(fps).limit_denominator(1000)
     stream = None
     written = 0
@@ -179,24 +178,37 @@ def _stream(container: Any, picture: Frame, rate: Fraction) -> Any:
 
 def _unable(error: Exception) -> VlaError:
     return VlaError(
-        f"PyAV {_needed('av', 'PyAV').__version__} cannot encode a video ({_CODEC}): {error}. Install its wheel, "
+        f"PyAV {_pyav().__version__} cannot encode a video ({_CODEC}): {error}. Install its wheel, "
         "pip install --force-reinstall av, or run with --vla-video=none"
     )
 
 
-def _needed(module: str, called: str) -> Any:
+def _pyav() -> Any:
+    with _cure_of("PyAV"):
+        import av
+    return av
+
+
+def _opencv() -> Any:
+    with _cure_of("OpenCV"):
+        import cv2
+    return cv2
+
+
+@contextlib.contextmanager
+def _cure_of(package: str) -> Iterator[None]:
     try:
-        return importlib.import_module(module)
+        yield
     except ImportError as error:
         raise VlaError(
-            f"a video needs {called}, which cannot be imported: {error}. {what_to_install(error)}. Or run with "
+            f"a video needs {package}, which cannot be imported: {error}. {what_to_install(error)}. Or run with "
             "--vla-video=none"
         ) from error
 
 
 def _with_strip(picture: Frame, text: str, ending: str) -> Frame:
     """The picture above a strip with a text on the left and an ending on the right; both sides become even."""
-    cv2 = _needed("cv2", "OpenCV")
+    cv2 = _opencv()
     height, width = picture.shape[:2]
     frame = np.zeros((height + _STRIP + (height + _STRIP) % 2, width + width % 2, 3), dtype=np.uint8)
     frame[:height, :width] = picture
