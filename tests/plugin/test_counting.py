@@ -143,7 +143,7 @@ def test_of_the_users_own_tests_the_first_counts_too(
         [
             "test_mine.py::test_it * 3 * 2/3 *",
             "1 episode failed at first and passed when run again: the first counts",
-            "1 failed test: `pytest --vla-resume=* runs just these",
+            "1 failed test: `*pytest --vla-resume=* runs just these",
         ]
     )
     draws("fs", "s", "es")

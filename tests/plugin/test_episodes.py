@@ -66,7 +66,7 @@ def test_a_task_not_done_is_a_failed_test_that_says_how(vla: Run, project: pytes
             "*holds          (is point_1)",
             "*end effector at (0.000, 0.000, 1.000) m",
             f"*run it alone: pytest '{STOVE_ID.replace('[', '[[]')}' --vla-model=policies:still "
-            "'--vla-data=some where' --vla-replan=2 --vla-video=all",
+            "'--vla-data=some where' --vla-replan=2 --vla-video=all -p pytest_vla.testing",
             f"FAILED {STOVE_ID.replace('[', '[[]')}*",
         ]
     )
