@@ -16,7 +16,8 @@ from pytest_vla.language.scene_names import SceneNames
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
 from pytest_vla.vary.axes.language import names_in
-from pytest_vla.vary.registry import find_variation, parse_vary
+from pytest_vla.vary.parse import parse_vary
+from pytest_vla.vary.registry import find_variation
 
 SUITES = ("tabletop", "libero_goal", "libero_spatial", "libero_object", "libero_10", "libero_90")
 

@@ -30,6 +30,7 @@ from pytest_vla.entries import (
     VariationEntry,
 )
 from pytest_vla.errors import VlaError
+from pytest_vla.util.text import did_you_mean
 from pytest_vla.util.tracebacks import describe
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ GROUP = "pytest_vla"
 NO_ENTRY_POINTS = "PYTEST_DISABLE_PLUGIN_AUTOLOAD"
 """pytest's variable: where it is set, only modules named by ``-p`` add something."""
 
-_PREFIX = "pytest_vla_"
 _OURS = "pytest-vla"
 _CONFTEST = "conftest"
 _NAME = r"[A-Za-z0-9][\w.-]*"
@@ -94,6 +94,12 @@ def commands() -> Mapping[str, CommandEntry]:
 def user_files() -> tuple[str, ...]:
     """Names and patterns of the files that variations are read from, in a user's data folder."""
     return tuple(dict.fromkeys(file for entry in _variations().values() for file in entry.files))
+
+
+def hooks_meant(name: str) -> str:
+    """Which hooks may be meant by a name that is none."""
+    known = [hook for hook in vars(hookspecs) if hook.startswith(hookspecs.PREFIX)]
+    return did_you_mean(name, known, hookspecs.PREFIX) or f" Known: {', '.join(known)}."
 
 
 def episode_finished(record: "Record") -> tuple[str, ...]:
@@ -200,7 +206,7 @@ def of_a_conftest() -> str:
     file = Path(f"{_CONFTEST}.py")
     if _adopted or _CONFTEST in _consented or not file.is_file():
         return ""
-    if _PREFIX.encode() not in file.read_bytes():
+    if hookspecs.PREFIX.encode() not in file.read_bytes():
         return ""
     return f" The {file} of this folder may have it: it is read where you say so, pytest-vla -p {_CONFTEST} ..."
 
@@ -251,7 +257,7 @@ class _Manager(pluggy.PluginManager):
     """Takes every function of a plugin that is named as one of our hooks, and leaves pytest's own alone."""
 
     def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:
-        method = getattr(plugin, name, None) if name.startswith(_PREFIX) else None
+        method = getattr(plugin, name, None) if name.startswith(hookspecs.PREFIX) else None
         if not inspect.isroutine(method):
             return None
         plain = dict.fromkeys(("wrapper", "hookwrapper", "optionalhook", "tryfirst", "trylast"), False)
@@ -387,7 +393,9 @@ def _own_manager() -> tuple[_Manager, Mapping[str, str]]:
                 manager.register(plugin, name)
                 manager.check_pending()
             except pluggy.PluginValidationError as error:
-                raise VlaError(f"{origin}: {error}. The hooks are in pytest_vla.hookspecs") from error
+                unknown = re.match(r"unknown hook '(\w+)'", str(error))
+                meant = hooks_meant(unknown[1]) if unknown else ""
+                raise VlaError(f"{origin}: {error}.{meant} The hooks are in pytest_vla.hookspecs") from error
         _installed.append((manager, origins))
     return _installed[0]
 
@@ -438,4 +446,4 @@ def _described(error: BaseException) -> str:
 
 
 def _has_hooks(plugin: object) -> bool:
-    return any(name.startswith(_PREFIX) for name in dir(plugin))
+    return any(name.startswith(hookspecs.PREFIX) for name in dir(plugin))

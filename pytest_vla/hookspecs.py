@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     )
     from pytest_vla.records.record import Record
 
+PREFIX = "pytest_vla_"
+"""How the names of all of them begin."""
+
 hookspec = pluggy.HookspecMarker("pytest")
 
 

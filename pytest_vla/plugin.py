@@ -5,8 +5,10 @@ project that has pytest-vla installed its time (`benchmarks/startup.py`), so tha
 """
 
 import os
+from collections.abc import Generator
 from pathlib import Path
 
+import pluggy
 import pytest
 
 from pytest_vla.fixtures.rollout import (
@@ -21,7 +23,7 @@ from pytest_vla.fixtures.rollout import (
     vla_worlds,
 )
 from pytest_vla.run.about import LIST, MARKER, SUITE_FILES, SUITES
-from pytest_vla.run.options import OPTIONS, add_options
+from pytest_vla.run.options import OPTIONS, add_options, unknown_keys
 
 __all__ = [
     "rollout",
@@ -79,8 +81,20 @@ def pytest_configure(config: pytest.Config) -> None:
 
         about = ABOUT
     config.addinivalue_line("markers", about)
-    if not config.option.help and _is_asked_for(config):
-        _begin(config)
+    if not config.option.help:
+        _check_hooks(config)
+        if _is_asked_for(config) or unknown_keys(config):
+            _begin(config)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """A conftest.py that is found while tests are collected may have hooks that are none, too."""
+    try:
+        return (yield)
+    except pluggy.PluginValidationError:
+        _check_hooks(session.config)
+        raise
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -127,6 +141,18 @@ def _is_asked_for(config: pytest.Config) -> bool:
     places = (argument.partition("::") for argument in config.args)
     # A folder has no names after it: that is a suite's item too.
     return any(not os.path.lexists(here / place) or (names and (here / place).is_dir()) for place, _, names in places)
+
+
+def _check_hooks(config: pytest.Config) -> None:
+    """Raises UsageError where a plugin has a hook that is named as ours are, and is none."""
+    from pytest_vla import hookspecs
+
+    ours = ((name, hook) for name, hook in vars(config.hook).items() if name.startswith(hookspecs.PREFIX))
+    pending = ((name, hook.get_hookimpls()) for name, hook in ours if not hook.has_spec())
+    if unknown := [name for name, found in pending if any(not each.optionalhook for each in found)]:
+        from pytest_vla.run.misspelt import hook_complaint
+
+        raise pytest.UsageError(hook_complaint(config, unknown))
 
 
 def _begin(config: pytest.Config, late: bool = False) -> None:

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case
+from pytest_vla.plan.costs import totals
 from pytest_vla.plan.suite import Suite
 from pytest_vla.plan.task import Protocol, Task
 from pytest_vla.util.ranges import LAST_SEED
@@ -217,7 +218,8 @@ def check_world(task: Task, seeds: tuple[int, int] = (0, 1)) -> None:
     """Hold the own world of a task against what episodes need of it, in a few steps.
 
     What it shows has the names, shapes and types that the suite says; equal cases begin and go on alike, also in a
-    world that was used before; a state that was saved is the same when it is restored.
+    world that was used before, with the same costs, series and provenance; a state that was saved is the same when it
+    is restored.
 
     Args:
         task: of a suite with a world of its own.
@@ -232,12 +234,16 @@ def check_world(task: Task, seeds: tuple[int, int] = (0, 1)) -> None:
     if task.world is None:
         raise AssertionError(f"{task.suite}/{task.name} has no world of its own")
     drawn = np.random.default_rng(0).uniform(-1, 1, (_CHECKED_STEPS, task.protocol.action_size))
-    first = _seen_of(OwnWorld(task), seeds[0], drawn)
+    fresh = OwnWorld(task)
+    first = _seen_of(fresh, seeds[0], drawn)
+    said = fresh.provenance()
     world = OwnWorld(task)
     _seen_of(world, seeds[1], drawn)
     _assert_alike(first, _seen_of(world, seeds[0], drawn), f"seed {seeds[0]} goes otherwise after seed {seeds[1]}")
+    if (now := world.provenance()) != said:
+        raise AssertionError(f"provenance() says {said} of seed {seeds[0]}, and {now} after seed {seeds[1]}")
     if callable(getattr(world.inner, "save", None)) and callable(getattr(world.inner, "restore", None)):
-        state, at_end = world.data.qpos, first[-1]
+        state, at_end = world.data.qpos, {name: value for name, value in first[-1].items() if "()" not in name}
         world.step(np.ones(task.protocol.action_size))
         shown = world.show(state, _CHECKED_STEPS)
         _assert_alike([at_end], [{name: shown[name] for name in at_end}], "a restored state looks otherwise")
@@ -252,7 +258,9 @@ def _seen_of(world: Any, seed: int, actions: NDArray[np.float64]) -> list[dict[s
         if world.over() or all(world.predicates().values()):
             break
         seen = world.step(action)
-        found.append({name: np.array(seen[name]) for name in seen})
+        charged = {f"costs() of {name}": np.array(amount) for name, amount in totals(world.costs()).items()}
+        measured = {f"series() of {name}": array for name, array in world.series().items()}
+        found.append({**{name: np.array(seen[name]) for name in seen}, **charged, **measured})
     return found
 
 
@@ -261,7 +269,7 @@ def _assert_alike(one: list[dict[str, NDArray[Any]]], other: list[dict[str, NDAr
         raise AssertionError(f"{what}: it ends after {len(one) - 1} and after {len(other) - 1} steps")
     for step, (before, after) in enumerate(zip(one, other, strict=True)):
         for name, value in before.items():
-            if not np.array_equal(value, after[name]):
+            if name not in after or not np.array_equal(value, after[name]):
                 raise AssertionError(f"{what}: {name} differs at step {step}")
 
 

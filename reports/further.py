@@ -47,7 +47,7 @@ def further_table(found: Further) -> list[dict[str, Any]]:
 
 
 def abouts() -> dict[str, str]:
-    """By name, what the numbers are whose givers are known in this process."""
+    """By name, what the numbers are whose givers are known here. Raises VlaError, as `extensions.metrics`."""
     return {name: entry.about for name, entry in extensions.metrics().items()}
 
 
@@ -65,17 +65,17 @@ def _lines(found: Sequence[Further], loaded: Loaded) -> Iterator[str]:
         yield ""
         yield f"=== {model.model}, {model.suite} ==="
         yield from notes((*model.left_out, *unfinished_of(model.records, loaded)))
-        yield from means_lines({"": model.means})
+        yield from means_lines({"": model.means}, abouts())
 
 
-def means_lines(means: Mapping[str, Sequence[FurtherMean]]) -> Iterator[str]:
+def means_lines(means: Mapping[str, Sequence[FurtherMean]], about: Mapping[str, str]) -> Iterator[str]:
     """Tables of means, and what is missing from them.
 
     Args:
         means: by what they are of, such as a suite; empty: that is said already.
+        about: of `abouts`.
     """
     rows = sorted(((title, each) for title, some in means.items() for each in some), key=lambda row: row[1].name)
-    about = abouts()
     for name in dict.fromkeys(each.name for _, each in rows):
         if name in about:
             yield from wrapped(f"{name}: {about[name]}")

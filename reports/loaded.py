@@ -7,9 +7,10 @@ from pathlib import Path
 
 from pytest_vla.errors import VlaError
 from pytest_vla.records.counting import standings
+from pytest_vla.records.load import open_runs
 from pytest_vla.records.record import Record, parse_record
 from pytest_vla.records.runs import Run
-from pytest_vla.records.store import STORE, Store, open_store
+from pytest_vla.records.store import Store
 
 SEED = 0
 """Of the resamples."""
@@ -42,35 +43,15 @@ def load(texts: Sequence[str], results: Path) -> Loaded:
     Raises:
         VlaError: there is no such run, or the records cannot be read.
     """
-    # Of which folder which runs; without a name all of it.
-    chosen: dict[tuple[Path, str], None] = {}
-    for text in texts or [str(results)]:
-        path = Path(text)
-        if (path / STORE).is_file() or not texts:
-            chosen[path, ""] = None
-        elif (path.is_dir() or path.parent != Path()) and (path.resolve().parent / STORE).is_file():
-            # An imported run has no folder, and is named like one.
-            chosen[path.resolve().parent, path.resolve().name] = None
-        else:
-            chosen[results, text] = None
     found: dict[tuple[Path, str], tuple[Run, Path]] = {}
     ended: dict[tuple[Path, int], tuple[str, Record]] = {}
-    for folder, name in chosen:
-        try:
-            with open_store(folder, create=False) as store:
-                runs = [store.run(name)] if name else list(reversed(store.runs()))
-                for run in runs:
-                    found[folder.resolve(), run.name] = (run, folder / run.name)
-                    dated = store.dated(run.name)
-                    for number, record in zip(dated, store.parsed(run.name, [*dated]), strict=True):
-                        ended[folder.resolve(), number] = (dated[number], record)
-        except VlaError as error:
-            if name and Path(name).is_dir():
-                raise VlaError(
-                    f"the folder {name} has no results: there is no {STORE} in it, nor where it lies; give a results "
-                    "folder, such as .vla, or a run's name"
-                ) from error
-            raise
+    for store, runs in open_runs(texts, results):
+        folder = store.results
+        for run in runs:
+            found[folder.resolve(), run.name] = (run, folder / run.name)
+            dated = store.dated(run.name)
+            for number, record in zip(dated, store.parsed(run.name, [*dated]), strict=True):
+                ended[folder.resolve(), number] = (dated[number], record)
     ordered = sorted(found.values(), key=lambda each: (each[0].started, each[0].name))
     folders = {run.name: folder for run, folder in ordered}
     # Numbers are in the order of the ends, also of two within a millisecond.

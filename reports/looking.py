@@ -6,8 +6,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from pytest_vla.errors import VlaError
+from pytest_vla.metrics.clustered import CONFIDENCE
 from pytest_vla.metrics.listening import Estimate, Share
-from pytest_vla.metrics.looking import BLINDED, CONFIDENCE, GONE, NEAR, Looked, Looking, looked
+from pytest_vla.metrics.looking import BLINDED, GONE, NEAR, Looked, Looking, looked
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import load_trajectory, trajectory_file
 from pytest_vla.reports.loaded import Loaded, unfinished_of

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from pytest_vla.metrics.rates import interval_text, left_out_text, rate_table, share_text
-from pytest_vla.metrics.runs import _outcomes, rate_of, rates_of
+from pytest_vla.metrics.runs import errors_of, rate_of, rates_of, suites_of
 from pytest_vla.metrics.success import SuccessRate, success_rate
 from pytest_vla.records.runs import Run, is_alive
 from pytest_vla.util.text import printable
@@ -58,7 +58,7 @@ def _rows(run: Run) -> Iterator[tuple[str, ...]]:
         run.name,
         datetime.fromisoformat(run.started).astimezone().strftime("%Y-%m-%d %H:%M"),
         run.model,
-        ", ".join(_suites(run)) or "-",
+        ", ".join(suites_of(run)) or "-",
         f"{run.done}/{run.planned}",
         *_rate_cells(name, rate),
         left_out_text(rate),
@@ -79,14 +79,10 @@ def _table(run: Run) -> dict[str, Any]:
     rate = rate_of(run)
     return asdict(run) | {
         "status": status_of(run),
-        "suites": _suites(run),
+        "suites": suites_of(run),
         "done": run.done,
         "rate": rate.rate,
         "interval": rate.interval,
-        "errors": success_rate("", _outcomes(run)).errors,
+        "errors": errors_of(run),
         "rates": {name or "all": rate_table(each) for name, each in rates_of(run).items()},
     }
-
-
-def _suites(run: Run) -> list[str]:
-    return sorted({count.suite for count in run.counts})

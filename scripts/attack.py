@@ -26,7 +26,8 @@ import numpy as np
 
 from pytest_vla.errors import SceneError, VlaError
 from pytest_vla.plan.manifests import suite_folder
-from pytest_vla.scene.problem import VlaWarning, parse_problem_text
+from pytest_vla.scene.bddl import VlaWarning
+from pytest_vla.scene.problem import parse_problem_text
 from scripts import attack_stores
 from scripts.attack_stores import CLEAR, DONE, HANG, TRACEBACK
 

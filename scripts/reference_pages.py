@@ -12,9 +12,11 @@ from pathlib import Path
 from pytest_vla import entries, extensions, hookspecs
 from pytest_vla.cli import command_of, parser_of
 from pytest_vla.errors import ERROR_REASONS, INVALID_REASONS
+from pytest_vla.plan.costs import Charge
 from pytest_vla.plan.manifests import load_suite, suite_names
 from pytest_vla.policies.fit import CODES
 from pytest_vla.policies.registry import all_kinds
+from pytest_vla.records import migrations
 from pytest_vla.records.checks import OUTCOMES
 from pytest_vla.records.migrations import SCHEMA
 from pytest_vla.records.record import Record
@@ -119,11 +121,22 @@ def records_page() -> Iterator[str]:
         f"What an episode leaves: schema {SCHEMA}. `pytest-vla export --format=jsonl` prints records as they are kept; "
         "[a run and what it leaves](../how-to/resume.md) says where they lie.",
     )
+    rule = (inspect.getdoc(migrations) or "").split("\n\n")[1]
+    yield from ("## Versions", "", _code(" ".join(rule.split())).replace("this module", f"`{migrations.__name__}`"), "")
+    yield from (
+        f"Records of schema {min(migrations.STEPS)} to {SCHEMA} are read; one of a later schema is refused by name. A "
+        "results folder of an earlier version is read as it is, and becomes this version's when a run is written.",
+        "",
+    )
     yield from ("## Record", "")
     told = attributes_of(Record)
     types = {field.name: _type_of(field) for field in dataclasses.fields(Record)}
     told["outcome"] = "one of " + ", ".join(f"`{outcome}`" for outcome in OUTCOMES) + "."
     rows = [(f"`{name}`", f"`{type_}`", _code(told[name])) for name, type_ in types.items()]
+    yield from _table(("field", "type", "meaning"), rows)
+    yield from ("## Charge", "", "An entry of `costs`.", "")
+    told = attributes_of(Charge)
+    rows = [(f"`{each.name}`", f"`{_type_of(each)}`", _code(told[each.name])) for each in dataclasses.fields(Charge)]
     yield from _table(("field", "type", "meaning"), rows)
     yield from (
         *("## Trajectory", ""),
@@ -138,6 +151,7 @@ def records_page() -> Iterator[str]:
             ("`eef_pos`", "(n+1, 3)", "m, world frame"),
             ("`actions`", "(n, k)", "of the suite's k numbers, 7 of most; as the policy gave them, clipped to [-1, 1]"),
             ("`outcome`", "()", "the episode's outcome, a text"),
+            ("any other", "(n, ...)", "a series of numbers or truths, a row a control step; not there: not measured"),
         ),
     )
 

@@ -109,6 +109,7 @@ def __getattr__(name):
         ),
         ("def pytest_vla_suites(): return [SuiteEntry('a b', '')]", "'a b' is no name: expected letters"),
         ("def pytest_vla_sutes(): return []", "my-lab 2.1 (my_lab): unknown hook 'pytest_vla_sutes'"),
+        ("def pytest_vla_sutes(): return []", "Did you mean pytest_vla_suites? The hooks are in"),
         ("def pytest_vla_suites(config): return []", "my-lab 2.1 (my_lab): Plugin '"),
         (
             "def pytest_vla_suites(): return [SuiteEntry('tabletop', '', 'x:y')]",

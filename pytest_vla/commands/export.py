@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
-from pytest_vla.records.store import open_store
+from pytest_vla.records.load import open_run
 from pytest_vla.reports.export import FORMATS, check_format, export
 from pytest_vla.reports.loaded import counted_episodes
 from pytest_vla.run.arguments import declare_results
@@ -23,7 +23,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "jsonl has the records as they are kept, and counts."
     )
     parser.add_argument(
-        "which", metavar="RUN", nargs="?", default="last", help="a run's name or its beginning; last (default); all"
+        "which",
+        metavar="RUN|DIR",
+        nargs="?",
+        default="last",
+        help="a run's name or its beginning, its folder, or a results folder; last (default); all",
     )
     parser.add_argument(
         "--format", choices=FORMATS, help="default: what the ending of FILE says, or csv; parquet needs pyarrow"
@@ -42,8 +46,7 @@ def run(options: argparse.Namespace) -> None:
     if format == "parquet" and output is None:
         raise VlaError("parquet is no text: give a file with -o FILE.parquet")
     check_format(format)
-    with open_store(options.results, create=False) as store:
-        runs = store.runs() if options.which == "all" else [store.run(options.which)]
+    with open_run("" if options.which == "all" else options.which, options.results) as (store, runs):
         # Fixed now: a run that goes on gets more.
         episodes = counted_episodes(store, [run.name for run in runs])
         # Not sys.stdout.buffer: with PYTHONUNBUFFERED that one may write a part and be content.

@@ -198,7 +198,8 @@ def _jobs(suites: Sequence[str], data: Path | None, vary: str | None) -> list[tu
     if vary is None:
         return [(name, task, "") for name, task in tasks]
     from pytest_vla.errors import UnfitError
-    from pytest_vla.vary.registry import find_variation, labels_of, parse_vary
+    from pytest_vla.vary.parse import parse_vary
+    from pytest_vla.vary.registry import find_variation, labels_of
 
     jobs = []
     for name, task in tasks:

@@ -3,8 +3,7 @@
 import argparse
 
 from pytest_vla.entries import Command
-from pytest_vla.errors import VlaError
-from pytest_vla.records.store import open_store
+from pytest_vla.records.store import no_runs, open_store
 from pytest_vla.reports.runs import runs_json, runs_table
 from pytest_vla.run.arguments import declare_results
 
@@ -25,7 +24,7 @@ def run(options: argparse.Namespace) -> None:
     with open_store(options.results, create=False) as store:
         runs = store.runs()
     if not runs and not options.json:
-        raise VlaError(f"no runs in {options.results} yet")
+        raise no_runs(options.results)
     print(runs_json(runs) if options.json else "\n".join(runs_table(runs)))
 
 

@@ -52,7 +52,8 @@ def own_series(told: Any, steps: int) -> dict[str, NDArray[Any]]:
             raise _refused(f"gives {printable(repr(name)[:100])}, which is no array: {error}", "series") from error
         if fault := series_fault(name, (steps, *array.shape), array.dtype, steps):
             raise _refused(f"does not fit: {fault}", "series")
-    size = steps * sum(array.nbytes for array in found.values())
+    # Truths and small numbers may become larger ones at a later step.
+    size = steps * sum(8 * array.size for array in found.values())
     if len(found) > MOST_SERIES or size > MOST_SERIES_BYTES:
         raise _refused(
             f"gives {len(found)} series of {size} bytes in {steps} steps, expected at most {MOST_SERIES} of "

@@ -189,7 +189,7 @@ def run_episode(
         success_step=trace.steps if outcome == "success" else None,
         literals=literals,
         eef_pos=trace.last_eef_pos(),
-        costs=tuple(trace.costs),
+        costs=trace.costs(),
         metrics=trace.metrics(),
         seeds={"run": conditions.run_seed, "scene": case.seed, **trace.seeds},
         protocol=task.protocol.table(),

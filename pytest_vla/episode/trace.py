@@ -57,6 +57,7 @@ class _Row(NamedTuple):
     action: NDArray[np.float64] | None
     verdicts: Mapping[str, bool]
     series: Mapping[str, NDArray[Any]]
+    charges: tuple[Charge, ...]
 
 
 @dataclass
@@ -72,7 +73,6 @@ class Trace:
         clipped: executed actions that were outside of [-1, 1].
         largest_action: the largest value of these, without its sign; 0: there are none.
         asked_done: whether another goal, which the variation's instruction asks for, was reached at some time.
-        costs: the ledger, in the order of steps, of a world that has any.
     """
 
     world: EpisodeWorld | None = None
@@ -83,8 +83,8 @@ class Trace:
     clipped: int = 0
     largest_action: float = 0.0
     asked_done: bool = False
-    costs: list[Charge] = field(default_factory=list)
     _charged: set[str] = field(default_factory=set)
+    _charges: int = 0
     _rows: list[_Row] = field(default_factory=list)
 
     @property
@@ -102,20 +102,27 @@ class Trace:
         verdicts = self.world.predicates()
         measured = getattr(self.world, "series", None)
         series = {} if action is None or measured is None else measured()
+        costs = getattr(self.world, "costs", None)
+        charges = () if action is None or costs is None else self._entries(costs())
         # Whole or not at all: a wall limit may be raised between any two lines.
-        self._rows.append(_Row(qpos, qvel, eef_pos, action, verdicts, series))
-        if action is not None and (costs := getattr(self.world, "costs", None)) is not None:
-            self._enter(costs())
+        self._rows.append(_Row(qpos, qvel, eef_pos, action, verdicts, series, charges))
         return all(verdicts.values())
 
-    def _enter(self, charges: Iterable[Charge]) -> None:
-        """Enter what a step was charged. Of a name that costs nothing one entry says so."""
+    def costs(self) -> tuple[Charge, ...]:
+        """The ledger, in the order of steps, of a world that has any."""
+        return tuple(charge for row in self._rows for charge in row.charges)
+
+    def _entries(self, charges: Iterable[Charge]) -> tuple[Charge, ...]:
+        """Of what a step was charged what is entered: of a name that costs nothing one entry says so."""
+        found = []
         for charge in charges:
             if charge.amount or charge.name not in self._charged:
                 self._charged.add(charge.name)
-                self.costs.append(charge)
-        if len(self.costs) > MOST_CHARGES:
-            raise EpisodeError("world-protocol", f"costs() has given more than {MOST_CHARGES} charges in an episode")
+                found.append(charge)
+        self._charges += len(found)
+        if self._charges > MOST_CHARGES:
+            raise EpisodeError("world-protocol", f"costs() gives more than {MOST_CHARGES} charges in an episode")
+        return tuple(found)
 
     def note_clipped(self, wanted: NDArray[np.float64]) -> None:
         """Take down that an action, (7,), was outside of [-1, 1]."""

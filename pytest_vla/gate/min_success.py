@@ -11,17 +11,23 @@ from pytest_vla.util.text import counted
 
 
 def judge(
-    records: Sequence[Record], minimum: float, others: int, stopped: bool, by_lower_end: bool = False
+    records: Sequence[Record],
+    minimum: float,
+    others: int,
+    stopped: bool,
+    by_lower_end: bool = False,
+    has_policy: bool = True,
 ) -> tuple[tuple[str, ...], bool]:
     """The verdict over a run: the lines that say it, of which the last alone says passed or failed; whether it passes.
 
     Args:
-        records: of the suites' own items.
+        records: of the suites' own items, or, where none was asked for, of tests of the user's own.
         minimum: the success rate that each suite has to reach: where tasks are varied, its benign episodes by
             themselves, and its varied ones. Probes are in no rate.
-        others: how many items failed beside failed episodes: errors, and tests of the user's own.
+        others: how many items failed beside failed episodes of suites: errors, and tests of the user's own.
         stopped: whether the run ended before all its items had run.
         by_lower_end: whether the lower end of each rate's interval has to reach the minimum, and not the rate.
+        has_policy: whether there is a policy, for what is said where no episode ran.
     """
     found = tuple(_rates(records))
     rates = [rate for rate, _ in found]
@@ -33,13 +39,17 @@ def judge(
     if probes:
         lines.append(f"not judged: {counted(probes, 'probe')} (of whether it listens or looks), which are in no rate")
     against = []
-    if not rates:
+    if not has_policy:
+        against.append("no episode ran, as no policy is given (add --vla-model=POLICY)")
+    elif not rates:
         against.append(f"no episode of a suite {'was judged' if probes else 'ran'}")
     if unmeasured := [rate.name for rate in rates if not rate.counted]:
         against.append(f"nothing was measured of {' and '.join(unmeasured)}")
     if below := [rate.name for rate in rates if rate.counted and not rate.reaches(minimum, by_lower_end)]:
         against.append(f"{' and '.join(below)} below it")
-    if others:
+    if others and any(not record.of_suite for record in records):
+        against.append(f"{others} failed by themselves (errors, and tests of yours by their own assertions)")
+    elif others:
         against.append(f"{others} failed beside the failed episodes (errors, other tests)")
     if stopped:
         against.append("the run was stopped before its end")
@@ -49,6 +59,8 @@ def judge(
 def _rates(records: Sequence[Record]) -> Iterator[tuple[SuccessRate, int]]:
     """Each with the number of tasks and seeds that it is of."""
     for suite in sorted({record.suite for record in records}):
-        for group, some in judged_apart([record for record in records if record.suite == suite]).items():
+        some_of_it = [record for record in records if record.suite == suite]
+        name = suite if all(record.of_suite for record in some_of_it) else f"{suite}, own tests"
+        for group, some in judged_apart(some_of_it).items():
             units = len({unit_of(record) for record in some if is_counted(record)})
-            yield success_rate(f"{suite}, {group}" if group else suite, some, unit_of), units
+            yield success_rate(f"{name}, {group}" if group else name, some, unit_of), units

@@ -7,13 +7,13 @@ from functools import cache
 from pathlib import Path
 
 from pytest_vla.language.scene_names import SceneNames
-from pytest_vla.language.substitution import Choice, Noun
+from pytest_vla.language.slots import Choice, Noun
 from pytest_vla.language.wordnet import WordNet
 
 
 @dataclass(frozen=True)
 class Screened:
-    """`pytest_vla.language.substitution.Screen` of a scene: words of ``screened.toml`` that name no other thing there.
+    """`pytest_vla.language.slots.Screen` of a scene: words of ``screened.toml`` that name no other thing there.
 
     Of a noun that stands in no list, and has one sense only, those synonyms that say no more than it.
     """

@@ -121,6 +121,16 @@ class Composition:
         return benign / self.n, first / self.n, second / self.n, joint / self.n
 
     @property
+    def above_product(self) -> float:
+        """The joint success less the product; `less_product` is its interval."""
+        return self.rates[3] - self.product
+
+    @property
+    def above_expected(self) -> float | None:
+        """The joint success less the expected one; `less_expected` is its interval."""
+        return None if self.expected is None else self.rates[3] - self.expected
+
+    @property
     def verdict(self) -> Verdict:
         """By the gap's interval."""
         low, high = self.gap_interval or (-1.0, 1.0)

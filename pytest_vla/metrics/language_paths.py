@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING
 
 from pytest_vla.metrics.clustered import FEWEST_TASKS, Interval, no_narrower, rate_interval
@@ -15,7 +16,8 @@ from pytest_vla.metrics.failure_types import (
     failure_types,
     reference_of,
 )
-from pytest_vla.metrics.language import Subject, clusters_of, probe_of, text_of
+from pytest_vla.metrics.language import clusters_of
+from pytest_vla.metrics.language_records import Subject, probe_of, text_of
 from pytest_vla.metrics.listening import Estimate, Listening, Probe, Run, Twins, listening
 from pytest_vla.metrics.nearest_task import NearestTask, nearest_task
 from pytest_vla.metrics.selection import is_counted, twin_of
@@ -77,6 +79,23 @@ class TaskFailures:
             if each.nearest is not None and each.nearest.task is not None:
                 margins[each.nearest.task] = (*margins.get(each.nearest.task, ()), each.nearest.margin)
         return dict(sorted(margins.items(), key=lambda item: -len(item[1])))
+
+    @property
+    def instead_margins(self) -> Mapping[str, float]:
+        """The median margin of each task of `instead`."""
+        return {task: median(margins) for task, margins in self.instead.items()}
+
+    def near_far(self, threshold: Threshold, exact: bool = False) -> tuple[int, int]:
+        """How many failures are near and far, by the report's DTW or by the exact one."""
+        judgement = self.types.exact if exact else self.types.judgement
+        levels = () if judgement is None else judgement.levels[threshold]
+        return levels.count("near"), levels.count("far")
+
+    @property
+    def remarks(self) -> Mapping[str, int]:
+        """How many failures have which remark, by its name."""
+        known = [remark for remark in self.types.remarks if remark is not None]
+        return {remark: known.count(remark) for remark in sorted(set(known))}
 
     @property
     def nobodys(self) -> int:

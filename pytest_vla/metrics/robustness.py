@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from pytest_vla.metrics.clustered import Interval, Unit
 from pytest_vla.metrics.differences import Mean, difference_of, mean_difference
-from pytest_vla.metrics.language import DIMENSION as LANGUAGE
+from pytest_vla.metrics.language_records import DIMENSION as LANGUAGE
 from pytest_vla.metrics.listening import PROBES
 from pytest_vla.metrics.paired import holm
 from pytest_vla.metrics.selection import Same, by_model, is_counted, run_of, that_count, twin_of
@@ -23,6 +23,9 @@ from pytest_vla.util.text import counted
 
 FEWEST_PAIRS = 5
 """Of fewer pairs, or episodes where there are none, counts are told and no rate: five of five may be one of two."""
+
+SIGNIFICANT = 0.05
+"""Of adjusted p: what is below is shown."""
 
 Value = TypeVar("Value")
 Key = TypeVar("Key", bound=Hashable)
@@ -100,6 +103,21 @@ class Difference:
     detectable: float | None
     telling: int | None
     p_adjusted: float | None = None
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether it is significant among all of the table."""
+        return self.p_adjusted is not None and self.p_adjusted < SIGNIFICANT
+
+    @property
+    def drop(self) -> float:
+        """How much success is lost, points."""
+        return -self.value
+
+    @property
+    def drop_interval(self) -> Interval | None:
+        """Of the drop, over these tasks."""
+        return None if self.interval is None else (-self.interval[1], -self.interval[0])
 
 
 @dataclass(frozen=True)

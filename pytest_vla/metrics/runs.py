@@ -1,5 +1,6 @@
 """The success rates of runs, from what their rows in the store count."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from pytest_vla.metrics.rates import VARIED, judged_apart
@@ -20,6 +21,16 @@ def rates_of(run: Run) -> dict[str, SuccessRate]:
     """
     rates = {name: success_rate(name, some) for name, some in judged_apart(_outcomes(run)).items()}
     return {name: replace(rate, interval=None) if name == VARIED else rate for name, rate in rates.items()}
+
+
+def errors_of(run: Run) -> Mapping[str, int]:
+    """Of the same episodes, those that broke, by reason."""
+    return success_rate("", _outcomes(run)).errors
+
+
+def suites_of(run: Run) -> list[str]:
+    """The suites of its episodes, by name."""
+    return sorted({count.suite for count in run.counts})
 
 
 def _outcomes(run: Run) -> list[Count]:

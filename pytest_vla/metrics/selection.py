@@ -112,16 +112,19 @@ def of_several_simulators(records: Iterable[Record]) -> str:
 
 
 def _own_simulators(records: Iterable[Record]) -> list[str]:
-    """What own worlds say, as far as episodes of one task differ in it."""
-    by_task: dict[Hashable, list[dict[str, str]]] = {}
+    """What own worlds say, as far as runs differ in it: what differs within a run's task is of the case."""
+    tasks: dict[Hashable, dict[str, dict[str, set[str]]]] = {}
     for record in records:
         if record.simulator:
-            said = {name: str(record.provenance.get(name, "")) for name in record.simulator}
-            by_task.setdefault((record.suite, record.task), []).append(said)
+            said = tasks.setdefault((record.suite, record.task), {}).setdefault(record.run, {})
+            for name in record.simulator:
+                said.setdefault(name, set()).add(str(record.provenance.get(name, UNKNOWN)))
     found = set()
-    for each in by_task.values():
-        differing = sorted({name for said in each for name in said if len({other.get(name) for other in each}) > 1})
-        found |= {" ".join(f"{name} {said.get(name, 'unknown')}" for name in differing) for said in each} - {""}
+    for runs in tasks.values():
+        names = {name for said in runs.values() for name in said}
+        of_runs = {name: [tuple(said.get(name, ("unknown",))) for said in runs.values()] for name in names}
+        differing = sorted(n for n, each in of_runs.items() if len(set(each)) > 1 and all(len(v) == 1 for v in each))
+        found |= {" ".join(f"{name} {of_runs[name][run][0]}" for name in differing) for run in range(len(runs))} - {""}
     return sorted(found)
 
 

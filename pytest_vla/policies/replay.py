@@ -61,10 +61,13 @@ def _playing(actions_of: Callable[[Episode], NDArray[Any]]) -> Policy:
 
 
 def _actions_by_case(folder: Path) -> Callable[[Episode], NDArray[Any]]:
-    from pytest_vla.records.store import open_store
+    from pytest_vla.records.load import open_run
 
-    with open_store(folder.absolute().parent, create=False) as store:
-        arrays = {record.case: record.arrays for record in store.records(folder.absolute().name)}
+    with open_run(str(folder.absolute()), folder.absolute().parent) as (store, runs):
+        if len(runs) > 1:
+            raise VlaError(f"--vla-model=replay:{folder}: that has {len(runs)} runs; {EXPECTED}")
+        files = store.results / runs[0].name
+        arrays = {record.case: record.arrays for record in store.records(runs[0].name)}
     if not arrays:
         raise VlaError(f"--vla-model=replay:{folder}: the run has no records")
 
@@ -73,7 +76,7 @@ def _actions_by_case(folder: Path) -> Callable[[Episode], NDArray[Any]]:
         if name is None:
             raise EpisodeError("replay-missing", f"{folder} has no actions of {episode.case_id}")
         try:
-            return _read_actions(trajectory_file(folder, name))
+            return _read_actions(trajectory_file(files, name))
         except VlaError as error:
             raise EpisodeError("replay-missing", str(error)) from error
 

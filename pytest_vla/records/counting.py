@@ -171,7 +171,10 @@ def all_conditions(records: Sequence[Record]) -> tuple[dict[str, str], ...]:
     for record, conditions in zip(records, found, strict=True):
         if is_complete(record.outcome):
             of_run[record.run] = {name: conditions[name] for name in _OF_RUN}
-            of_task[record.run, record.suite, record.task] = _of_world(conditions)
+            if record.simulator:
+                task = record.run, record.suite, record.task
+                # What differs within a task is of the case.
+                of_task[task] = dict(of_task.get(task, _of_world(conditions)).items() & conditions.items())
             of_case.setdefault(case_of(record), []).append(conditions)
     for index, record in enumerate(records):
         if is_complete(record.outcome):

@@ -1,10 +1,10 @@
 """What records of earlier versions say, in the words of this one. Pure; a function a version step.
 
-Records are additive. A later version may add a field, or a key to a table in a record, and raises nothing: whoever does
-not know it keeps it, and whoever knows it and does not find it takes its default. `SCHEMA` is raised where a reader
-that does not know of a change would report something wrong: where a field changes its type or its meaning, goes away,
-or makes other records comparable than before. Then a function is added here that makes a record of the new schema out
-of one of the schema before. A table's values keep their type as long as the schema is the same.
+Records are additive. A later version may add a field, or a key to a table in a record, and leaves `SCHEMA` as it is:
+whoever does not know what was added keeps it, and whoever knows it and does not find it takes its default. `SCHEMA` is
+raised where a reader that does not know of a change would report something wrong: where a field changes its type or its
+meaning, goes away, or makes other records comparable than before. Then a function of this module makes a record of the
+new schema out of one of the schema before. Values of a table keep their type as long as the schema is the same.
 """
 
 from collections.abc import Callable, Mapping

@@ -67,7 +67,7 @@ def open_store(results: Path, *, create: bool, timeout: float = LOCK_TIMEOUT) ->
     except OSError as error:
         raise VlaError(f"cannot open records: {error}") from error
     if connection is None:
-        raise _no_runs(results)
+        raise no_runs(results)
     return Store(results, connection, timeout)
 
 
@@ -250,7 +250,7 @@ class Store:
         """
         names = [name for (name,) in self._database.rows((TEXT,), "SELECT name FROM runs ORDER BY id DESC")]
         if not names:
-            raise _no_runs(self.results)
+            raise no_runs(self.results)
         if text == LAST_RUN:
             found = names[:1]
         else:
@@ -365,5 +365,6 @@ def _make_results_folder(results: Path) -> None:
         (results / ".gitignore").write_text("*\n")
 
 
-def _no_runs(results: Path) -> VlaError:
+def no_runs(results: Path) -> VlaError:
+    """What is said of a results folder without any run."""
     return VlaError(f"no runs in {results} yet: run pytest with --vla-suite and --vla-model, or give another folder")

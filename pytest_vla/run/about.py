@@ -16,3 +16,6 @@ SUITE_FILES = ("suite_items.py",)
 
 SUITES = Path(__file__).parents[1] / "suites"
 """The folder of our own suites."""
+
+KEY_START = "vla"
+"""How all of our ini keys begin, those that are misspelt too."""

@@ -8,7 +8,6 @@ from typing import Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.choices import AUTO
-from pytest_vla.util.folders import expanded
 from pytest_vla.util.ranges import LAST_SEED, MAX_SEEDS, parse_seeds
 
 MOST_QUESTIONS = 9999
@@ -56,14 +55,22 @@ def seed_list(text: str) -> tuple[int, ...]:
 
 def variation_labels(text: str) -> tuple[str, ...]:
     """Labels as `parse_vary` reads them. Raises VlaError."""
-    from pytest_vla.vary.registry import parse_vary
+    from pytest_vla.vary.parse import parse_vary
 
     return parse_vary(text)
 
 
 def folder_of(text: str) -> Path:
-    """A path, with ``~`` replaced where there is a home."""
-    return expanded(text) or Path(text)
+    """A path, with ``~`` replaced where there is a home, such as the system can have."""
+    from pytest_vla.util.folders import expanded
+
+    folder = expanded(text) or Path(text)
+    try:
+        folder.exists()
+    except OSError as error:
+        # Too long a name, for example.
+        raise argparse.ArgumentTypeError(f"{text[:60]!r}... is no folder: {error.strerror}") from error
+    return folder
 
 
 def whole_number(what: str, least: int, most: int | None = None) -> Callable[[str], int]:

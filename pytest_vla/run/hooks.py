@@ -14,6 +14,7 @@ from pytest_vla import extensions
 from pytest_vla.errors import VlaError
 from pytest_vla.run import marker, suite_items
 from pytest_vla.run.folder import RUN, new_run_name
+from pytest_vla.run.misspelt import key_notes
 from pytest_vla.run.nodes import SuiteFile, SuiteModule
 from pytest_vla.run.own_simulators import check_own_simulators
 from pytest_vla.run.preflight import check_ready, notes_before
@@ -85,7 +86,7 @@ def _configure(config: pytest.Config, late: bool) -> None:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         selection = select(settings, arguments or config.args, bool(arguments), here)
-    config.stash[NOTES] = tuple(str(warning.message) for warning in told)
+    config.stash[NOTES] = (*key_notes(config), *(str(warning.message) for warning in told))
     if resumption is not None and (note := policy_note(settings, resumption)) is not None:
         config.stash[NOTES] += (note,)
     if not config.option.collectonly:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vla.errors import VlaError
+from pytest_vla.run.arguments import folder_of
 from pytest_vla.run.option import Option
 from pytest_vla.run.options import OPTIONS
 from pytest_vla.run.settings import Settings
@@ -73,6 +74,8 @@ def read_invocation(run: str, stored: Mapping[str, Any]) -> Invocation:
     Raises:
         VlaError: it is not as pytest-vla writes it, or says what this version does not know.
     """
+    if "imported" in stored:
+        raise VlaError(f"--vla-resume: run {run} was imported, and nothing says how to run it")
     try:
         return _read(stored)
     except VlaError as error:
@@ -83,8 +86,6 @@ def read_invocation(run: str, stored: Mapping[str, Any]) -> Invocation:
 
 
 def _read(stored: Mapping[str, Any]) -> Invocation:
-    if "imported" in stored:
-        raise VlaError("it was imported, and nothing says how to run it")
     kept = stored.get("settings")
     if not isinstance(kept, dict):
         raise VlaError("it does not say its settings")
@@ -162,8 +163,12 @@ def _check_given(text: str) -> None:
 
 
 def _folder(name: str, value: Any) -> Path:
-    folder = Path(_text(name, value))
-    if not folder.is_absolute():
+    text = _text(name, value)
+    try:
+        folder = folder_of(text)
+    except argparse.ArgumentTypeError as error:
+        raise VlaError(f"its {name} is {_shown(value)}, no path") from error
+    if str(folder) != text or not folder.is_absolute():
         raise VlaError(f"its {name} is {_shown(value)}, no absolute path")
     return folder
 

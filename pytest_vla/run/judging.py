@@ -8,9 +8,9 @@ import pytest
 from pytest_vla.gate.min_success import judge
 from pytest_vla.records.record import Record
 from pytest_vla.run.failures import Failures
-from pytest_vla.run.kept import Closed
 from pytest_vla.run.resume import Resumption
 from pytest_vla.run.selection import Selection
+from pytest_vla.run.stored import Closed
 
 _CUT_SHORT = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
 """Endings with which no run has passed, whatever its rates."""
@@ -43,7 +43,9 @@ def judge_run(
         failures: of this invocation.
     """
     settings, lines, code = selection.settings, tuple[str, ...](), session.exitstatus
-    records = [record for record in records if record.of_suite]
+    # Where no suite is asked for, the user's tests have all episodes that there are.
+    all_own = settings.min_success_typed and not selection.named and not any(record.of_suite for record in records)
+    records = [record for record in records if record.of_suite or all_own]
     if code == pytest.ExitCode.NO_TESTS_COLLECTED and resumption and not resumption.left:
         code = pytest.ExitCode.OK
     failed = [item for item in closed.repetition.judged(closed.items) if item.failed]
@@ -57,7 +59,7 @@ def judge_run(
         others = session.testsfailed - failures.excused + sum(not item.is_failed_episode for item in unseen)
         stopped = bool(session.shouldstop or session.shouldfail or unended) or code in _CUT_SHORT
         minimum, by_lower_end = settings.min_success
-        lines, passed = judge(records, minimum, others, stopped, by_lower_end)
+        lines, passed = judge(records, minimum, others, stopped, by_lower_end, settings.model is not None)
     else:
         passed = not (session.testsfailed or failed or unended)
     # Interrupted, a usage error, nothing collected: that stays.

@@ -20,7 +20,8 @@ from pytest_vla.run.nodes import Scope
 from pytest_vla.run.selection import SELECTION, Selection, prepared
 from pytest_vla.util.ranges import LAST_SEED, MAX_SEEDS, parse_seeds
 from pytest_vla.util.text import did_you_mean
-from pytest_vla.vary.registry import labels_of, parse_vary
+from pytest_vla.vary.parse import parse_vary
+from pytest_vla.vary.registry import labels_of
 
 NAME = MARKER
 KEYWORDS = ("suite", "tasks", "seeds", "vary", "scope")

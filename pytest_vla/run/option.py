@@ -34,7 +34,8 @@ KEPT: tuple[Belongs, ...] = ("case", "run")
 _METADATA = "option"
 
 
-@dataclass(frozen=True)
+# Methods that nobody calls take every project's time to make.
+@dataclass(frozen=True, eq=False, repr=False)
 class Option(Generic[Value]):
     """One ``--vla-NAME``, and the ini key ``vla_NAME`` where it has one.
 
@@ -167,6 +168,6 @@ def said(options: tuple[Option[Any], ...], typed: argparse.Namespace) -> dict[st
     return {name: value for name, value in values.items() if value is not None and value is not False}
 
 
-def anchored(value: Any, folder: Path) -> Any:
+def in_folder(value: Any, folder: Path) -> Any:
     """A path relative to the folder that it was said for; any other value as it is."""
     return folder / value if isinstance(value, Path) else value

@@ -14,7 +14,7 @@ from pytest_vla.plan.choices import PREMISES, TEXTURES
 from pytest_vla.plan.labels import PROTOCOLS
 from pytest_vla.policies.choices import AUTO, REQUEST_TIMEOUT
 from pytest_vla.records.names import DEFAULT_RESULTS, LAST_RUN
-from pytest_vla.run.about import LIST, MODELS_KEY
+from pytest_vla.run.about import KEY_START, LIST, MODELS_KEY
 from pytest_vla.run.arguments import (
     comma_list,
     device_list,
@@ -40,7 +40,8 @@ TWINS = ("none", "auto")
 DEFAULT_BATCH = 32
 
 
-@dataclass(frozen=True, kw_only=True)
+# Methods that nobody calls take every project's time to make.
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Options:
     """The options, and their values: the help of each says what it means, None that nothing is said.
 
@@ -257,7 +258,8 @@ class Options:
     )
     min_success: tuple[float, bool] | None = option(
         "success rate that each suite has to reach, such as 0.8 or 80%%, or 0.8:lower, the lower end of its 95%% "
-        "interval; failed episodes of suites then do not fail the run by themselves",
+        "interval; failed episodes of suites then do not fail the run by themselves. Without a suite it is of the "
+        "episodes of your own tests",
         "RATE[:lower]",
         min_success,
         default=None,
@@ -292,3 +294,20 @@ def add_options(parser: pytest.Parser) -> None:
         type="linelist",
     )
     declare(OPTIONS, parser)
+
+
+def unknown_keys(config: pytest.Config) -> list[str]:
+    """The keys of the ini file that begin as ours do and that nobody declared."""
+    # pytest has no public way to list them from pytest 9 on.
+    given = config._inicfg if hasattr(config, "_inicfg") else config.inicfg
+    declared = {MODELS_KEY, *(each.key for each in OPTIONS if each.ini is not None)}
+    return [key for key in given if key.lower().startswith(KEY_START) and key not in declared and not _has(config, key)]
+
+
+def _has(config: pytest.Config, key: str) -> bool:
+    try:
+        config.getini(key)
+    except ValueError:
+        return False
+    # Another plugin's.
+    return True

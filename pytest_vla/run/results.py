@@ -1,6 +1,6 @@
 """The plugin of the process that keeps a run: what reports bring is counted, stored, shown and judged.
 
-Each of these is a module beside this one: `handing` (records taken off reports), `so_far` (which count), `kept` (the
+Each of these is a module beside this one: `handover` (records taken off reports), `so_far` (which count), `stored` (the
 store), `progress` (the line), `failures` and `judging` (the verdict), `telling` (what is printed). Here they are wired.
 """
 
@@ -21,12 +21,12 @@ from pytest_vla.records.record import (
 )
 from pytest_vla.run.collected import Collected, collected_of
 from pytest_vla.run.failures import Failures
-from pytest_vla.run.handing import Unpacking
+from pytest_vla.run.handover import Unpacking
 from pytest_vla.run.judging import judge_run
-from pytest_vla.run.kept import KeptRun
 from pytest_vla.run.resume import RESUMPTION
 from pytest_vla.run.selection import SELECTION
 from pytest_vla.run.so_far import SoFar
+from pytest_vla.run.stored import StoredRun
 from pytest_vla.run.telling import Telling
 from pytest_vla.util.interrupts import uninterrupted
 from pytest_vla.util.text import printable_lines
@@ -52,7 +52,7 @@ class Results:
         self.so_far = SoFar()
         self.reruns: Counter[str] = Counter()
         """By node id, how often an episode was run again because its worker died."""
-        self._kept = KeptRun(config, arguments, self.so_far)
+        self._stored = StoredRun(config, arguments, self.so_far)
         self._telling = Telling(config)
         self._unpacking, self._endings, self._failures = Unpacking(), Endings(), Failures()
         self._progress: Progress | None = None
@@ -67,13 +67,13 @@ class Results:
             collected: the items.
             workers: how many processes run them.
         """
-        if self._kept.is_open or self._selection.settings.model is None or self._config.getoption("collectonly"):
+        if self._stored.is_open or self._selection.settings.model is None or self._config.getoption("collectonly"):
             return
         if not collected.cases and self._resumption is None:
             return
         self.so_far.expect(collected)
         with _stopped_by_errors():
-            self._kept.begin(collected)
+            self._stored.begin(collected)
         self._telling.what_comes(collected, workers, self.so_far)
         if self._telling.reporter is not None:
             from pytest_vla.run.progress import Progress
@@ -99,7 +99,7 @@ class Results:
         if node not in so_far.shared:
             so_far.names[node] = record.node
         with _stopped_by_errors():
-            self._kept.add(record)
+            self._stored.add(record)
         self._current[node] = record
         so_far.add(record, node)
         self._show_progress(node)
@@ -114,7 +114,7 @@ class Results:
     @property
     def records(self) -> tuple[Record, ...]:
         """Of each of the run's items the record that counts."""
-        return tuple((self.so_far.tally.records | self._kept.closed.repetition.records).values())
+        return tuple((self.so_far.tally.records | self._stored.closed.repetition.records).values())
 
     # After pytest has said how many items it collected.
     @pytest.hookimpl(trylast=True)
@@ -145,24 +145,24 @@ class Results:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """All that is to be kept is in the store, and the run is judged."""
         try:
-            self._kept.end(self._failures.without_policy)
+            self._stored.end(self._failures.without_policy)
         except VlaError as error:
             session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
             self._telling.error(error)
         if not self._config.option.collectonly:
-            about = (self._selection, self._resumption, self.records, self._kept.closed, self._failures)
+            about = (self._selection, self._resumption, self.records, self._stored.closed, self._failures)
             verdict = judge_run(session, *about)
             self._verdict, session.exitstatus = verdict.lines, verdict.exit_code
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """How the run went."""
-        self._telling.summary(terminalreporter, self.records, self._kept.closed, self._verdict)
+        self._telling.summary(terminalreporter, self.records, self._stored.closed, self._verdict)
 
     def _take(self, report: pytest.TestReport) -> None:
         new = self._unpacking.take(report)
         if new is not None:
             self.keep(new, report.nodeid)
-        if not self._kept.is_open:
+        if not self._stored.is_open:
             return
         name, record = self.so_far.recorded_as(report.nodeid), self._current.get(report.nodeid)
         self._failures.add(report, name, record)
@@ -174,7 +174,7 @@ class Results:
             stands = self.so_far.tally.end(name, own, status)
             if stands is not None:
                 with _stopped_by_errors():
-                    self._kept.note(name, stands)
+                    self._stored.note(name, stands)
         if ended is not None or self._endings.is_rerun(report):
             self._current.pop(report.nodeid, None)
 

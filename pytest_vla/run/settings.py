@@ -13,7 +13,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.policies.choices import REQUEST_TIMEOUT
 from pytest_vla.policies.spec import ARGUMENTS_MARK, ModelSpec
 from pytest_vla.run.about import MODELS_KEY
-from pytest_vla.run.option import Option, anchored, said
+from pytest_vla.run.option import Option, in_folder, said
 from pytest_vla.run.options import OPTIONS, Options
 from pytest_vla.run.project import named_models
 from pytest_vla.run.typed import pytest_command
@@ -83,12 +83,12 @@ def read_settings(config: pytest.Config) -> Settings:
     for option in OPTIONS:
         name = option.attribute
         if name in typed:
-            values[name] = anchored(_typed_value(option, typed[name]), here)
+            values[name] = in_folder(_typed_value(option, typed[name]), here)
         elif text := ini.get(name):
-            values[name] = anchored(_read(option.parse, text, f"{config.inipath}: {option.key}"), ini_folder)
+            values[name] = in_folder(_read(option.parse, text, f"{config.inipath}: {option.key}"), ini_folder)
         else:
             # As pytest's own cache: the same from every folder of the project.
-            values[name] = anchored(option.default, config.rootpath)
+            values[name] = in_folder(option.default, config.rootpath)
     _check_seeds(values["seeds"], values["episodes"])
     for option in OPTIONS:
         if option.into is not None and option.attribute in typed and option.into not in typed:

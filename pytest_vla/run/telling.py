@@ -7,10 +7,10 @@ import pytest
 from pytest_vla.records.record import Record
 from pytest_vla.run.collected import Collected
 from pytest_vla.run.folder import RUN
-from pytest_vla.run.kept import Closed
 from pytest_vla.run.resume import RESUMPTION
 from pytest_vla.run.selection import SELECTION
 from pytest_vla.run.so_far import SoFar
+from pytest_vla.run.stored import Closed
 from pytest_vla.run.typed import resume_command
 from pytest_vla.util.text import printable_lines
 

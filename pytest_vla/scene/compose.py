@@ -17,9 +17,10 @@ from pytest_vla.plan.data_roots import DataRoot, describe_search, find_file, rel
 from pytest_vla.scene.catalog import Category
 from pytest_vla.scene.category_files import find_category
 from pytest_vla.scene.model_checks import check_model
-from pytest_vla.scene.problem import Declaration, Problem, Region
+from pytest_vla.scene.problem import Problem
 from pytest_vla.scene.robosuite_import import quiet_robosuite
 from pytest_vla.scene.scene import Scene, SceneBody, SceneSite
+from pytest_vla.scene.sections import Declaration, Region
 from pytest_vla.scene.workspaces import Workspace, workspace
 from pytest_vla.util.documents import read_xml
 

@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_vla.errors import SceneError
-from pytest_vla.scene.problem import Literal, Problem, Region
+from pytest_vla.scene.problem import Literal, Problem
 from pytest_vla.scene.robosuite_import import quiet_robosuite
 from pytest_vla.scene.scene import Scene, SceneBody, SceneSite
+from pytest_vla.scene.sections import Region
 from pytest_vla.scene.workspaces import workspace
 
 Array = npt.NDArray[np.float64]

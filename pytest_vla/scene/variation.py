@@ -194,6 +194,13 @@ def varied(
     return Variation(label, dimension, kind, level, dict(parameters), probe=probe, in_sight=in_sight, **changes)
 
 
+def changed_problem(problem: "Problem", variation: Variation | None) -> "Problem":
+    """A problem as the variation has it, before it is compiled. Raises VlaError where it cannot be changed so."""
+    for edit in variation.problem if variation is not None else ():
+        problem = edit(problem)
+    return problem
+
+
 def joined(label: str, parts: tuple[Variation, ...]) -> Variation:
     """Several variations of different dimensions at once, in the order in which they are given.
 

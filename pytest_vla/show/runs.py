@@ -14,10 +14,10 @@ from pytest_vla.plan.choices import INSTALLED
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.select import select_tasks
 from pytest_vla.plan.task import Task, with_textures
+from pytest_vla.records.load import is_run_folder, open_runs
 from pytest_vla.records.names import LAST_RUN
 from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
-from pytest_vla.records.store import STORE, open_store
 from pytest_vla.records.trajectory import load_trajectory, trajectory_file
 from pytest_vla.show.sheet import Cell, Picture, blank, check_layout, in_rows, sheet
 
@@ -42,7 +42,7 @@ class RunEpisodes:
 
 def is_run(text: str) -> bool:
     """Whether a text is a run's: ``last``, its name or the beginning of it, which is a time, or its folder."""
-    return text == LAST_RUN or text[:1].isdigit() or _is_run_folder(Path(text))
+    return text == LAST_RUN or text[:1].isdigit() or is_run_folder(Path(text))
 
 
 def load_runs(texts: Sequence[str], results: Path) -> tuple[RunEpisodes, ...]:
@@ -56,17 +56,14 @@ def load_runs(texts: Sequence[str], results: Path) -> tuple[RunEpisodes, ...]:
         VlaError: there is no such run, or it left no record.
     """
     loaded = []
-    for text in texts:
-        path = Path(text)
-        folder, name = (path.resolve().parent, path.resolve().name) if _is_run_folder(path) else (results, text)
-        with open_store(folder, create=False) as store:
-            run = store.run(name)
+    for store, runs in open_runs(texts, results):
+        for run in runs:
             records = tuple(store.records(run.name))
-        if not records:
-            raise VlaError(f"run {run.name} has no episode yet")
-        # As in its success rate: of the suites, where it ran some.
-        of_suites = tuple(record for record in records if record.of_suite)
-        loaded.append(RunEpisodes(run, folder / run.name, of_suites or records))
+            if not records:
+                raise VlaError(f"run {run.name} has no episode yet")
+            # As in its success rate: of the suites, where it ran some.
+            of_suites = tuple(record for record in records if record.of_suite)
+            loaded.append(RunEpisodes(run, store.results / run.name, of_suites or records))
     return tuple(loaded)
 
 
@@ -218,7 +215,7 @@ def _label_of(record: Record) -> str:
 def _variation_of(task: Task, record: Record) -> "Variation | None":
     """What a world has to be reset under to be drawn as in an episode. Raises VlaError where it cannot be made."""
     from pytest_vla.plan.labels import UPSTREAM
-    from pytest_vla.vary.registry import given_back
+    from pytest_vla.vary.parameters import given_back
 
     label, parameters = _label_of(record), record.variation.get("parameters", {})
     # What the robot was told is not seen, and may be from a file that is not here; upstream's code moves a camera too.
@@ -290,10 +287,6 @@ def _data_of(run: RunEpisodes, drawing: Drawing) -> Path | None:
     """The folder of the run's task files and assets: a user's own tasks are known with it only."""
     data = run.run.invocation.get("settings", {}).get("data")
     return drawing.data or (Path(data) if data else None)
-
-
-def _is_run_folder(path: Path) -> bool:
-    return path.is_dir() and (path.resolve().parent / STORE).is_file()
 
 
 def _rate(run: Run) -> str:

@@ -23,7 +23,8 @@ from pytest_vla.show.sheet import Cell, Picture, blank, check_layout, in_rows, s
 from pytest_vla.show.tasks import Drawing, camera_picture, check_number, open_pool
 from pytest_vla.util.text import did_you_mean
 from pytest_vla.vary.kind import MOST_DRAWS
-from pytest_vla.vary.registry import find_variation, kinds, labels_of, parse_vary
+from pytest_vla.vary.parse import parse_vary
+from pytest_vla.vary.registry import find_variation, kinds, labels_of
 
 if TYPE_CHECKING:
     from pytest_vla.episode.world_pool import WorldPool

@@ -1,7 +1,6 @@
 """Videos of episodes, drawn afterwards from the recorded states: an episode that runs draws nothing for them."""
 
 import contextlib
-import importlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
@@ -19,9 +18,9 @@ Frame = NDArray[np.uint8]
 """(H, W, 3), red first, upright."""
 
 _CODEC = "libx264"
-# A tenth of what drawing costs, and sharper than it need be; with more threads, the bytes would be the machine's.
+# As sharp as the strip's text needs, and cheap beside drawing. With more threads the bytes would be the machine's.
 _OPTIONS = {"preset": "veryfast", "crf": "18", "threads": "1"}
-_KEY_FRAME_SECONDS = 1
+_KEY_FRAME_SECONDS = 2
 _STRIP = 20
 _WHITE, _GREEN, _RED = (230, 230, 230), (120, 220, 120), (240, 120, 120)
 _LAST_FRAME_SECONDS = 1.0
@@ -119,7 +118,7 @@ def _frames(
 def encode(frames: Iterator[Frame], file: Path, fps: float) -> int:
     """Write frames, one or more and all of one even size, as a video; a reader sees all of it or nothing.
 
-    The same frames give the same bytes, on any machine with this release of PyAV.
+    The same frames give the same bytes on one machine, however many processors it has.
 
     Returns:
         How many there were.
@@ -143,7 +142,7 @@ def encode(frames: Iterator[Frame], file: Path, fps: float) -> int:
 
 
 def _encode(frames: Iterator[Frame], file: Path, fps: float) -> int:
-    av = _needed("av", "PyAV")
+    av = _pyav()
     rate = Fraction(fps).limit_denominator(1000)
     stream = None
     written = 0
@@ -179,24 +178,37 @@ def _stream(container: Any, picture: Frame, rate: Fraction) -> Any:
 
 def _unable(error: Exception) -> VlaError:
     return VlaError(
-        f"PyAV {_needed('av', 'PyAV').__version__} cannot encode a video ({_CODEC}): {error}. Install its wheel, "
+        f"PyAV {_pyav().__version__} cannot encode a video ({_CODEC}): {error}. Install its wheel, "
         "pip install --force-reinstall av, or run with --vla-video=none"
     )
 
 
-def _needed(module: str, called: str) -> Any:
+def _pyav() -> Any:
+    with _cure_of("PyAV"):
+        import av
+    return av
+
+
+def _opencv() -> Any:
+    with _cure_of("OpenCV"):
+        import cv2
+    return cv2
+
+
+@contextlib.contextmanager
+def _cure_of(package: str) -> Iterator[None]:
     try:
-        return importlib.import_module(module)
+        yield
     except ImportError as error:
         raise VlaError(
-            f"a video needs {called}, which cannot be imported: {error}. {what_to_install(error)}. Or run with "
+            f"a video needs {package}, which cannot be imported: {error}. {what_to_install(error)}. Or run with "
             "--vla-video=none"
         ) from error
 
 
 def _with_strip(picture: Frame, text: str, ending: str) -> Frame:
     """The picture above a strip with a text on the left and an ending on the right; both sides become even."""
-    cv2 = _needed("cv2", "OpenCV")
+    cv2 = _opencv()
     height, width = picture.shape[:2]
     frame = np.zeros((height + _STRIP + (height + _STRIP) % 2, width + width % 2, 3), dtype=np.uint8)
     frame[:height, :width] = picture

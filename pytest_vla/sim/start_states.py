@@ -20,6 +20,7 @@ from pytest_vla.scene.placement import draw_placement, plan_placement
 from pytest_vla.scene.problem import Problem, format_problem
 from pytest_vla.scene.scene import Scene
 from pytest_vla.scene.variation import Variation
+from pytest_vla.sim.arguments import is_index, vector
 from pytest_vla.sim.placing import site_positions
 from pytest_vla.sim.settle import Limits, Stepped, settled_state
 from pytest_vla.util.arrays import Unfit, array_of, parse_npy, read_bytes
@@ -125,6 +126,13 @@ class Starts:
     def count(self) -> int:
         """How many there are."""
         return self._world.task.protocol.init_states if self.origin == "settled" else len(self.own)
+
+    def start(self, init_state: int | npt.ArrayLike, scene_seed: int) -> Start:
+        """The init state with a number, as `at` has it, or the flat vector [time, qpos, qvel]. Raises VlaError."""
+        if is_index(init_state):
+            return self.at(int(init_state), scene_seed)
+        size = 1 + self._world.model.nq + self._world.model.nv
+        return Start(vector(init_state, size, "an init state is an index or [time, qpos, qvel]"))
 
     def at(self, index: int, scene_seed: int) -> Start:
         """An init state by its number, as it is before `changed`.

@@ -1,9 +1,8 @@
 """A world: one task's compiled scene, reset and stepped in place, with upstream's physics bit for bit."""
 
-import dataclasses
 import itertools
 from collections.abc import Collection
-from functools import cache, partial
+from functools import partial
 from typing import Self
 
 from pytest_vla.sim.gl import select_gl
@@ -14,7 +13,7 @@ import mujoco  # noqa: E402
 import numpy as np  # noqa: E402
 import numpy.typing as npt  # noqa: E402
 
-from pytest_vla.errors import EpisodeError, VlaError  # noqa: E402
+from pytest_vla.errors import VlaError  # noqa: E402
 from pytest_vla.plan.choices import TRAINED  # noqa: E402
 from pytest_vla.plan.data_roots import data_roots  # noqa: E402
 from pytest_vla.plan.task import Task  # noqa: E402
@@ -22,8 +21,8 @@ from pytest_vla.scene.cache import compiled_scene, scene_key  # noqa: E402
 from pytest_vla.scene.placement import draw_placement, plan_placement  # noqa: E402
 from pytest_vla.scene.problem import Problem  # noqa: E402
 from pytest_vla.scene.task_files import read_problem  # noqa: E402
-from pytest_vla.scene.variation import Variation  # noqa: E402
-from pytest_vla.sim.arguments import checked_size, is_index, numbers, vector  # noqa: E402
+from pytest_vla.scene.variation import Variation, changed_problem  # noqa: E402
+from pytest_vla.sim.arguments import checked_action, checked_seed, checked_size, is_index, vector  # noqa: E402
 from pytest_vla.sim.arm import HAND_BODY, REST_JOINTS, SUBSTEPS, Arm, ArmState, reset_warm_start  # noqa: E402
 from pytest_vla.sim.burners import alphas_at, find_burners, get_alphas, light  # noqa: E402
 from pytest_vla.sim.cameras import ignore_colour_spaces  # noqa: E402
@@ -39,32 +38,24 @@ from pytest_vla.sim.placing import (  # noqa: E402
     site_positions,
     take_away,
 )
-from pytest_vla.sim.predicates import compile_goal, compile_premises  # noqa: E402
 from pytest_vla.sim.readings import Readings, Sampled  # noqa: E402
-from pytest_vla.sim.start_states import Start, Starts  # noqa: E402
+from pytest_vla.sim.start_states import Starts  # noqa: E402
+from pytest_vla.sim.verdicts import all_of, compile_verdicts, each_of  # noqa: E402
+from pytest_vla.sim.world_state import (  # noqa: E402
+    WorldState,
+    copied_data,
+    copied_samples,
+    fixture_poses,
+    put_fixtures,
+)
 from pytest_vla.versions import check_versions  # noqa: E402
 
 Array = npt.NDArray[np.float64]
 
-ACTION_SIZE = 7
 # robosuite samples an observation once a control step: in the last substep, or, once an init state was set (which
 # samples out of turn), in the one before it.
 _SAMPLE_AFTER_RESET = SUBSTEPS - 1
 _SAMPLE_AFTER_INIT_STATE = SUBSTEPS - 2
-
-
-@dataclasses.dataclass(frozen=True)
-class WorldState:
-    """A world's exact state, for `World.restore`. Belongs to the world that made it."""
-
-    data: mujoco.MjData
-    arm: ArmState
-    fixtures: tuple[Array, Array, Array]
-    sampled: tuple[Array, Array, Array]
-    steps: int
-    sample_at: int
-    owner: int
-    variation: Variation | None
 
 
 class World:
@@ -104,7 +95,7 @@ class World:
         self._image_size = checked_size(task.protocol.image_size if image_size is None else image_size)
         self._roots = data_roots(task.data)
         original = read_problem(task, self._roots)
-        problem = _changed(original, variation)
+        problem = changed_problem(original, variation)
         compiled = compiled_scene(problem, self._roots)
         self.scene, self._scene_key, self.scene_digest = compiled.scene, scene_key(problem), compiled.digest
         self._stand_ins = compiled.stand_ins
@@ -112,7 +103,7 @@ class World:
         if task.protocol.textures == TRAINED:
             ignore_colour_spaces(self.model)
         self.data = mujoco.MjData(self.model)
-        self._compiled_poses = (self.model.body_pos.copy(), self.model.body_quat.copy(), self.model.site_rgba.copy())
+        self._compiled_poses = fixture_poses(self.model)
         self._burners = find_burners(self.model, self.scene)
         self._arm = Arm(self.model, self.data)
         self._warm_start = reset_warm_start(self.model)
@@ -124,13 +115,9 @@ class World:
         self._sample_at = _SAMPLE_AFTER_RESET
 
     def _take(self, task: Task, variation: Variation | None, original: Problem, problem: Problem) -> None:
-        goal = compile_goal(problem, self.scene, self.model, self.data)
+        verdicts = compile_verdicts(problem, variation, self.scene, self.model, self.data)
         self._placement_plan = plan_placement(problem, self.scene)
-        self._goal = goal
-        asked = problem if variation is None or variation.asked is None else variation.asked(problem)
-        # Compiled when they are asked for.
-        self._premises = cache(partial(compile_premises, problem, self.scene, self.model, self.data))
-        self._asked = goal if asked is problem else compile_goal(asked, self.scene, self.model, self.data)
+        self._verdicts = verdicts
         self.task, self.problem, self.variation = task, problem, variation
         self._starts = Starts(self, original, self._roots)
         self._began: tuple[int, int] = (0, 0)
@@ -150,7 +137,7 @@ class World:
         if _loaded_as(task) != _loaded_as(self.task):
             return False
         original = read_problem(task, self._roots)
-        problem = _changed(original, variation)
+        problem = changed_problem(original, variation)
         if scene_key(problem) != self._scene_key:
             return False
         self._take(task, variation, original, problem)
@@ -187,16 +174,14 @@ class World:
             RedrawError: what was drawn for the variation cannot be had from this init state.
             EpisodeError: physics broke while settling.
         """
-        if not isinstance(scene_seed, int | np.integer) or not 0 <= scene_seed < 2**32:
-            raise VlaError(f"scene seed {scene_seed!r}: expected an integer from 0 to {2**32 - 1}")
-        state = None
+        scene_seed, state = checked_seed(scene_seed), None
         if init_state is not None:
-            start = self._start(init_state, int(scene_seed))
+            start = self._starts.start(init_state, scene_seed)
             state = start.state
             scene_seed = scene_seed if start.scene_seed is None else start.scene_seed
         self._leave()
         model, data = self.model, self.data
-        model.body_pos[:], model.body_quat[:], model.site_rgba[:] = self._compiled_poses
+        put_fixtures(model, self._compiled_poses)
         placement = draw_placement(
             self._placement_plan, scene_seed, partial(site_positions, model, self._readings.view)
         )
@@ -230,7 +215,7 @@ class World:
             # Upstream looks at knobs when it sets an init state and after steps, but not in a reset.
             light(model, self._burners, data.qpos)
         self._is_reset = True
-        self.steps, self._began = 0, (init_state if is_index(init_state) else 0, int(scene_seed))
+        self.steps, self._began = 0, (init_state if is_index(init_state) else 0, scene_seed)
         observation = self._observe((data.qpos.copy(), data.qpos.copy(), get_alphas(model, self._burners)))
         if settle:
             action = np.array(self.task.protocol.settle_action)
@@ -250,13 +235,7 @@ class World:
                 latter the world must be reset.
             VlaError: the world was not reset yet, or broke before.
         """
-        values = numbers(action)
-        if values is None:
-            raise EpisodeError("action-dtype", f"expected seven real numbers, got {action!r:.200}")
-        if values.shape != (ACTION_SIZE,):
-            raise EpisodeError("action-shape", f"expected an action of shape (7,), got {values.shape}")
-        if not np.isfinite(values).all():
-            raise EpisodeError("action-nan", f"expected finite numbers, got {values.tolist()}")
+        values = checked_action(action)
         self._require_reset()
         observation = self._step(values)
         self.steps += 1
@@ -264,11 +243,11 @@ class World:
 
     def success(self) -> bool:
         """Whether all goal literals hold, on the state that upstream judges (that of the last mj_step1)."""
-        return all(verdict() for _, verdict in self._goal)
+        return all_of(self._verdicts.goal)
 
     def asked_done(self) -> bool:
         """Whether the goal holds that the instruction asks for; the task's own, unless the variation says another."""
-        return all(verdict() for _, verdict in self._asked)
+        return all_of(self._verdicts.asked)
 
     def vacated(self) -> dict[str, Point]:
         """Where the objects that the variation has removed were before the last reset took them away (m, world)."""
@@ -276,11 +255,11 @@ class World:
 
     def predicates(self) -> dict[str, bool]:
         """The verdict of each goal literal, by its text."""
-        return {name: verdict() for name, verdict in self._goal}
+        return each_of(self._verdicts.goal)
 
     def premises(self) -> dict[str, bool]:
         """Whether what the task file's ``:init`` states of two things or of a joint holds now, by its text."""
-        return {name: verdict() for name, verdict in self._premises()}
+        return each_of(self._verdicts.premises())
 
     def save(self) -> WorldState:
         """The exact state, including the controller's and the gripper's.
@@ -289,13 +268,15 @@ class World:
             VlaError: the world was not reset yet, or broke.
         """
         self._require_reset()
-        model, data = self.model, mujoco.MjData(self.model)
-        copy_data(data, model, self.data)
-        fixtures = (model.body_pos.copy(), model.body_quat.copy(), model.site_rgba.copy())
-        before, after, alphas = self._readings.sampled
-        sampled = (before.copy(), after.copy(), alphas.copy())
         return WorldState(
-            data, self._arm.state.copy(), fixtures, sampled, self.steps, self._sample_at, id(self), self.variation
+            copied_data(self.model, self.data),
+            self._arm.state.copy(),
+            fixture_poses(self.model),
+            copied_samples(self._readings.sampled),
+            self.steps,
+            self._sample_at,
+            id(self),
+            self.variation,
         )
 
     def restore(self, state: WorldState) -> Observation:
@@ -309,14 +290,12 @@ class World:
         self._leave()
         if state.variation is not self.variation:
             raise VlaError("this state was saved under another variation; switch the world to it and save anew")
-        model = self.model
-        model.body_pos[:], model.body_quat[:], model.site_rgba[:] = state.fixtures
-        copy_data(self.data, model, state.data)
+        put_fixtures(self.model, state.fixtures)
+        copy_data(self.data, self.model, state.data)
         self._arm.state = state.arm.copy()
         self.steps, self._sample_at = state.steps, state.sample_at
         self._is_reset = True
-        before, after, alphas = state.sampled
-        return self._observe((before.copy(), after.copy(), alphas.copy()))
+        return self._observe(copied_samples(state.sampled))
 
     def arm_state(self) -> ArmState:
         """What the arm's controller remembers beside `data`, as a copy."""
@@ -385,12 +364,6 @@ class World:
         if not self._is_reset:
             raise VlaError("reset the world before its first step, and after a step or reset that broke")
 
-    def _start(self, init_state: int | npt.ArrayLike, scene_seed: int) -> Start:
-        if is_index(init_state):
-            return self._starts.at(int(init_state), scene_seed)
-        size = 1 + self.model.nq + self.model.nv
-        return Start(vector(init_state, size, "an init state is an index or [time, qpos, qvel]"))
-
     def _dress(self) -> None:
         """What an episode's variation changes of what is seen, and of how the arm rests."""
         variation = self.variation
@@ -422,9 +395,3 @@ class World:
 def _loaded_as(task: Task) -> tuple[object, ...]:
     """What the tasks of one world have in common, beside their scene."""
     return task.data, task.protocol.image_size, task.protocol.textures
-
-
-def _changed(problem: Problem, variation: Variation | None) -> Problem:
-    for edit in variation.problem if variation is not None else ():
-        problem = edit(problem)
-    return problem

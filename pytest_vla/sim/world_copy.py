@@ -11,6 +11,8 @@ from pytest_vla.sim.arm import Arm, ArmState
 from pytest_vla.sim.faults import check_physics
 from pytest_vla.sim.library import copy_data
 from pytest_vla.sim.predicates import compile_goal
+from pytest_vla.sim.verdicts import each_of
+from pytest_vla.sim.world_state import copied_data
 
 if TYPE_CHECKING:
     from pytest_vla.sim.world import World
@@ -39,9 +41,7 @@ class WorldCopy:
 
     def save(self) -> tuple[mujoco.MjData, ArmState]:
         """The copy's present moment, for `restore`."""
-        data = mujoco.MjData(self._world.model)
-        copy_data(data, self._world.model, self.data)
-        return data, self._arm.state.copy()
+        return copied_data(self._world.model, self.data), self._arm.state.copy()
 
     def restore(self, saved: tuple[mujoco.MjData, ArmState]) -> None:
         """Goes back to a moment that was saved."""
@@ -67,4 +67,4 @@ class WorldCopy:
 
     def predicates(self) -> dict[str, bool]:
         """The verdict of each goal literal on the copy, by its text."""
-        return {name: verdict() for name, verdict in self._goal}
+        return each_of(self._goal)

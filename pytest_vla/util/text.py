@@ -3,14 +3,20 @@
 from collections.abc import Iterable
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`` Did you mean a, b?`` for the closest of the known names; empty where none is close."""
+def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
+    """`` Did you mean a, b?`` for the closest of the known names; empty where none is close.
+
+    Args:
+        name: what stands there.
+        known: what may stand there.
+        prefix: with which all begin, and which makes none of them alike.
+    """
     import difflib
 
-    known = list(known)
+    name, known = name.removeprefix(prefix), [other.removeprefix(prefix) for other in known]
     inside = [other for other in known if name and name.lower() in other.lower()]
     close = list(dict.fromkeys(inside[:3] + difflib.get_close_matches(name, known, n=3)))[:3]
-    return f" Did you mean {', '.join(close)}?" if close else ""
+    return f" Did you mean {', '.join(prefix + other for other in close)}?" if close else ""
 
 
 def counted(number: int, noun: str) -> str:

@@ -20,18 +20,9 @@ from pytest_vla.plan.labels import (
     upstreams,
 )
 from pytest_vla.plan.task import Task
-from pytest_vla.scene.variation import INSTRUCTION, Params, Variation, joined
+from pytest_vla.scene.variation import Variation, changed_problem, joined
 from pytest_vla.util.text import did_you_mean
 from pytest_vla.vary.kind import Draw, Kind, Listing
-from pytest_vla.vary.space import LISTED, Parameter, complaints
-
-PAIRS = "pairs"
-"""``--vla-vary=pairs``: every two of these dimensions at once."""
-
-PAIRED = ("layout", "background", "light", "camera", "robot", "language")
-"""LIBERO-Plus's dimensions without sensor noise: fifteen pairs."""
-
-PAIRS_LEVEL = 3
 
 _WIDTH = 100
 
@@ -94,7 +85,7 @@ def _as_published(label: str) -> str:
     """A label with the kinds that stand, as published, for those of its parts that are otherwise under our protocol."""
     parts = []
     for part in parts_of(label):
-        kind = _kind_of(part)
+        kind = kind_of(part)
         other = "" if kind is None else kind.as_published
         parts.append(part if kind is None or not other else f"{other}{part.removeprefix(kind.name)}")
     return joint_of(parts)
@@ -156,7 +147,7 @@ def parts_told_apart(label: str) -> tuple[str, str, str]:
 
     Of a joint one those of its parts, with ``+`` between. Where no kind has it, the label is the dimension.
     """
-    parts = [(part, _kind_of(part)) for part in parts_of(label)]
+    parts = [(part, kind_of(part)) for part in parts_of(label)]
     known = [(part, kind) for part, kind in parts if kind is not None]
     if len(known) < len(parts):
         return label, "", ""
@@ -170,14 +161,14 @@ def parts_told_apart(label: str) -> tuple[str, str, str]:
 
 def name_of(label: str) -> str:
     """A label without its level or number, such as ``camera.wider``; the label itself where it has none."""
-    kind = _kind_of(label)
+    kind = kind_of(label)
     counted = kind is not None and (kind.levels or label.removeprefix(f"{kind.name}.").isdigit())
     return kind.name if kind is not None and counted else label
 
 
 def evenness_of(labels: Iterable[str]) -> tuple[str, ...]:
     """What is to be said of the kinds of these labels whose levels do not grow evenly in everything."""
-    found = {kind.name: kind for label in labels for part in parts_of(label) if (kind := _kind_of(part)) is not None}
+    found = {kind.name: kind for label in labels for part in parts_of(label) if (kind := kind_of(part)) is not None}
     told: dict[str, list[str]] = {}
     for name in sorted(found):
         if found[name].evenness:
@@ -192,13 +183,13 @@ def compiles_anew(task: Task, label: str, seed: int) -> bool:
     if task.varied:
         found = find_variation(task, label, seed)
         return bool(found and found.problem)
-    return any(kind is not None and kind.scene for kind in map(_kind_of, parts_of(label)))
+    return any(kind is not None and kind.scene for kind in map(kind_of, parts_of(label)))
 
 
 @extensions.until_changed
 def _drawn(task: Task, label: str, seed: int) -> Variation:
     parts = parts_of(label)
-    _check_joint(label, parts)
+    check_joint(label, parts)
     made = tuple(_single(Draw(task, part, seed)) for part in parts)
     if len(made) == 1:
         return made[0]
@@ -209,7 +200,7 @@ def _drawn(task: Task, label: str, seed: int) -> Variation:
 
 
 def _single(draw: Draw) -> Variation:
-    kind = _known_kind(draw.label)
+    kind = known_kind(draw.label)
     level, part = level_of(draw.label) if kind.levels else 0, "" if kind.levels else part_of(draw.label, kind.name)
     whose = f"{draw.task.suite}/{draw.task.name}"
     if draw.task.world is not None and not kind.anywhere:
@@ -231,147 +222,50 @@ def _changes_world(task: Task, variation: Variation) -> bool:
         return variation.changes_world
     from pytest_vla.scene.task_files import problem_of
 
-    original = problem = problem_of(task)
-    for edit in variation.problem:
-        problem = edit(problem)
-    return problem != original
+    original = problem_of(task)
+    return changed_problem(original, variation) != original
 
 
 @extensions.until_changed
-def _by_label() -> Mapping[str, Kind]:
+def kinds_by_label() -> Mapping[str, Kind]:
+    """Every label that a single variation can have, with its kind."""
     return {label: kind for kind in kinds() for label in kind.labels()}
 
 
-def _kind_of(label: str) -> Kind | None:
-    return _by_label().get(label)
+def kind_of(label: str) -> Kind | None:
+    """The kind of a single variation's label; None where no kind has it."""
+    return kinds_by_label().get(label)
 
 
-def _check_joint(label: str, parts: Sequence[str]) -> None:
+def check_joint(label: str, parts: Sequence[str]) -> None:
     """Refuse what does not go together. Raises VlaError."""
     if len(parts) == 1:
         return
-    found = [kind for kind in map(_kind_of, parts) if kind is not None]
+    found = [kind for kind in map(kind_of, parts) if kind is not None]
     alone = next((kind for kind in found if kind.alone), None)
     if alone is not None:
         raise VlaError(f"{label}: {alone.name} makes another task of it, and goes with no other variation")
     dimensions = [kind.dimension for kind in found]
     if len(set(dimensions)) < len(dimensions):
         raise VlaError(f"{label}: two variations of one dimension do not go together; take them one by one")
-    ordered = joint_of(_in_order(parts))
+    ordered = joint_of(in_order(parts))
     if label != ordered:
         raise VlaError(f"{label}: there is no such order; what is done first stands first: {ordered}")
 
 
-def _in_order(labels: Sequence[str]) -> list[str]:
+def in_order(labels: Sequence[str]) -> list[str]:
     """Parts of a joint variation in the order in which they are done."""
     order = list(dict.fromkeys(kind.dimension for kind in kinds()))
-    return sorted(labels, key=lambda label: order.index(dimensions_of(label)) if _kind_of(label) else -1)
+    return sorted(labels, key=lambda label: order.index(dimensions_of(label)) if kind_of(label) else -1)
 
 
-def parse_vary(text: str) -> tuple[str, ...]:
-    """Labels from ``camera,light:3,noise:1-5``, ``camera+light:3`` or ``pairs``. Raises VlaError, with close matches.
-
-    A name is a dimension, a kind or a label. The parts of a joint variation have the same level, where none is given.
-    """
-    labels: dict[str, None] = {}
-    for item in filter(None, (part.strip() for part in text.split(","))):
-        if item.partition(":")[0].strip() == PAIRS and item != PAIRS:
-            raise VlaError(f"{PAIRS} are of level {PAIRS_LEVEL}: leave {item.removeprefix(PAIRS).strip()} out")
-        if item == PAIRS:
-            pairs = itertools.combinations(PAIRED, 2)
-            found = [label for pair in pairs for label in _joint([f"{name}:{PAIRS_LEVEL}" for name in pair])]
-        else:
-            found = _joint([part.strip() for part in parts_of(item)])
-        labels.update(dict.fromkeys(found))
-    if not labels:
-        raise VlaError("nothing to vary is given; `--vla-vary=list` lists what there is")
-    return tuple(labels)
-
-
-def _joint(parts: Sequence[str]) -> list[str]:
-    """The labels of one item of ``--vla-vary``."""
-    if len(parts) == 1:
-        return _expanded(parts[0])
-    some_level = any(":" in part for part in parts[:-1]) or any(part in _by_label() for part in parts)
-    if ":" in parts[-1] and not some_level:
-        # One level at the end is that of all.
-        shared = parts[-1].rpartition(":")[2]
-        parts = [part if ":" in part else f"{part}:{shared}" for part in parts]
-    choices = [[label for label in _expanded(part) if _goes_with_others(label)] for part in parts]
-    if empty := [part for part, found in zip(parts, choices, strict=True) if not found]:
-        raise VlaError(f"{empty[0]} makes another task of it, and goes with no other variation")
-    joint = []
-    for chosen in itertools.product(*choices):
-        levels = {level for level in map(_level_of, chosen) if level}
-        if len(levels) > 1 and not some_level:
-            continue
-        ordered = _in_order(chosen)
-        label = joint_of(ordered)
-        _check_joint(label, ordered)
-        joint.append(label)
-    return joint
-
-
-def _goes_with_others(label: str) -> bool:
-    kind = _kind_of(label)
-    return kind is not None and not kind.alone
-
-
-def _level_of(label: str) -> int:
-    kind = _kind_of(label)
-    return level_of(label) if kind is not None and kind.levels else 0
-
-
-def _expanded(text: str) -> list[str]:
-    """The labels of a dimension, kind or label, of all its levels or of those that stand behind a colon."""
-    name, colon, levels = (part.strip() for part in text.partition(":"))
-    if not name:
-        raise VlaError("a part of a joint variation is missing; expected, for example, camera+light:3")
-    if name in _by_label():
-        if colon:
-            raise VlaError(f"{name} is of one level: leave :{levels} out")
-        return [name]
-    named = [kind for kind in kinds() if kind.name == name]
-    of_name = [kind for kind in kinds() if kind.dimension == name]
-    # Benchmarks' own kinds, and some probes, come only where they are named; some dimensions are theirs alone.
-    of_dimension = [kind for kind in of_name if not (kind.needs_files or kind.published or kind.by_name)] or of_name
-    if not named and not of_dimension:
-        known = [*dict.fromkeys(kind.dimension for kind in kinds()), *(kind.name for kind in kinds()), PAIRS]
-        raise VlaError(f"no variation is {name!r}.{did_you_mean(name, known)} `--vla-vary=list` lists them")
-    if named or not colon:
-        return [
-            label for kind in named or of_dimension for label in kind.labels(_levels(kind, levels) if colon else ())
-        ]
-    # Of a dimension some kinds are not graded, or not as far.
-    wanted = _numbers(levels)
-    found = [
-        label
-        for kind in of_dimension
-        for label in (
-            kind.labels([level for level in wanted if level in kind.levels]) if set(wanted) & set(kind.levels) else ()
-        )
-    ]
-    if not found:
-        raise VlaError(f"{name} has no level {levels}; `--vla-vary=list` lists what there is")
-    return found
-
-
-def _levels(kind: Kind, text: str) -> tuple[int, ...]:
-    if not kind.levels:
-        raise VlaError(f"{kind.name} has no levels: leave :{text} out")
-    levels = _numbers(text)
-    if wrong := [level for level in levels if level not in kind.levels]:
-        raise VlaError(f"{kind.name} has levels {kind.levels[0]} to {kind.levels[-1]}, and not {wrong[0]}")
-    return levels
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    from pytest_vla.util.ranges import parse_seeds
-
-    try:
-        return parse_seeds(text)
-    except VlaError as error:
-        raise VlaError(f"levels {text!r}: expected a level such as 3, or some such as 1-3") from error
+def known_kind(label: str) -> Kind:
+    """As `kind_of`. Raises VlaError, with close matches, where no kind has it."""
+    kind = kind_of(label)
+    if kind is None:
+        known = [name for each in kinds() for name in each.labels()]
+        raise VlaError(f"there is no variation {label!r}.{did_you_mean(label, known)}")
+    return kind
 
 
 def kinds_table() -> tuple[str, ...]:
@@ -386,85 +280,3 @@ def kinds_table() -> tuple[str, ...]:
             first, rest = f"  {kind.name + levels:26}", " " * 28
             lines += textwrap.wrap(told, _WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
     return tuple(lines)
-
-
-def given_back(task: Task, label: str, parameters: Params, instruction: str | None = None) -> Variation | None:
-    """The variation as an episode's record has it, without drawing; None for the empty label.
-
-    Args:
-        task, label: of the record.
-        parameters: of its variation.
-        instruction: what the robot was told; None: it does not matter.
-
-    Raises:
-        VlaError: there is no such variation, its parameters are not within bounds, or they make another one: another
-            version of pytest-vla recorded them, or other files.
-    """
-    if not label:
-        return None
-    if task.varied:
-        found = find_variation(task, label, 0)
-        if found is not None and found.remade is not None:
-            found = found.remade(parameters)
-        made = found
-    else:
-        parts = parts_of(label)
-        _check_joint(label, parts)
-        single = tuple(_given_back(task, part, parameters, instruction, len(parts) > 1) for part in parts)
-        made = single[0] if len(single) == 1 else joined(label, single)
-    told = {} if made is None else made.parameters
-    if wrong := [name for name, value in parameters.items() if name not in told or told[name] != value]:
-        raise VlaError(f"{label} of {task.suite}/{task.name} is otherwise than its record says: {wrong[0]}; {_OTHER}")
-    return made
-
-
-_OTHER = "the record is of another version of pytest-vla, or of other files"
-
-
-def _given_back(task: Task, label: str, parameters: Params, instruction: str | None, is_joint: bool) -> Variation:
-    kind = _known_kind(label)
-    prefix = f"{kind.dimension}.{kind.recorded_name(label)}." if is_joint else ""
-    params = {name.removeprefix(prefix): value for name, value in parameters.items() if name.startswith(prefix)}
-    try:
-        space = kind.space(task)
-        known = {each.name for each in space}
-        params = {name: value for name, value in kind.implied(label).items() if name in known} | params
-        if instruction not in (None, task.language) and INSTRUCTION in known:
-            params[INSTRUCTION] = instruction
-        if wrong := complaints(space, params):
-            raise VlaError(f"{'; '.join(wrong)}; {_OTHER}")
-        return kind.given(task, label, params)
-    except VlaError as error:
-        raise UnfitError(label, f"{task.suite}/{task.name}", str(error)) from error
-
-
-def space_of(task: Task, label: str) -> tuple[Parameter, ...]:
-    """What may be chosen of a variation; of a varied suite's, which of them.
-
-    Raises:
-        VlaError: there is no such variation, or the task has none of its kind.
-    """
-    if task.varied:
-        protocol = UPSTREAM if is_upstreams(label) else PAPER
-        return (Parameter("label", LISTED, choices=labels_of(task, protocol=protocol)),)
-    parts = parts_of(label)
-    _check_joint(label, parts)
-    if len(parts) == 1:
-        return _known_kind(label).space(task)
-    found = []
-    for part in parts:
-        kind = _known_kind(part)
-        prefix = f"{kind.dimension}.{kind.recorded_name(part)}"
-        found += [
-            each if each.name == INSTRUCTION else replace(each, name=f"{prefix}.{each.name}")
-            for each in kind.space(task)
-        ]
-    return tuple(found)
-
-
-def _known_kind(label: str) -> Kind:
-    kind = _kind_of(label)
-    if kind is None:
-        known = [name for each in kinds() for name in each.labels()]
-        raise VlaError(f"there is no variation {label!r}.{did_you_mean(label, known)}")
-    return kind

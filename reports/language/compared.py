@@ -8,23 +8,9 @@ from pathlib import Path
 from pytest_vla.errors import VlaError
 from pytest_vla.language.backends import PUBLISHED, Choice, Pair, choose_backend, published_backend
 from pytest_vla.language.published import load_published
-from pytest_vla.metrics.language import pair_of
+from pytest_vla.metrics.language_records import pair_of
+from pytest_vla.metrics.language_results import Source
 from pytest_vla.records.record import Record
-
-
-@dataclass(frozen=True)
-class Source:
-    """What made the similarities of one score.
-
-    Attributes:
-        backend: name and version.
-        low_fidelity: whether it is a makeshift.
-        passed_over: better ones, and why they were not taken.
-    """
-
-    backend: str
-    low_fidelity: bool
-    passed_over: Mapping[str, str]
 
 
 @dataclass(frozen=True)

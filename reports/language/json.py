@@ -1,18 +1,17 @@
 """A model's language results for programs."""
 
 from collections.abc import Mapping
-from statistics import median
 from typing import Any
 
 from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE
 from pytest_vla.metrics.failure_types import THRESHOLDS
 from pytest_vla.metrics.language import Measured
 from pytest_vla.metrics.language_paths import Failures, Shares, TaskFailures
+from pytest_vla.metrics.language_results import LanguageReport, ModelResults, Source
 from pytest_vla.metrics.listening import Estimate, Listening, Probe, Share
 from pytest_vla.metrics.rates import percent, percents
 from pytest_vla.metrics.success import SuccessRate
-from pytest_vla.reports.language.compared import Source
-from pytest_vla.reports.language.text import OVER, LanguageReport, ModelResults, near_far, remark_counts
+from pytest_vla.reports.language.text import OVER
 
 
 def report_table(report: LanguageReport) -> dict[str, Any]:
@@ -143,20 +142,19 @@ def _failures_table(failures: Failures) -> dict[str, Any]:
 
 
 def _task_table(task: TaskFailures) -> dict[str, Any]:
-    counts = remark_counts(task)
     table: dict[str, Any] = {"name": task.task, "successes": task.successes, "failures": task.failures}
     table |= {"undefined": task.types.undefined, "near": None, "far": None, "thresholds": None, "exact": None}
     if task.types.judgement is not None and task.types.exact is not None:
-        levels = {name: near_far(task, name) for name in THRESHOLDS}
-        exact = {name: near_far(task, name, exact=True) for name in THRESHOLDS}
+        levels = {name: task.near_far(name) for name in THRESHOLDS}
+        exact = {name: task.near_far(name, exact=True) for name in THRESHOLDS}
         table |= {"near": levels["max"][0], "far": levels["max"][1]}
         for key, some in (("thresholds", levels), ("exact", exact)):
             table[key] = {name: {"near": near, "far": far} for name, (near, far) in some.items()}
     return table | {
         "differing": len(task.types.differing),
-        "remarks": counts,
+        "remarks": dict(task.remarks),
         "instead": {name: len(margins) for name, margins in task.instead.items()},
-        "instead_margin": {name: median(margins) for name, margins in task.instead.items()},
+        "instead_margin": dict(task.instead_margins),
         "of_no_task": task.nobodys,
         "far_failures": [
             {

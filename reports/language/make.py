@@ -11,24 +11,15 @@ from numpy.typing import NDArray
 from pytest_vla.errors import VlaError
 from pytest_vla.language.published import SUITE, cell_counts, numbered_tasks
 from pytest_vla.metrics.failure_types import Algorithm
-from pytest_vla.metrics.language import (
-    Scored,
-    Subject,
-    benign_rate,
-    measure,
-    measure_paraphrases,
-    of_list,
-    pair_of,
-    scored,
-    subjects,
-)
+from pytest_vla.metrics.language import Scored, measure, measure_paraphrases, of_list, scored
 from pytest_vla.metrics.language_paths import Paths, listening_score, text_failures
+from pytest_vla.metrics.language_records import Subject, benign_rate, pair_of, subjects
+from pytest_vla.metrics.language_results import LanguageReport, ModelResults, OtherChange
 from pytest_vla.metrics.selection import is_counted
 from pytest_vla.metrics.success import success_rate
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import load_trajectory, trajectory_file
 from pytest_vla.reports.language.compared import Compared, comparer
-from pytest_vla.reports.language.text import LanguageReport, ModelResults, OtherChange
 from pytest_vla.reports.loaded import Loaded, runs_of, unfinished_of
 from pytest_vla.util import extras as missing
 from pytest_vla.util.live_line import told_when_slow

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from pytest_vla.metrics.clustered import CONFIDENCE
 from pytest_vla.metrics.language import Measured, Paraphrases
 from pytest_vla.metrics.language_paths import Failures, TaskFailures
+from pytest_vla.metrics.language_results import LanguageReport, ModelResults
 from pytest_vla.metrics.pride import ACTION_TYPES, OBJECT_TYPES
 from pytest_vla.reports.figures import file_names, new_figure, png_of
-from pytest_vla.reports.language.text import LanguageReport, ModelResults
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

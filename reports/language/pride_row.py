@@ -15,7 +15,8 @@ from pytest_vla.records.record import Record
 from pytest_vla.reports.tables import wrapped
 
 if TYPE_CHECKING:
-    from pytest_vla.metrics.language import Measured, Subject
+    from pytest_vla.metrics.language import Measured
+    from pytest_vla.metrics.language_records import Subject
     from pytest_vla.metrics.listening import Estimate
     from pytest_vla.reports.language.compared import Compared
 
@@ -29,7 +30,7 @@ def language_lines(records: Sequence[Record], run: Path, shown: str, width: int 
         shown: the folder as the user would write it.
         width: of the terminal; None: lines may have any length.
     """
-    from pytest_vla.metrics.language import subjects
+    from pytest_vla.metrics.language_records import subjects
     from pytest_vla.metrics.selection import is_counted
     from pytest_vla.reports.tables import printed
 
@@ -102,11 +103,11 @@ def _find_csv(run: Path) -> tuple[Path | None, bool]:
     """LIBERO-Para's CSV where the run found it, and whether the report has to be told."""
     from pytest_vla.language.published import find_csv
     from pytest_vla.plan.user_files import given_folders
-    from pytest_vla.records.store import open_store
+    from pytest_vla.records.load import open_run
 
     try:
-        with open_store(run.parent, create=False) as store:
-            data = store.run(run.name).invocation.get("settings", {}).get("data")
+        with open_run(run.name, run.parent) as (_, runs):
+            data = runs[0].invocation.get("settings", {}).get("data")
     except VlaError:
         data = None
     by_itself = os.environ.get("PYTEST_VLA_DATA")

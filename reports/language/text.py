@@ -1,20 +1,17 @@
 """A model's language results, for people as tables; `pytest_vla.reports.language.json` has them for programs."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from statistics import median
 
 from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE, THESE_TASKS
-from pytest_vla.metrics.failure_types import FEWEST_SUCCESSES, Threshold
+from pytest_vla.metrics.failure_types import FEWEST_SUCCESSES
 from pytest_vla.metrics.language import Measured, Paraphrases
-from pytest_vla.metrics.language_paths import Failures, TaskFailures
+from pytest_vla.metrics.language_paths import Failures
+from pytest_vla.metrics.language_results import LanguageReport, ModelResults, OtherChange, Source
 from pytest_vla.metrics.listening import OFTEN, SELDOM, Estimate, Listening, Probe, Share
 from pytest_vla.metrics.nearest_task import MARGIN
 from pytest_vla.metrics.pride import ACTION_TYPES, NONE, OBJECT_TYPES
 from pytest_vla.metrics.rates import percents_text, reasons_text
 from pytest_vla.metrics.robustness import FEWEST_PAIRS
-from pytest_vla.metrics.success import SuccessRate
-from pytest_vla.reports.language.compared import Source
 from pytest_vla.reports.tables import aligned, notes, printed, wrapped
 from pytest_vla.util.text import counted
 
@@ -23,80 +20,6 @@ BAR = 40
 
 OVER = "paraphrases like these, of these tasks"
 """What intervals of a language generalise over, unless they say otherwise."""
-
-
-@dataclass(frozen=True)
-class OtherChange:
-    """Success and distance under another change of the text than a paraphrase of LIBERO-Para's types."""
-
-    source: Source
-    measured: Measured
-
-
-@dataclass(frozen=True)
-class ModelResults:
-    """What is known of one model in one suite.
-
-    Attributes:
-        model: the policy's name.
-        suite: the suite's.
-        runs: names of those that it was made from.
-        seeds: of the episodes under paraphrases.
-        benign: success with the right text; None where no benign twin was run.
-        counts: episodes under another text that are in no rate, by outcome and reason.
-        paraphrases: those of LIBERO-Para's types alone; None where there are none.
-        of_list: success rate and PRIDE as if all of LIBERO-Para's list had been told; None of other suites, and where a
-            cell of it was not.
-        source: of the similarities of paraphrases; None where there are none.
-        others: by kind.
-        failures: of all that is reworded, probes aside; None where there are no paths.
-        listening: overall and by probe; None where there are no probes.
-        left_out: what is not in the numbers, and why.
-        protocol: as the paper or as upstream's code has it, where the suite has both; else empty.
-        rate: success under paraphrases; None where there are none.
-    """
-
-    model: str
-    suite: str
-    runs: tuple[str, ...]
-    seeds: tuple[int, ...]
-    benign: SuccessRate | None
-    counts: SuccessRate
-    paraphrases: Paraphrases | None
-    source: Source | None
-    others: Mapping[str, OtherChange]
-    failures: Failures | None
-    listening: tuple[Listening, Mapping[Probe, Listening]] | None
-    left_out: tuple[str, ...]
-    protocol: str = ""
-    rate: SuccessRate | None = None
-    of_list: tuple[Estimate, Estimate | None] | None = None
-
-
-@dataclass(frozen=True)
-class LanguageReport:
-    """All of a report.
-
-    Attributes:
-        alpha: weight of S_K.
-        models: one for each model and suite.
-    """
-
-    alpha: float
-    models: tuple[ModelResults, ...]
-
-
-def near_far(task: TaskFailures, threshold: Threshold, exact: bool = False) -> tuple[int, int]:
-    """How many failures are near and far."""
-    judgement = task.types.exact if exact else task.types.judgement
-    levels = () if judgement is None else judgement.levels[threshold]
-    return levels.count("near"), levels.count("far")
-
-
-def remark_counts(task: TaskFailures) -> dict[str, int]:
-    """How many failures have which remark, by its name."""
-    known = [remark for remark in task.types.remarks if remark is not None]
-    return {remark: known.count(remark) for remark in sorted(set(known))}
 
 
 def report_lines(report: LanguageReport, full: bool = False) -> Iterator[str]:
@@ -284,11 +207,11 @@ def _failure_lines(failures: Failures) -> Iterator[str]:
     yield f"the median of 1 - distance to this task / distance to the next one; from {MARGIN:g} on it is named"
     counts: list[tuple[str, ...]] = [("task", "successes", "failures", "near", "far", "remarks", "did instead")]
     for task in failures.tasks:
-        near, far = map(str, near_far(task, "max")) if task.types.undefined is None else ("-", "-")
-        remarks = [f"{number} {remark}" for remark, number in remark_counts(task).items()]
+        near, far = map(str, task.near_far("max")) if task.types.undefined is None else ("-", "-")
+        remarks = [f"{number} {remark}" for remark, number in task.remarks.items()]
         remarks += [f"undefined: {task.types.undefined}"] if task.types.undefined is not None else []
         instead = [
-            f"{len(margins)} {'itself' if name == task.task else name} ({median(margins):.2f})"
+            f"{len(margins)} {'itself' if name == task.task else name} ({task.instead_margins[name]:.2f})"
             for name, margins in task.instead.items()
         ]
         instead += [f"{task.nobodys} none"] if task.nobodys else []

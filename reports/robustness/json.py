@@ -9,7 +9,7 @@ from pytest_vla.metrics.halving import RESAMPLES
 from pytest_vla.metrics.rates import percent, percents, rate_table
 from pytest_vla.metrics.robustness import FEWEST_PAIRS, Cell, Difference
 from pytest_vla.metrics.robustness_curves import Curve
-from pytest_vla.reports.robustness.text import ModelRobustness
+from pytest_vla.metrics.robustness_results import ModelRobustness
 
 
 def methods_table(seed: int) -> dict[str, Any]:
@@ -60,8 +60,8 @@ def robustness_table(found: ModelRobustness) -> dict[str, Any]:
         else {
             "dimension": None if harm.why else harm.dimension,
             "largest": harm.dimension,
-            "drop": -harm.change.value,
-            "drop_interval": _lost(harm.change),
+            "drop": harm.change.drop,
+            "drop_interval": harm.change.drop_interval,
             "not_told_apart": list(harm.not_told_apart),
             "why": harm.why or None,
             "levels": harm.levels or None,
@@ -112,14 +112,10 @@ def _curve_table(curve: Curve) -> dict[str, Any]:
         "halves_at": curve.halving.level,
         "halves_at_interval": curve.halving.interval,
         "why": curve.halving.why or None,
-        "drop": None if change is None else -change.value,
-        "drop_interval": None if change is None else _lost(change),
+        "drop": None if change is None else change.drop,
+        "drop_interval": None if change is None else change.drop_interval,
         "difference": None if change is None else _difference_table(change),
     }
-
-
-def _lost(change: Difference) -> tuple[float, float] | None:
-    return None if change.interval is None else (-change.interval[1], -change.interval[0])
 
 
 def _pair_table(pair: Composition) -> dict[str, Any]:
@@ -135,11 +131,11 @@ def _pair_table(pair: Composition) -> dict[str, Any]:
         "joint_interval": percents(pair.joint_interval),
         "product": 100 * pair.product,
         "product_interval": percents(pair.product_interval),
-        "joint_less_product": 100 * (joint - pair.product),
+        "joint_less_product": 100 * pair.above_product,
         "joint_less_product_interval": percents(pair.less_product),
         "expected": percent(pair.expected),
         "expected_interval": percents(pair.expected_interval),
-        "joint_less_expected": None if pair.expected is None else 100 * (joint - pair.expected),
+        "joint_less_expected": percent(pair.above_expected),
         "joint_less_expected_interval": percents(pair.less_expected),
         "gap": pair.gap,
         "gap_interval": pair.gap_interval,

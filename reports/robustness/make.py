@@ -5,8 +5,8 @@ import numpy as np
 from pytest_vla.metrics.composition import compositions
 from pytest_vla.metrics.robustness import cells, twin_pairs, varied_models
 from pytest_vla.metrics.robustness_curves import curves
+from pytest_vla.metrics.robustness_results import ModelRobustness
 from pytest_vla.reports.loaded import SEED, Loaded, runs_of, unfinished_of
-from pytest_vla.reports.robustness.text import ModelRobustness
 from pytest_vla.vary.registry import evenness_of
 
 

@@ -8,8 +8,8 @@ from pytest_vla.metrics.clustered import CONFIDENCE, THESE_TASKS
 from pytest_vla.metrics.composition import Composition
 from pytest_vla.metrics.robustness import FEWEST_PAIRS
 from pytest_vla.metrics.robustness_curves import Curve
+from pytest_vla.metrics.robustness_results import ModelRobustness
 from pytest_vla.reports.figures import file_names, new_figure, png_of
-from pytest_vla.reports.robustness.text import ModelRobustness
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

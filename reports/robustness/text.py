@@ -1,21 +1,18 @@
 """A model's success under variations, as tables; `pytest_vla.reports.robustness.json` has it for programs."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE, THESE_TASKS, Interval
 from pytest_vla.metrics.composition import ROUGH, Composition
 from pytest_vla.metrics.differences import POWER, TELLING
 from pytest_vla.metrics.rates import percents, percents_text, reasons_text
-from pytest_vla.metrics.robustness import FEWEST_PAIRS, Cell, Difference
+from pytest_vla.metrics.robustness import FEWEST_PAIRS, SIGNIFICANT, Cell, Difference
 from pytest_vla.metrics.robustness_curves import NO_DOSE, Curve, Harm
+from pytest_vla.metrics.robustness_results import SEEN, ModelRobustness, says_something
 from pytest_vla.metrics.success import SuccessRate
 from pytest_vla.plan.labels import is_joint, joint_of, names_of
 from pytest_vla.reports.tables import aligned, notes, printed, wrapped
 from pytest_vla.util.text import counted
-
-SIGNIFICANT = 0.05
-"""Of adjusted p; what is below is marked with a star."""
 
 NOT_A_DOSE = (
     "LIBERO-Plus's L1 to L5 are its difficulty: how many of OpenVLA-OFT, pi0, pi0-fast and UniVLA failed a task, and "
@@ -23,49 +20,6 @@ NOT_A_DOSE = (
 )
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
-
-
-@dataclass(frozen=True)
-class ModelRobustness:
-    """What is known of one model in one suite.
-
-    Attributes:
-        model: the policy's name.
-        suite: the suite's.
-        runs: names of those that it was made from.
-        cells: success by dimension, kind and level.
-        curves: by dimension.
-        harm: the largest drop; None without pairs.
-        pairs: of dimensions, with their compositional gap.
-        left_out: what is not in the numbers, and why.
-        protocol: as the paper or as upstream's code has it, where the suite has both; else empty.
-    """
-
-    model: str
-    suite: str
-    runs: tuple[str, ...]
-    cells: tuple[Cell, ...]
-    curves: tuple[Curve, ...]
-    harm: Harm | None
-    pairs: tuple[Composition, ...]
-    left_out: tuple[str, ...]
-    protocol: str = ""
-
-
-SEEN = 50
-"""Points: a row that cannot show a change of so much, and whose interval holds 0, says nothing by itself."""
-
-
-def says_something(cell: Cell) -> bool:
-    """Whether a row tells more than that there are too few episodes of it."""
-    if cell.is_few:
-        return False
-    change = cell.difference
-    if change is None:
-        return True
-    if change.interval is not None and not change.interval[0] <= 0 <= change.interval[1]:
-        return True
-    return change.detectable is not None and change.detectable <= SEEN
 
 
 def robustness_lines(models: Sequence[ModelRobustness], full: bool = False) -> Iterator[str]:
@@ -112,8 +66,8 @@ def _telling_lines(curves: Sequence[Curve]) -> Iterator[str]:
         yield "cannot tell what matters: there are no benign twins to compare with (--vla-twins=auto runs them)"
         return
     known = [(curve.dimension, change) for curve, change in compared if not curve.is_few]
-    shown = [f"{name} {_signed(change.value)}" for name, change in known if _is_shown(change)]
-    open_ones = [name for name, change in known if not _is_shown(change)]
+    shown = [f"{name} {_signed(change.value)}" for name, change in known if change.is_shown]
+    open_ones = [name for name, change in known if not change.is_shown]
     few = [curve.dimension for curve, _ in compared if curve.is_few]
     yield from wrapped(f"can tell: {', '.join(shown)} points" if shown else "can tell: of no dimension that it matters")
     smallest = [change.detectable for _, change in known if change.detectable is not None]
@@ -287,9 +241,9 @@ def _pair_lines(pairs: Sequence[Composition]) -> Iterator[str]:
             continue
         shares = (f"{100 * rate:.1f}" for rate in pair.rates)
         expected, less = "-", "-"
-        if pair.expected is not None:
+        if pair.expected is not None and pair.above_expected is not None:
             expected = f"{100 * pair.expected:.1f}"
-            less = f"{_signed(100 * (pair.rates[3] - pair.expected))}{_brackets(percents(pair.less_expected))}"
+            less = f"{_signed(100 * pair.above_expected)}{_brackets(percents(pair.less_expected))}"
         rates.append((name, str(pair.n), *shares, expected, less))
         gap = "-" if pair.gap is None else f"{pair.gap:+.3f}"
         gap += "" if pair.gap_interval is None else f" {_small(pair.gap_interval)}"
@@ -321,10 +275,6 @@ def _name(cell: Cell, with_level: bool = False) -> str:
     return f"{name} L{cell.level}" if with_level and cell.level is not None else name
 
 
-def _is_shown(change: Difference) -> bool:
-    return change.p_adjusted is not None and change.p_adjusted < SIGNIFICANT
-
-
 def _is_few(rate: SuccessRate) -> bool:
     return rate.counted < FEWEST_PAIRS
 
@@ -338,7 +288,7 @@ def _rate_or_count(rate: SuccessRate, few: bool, digits: int = 1) -> str:
 
 
 def _star(difference: Difference) -> str:
-    return "*" * _is_shown(difference)
+    return "*" * difference.is_shown
 
 
 def _adjusted(difference: Difference) -> str:

@@ -1,30 +1,22 @@
 """What the terminal says of a run, before it and after it."""
 
 import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
 
 from pytest_vla import extensions
-from pytest_vla.metrics.further import FurtherMean, further_means
+from pytest_vla.errors import VlaError
+from pytest_vla.metrics.further import further_means
+from pytest_vla.metrics.rate_rows import MAX_TASK_ROWS, RateRow, VariedTask, kind_rows, rate_rows
 from pytest_vla.metrics.rates import (
-    BENIGN,
-    VariedOutcome,
     bounds_text,
     ends_text,
     group_of,
-    groups_of,
     interval_text,
     share_text,
 )
 from pytest_vla.metrics.selection import of_several_simulators, repeats_text
-from pytest_vla.metrics.success import (
-    SeededOutcome,
-    SuccessRate,
-    success_rate,
-    unit_of,
-)
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.durations import Estimate, total_seconds
 from pytest_vla.records.explain import clipped_note
@@ -36,9 +28,6 @@ from pytest_vla.reports.tables import printed
 from pytest_vla.reports.terminal.progress import about
 from pytest_vla.util.text import counted
 
-MAX_TASK_ROWS = 50
-"""Beyond this many, tasks are shown with -v only, and levels not at all."""
-
 NOTHING_REPEATED = Repetition()
 
 PROBE = "probe"
@@ -48,19 +37,6 @@ _HEADER = ("suite", "episodes", "success", "rate", "95%, these tasks", "tasks li
 _FURTHER = _HEADER[-2:]
 """Left out where no row has any of it; below its row where it does not fit beside it."""
 _NARROWEST = 24
-
-
-class VariedTask(VariedOutcome, SeededOutcome, Protocol):
-    """An outcome of a task that may be varied, with the task's name and what it began from."""
-
-
-@dataclass(frozen=True)
-class _Row:
-    """A row of the table: its name with the indent, and its rate; None: it stands over the rows that follow."""
-
-    name: str
-    rate: SuccessRate | None
-    probe: bool = False
 
 
 def opening_line(
@@ -138,10 +114,7 @@ def closing_lines(
     elif records:
         tasks = len({(record.suite, group_of(record, False), record.task) for record in of_suites})
         lines = summary_lines(of_suites, own, verbosity > 0 or tasks <= MAX_TASK_ROWS, width)
-        if further := _further_means(of_suites, own):
-            from pytest_vla.reports.further import means_lines
-
-            lines += printed(means_lines(further))
+        lines += printed(_further_lines(of_suites, own))
         if any(record.variation for record in records):
             from pytest_vla.reports.language.pride_row import language_lines
 
@@ -168,41 +141,33 @@ def summary_lines(
         by_task: whether tasks have rows.
         width: longer names are cut so that a row fits; None: they are not.
     """
-    by_suite: dict[str, list[VariedTask]] = {}
-    for record in sorted(records, key=lambda record: record.suite):
-        by_suite.setdefault(record.suite, []).append(record)
-    rows = [row for suite, some in by_suite.items() for row in _group_rows(suite, some, by_task)]
-    if any(record.variation for record in records):
-        benign = [record for record in records if not record.variation]
-        if len({record.suite for record in benign}) > 1:
-            rows.append(_Row(f"all, {BENIGN}", success_rate("all", benign, unit_of)))
-    elif len(by_suite) > 1:
-        rows.append(_Row("all", success_rate("all", records, unit_of)))
-    rows += [row for name in sorted(own) for row in _group_rows(name, own[name], False)]
-    return _aligned(rows, width)
+    return _aligned(rate_rows(records, own, by_task), width)
 
 
 def summary_sentence(records: Sequence[VariedTask], title: str = "vla") -> str:
     """All suites in one line; varied episodes by kind."""
-    groups = groups_of(records, by_level=False)
     parts = []
-    for name, some in groups.items():
-        row = _Row("", success_rate(name, some, unit_of), some[0].is_probe)
+    for row in kind_rows(records):
         _, _, success, rate, interval, _, apart = _cells(row)
-        named = f"{name} " if any(record.variation for record in records) else ""
-        share = f" ({PROBE})" if some[0].is_probe else f", {rate} {interval}"
+        named = f"{row.name} " if any(record.variation for record in records) else ""
+        share = f" ({PROBE})" if row.is_probe else f", {rate} {interval}"
         parts.append(f"{named}{success} success{share}" + (f"; {apart}" if apart else ""))
     return f"{title}: {'; '.join(parts)}"
 
 
-def _further_means(
-    of_suites: Sequence[Record], own: Mapping[str, Sequence[Record]]
-) -> dict[str, tuple[FurtherMean, ...]]:
+def _further_lines(of_suites: Sequence[Record], own: Mapping[str, Sequence[Record]]) -> Iterator[str]:
     """Of each suite and each test of the user's, the means of what others add to episodes; mostly nothing is."""
+    about: dict[str, str] = {}
+    # What cannot be had of a package was told with the episodes.
+    with suppress(VlaError):
+        about = {name: entry.about for name, entry in extensions.metrics().items()}
     suites = sorted({record.suite for record in of_suites})
     by_title = {suite: [record for record in of_suites if record.suite == suite] for suite in suites} | dict(own)
-    found = {title: further_means(some, extensions.metrics()) for title, some in by_title.items()}
-    return {title: means for title, means in found.items() if means}
+    found = {title: further_means(some, about) for title, some in by_title.items()}
+    if any(found.values()):
+        from pytest_vla.reports.further import means_lines
+
+        yield from means_lines(found, about)
 
 
 def _counting_notes(repetition: Repetition, items: Sequence[Item]) -> list[str]:
@@ -250,30 +215,7 @@ def _notes(records: Sequence[Record], run: Path, items: Sequence[Item], resume: 
     return [*notes, f"records: {_shown(run.parent)}, run {run.name}"]
 
 
-def _group_rows(title: str, records: Sequence[VariedTask], by_task: bool) -> list[_Row]:
-    """A row over all episodes of a suite or test; where some are varied, one for each group below its name."""
-    if not any(record.variation for record in records):
-        return [_Row(title, success_rate(title, records, unit_of)), *(_task_rows(records, "  ") if by_task else [])]
-    groups = groups_of(records)
-    if len(groups) > MAX_TASK_ROWS:
-        groups = groups_of(records, by_level=False)
-    rows = [_Row(title, None)]
-    for name, some in groups.items():
-        rows.append(_Row(f"  {name}", success_rate(name, some, unit_of), some[0].is_probe))
-        rows += _task_rows(some, "    ") if by_task else []
-    return rows
-
-
-def _task_rows(records: Sequence[VariedTask], indent: str) -> list[_Row]:
-    """A row for each task of episodes of one group."""
-    by_task: dict[str, list[VariedTask]] = {}
-    for record in records:
-        by_task.setdefault(record.task, []).append(record)
-    rates = {task: success_rate(task, by_task[task], unit_of) for task in sorted(by_task)}
-    return [_Row(f"{indent}{task}", rate, records[0].is_probe) for task, rate in rates.items()]
-
-
-def _aligned(rows: Sequence[_Row], width: int | None) -> list[str]:
+def _aligned(rows: Sequence[RateRow], width: int | None) -> list[str]:
     """Names to the left, numbers to the right; what does not fit beside its row stands below it."""
     table = [list(_HEADER), *map(list, map(_cells, rows))]
     below: list[list[str]] = [[] for _ in table]
@@ -311,8 +253,8 @@ def _widths(table: Sequence[Sequence[str]]) -> list[int]:
     return [max(map(len, column)) for column in zip(*table, strict=True)]
 
 
-def _cells(row: _Row) -> tuple[str, ...]:
-    name, rate = row.name, row.rate
+def _cells(row: RateRow) -> tuple[str, ...]:
+    name, rate = f"{'  ' * row.depth}{row.name}", row.rate
     if rate is None:
         return (name, *[""] * (len(_HEADER) - 1))
     apart = "; ".join(
@@ -321,7 +263,7 @@ def _cells(row: _Row) -> tuple[str, ...]:
         if reasons
     )
     success = f"{rate.successes}/{rate.counted}"
-    if row.probe:
+    if row.is_probe:
         return (name, str(rate.episodes), success, PROBE, "-", "", apart)
     if bounds := bounds_text(rate):
         apart = f"{bounds} with {apart}"

@@ -177,7 +177,8 @@ def draw_added(task: Task, entry: PlusTask, available: Sequence[str], time: int 
 
 def with_objects(problem: "Problem", added: Sequence[Sequence[Any]]) -> "Problem":
     """The problem with further objects, of categories and at places (m) of its workspace."""
-    from pytest_vla.scene.problem import Declaration, Literal, Region
+    from pytest_vla.scene.problem import Literal
+    from pytest_vla.scene.sections import Declaration, Region
     from pytest_vla.scene.workspaces import workspace
 
     table = workspace(problem.name, problem.source).name

@@ -102,6 +102,29 @@ class PlusRates:
     missing: Mapping[str, int]
     left_out: tuple[str, ...]
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of the list was run, so that the mean over it is its total."""
+        return self.total.counted == sum(entry_counts().values())
+
+
+@dataclass(frozen=True)
+class ModelPlus:
+    """A model under one protocol.
+
+    Attributes:
+        rates: its numbers.
+        entries: how many different ones of the list were run.
+        unavailable: of the list's entries of the suites that were run, how many cannot be made here, by what they
+            need; None: the list is not at hand.
+        left_out: what is not in the numbers, and why.
+    """
+
+    rates: PlusRates
+    entries: int
+    unavailable: Mapping[str, int] | None
+    left_out: tuple[str, ...]
+
 
 def task_counts(weights: Weights = "list") -> Mapping[tuple[str, str], int]:
     """How many tasks there are, by dimension and suite of LIBERO."""
@@ -113,6 +136,12 @@ def task_counts(weights: Weights = "list") -> Mapping[tuple[str, str], int]:
             for suite, count in zip(SUITES, table[dimension], strict=True)
         }
     )
+
+
+def dimension_counts() -> Mapping[str, int]:
+    """How many tasks the list has, by dimension."""
+    listed = task_counts()
+    return {name: sum(listed[name, suite] for suite in SUITES) for name in DIMENSIONS}
 
 
 def entry_counts() -> Mapping[tuple[str, str, str], int]:

@@ -1,7 +1,6 @@
 """LIBERO-Plus's Table 10 of models: for people as tables, for programs as JSON."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE, THESE_TASKS
@@ -13,32 +12,16 @@ from pytest_vla.suites.libero_plus.metrics import (
     DIMENSIONS,
     LEVELS,
     TOTAL,
+    ModelPlus,
     PlusRates,
     Weighted,
+    dimension_counts,
     entry_counts,
     task_counts,
 )
 from pytest_vla.suites.libero_plus.names import SUB_DIMENSIONS, SUITES
 
 _HEAD = ("", *(name.capitalize() for name in DIMENSIONS), "Total")
-
-
-@dataclass(frozen=True)
-class ModelPlus:
-    """A model under one protocol.
-
-    Attributes:
-        rates: its numbers.
-        entries: how many different ones of the list were run.
-        unavailable: of the list's entries of the suites that were run, how many cannot be made here, by what they
-            need; None: the list is not at hand.
-        left_out: what is not in the numbers, and why.
-    """
-
-    rates: PlusRates
-    entries: int
-    unavailable: Mapping[str, int] | None
-    left_out: tuple[str, ...]
 
 
 def plus_table(found: ModelPlus) -> dict[str, Any]:
@@ -57,8 +40,7 @@ def plus_table(found: ModelPlus) -> dict[str, Any]:
     - ``entries``: how many of the list were run, ``of_list``: how many it has, ``unavailable``: of the suites that were
       run, how many cannot be made here, by what they need; null: the list is not at hand.
     """
-    rates, listed = found.rates, task_counts()
-    totals = {name: sum(listed[name, suite] for suite in SUITES) for name in DIMENSIONS}
+    rates, listed, totals = found.rates, task_counts(), dimension_counts()
     return {
         "model": rates.model,
         "protocol": rates.protocol,
@@ -67,7 +49,7 @@ def plus_table(found: ModelPlus) -> dict[str, Any]:
             for name, rate in rates.dimensions.items()
         },
         "total": _column_table(rates.total, rates.of_list[TOTAL], sum(totals.values()), sum(rates.missing.values()))
-        | ({} if _is_whole(found) else {"sr": None, "interval": None, "tasks_interval": None}),
+        | ({} if rates.is_whole else {"sr": None, "interval": None, "tasks_interval": None}),
         "levels": [{"level": level, **rate_table(rate)} for level, rate in rates.levels.items()],
         "cells": [
             {"dimension": name, "level": level, **rate_table(rate)} for (name, level), rate in rates.cells.items()
@@ -85,11 +67,6 @@ def plus_table(found: ModelPlus) -> dict[str, Any]:
         "unavailable": None if found.unavailable is None else dict(found.unavailable),
         "left_out": list(found.left_out),
     }
-
-
-def _is_whole(found: ModelPlus) -> bool:
-    """Whether all of the list was run, so that the mean over it is its total."""
-    return found.rates.total.counted == sum(entry_counts().values())
 
 
 def _column_table(rate: SuccessRate, weighted: Weighted | None, of_list: int, missing: int) -> dict[str, Any]:
@@ -168,7 +145,7 @@ def _leaderboard_lines(found: ModelPlus) -> Iterator[str]:
     rates = found.rates
     names = (*DIMENSIONS, TOTAL)
     listed = [rates.of_list[name] for name in names]
-    run: list[SuccessRate | None] = [*rates.dimensions.values(), rates.total if _is_whole(found) else None]
+    run: list[SuccessRate | None] = [*rates.dimensions.values(), rates.total if rates.is_whole else None]
     rows: list[tuple[str, ...]] = [_HEAD]
     if any(listed):
         rows.append(("whole list", *("-" if each is None else _percent(each.rate) for each in listed)))

@@ -8,8 +8,8 @@ from pytest_vla.errors import VlaError
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.reports.loaded import Loaded, unfinished_of
 from pytest_vla.reports.sections import Section
-from pytest_vla.suites.libero_plus.metrics import by_protocol, entry_name, plus_rates
-from pytest_vla.suites.libero_plus.report import ModelPlus, plus_lines, plus_table
+from pytest_vla.suites.libero_plus.metrics import ModelPlus, by_protocol, entry_name, plus_rates
+from pytest_vla.suites.libero_plus.report import plus_lines, plus_table
 from pytest_vla.suites.libero_plus.variations import unavailable
 
 

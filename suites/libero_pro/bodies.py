@@ -1,15 +1,17 @@
 """What a category's model file tells without compiling it: how large it is, and which sites it has."""
 
 import math
+import os
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
 
 from pytest_vla.errors import SceneError, VlaError
-from pytest_vla.plan.data_roots import DataRoot, find_file
+from pytest_vla.plan.data_roots import DataRoot, data_roots, find_file
+from pytest_vla.plan.task import Task
 from pytest_vla.scene.catalog import CATEGORIES, Category
 from pytest_vla.scene.category_files import FILE, FOLDER, find_category
 from pytest_vla.util.documents import read_xml
@@ -70,6 +72,22 @@ def known_categories(roots: tuple[DataRoot, ...]) -> tuple[str, ...]:
     """Every category whose model file is in the roots, by name."""
     own = {path.parent.name for folder in _folders(roots) for path in folder.glob(f"*/{FILE}")}
     return tuple(name for name in sorted({*CATEGORIES, *own}) if not lacking(name, roots))
+
+
+def roots_of(task: Task) -> tuple[DataRoot, ...]:
+    """Where a task's assets are."""
+    return _roots(str(task.data or ""), os.environ.get("PYTEST_VLA_DATA", ""))
+
+
+@cache
+def _roots(data: str, environment: str) -> tuple[DataRoot, ...]:
+    return data_roots(data or None)
+
+
+@cache
+def bodies(roots: tuple[DataRoot, ...]) -> Mapping[str, Body]:
+    """All categories whose model file is there."""
+    return {name: body_of(name, roots) for name in known_categories(roots)}
 
 
 def _folders(roots: tuple[DataRoot, ...]) -> Iterator[Path]:

@@ -1,38 +1,23 @@
 """What LIBERO-PRO's kinds draw from where its files say nothing of a task: rules of ours, and what fits where."""
 
-import math
-import os
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.data_roots import DataRoot, data_roots
+from pytest_vla.plan.data_roots import DataRoot
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.literals import Literal
-from pytest_vla.scene.problem import Declaration, Problem, Region
+from pytest_vla.scene.problem import Problem
 from pytest_vla.scene.task_files import problem_of
-from pytest_vla.scene.workspaces import WORKSPACES, Workspace, workspace
-from pytest_vla.suites.libero_pro.bodies import Body, body_of, known_categories, lacking
-from pytest_vla.suites.libero_pro.edits import Pair, displaced, place_of, swapped, workspace_regions
+from pytest_vla.scene.workspaces import WORKSPACES, workspace
+from pytest_vla.suites.libero_pro.bodies import Body, bodies, lacking, roots_of
+from pytest_vla.suites.libero_pro.edits import Pair, displaced, place_of, workspace_regions
+from pytest_vla.suites.libero_pro.room import crowded, has_room, reached, within
+from pytest_vla.suites.libero_pro.statements import STATES, asked_of, bearing_of, bodies_of, declared, of_interest
 
-Rectangle = tuple[float, float, float, float]
-
-# Where things can stand (x0, y0, x1, y1), m, relative to a workspace's regions: within its collision geoms.
-_TOPS: Mapping[str, Rectangle] = {
-    "main_table": (-0.5, -0.6, 0.5, 0.6),
-    "kitchen_table": (-0.5, -0.6, 0.5, 0.6),
-    "living_room_table": (-0.8, -0.6, 0.33, 0.7),
-    "study_table": (-0.3, -0.68, 0.7, 0.68),
-    "coffee_table": (-0.35, -0.74, 0.35, 0.86),
-    "floor": (-0.5, -1.0, 1.0, 1.0),
-}
-# Of the robot's base, m: nearer stands nothing in LIBERO's tasks; the hand reaches no farther.
-_NEAREST, _FARTHEST = 0.25, 0.85
-# Of the sum of two bounding circles' radii: what is between two regions. Corners of boxes make the circles wide.
-_APART = 0.7
 # LIBERO's classes that things can stand on: fixtures sink into floor and study table, whose surfaces are higher than
 # where they are put; what has none is thrown about on the living room's table, for the same reason.
 _WITH_FIXTURES = (
@@ -46,24 +31,7 @@ _WITHOUT = (
     "libero_study_tabletop_manipulation",
     "libero_floor_manipulation",
 )
-_STATES = {"open": "open_range", "close": "close_range", "turnon": "turn_on_range", "turnoff": "turn_off_range"}
 _RESTARTS = 20
-
-
-def roots_of(task: Task) -> tuple[DataRoot, ...]:
-    """Where a task's assets are."""
-    return _roots(str(task.data or ""), os.environ.get("PYTEST_VLA_DATA", ""))
-
-
-@cache
-def _roots(data: str, environment: str) -> tuple[DataRoot, ...]:
-    return data_roots(data or None)
-
-
-@cache
-def bodies(roots: tuple[DataRoot, ...]) -> Mapping[str, Body]:
-    """All categories whose model file is there."""
-    return {name: body_of(name, roots) for name in known_categories(roots)}
 
 
 def unfit(problem: Problem, old: str, new: str, roots: tuple[DataRoot, ...]) -> str:
@@ -73,19 +41,19 @@ def unfit(problem: Problem, old: str, new: str, roots: tuple[DataRoot, ...]) -> 
     """
     if new not in bodies(roots):
         return lacking(new, roots)
-    sites, states = _asked_of(problem, old)
+    sites, states = asked_of(problem, old)
     body = bodies(roots)[new]
     if missing := sorted(sites - body.sites):
         return f"{new} has no {', '.join(missing)}"
     articulation = body.kind.articulation
-    if missing := sorted(state for state in states if getattr(articulation, _STATES[state], None) is None):
+    if missing := sorted(state for state in states if getattr(articulation, STATES[state], None) is None):
         return f"{new} cannot be told to be {', '.join(missing)}"
     return ""
 
 
 def swaps(problem: Problem, allowed: Mapping[str, Sequence[str]], generator: random.Random) -> tuple[Pair, ...]:
     """Pairs as upstream draws them: each object of interest, in a drawn order, with a partner that is free yet."""
-    standing = {name for name in _declared(problem) if place_of(problem, name) is not None}
+    standing = {name for name in declared(problem) if place_of(problem, name) is not None}
     names = [name for name in allowed if name in standing]
     generator.shuffle(names)
     used: set[str] = set()
@@ -109,7 +77,7 @@ def own_swaps(task: Task, generator: random.Random) -> tuple[Pair, ...]:
     problem, roots, allowed = problem_of(task), roots_of(task), partners_of(task)
     for _ in range(_RESTARTS):
         pairs = swaps(problem, allowed, generator)
-        if pairs and (len(pairs) == 1 or _has_room(problem, pairs, roots)):
+        if pairs and (len(pairs) == 1 or has_room(problem, pairs, roots)):
             return pairs
     raise VlaError("no object of interest can be swapped: nothing of its sort stands where it would have room")
 
@@ -120,13 +88,13 @@ def partners_of(task: Task) -> Mapping[str, Sequence[str]]:
     problem, roots = problem_of(task), roots_of(task)
     regions = workspace_regions(problem)
     fixtures = {item.name for item in problem.fixtures}
-    standing = [name for name in _declared(problem) if place_of(problem, name) in regions]
+    standing = [name for name in declared(problem) if place_of(problem, name) in regions]
 
     def partners(name: str) -> list[str]:
         others = [other for other in standing if other != name and (other in fixtures) == (name in fixtures)]
-        return [other for other in others if _has_room(problem, ((name, other),), roots)]
+        return [other for other in others if has_room(problem, ((name, other),), roots)]
 
-    return {name: found for name in _of_interest(problem) if name in standing and (found := partners(name))}
+    return {name: found for name in of_interest(problem) if name in standing and (found := partners(name))}
 
 
 @cache
@@ -139,9 +107,9 @@ def own_replacements(task: Task) -> tuple[tuple[str, str, str], ...]:
         VlaError: there is none.
     """
     problem, roots = problem_of(task), roots_of(task)
-    here = _declared(problem)
-    kinds = dict.fromkeys(here[name].category for name in _of_interest(problem))
-    bearing = {item.category for item in problem.fixtures} | {here[name].category for name in _bearing(problem)}
+    here = declared(problem)
+    kinds = dict.fromkeys(here[name].category for name in of_interest(problem))
+    bearing = {item.category for item in problem.fixtures} | {here[name].category for name in bearing_of(problem)}
     found = []
     for old in (kind for kind in kinds if kind in bodies(roots)):
         for new, body in bodies(roots).items():
@@ -176,8 +144,8 @@ def own_environments(task: Task) -> tuple[str, ...]:
         for name in (_WITH_FIXTURES if _has_fixtures(problem) else _WITHOUT)
         if (there := WORKSPACES[name]) != here
         and any(root.assets is not None and (root.assets / there.scene).is_file() for root in roots)
-        and all(_within(rectangle, there, 0.0) for region in placed for rectangle in region.ranges)
-        and all(_reached(rectangle, there) for region in placed for rectangle in region.ranges)
+        and all(within(rectangle, there, 0.0) for region in placed for rectangle in region.ranges)
+        and all(reached(rectangle, there) for region in placed for rectangle in region.ranges)
     ]
     if not found:
         raise VlaError("no other workspace holds its regions within the robot's reach, or their files are missing")
@@ -227,9 +195,9 @@ def movable(problem: Problem) -> str:
     Raises:
         VlaError: nothing of the goal stands on one.
     """
-    regions, here = workspace_regions(problem), _declared(problem)
-    named = [name for literal in problem.goal for name in _bodies_of(literal, problem)]
-    standing = [name for name in dict.fromkeys((*named, *_of_interest(problem))) if place_of(problem, name) in regions]
+    regions, here = workspace_regions(problem), declared(problem)
+    named = [name for literal in problem.goal for name in bodies_of(literal, problem)]
+    standing = [name for name in dict.fromkeys((*named, *of_interest(problem))) if place_of(problem, name) in regions]
     objects = {item.name for item in problem.objects}
     for name in sorted(standing, key=lambda name: name not in objects):
         if here[name].category != workspace(problem.name, problem.source).category:
@@ -259,81 +227,6 @@ def side_of(task: Task, axis: str, sweep: tuple[float, ...]) -> tuple[int, tuple
     return max(found, key=lambda each: each[1].count(""))
 
 
-def crowded(problem: Problem, name: str, roots: tuple[DataRoot, ...]) -> str:
-    """Why there is no room for a thing where its region is; empty: there is."""
-    place = workspace(problem.name, problem.source)
-    region = workspace_regions(problem)[str(place_of(problem, name))]
-    radius = _radius(problem, name, roots)
-    for rectangle in region.ranges:
-        if not _within(rectangle, place, min(radius, 0.05)):
-            return f"it would leave {place.name}"
-        if _distance(rectangle, place) < _NEAREST:
-            return "it would stand in the robot"
-    for other, near in _neighbours(problem, name):
-        apart = _APART * (radius + _radius(problem, other, roots))
-        if any(_gap(one, two) < apart for one in region.ranges for two in near):
-            return f"{other} is in its way"
-    return ""
-
-
-def _has_room(problem: Problem, pairs: tuple[Pair, ...], roots: tuple[DataRoot, ...]) -> bool:
-    try:
-        changed = swapped(problem, pairs)
-    except VlaError:
-        return False
-    return not any(crowded(changed, name, roots) for pair in pairs for name in pair)
-
-
-def _declared(problem: Problem) -> dict[str, Declaration]:
-    return {item.name: item for item in (*problem.fixtures, *problem.objects)}
-
-
-def _of_interest(problem: Problem) -> tuple[str, ...]:
-    """Objects and fixtures of interest, also where their regions are."""
-    here = _declared(problem)
-    targets = {region.key: region.target for region in problem.regions}
-    named = (name if name in here else targets.get(name, "") for name in problem.objects_of_interest)
-    place = workspace(problem.name, problem.source).category
-    return tuple(dict.fromkeys(name for name in named if name in here and here[name].category != place))
-
-
-def _bodies_of(literal: Literal, problem: Problem) -> Iterator[str]:
-    here = _declared(problem)
-    targets = {region.key: region.target for region in problem.regions}
-    for argument in literal.arguments:
-        if isinstance(argument, Literal):
-            yield from _bodies_of(argument, problem)
-        elif isinstance(argument, str):
-            name = argument if argument in here else targets.get(argument, "")
-            yield from [name] if name in here else []
-
-
-def _asked_of(problem: Problem, category: str) -> tuple[set[str], set[str]]:
-    """Sites and states that facts and goal name of a category's objects or fixtures."""
-    names = {item.name for item in _declared(problem).values() if item.category == category}
-    sites = {region.key: region.name for region in problem.regions if region.target in names}
-    asked: tuple[set[str], set[str]] = set(), set()
-
-    def read(literal: Literal) -> None:
-        for argument in literal.arguments:
-            if isinstance(argument, Literal):
-                read(argument)
-            elif argument in sites or argument in names:
-                asked[0].update([sites[str(argument)]] if argument in sites else [])
-                asked[1].update([literal.predicate] if literal.predicate in _STATES else [])
-
-    for literal in (*problem.init, *problem.goal, *problem.cost):
-        read(literal)
-    return asked
-
-
-def _bearing(problem: Problem) -> Iterator[str]:
-    """Objects and fixtures on or in which facts and goal have something."""
-    for literal in (*problem.init, *problem.goal):
-        if len(literal.arguments) == 2:
-            yield from _bodies_of(Literal(literal.predicate, literal.arguments[1:]), problem)
-
-
 def _alike(one: Body, other: Body) -> bool:
     """Whether two are of one size, within a third of it."""
     pairs = ((one.radius, other.radius), (one.height, other.height))
@@ -359,45 +252,9 @@ def _has_fixtures(problem: Problem) -> bool:
     return any(item.category != workspace(problem.name, problem.source).category for item in problem.fixtures)
 
 
-def _within(rectangle: Rectangle, place: Workspace, margin: float) -> bool:
-    x0, y0, x1, y1 = _TOPS[place.name]
-    left, near, right, far = rectangle
-    return x0 + margin <= left and y0 + margin <= near and right <= x1 - margin and far <= y1 - margin
-
-
-def _distance(rectangle: Rectangle, place: Workspace) -> float:
-    """From the robot's base to a rectangle's centre, m."""
-    x, y = (rectangle[0] + rectangle[2]) / 2, (rectangle[1] + rectangle[3]) / 2
-    return math.hypot(x + place.offset[0] - place.robot_base[0], y + place.offset[1] - place.robot_base[1])
-
-
-def _reached(rectangle: Rectangle, place: Workspace) -> bool:
-    return _NEAREST <= _distance(rectangle, place) <= _FARTHEST
-
-
-def _gap(one: Rectangle, two: Rectangle) -> float:
-    """The least distance of two rectangles, m."""
-    x = max(one[0] - two[2], two[0] - one[2], 0.0)
-    y = max(one[1] - two[3], two[1] - one[3], 0.0)
-    return math.hypot(x, y)
-
-
-def _neighbours(problem: Problem, name: str) -> Iterator[tuple[str, tuple[Rectangle, ...]]]:
-    regions = workspace_regions(problem)
-    for other in _declared(problem):
-        region: Region | None = regions.get(place_of(problem, other) or "")
-        if other != name and region is not None:
-            yield other, region.ranges
-
-
-def _radius(problem: Problem, name: str, roots: tuple[DataRoot, ...]) -> float:
-    found = bodies(roots).get(_declared(problem)[name].category)
-    return found.radius if found is not None else 0.0
-
-
 def _same_scene(one: Problem, other: Problem) -> bool:
     """Whether the same things stand there, and what can be opened or turned on is so in both."""
-    states = [{fact for fact in map(_without_place, each.init) if fact.predicate in _STATES} for each in (one, other)]
+    states = [{fact for fact in map(_without_place, each.init) if fact.predicate in STATES} for each in (one, other)]
     keys = [{region.key for region in each.regions} for each in (one, other)]
     parts = [(each.name, set(each.fixtures), set(each.objects)) for each in (one, other)]
     return parts[0] == parts[1] and keys[0] == keys[1] and states[0] == states[1]

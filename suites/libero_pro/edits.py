@@ -6,7 +6,8 @@ from dataclasses import replace
 from pytest_vla.errors import VlaError
 from pytest_vla.scene.bddl import Origin, read_expression
 from pytest_vla.scene.literals import Argument, Literal, Scope, read_condition
-from pytest_vla.scene.problem import Declaration, Problem, Region
+from pytest_vla.scene.problem import Problem
+from pytest_vla.scene.sections import Declaration, Region
 from pytest_vla.scene.workspaces import workspace
 
 Pair = tuple[str, str]

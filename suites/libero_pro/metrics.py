@@ -4,6 +4,7 @@ Errors and invalid episodes are in no rate. How far success falls from the origi
 (`pytest_vla.metrics.robustness`), of whose kinds these are.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -65,6 +66,25 @@ class ProTable:
     combined: Mapping[str, Mapping[str, SuccessRate]]
     left_out: tuple[str, ...]
 
+    def tasks_in(self, suite: str, column: str) -> int:
+        """How many of a suite's tasks are in a column."""
+        return sum(task.rates[column] is not None for task in self.tasks[suite])
+
+
+@dataclass(frozen=True)
+class ModelPro:
+    """A model's table.
+
+    Attributes:
+        table: its numbers.
+        left_out: what is not in them, and why.
+        unavailable: what could not be drawn where episodes were varied, with the number of such episodes.
+    """
+
+    table: ProTable
+    left_out: tuple[str, ...]
+    unavailable: Mapping[str, int]
+
 
 def pro_tables(records: Iterable[Record]) -> tuple[ProTable, ...]:
     """The table of each model with episodes under LIBERO-PRO's variations, in the order in which they come.
@@ -81,16 +101,14 @@ def pro_tables(records: Iterable[Record]) -> tuple[ProTable, ...]:
     return tuple(_table(model, suites) for model, suites in models.items())
 
 
-def cells(table: ProTable, rows: Sequence[ProRow] | None = None) -> tuple[tuple[str, ...], ...]:
-    """A table as the paper lays it out, as text: a head, and a row each, such as ``0.62 [0.48, 0.74] 31/50``.
-
-    Args:
-        table: of one model.
-        rows: those of a suite's tasks; None: those of the suites.
-    """
-    columns = (ORIGINAL, *COLUMNS)
-    listed = table.suites if rows is None else rows
-    return (("", *columns), *((row.name, *(_cell(row.rates[column]) for column in columns)) for row in listed))
+def undrawn_in(records: Iterable[Record]) -> Counter[str]:
+    """What could not be drawn where episodes were varied, with the number of such episodes."""
+    found: Counter[str] = Counter()
+    for record in records:
+        parameters = record.variation.get("parameters", {})
+        named = [parameters.get(name) for name in ("unavailable", "left_out")]
+        found.update({str(each) for names in named if isinstance(names, list) for each in names})
+    return found
 
 
 def _table(model: str, suites: Sequence[tuple[str, tuple[Record, ...], tuple[str, ...]]]) -> ProTable:
@@ -132,10 +150,3 @@ def _dimension(record: Record) -> str:
 def _kind(record: Record) -> str:
     """Of its variation; empty: it has none."""
     return str(record.variation.get("kind")) if record.variation else ""
-
-
-def _cell(rate: SuccessRate | None) -> str:
-    if rate is None or rate.rate is None or rate.interval is None:
-        return "-"
-    low, high = rate.interval
-    return f"{rate.rate:.2f} [{low:.2f}, {high:.2f}] {rate.successes}/{rate.counted}"

@@ -1,30 +1,14 @@
 """LIBERO-PRO's Tables 2 to 5 of models: for people as tables, for programs as JSON."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pytest_vla.metrics.clustered import CONFIDENCE, TASKS_LIKE_THESE, THESE_TASKS
 from pytest_vla.metrics.rates import percents_text, rate_table, reasons_text
 from pytest_vla.metrics.success import SuccessRate
 from pytest_vla.reports.tables import aligned, notes, printed, wrapped
-from pytest_vla.suites.libero_pro.metrics import COLUMNS, ORIGINAL, ProRow, ProTable, cells
+from pytest_vla.suites.libero_pro.metrics import COLUMNS, ORIGINAL, ModelPro, ProRow, ProTable
 from pytest_vla.util.text import counted
-
-
-@dataclass(frozen=True)
-class ModelPro:
-    """A model's table.
-
-    Attributes:
-        table: its numbers.
-        left_out: what is not in them, and why.
-        unavailable: what could not be drawn where episodes were varied, with the number of such episodes.
-    """
-
-    table: ProTable
-    left_out: tuple[str, ...]
-    unavailable: Mapping[str, int]
 
 
 def pro_table(found: ModelPro) -> dict[str, Any]:
@@ -50,7 +34,7 @@ def _suite_table(row: ProRow, table: ProTable) -> dict[str, Any]:
     tasks, columns = table.tasks[row.name], _columns(row)
     for name, column in columns.items():
         if column is not None:
-            column["tasks"] = _tasks_in(tasks, name)
+            column["tasks"] = table.tasks_in(row.name, name)
     sweeps = {kind: levels for (suite, kind), levels in table.sweeps.items() if suite == row.name}
     return {
         "suite": row.name,
@@ -70,10 +54,6 @@ def _columns(row: ProRow) -> dict[str, dict[str, Any] | None]:
 
 def _rate(rate: SuccessRate) -> dict[str, Any]:
     return {**rate_table(rate), "errors": dict(rate.errors), "invalid": dict(rate.invalid)}
-
-
-def _tasks_in(tasks: Sequence[ProRow], column: str) -> int:
-    return sum(task.rates[column] is not None for task in tasks)
 
 
 def pro_lines(models: Sequence[ModelPro]) -> Iterator[str]:
@@ -106,6 +86,25 @@ def _lines(models: Sequence[ModelPro]) -> Iterator[str]:
         yield from _combined_lines(table)
 
 
+def cells(table: ProTable, rows: Sequence[ProRow] | None = None) -> tuple[tuple[str, ...], ...]:
+    """A table as the paper lays it out, as text: a head, and a row each, such as ``0.62 [0.48, 0.74] 31/50``.
+
+    Args:
+        table: of one model.
+        rows: those of a suite's tasks; None: those of the suites.
+    """
+    columns = (ORIGINAL, *COLUMNS)
+    listed = table.suites if rows is None else rows
+    return (("", *columns), *((row.name, *(_cell(row.rates[column]) for column in columns)) for row in listed))
+
+
+def _cell(rate: SuccessRate | None) -> str:
+    if rate is None or rate.rate is None or rate.interval is None:
+        return "-"
+    low, high = rate.interval
+    return f"{rate.rate:.2f} [{low:.2f}, {high:.2f}] {rate.successes}/{rate.counted}"
+
+
 def _missing_lines(table: ProTable) -> Iterator[str]:
     """Errors, invalid episodes, and columns that have not all of a suite's tasks."""
     for row in table.suites:
@@ -115,7 +114,7 @@ def _missing_lines(table: ProTable) -> Iterator[str]:
             if rate is None:
                 continue
             yield from _uncounted_lines(f"{row.name}, {column}", rate)
-            if (number := _tasks_in(tasks, column)) < len(tasks):
+            if (number := table.tasks_in(row.name, column)) < len(tasks):
                 yield f"{row.name}, {column}: {number} of {counted(len(tasks), 'task')}"
     if any(rate is None for row in table.suites for rate in row.rates.values()):
         yield "-: nothing was run; `pytest-vla coverage` says what cannot be"

@@ -1,14 +1,13 @@
 """LIBERO-PRO's part of a report, made of records."""
 
 import argparse
-from collections import Counter
 
 from pytest_vla.metrics.selection import by_model, that_count
 from pytest_vla.records.record import Record
 from pytest_vla.reports.loaded import Loaded, unfinished_of
 from pytest_vla.reports.sections import Section
-from pytest_vla.suites.libero_pro.metrics import DIMENSION, pro_tables
-from pytest_vla.suites.libero_pro.report import ModelPro, pro_lines, pro_table
+from pytest_vla.suites.libero_pro.metrics import DIMENSION, ModelPro, pro_tables, undrawn_in
+from pytest_vla.suites.libero_pro.report import pro_lines, pro_table
 
 
 def section(loaded: Loaded, options: argparse.Namespace) -> Section | None:
@@ -28,10 +27,5 @@ def make_pro(loaded: Loaded) -> tuple[ModelPro, ...]:
     for table in pro_tables(loaded.records):
         own = [record for record in models[table.model] if record.variation.get("dimension") == DIMENSION]
         unfinished = unfinished_of(own, loaded)
-        undrawn: Counter[str] = Counter()
-        for record in own:
-            parameters = record.variation.get("parameters", {})
-            named = [parameters.get(name) for name in ("unavailable", "left_out")]
-            undrawn.update({str(each) for names in named if isinstance(names, list) for each in names})
-        found.append(ModelPro(table, (*table.left_out, *unfinished), undrawn))
+        found.append(ModelPro(table, (*table.left_out, *unfinished), undrawn_in(own)))
     return tuple(found)

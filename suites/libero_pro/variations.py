@@ -124,7 +124,8 @@ def draw_objects(draw: Draw) -> Params:
     Raises:
         VlaError: nothing can be had, or the scene has not what is to be replaced.
     """
-    from pytest_vla.suites.libero_pro.choices import own_replacements, roots_of, unfit
+    from pytest_vla.suites.libero_pro.bodies import roots_of
+    from pytest_vla.suites.libero_pro.choices import own_replacements, unfit
 
     problem, table, roots = problem_of(draw.task), table_of(draw.task, "object"), roots_of(draw.task)
     generator, why = draw.generator(), []

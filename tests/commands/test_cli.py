@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from pytest_vla import cli, extensions
+from pytest_vla import cli, extensions, kernels
 from pytest_vla.cli import main
 from pytest_vla.records.checks import OUTCOMES
 from pytest_vla.records.names import DEFAULT_RESULTS
@@ -377,6 +377,69 @@ def test_who_takes_the_name_of_one_of_ours_is_told_and_takes_nothing(tmp_path: P
     )
     assert (helped.returncode, helped.stdout.count("\n  runs  ")) == (0, 1)
     assert "no runs in .vla yet" in pytest_vla("-p", "waving", "runs").stderr
+
+
+POINT = """
+import numpy
+from pytest_vla import testing
+from pytest_vla.entries import Command, CommandEntry, PolicyEntry, SuiteEntry
+from pytest_vla.kernels import in_force
+
+def pytest_vla_suites():
+    return [SuiteEntry("point", "a point", ":point")]
+
+def pytest_vla_policies():
+    return [PolicyEntry("pusher", "pushes", ":pusher")]
+
+def pytest_vla_commands():
+    return [CommandEntry("kernels", "which are in force", ":KERNELS")]
+
+def point():
+    return testing.point_suite()
+
+def pusher(text):
+    return lambda episode: lambda observation: [0.1, 0.1]
+
+KERNELS = Command(lambda parser: None, lambda options: print(in_force()))
+"""
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ["show", "point"],
+        ["check-policy", "--vla-suite=point", "--vla-model=random"],
+        ["check-policy", "--vla-suite=tabletop", "--vla-model=pusher"],
+        ["kernels"],
+    ],
+    ids=" ".join,
+)
+def test_what_a_conftest_may_have_is_told_until_minus_p_names_it(
+    typed: list[str], tmp_path: Path, pytest_vla: Any
+) -> None:
+    (tmp_path / "conftest.py").write_text(POINT)
+    assert ". The conftest.py of this folder may have it: it is read where you say so, pytest-vla -p conftest ..." in (
+        pytest_vla(*typed).stderr
+    )
+    done = pytest_vla("-p", "conftest", *typed)
+    # The pusher's actions are two, and no task of ours takes these.
+    assert done.returncode == ("--vla-model=pusher" in typed), done.stderr
+    assert "may have it" not in done.stderr
+
+
+def test_a_conftest_that_adds_nothing_is_not_told_of(tmp_path: Path, pytest_vla: Any) -> None:
+    (tmp_path / "conftest.py").write_text("x = 1\n")
+    assert "conftest" not in pytest_vla("show", "point").stderr
+
+
+@pytest.mark.skipif(not kernels._pins(), reason="this is no x86-64 processor with AVX2 under Linux")
+def test_kernels_are_pinned_before_minus_p_imports_numpy(
+    tmp_path: Path, pytest_vla: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in kernels._pins():
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "conftest.py").write_text(POINT)
+    assert pytest_vla("-p", "conftest", "kernels").stdout == "pinned\n"
 
 
 @pytest.mark.parametrize("typed", [["-p"], ["-p", "x"], ["--results=x", "runs"]])

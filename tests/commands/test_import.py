@@ -11,7 +11,7 @@ import pytest
 from pytest_vla.commands import import_ as import_command
 from pytest_vla.errors import VlaError
 from pytest_vla.language.published import FILE, load_published
-from pytest_vla.metrics.language import subjects
+from pytest_vla.metrics.language_records import subjects
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.records.record import Record, record_line
 from pytest_vla.records.store import Store, open_store

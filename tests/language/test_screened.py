@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
 from pytest_vla.language.screened import Screened, screened_words
-from pytest_vla.language.substitution import VERBS, Slot, find_slots
+from pytest_vla.language.slots import VERBS, Slot, find_slots
 from pytest_vla.language.wordnet import shipped_wordnet
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task

@@ -10,16 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
-from pytest_vla.language.substitution import (
-    LEVELS,
-    NOUN_SENSES,
-    PARTICIPLES,
-    VERBS,
-    Slot,
-    Substituted,
-    find_slots,
-    substitute,
-)
+from pytest_vla.language.slots import NOUN_SENSES, PARTICIPLES, VERBS, Slot, find_slots
+from pytest_vla.language.substitution import LEVELS, Substituted, substitute
 from pytest_vla.language.wordnet import nltk_wordnet, shipped_wordnet
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.vary.axes import language as vary

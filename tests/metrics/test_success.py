@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -19,6 +20,9 @@ from pytest_vla.metrics.success import (
     unit_of,
 )
 from pytest_vla.reports.terminal.summary import summary_lines, summary_sentence
+from tests.support.golden import check_golden
+
+GOLDEN = Path(__file__).with_name("golden")
 
 
 @dataclass(frozen=True)
@@ -151,11 +155,7 @@ def test_one_suite_needs_no_row_over_all() -> None:
 
 def test_tasks_have_rows_of_their_own() -> None:
     goal = [Ended("libero_goal", "success", task="stove"), Ended("libero_goal", "failure", task="a_very_long_name")]
-    assert [line.split() for line in summary_lines(goal + OBJECT, {})][1:4] == [
-        ["libero_goal", "2", "1/2", "50.0%", "[9.5%,", "90.5%]"],
-        ["a_very_long_name", "1", "0/1", "0.0%", "[0.0%,", "79.3%]"],
-        ["stove", "1", "1/1", "100.0%", "[20.7%,", "100.0%]"],
-    ]
+    check_golden(GOLDEN / "tasks.txt", "\n".join(summary_lines(goal + OBJECT, {})))
     narrow = summary_lines([Ended("libero_goal", "success", task="a" * 90)], {}, width=100)
     assert all(len(line) <= 100 for line in narrow)
     assert "a…" in narrow[2]
@@ -216,15 +216,12 @@ def test_very_many_levels_are_one_row() -> None:
 
 
 def test_the_table_fits_80_columns() -> None:
+    """A probe has no rate, and so no bounds; own tests stand below the suites."""
     long = [varied("failure", "paraphrase", task="put_the_wine_bottle_on_top_of_the_cabinet"), *VARIED]
-    lines = summary_lines([*long, *GOAL, *BROKEN], {}, width=80)
+    own = {"test_mine.py::test_it": VARIED[:7], "test_mine.py::test_plain": VARIED[:3]}
+    lines = summary_lines([*long, *GOAL, *BROKEN], own, width=80)
     assert max(map(len, lines)) <= 80
-    blank = next(index for index, line in enumerate(lines) if line.startswith("  language.blank "))
-    assert lines[blank + 1] == "    not in the rate: errors: 1 policy-raised", "a probe has no rate, and so no bounds"
-    benign = next(index for index, line in enumerate(lines) if line.startswith("  benign  ") and "1/3" not in line)
-    assert " ".join(line.strip() for line in lines[benign : benign + 3]).endswith(
-        "not in the rate: 40.0% to 80.0% with errors: 1 physics-nan, 2 policy-nan; invalid: 1 goal-holds-at-start"
-    )
+    check_golden(GOLDEN / "varied.txt", "\n".join(lines))
 
 
 def test_the_sentence() -> None:

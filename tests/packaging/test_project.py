@@ -20,7 +20,7 @@ MAPPED = {"pytest_vla": REPOSITORY / "pytest_vla"} | {f"pytest_vla.{name}": REPO
 # robosuite 1.4.0 imports termcolor without declaring it.
 IMPORTED_BY_ROBOSUITE = {"termcolor"}
 # Not imported by us: pytest loads xdist and calls our hooks by name; numba's linear algebra calls scipy's BLAS.
-USED_WITHOUT_IMPORT = {"pytest-xdist", "scipy"}
+USED_WITHOUT_IMPORT = {"av", "pytest-xdist", "scipy"}
 # llvmlite comes with numba, which allows one version of it only; MuJoCo's own contexts need PyOpenGL.
 COMES_WITH = {"llvmlite": "numba", "PyOpenGL": "mujoco"}
 

@@ -11,7 +11,8 @@ from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.sampling import Stratum, sample
 from pytest_vla.plan.select import plan
-from pytest_vla.vary.registry import parse_vary, parts_told_apart
+from pytest_vla.vary.parse import parse_vary
+from pytest_vla.vary.registry import parts_told_apart
 
 GOAL = load_suite("libero_goal")
 SEVEN = parse_vary("layout,background,light,camera,robot,noise,language")

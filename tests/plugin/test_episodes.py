@@ -1,4 +1,4 @@
-"""Episodes as items: outcomes, records, workers, what is shown; on a world without a simulator."""
+"""Episodes as items: outcomes, records, workers; on a world without a simulator."""
 
 import re
 from collections.abc import Callable
@@ -66,7 +66,7 @@ def test_a_task_not_done_is_a_failed_test_that_says_how(vla: Run, project: pytes
             "*holds          (is point_1)",
             "*end effector at (0.000, 0.000, 1.000) m",
             f"*run it alone: pytest '{STOVE_ID.replace('[', '[[]')}' --vla-model=policies:still "
-            "'--vla-data=some where' --vla-replan=2 --vla-video=all",
+            "'--vla-data=some where' --vla-replan=2 --vla-video=all -p pytest_vla.testing",
             f"FAILED {STOVE_ID.replace('[', '[[]')}*",
         ]
     )
@@ -264,38 +264,6 @@ def test_a_killed_run_keeps_what_ended(vla: Run, project: pytest.Pytester) -> No
     assert sorted(record.seed for record in last_records(project).values()) == [0, 1]
 
 
-@pytest.mark.parametrize(
-    ("flags", "table", "sentence", "place"),
-    [((), 1, 0, 1), (("-v",), 1, 0, 1), (("-q",), 0, 1, 1), (("-qq",), 0, 0, 0)],
-)
-def test_verbosity(vla: Run, flags: tuple[str, ...], table: int, sentence: int, place: int) -> None:
-    text = vla(*STOVE, "--vla-model=policies:straight", *flags).stdout.str()
-    assert text.count("95%, these tasks") == table
-    assert text.count("records: .vla, run ") == place
-    assert text.count("vla: 1 episode of libero_goal with policies:straight") == table
-    assert text.count("vla: 1/1 success, 100.0% [20.7%, 100.0%]") == sentence
-
-
-@pytest.mark.parametrize("arguments", [(), ("-n1",), ("--vla-results=elsewhere",)])
-def test_unused_it_is_silent_and_writes_nothing(project: pytest.Pytester, vla: Run, arguments: tuple[str, ...]) -> None:
-    def files() -> set[str]:
-        # pytester keeps its own files there.
-        own = ("__pycache__", "runpytest-", "stdout", "stderr")
-        return {path.name for path in project.path.iterdir() if not path.name.startswith(own)}
-
-    before = files()
-    result = vla("-p", "no:cacheprovider", *arguments)
-    result.assert_outcomes(passed=2)
-    lines = [line for line in result.outlines if not line.startswith("plugins:") and "test_unused" not in line]
-    assert "vla" not in "\n".join(lines)
-    assert files() == before
-
-
-def test_collecting_writes_nothing(project: pytest.Pytester, vla: Run) -> None:
-    vla(*GOAL, "--vla-model=random", "--collect-only")
-    assert runs(project) == []
-
-
 def test_results_go_where_they_are_wanted(vla: Run, project: pytest.Pytester) -> None:
     result = vla(*STOVE, "--vla-model=policies:straight", "--vla-results=out/here")
     (run,) = runs(project, "out/here")
@@ -340,47 +308,6 @@ def test_an_episode_whose_worker_is_killed_is_an_error_that_counts(vla: Run, pro
     assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 
-def test_the_traceback_of_what_broke_is_shown(vla: Run) -> None:
-    result = vla(*STOVE, "--vla-model=policies:broken")
-    result.stdout.fnmatch_lines(["*Captured traceback setup*", "*Traceback (most recent call last)*", "*1 / 0*"])
-    result.stdout.no_fnmatch_line("*During handling of the above exception*")
-
-
-def test_junit_xml_and_durations_still_work(vla: Run, project: pytest.Pytester) -> None:
-    vla(*STOVE, "--vla-model=policies:straight", "--junit-xml=out.xml", "--durations=1").assert_outcomes(passed=1)
-    text = (project.path / "out.xml").read_text()
-    assert 'errors="0" failures="0" skipped="0" tests="1"' in text
-
-
-def test_records_stay_out_of_junit_files(vla: Run, project: pytest.Pytester) -> None:
-    vla(*STOVE, "--vla-model=policies:straight", "--junit-xml=out.xml", "-n2")
-    text = (project.path / "out.xml").read_text()
-    assert 'name="vla_outcome" value="success"' in text
-    assert 'name="vla_steps" value="5"' in text
-    assert "digest" not in text
-
-
-def test_the_debugger_stops_where_an_episode_failed(vla: Run) -> None:
-    result = vla(*STOVE, "--vla-model=policies:still", "--pdb", "--vla-timeout=60")
-    result.stdout.fnmatch_lines(["*not done after 300 of 300 steps*", "*entering PDB*", "*(Pdb)*"])
-    assert "INTERNALERROR" not in result.stdout.str()
-
-
-def test_the_failed_first_and_the_slowest(vla: Run, project: pytest.Pytester) -> None:
-    project.makepyfile(
-        second="""
-        import numpy as np
-        def policy(episode):
-            return lambda observation: np.array([[float(episode.seed != 2), 0, 0, 0, 0, 0, 0]] * 20)
-        """
-    )
-    arguments = (*STOVE, "--vla-model=second:policy", "--vla-seeds=0-2")
-    vla(*arguments).assert_outcomes(passed=2, failed=1)
-    result = vla(*arguments, "--ff", "--durations=2", "-vv")
-    assert [record.seed for record in records_of(project.path / ".vla")] == [2, 0, 1]
-    result.stdout.fnmatch_lines(["*slowest 2 durations*", "*s setup *libero_goal::test_episode*"])
-
-
 def test_a_test_of_the_users_cannot_ask_for_a_rollout_of_nothing(vla: Run, project: pytest.Pytester) -> None:
     project.makepyfile(test_theirs="def test_theirs(rollout): pass\n")
     result = vla("test_theirs.py", "--vla-model=random")
@@ -407,17 +334,3 @@ def test_a_world_is_kept_for_the_next_episode_of_its_scene(vla: Run, project: py
 
 def test_without_xdist_it_works(vla: Run) -> None:
     vla(*STOVE, "--vla-model=policies:straight", "-p", "no:xdist").assert_outcomes(passed=1)
-
-
-def test_what_a_policy_says_is_not_obeyed_by_a_terminal(vla: Run, project: pytest.Pytester) -> None:
-    text = "\x1b]0;mine\x07\x1b[2J\x9b1m"
-    project.makepyfile(
-        hostile=f"def policy(episode):\n    raise ValueError({text!r})\n", test_own="def test_own(): pass\n"
-    )
-    result = vla(*STOVE, "--vla-model=hostile:policy", "-vv", "--color=no", "-rA")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["error policy-raised after 0 of 300 steps: *ValueError: ?]0;mine??[[]2J?1m (*"])
-    shown = result.stdout.str() + result.stderr.str()
-    assert not {c for c in shown if not c.isprintable() and c != "\n"}
-    (record,) = last_records(project).values()
-    assert text in str(record.message), "data are as they were"

@@ -1,10 +1,10 @@
 """A project's conftest.py adds a suite, a policy, a variation, a metric, and is told of every episode."""
 
+import sys
 from collections.abc import Callable
 
 import pytest
 
-from pytest_vla.cli import main
 from tests.support.runs import records_of
 
 Run = Callable[..., pytest.RunResult]
@@ -72,9 +72,7 @@ def test_a_conftest_adds_to_a_run(vla: Run, project: pytest.Pytester, workers: t
     assert sorted(told) == sorted(f"{record.case} success" for record in (twin, varied))
 
 
-def test_a_conftest_s_metric_is_in_the_summary_and_in_the_report(
-    vla: Run, project: pytest.Pytester, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_conftest_s_metric_is_in_the_summary_and_in_the_report(vla: Run, project: pytest.Pytester) -> None:
     project.makeconftest(CONFTEST)
     tasks = "--vla-tasks=turn_on_the_stove,open_the_middle_drawer_of_the_cabinet"
     result = vla("--vla-suite=mine", tasks, "--vla-seeds=0-2", "--vla-model=pusher?speed=0.5")
@@ -91,8 +89,7 @@ def test_a_conftest_s_metric_is_in_the_summary_and_in_the_report(
     ]
     result.stdout.fnmatch_lines(told)
     # Where nobody knows who gave it, what was kept is told all the same.
-    main(["report", "--results", str(project.path / ".vla")])
-    lines = capsys.readouterr().out.splitlines()
+    lines = project.run(sys.executable, "-c", "from pytest_vla.cli import main; main(['report'])").outlines
     start = lines.index("=== pusher?speed=0.5, mine ===")
     assert lines[start + 1 : start + 3] == [
         "number      episodes  mean, these tasks",
@@ -126,8 +123,33 @@ def test_another_argument_is_another_policy(vla: Run, project: pytest.Pytester) 
     assert refused.ret != 0
 
 
-def test_a_package_s_hook_that_is_misspelt_stops_pytest(vla: Run, project: pytest.Pytester) -> None:
-    project.makeconftest("def pytest_vla_sutes(): return []\n")
-    result = vla("--vla-suite=libero_goal", "--vla-model=policies:straight")
-    assert result.ret != 0
-    assert "unknown hook 'pytest_vla_sutes'" in str(result.stdout) + str(result.stderr)
+@pytest.mark.parametrize(
+    ("name", "meant", "arguments"),
+    [
+        ("pytest_vla_sutes", "Did you mean pytest_vla_suites?", ("--vla-suite=sutes", "--vla-model=policies:straight")),
+        ("pytest_vla_sutes", "Did you mean pytest_vla_suites?", ("-n1",)),
+        ("pytest_vla_xyzzy", "Known: pytest_vla_suites, *", ()),
+    ],
+)
+def test_a_hook_that_is_misspelt_stops_pytest(
+    vla: Run, project: pytest.Pytester, name: str, meant: str, arguments: tuple[str, ...]
+) -> None:
+    project.makeconftest(f"def {name}(): return []\n")
+    result = vla(*arguments)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: *conftest.py: {name} is no hook of pytest-vla. {meant}"])
+
+
+def test_a_misspelt_hook_is_found_while_tests_are_collected(vla: Run, project: pytest.Pytester) -> None:
+    below = project.mkdir("below")
+    (below / "conftest.py").write_text("def pytest_vla_sutes(): return []\n")
+    (below / "test_below.py").write_text("def test_it(): pass\n")
+    result = vla()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "INTERNALERROR" not in result.stdout.str()
+    result.stderr.fnmatch_lines(["ERROR: *conftest.py: pytest_vla_sutes is no hook of *mean pytest_vla_suites?"])
+
+
+def test_a_hook_of_a_later_version_may_be_optional(vla: Run, project: pytest.Pytester) -> None:
+    project.makeconftest("import pytest\n\n@pytest.hookimpl(optionalhook=True)\ndef pytest_vla_sutes(): return []\n")
+    vla().assert_outcomes(passed=2)

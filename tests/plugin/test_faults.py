@@ -217,8 +217,8 @@ def test_a_full_disk_stops_the_run_with_what_ended(vla: Run, project: pytest.Pyt
 
         def open_full(results, **options):
             store = opened(results, **options)
-            pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
-            store._connection.execute(f"PRAGMA max_page_count = {pages + 20}")
+            pages = store._database.connection.execute("PRAGMA page_count").fetchone()[0]
+            store._database.connection.execute(f"PRAGMA max_page_count = {pages + 20}")
             return store
 
         pytest_vla.records.store.open_store = open_full

@@ -104,7 +104,7 @@ def test_a_failed_assertion_says_how_the_episode_ended(vla: Run, own: Callable[[
             "*Captured vla setup*",
             "*does not hold  (beyond point_1 line_1)",
             f"*run it alone: pytest 'test_own.py::test_it[[]{STOVE}-seed0[]]' --vla-model=policies:still "
-            "--vla-video=all",
+            "--vla-video=all -p pytest_vla.testing",
         ]
     )
 

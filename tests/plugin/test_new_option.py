@@ -62,7 +62,7 @@ def extended(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, site: Pa
 def test_one_entry_is_enough(vla: Run, project: pytest.Pytester) -> None:
     project.makeini("[pytest]\nvla_shake = 5\n")
     vla(*STOVE, "--collect-only").stdout.fnmatch_lines(["shakes 5, hushed None"])
-    result = vla(*STOVE, "--vla-shake=3", "--vla-hush=2")
+    result = vla(*STOVE, "--vla-shake=3", "--vla-hush=2", "--vla-run-seed=5")
     result.stdout.fnmatch_lines(["shakes 3, hushed 2"])
     result.assert_outcomes(errors=1)
     (run,) = run_names(project.path / ".vla")
@@ -70,6 +70,8 @@ def test_one_entry_is_enough(vla: Run, project: pytest.Pytester) -> None:
     result = vla("--vla-resume", "--vla-shake=4")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"*run {run} was started with --vla-shake=3, and not with 4: leave --vla-shake out*"])
+    # 0 is something.
+    assert vla("--vla-resume", "--vla-run-seed=0").ret == pytest.ExitCode.USAGE_ERROR
     vla("--vla-resume", "--vla-hush=7").stdout.fnmatch_lines(["shakes 3, hushed 7"])
     project.makeini("[pytest]\nvla_shake = much\n")
     result = vla(*STOVE)

@@ -1,5 +1,6 @@
 """Suites that bring their own world: run, resumed, filmed, on workers; and what of variations they can have."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,12 +13,13 @@ import pytest
 
 from pytest_vla.episode.own_world import OwnWorld
 from pytest_vla.errors import UnfitError, VlaError
-from pytest_vla.plan.costs import totals
+from pytest_vla.metrics.selection import by_model
+from pytest_vla.plan.costs import Charge, totals
 from pytest_vla.records.store import open_store
 from pytest_vla.records.trajectory import load_trajectory
 from pytest_vla.testing import ForgetfulPointWorld, PointWorld, check_world, point_suite
 from pytest_vla.vary.registry import find_variation, kinds
-from tests.support.runs import digests, records_of
+from tests.support.runs import digests, records_of, run_names
 from tests.support.videos import read
 
 Run = Callable[..., pytest.RunResult]
@@ -115,7 +117,7 @@ BROKEN = """
     from pytest_vla.entries import MetricEntry, SuiteEntry
 
     def pytest_vla_suites():
-        return [SuiteEntry(name, "broken", f":{name}") for name in ("lost", "undecided", "costly")]
+        return [SuiteEntry(name, "broken", f":{name}") for name in ("lost", "undecided", "costly", "grey")]
 
     def pytest_vla_metrics():
         return [MetricEntry("leaving", "ends", ":leaving"), MetricEntry("writing", "writes", ":writing")]
@@ -134,6 +136,15 @@ BROKEN = """
         def costs(self):
             return {"force": float("nan")}
 
+    class Grey(testing.PointWorld):
+        def step(self, action):
+            return self._blurred(super().step(action))
+        def reset(self, case):
+            return self._blurred(super().reset(case))
+        def _blurred(self, seen):
+            return {**seen, "front_image": seen["front_image"] / 2}
+
+    def grey(): return testing.point_suite("grey", Grey)
     def lost(): return testing.point_suite("lost", Lost)
     def undecided(): return testing.point_suite("undecided", Undecided)
     def costly(): return testing.point_suite("costly", Costly)
@@ -153,6 +164,8 @@ def test_a_broken_world_is_an_error_by_name_and_a_metric_changes_nothing(point: 
         ("lost", "the world's state holds NaN"),
         ("undecided", "success() is None, expected True or False"),
         ("costly", "costs() gives what is no finite number: force=nan"),
+        # Its policy never looks.
+        ("grey", "camera front: front_image is (32, 48, 3) float64, expected (H, W, 3) uint8"),
     ):
         result = point(f"--vla-suite={suite}", "--vla-tasks=push", "--vla-model=pushing:right")
         result.assert_outcomes(errors=1)
@@ -161,6 +174,147 @@ def test_a_broken_world_is_an_error_by_name_and_a_metric_changes_nothing(point: 
         assert reason in str(record.message)
         assert record.metrics.get("clipped_actions", 0.0) == 0.0
         result.stdout.fnmatch_lines(["*metric leaving, of *, raised SystemExit*", "*metric writing, of *, raised *"])
+
+
+CHARGING = """
+    import numpy as np
+    from dataclasses import replace
+    from pytest_vla import testing
+    from pytest_vla.entries import SuiteEntry
+    from pytest_vla.plan.costs import Charge
+
+    WRONG = {
+        "negative": {"force": -1.0},
+        "absurd": {"force": 1e300},
+        "unnumbered": {"force": "much"},
+        "unnamed": [Charge("", 1.0)],
+        "late": [Charge("force", 1.0, step=7)],
+        "untold": [("force", 1.0)],
+        "text": "force",
+        "renamed": {"force": 1.0},
+    }
+
+    def pytest_vla_suites():
+        return [SuiteEntry(name, "charges", f":{name}") for name in ("charging", *WRONG)]
+
+    class Charging(testing.PointWorld):
+        def costs(self):
+            step = round(self._at[1] / 0.025)
+            return [Charge("fall", 0.0), Charge("touch", 2.0, by="vase", text="12.3 N")] if step < 3 else []
+        def series(self):
+            return {"own.force": self._at.copy(), "touched": bool(self._at[0] > 0.1)}
+
+    def charging():
+        made = testing.point_suite("charging", Charging)
+        protocol = replace(made.protocol, init_states=3)
+        tasks = tuple(replace(task, protocol=protocol) for task in made.tasks)
+        return replace(made, tasks=tasks, protocol=protocol)
+
+    def _wrong(name):
+        class World(testing.PointWorld):
+            def costs(self):
+                return WRONG[name]
+            def series(self):
+                return {f"s{round(self._at[1] * 40)}": 1.0} if name == "renamed" else {}
+        return lambda: testing.point_suite(name, World)
+
+    globals().update({name: _wrong(name) for name in WRONG})
+"""
+
+
+def test_a_world_charges_by_entries_and_measures_series(point: Run, pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(CHARGING)
+    one = ("--vla-suite=charging", "--vla-tasks=push", "--vla-seeds=4", "--vla-model=pushing:right")
+    point(*one).assert_outcomes(passed=1)
+    (record,) = records_of(pytester.path / ".vla")
+    touched = [Charge("touch", 2.0, step, "vase", "12.3 N") for step in (1, 2)]
+    assert record.costs == (Charge("fall", 0.0, 1), *touched), "what costs nothing says so once"
+    assert totals(record.costs) == {"fall": 0.0, "touch": 4.0}
+    assert (record.seeds["init_state"], record.seeds["init_states"]) == (1, 3)
+    series = load_trajectory(pytester.path / ".vla" / record.run / str(record.arrays)).series
+    assert series.keys() == {"own.force", "touched"}
+    assert series["own.force"].shape == (record.steps, 2)
+    assert series["own.force"][-1] == pytest.approx([0.21, 0.125])
+    assert series["touched"].tolist() == [False, False, True, True, True]
+    digest = digests(pytester.path / ".vla")
+    point(*one, "-n1").assert_outcomes(passed=1)
+    assert (digests(pytester.path / ".vla"), records_of(pytester.path / ".vla")[0].costs) == (digest, record.costs)
+
+
+def test_what_is_no_cost_and_no_series_is_an_error(point: Run, pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(CHARGING)
+    complaints = {
+        "negative": "costs() gives what is no cost, which is 0 to 1e+12: force=-1.0",
+        "absurd": "costs() gives what is no cost, which is 0 to 1e+12: force=1e+300",
+        "unnumbered": "costs() gives what is no finite number: force='much'",
+        "unnamed": "costs() gives '' as a name, expected a text",
+        "late": "costs() gives force at step 7, expected none, or 0 to 1, which is now",
+        "untold": "costs() gives tuple in a list, expected pytest_vla.plan.costs.Charge",
+        "text": "costs() gives str, expected amounts by name, or a list of charges",
+        "renamed": "series() gives {'s2': ()}, and gave {'s1': ()} before",
+    }
+    suites = [f"--vla-suite={','.join(complaints)}", "--vla-tasks=push", "--vla-model=pushing:right"]
+    point(*suites).assert_outcomes(errors=len(complaints))
+    records = {record.suite: record for record in records_of(pytester.path / ".vla")}
+    for suite, complaint in complaints.items():
+        assert (records[suite].reason, records[suite].message) == ("world-protocol", complaint)
+    assert records["negative"].costs == ()
+
+
+VERSIONED = """
+    from pathlib import Path
+    from pytest_vla import testing
+    from pytest_vla.entries import SuiteEntry
+
+    def pytest_vla_suites():
+        return [SuiteEntry("versioned", "a point", ":versioned")]
+
+    class World(testing.PointWorld):
+        def reset(self, case):
+            self._start = str(case.seed)
+            return super().reset(case)
+        def provenance(self):
+            return {"engine": Path("engine").read_text(), "start": self._start}
+
+    def versioned():
+        return testing.point_suite("versioned", World)
+"""
+
+
+def test_a_run_is_not_gone_on_with_in_another_version_of_an_own_world(point: Run, pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(VERSIONED)
+    engine = pytester.path / "engine"
+    engine.write_text("1.0")
+    base = ("--vla-suite=versioned", "--vla-tasks=push", "--vla-seeds=0-1", "--vla-model=pushing:once")
+    pytester.makepyfile(
+        pushing="""
+        from pathlib import Path
+        import numpy as np
+
+        def once(episode):
+            if episode.seed == 1 and not Path("mended").exists():
+                raise RuntimeError("not yet")
+            return lambda observation: np.array([1.0, 0.0])
+        """
+    )
+    point(*base).assert_outcomes(passed=1, errors=1)
+    (first, broken) = records_of(pytester.path / ".vla")
+    assert first.simulator == broken.simulator == ("engine", "start", "world")
+    (pytester.path / "mended").touch()
+    engine.write_text("2.0")
+    result = point("--vla-resume")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        [f"*run {first.run} has episodes of versioned in another version *: engine was '1.0' and is '2.0';*"]
+    )
+    # What differs between cases is no other version.
+    engine.write_text("1.0")
+    point("--vla-resume").assert_outcomes(passed=1)
+    engine.write_text("2.0")
+    point(*base).assert_outcomes(passed=2)
+    results = pytester.path / ".vla"
+    rated = by_model(record for run in run_names(results) for record in records_of(results, run))
+    assert {model for model, _ in rated} == {"pushing:once (engine 1.0)", "pushing:once (engine 2.0)"}
 
 
 @pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "workers"])
@@ -303,9 +457,41 @@ class Lossy(PointWorld):
         return super().restore(np.round(state, 1))
 
 
+class Dearer(PointWorld):
+    def __init__(self, task):  # type: ignore[no-untyped-def]
+        super().__init__(task)
+        self._resets = 0
+
+    def reset(self, case):  # type: ignore[no-untyped-def]
+        self._resets += 1
+        return super().reset(case)
+
+    def costs(self) -> dict[str, float]:
+        return {"force": float(self._resets)}
+
+
+class Counting(Dearer):
+    def costs(self) -> dict[str, float]:
+        return {}
+
+    def series(self) -> dict[str, int]:
+        return {"resets": self._resets}
+
+
+class Unlike(Counting):
+    def series(self) -> dict[str, int]:
+        return {}
+
+    def provenance(self) -> dict[str, str]:
+        return {"resets": str(self._resets)}
+
+
 @pytest.mark.parametrize(
     ("world", "complaint"),
     [
+        (Dearer, r"seed 0 goes otherwise after seed 1: costs\(\) of force differs at step 1"),
+        (Counting, r"seed 0 goes otherwise after seed 1: series\(\) of resets differs at step 1"),
+        (Unlike, r"provenance\(\) says .*'resets': '1'.* of seed 0, and .*'resets': '2'.* after seed 1"),
         (Drifting, "seed 0 goes otherwise after seed 1: .* differs at step 0"),
         (Wrong, r"state is \(3,\), and the suite says \(2,\)"),
         (Blind, "what is seen lacks front_image of the suite's; it has state"),
@@ -359,6 +545,4 @@ def test_the_example_of_the_testing_module_runs(pytester: pytest.Pytester) -> No
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    import os
-
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])}

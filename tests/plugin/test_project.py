@@ -23,7 +23,7 @@ def test_options_of_episodes_where_there_are_none(vla: Run, workers: tuple[str, 
     told = "vla: --vla-tasks, --vla-min-success changed nothing, as no episode was collected: "
     assert [line for line in result.outlines if line.startswith("vla: ")] == [
         f"{told}`pytest --vla-suite=SUITE --vla-model=POLICY ...` runs some",
-        "vla: failed (--vla-min-success=80%): no episode of a suite ran",
+        "vla: failed (--vla-min-success=80%): no episode ran, as no policy is given (add --vla-model=POLICY)",
     ]
 
 
@@ -61,6 +61,23 @@ def test_the_line_is_left_out_where_episodes_are_collected(vla: Run, project: py
         result.assert_outcomes(passed=1)
         assert "changed nothing" not in result.stdout.str()
         assert "by itself" not in result.stdout.str()
+
+
+def test_an_ini_key_that_is_misspelt_is_told(vla: Run, project: pytest.Pytester) -> None:
+    keys = "vla_sute = tabletop\nvla-rslts = runs\nvla_seeds = 0-9\nvla_xyzzy = 3\nvlb_other = 1\n"
+    project.makeini(f"[pytest]\n{keys}")
+    for arguments in ("-q",), ("-n1",):
+        result = vla(*arguments)
+        result.assert_outcomes(passed=2)
+        assert [line for line in result.outlines if line.startswith("vla: ")] == [
+            "vla: tox.ini: vla_sute is no ini key of pytest-vla, and changes nothing. Did you mean vla_suite?",
+            "vla: tox.ini: vla-rslts is no ini key of pytest-vla, and changes nothing. Did you mean vla_results?",
+            "vla: tox.ini: vla_seeds is no ini key: write --vla-seeds=... into addopts",
+            "vla: tox.ini: vla_xyzzy is no ini key of pytest-vla, and changes nothing. `pytest --help` lists them",
+        ]
+    project.makeini("[pytest]\nvla_of_others = 1\n")
+    project.makeconftest("def pytest_addoption(parser): parser.addini('vla_of_others', 'not ours')\n")
+    assert "vla: " not in vla().stdout.str()
 
 
 def test_records_lie_in_the_rootdir_and_are_found_from_below(

@@ -85,7 +85,7 @@ def test_errors_run_again_and_nothing_else(vla: Run, project: pytest.Pytester, w
     result = vla(*STOVE, MODEL, "--vla-seeds=0-4", workers)
     result.assert_outcomes(passed=3, failed=1, errors=1)
     (name,) = run_names(project.path / ".vla")
-    result.stdout.fnmatch_lines([f"1 error: `pytest --vla-resume={name}` runs just these"])
+    result.stdout.fnmatch_lines([f"1 error: `pytest --vla-resume={name} -p pytest_vla.testing` runs just these"])
     assert ran(project) == [0, 1, 2, 3, 4]
     (project.path / "mended").touch()
     result = vla("--vla-resume", workers)
@@ -267,7 +267,7 @@ def test_a_policy_that_was_changed_meanwhile_is_told(vla: Run, project: pytest.P
 
 def test_the_command_that_is_shown_works_as_typed(vla: Run, project: pytest.Pytester) -> None:
     shown = vla(*STOVE, MODEL, "--vla-seeds=2").stdout.str()
-    match = re.search(r"`pytest (--vla-resume=\S+)` runs just these", shown)
+    match = re.search(r"`pytest (--vla-resume=\S+) -p pytest_vla.testing` runs just these", shown)
     assert match is not None
     (project.path / "mended").touch()
     vla(match[1]).assert_outcomes(passed=1)

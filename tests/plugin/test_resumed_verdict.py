@@ -197,7 +197,7 @@ def test_ctrl_c_in_the_first_episode_leaves_the_run(vla: Run, project: pytest.Py
     result = vla("--vla-suite=libero_goal", "--vla-tasks=stove", "--vla-model=first:policy")
     assert result.ret == pytest.ExitCode.INTERRUPTED
     _, new = run_names(project.path / ".vla")
-    result.stdout.fnmatch_lines([f"3 not run: `pytest --vla-resume={new}` runs just these"])
+    result.stdout.fnmatch_lines([f"3 not run: `pytest --vla-resume={new} -p pytest_vla.testing` runs just these"])
     assert status(project) == "stopped"
     (project.path / "mended").touch()
     vla("--vla-resume").assert_outcomes(passed=3)

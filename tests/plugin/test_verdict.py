@@ -12,6 +12,7 @@ Run = Callable[..., pytest.RunResult]
 # Seed 13 is an invalid episode of the fake world.
 STOVE = ("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove", "--vla-episodes=10")
 MODEL = "--vla-model=eight:policy"
+NO_POLICY = "vla: failed (--vla-min-success=80%): no episode ran, as no policy is given (add --vla-model=POLICY)"
 
 
 @pytest.fixture(autouse=True)
@@ -150,11 +151,54 @@ def test_a_users_episode_does_not_count_in_the_suites_rate(vla: Run, project: py
     result.stdout.fnmatch_lines(["libero_goal: 1/1 = 100.0% * >= 100%", "vla: passed (*)"])
 
 
+OWN = """
+import pytest
+
+@pytest.mark.vla(suite="libero_goal", tasks="turn_on_the_stove", seeds=range(10))
+def test_it(rollout):
+    {body}
+"""
+
+
+def test_where_only_a_users_tests_run_episodes_these_are_judged(vla: Run, project: pytest.Pytester) -> None:
+    project.makepyfile(test_mine=OWN.format(body="assert rollout.steps > 0"))
+    result = vla("test_mine.py", MODEL, "--vla-min-success=0.8", "-n2")
+    result.assert_outcomes(passed=10)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        ["libero_goal, own tests: 8/10 = 80.0% [[]49.0%, 94.3%[]] >= 80%", "vla: passed (--vla-min-success=80%)"]
+    )
+    result = vla("test_mine.py", MODEL, "--vla-min-success=0.9")
+    result.assert_outcomes(passed=10)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["vla: failed (--vla-min-success=90%): libero_goal, own tests below it"])
+
+
+def test_a_users_test_that_asserts_success_is_told_from_the_rate(vla: Run, project: pytest.Pytester) -> None:
+    project.makepyfile(test_mine=OWN.format(body="assert rollout.success"))
+    result = vla("test_mine.py", MODEL, "--vla-min-success=0.8")
+    result.assert_outcomes(passed=8, failed=2)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    told = "2 failed by themselves (errors, and tests of yours by their own assertions)"
+    result.stdout.fnmatch_lines(["libero_goal, own tests: 8/10 * >= 80%", f"vla: failed (*): {told}"])
+
+
+def test_a_users_tests_without_a_policy_are_told_what_they_need(vla: Run, project: pytest.Pytester) -> None:
+    project.makepyfile(test_mine=OWN.format(body="pass"))
+    result = vla("test_mine.py", "--vla-min-success=0.8")
+    result.assert_outcomes(skipped=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines([NO_POLICY])
+    # In the ini file it is for runs of suites.
+    project.makeini("[pytest]\nvla_min_success = 90%\n")
+    assert vla("test_mine.py", MODEL).ret == 0
+
+
 def test_a_run_without_episodes_fails(vla: Run) -> None:
     result = vla("--vla-min-success=0.8", "test_mine.py")
     result.assert_outcomes(passed=2)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["vla: failed (--vla-min-success=80%): no episode of a suite ran"])
+    result.stdout.fnmatch_lines([NO_POLICY])
     assert vla(*STOVE, MODEL, "--vla-min-success=0.8", "-k", "nothing").ret == pytest.ExitCode.NO_TESTS_COLLECTED
     result = vla(*STOVE[:2], MODEL, "--vla-seeds=13", "--vla-min-success=0")
     assert result.ret == pytest.ExitCode.TESTS_FAILED, "all episodes were invalid"

@@ -201,6 +201,18 @@ def anything(**options):
 def fails(ckpt):
     raise OSError(f"no {ckpt}")
 
+def greedy(episode, gain, name, more=1):
+    return lambda observation: [gain] * 7
+
+def odd(case, gain):
+    return lambda observation: [gain] * 7
+
+def strict(episode, *, gain):
+    return lambda observation: [gain] * 7
+
+def late():
+    return lambda episode: plain(episode)
+
 made = Policy("x")
 """
 
@@ -222,6 +234,7 @@ def tunable(folder: Path) -> Iterator[Path]:
         ("Policy?ckpt=best%26worse.pt&flag=true", 1.0),
         ("anything?a=1&b=2", 2.0),
         ("anything?", 0.0),
+        ("late?", 1.0),
     ],
 )
 def test_a_policy_takes_arguments(tunable: Path, text: str, action: float) -> None:
@@ -254,7 +267,13 @@ def test_arguments_and_the_files_that_they_name_are_in_the_digest(tunable: Path)
         ("plain?gian=1", "takes no argument 'gian'. Did you mean gain? It takes episode, gain, name."),
         ("plain?gain", "expected NAME=VALUE&NAME=VALUE after the ?, got 'gain'"),
         ("plain?gain=1&gain=2", "gain is given twice"),
-        ("Policy?flag=true", "which lacks the argument ckpt; write ?ckpt=..."),
+        ("Policy?flag=true", "lacks the argument ckpt; write TYPE:Policy?flag=true&ckpt=...'"),
+        ("greedy", "which lacks the arguments gain, name; write TYPE:greedy?gain=...&name=...'"),
+        ("greedy?gain=1%26", "lacks the argument name; write TYPE:greedy?gain=1%26&name=...'"),
+        ("greedy?nmae=a", "which takes no argument 'nmae'. Did you mean name? It takes episode, gain, name, more."),
+        ("odd", "which lacks the argument gain; write TYPE:odd?gain=...' (case is taken for the"),
+        ("strict", "which lacks the argument gain; write TYPE:strict?gain=...'"),
+        ("late", "it takes no episode; where it returns the policy, have it called: TYPE:late?'"),
         ("fails?ckpt=a.pt", "which raised OSError: no a.pt (FOLDER/tunable_of_test.py:"),
         ("made?ckpt=a.pt", "takes no argument 'ckpt'"),
     ],
@@ -262,6 +281,7 @@ def test_arguments_and_the_files_that_they_name_are_in_the_digest(tunable: Path)
 def test_arguments_that_do_not_fit_are_refused(tunable: Path, text: str, complaint: str) -> None:
     with pytest.raises(VlaError) as refused:
         resolve_policy(ModelSpec(f"tunable_of_test:{text}", tunable))
+    complaint = complaint.replace("TYPE:", "--vla-model='tunable_of_test:")
     assert complaint.replace("FOLDER", str(tunable)) in str(refused.value)
 
 

@@ -105,9 +105,15 @@ def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(VlaError, match="there is no such file"):
         replay_policy(tmp_path / "a.npz")
     (tmp_path / "a-run").mkdir()
-    with pytest.raises(VlaError, match="no runs in"):
+    with pytest.raises(VlaError, match=r"the folder .* has no results"):
         replay_policy(tmp_path / "a-run")
     with open_store(tmp_path, create=True) as store:
         store.begin("another", ["a"], command="pytest", model="any")
+    with pytest.raises(VlaError, match="there is no run 'a-run' in"):
+        replay_policy(tmp_path / "a-run")
+    with open_store(tmp_path, create=False) as store:
+        store.begin("a-run", ["a"], command="pytest", model="any")
+    with pytest.raises(VlaError, match=f"{tmp_path.name}: that has 2 runs; expected .*the folder of a run"):
+        replay_policy(tmp_path)
     with pytest.raises(VlaError, match="the run has no records"):
         replay_policy(tmp_path / "a-run")

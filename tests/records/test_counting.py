@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_vla.metrics.selection import by_model, repeats_among, that_count
+from pytest_vla.metrics.selection import by_model, of_several_simulators, repeats_among, that_count
 from pytest_vla.records.checks import OUTCOMES
 from pytest_vla.records.counting import (
     COMPLETE,
     Repeats,
     Standing,
+    conditions_of,
     key_of,
     repeats_of,
     run_seed_of,
@@ -113,6 +114,46 @@ def test_an_error_is_of_the_conditions_of_its_run_or_of_its_case() -> None:
     assert told([crashed, of("b", "success", seed=1)]) == [("superseded", 1), ("counts", 1)]
     other = of("b", "success", seed=1, provenance={"mujoco": "3.3.7"})
     assert told([crashed, other]) == [("counts", 0), ("counts", 1)], "what it knows tells another simulator"
+
+
+def test_an_own_worlds_simulator_is_a_condition_which_errors_may_not_know() -> None:
+    def world(run: str, outcome: str, version: str | None, seed: int = 0) -> Record:
+        said = {} if version is None else {"version": version}
+        provenance = {**RECORD.provenance, **said}
+        return of(run, outcome, seed=seed, provenance=provenance, simulator=tuple(said))
+
+    one, other = world("a", "failure", "1"), world("b", "success", "2")
+    assert told([one, other]) == [("counts", 0), ("counts", 1)]
+    assert key_of(one).text != key_of(other).text
+    assert conditions_of(other)["world.version"] == "2"
+    assert told([one, world("b", "success", "1")])[1] == ("repeat", 0)
+    crashed = world("a", "error", None, seed=1)
+    of_run = [one, crashed, world("b", "success", "1", seed=1)]
+    assert told(of_run)[1:] == [("superseded", 2), ("counts", 2)], "of its run, which has another case of the task"
+    of_other = [one, crashed, world("b", "success", "2", seed=1)]
+    assert told(of_other)[1:] == [("counts", 1), ("counts", 2)], "its run was in another world"
+    assert told([crashed, of_run[2]]) == [("superseded", 1), ("counts", 1)], "of its case"
+    assert told([of("a", "success", seed=3), crashed, of_run[2]])[1:] == [("superseded", 2), ("counts", 2)]
+
+
+def test_records_of_two_own_simulators_are_told_to_be() -> None:
+    def world(seed: int, run: str = "", **said: str) -> Record:
+        names = tuple(sorted(said))
+        provenance = {**RECORD.provenance, **said}
+        return of(run or f"run{said['version']}", "success", seed=seed, provenance=provenance, simulator=names)
+
+    assert of_several_simulators([world(0, version="1"), world(1, version="1")]) == ""
+    told = "these records are of several simulators: version 1 and version 2"
+    assert of_several_simulators([world(seed, version=str(seed // 2 + 1), scene="x") for seed in range(4)]) == told
+    assert told in that_count([world(0, version="1"), world(1, version="2")]).left_out
+    by_case = [world(seed, "a", version="1", layout=str(seed)) for seed in range(3)]
+    assert of_several_simulators(by_case) == "", "what differs within a run is of the case"
+    many = [world(seed, version=str(seed)) for seed in range(7)]
+    assert of_several_simulators(many).endswith("version 0 and version 1 and version 2 and version 3 and 3 more")
+    tasks = [world(0, version="1"), dataclasses.replace(world(0, version="2"), task="another")]
+    assert of_several_simulators(tasks) == "", "each task may have a world of its own"
+    names = {name for name, _ in by_model([world(0, version="1"), world(0, version="2")])}
+    assert names == {"random (version 1)", "random (version 2)"}
 
 
 def test_equal_digests_under_two_run_seeds_are_one_observation() -> None:

@@ -12,6 +12,7 @@ from pytest_vla.records.trajectory import Trajectory
 from pytest_vla.reports.loaded import Loaded, load
 from pytest_vla.reports.looking import looking_lines, looking_table, make_looking
 from pytest_vla.reports.robustness.make import make_robustness
+from tests.support.golden import check_golden
 from tests.support.looking import AT, ELSEWHERE, PLACE, line, probe
 from tests.support.reports import RESULTS, models_of, report, write
 from tests.support.varied import varied
@@ -70,6 +71,14 @@ def test_and_what_one_does_that_looks_and_needs_its_wrist() -> None:
     assert "Without the wrist's pictures it did the task in 0/10 [0%, 28%], and seeing them in 9/10" in text
     assert "it needs them" in text
     assert "not shown" not in text
+
+
+def test_the_whole_report(capsys: pytest.CaptureFixture[str]) -> None:
+    write(run_of())
+    report()
+    text = capsys.readouterr().out
+    check_golden(Path(__file__).with_name("golden") / "looking.txt", text)
+    assert max(map(len, text.splitlines())) <= 100
 
 
 def test_few_episodes_determine_nothing() -> None:

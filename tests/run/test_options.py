@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import pytest_vla
 from pytest_vla.errors import VlaError
+from pytest_vla.run.about import MODELS_KEY
 from pytest_vla.run.arguments import min_success, min_success_text, seconds_of, seconds_text
 from pytest_vla.run.invocation import Invocation, invocation_of, read_invocation, taken_over
 from pytest_vla.run.option import KEPT, option, options_of, switch
@@ -246,3 +249,17 @@ def test_a_value_that_cannot_be_typed_is_none_of_the_table() -> None:
         if each.metavar is not None and each.attribute not in ("model", "data", "results", "resume", "tasks", "suite"):
             with pytest.raises((VlaError, argparse.ArgumentTypeError)):
                 each.parse("\x1b")
+
+
+def test_every_option_that_the_code_names_is_in_the_table() -> None:
+    """Whoever renames one is told of each message and key that has the old name."""
+    flags, keys = {option.flag for option in OPTIONS}, {MODELS_KEY, *(option.key for option in OPTIONS)}
+    package = Path(str(pytest_vla.__file__)).parent
+    files = [file for folder in (package, *package.glob("*/")) for file in folder.rglob("*.py")]
+    assert len(files) > 300
+    for file in files:
+        text = file.read_text()
+        # What is cut off, as in --vla-*, is no name.
+        assert set(re.findall(r"--vla-[a-z]+(?:-[a-z]+)*(?![a-z*-])", text)) <= flags, file
+        asked = re.findall(r"get(?:option|ini)\(\"(vla_\w+)\"|\b(?:typed|option)\.(vla_\w+)", text)
+        assert {first or second for first, second in asked} <= keys, file

@@ -9,17 +9,8 @@ from pathlib import Path
 import pytest
 
 from pytest_vla.scene.literals import Literal
-from pytest_vla.scene.problem import (
-    CameraOffset,
-    Declaration,
-    Mover,
-    Noise,
-    Problem,
-    Region,
-    format_problem,
-    parse_problem,
-    parse_problem_text,
-)
+from pytest_vla.scene.problem import Problem, format_problem, parse_problem, parse_problem_text
+from pytest_vla.scene.sections import CameraOffset, Declaration, Mover, Noise, Region
 from tests.support.data import data_root, libero_data, needs_data
 from tests.support.task_files import TASK
 

@@ -10,12 +10,9 @@ from typing import Any
 import pytest
 
 from pytest_vla.errors import SceneError
+from pytest_vla.scene.bddl import VlaWarning
 from pytest_vla.scene.literals import Literal
-from pytest_vla.scene.problem import (
-    VlaWarning,
-    parse_problem,
-    parse_problem_text,
-)
+from pytest_vla.scene.problem import parse_problem, parse_problem_text
 from tests.support.task_files import LOCATED, TASK
 
 

@@ -10,21 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pytest_vla.errors import SceneError
-from pytest_vla.scene.bddl import MAX_DEPTH
+from pytest_vla.scene.bddl import MAX_DEPTH, VlaWarning
 from pytest_vla.scene.literals import CONNECTIVES, INIT_PREDICATES, SIGNATURES
-from pytest_vla.scene.problem import (
-    CameraOffset,
-    Declaration,
-    Literal,
-    Mover,
-    Noise,
-    Problem,
-    Region,
-    VlaWarning,
-    format_problem,
-    parse_problem,
-    parse_problem_text,
-)
+from pytest_vla.scene.problem import Literal, Problem, format_problem, parse_problem, parse_problem_text
+from pytest_vla.scene.sections import CameraOffset, Declaration, Mover, Noise, Region
 from tests.support.task_files import LOCATED, TASK
 from tests.support.work import calls
 

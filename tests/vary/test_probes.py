@@ -20,7 +20,8 @@ from pytest_vla.scene.task_files import problem_of
 from pytest_vla.scene.variation import Variation
 from pytest_vla.vary.axes import layout
 from pytest_vla.vary.kind import Draw
-from pytest_vla.vary.registry import find_variation, parse_vary
+from pytest_vla.vary.parse import parse_vary
+from pytest_vla.vary.registry import find_variation
 from pytest_vla.versions import forward_warms
 from tests.support.worlds import tabletop, tabletop_world
 

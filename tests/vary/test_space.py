@@ -18,7 +18,8 @@ from pytest_vla.scene.problem import format_problem
 from pytest_vla.scene.task_files import problem_of
 from pytest_vla.scene.variation import VISUAL_ARRAYS, Variation, model_array
 from pytest_vla.vary.kind import Draw, Kind
-from pytest_vla.vary.registry import find_variation, given_back, kinds, labels_of, space_of
+from pytest_vla.vary.parameters import given_back, space_of
+from pytest_vla.vary.registry import find_variation, kinds, labels_of
 from pytest_vla.vary.space import (
     ANGLE,
     CHOICE,

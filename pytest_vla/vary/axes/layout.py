@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.task import Task
-from pytest_vla.scene.problem import Declaration, Literal, Problem, Region
+from pytest_vla.scene.problem import Literal, Problem
+from pytest_vla.scene.sections import Declaration, Region
 from pytest_vla.scene.task_files import problem_of
 from pytest_vla.scene.variation import Edits, Params
 from pytest_vla.scene.workspaces import workspace

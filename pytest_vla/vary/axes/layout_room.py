@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from pytest_vla.errors import VlaError
-from pytest_vla.scene.problem import Problem, Region
+from pytest_vla.scene.problem import Problem
+from pytest_vla.scene.sections import Region
 from pytest_vla.scene.workspaces import Camera, Workspace, workspace
 
 Rectangle = tuple[float, float, float, float]

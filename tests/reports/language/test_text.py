@@ -1,20 +1,30 @@
-"""A language report's text and JSON where there is little to say, or two answers."""
+"""A language report's text, whole, and its JSON where there is little to say, or two answers."""
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import pytest
 
 from pytest_vla.metrics.failure_types import THRESHOLDS, FailureTypes, Judgement, Reference
 from pytest_vla.metrics.language import Measured
 from pytest_vla.metrics.language_paths import Failures, FarFailure, Shares, TaskFailures
+from pytest_vla.metrics.language_results import LanguageReport, ModelResults, OtherChange, Source
 from pytest_vla.metrics.listening import Estimate
 from pytest_vla.metrics.nearest_task import NearestTask
 from pytest_vla.metrics.success import success_rate
-from pytest_vla.reports.language.compared import Source
+from pytest_vla.records.record import Record
+from pytest_vla.records.trajectory import Trajectory
 from pytest_vla.reports.language.json import model_table, report_table
-from pytest_vla.reports.language.text import LanguageReport, ModelResults, OtherChange, report_lines
+from pytest_vla.reports.language.text import report_lines
+from tests.support.golden import check_golden
+from tests.support.paraphrased import ENDS, PLATE, STOVE, para_record, paraphrased, path_to, probed
 from tests.support.records import record_of
+from tests.support.reports import report, write
+
+GOLDEN = Path(__file__).with_name("golden")
+WORDS = {"label": "language.words-L2", "dimension": "language", "kind": "words", "level": 2, "parameters": {}}
 
 
 def judgement(near: int, far: int) -> Judgement:
@@ -34,6 +44,50 @@ def far(case: str, task: str | None, margin: float) -> FarFailure:
     return FarFailure(case, NearestTask(task, task or "plate", 1.0, margin, {}))
 
 
+def of_paths() -> list[Record | tuple[Record, Trajectory]]:
+    """Told in other words it rests, goes elsewhere or fails near; under probes it listens."""
+    found: list[Record | tuple[Record, Trajectory]] = []
+    for task, end in ENDS.items():
+        for index in range(6):
+            types = ("none", "hint") if index % 2 else ("addition_deletion", "hint")
+            found.append((paraphrased(task, index, "success", types=types), path_to(end, noise=0.01, seed=index)))
+    found += [
+        (paraphrased(STOVE, 6, "failure"), path_to(ENDS[STOVE], noise=0.0)),
+        (paraphrased(STOVE, 7, "failure"), path_to(ENDS[PLATE])),
+        (paraphrased(STOVE, 8, "failure"), path_to((0, 0, 0), noise=0.001)),
+        (paraphrased("open_the_middle_drawer_of_the_cabinet", 0, "failure"), path_to((0.5, 0.5, 0.5))),
+        *(paraphrased(STOVE, 9, "failure"), paraphrased(STOVE, 10, "error"), paraphrased(STOVE, 11, "invalid")),
+        *(para_record(STOVE, 7, "success", WORDS, "turn on the oven"), para_record(PLATE, 7, "failure", WORDS, "go")),
+    ]
+    for seed in range(8):
+        for task, other in ((STOVE, PLATE), (PLATE, STOVE)):
+            still, there = path_to((0, 0, 0), noise=0.0), path_to(ENDS[task], seed=seed)
+            found += [
+                (para_record(task, seed, "success", {}, task.replace("_", " ")), there),
+                (probed(task, "blank", "failure", seed), still),
+                (probed(task, "nonsense", "failure" if seed else "success", seed), there if not seed else still),
+                (probed(task, "other_task", "failure", seed, other=other), path_to(ENDS[other], seed=seed)),
+                (probed(task, "other_goal", "success" if seed < 6 else "failure", seed, other=other), still),
+            ]
+    return found
+
+
+def test_the_whole_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Paraphrases, other words, failure types and how it listens; each cell that fails says what goes wrong there."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTEST_VLA_DATA", raising=False)
+    monkeypatch.setenv("PYTEST_VLA_CACHE", str(tmp_path / "cache"))
+    write(of_paths(), planned=2)
+    again = [
+        para_record(task, seed, "success", {}, "", seeds={"run": 1}) for task in (STOVE, PLATE) for seed in range(8)
+    ]
+    write([(record, path_to(ENDS[record.task], seed=100 + record.seed)) for record in again], run="b-run")
+    report("--backend=template", "--failure-algorithm=exact")
+    text = capsys.readouterr().out
+    check_golden(GOLDEN / "report.txt", text)
+    assert max(map(len, text.splitlines())) <= 100
+
+
 def test_a_label_that_differs_is_there_by_both_distances() -> None:
     path = np.zeros((3, 3))
     reference = Reference(np.zeros((50, 3)), 3, 0.1)
@@ -43,11 +97,7 @@ def test_a_label_that_differs_is_there_by_both_distances() -> None:
     ours = dict.fromkeys(THRESHOLDS, Shares(Estimate(50.0, (25.0, 75.0)), Estimate(0.0, None), Estimate(0.0, None)))
     exact = dict.fromkeys(THRESHOLDS, Shares(Estimate(25.0, (0.0, 50.0)), Estimate(25.0, None), Estimate(50.0, None)))
     failures = Failures("fastdtw", 4, Estimate(50.0, None), Estimate(0.0, None), ours, exact, 1, (task,))
-    lines = list(report_lines(results(failures)))
-    assert "max        50.0  50.0 [25.0, 75.0]   0.0              0.0        0.0" in lines
-    assert "max exact  50.0   25.0 [0.0, 50.0]  25.0             50.0        0.0" in lines
-    assert "1 failure has another label by exact DTW" in lines
-    assert "stove          2         2     2    0  1 slow   2 plate (0.75), 1 itself (0.80), 2 none" in lines
+    check_golden(GOLDEN / "two_labels.txt", "\n".join(report_lines(results(failures))))
     by_exact = list(report_lines(results(replace(failures, algorithm="exact"))))
     assert not any("another label" in line for line in by_exact), "exact DTW was asked for"
     model = json.loads(json.dumps(model_table(results(failures).models[0])))
@@ -62,11 +112,7 @@ def test_a_label_that_differs_is_there_by_both_distances() -> None:
 
 
 def test_nothing_known_is_said_and_has_all_keys() -> None:
-    lines = list(report_lines(results(None)))
-    assert lines[0] == "alpha 0.5; in brackets 95% intervals over paraphrases like these, of these tasks,"
-    assert "Paraphrases, % (no similarities)" in lines
-    assert "m      s      -      0   -      -               -          -" in lines
-    assert "note: one thing" in lines
+    check_golden(GOLDEN / "nothing_known.txt", "\n".join(report_lines(results(None))))
     assert json.loads(json.dumps(report_table(results(None))))["alpha"] == 0.5
     model = json.loads(json.dumps(model_table(results(None).models[0])))
     assert (model["n"], model["cells"], model["tasks"], model["others"]) == (0, [], [], [])
@@ -82,12 +128,7 @@ def test_each_kind_says_what_it_was_compared_by_and_nothing_is_minus_nought() ->
         "words": OtherChange(Source("parser 1", False, {"published": "it was not given"}), measured),
         "pro": OtherChange(Source("template 1 (low fidelity)", True, {}), measured),
     }
-    lines = list(report_lines(results(None, **others)))
-    titles = [line for line in lines if line.startswith("Other changes of the text, %")]
-    assert titles == [f"Other changes of the text, % ({each.source.backend})" for each in others.values()]
-    assert "words  6  50.0   50.0  0.0 [0.0, 3.0]  0.200" in lines
-    place = lines.index("similarities of words: parser 1")
-    assert lines[place + 1] == "  not published: it was not given"
+    check_golden(GOLDEN / "other_changes.txt", "\n".join(report_lines(results(None, **others))))
     table = model_table(results(None, **others).models[0])["others"]
     assert [(each["kind"], each["backend"], each["low_fidelity"]) for each in table] == [
         ("words", "parser 1", False),
@@ -98,12 +139,9 @@ def test_each_kind_says_what_it_was_compared_by_and_nothing_is_minus_nought() ->
 def test_a_run_of_nothing_but_errors_says_so_of_benign_twins_too() -> None:
     (model,) = results(None).models
     broken = success_rate("benign", [record_of(0, "error")])
-    report = LanguageReport(0.5, (replace(model, benign=broken, counts=success_rate("varied", [])),))
-    lines = list(report_lines(report))
-    assert "in no rate of benign twins: 1 policy-raised" in lines
-    (row,) = [line for line in lines if line.startswith("m ")]
-    assert row.split() == ["m", "s", "-", "0", "-", "-", "-", "-"]
-    table = model_table(report.models[0])["benign"]
+    errors = LanguageReport(0.5, (replace(model, benign=broken, counts=success_rate("varied", [])),))
+    check_golden(GOLDEN / "errors_alone.txt", "\n".join(report_lines(errors)))
+    table = model_table(errors.models[0])["benign"]
     unknown = {"n": 0, "sr": None, "sr_interval": None, "sr_tasks_interval": None}
     beside = {"not_counted": 1, "bounds": (0.0, 100.0), "errors": {"policy-raised": 1}, "invalid": {}}
     assert table == {**unknown, **beside}

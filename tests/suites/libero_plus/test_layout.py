@@ -23,8 +23,7 @@ from pytest_vla.suites.libero_plus.layout import (
     unknown_categories,
     with_objects,
 )
-from pytest_vla.suites.libero_plus.names import SUITES, PlusTask
-from pytest_vla.suites.libero_plus.variations import parse_name
+from pytest_vla.suites.libero_plus.names import SUITES, PlusTask, parse_name
 from tests.support.data import data_root, libero_data
 
 pytestmark = pytest.mark.usefixtures("_data")

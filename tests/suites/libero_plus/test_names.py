@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.task import language_of
-from pytest_vla.suites.libero_plus.names import SUITES, bases
-from pytest_vla.suites.libero_plus.variations import PlusTask, parse_name
+from pytest_vla.suites.libero_plus.names import SUITES, PlusTask, bases, parse_name
 
 CENTRE = "pick_up_the_black_bowl_from_table_center_and_place_it_on_the_plate"
 STOVE = "turn_on_the_stove"

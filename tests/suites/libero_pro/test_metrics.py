@@ -1,7 +1,8 @@
 """LIBERO-PRO's tables: columns by kind, rows by suite and task, sweeps and combinations beside them."""
 
 from pytest_vla.metrics.statistics import wilson_interval
-from pytest_vla.suites.libero_pro.metrics import cells, pro_tables
+from pytest_vla.suites.libero_pro.metrics import pro_tables
+from pytest_vla.suites.libero_pro.report import cells
 from tests.support.libero_pro import RECORDS, record
 
 

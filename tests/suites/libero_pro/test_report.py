@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_vla.records.record import Record
+from tests.support.golden import check_golden
 from tests.support.libero_pro import RECORDS, record
 from tests.support.reports import models_of, report, write
 
@@ -37,29 +38,9 @@ def records() -> list[Record]:
 def test_the_papers_table_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     write(records(), planned=2)
     report()
-    lines = capsys.readouterr().out.splitlines()
-    assert max(map(len, lines)) <= 100
-    start = lines.index("=== random: LIBERO-PRO ===")
-    assert "note: run a-run has 20 of 22 episodes: the others are not in it" in lines[start:]
-    assert "unavailable to 2 episodes: alphabet_soup has no files" in lines[start:]
-    assert "in no rate of libero_goal, Obj: 1 policy-raised; with them 80.0% to 100.0%" in lines[start:]
-    assert "libero_goal, Task: 1 of 2 tasks" in lines[start:]
-    head = next(i for i in range(start, len(lines)) if lines[i].split() == ["Ori", "Obj", "Pos", "Sem", "Task", "Env"])
-    assert [line.split() for line in lines[head + 1 : head + 7]] == [
-        ["libero_goal", "1.00", "1.00", "0.25", "-", "0.00", "-"],
-        ["[0.51,", "1.00]", "[0.51,", "1.00]", "[0.05,", "0.70]", "[0.00,", "0.79]"],
-        ["4/4", "4/4", "1/4", "0/1"],
-        ["libero_object", "-", "-", "0.00", "-", "-", "-"],
-        ["[0.00,", "0.79]"],
-        ["0/1"],
-    ]
-    by_task = lines.index("libero_goal, by task", start)
-    assert lines[by_task + 3].split() == ["turn_on_the_stove", "1.00", "4/4", "1.00", "4/4", "0.25", "1/4", *"---"]
-    sweep = lines.index("Objects displaced along an axis, success, %", start)
-    assert lines[sweep + 1].split() == ["0.1", "m", "0.2", "m", "0.5", "m"]
-    assert lines[sweep + 2].split() == ["libero_goal", "displace_x", "100.0", "100.0", "0.0"]
-    together = lines.index("Changes made together", start)
-    assert lines[together + 2].split()[:4] == ["libero_goal", "swap-object", "1", "100.0"]
+    text = capsys.readouterr().out
+    check_golden(Path(__file__).with_name("golden") / "report.txt", text)
+    assert max(map(len, text.splitlines())) <= 100
 
 
 def test_all_of_it_for_programs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,8 @@ from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Variation
 from pytest_vla.vary import registry
 from pytest_vla.vary.axes import language
-from pytest_vla.vary.registry import find_variation, kinds, kinds_table, labels_of, parse_vary
+from pytest_vla.vary.parse import parse_vary
+from pytest_vla.vary.registry import find_variation, kinds, kinds_table, labels_of
 
 TASKS = load_suite("tabletop").tasks
 LABELS = [label for label in parse_vary("language") if not label.endswith(("L3", "L4"))]

@@ -45,7 +45,7 @@ class Closed:
     repetition: Repetition = field(default_factory=Repetition)
 
 
-class KeptRun:
+class StoredRun:
     """The run of this invocation in the store. Nothing is written before the first episode is known.
 
     What cannot be read or written raises VlaError.

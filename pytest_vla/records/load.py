@@ -1,0 +1,67 @@
+"""The runs that a text names, opened to be read: the same texts, and the same errors, wherever runs are asked for."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from pytest_vla.errors import VlaError
+from pytest_vla.records.runs import Run
+from pytest_vla.records.store import STORE, Store, no_runs, open_store
+
+Opened = tuple[Store, tuple[Run, ...]]
+"""A store, and those of its runs that are meant, the oldest first."""
+
+
+def is_run_folder(path: Path) -> bool:
+    """Whether it is a run's own folder, in a results folder."""
+    return path.is_dir() and (path.resolve().parent / STORE).is_file()
+
+
+@contextmanager
+def open_run(text: str, results: Path) -> Iterator[Opened]:
+    """A run by what it is called, or all runs of a folder, with the store that is open meanwhile.
+
+    Args:
+        text: a run's name or its beginning, ``last``, a run's folder, or a results folder: all of its runs; empty: all
+            of `results`.
+        results: the folder where runs are looked for by their names.
+
+    Raises:
+        VlaError: there is no such run or no run at all, or the records cannot be read.
+    """
+    folder, name = _place(text, results)
+    with ExitStack() as stack:
+        try:
+            store = stack.enter_context(open_store(folder, create=False))
+            runs = (store.run(name),) if name else tuple(reversed(store.runs()))
+        except VlaError as error:
+            if name and Path(name).is_dir():
+                raise VlaError(
+                    f"the folder {name} has no results: there is no {STORE} in it, nor where it lies; give a results "
+                    "folder, such as .vla, or a run's name"
+                ) from error
+            raise
+        if not runs:
+            raise no_runs(folder)
+        yield store, runs
+
+
+def open_runs(texts: Sequence[str], results: Path) -> Iterator[Opened]:
+    """Several as `open_run`, one after the other, each place once; no text: all of `results`."""
+    places: dict[tuple[Path, str], str] = {}
+    for text in texts or [""]:
+        places.setdefault(_place(text, results), text)
+    for text in places.values():
+        with open_run(text, results) as opened:
+            yield opened
+
+
+def _place(text: str, results: Path) -> tuple[Path, str]:
+    """The results folder, and the run's name in it; empty: all of its runs."""
+    path = Path(text)
+    if not text or (path / STORE).is_file():
+        return path if text else results, ""
+    if (path.is_dir() or path.parent != Path()) and (path.resolve().parent / STORE).is_file():
+        # An imported run has no folder, and is named like one.
+        return path.resolve().parent, path.resolve().name
+    return results, text

@@ -1,0 +1,112 @@
+"""What a run with episodes shows and leaves, and that pytest's own options work with them."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pytest_vla.records.record import Record
+from tests.support import runs as runs_support
+from tests.support.runs import records_of, run_names
+
+Run = Callable[..., pytest.RunResult]
+
+GOAL = ("--vla-suite=libero_goal",)
+STOVE = (*GOAL, "--vla-tasks=turn_on_the_stove")
+
+
+def runs(project: pytest.Pytester, folder: str = ".vla") -> list[Path]:
+    """The folders of all runs, in the order of their making."""
+    results = project.path / folder
+    return [results / name for name in run_names(results)]
+
+
+def last_records(project: pytest.Pytester) -> dict[str, Record]:
+    return runs_support.last_records(project.path / ".vla")
+
+
+@pytest.mark.parametrize(
+    ("flags", "table", "sentence", "place"),
+    [((), 1, 0, 1), (("-v",), 1, 0, 1), (("-q",), 0, 1, 1), (("-qq",), 0, 0, 0)],
+)
+def test_verbosity(vla: Run, flags: tuple[str, ...], table: int, sentence: int, place: int) -> None:
+    text = vla(*STOVE, "--vla-model=policies:straight", *flags).stdout.str()
+    assert text.count("95%, these tasks") == table
+    assert text.count("records: .vla, run ") == place
+    assert text.count("vla: 1 episode of libero_goal with policies:straight") == table
+    assert text.count("vla: 1/1 success, 100.0% [20.7%, 100.0%]") == sentence
+
+
+@pytest.mark.parametrize("arguments", [(), ("-n1",), ("--vla-results=elsewhere",)])
+def test_unused_it_is_silent_and_writes_nothing(project: pytest.Pytester, vla: Run, arguments: tuple[str, ...]) -> None:
+    def files() -> set[str]:
+        # pytester keeps its own files there.
+        own = ("__pycache__", "runpytest-", "stdout", "stderr")
+        return {path.name for path in project.path.iterdir() if not path.name.startswith(own)}
+
+    before = files()
+    result = vla("-p", "no:cacheprovider", *arguments)
+    result.assert_outcomes(passed=2)
+    lines = [line for line in result.outlines if not line.startswith("plugins:") and "test_unused" not in line]
+    assert "vla" not in "\n".join(lines)
+    assert files() == before
+
+
+def test_collecting_writes_nothing(project: pytest.Pytester, vla: Run) -> None:
+    vla(*GOAL, "--vla-model=random", "--collect-only")
+    assert runs(project) == []
+
+
+def test_the_traceback_of_what_broke_is_shown(vla: Run) -> None:
+    result = vla(*STOVE, "--vla-model=policies:broken")
+    result.stdout.fnmatch_lines(["*Captured traceback setup*", "*Traceback (most recent call last)*", "*1 / 0*"])
+    result.stdout.no_fnmatch_line("*During handling of the above exception*")
+
+
+def test_junit_xml_and_durations_still_work(vla: Run, project: pytest.Pytester) -> None:
+    vla(*STOVE, "--vla-model=policies:straight", "--junit-xml=out.xml", "--durations=1").assert_outcomes(passed=1)
+    text = (project.path / "out.xml").read_text()
+    assert 'errors="0" failures="0" skipped="0" tests="1"' in text
+
+
+def test_records_stay_out_of_junit_files(vla: Run, project: pytest.Pytester) -> None:
+    vla(*STOVE, "--vla-model=policies:straight", "--junit-xml=out.xml", "-n2")
+    text = (project.path / "out.xml").read_text()
+    assert 'name="vla_outcome" value="success"' in text
+    assert 'name="vla_steps" value="5"' in text
+    assert "digest" not in text
+
+
+def test_the_debugger_stops_where_an_episode_failed(vla: Run) -> None:
+    result = vla(*STOVE, "--vla-model=policies:still", "--pdb", "--vla-timeout=60")
+    result.stdout.fnmatch_lines(["*not done after 300 of 300 steps*", "*entering PDB*", "*(Pdb)*"])
+    assert "INTERNALERROR" not in result.stdout.str()
+
+
+def test_the_failed_first_and_the_slowest(vla: Run, project: pytest.Pytester) -> None:
+    project.makepyfile(
+        second="""
+        import numpy as np
+        def policy(episode):
+            return lambda observation: np.array([[float(episode.seed != 2), 0, 0, 0, 0, 0, 0]] * 20)
+        """
+    )
+    arguments = (*STOVE, "--vla-model=second:policy", "--vla-seeds=0-2")
+    vla(*arguments).assert_outcomes(passed=2, failed=1)
+    result = vla(*arguments, "--ff", "--durations=2", "-vv")
+    assert [record.seed for record in records_of(project.path / ".vla")] == [2, 0, 1]
+    result.stdout.fnmatch_lines(["*slowest 2 durations*", "*s setup *libero_goal::test_episode*"])
+
+
+def test_what_a_policy_says_is_not_obeyed_by_a_terminal(vla: Run, project: pytest.Pytester) -> None:
+    text = "\x1b]0;mine\x07\x1b[2J\x9b1m"
+    project.makepyfile(
+        hostile=f"def policy(episode):\n    raise ValueError({text!r})\n", test_own="def test_own(): pass\n"
+    )
+    result = vla(*STOVE, "--vla-model=hostile:policy", "-vv", "--color=no", "-rA")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["error policy-raised after 0 of 300 steps: *ValueError: ?]0;mine??[[]2J?1m (*"])
+    shown = result.stdout.str() + result.stderr.str()
+    assert not {c for c in shown if not c.isprintable() and c != "\n"}
+    (record,) = last_records(project).values()
+    assert text in str(record.message), "data are as they were"
