@@ -26,6 +26,24 @@ def shapeless(episode):
 
 
 @pytest.fixture
+def own_processes() -> None:
+    """A test that asks for it starts real processes: with kernels, modules and a seed of hashes of their own."""
+
+
+@pytest.fixture(autouse=True)
+def _forks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "own_processes" in request.fixturenames:
+        return
+    run = pytest.Pytester.runpytest_subprocess
+
+    def run_forked(self: pytest.Pytester, *arguments: Any, **options: Any) -> pytest.RunResult:
+        with forked():
+            return run(self, *arguments, **options)
+
+    monkeypatch.setattr(pytest.Pytester, "runpytest_subprocess", run_forked)
+
+
+@pytest.fixture
 def project(pytester: pytest.Pytester) -> pytest.Pytester:
     """A folder with two tests of the user's own, policies, and no ini file."""
     pytester.makepyfile(test_mine="def test_one(): pass\n\ndef test_two(): pass\n", policies=POLICIES)
@@ -46,8 +64,7 @@ def vla(
     monkeypatch.setenv("PYTEST_VLA_DATA", str(data))
 
     def run(*arguments: Any) -> pytest.RunResult:
-        with forked():
         # Hypothesis's plugin is not ours, and slow to load.
-            return project.runpytest_subprocess("-p", "pytest_vla.testing", "-p", "no:hypothesispytest", *arguments)
+        return project.runpytest_subprocess("-p", "pytest_vla.testing", "-p", "no:hypothesispytest", *arguments)
 
     return run

@@ -198,6 +198,7 @@ def test_episodes_are_the_first_seeds(vla: Run) -> None:
     assert ids(vla(*goal, "--vla-episodes=1")) == ids(vla(*goal))
 
 
+@pytest.mark.usefixtures("own_processes")
 def test_a_path_that_would_hide_the_suites_is_refused(project: pytest.Pytester, vla: Run) -> None:
     with pytest.MonkeyPatch.context() as patch:
         install_within(project, patch)
@@ -208,6 +209,7 @@ def test_a_path_that_would_hide_the_suites_is_refused(project: pytest.Pytester, 
 
 
 @pytest.mark.parametrize("how", ["--vla-suite=tabletop", str(suite_folder("tabletop"))])
+@pytest.mark.usefixtures("own_processes")
 def test_the_module_is_imported_once_and_no_simulator_with_it(project: pytest.Pytester, vla: Run, how: str) -> None:
     project.makepyfile(
         probe="""
@@ -328,6 +330,7 @@ def install_within(project: pytest.Pytester, patch: pytest.MonkeyPatch) -> Path:
     return packages
 
 
+@pytest.mark.usefixtures("own_processes")
 def test_from_site_packages_of_an_environment_within_the_project(project: pytest.Pytester, vla: Run) -> None:
     """pytest neither looks into environments nor into folders with a dot; suites are found there all the same."""
     with pytest.MonkeyPatch.context() as patch:

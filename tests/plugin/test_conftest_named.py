@@ -92,6 +92,7 @@ def test_the_command_that_is_shown_names_what_minus_p_named(point: Run, pytester
 
 
 @pytest.mark.skipif(not kernels._pins(), reason="this is no x86-64 processor with AVX2 under Linux")
+@pytest.mark.usefixtures("own_processes")
 def test_numpy_before_the_kernels_is_told_with_what_pins_them(
     point: Run, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,8 @@ import pytest
 
 from tests.support.runs import records_of
 
+pytestmark = pytest.mark.usefixtures("own_processes")
+
 TASKS = "--vla-tasks=turn_on_the_stove,close"
 RUN = ("-p", "no:hypothesispytest", "--vla-suite=tabletop", "--vla-model=expert", TASKS, "--vla-seeds=0-1")
 

@@ -6,6 +6,8 @@ import pytest
 
 from tests.support.runs import digests
 
+pytestmark = pytest.mark.usefixtures("own_processes")
+
 Run = Callable[..., pytest.RunResult]
 
 CARELESS = """

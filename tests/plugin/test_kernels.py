@@ -14,7 +14,10 @@ VARIABLES = ("OPENBLAS_CORETYPE", "NPY_DISABLE_CPU_FEATURES")
 EPISODE = ("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove", "--vla-model=policies:straight")
 # What a test of the project's own sees.
 SEEN = "import os\ndef test_seen(): print('coretype', os.environ.get('OPENBLAS_CORETYPE'))\n"
-pytestmark = pytest.mark.skipif(not kernels._pins(), reason="this is no x86-64 processor with AVX2 under Linux")
+pytestmark = [
+    pytest.mark.skipif(not kernels._pins(), reason="this is no x86-64 processor with AVX2 under Linux"),
+    pytest.mark.usefixtures("own_processes"),
+]
 
 
 @pytest.fixture(autouse=True)

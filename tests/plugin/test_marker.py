@@ -121,6 +121,7 @@ def test_an_error_is_an_error(vla: Run, project: pytest.Pytester, own: Callable[
     assert [record.outcome for record in records(project)] == ["error", "invalid"]
 
 
+@pytest.mark.usefixtures("own_processes")
 def test_without_a_model_a_test_is_one_skip(vla: Run, project: pytest.Pytester, own: Callable[[str], None]) -> None:
     own(MARKED.replace("test_plain(): pass", "test_plain():\n    import sys\n    assert 'numpy' not in sys.modules"))
     # The fake world imports numpy, and is not wanted here.

@@ -9,6 +9,8 @@ import pytest
 
 from tests.support.runs import run_names
 
+pytestmark = pytest.mark.usefixtures("own_processes")
+
 Run = Callable[..., pytest.RunResult]
 
 REPOSITORY = Path(__file__).parents[2]

@@ -513,6 +513,7 @@ def test_the_settle_steps_of_a_suite_are_done_before_the_policy_is_asked() -> No
     assert OwnWorld(settled).reset(0, 0, settle=False)["state"] == pytest.approx([0.0, 0.0])
 
 
+@pytest.mark.usefixtures("own_processes")
 def test_no_simulator_is_imported_for_a_suites_own_world(pytester: pytest.Pytester, point: Run) -> None:
     pytester.makepyfile(
         test_none="def test_none():\n    import sys\n    assert not {'mujoco', 'robosuite'} & set(sys.modules)\n"

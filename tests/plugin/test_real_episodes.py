@@ -19,6 +19,8 @@ from tests.support.runs import records_of, run_names
 from tests.support.traces import FOLDERS, MUJOCO, SAME_KERNELS, TEXTURES, load
 from tests.support.worlds import libero_task
 
+pytestmark = pytest.mark.usefixtures("own_processes")
+
 SUITES = ("--vla-suite=libero_goal,libero_object", "--vla-tasks=turn_on_the_stove,milk", "--vla-seeds=0-1")
 REVERSED = "def pytest_collection_modifyitems(items): items.reverse()\n"
 

@@ -25,6 +25,7 @@ def batched(project: pytest.Pytester) -> Path:
     return project.path
 
 
+@pytest.mark.usefixtures("own_processes")
 def test_weights_are_loaded_once_and_records_are_the_same(vla: Run, project: pytest.Pytester, batched: Path) -> None:
     found: list[dict[str, str]] = []
     for way in (("-n0",), ("-n1",), ("-n4",), ("-n4", "--vla-batch=1"), ("-n2", "--vla-batch=8")):
@@ -146,6 +147,7 @@ RAISES = """
 """
 
 
+@pytest.mark.usefixtures("own_processes")
 def test_an_episode_that_raises_changes_no_other_whatever_the_batches(vla: Run, project: pytest.Pytester) -> None:
     troubled(project, RAISES + "        time.sleep(0.01)\n")
     found = []

@@ -1,9 +1,9 @@
 """Runs of pytest that need not start: forks of a process that has imported pytest, the plugin and numpy.
 
 To import these takes longer than what most tests of the plugin look at. `forked` makes pytester's runs such forks, and
-the xdist workers that they start. A fork is what ``python -m pytest`` or ``python -c`` is when it has begun: its folder,
-its environment, its ``sys.path``; and it ends as any interpreter does. What it is not: without numpy, with kernels or a
-seed of hashes of its own. A test of these, or of what a start costs, takes real processes.
+the xdist workers that they start. A fork is what ``python -m pytest`` or ``python -c`` is when it has begun, with its
+folder, its environment and its ``sys.path``; and it ends as any interpreter does. But it has numpy and the plugin, its
+kernels, and its seed of hashes is that of all others. Tests of these take real processes.
 """
 
 import gc
@@ -19,9 +19,9 @@ import subprocess
 import sys
 import tempfile
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
@@ -67,7 +67,8 @@ class Fork:
             if stream == subprocess.PIPE:
                 read, write = os.pipe()
                 inner, outer = (read, write) if number == 0 else (write, read)
-                mine.append(open(outer, "wb" if number == 0 else "rb", buffering=-1 if number else 0))
+                # As `subprocess.Popen` has them: what is written goes out at once where it is flushed.
+                mine.append(os.fdopen(outer, "rb" if number else "wb"))
                 opened.append(inner)
                 theirs.append(inner)
             else:
@@ -119,22 +120,21 @@ def forked() -> Iterator[None]:
         del os.environ[SOCKET]
 
 
-_started: list[str] = []
-
-
+@cache
 def _server() -> str:
-    """The socket of the process that is forked, which ends with this one."""
-    if not _started:
-        path = str(Path(tempfile.mkdtemp(prefix="forks-")) / "socket")
-        server = subprocess.Popen([sys.executable, __file__, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=open("/tmp/forks_server.log","a"), start_new_session=True)
-        assert server.stdout is not None
-        assert server.stdout.readline() == b"ready\n"
-        _started.append(path)
-        _servers.append(server)
-    return _started[0]
+    """The socket of the process that is forked, which ends with this one, as its standard input does."""
+    path = str(Path(tempfile.mkdtemp(prefix="forks-")) / "socket")
+    command = [sys.executable, __file__, path]
+    server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_ENVIRONMENT)
+    assert server.stdout is not None
+    assert server.stdout.readline() == b"ready\n"
+    _SERVERS.append(server)
+    return path
 
 
-_servers: list[Any] = []
+_SERVERS: list[Any] = []
+# Before the first test changed it.
+_ENVIRONMENT = dict(os.environ)
 
 
 def _serve(path: str) -> dict[str, Any]:
@@ -214,11 +214,15 @@ def _become(job: dict[str, Any]) -> None:
     # The workers of a fork are forks.
     gateway_io = importlib.import_module("execnet.gateway_io")
     gateway_io.Popen2IOMaster.__init__ = _fork_worker
-    arguments = list(job["arguments"])
+    arguments: Sequence[str] = job["arguments"]
+    executed = None
     try:
         _interpret(arguments)
-    except _Executed as executed:
-        _interpret(executed.arguments)
+    except _Executed as error:
+        executed = error.arguments
+    # Not while an exception is handled: it would be the context of all that are raised.
+    if executed is not None:
+        _interpret(executed)
 
 
 class _Executed(BaseException):
