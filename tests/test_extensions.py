@@ -46,7 +46,7 @@ def test_built_ins_are_found_by_the_same_hooks_in_a_fixed_order() -> None:
     assert "tabletop" in extensions.suites()
     assert list(extensions.policies())[:3] == ["expert", "random", "replay"]
     assert [entry.name for entry in extensions.sections()] == [
-        "robustness", "language", "looking", "libero_pro", "libero_plus",
+        "robustness", "language", "looking", "metrics", "libero_pro", "libero_plus",
     ]  # fmt: skip
     dimensions = " ".join(dict.fromkeys(kind.dimension for kind in kinds()))
     assert dimensions == "pro layout background light camera robot noise arena language action"
