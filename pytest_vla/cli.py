@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from pytest_vla import extensions, kernels
+from pytest_vla import extensions, hook_modules, kernels
 from pytest_vla.commands.extension import pytest_vla_commands
 from pytest_vla.entries import Command, CommandEntry
 from pytest_vla.errors import VlaError
@@ -34,14 +34,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             kernels.pin()
         if plugins:
             sys.path.insert(0, os.getcwd())
-            extensions.consent(plugins, Path.cwd())
+            hook_modules.consent(plugins, Path.cwd())
         found = _entries(name)
         if name not in found:
             parser = _parser(found)
             if not name:
                 # Help, and what cannot be understood, end here.
                 parser.parse_args(typed)
-            known = f"Commands: {', '.join(found)}.{extensions.of_a_conftest()}"
+            known = f"Commands: {', '.join(found)}.{hook_modules.of_a_conftest()}"
             parser.error(f"there is no command {name!r}.{did_you_mean(name, found)} {known}")
         command = command_of(found[name])
         command.run(parser_of(found[name], command).parse_args(rest[1:]))

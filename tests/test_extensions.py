@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vla import extensions
+from pytest_vla import extensions, hook_modules
 from pytest_vla.cli import main
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.manifests import load_suite
@@ -24,12 +24,12 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     modules = set(sys.modules)
     (tmp_path / "site").mkdir()
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
-    extensions.forget()
+    hook_modules.forget()
     yield tmp_path / "site"
     monkeypatch.undo()
     for name in [name for name in set(sys.modules) - modules if not name.startswith("pytest_vla")]:
         del sys.modules[name]
-    extensions.forget()
+    hook_modules.forget()
 
 
 def install(site: Path, name: str, code: str) -> None:
@@ -39,14 +39,14 @@ def install(site: Path, name: str, code: str) -> None:
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 2.1\n")
     (info / "entry_points.txt").write_text(f"[pytest_vla]\nit = {module}\n")
     (site / f"{module}.py").write_text(HEAD + code)
-    extensions.forget()
+    hook_modules.forget()
 
 
 def test_built_ins_are_found_by_the_same_hooks_in_a_fixed_order() -> None:
     assert "tabletop" in extensions.suites()
     assert list(extensions.policies())[:3] == ["expert", "random", "replay"]
     assert [entry.name for entry in extensions.sections()] == [
-        "robustness", "language", "looking", "libero_pro", "libero_plus",
+        "robustness", "language", "looking", "metrics", "libero_pro", "libero_plus",
     ]  # fmt: skip
     dimensions = " ".join(dict.fromkeys(kind.dimension for kind in kinds()))
     assert dimensions == "pro layout background light camera robot noise arena language action"
@@ -60,9 +60,9 @@ def test_a_project_that_runs_no_episode_looks_for_nothing(tmp_path: Path) -> Non
     (tmp_path / "conftest.py").write_text(
         "import sys\n"
         "def pytest_unconfigure(config):\n"
-        "    from pytest_vla import extensions\n"
+        "    from pytest_vla import extensions, hook_modules\n"
         "    heavy = [name for name in sys.modules if 'vla.suites' in name or name == 'numpy']\n"
-        "    print('looked', bool(extensions._installed), heavy)\n"
+        "    print('looked', bool(hook_modules._installed), heavy)\n"
     )
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:hypothesispytest", "-p", "no:cacheprovider", "."],
@@ -142,7 +142,7 @@ def test_the_command_line_takes_a_conftest_only_where_it_is_named(
     site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(extensions, "_consented", {})
+    monkeypatch.setattr(hook_modules, "_consented", {})
     monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "my_conftest.py").write_text(
         HEAD + "def pytest_vla_importers(): return [ImporterEntry('lab', 'our logs', 'my_conftest:IMPORTER')]\n"

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pytest_vla import extensions
+from pytest_vla import extensions, hook_modules
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.choices import IMAGE_TRANSFORMS, OUT_OF_RANGE, TEXTURES
 from pytest_vla.plan.data_folders import data_base
@@ -37,7 +37,7 @@ def load_suite(name: str, *, data: str | os.PathLike[str] | None = None) -> Suit
         VlaError: no such suite, its manifest cannot be used, or a further task's file name is no name.
     """
     if name not in suite_names():
-        known = f"Suites: {', '.join(suite_names())}.{extensions.of_a_conftest()}"
+        known = f"Suites: {', '.join(suite_names())}.{hook_modules.of_a_conftest()}"
         raise VlaError(f"there is no suite {name!r}.{did_you_mean(name, suite_names())} {known}")
     manifest = suite_manifest(name)
     if manifest is None:
@@ -83,7 +83,7 @@ def varied_by(suite: str) -> str:
     return str(_read_manifest(manifest).get("varied", "")) if manifest is not None else ""
 
 
-@extensions.until_changed
+@hook_modules.until_changed
 def _loaded_suite(name: str) -> Suite:
     """A suite that is made by code. Raises VlaError."""
     entry = extensions.suites()[name]

@@ -8,7 +8,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from pytest_vla import extensions
+from pytest_vla import extensions, hook_modules
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.arguments import (
     check_is_called_with_an_episode,
@@ -110,7 +110,7 @@ def _usage(names: tuple[str, ...]) -> str:
 
 def _parse(spec: ModelSpec) -> tuple[Kind | None, str, ModelSpec]:
     """The kind, the text after the colon, and the spec with its arguments; no kind for ``module:callable``."""
-    extensions.consent(spec.plugins, spec.folder)
+    hook_modules.consent(spec.plugins, spec.folder)
     model = spec.text
     bare, mark, _ = model.partition(MARK)
     name, colon, text = bare.partition(":")
@@ -119,7 +119,7 @@ def _parse(spec: ModelSpec) -> tuple[Kind | None, str, ModelSpec]:
         return None, text, replace(spec, arguments=split_arguments(model)[1])
     if kind is None:
         close = did_you_mean(name, [*spec.names, *kind_names()])
-        known = f"Known: {_usage(spec.names)}.{extensions.of_a_conftest()}"
+        known = f"Known: {_usage(spec.names)}.{hook_modules.of_a_conftest()}"
         raise VlaError(f"--vla-model={model}: no such policy.{close} {known}")
     if kind.arguments:
         spec = replace(spec, arguments=split_arguments(model)[1])
@@ -153,7 +153,7 @@ def _load_callable(spec: ModelSpec, attribute: str) -> "Policy | BatchPolicy":
     _put_on_path(spec.folder)
     module_name = model.partition(":")[0]
     try:
-        loaded: Any = extensions.imported(module_name, spec.folder)
+        loaded: Any = hook_modules.imported(module_name, spec.folder)
     except ModuleNotFoundError as error:
         if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
             raise VlaError(_no_module(spec, error.name)) from error

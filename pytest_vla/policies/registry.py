@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_vla import extensions
+from pytest_vla import extensions, hook_modules
 from pytest_vla.entries import PolicyEntry
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.arguments import with_arguments
@@ -64,7 +64,7 @@ def checked_policy(policy: Any, found: str) -> "Policy | BatchPolicy":
     return policy  # type: ignore[no-any-return]
 
 
-@extensions.until_changed
+@hook_modules.until_changed
 def _kind(entry: PolicyEntry) -> Kind:
     if entry.kind:
         kind = extensions.load(replace(entry, load=entry.kind))
@@ -96,7 +96,7 @@ def _kind(entry: PolicyEntry) -> Kind:
         return None if file is None else file_digest(file)
 
     # Who loads it where it is not shared finds hooks that the policy's process does not.
-    batches = None if extensions.reaches_processes(entry.origin) else False
+    batches = None if hook_modules.reaches_processes(entry.origin) else False
     return Kind(
         entry.name,
         f"{entry.name}[:TEXT][?NAME=VALUE]",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vla import extensions
+from pytest_vla import hook_modules
 from pytest_vla.errors import VlaError
 from pytest_vla.run import marker, suite_items
 from pytest_vla.run.folder import RUN, new_run_name
@@ -72,7 +72,7 @@ def configure(config: pytest.Config, *, late: bool = False) -> None:
 
 
 def _configure(config: pytest.Config, late: bool) -> None:
-    config.add_cleanup(extensions.adopt(config.pluginmanager))
+    config.add_cleanup(hook_modules.adopt(config.pluginmanager))
     settings = read_settings(config)
     arguments = list(config.args) if config.args_source == config.ArgsSource.ARGS else []
     here = config.invocation_params.dir

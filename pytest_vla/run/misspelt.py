@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from pytest_vla import extensions
+from pytest_vla import hook_modules
 from pytest_vla.run.about import KEY_START, MODELS_KEY
 from pytest_vla.run.options import OPTIONS, unknown_keys
 from pytest_vla.util.text import did_you_mean
@@ -31,5 +31,5 @@ def hook_complaint(config: pytest.Config, names: Iterable[str]) -> str:
     for name in names:
         for implementation in getattr(config.hook, name).get_hookimpls():
             origin = getattr(implementation.plugin, "__file__", None) or implementation.plugin_name
-            lines.append(f"{origin}: {name} is no hook of pytest-vla.{extensions.hooks_meant(name)}")
+            lines.append(f"{origin}: {name} is no hook of pytest-vla.{hook_modules.hooks_meant(name)}")
     return "\n".join(lines)

@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 import pluggy
 import pytest
 
-from pytest_vla import extensions
+from pytest_vla import hook_modules
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.labels import TEST_NAME
@@ -23,7 +23,7 @@ from pytest_vla.run.selection import SELECTION, suite_module, suite_of_manifest
 from pytest_vla.vary.registry import find_variation
 
 
-@extensions.until_changed
+@hook_modules.until_changed
 def _marks(suite: str, task: str, label: str, seed: int, data: Path | None) -> tuple[pytest.MarkDecorator, ...]:
     variation = find_variation(_tasks(suite, data)[task], label, seed)
     assert variation is not None
@@ -34,7 +34,7 @@ def _marks(suite: str, task: str, label: str, seed: int, data: Path | None) -> t
     )
 
 
-@extensions.until_changed
+@hook_modules.until_changed
 def _tasks(suite: str, data: Path | None) -> Mapping[str, Task]:
     return {task.name: task for task in load_suite(suite, data=data).tasks}
 

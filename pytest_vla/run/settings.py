@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vla import extensions
+from pytest_vla import hook_modules
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.choices import REQUEST_TIMEOUT
 from pytest_vla.policies.spec import ARGUMENTS_MARK, ModelSpec
@@ -103,7 +103,7 @@ def read_settings(config: pytest.Config) -> Settings:
         model_names=tuple(named),
         typed=frozenset(typed),
         given=tuple(each.typed(typed[each.attribute]) for each in OPTIONS if each.again and each.attribute in typed),
-        plugins=extensions.consented(),
+        plugins=hook_modules.consented(),
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_vla import extensions
+from pytest_vla import hook_modules
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import init_state_of
 from pytest_vla.plan.manifests import load_suite, suite_folder, suite_names
@@ -83,7 +83,7 @@ def find_tasks(text: str, data: Path | None = None) -> tuple[Task, ...]:
         near = "" if slash else did_you_mean(text, names)
         # A suite is nearer than the words of tasks that the error names.
         complaint = f"no suite is {text!r}, and no task contains it.{near}" if near else error
-        more = extensions.of_a_conftest()
+        more = hook_modules.of_a_conftest()
         raise VlaError(f"{complaint} {advice}{f'.{more}' if more else ''}") from None
     if len(found) > 1:
         listed = ", ".join(f"{task.suite}/{task.name}" for task in found[:_LISTED])

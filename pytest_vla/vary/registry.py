@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from pytest_vla import extensions
+from pytest_vla import extensions, hook_modules
 from pytest_vla.errors import UnchangedError, UnfitError, VlaError
 from pytest_vla.plan.labels import (
     OURS,
@@ -29,7 +29,7 @@ _WIDTH = 100
 _OF_MUJOCO = "it changes a MuJoCo scene, and the suite brings a world of its own"
 
 
-@extensions.until_changed
+@hook_modules.until_changed
 def kinds() -> tuple[Kind, ...]:
     """All kinds, in the order of their dimensions. Raises VlaError where a package's cannot be used."""
     found: dict[str, tuple[Kind, str]] = {}
@@ -47,7 +47,7 @@ def kinds() -> tuple[Kind, ...]:
     return tuple(kind for kind, _ in found.values())
 
 
-@extensions.until_changed
+@hook_modules.until_changed
 def listing(name: str) -> Listing:
     """What suites with ``varied = "NAME"`` consist of. Raises VlaError where nobody says."""
     entries = extensions.lists()
@@ -109,7 +109,7 @@ def find_variation(task: Task, label: str, seed: int) -> Variation | None:
     return _drawn(task, label, seed)
 
 
-@extensions.until_changed
+@hook_modules.until_changed
 def _of_upstream(task: Task) -> Mapping[str, Variation]:
     """As upstream's code does it; ids say so."""
     of_suite = listing(task.varied)
@@ -186,7 +186,7 @@ def compiles_anew(task: Task, label: str, seed: int) -> bool:
     return any(kind is not None and kind.scene for kind in map(kind_of, parts_of(label)))
 
 
-@extensions.until_changed
+@hook_modules.until_changed
 def _drawn(task: Task, label: str, seed: int) -> Variation:
     parts = parts_of(label)
     check_joint(label, parts)
@@ -226,7 +226,7 @@ def _changes_world(task: Task, variation: Variation) -> bool:
     return changed_problem(original, variation) != original
 
 
-@extensions.until_changed
+@hook_modules.until_changed
 def kinds_by_label() -> Mapping[str, Kind]:
     """Every label that a single variation can have, with its kind."""
     return {label: kind for kind in kinds() for label in kind.labels()}

@@ -11,7 +11,7 @@ from pytest_vla.metrics.language import Scored, clusters_of, measure, measure_pa
 from pytest_vla.metrics.language_records import pair_of
 from pytest_vla.metrics.pride import ACTION_TYPES, OBJECT_TYPES, ParaphraseOutcome
 from pytest_vla.metrics.statistics import wilson_interval
-from tests.commands.test_report import PLATE, STOVE, paraphrased
+from tests.support.paraphrased import PLATE, STOVE, paraphrased
 
 
 def test_one_label_with_a_text_for_each_seed_is_several_paraphrases() -> None:

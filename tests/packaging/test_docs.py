@@ -15,7 +15,7 @@ import yaml
 from pytest_vla import extensions
 from pytest_vla.cli import command_of, parser_of
 from pytest_vla.errors import VlaError
-from pytest_vla.extensions import GROUP
+from pytest_vla.hook_modules import GROUP
 from pytest_vla.plan.manifests import suite_names
 from pytest_vla.policies.registry import find_kind
 from pytest_vla.run.about import LIST, MODELS_KEY

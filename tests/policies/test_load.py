@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_vla import extensions
+from pytest_vla import hook_modules
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.load import check_model, digest_of, policy_digest, resolve_policy
 from pytest_vla.policies.random import random_policy
@@ -122,12 +122,12 @@ def declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         "def tuned(text, gain=1.0):\n    return lambda episode: lambda observation: [gain * float(text)] * 7\n"
     )
     monkeypatch.syspath_prepend(str(place))
-    extensions.forget()
+    hook_modules.forget()
     yield place
     for name in ("robot_zoo", "robot_zoo_hooks", "another_hooks"):
         sys.modules.pop(name, None)
     monkeypatch.undo()
-    extensions.forget()
+    hook_modules.forget()
 
 
 def add_distribution(place: Path, name: str, module: str) -> None:
@@ -174,7 +174,7 @@ def test_a_kind_that_cannot_be_loaded_says_whose_it_is(
 def test_a_kind_that_two_packages_have_is_refused(folder: Path, declared: Path) -> None:
     add_distribution(declared, "another-zoo", "another_hooks")
     (declared / "another_hooks.py").write_text((declared / "robot_zoo_hooks.py").read_text())
-    extensions.forget()
+    hook_modules.forget()
     both = "another-zoo 1.0 (another_hooks) and robot-zoo 1.0 (robot_zoo_hooks)"
     with pytest.raises(VlaError, match=f"two packages have a kind of policy 'make': {re.escape(both)}. Uninstall one"):
         check_model(ModelSpec("zoo:3", folder))

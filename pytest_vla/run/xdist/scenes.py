@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
-from pytest_vla import extensions
+from pytest_vla import hook_modules
 from pytest_vla.errors import SceneError, VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.data_roots import DataRoot, data_roots, find_file
@@ -60,12 +60,12 @@ def _is_changed(case: Case, data: Path | None) -> bool:
         return False
 
 
-@extensions.until_changed
+@hook_modules.until_changed
 def _tasks_of(suite: str, data: Path | None) -> Mapping[str, Task]:
     return {task.name: task for task in load_suite(suite, data=data).tasks}
 
 
-@extensions.until_changed
+@hook_modules.until_changed
 def _files_of(suite: str) -> str:
     """The suite whose task files a suite has."""
     try:
