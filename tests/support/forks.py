@@ -210,7 +210,7 @@ def _become(job: dict[str, Any]) -> None:
     sys.path[:] = [job["folder"], *filter(None, named), *(path for path in sys.path if path not in (here, *named))]
     importlib.invalidate_caches()
     # What xdist's workers are to have, as it was when xdist was imported.
-    sys.modules["xdist.plugin"]._sys_path = sys.path.copy()
+    sys.modules["xdist.workermanage"]._sys_path = sys.path.copy()
     # The workers of a fork are forks.
     gateway_io = importlib.import_module("execnet.gateway_io")
     gateway_io.Popen2IOMaster.__init__ = _fork_worker
