@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> None:
     if format == "parquet" and output is None:
         raise VlaError("parquet is no text: give a file with -o FILE.parquet")
     check_format(format)
-    with open_run("" if options.which == "all" else options.which, options.results) as (store, runs):
+    with open_run(options.which, options.results) as (store, runs):
         # Fixed now: a run that goes on gets more.
         episodes = counted_episodes(store, [run.name for run in runs])
         # Not sys.stdout.buffer: with PYTHONUNBUFFERED that one may write a part and be content.

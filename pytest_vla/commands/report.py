@@ -45,7 +45,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "which",
         metavar="RUN|DIR",
         nargs="*",
-        help="a run's name or its beginning, last, a run's folder, or a results folder: all of its runs (default: all)",
+        help="a run's name or its beginning, last, all (default), a run's folder, or a results folder",
     )
     parser.add_argument("--format", choices=FORMATS, help="default: what the ending of FILE says, or terminal")
     parser.add_argument(

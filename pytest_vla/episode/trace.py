@@ -110,7 +110,9 @@ class Trace:
 
     def costs(self) -> tuple[Charge, ...]:
         """The ledger, in the order of steps, of a world that has any."""
-        return tuple(charge for row in self._rows for charge in row.charges)
+        charges = (charge for row in self._rows for charge in row.charges)
+        # A world may find out later what an earlier step cost.
+        return tuple(sorted(charges, key=lambda charge: -1 if charge.step is None else charge.step))
 
     def _entries(self, charges: Iterable[Charge]) -> tuple[Charge, ...]:
         """Of what a step was charged what is entered: of a name that costs nothing one entry says so."""

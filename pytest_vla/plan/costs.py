@@ -18,8 +18,8 @@ class Charge:
     Attributes:
         name: of what was charged: a predicate's, a literal's, or what a suite calls it.
         amount: how much, from 0, in the unit that the name's suite says; 0: it was looked at, and cost nothing.
-        step: the control step, from 1; None: not known, as in records of schema 3. A world that gives none means the
-            present one.
+        step: the control step, from 1; 0: the reset; None: not known, as in records of schema 3. A world that gives
+            none means the present one.
         by: what caused it, such as a body or an object; None: not said.
         text: more on it, for people; None: there is none.
         unknown: what a later version wrote beside these, as JSON has it.

@@ -5,6 +5,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from pytest_vla.errors import VlaError
+from pytest_vla.records.names import ALL_RUNS
 from pytest_vla.records.runs import Run
 from pytest_vla.records.store import STORE, Store, no_runs, open_store
 
@@ -22,8 +23,8 @@ def open_run(text: str, results: Path) -> Iterator[Opened]:
     """A run by what it is called, or all runs of a folder, with the store that is open meanwhile.
 
     Args:
-        text: a run's name or its beginning, ``last``, a run's folder, or a results folder: all of its runs; empty: all
-            of `results`.
+        text: a run's name or its beginning, ``last``, a run's folder, or a results folder: all of its runs; ``all`` or
+            empty: all of `results`.
         results: the folder where runs are looked for by their names.
 
     Raises:
@@ -59,8 +60,10 @@ def open_runs(texts: Sequence[str], results: Path) -> Iterator[Opened]:
 def _place(text: str, results: Path) -> tuple[Path, str]:
     """The results folder, and the run's name in it; empty: all of its runs."""
     path = Path(text)
-    if not text or (path / STORE).is_file():
-        return path if text else results, ""
+    if text in ("", ALL_RUNS):
+        return results, ""
+    if (path / STORE).is_file():
+        return path, ""
     if (path.is_dir() or path.parent != Path()) and (path.resolve().parent / STORE).is_file():
         # An imported run has no folder, and is named like one.
         return path.resolve().parent, path.resolve().name

@@ -15,7 +15,7 @@ from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.select import select_tasks
 from pytest_vla.plan.task import Task, with_textures
 from pytest_vla.records.load import is_run_folder, open_runs
-from pytest_vla.records.names import LAST_RUN
+from pytest_vla.records.names import ALL_RUNS, LAST_RUN
 from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
 from pytest_vla.records.trajectory import load_trajectory, trajectory_file
@@ -41,8 +41,8 @@ class RunEpisodes:
 
 
 def is_run(text: str) -> bool:
-    """Whether a text is a run's: ``last``, its name or the beginning of it, which is a time, or its folder."""
-    return text == LAST_RUN or text[:1].isdigit() or is_run_folder(Path(text))
+    """Whether a text is runs': ``last``, ``all``, a name or the beginning of it, which is a time, or a folder."""
+    return text in (LAST_RUN, ALL_RUNS) or text[:1].isdigit() or is_run_folder(Path(text))
 
 
 def load_runs(texts: Sequence[str], results: Path) -> tuple[RunEpisodes, ...]:

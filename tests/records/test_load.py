@@ -34,7 +34,7 @@ def test_a_run_by_its_name_or_its_folder(text: str) -> None:
 
 
 def test_all_runs_of_a_folder_the_oldest_first() -> None:
-    assert named() == named(".vla") == named(".vla/", results="nowhere") == ["20260101-a", "20260102-b"]
+    assert named() == named("all") == named(".vla") == named(".vla/", results="nowhere") == ["20260101-a", "20260102-b"]
     assert named("last", "20260101", "last") == ["20260102-b", "20260101-a"], "each once"
 
 
