@@ -159,5 +159,3 @@ def _given(plugin: HookFunction, hook: str, types: tuple[type[Any], ...]) -> Ite
             raise VlaError(f"{where}: {entry.name!r} is no name: expected letters, digits, _ - and .")
         _givers[plugin.origin] = plugin.giver
         yield replace(entry, origin=plugin.origin)
-
-

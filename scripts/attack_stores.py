@@ -90,9 +90,7 @@ def sound_store(results: Path) -> None:
         for run, model in ((RUN, "expert"), (OTHER_RUN, "random")):
             records = [*sample_records(run, model)]
             invocation = {"settings": {"data": None}, "arguments": [], "folder": "/"}
-            store.begin(
-                run, [each.node for each in records], command="pytest", model=model, invocation=invocation
-            )
+            store.begin(run, [each.node for each in records], command="pytest", model=model, invocation=invocation)
             for record in records:
                 if record.arrays is not None:
                     states = np.zeros((3, 41))

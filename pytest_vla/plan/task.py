@@ -92,4 +92,3 @@ def with_textures(task: Task, textures: str) -> Task:
 def language_of(stem: str) -> str:
     """The instruction in a task's file name: words for underscores, without a leading ``KITCHEN_SCENE10_``."""
     return re.sub(r"^[A-Z].*?SCENE\d+_", "", stem).replace("_", " ")
-

@@ -1,6 +1,5 @@
 """Names of devices and of what tells one, and how long a question may take."""
 
-
 REQUEST_TIMEOUT = 60.0
 """Seconds that a policy in another process has for an answer, where ``--vla-policy-timeout`` is not given."""
 

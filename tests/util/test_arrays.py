@@ -110,9 +110,10 @@ def test_a_bomb_takes_no_more_memory_than_the_bound(tmp_path: Path) -> None:
     file = tmp_path / "a.npz"
     # Half a megabyte that inflates to half a gigabyte.
     stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive, archive.open(
-        "actions.npy", "w", force_zip64=True
-    ) as member:
+    with (
+        zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive,
+        archive.open("actions.npy", "w", force_zip64=True) as member,
+    ):
         member.write(header("(67108864, 1)"))
         for _ in range(32):
             member.write(bytes(16 << 20))
