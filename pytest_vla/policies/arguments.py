@@ -172,10 +172,12 @@ def _signature(target: Callable[..., Any], found: str) -> inspect.Signature:
 
 def _keywords(signature: inspect.Signature, arguments: Arguments, found: str, before: int) -> Mapping[str, Any]:
     parameters = list(signature.parameters.values())[before:]
-    known = {each.name: each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)}
+    named = (each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY))
+    # Whoever calls a policy gives the episode.
+    known = {each.name: each for each in named if each.name != "episode"}
     takes_all = any(each.kind == each.VAR_KEYWORD for each in parameters)
     for name, _ in arguments:
-        if name not in known and not takes_all:
+        if name not in known and (name == "episode" or not takes_all):
             takes = f"It takes {', '.join(known)}." if known else "It takes none."
             raise VlaError(f"{found}, which takes no argument {name!r}.{did_you_mean(name, known)} {takes}")
     return {name: _value(text, known.get(name)) for name, text in arguments}

@@ -216,6 +216,12 @@ def check_actions(answer: object, size: int | None = ACTION_SIZE) -> NDArray[np.
         actions = np.asarray(answer)
     except Exception as error:
         raise EpisodeError("policy-dtype", f"{type(answer).__name__} is no array: {error}") from error
+    if callable(answer):
+        raise EpisodeError(
+            "policy-dtype",
+            f"a session returns an array of real numbers; this one returned a {type(answer).__name__} that can be "
+            "called. What is called once to load a policy is given its arguments: module:load?checkpoint=PATH",
+        )
     if actions.dtype.kind not in "fiu":
         raise EpisodeError(
             "policy-dtype",

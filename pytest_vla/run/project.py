@@ -77,4 +77,11 @@ def named_models(lines: Sequence[Any], file: Path | None) -> dict[str, str]:
         if not separator or re.fullmatch(r"[\w.-]+", name) is None or not text:
             raise VlaError(f"{file}: {MODELS_KEY}: expected NAME = POLICY, got {line!r}")
         models[name] = text
+    for name, text in models.items():
+        base = text.partition("?")[0]
+        if base in models and base != name:
+            raise VlaError(
+                f"{file}: {MODELS_KEY}: {name} = {text}, and {base} is a name here itself; write what that stands for: "
+                f"{models[base]}"
+            )
     return models

@@ -136,3 +136,8 @@ def test_answers_that_are_not_one_for_one_question_are_refused() -> None:
     session = one_by_one(counting)(Episode("c", "s", "t", "do it", 0, noise_generator(0, "c")))
     with pytest.raises(EpisodeError, match="this one gave 0 to 1"):
         session({"state": np.zeros(8)})
+
+
+def test_a_function_as_an_answer_is_told_to_want_its_arguments() -> None:
+    with pytest.raises(EpisodeError, match=r"a function that can be called\..*module:load\?checkpoint=PATH"):
+        check_actions(lambda observation: None)
