@@ -19,10 +19,19 @@ from pytest_vla.run.nodes import SuiteFile, SuiteModule
 from pytest_vla.run.own_simulators import check_own_simulators
 from pytest_vla.run.preflight import check_ready, notes_before
 from pytest_vla.run.results import Results
-from pytest_vla.run.resume import RESUMPTION, anchored, find_resumption, keep_left, policy_note, resumed_settings
-from pytest_vla.run.selection import SELECTION, select, suite_of, suite_of_manifest
+from pytest_vla.run.resume import (
+    RESUMPTION,
+    Resumption,
+    anchored,
+    find_resumption,
+    keep_left,
+    policy_note,
+    resumed_settings,
+)
+from pytest_vla.run.selection import SELECTION, Selection, select, suite_of, suite_of_manifest
 from pytest_vla.run.settings import Settings, read_settings
 from pytest_vla.run.sudden_exit import STDERR
+from pytest_vla.run.typed import lacking_plugins
 from pytest_vla.run.unheeded import unheeded
 from pytest_vla.run.xdist import hooks as xdist_hooks
 from pytest_vla.run.xdist.policy import SERVED, PolicyOfWorkers
@@ -83,18 +92,10 @@ def _configure(config: pytest.Config, late: bool) -> None:
         assert resumption is not None, "a worker is given what its controller found"
         settings = resumed_settings(settings, resumption, config)
         arguments = anchored(resumption, here)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        selection = select(settings, arguments or config.args, bool(arguments), here)
-    config.stash[NOTES] = (*key_notes(config), *(str(warning.message) for warning in told))
-    if resumption is not None and (note := policy_note(settings, resumption)) is not None:
-        config.stash[NOTES] += (note,)
-    if not config.option.collectonly:
-        config.stash[NOTES] += notes_before(selection, bool(config.getoption("tx", None)))
-        check_ready(selection)
-        if resumption is not None and handed is None:
-            check_own_simulators(settings, resumption.run)
-        _check_devices(settings, config)
+    try:
+        selection = _selected(config, settings, arguments, resumption, first=handed is None)
+    except VlaError as error:
+        raise VlaError(f"{error}{lacking_plugins(config, resumption.command) if resumption else ''}") from error
     if selection.named or resumption is not None:
         config.args[:] = selection.arguments
         config.args_source = config.ArgsSource.ARGS
@@ -121,6 +122,25 @@ def _configure(config: pytest.Config, late: bool) -> None:
         policy = PolicyOfWorkers(config)
         config.pluginmanager.register(policy, "vla-policy")
         config.pluginmanager.register(xdist_hooks.Controller(config, results, policy), "vla-xdist")
+
+
+def _selected(
+    config: pytest.Config, settings: Settings, arguments: list[str], resumption: Resumption | None, first: bool
+) -> Selection:
+    """What is to run, checked; `first`: not in a worker."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        selection = select(settings, arguments or config.args, bool(arguments), config.invocation_params.dir)
+    config.stash[NOTES] = (*key_notes(config), *(str(warning.message) for warning in told))
+    if resumption is not None and (note := policy_note(settings, resumption)) is not None:
+        config.stash[NOTES] += (note,)
+    if not config.option.collectonly:
+        config.stash[NOTES] += notes_before(selection, bool(config.getoption("tx", None)))
+        check_ready(selection)
+        if resumption is not None and first:
+            check_own_simulators(settings, resumption.run)
+        _check_devices(settings, config)
+    return selection
 
 
 def _check_devices(settings: Settings, config: pytest.Config) -> None:

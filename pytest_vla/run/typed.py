@@ -1,5 +1,6 @@
 """Command lines that are shown to be typed: they start pytest with the plugins that this run was given by ``-p``."""
 
+import itertools
 import shlex
 from pathlib import Path
 
@@ -24,6 +25,24 @@ def resume_command(config: pytest.Config, run: str) -> str:
     """The command that goes on with a run."""
     results = config.getoption("vla_results")
     return pytest_command(config, f"--vla-resume={run}", *([f"--vla-results={results}"] if results else []))
+
+
+def lacking_plugins(config: pytest.Config, command: str) -> str:
+    """What an error of a resumed run is to add, where the run's command named modules by ``-p`` that this one does not.
+
+    Args:
+        config: of this invocation.
+        command: with which the run was started.
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        # What stands in a store may be anything.
+        return ""
+    named = [after for word, after in itertools.pairwise(words) if word == "-p"]
+    named += [word[2:] for word in words if word.startswith("-p") and not word.startswith("--") and len(word) > 2]
+    lacking = [name for name in dict.fromkeys(named) if name not in (config.option.plugins or ())]
+    return f" The run was started with {' '.join(f'-p {name}' for name in lacking)}: give it again" if lacking else ""
 
 
 def _lies_in(folder: Path, module: str) -> bool:
