@@ -85,7 +85,7 @@ def further(records: Sequence[Record]) -> tuple[Further, ...]:
 
 
 def by_origin(records: Iterable[Record]) -> dict[str, list[Record]]:
-    """What no mean is over together: the items of each suite, by its name, and then those of each test of the user's."""
+    """What no mean is over together: each suite's own items, by its name, and then each test of the user's."""
     suites: dict[str, list[Record]] = {}
     own: dict[str, list[Record]] = {}
     for record in records:
