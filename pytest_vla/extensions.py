@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.entries import (
+    NAMES,
     CommandEntry,
     ImporterEntry,
     ListEntry,
@@ -74,6 +75,11 @@ def commands() -> Mapping[str, CommandEntry]:
     return _by_name("pytest_vla_commands", (CommandEntry,), "command")
 
 
+def usable_commands() -> tuple[Mapping[str, CommandEntry], tuple[VlaError, ...]]:
+    """The commands that can be used, by name, and what is wrong with each of the others; of two of a name the first."""
+    return _collected("pytest_vla_commands", (CommandEntry,), "command")
+
+
 def user_files() -> tuple[str, ...]:
     """Names and patterns of the files that variations are read from, in a user's data folder."""
     return tuple(dict.fromkeys(file for entry in _variations().values() for file in entry.files))
@@ -129,33 +135,51 @@ def _variations() -> Mapping[str, VariationEntry | ListEntry]:
 
 @until_changed
 def _by_name(hook: str, types: tuple[type[Any], ...], what: str) -> Mapping[str, Any]:
-    found: dict[str, Any] = {}
-    for plugin in functions_of(hook):
-        for entry in _given(plugin, hook, types):
-            if (other := found.get(entry.name)) is not None:
-                raise VlaError(
-                    f"two packages have a {what} {entry.name!r}: {other.origin} and {entry.origin}. Uninstall one "
-                    "of them, or have it renamed"
-                )
-            found[entry.name] = entry
+    found, troubles = _collected(hook, types, what)
+    for trouble in troubles:
+        raise trouble
     return found
 
 
+def _collected(hook: str, types: tuple[type[Any], ...], what: str) -> tuple[dict[str, Any], tuple[VlaError, ...]]:
+    found: dict[str, Any] = {}
+    troubles: list[VlaError] = []
+    for plugin in functions_of(hook):
+        for entry in _given(plugin, hook, types):
+            if isinstance(entry, VlaError):
+                troubles.append(entry)
+            elif (other := found.get(entry.name)) is not None:
+                both = f"{other.origin} and {entry.origin}"
+                troubles.append(
+                    VlaError(
+                        f"two packages have a {what} {entry.name!r}: {both}. Uninstall one of them, or have it renamed"
+                    )
+                )
+            else:
+                found[entry.name] = entry
+    return found, tuple(troubles)
+
+
 def _given(plugin: HookFunction, hook: str, types: tuple[type[Any], ...]) -> Iterator[Any]:
-    """What one plugin's hook gives, checked."""
+    """What one plugin's hook gives; in the place of an entry that cannot be used, or of all, the error."""
     where = f"{plugin.origin}: {hook}"
     try:
         given = plugin.function()
         entries = list(given if given is not None else ())
-    except VlaError:
-        raise
+    except VlaError as error:
+        yield error
+        return
     except Exception as error:
-        raise VlaError(f"{where} raised {describe(error)}. Mend or uninstall it") from error
+        trouble = VlaError(f"{where} raised {describe(error)}. Mend or uninstall it")
+        trouble.__cause__ = error
+        yield trouble
+        return
     expected = " or ".join(each.__name__ for each in types)
     for entry in entries:
         if not isinstance(entry, types):
-            raise VlaError(f"{where} gives {type(entry).__name__}, expected a list of {expected}")
-        if not isinstance(entry.name, str) or re.fullmatch(_NAME, entry.name) is None:
-            raise VlaError(f"{where}: {entry.name!r} is no name: expected letters, digits, _ - and .")
-        _givers[plugin.origin] = plugin.giver
-        yield replace(entry, origin=plugin.origin)
+            yield VlaError(f"{where} gives {type(entry).__name__}, expected a list of {expected}")
+        elif not isinstance(entry.name, str) or re.fullmatch(_NAME, entry.name, re.ASCII) is None:
+            yield VlaError(f"{where}: {entry.name!r} is no name: expected {NAMES}")
+        else:
+            _givers[plugin.origin] = plugin.giver
+            yield replace(entry, origin=plugin.origin)
