@@ -27,8 +27,9 @@ def methods_table() -> dict[str, Any]:
 def further_table(found: Further) -> list[dict[str, Any]]:
     """``metrics`` of a model and suite in JSON: one for each number and what is varied, in the number's own unit.
 
-    ``of`` (the suite's name, of its own items; else the test of yours), ``metric``, ``about`` (null where who adds it is not known here), ``group``, ``n`` (episodes with the number),
-    ``missing`` (without it), ``mean`` (null), ``interval`` and ``tasks_interval`` (null).
+    ``of`` (the suite's name, of its own items; else the test of yours), ``metric``, ``about`` (null where who adds it
+    is not known here), ``group``, ``n`` (episodes with the number), ``missing`` (without it), ``mean`` (null),
+    ``interval`` and ``tasks_interval`` (null).
     """
     about = abouts()
     return [
