@@ -59,11 +59,8 @@ def _entries(name: str) -> Mapping[str, CommandEntry]:
     ours = {entry.name: entry for entry in pytest_vla_commands()}
     if name in ours:
         return ours
-    try:
-        found, troubles = extensions.usable_commands()
-    except VlaError as error:
-        # A package that is broken takes nobody's help away.
-        found, troubles = {}, (error,)
+    # A package that is broken takes nobody's help away.
+    found, troubles = extensions.usable_commands()
     for trouble in troubles:
         _refuse(trouble)
     return {**ours, **found}

@@ -7,7 +7,7 @@ import importlib
 import importlib.util
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from pytest_vla.entries import (
     VariationEntry,
 )
 from pytest_vla.errors import VlaError
-from pytest_vla.hook_modules import OURS, HookFunction, functions_of, until_changed
+from pytest_vla.hook_modules import OURS, HookFunction, functions_of, functions_of_rooms, until_changed
 from pytest_vla.util.tracebacks import describe
 
 if TYPE_CHECKING:
@@ -76,8 +76,16 @@ def commands() -> Mapping[str, CommandEntry]:
 
 
 def usable_commands() -> tuple[Mapping[str, CommandEntry], tuple[VlaError, ...]]:
-    """The commands that can be used, by name, and what is wrong with each of the others; of two of a name the first."""
-    return _collected("pytest_vla_commands", (CommandEntry,), "command")
+    """The commands that can be used, by name, and what is wrong with each of the others; of two of a name the first.
+
+    Where a package cannot be used at all, these are pytest-vla's own.
+    """
+    hook, types = "pytest_vla_commands", (CommandEntry,)
+    try:
+        return _collected(functions_of(hook), hook, types, "command")
+    except VlaError as error:
+        found, troubles = _collected(functions_of_rooms(hook), hook, types, "command")
+        return found, (error, *troubles)
 
 
 def user_files() -> tuple[str, ...]:
@@ -135,16 +143,18 @@ def _variations() -> Mapping[str, VariationEntry | ListEntry]:
 
 @until_changed
 def _by_name(hook: str, types: tuple[type[Any], ...], what: str) -> Mapping[str, Any]:
-    found, troubles = _collected(hook, types, what)
+    found, troubles = _collected(functions_of(hook), hook, types, what)
     for trouble in troubles:
         raise trouble
     return found
 
 
-def _collected(hook: str, types: tuple[type[Any], ...], what: str) -> tuple[dict[str, Any], tuple[VlaError, ...]]:
+def _collected(
+    plugins: Iterable[HookFunction], hook: str, types: tuple[type[Any], ...], what: str
+) -> tuple[dict[str, Any], tuple[VlaError, ...]]:
     found: dict[str, Any] = {}
     troubles: list[VlaError] = []
-    for plugin in functions_of(hook):
+    for plugin in plugins:
         for entry in _given(plugin, hook, types):
             if isinstance(entry, VlaError):
                 troubles.append(entry)

@@ -387,6 +387,10 @@ def test_one_bad_command_is_told_and_takes_no_other_away(tmp_path: Path, pytest_
     assert "-p broken: pytest_vla_commands raised ValueError: broken" in helped.stderr
     listed = re.findall(r"^  ([a-z-]+)  ", helped.stdout.partition("\ncommands:\n")[2], re.MULTILINE)
     assert sorted(listed) == sorted([*extensions.commands(), "wave", "nothing"])
+    (tmp_path / "misspelt.py").write_text("def pytest_vla_comands(): return []\n")
+    helped = pytest_vla("-p", "misspelt", "--help")
+    assert "Did you mean pytest_vla_commands" in helped.stderr
+    assert all(f"\n  {name} " in helped.stdout for name in extensions.commands())
 
 
 @pytest.mark.parametrize(("returned", "code"), [(5, 5), (0, 0), (None, 0)])
