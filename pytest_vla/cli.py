@@ -7,6 +7,7 @@ import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 
 from pytest_vla import extensions, hook_modules, kernels
@@ -24,7 +25,7 @@ _ABOUT = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command. Returns the exit code: 0, 1 (it could not be done) or 2 (it cannot be understood)."""
+    """Run a command. Returns the exit code: 0, 1 (it could not be done), 2 (it cannot be understood) or its own."""
     typed = sys.argv[1:] if arguments is None else list(arguments)
     plugins, rest = _plugins_of(typed)
     name = rest[0] if rest and not rest[0].startswith("-") else ""
@@ -44,13 +45,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             known = f"Commands: {', '.join(found)}.{hook_modules.of_a_conftest()}"
             parser.error(f"there is no command {name!r}.{did_you_mean(name, found)} {known}")
         command = command_of(found[name])
-        command.run(parser_of(found[name], command).parse_args(rest[1:]))
+        code = command.run(_parsed(parser_of(found[name], command), rest[1:]))
         sys.stdout.flush()
     except (VlaError, OSError) as error:
         return _refuse(error)
     except KeyboardInterrupt:
         return _refuse("interrupted")
-    return 0
+    return code if isinstance(code, int) else 0
 
 
 def _entries(name: str) -> Mapping[str, CommandEntry]:
@@ -58,12 +59,11 @@ def _entries(name: str) -> Mapping[str, CommandEntry]:
     ours = {entry.name: entry for entry in pytest_vla_commands()}
     if name in ours:
         return ours
-    try:
-        return {**ours, **extensions.commands()}
-    except VlaError as error:
-        # A package that is broken takes nobody's help away.
-        _refuse(error)
-        return ours
+    # A package that is broken takes nobody's help away.
+    found, troubles = extensions.usable_commands()
+    for trouble in troubles:
+        _refuse(trouble)
+    return {**ours, **found}
 
 
 def command_of(entry: CommandEntry) -> Command:
@@ -83,16 +83,34 @@ def parser_of(entry: CommandEntry, command: Command) -> argparse.ArgumentParser:
     return parser
 
 
+def _parsed(parser: argparse.ArgumentParser, typed: Sequence[str]) -> argparse.Namespace:
+    """A command's arguments. What it does not know ends here; ``-p`` is none of any command's of ours."""
+    options, unknown = parser.parse_known_args(typed)
+    if not unknown:
+        return options
+    modules = " ".join(f"-p {name}" for name in _modules_in(typed))
+    told = f". -p goes before the command: pytest-vla {modules or '-p MODULE'} {parser.prog.partition(' ')[2]} ..."
+    minus_p = any(text.startswith("-p") for text in unknown)
+    parser.error(f"unrecognized arguments: {' '.join(unknown)}{told * minus_p}")
+
+
+def _modules_in(typed: Sequence[str]) -> Iterator[str]:
+    for text, after in zip(typed, [*typed[1:], ""], strict=True):
+        if text.startswith("-p") and (name := text[2:] or after):
+            yield name
+
+
 def _parser(found: Mapping[str, CommandEntry]) -> argparse.ArgumentParser:
     """Of what stands before a command's own arguments."""
     width = shutil.get_terminal_size().columns - 2
     parser = argparse.ArgumentParser(
         prog="pytest-vla",
-        usage="%(prog)s [-h] [-p MODULE] COMMAND ...",
+        usage="%(prog)s [-h] [--version] [-p MODULE] COMMAND ...",
         description=textwrap.fill(_ABOUT, width),
         epilog="\n".join(_table(found, width)),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"pytest-vla {version('pytest-vla')}")
     parser.add_argument(
         "-p",
         metavar="MODULE",

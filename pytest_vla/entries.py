@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 MANIFEST = "suite.toml"
 """The manifest of a folder with one suite."""
 
+NAMES = "letters, digits, _ - and ., with a letter or a digit first"
+"""Of what the names of all entries are."""
+
 LAST = 1000
 """The place in an order of what does not say one."""
 
@@ -20,7 +23,7 @@ class SuiteEntry:
     """A suite.
 
     Attributes:
-        name: as ``--vla-suite`` has it: of letters, digits and ``_``.
+        name: as ``--vla-suite`` has it.
         about: one line.
         load: names a `pytest_vla.plan.manifests.Suite`, or what is called without arguments and returns one; empty: it
             is a folder.
@@ -107,7 +110,7 @@ class MetricEntry:
     """A number of each episode, kept in `Record.metrics` under this name.
 
     Attributes:
-        name: of letters, digits and ``_``.
+        name: as records, exports and reports have it.
         about: one line, with the unit.
         load: names what is called with a `Record` and its `Trajectory` when the episode has ended, and returns a number
             or None: there is none. Its records are compared by other means, so it must not change them.
@@ -163,12 +166,12 @@ class Command:
 
     Attributes:
         declare: called with the command's parser, which it gives its arguments and an epilog.
-        run: called with what was parsed. What it prints is the command's output; a `pytest_vla.errors.VlaError` is told
-            on standard error, and the exit code is then 1.
+        run: called with what was parsed. What it prints is the command's output, and an int that it returns is the exit
+            code, None is 0; a `pytest_vla.errors.VlaError` is told on standard error, and the exit code is then 1.
     """
 
     declare: "Callable[[ArgumentParser], None]"
-    run: "Callable[[Namespace], None]"
+    run: "Callable[[Namespace], int | None]"
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,13 @@ import importlib
 import importlib.util
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.entries import (
+    NAMES,
     CommandEntry,
     ImporterEntry,
     ListEntry,
@@ -23,7 +24,7 @@ from pytest_vla.entries import (
     VariationEntry,
 )
 from pytest_vla.errors import VlaError
-from pytest_vla.hook_modules import OURS, HookFunction, functions_of, until_changed
+from pytest_vla.hook_modules import OURS, HookFunction, functions_of, functions_of_rooms, until_changed
 from pytest_vla.util.tracebacks import describe
 
 if TYPE_CHECKING:
@@ -72,6 +73,19 @@ def importers() -> Mapping[str, ImporterEntry]:
 def commands() -> Mapping[str, CommandEntry]:
     """All commands by name."""
     return _by_name("pytest_vla_commands", (CommandEntry,), "command")
+
+
+def usable_commands() -> tuple[Mapping[str, CommandEntry], tuple[VlaError, ...]]:
+    """The commands that can be used, by name, and what is wrong with each of the others; of two of a name the first.
+
+    Where a package cannot be used at all, these are pytest-vla's own.
+    """
+    hook, types = "pytest_vla_commands", (CommandEntry,)
+    try:
+        return _collected(functions_of(hook), hook, types, "command")
+    except VlaError as error:
+        found, troubles = _collected(functions_of_rooms(hook), hook, types, "command")
+        return found, (error, *troubles)
 
 
 def user_files() -> tuple[str, ...]:
@@ -129,33 +143,53 @@ def _variations() -> Mapping[str, VariationEntry | ListEntry]:
 
 @until_changed
 def _by_name(hook: str, types: tuple[type[Any], ...], what: str) -> Mapping[str, Any]:
-    found: dict[str, Any] = {}
-    for plugin in functions_of(hook):
-        for entry in _given(plugin, hook, types):
-            if (other := found.get(entry.name)) is not None:
-                raise VlaError(
-                    f"two packages have a {what} {entry.name!r}: {other.origin} and {entry.origin}. Uninstall one "
-                    "of them, or have it renamed"
-                )
-            found[entry.name] = entry
+    found, troubles = _collected(functions_of(hook), hook, types, what)
+    for trouble in troubles:
+        raise trouble
     return found
 
 
+def _collected(
+    plugins: Iterable[HookFunction], hook: str, types: tuple[type[Any], ...], what: str
+) -> tuple[dict[str, Any], tuple[VlaError, ...]]:
+    found: dict[str, Any] = {}
+    troubles: list[VlaError] = []
+    for plugin in plugins:
+        for entry in _given(plugin, hook, types):
+            if isinstance(entry, VlaError):
+                troubles.append(entry)
+            elif (other := found.get(entry.name)) is not None:
+                both = f"{other.origin} and {entry.origin}"
+                troubles.append(
+                    VlaError(
+                        f"two packages have a {what} {entry.name!r}: {both}. Uninstall one of them, or have it renamed"
+                    )
+                )
+            else:
+                found[entry.name] = entry
+    return found, tuple(troubles)
+
+
 def _given(plugin: HookFunction, hook: str, types: tuple[type[Any], ...]) -> Iterator[Any]:
-    """What one plugin's hook gives, checked."""
+    """What one plugin's hook gives; in the place of an entry that cannot be used, or of all, the error."""
     where = f"{plugin.origin}: {hook}"
     try:
         given = plugin.function()
         entries = list(given if given is not None else ())
-    except VlaError:
-        raise
+    except VlaError as error:
+        yield error
+        return
     except Exception as error:
-        raise VlaError(f"{where} raised {describe(error)}. Mend or uninstall it") from error
+        trouble = VlaError(f"{where} raised {describe(error)}. Mend or uninstall it")
+        trouble.__cause__ = error
+        yield trouble
+        return
     expected = " or ".join(each.__name__ for each in types)
     for entry in entries:
         if not isinstance(entry, types):
-            raise VlaError(f"{where} gives {type(entry).__name__}, expected a list of {expected}")
-        if not isinstance(entry.name, str) or re.fullmatch(_NAME, entry.name) is None:
-            raise VlaError(f"{where}: {entry.name!r} is no name: expected letters, digits, _ - and .")
-        _givers[plugin.origin] = plugin.giver
-        yield replace(entry, origin=plugin.origin)
+            yield VlaError(f"{where} gives {type(entry).__name__}, expected a list of {expected}")
+        elif not isinstance(entry.name, str) or re.fullmatch(_NAME, entry.name, re.ASCII) is None:
+            yield VlaError(f"{where}: {entry.name!r} is no name: expected {NAMES}")
+        else:
+            _givers[plugin.origin] = plugin.giver
+            yield replace(entry, origin=plugin.origin)

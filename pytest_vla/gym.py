@@ -97,7 +97,7 @@ def suite(
     the other as ``state``, and a picture of each camera. An episode ends where the environment ends it.
 
     Args:
-        name: of the suite, of letters, digits and ``_``.
+        name: of the suite, as its entry has it.
         env: the environment's id, such as ``FetchReach-v4``, also with a module before it, ``gym_pusht/PushT-v0``.
         instruction: what the robot is told, where there is one task, which then is named as the suite.
         tasks: instructions by the names of tasks, where there are several.

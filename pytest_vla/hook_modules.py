@@ -62,6 +62,14 @@ def functions_of(hook: str) -> Iterator[HookFunction]:
                 yield _plugin(implementation, hook, _origin_in(adopted, implementation))
 
 
+def functions_of_rooms(hook: str) -> Iterator[HookFunction]:
+    """As `functions_of`, of pytest-vla's own rooms alone: they are there whatever a package is like."""
+    for name in _modules_of_rooms():
+        room = importlib.import_module(name)
+        if (function := getattr(room, hook, None)) is not None:
+            yield HookFunction(f"{OURS} ({name})", room, function, ())
+
+
 def hooks_meant(name: str) -> str:
     """Which hooks may be meant by a name that is none."""
     known = [hook for hook in vars(hookspecs) if hook.startswith(hookspecs.PREFIX)]

@@ -27,12 +27,14 @@ def methods_table() -> dict[str, Any]:
 def further_table(found: Further) -> list[dict[str, Any]]:
     """``metrics`` of a model and suite in JSON: one for each number and what is varied, in the number's own unit.
 
-    ``metric``, ``about`` (null where who adds it is not known here), ``group``, ``n`` (episodes with the number),
-    ``missing`` (without it), ``mean`` (null), ``interval`` and ``tasks_interval`` (null).
+    ``of`` (the suite's name, of its own items; else the test of yours), ``metric``, ``about`` (null where who adds it
+    is not known here), ``group``, ``n`` (episodes with the number), ``missing`` (without it), ``mean`` (null),
+    ``interval`` and ``tasks_interval`` (null).
     """
     about = abouts()
     return [
         {
+            "of": origin,
             "metric": each.name,
             "about": about.get(each.name),
             "group": each.group,
@@ -42,7 +44,8 @@ def further_table(found: Further) -> list[dict[str, Any]]:
             "interval": None if each.mean is None else each.mean.interval,
             "tasks_interval": None if each.mean is None else each.mean.tasks_interval,
         }
-        for each in found.means
+        for origin, means in found.means.items()
+        for each in means
     ]
 
 
@@ -65,7 +68,8 @@ def _lines(found: Sequence[Further], loaded: Loaded) -> Iterator[str]:
         yield ""
         yield f"=== {model.model}, {model.suite} ==="
         yield from notes((*model.left_out, *unfinished_of(model.records, loaded)))
-        yield from means_lines({"": model.means}, abouts())
+        only_suite = set(model.means) == {model.suite}
+        yield from means_lines({"": model.means[model.suite]} if only_suite else model.means, abouts())
 
 
 def means_lines(means: Mapping[str, Sequence[FurtherMean]], about: Mapping[str, str]) -> Iterator[str]:

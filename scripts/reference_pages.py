@@ -160,7 +160,7 @@ def hooks_page() -> Iterator[str]:
     yield from _head(
         "Hooks",
         "What a package or a project's `conftest.py` may define: [Extend](../how-to/extend.md) shows how. The entries "
-        "that hooks give are of `pytest_vla.entries`.",
+        f"that hooks give are of `pytest_vla.entries`; their names are of {entries.NAMES}.",
     )
     hooks = [each for name, each in vars(hookspecs).items() if name.startswith("pytest_vla_")]
     rows = []

@@ -21,7 +21,7 @@ from pytest_vla.plan.task import Task
 from pytest_vla.run.arguments import whole_number
 from pytest_vla.scene.variation import Variation
 from pytest_vla.util.files import whole_file
-from pytest_vla.util.text import printable
+from pytest_vla.util.text import counted, printable
 from pytest_vla.versions import SUPPORTED, check_versions
 
 # What simulates is imported when it runs: --help has to come at once.
@@ -220,7 +220,7 @@ def _measure(job: tuple[str, Task, str], count: int | None) -> Settled:
 
 
 def _tell(name: str, found: Settled) -> None:
-    print(f"{name}: {len(found.premises)} premises", flush=True)
+    print(f"{name}: {counted(len(found.premises), 'premise')}", flush=True)
     for premise, numbers in found.false.items():
         print(f"  does not hold: {premise} in init states {ranges(numbers)}", flush=True)
     for thing, numbers in found.thrown.items():

@@ -12,11 +12,17 @@ known defects of the benchmarks that are in the numbers, as texts.
 import argparse
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_vla import extensions
 from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
+
+if TYPE_CHECKING:
+    from pytest_vla.reports.loaded import Loaded
+    from pytest_vla.reports.sections import Section
 
 # What the command needs is imported when it runs: --help has to come at once.
 
@@ -77,31 +83,62 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Reads the records, computes and writes. Raises VlaError."""
-    from pytest_vla.metrics.selection import by_model, that_count
-    from pytest_vla.records.premises import notes_after
-    from pytest_vla.reports.figures import check_matplotlib, write_pictures
+    """Reads the records, computes and writes. Raises VlaError, also where a section is missing from what is written."""
+    from pytest_vla.reports.figures import check_matplotlib
     from pytest_vla.reports.loaded import load
-    from pytest_vla.reports.sections import section_lines, section_table
-    from pytest_vla.reports.tables import wrapped
-    from pytest_vla.util.files import whole_file
     from pytest_vla.util.text import counted
 
     format = format_of(options.format, options.output)
     if format == "png":
         check_matplotlib()
     loaded = load(options.which, options.results)
-    parts = extensions.sections()
-    sections = [section for entry in parts if (section := extensions.load(entry)(loaded, options)) is not None]
-    if not sections:
+    sections, troubles = _sections(loaded, options, format)
+    if not (sections or troubles):
         raise VlaError(
             f"nothing to report: none of {counted(len(loaded.records), 'record')} has a variation, another text than "
             "its task's or a number that others add. Run `pytest --vla-suite=... --vla-model=... --vla-vary=...` or "
             "`--vla-suite=libero_para`, or `pytest-vla import libero-para DIR`"
         )
+    try:
+        if sections:
+            _write(sections, loaded, format, options.output)
+    except VlaError as error:
+        raise VlaError("\n".join((*troubles, str(error)))) from error
+    if troubles:
+        raise VlaError("\n".join(troubles))
+
+
+def _sections(loaded: "Loaded", options: argparse.Namespace, format: str) -> "tuple[list[Section], list[str]]":
+    """The sections with all that the format takes of them, and a line for each that others add and that has not."""
+    from pytest_vla.reports.sections import checked
+    from pytest_vla.util.tracebacks import describe
+
+    sections, troubles = [], []
+    for entry in extensions.sections():
+        try:
+            found = extensions.load(entry)(loaded, options)
+            if found is not None:
+                sections.append(checked(found, format))
+        except Exception as error:
+            if isinstance(error, VlaError) and extensions.is_built_in(entry):
+                # What was typed, or the records, are at fault.
+                raise
+            told = str(error) if isinstance(error, VlaError) else describe(error)
+            troubles.append(f"the section {entry.name}, of {entry.origin}, is left out: {' '.join(told.split())}")
+    return sections, troubles
+
+
+def _write(sections: "Sequence[Section]", loaded: "Loaded", format: str, output: Path | None) -> None:
+    from pytest_vla.metrics.selection import by_model, that_count
+    from pytest_vla.records.premises import notes_after
+    from pytest_vla.reports.figures import write_pictures
+    from pytest_vla.reports.sections import section_lines, section_table
+    from pytest_vla.reports.tables import wrapped
+    from pytest_vla.util.files import whole_file
+
     if format == "png":
         drawn = {name: picture for section in sections for name, picture in section.pictures().items()}
-        for file in write_pictures(drawn, options.output or Path()):
+        for file in write_pictures(drawn, output or Path()):
             print(file)
         return
     counting = (that_count(some).records for some in by_model(loaded.records).values())
@@ -111,10 +148,10 @@ def run(options: argparse.Namespace) -> None:
     else:
         told = [line for note in notes for line in wrapped(note)]
         text = "\n".join([*section_lines(sections), *[""] * bool(told), *told])
-    if options.output is None or str(options.output) == "-":
+    if output is None or str(output) == "-":
         print(text)
         return
-    with whole_file(options.output) as stream:
+    with whole_file(output) as stream:
         stream.write(f"{text}\n".encode())
 
 

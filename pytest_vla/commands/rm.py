@@ -78,7 +78,7 @@ def remove(store: "Store", runs: "Sequence[Run]", options: argparse.Namespace, a
     if not options.yes and ask is not None and not _agrees(ask, total):
         raise VlaError("nothing was removed")
     freed = remove_runs(store, runs, elsewhere=options.elsewhere)
-    print(f"removed {counted(len(runs), 'run')}: {_size(freed)} freed")
+    print(f"removed {total}: the results folder takes {_size(freed)} less")
 
 
 def _listed(runs: "Sequence[Run]", sizes: Sequence[int]) -> Iterator[str]:

@@ -5,7 +5,7 @@ number is missing from the mean and counted beside it. Intervals are Student's o
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -48,14 +48,15 @@ class Further:
     Attributes:
         model: the policy's name.
         suite: the suite's.
-        means: by number and group.
+        means: by number and group, of the suite's own items by its name and of each test of the user's by the test's:
+            they may run a suite's cases again, so no mean is over both.
         left_out: what is in no mean, and why.
         records: of which the means are made.
     """
 
     model: str
     suite: str
-    means: tuple[FurtherMean, ...]
+    means: Mapping[str, tuple[FurtherMean, ...]]
     left_out: tuple[str, ...]
     records: tuple[Record, ...]
 
@@ -70,11 +71,29 @@ def further(records: Sequence[Record]) -> tuple[Further, ...]:
     if not any(any(_further_of(record)) for record in records):
         return ()
     for (model, suite), some in by_model(records).items():
-        selected = that_count(some)
-        if means := further_means(selected.records):
-            counted = tuple(filter(is_counted, selected.records))
-            found.append(Further(model, suite, means, selected.left_out, counted))
+        selected = {origin: that_count(records) for origin, records in by_origin(some).items()}
+        means = {origin: made for origin, each in selected.items() if (made := further_means(each.records))}
+        if means:
+            left_out = [
+                text if origin == suite else f"{origin}: {text}"
+                for origin in means
+                for text in selected[origin].left_out
+            ]
+            counted = (record for origin in means for record in selected[origin].records if is_counted(record))
+            found.append(Further(model, suite, means, tuple(left_out), tuple(counted)))
     return tuple(found)
+
+
+def by_origin(records: Iterable[Record]) -> dict[str, list[Record]]:
+    """What no mean is over together: each suite's own items, by its name, and then each test of the user's."""
+    suites: dict[str, list[Record]] = {}
+    own: dict[str, list[Record]] = {}
+    for record in records:
+        if record.of_suite:
+            suites.setdefault(record.suite, []).append(record)
+        else:
+            own.setdefault(record.node.partition("[")[0], []).append(record)
+    return {suite: suites[suite] for suite in sorted(suites)} | own
 
 
 def further_means(records: Sequence[Record], expected: Iterable[str] = ()) -> tuple[FurtherMean, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pytest_vla import extensions
 from pytest_vla.errors import VlaError
-from pytest_vla.metrics.further import further_means
+from pytest_vla.metrics.further import by_origin, further_means
 from pytest_vla.metrics.rate_rows import MAX_TASK_ROWS, RateRow, VariedTask, kind_rows, rate_rows
 from pytest_vla.metrics.rates import (
     bounds_text,
@@ -102,10 +102,7 @@ def closing_lines(
         repetition: what of the run does not count.
     """
     of_suites = [record for record in records if record.of_suite]
-    own: dict[str, list[Record]] = {}
-    for record in records:
-        if not record.of_suite:
-            own.setdefault(record.node.partition("[")[0], []).append(record)
+    own = by_origin(record for record in records if not record.of_suite)
     lines: list[str] = []
     if verbosity < 0:
         lines = [summary_sentence(of_suites)] if of_suites else []
@@ -114,7 +111,7 @@ def closing_lines(
     elif records:
         tasks = len({(record.suite, group_of(record, False), record.task) for record in of_suites})
         lines = summary_lines(of_suites, own, verbosity > 0 or tasks <= MAX_TASK_ROWS, width)
-        lines += printed(_further_lines(of_suites, own))
+        lines += printed(_further_lines(records))
         if any(record.variation for record in records):
             from pytest_vla.reports.language.pride_row import language_lines
 
@@ -155,15 +152,13 @@ def summary_sentence(records: Sequence[VariedTask], title: str = "vla") -> str:
     return f"{title}: {'; '.join(parts)}"
 
 
-def _further_lines(of_suites: Sequence[Record], own: Mapping[str, Sequence[Record]]) -> Iterator[str]:
+def _further_lines(records: Sequence[Record]) -> Iterator[str]:
     """Of each suite and each test of the user's, the means of what others add to episodes; mostly nothing is."""
     about: dict[str, str] = {}
     # What cannot be had of a package was told with the episodes.
     with suppress(VlaError):
         about = {name: entry.about for name, entry in extensions.metrics().items()}
-    suites = sorted({record.suite for record in of_suites})
-    by_title = {suite: [record for record in of_suites if record.suite == suite] for suite in suites} | dict(own)
-    found = {title: further_means(some, about) for title, some in by_title.items()}
+    found = {title: further_means(some, about) for title, some in by_origin(records).items()}
     if any(found.values()):
         from pytest_vla.reports.further import means_lines
 

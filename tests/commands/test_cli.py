@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import pytest
 
 from pytest_vla import cli, extensions, kernels
 from pytest_vla.cli import main
+from pytest_vla.entries import NAMES, Command
 from pytest_vla.records.checks import OUTCOMES
 from pytest_vla.records.names import DEFAULT_RESULTS
 from pytest_vla.records.record import record_line
@@ -367,6 +369,65 @@ def test_a_command_of_a_project_is_told_and_run(tmp_path: Path, pytest_vla: Any)
     assert wrong.stderr == (
         "pytest-vla: -p waving: :pytest_vla_commands is function, expected pytest_vla.entries.Command\n"
     )
+
+
+def test_one_bad_command_is_told_and_takes_no_other_away(tmp_path: Path, pytest_vla: Any) -> None:
+    bad = '[CommandEntry("b c", "bad", ":WAVE"), 3, '
+    (tmp_path / "waving.py").write_text(OURS.replace("[", bad, 1))
+    told = (
+        f"pytest-vla: -p waving: pytest_vla_commands: 'b c' is no name: expected {NAMES}\n"
+        "pytest-vla: -p waving: pytest_vla_commands gives int, expected a list of CommandEntry\n"
+    )
+    (tmp_path / "broken.py").write_text("def pytest_vla_commands():\n    raise ValueError('broken')\n")
+    done = pytest_vla("-p", "waving", "wave")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "wave \n", told)
+    helped = pytest_vla("-p", "waving", "-p", "broken", "--help")
+    assert helped.stderr.startswith(told)
+    assert helped.stderr.count("\n") == 3
+    assert "-p broken: pytest_vla_commands raised ValueError: broken" in helped.stderr
+    listed = re.findall(r"^  ([a-z-]+)  ", helped.stdout.partition("\ncommands:\n")[2], re.MULTILINE)
+    assert sorted(listed) == sorted([*extensions.commands(), "wave", "nothing"])
+    (tmp_path / "misspelt.py").write_text("def pytest_vla_comands(): return []\n")
+    helped = pytest_vla("-p", "misspelt", "--help")
+    assert "Did you mean pytest_vla_commands" in helped.stderr
+    assert all(f"\n  {name} " in helped.stdout for name in extensions.commands())
+
+
+@pytest.mark.parametrize(("returned", "code"), [(5, 5), (0, 0), (None, 0)])
+def test_what_a_command_returns_is_the_exit_code(
+    returned: int | None, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = Command(lambda parser: None, lambda options: returned)
+    monkeypatch.setattr(cli, "command_of", lambda entry: command)
+    assert main(["runs"]) == code
+
+
+def test_it_says_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["--version"])
+    assert left.value.code == 0
+    assert capsys.readouterr().out == f"pytest-vla {version('pytest-vla')}\n"
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        (["runs", "-p", "conftest"], "pytest-vla -p conftest runs ..."),
+        (["runs", "-pconftest"], "pytest-vla -p conftest runs ..."),
+        (["report", "last", "-p", "ours"], "pytest-vla -p ours report ..."),
+        (["runs", "-p"], "pytest-vla -p MODULE runs ..."),
+    ],
+)
+def test_minus_p_after_the_command_is_told_its_place(
+    typed: list[str], meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(typed)
+    assert left.value.code == 2
+    assert f". -p goes before the command: {meant}\n" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["runs", "--fly"])
+    assert capsys.readouterr().err.endswith("error: unrecognized arguments: --fly\n")
 
 
 def test_who_takes_the_name_of_one_of_ours_is_told_and_takes_nothing(tmp_path: Path, pytest_vla: Any) -> None:

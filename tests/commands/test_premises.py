@@ -1,5 +1,6 @@
 """Premises of real scenes after settling, and the tool that measures them."""
 
+import re
 import tomllib
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vla.cli import main
-from pytest_vla.commands.premises import Settled, measured_text, ranges, settle_all, with_measured
+from pytest_vla.commands.premises import Settled, _tell, measured_text, ranges, settle_all, with_measured
 from pytest_vla.plan.premises import Finding, Measured, _findings
 from pytest_vla.scene.problem import parse_problem
 from pytest_vla.util.ranges import parse_seeds
@@ -92,7 +93,7 @@ def test_a_table_is_read_back_and_versions_replace_their_own(found: list[Settled
 def test_the_tool_tells_what_does_not_hold(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["premises", "libero_goal", "--data", str(libero_data().parent), "--states", "1"]) == 0
     said = capfd.readouterr().out
-    assert said.count("premises\n") == 10
+    assert len(re.findall(r": (?:1 premise|(?!1 )\d+ premises)\n", said)) == 10
     assert "does not hold" not in said
 
 
@@ -113,3 +114,9 @@ def test_findings_are_of_one_version_each() -> None:
     row = {"task": "a", "about": "b", "mujoco": ["1", "2"], "init_states": "0-2,7"}
     numbers = frozenset({0, 1, 2, 7})
     assert list(_findings([row])) == [Finding("a", "b", "1", numbers), Finding("a", "b", "2", numbers)]
+
+
+def test_one_premise_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    for premises in (("(on a b)",), ("(on a b)", "(on c d)")):
+        _tell("line", Settled("line", premises, {}, {}, {}))
+    assert capsys.readouterr().out == "line: 1 premise\nline: 2 premises\n"

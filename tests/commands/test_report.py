@@ -3,16 +3,22 @@
 import io
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pytest_vla import extensions
+from pytest_vla.cli import main
+from pytest_vla.commands.report import FORMATS
+from pytest_vla.entries import SectionEntry
 from pytest_vla.errors import VlaError
 from pytest_vla.language import template
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import Trajectory
 from pytest_vla.reports import figures
+from pytest_vla.reports.sections import Section
 from pytest_vla.util import live_line as waiting
 from tests.support.paraphrased import BOWL, ENDS, PLATE, STOVE, para_record, paraphrased, path_to, probed
 from tests.support.records import RECORD
@@ -305,6 +311,52 @@ def test_an_output_that_cannot_be_is_refused_at_once(
     with pytest.raises(VlaError, match=why):
         report(*arguments)
     assert sorted(Path().rglob("*")) == before, "nothing is made"
+
+
+def _lines_that_raise() -> list[str]:
+    raise ValueError("no\nlines")
+
+
+def _pictures(drawn: Any) -> Any:
+    return lambda: drawn
+
+
+SECTION = Section(lambda: ["ours"], {"ours": 1}, {}, dict)
+
+
+@pytest.mark.parametrize(
+    ("format", "made", "why"),
+    [
+        *((each, "text", "it returned str, expected pytest_vla.reports.sections.Section") for each in FORMATS),
+        ("terminal", replace(SECTION, lines=_lines_that_raise), "ValueError: no lines"),
+        ("terminal", replace(SECTION, lines=lambda: "ours"), "lines() returned str, expected lines"),
+        ("json", replace(SECTION, table=[]), "table is list, expected a mapping"),
+        (
+            "json",
+            replace(SECTION, table={"ours": {1}}),
+            "table or models cannot be written as JSON: Object of type set",
+        ),
+        ("json", replace(SECTION, models={"ours": {}}), "models has 'ours', expected the names of a model"),
+        ("png", replace(SECTION, pictures=_pictures({"a": "b"})), "pictures() returned dict, expected a mapping of"),
+    ],
+)
+def test_a_section_that_is_none_is_told_and_leaves_the_others(
+    format: str, made: Any, why: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = Section(lambda: ["kept"], {"kept": True}, {}, lambda: {"kept": b"png"})
+    givers = {":bad": lambda loaded, options: made, ":good": lambda loaded, options: ours}
+    entries = [SectionEntry(load[1:], "", load, origin="-p mine") for load in givers]
+    monkeypatch.setattr(extensions, "sections", lambda: tuple(entries))
+    load = extensions.load
+    monkeypatch.setattr(extensions, "load", lambda entry: givers.get(entry.load) or load(entry))
+    monkeypatch.setattr(figures, "check_matplotlib", lambda: None)
+    write([para_record(STOVE, 0, "success", {}, "turn on the stove")])
+    assert main(["report", "--format", format]) == 1
+    out, err = capsys.readouterr()
+    assert "kept" in out
+    assert "ours" not in out
+    assert err.startswith(f"pytest-vla: the section bad, of -p mine, is left out: {why}")
+    assert err.count("\n") == 1
 
 
 def test_who_waits_is_told_what_for(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

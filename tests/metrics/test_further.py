@@ -1,6 +1,8 @@
 """The means of further numbers: against Student's interval, by what is varied, and what is missing from them."""
 
+import dataclasses
 import math
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -11,6 +13,8 @@ from scipy import stats
 from pytest_vla.metrics.clustered import mean_intervals
 from pytest_vla.metrics.further import further, further_means
 from pytest_vla.records.record import Record
+from pytest_vla.reports.further import further_lines, further_table
+from pytest_vla.reports.loaded import Loaded
 from tests.support.varied import varied
 
 
@@ -52,11 +56,11 @@ def test_means_are_over_counted_episodes_by_what_is_varied() -> None:
         valued(7.0, 0, "camera.distance-L3"),
     ]
     (found,) = further(records)
-    assert [(each.name, each.group, each.episodes) for each in found.means] == [
+    assert [(each.name, each.group, each.episodes) for each in found.means["libero_goal"]] == [
         ("way", "benign", 3),
         ("way", "camera.distance:3", 1),
     ]
-    benign, camera = found.means
+    benign, camera = found.means["libero_goal"]
     assert benign.mean is not None
     assert camera.mean is not None
     assert (benign.mean.value, camera.mean.value, camera.mean.interval) == (2.0, 7.0, None)
@@ -75,6 +79,23 @@ def test_a_number_that_is_nowhere_is_missing_and_no_zero() -> None:
 def test_a_repeat_is_in_no_mean() -> None:
     records = [valued(1.0), valued(9.0)]
     (found,) = further(records)
-    assert found.means[0].mean is not None
-    assert (found.means[0].episodes, found.means[0].mean.value) == (1, 1.0)
+    (way,) = found.means["libero_goal"]
+    assert way.mean is not None
+    assert (way.episodes, way.mean.value) == (1, 1.0)
     assert any("1 repeat" in text for text in found.left_out)
+
+
+def test_a_test_of_the_users_has_a_mean_of_its_own_beside_the_suites() -> None:
+    """It may run the suite's cases again, and they count for both."""
+    of_test = [dataclasses.replace(valued(0.3, seed), node=f"test_l.py::test_l[a-seed{seed}]") for seed in range(3)]
+    for suites in [[valued(0.2)], [valued(0.2, 0, "camera.distance-L3"), valued(0.2)]]:
+        (found,) = further([*of_test, *suites])
+        told = {
+            title: [(each.episodes, None if each.mean is None else each.mean.value) for each in means]
+            for title, means in found.means.items()
+        }
+        assert told == {"libero_goal": [(1, 0.2)] * len(suites), "test_l.py::test_l": [(3, pytest.approx(0.3))]}
+        assert (found.left_out, len(found.records)) == ((), 3 + len(suites))
+        assert {row["of"] for row in further_table(found)} == {"libero_goal", "test_l.py::test_l"}
+    lines = list(further_lines([found], Loaded((), {}, {})))
+    assert any(re.match(r"way +test_l.py::test_l .* 3 +0.3", line) for line in lines), lines

@@ -14,6 +14,7 @@ import yaml
 
 from pytest_vla import extensions
 from pytest_vla.cli import command_of, parser_of
+from pytest_vla.entries import NAMES
 from pytest_vla.errors import VlaError
 from pytest_vla.hook_modules import GROUP
 from pytest_vla.plan.manifests import suite_names
@@ -309,6 +310,9 @@ def test_the_reference_has_all_that_the_code_has(reference: Path) -> None:
     assert [name for name in Record.__dataclass_fields__ if f"| `{name}` |" not in page["records.md"]] == []
     assert [name for name in extensions.commands() if f"usage: pytest-vla {name} " not in page["commands.md"]] == []
     assert [name for name in suite_names() if f"| `{name}` |" not in page["suites.md"]] == []
+    assert page["hooks.md"].count("digits") == page["hooks.md"].count(f"their names are of {NAMES}.") == 1, (
+        "as errors say"
+    )
 
 
 def test_every_row_of_the_reference_has_as_many_cells_as_its_table(reference: Path) -> None:
