@@ -9,8 +9,11 @@ import ctypes
 import importlib.util
 import platform
 import sys
+from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import MappingProxyType
 
 from pytest_vla.errors import VlaError
 from pytest_vla.kernels import in_force, libm
@@ -28,6 +31,9 @@ MUJOCO_BEGIN = (3, 2)
 """The first MuJoCo that was tried; before 3.0 the Python package lacks what is used."""
 
 _RECORDED = ("pytest-vla", "mujoco", "robosuite", "numpy", "scipy", "numba", "llvmlite")
+
+RECORDED_NAMES = ("python", "platform", *_RECORDED, "blas", "kernels", "libm")
+"""Names that `installed_versions` may have, here or on another machine."""
 
 
 def check_versions(allow: bool = False) -> dict[str, str]:
@@ -79,6 +85,12 @@ def installed_versions() -> dict[str, str]:
     blas = {"blas": kernels} if kernels else {}
     arithmetic = {**blas, "kernels": in_force(), **({"libm": libm()} if libm() else {})}
     return {"python": platform.python_version(), "platform": platform.platform(), **packages, **arithmetic}
+
+
+@cache
+def recorded_versions() -> Mapping[str, str]:
+    """`installed_versions` as every record of this process has them: what was found first."""
+    return MappingProxyType(installed_versions())
 
 
 def installed(name: str) -> str | None:

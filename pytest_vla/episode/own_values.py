@@ -12,6 +12,10 @@ from pytest_vla.errors import EpisodeError
 from pytest_vla.plan.costs import LARGEST_AMOUNT, Charge
 from pytest_vla.records.trajectory import MOST_SERIES, MOST_SERIES_BYTES, series_fault
 from pytest_vla.util.text import printable
+from pytest_vla.versions import RECORDED_NAMES
+
+RESERVED = frozenset((*RECORDED_NAMES, "world", "premises", "feasible"))
+"""Names of a record's provenance that pytest-vla itself gives."""
 
 
 def own_charges(told: Any, step: int) -> tuple[Charge, ...]:
@@ -61,6 +65,30 @@ def own_series(told: Any, steps: int) -> dict[str, NDArray[Any]]:
             "series",
         )
     return found
+
+
+def own_provenance(told: Any, ours: Mapping[str, str]) -> dict[str, str]:
+    """The texts by name of what a world's ``provenance()`` gave.
+
+    Args:
+        told: of the world.
+        ours: what pytest-vla says itself; a world may say the same once more.
+
+    Raises:
+        EpisodeError: it is no table of texts, or says otherwise than pytest-vla; ``world-protocol``.
+    """
+    if not isinstance(told, Mapping):
+        raise _refused(f"gives {type(told).__name__}, expected texts by name", "provenance")
+    for name, text in told.items():
+        shown = printable(repr(name)[:100])
+        if not isinstance(name, str) or not name:
+            raise _refused(f"gives {shown} as a name, expected a text", "provenance")
+        if not isinstance(text, str):
+            raise _refused(f"gives {shown}={text!r:.60}, expected a text: str(...) of it", "provenance")
+        if name in RESERVED and text != ours.get(name):
+            known = f" ({ours[name]})" if name in ours else ""
+            raise _refused(f"gives {shown}, which pytest-vla says itself{known}: give it another name", "provenance")
+    return {str(name): str(text) for name, text in told.items()}
 
 
 def _charge(told: Any, step: int) -> Charge:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_vla.episode.own_values import own_charges, own_series
+from pytest_vla.episode.own_values import own_charges, own_provenance, own_series
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.costs import Charge
@@ -18,6 +18,7 @@ from pytest_vla.policies.view import resize_with_padding
 from pytest_vla.scene.variation import Variation
 from pytest_vla.sim.observation import Observation
 from pytest_vla.util.tracebacks import describe, ends_episode
+from pytest_vla.versions import recorded_versions
 
 Picture = NDArray[np.uint8]
 
@@ -145,13 +146,14 @@ class OwnWorld:
         return (*self._frames, *last)
 
     def provenance(self) -> dict[str, str]:
-        """What the world says that its results depend on: all of it makes episodes comparable."""
-        told: Mapping[Any, Any] = getattr(self.inner, "provenance", dict)()
+        """What the world says that its results depend on: all of it makes episodes comparable.
+
+        Raises EpisodeError, ``world-protocol``, where it is no table of texts or takes a name of pytest-vla's own.
+        """
         kind = type(self.inner)
-        return {
-            "world": f"{kind.__module__}.{kind.__qualname__}",
-            **{str(key): str(text) for key, text in told.items()},
-        }
+        ours = {"world": f"{kind.__module__}.{kind.__qualname__}"}
+        told: Any = getattr(self.inner, "provenance", dict)()
+        return ours | own_provenance(told, {**recorded_versions(), **ours})
 
     def out_of_sight(self) -> str:
         """Nothing is moved here, so nothing is lost."""

@@ -1,7 +1,7 @@
 """The episode: the only place where policy meets world."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -27,6 +27,7 @@ from pytest_vla.records.trajectory import Trajectory, digest_of
 from pytest_vla.scene.variation import Variation
 from pytest_vla.util.tracebacks import describe, ends_episode, full_traceback
 from pytest_vla.util.wall_limits import WallLimitReached, wall_limit
+from pytest_vla.versions import recorded_versions
 
 MOST_ATTEMPTS = 4
 """How often an episode is run whose policy was lost in it."""
@@ -165,6 +166,10 @@ def run_episode(
         if not ends_episode(error):
             raise
         outcome, reason, message, details = "error", "world-raised", describe(error), full_traceback(error)
+    provenance, simulator, refused = _said(trace)
+    if refused is not None and outcome != "error":
+        outcome, (reason, message) = "error", _reason_of(refused)
+        details = "" if isinstance(refused, VlaError) else full_traceback(refused)
     if limit.reached is not None:
         # Also where the policy swallowed it, or made another error of it.
         outcome, reason, message = "error", TIMEOUT, f"{limit.reached} (--vla-timeout)"
@@ -196,15 +201,31 @@ def run_episode(
         replan=conditions.replan,
         policy=conditions.model,
         policy_digest=conditions.policy_digest,
-        provenance={**trace.provenance(), **conditions.choices},
+        provenance={**provenance, **conditions.choices},
         # A policy may have changed what the clock says.
         timings={name: round(took, 6) if 0 <= took < math.inf else None for name, took in trace.seconds.items()},
         digest=digest_of(outcome, trace.steps, literals, trajectory),
         arrays=None,
-        simulator=trace.simulator(),
+        simulator=simulator,
     )
     frames = _kept_frames(trace.world)
     return Rollout(record, trajectory, tuple(trace.answers), trace.variation, details=details, frames=frames)
+
+
+def _said(trace: Trace) -> tuple[Mapping[str, str], tuple[str, ...], BaseException | None]:
+    """Provenance and simulator of a record; last what a suite's own world raised where it was asked for its own."""
+    try:
+        return trace.provenance(), trace.simulator(), None
+    except BaseException as error:
+        if not ends_episode(error):
+            raise
+        return recorded_versions(), (), error
+
+
+def _reason_of(error: BaseException) -> tuple[str, str]:
+    if isinstance(error, EpisodeError):
+        return error.reason, error.message
+    return ("world-unusable", str(error)) if isinstance(error, VlaError) else ("world-raised", describe(error))
 
 
 def _kept_frames(world: EpisodeWorld | None) -> tuple[tuple[int, NDArray[np.uint8]], ...]:

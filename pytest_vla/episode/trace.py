@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -17,7 +16,7 @@ from pytest_vla.policies.fit import ACTION_SIZE
 from pytest_vla.records.record import ASKED_DONE, CLIPPED, LARGEST_ACTION, VACATED, Literals
 from pytest_vla.records.trajectory import Trajectory
 from pytest_vla.scene.variation import Variation
-from pytest_vla.versions import installed_versions
+from pytest_vla.versions import recorded_versions
 
 
 class State(Protocol):
@@ -43,11 +42,6 @@ class EpisodeWorld(Protocol):
     def asked_done(self) -> bool: ...
     def premises(self) -> Mapping[str, bool]: ...
     def vacated(self) -> Mapping[str, tuple[float, float, float]]: ...
-
-
-@cache
-def _versions() -> dict[str, str]:
-    return installed_versions()
 
 
 class _Row(NamedTuple):
@@ -159,7 +153,7 @@ class Trace:
         return x, y, z
 
     def provenance(self) -> dict[str, str]:
-        return {**_versions(), **(self.world.provenance() if self.world else {})}
+        return {**recorded_versions(), **(self.world.provenance() if self.world else {})}
 
     def simulator(self) -> tuple[str, ...]:
         """The names in `provenance` of what a suite's own world says of itself."""

@@ -9,6 +9,9 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+TASK = r"[A-Za-z0-9_]+"
+"""What stands in ids, and in the names of files, for a task; a regular expression."""
+
 LABEL = r"[A-Za-z0-9_.+-]+"
 """What stands in ids for a variation; a regular expression."""
 

@@ -17,11 +17,12 @@ from pytest_vla import extensions, hook_modules
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.choices import IMAGE_TRANSFORMS, OUT_OF_RANGE, TEXTURES
 from pytest_vla.plan.data_folders import data_base
+from pytest_vla.plan.labels import TASK
 from pytest_vla.plan.suite import Suite
 from pytest_vla.plan.task import Protocol, Task, language_of
 from pytest_vla.util.documents import read_toml
 from pytest_vla.util.folders import expanded
-from pytest_vla.util.text import did_you_mean
+from pytest_vla.util.text import did_you_mean, printable
 
 
 def load_suite(name: str, *, data: str | os.PathLike[str] | None = None) -> Suite:
@@ -34,7 +35,8 @@ def load_suite(name: str, *, data: str | os.PathLike[str] | None = None) -> Suit
             name.
 
     Raises:
-        VlaError: no such suite, its manifest cannot be used, or a further task's file name is no name.
+        VlaError: no such suite, its manifest or what makes it cannot be used, a task has no name that can stand in an
+            id, or two have the same.
     """
     if name not in suite_names():
         known = f"Suites: {', '.join(suite_names())}.{hook_modules.of_a_conftest()}"
@@ -44,6 +46,7 @@ def load_suite(name: str, *, data: str | os.PathLike[str] | None = None) -> Suit
         return _loaded_suite(name)
     table = _read_manifest(manifest)
     protocol = _protocol(table, manifest)
+    _check_names(f"suite {name}: {manifest}", table["tasks"])
     folder = None if data is None else Path(data)
     stems = [*table["tasks"], *(_further_tasks(name, table["tasks"], folder) if takes_tasks(name) else ())]
     files, varied = table.get("files", name), table.get("varied", "")
@@ -103,7 +106,27 @@ def _loaded_suite(name: str) -> Suite:
         raise VlaError(f"suite {name}: {whose} is {type(found).__name__}, expected pytest_vla.plan.manifests.Suite")
     if found.name != name:
         raise VlaError(f"suite {name}: {whose} is called {found.name!r}; give both the same name")
+    if odd := [task for task in found.tasks if not isinstance(task, Task)]:
+        raise VlaError(f"suite {name}: {whose} has {type(odd[0]).__name__} among its tasks, expected Task")
+    _check_names(f"suite {name}: {whose}", [task.name for task in found.tasks])
+    if strange := [task for task in found.tasks if task.suite != name]:
+        told = f"task {strange[0].name} is of suite {strange[0].suite!r}"
+        raise VlaError(f"suite {name}: {whose}: {told}; make it with Task({name!r}, ...)")
     return found
+
+
+def _check_names(whose: str, names: Iterable[object]) -> None:
+    """Refuse names of tasks that ids and files cannot have, or that two tasks have. Raises VlaError."""
+    known: set[object] = set()
+    for name in names:
+        if not isinstance(name, str) or re.fullmatch(TASK, name) is None:
+            told = printable(repr(name)[:100])
+            raise VlaError(
+                f"{whose}: {told} is no name of a task: expected letters (a-z, A-Z), digits and _. Rename it"
+            )
+        if name in known:
+            raise VlaError(f"{whose}: two tasks are called {name}; give each a name of its own")
+        known.add(name)
 
 
 def _further_tasks(name: str, listed: Iterable[str], data: Path | None) -> list[str]:
@@ -113,7 +136,7 @@ def _further_tasks(name: str, listed: Iterable[str], data: Path | None) -> list[
     for folder in given:
         base = data_base(expanded(folder) or Path(folder))
         for path in (base / "bddl_files" / name).glob("[!.]*.bddl") if base is not None else ():
-            if not re.fullmatch(r"[A-Za-z0-9_]+", path.stem):
+            if not re.fullmatch(TASK, path.stem):
                 raise VlaError(f"{path}: expected a name of letters, digits and _, as it is in ids. Rename the file.")
             found.add(path.stem)
     return sorted(found - set(listed))

@@ -30,7 +30,8 @@ class SuiteWorld(Protocol):
         save() -> (n,) array of float64: the state, which the trajectory has for each step; else that is ``state``.
         restore(state) -> what is seen in a saved state: videos and sheets are drawn from recorded ones. Where it cannot
             be done, frames are kept while an episode runs, if a video of it is wanted.
-        provenance() -> Mapping[str, str]: what results depend on, such as versions.
+        provenance() -> Mapping[str, str]: what results depend on, such as versions. Texts by name; what pytest-vla says
+            itself, such as ``numpy``, has no other text here.
         close(): it is used no more.
     """
 

@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_vla.errors import VlaError
+from pytest_vla.records.checks import is_inside
 from pytest_vla.records.counting import COMPLETE
 from pytest_vla.records.record import VIDEO_SUFFIX, Record, parse_record, record_line
 from pytest_vla.records.trajectory import save_trajectory, trajectory_outcome
+from pytest_vla.util.text import printable
 
 if TYPE_CHECKING:
     from pytest_vla.episode.rollout import Rollout
@@ -29,9 +32,14 @@ def attach(item: pytest.Item, run: Path, rollout: "Rollout") -> "Rollout":
 
     Raises:
         OSError: the file cannot be written.
+        VlaError: it would lie outside of the run's folder.
     """
     record = rollout.record
-    name = _free_name(run, f"{record.suite}/{_file_stem(item, record)}")
+    stem = f"{record.suite}/{_file_stem(item, record)}"
+    # Names of tasks are looked at where a suite is loaded; a link may lead away all the same.
+    if not is_inside(f"{stem}.npz") or not (run / stem).resolve().is_relative_to(run.resolve()):
+        raise VlaError(f"{printable(str(run / stem))}.npz lies outside of the run's folder: it is not written")
+    name = _free_name(run, stem)
     # What an earlier attempt left is not this one's.
     (run / name).with_suffix(VIDEO_SUFFIX).unlink(missing_ok=True)
     if len(rollout.trajectory.qpos):

@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vla.episode.own_values import own_charges, own_series
+from pytest_vla.episode.own_values import RESERVED, own_charges, own_provenance, own_series
 from pytest_vla.episode.trace import Trace
 from pytest_vla.errors import EpisodeError
 from pytest_vla.plan.costs import LARGEST_AMOUNT, MOST_CHARGES, Charge
 from pytest_vla.plan.manifests import load_suite
+from pytest_vla.records.counting import OF_PROVENANCE
 from pytest_vla.testing import World
+from pytest_vla.versions import installed_versions
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | st.binary(max_size=3),
@@ -36,6 +38,8 @@ def test_nothing_breaks_but_by_its_reason(told: Any) -> None:
     for read in (own_charges, own_series):
         with suppress(EpisodeError):
             read(told, 3)
+    with suppress(EpisodeError):
+        own_provenance(told, {})
 
 
 def test_numpys_numbers_and_earlier_steps_are_taken() -> None:
@@ -85,6 +89,33 @@ class Charged(World):
 
     def costs(self) -> list[Charge]:
         return self.charges[self.steps - 1]
+
+
+@pytest.mark.parametrize(
+    ("told", "complaint"),
+    [
+        (["numpy"], "provenance() gives list, expected texts by name"),
+        (None, "provenance() gives NoneType, expected texts by name"),
+        ({"engine": 3.1}, "provenance() gives 'engine'=3.1, expected a text: str(...) of it"),
+        ({"engine": None}, "provenance() gives 'engine'=None, expected a text: str(...) of it"),
+        ({3: "x"}, "provenance() gives 3 as a name, expected a text"),
+        ({"numpy": "x"}, "provenance() gives 'numpy', which pytest-vla says itself (2.0): give it another name"),
+        ({"blas": "x"}, "provenance() gives 'blas', which pytest-vla says itself: give it another name"),
+        ({"feasible": "x"}, "provenance() gives 'feasible', which pytest-vla says itself: give it another name"),
+    ],
+)
+def test_what_a_world_cannot_say_of_itself_is_told(told: Any, complaint: str) -> None:
+    with pytest.raises(EpisodeError) as raised:
+        own_provenance(told, {"numpy": "2.0"})
+    assert (raised.value.reason, raised.value.message) == ("world-protocol", complaint)
+
+
+def test_a_world_may_say_what_pytest_vla_says() -> None:
+    assert own_provenance({"numpy": "2.0", "engine": "3"}, {"numpy": "2.0"}) == {"numpy": "2.0", "engine": "3"}
+
+
+def test_every_name_that_records_have_is_taken() -> None:
+    assert {*installed_versions(), *OF_PROVENANCE, "world"} <= RESERVED
 
 
 def noted(*charges: list[Charge]) -> Trace:

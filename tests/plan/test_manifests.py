@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +17,8 @@ from pytest_vla.plan.manifests import load_suite, suite_names, takes_tasks
 from pytest_vla.plan.suite import Suite
 from pytest_vla.plan.task import language_of
 from pytest_vla.run.options import OPTIONS
-from pytest_vla.util.text import did_you_mean
+from pytest_vla.testing import point_suite
+from pytest_vla.util.text import did_you_mean, printable
 from tests.support.data import golden, libero_data
 
 LIBERO = {"libero_spatial": 10, "libero_object": 10, "libero_goal": 10, "libero_10": 10, "libero_90": 90}
@@ -229,6 +232,8 @@ def test_a_manifest_overrides_what_it_extends(tmp_path: Path, monkeypatch: pytes
         (GOOD.replace('title = "Mine"', ""), BASE, "no title at the top"),
         (GOOD + "max_steps = 6", BASE, "cannot be read as TOML"),
         (GOOD.replace("base.toml", "other.toml"), BASE, "other.toml: cannot be read"),
+        (GOOD.replace('"two"', '"one"'), BASE, "two tasks are called one; give each a name of its own"),
+        (GOOD.replace('"two"', '"../two"'), BASE, "'../two' is no name of a task"),
     ],
 )
 def test_a_broken_manifest_is_refused_by_name(
@@ -238,3 +243,39 @@ def test_a_broken_manifest_is_refused_by_name(
         load_written(tmp_path, monkeypatch, manifest, base)
     assert complaint in str(refused.value)
     assert str(tmp_path) in str(refused.value)
+
+
+def load_made(monkeypatch: pytest.MonkeyPatch, make: Callable[[], Suite]) -> Suite:
+    """A suite that is made by code, as a hook gives it."""
+    entry = SuiteEntry("odd", "a test's", "a_module:make", origin="the test")
+    monkeypatch.setattr(extensions, "suites", lambda: {"odd": entry})
+    monkeypatch.setattr(extensions, "load", lambda entry: make)
+    return load_suite("odd")
+
+
+def renamed(*names: object) -> Callable[[], Suite]:
+    made = point_suite("odd")
+    tasks = tuple(replace(made.tasks[0], name=name, index=index) for index, name in enumerate(names))  # type: ignore[arg-type]
+    return lambda: replace(made, tasks=tasks)
+
+
+def test_two_tasks_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    complaint = "suite odd: the test: a_module:make: two tasks are called push; give each a name of its own"
+    with pytest.raises(VlaError, match=complaint):
+        load_made(monkeypatch, renamed("push", "pull", "push"))
+
+
+@pytest.mark.parametrize("name", ["../../evil", "", "a b", "a[b]", "a-seed1", "a.b", "l\u00f6sche", "push\n", None, 3])
+def test_a_made_tasks_name_that_cannot_stand_in_an_id_is_refused(monkeypatch: pytest.MonkeyPatch, name: object) -> None:
+    with pytest.raises(VlaError) as refused:
+        load_made(monkeypatch, renamed("push", name))
+    expected = "is no name of a task: expected letters (a-z, A-Z), digits and _. Rename it"
+    assert str(refused.value) == f"suite odd: the test: a_module:make: {printable(repr(name))} {expected}"
+
+
+def test_what_is_no_task_of_the_suite_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = point_suite("odd")
+    with pytest.raises(VlaError, match=r"task push_the_point is of suite '../x'; make it with Task\('odd', ...\)"):
+        load_made(monkeypatch, lambda: replace(made, tasks=(replace(made.tasks[0], suite="../x"),)))
+    with pytest.raises(VlaError, match="has str among its tasks, expected Task"):
+        load_made(monkeypatch, lambda: replace(made, tasks=("push",)))  # type: ignore[arg-type]
