@@ -155,13 +155,21 @@ def run_video(
             pool(task, _variation_of(task, record)),
             load_trajectory(trajectory_file(run.folder, record.arrays)).qpos,
             file,
-            init_state=record.seeds["init_state"],
-            scene_seed=record.seeds["scene"],
+            init_state=_seed(record, "init_state"),
+            scene_seed=_seed(record, "scene"),
             ending=record.outcome,
             camera=task.protocol.cameras[0],
             control_freq=task.protocol.control_freq,
             every=VIDEO_EVERY,
         )
+
+
+def _seed(record: Record, name: str) -> int:
+    """One of a record's seeds, of which every episode that left states has these. Raises VlaError."""
+    seed = record.seeds.get(name)
+    if seed is None:
+        raise VlaError(f"{record.case} cannot be drawn again: its record has no seeds.{name}")
+    return seed
 
 
 def _steps(last: int, frames: int) -> list[int]:
@@ -192,7 +200,7 @@ def _shown(pool: "WorldPool", task: Task, record: Record, folder: Path, frames: 
     cells = _moments(task, record, steps)
     try:
         world: ShownWorld = pool(task, _variation_of(task, record))
-        world.reset(init_state=record.seeds["init_state"], scene_seed=record.seeds["scene"], settle=False)
+        world.reset(init_state=_seed(record, "init_state"), scene_seed=_seed(record, "scene"), settle=False)
         world.show(qpos[0], 0)
     except VlaError as error:
         # Of another version, or of files that are no longer there: the others can still be looked at.

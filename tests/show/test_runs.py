@@ -135,6 +135,16 @@ def test_states_that_are_gone_are_told_by_their_file(results: Path) -> None:
         run_sheet(load_runs(["last"], results), (), None, 1, Drawing())
 
 
+def test_a_record_without_its_seeds_is_told(results: Path, tmp_path: Path) -> None:
+    (run,) = load_runs(["20260101"], results)
+    records = tuple(dataclasses.replace(record, seeds={"init_state": 1, "run": 0}) for record in run.records)
+    run = dataclasses.replace(run, records=records)
+    with pytest.raises(VlaError, match=r"seed1\] cannot be drawn again: its record has no seeds\.scene"):
+        run_video(run, ("turn_on",), (1,), tmp_path / "x.mp4", Drawing(size=(64, 64)))
+    with pytest.raises(VlaError, match=r"cannot be drawn again: its record has no seeds\.scene"):
+        run_sheet([run], (), None, 1, Drawing())
+
+
 def test_the_video_of_one_episode_is_drawn_afterwards(results: Path, tmp_path: Path) -> None:
     runs = load_runs(["20260101"], results)
     run_video(runs[0], ("turn_on",), (1,), tmp_path / "x.mp4", Drawing(size=(64, 64)))
