@@ -16,9 +16,7 @@ from pytest_vla import extensions
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.records.items import Endings
-from pytest_vla.records.record import (
-    Record,
-)
+from pytest_vla.records.record import Record
 from pytest_vla.run.collected import Collected, collected_of
 from pytest_vla.run.failures import Failures
 from pytest_vla.run.handover import Unpacking

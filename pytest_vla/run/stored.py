@@ -111,6 +111,7 @@ class StoredRun:
                 # Such as a policy that could not be loaded, or --setup-plan: there is nothing to go on with.
                 store.discard(self._run.name)
                 return
+            # Also where what comes next cannot be read.
             self.closed = Closed(items)
             self.closed = Closed(items, self._repetition(store))
             store.end(self._run.name, "finished" if all(item.status for item in items) else "stopped")

@@ -1,215 +1,22 @@
 """The command line: what it says, what it exits with, and that it starts at once."""
 
-import csv
-import dataclasses
-import json
-import os
 import re
 import signal
-import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from pytest_vla import cli, extensions, kernels
 from pytest_vla.cli import main
 from pytest_vla.entries import NAMES, Command
-from pytest_vla.records.checks import OUTCOMES
-from pytest_vla.records.names import DEFAULT_RESULTS
-from pytest_vla.records.record import record_line
-from pytest_vla.records.store import STORE, open_store
+from pytest_vla.records.store import open_store
 from tests.support.records import record_of
-from tests.support.varied import varied
 from tests.support.waiting import HANG
-
-OWN = "test_mine.py::test_bowl[turn_on_the_stove-seed0]"
-
-
-@pytest.fixture
-def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Two runs in the current folder: one of a suite, of five items and with every outcome, and one of own tests."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TZ", "Asia/Tokyo")
-    time.tzset()
-    with open_store(Path(DEFAULT_RESULTS), create=True) as store:
-        nodes = [*(record_of(seed).node for seed in range(4)), OWN]
-        store.begin("20260101-first", nodes, command="pytest", model="random", invocation={"seeds": [0, 1]})
-        for seed, outcome in enumerate(OUTCOMES):
-            store.add(record_of(seed, outcome, "20260101-first"))
-        store.add(record_of(0, "success", "20260101-first", node=OWN))
-        store.end("20260101-first", "stopped")
-        store.begin("20260102-second", [OWN], command="pytest", model="my:policy")
-        store.add(record_of(0, "error", "20260102-second", node=OWN))
-        store.add(record_of(0, "success", "20260102-second", node=OWN))
-        store.end("20260102-second", "finished")
-    with closing(sqlite3.connect(Path(DEFAULT_RESULTS) / STORE)) as connection:
-        connection.execute("UPDATE runs SET started = '2026-01-02T20:30:00.000+00:00'")
-        connection.commit()
-    yield tmp_path / DEFAULT_RESULTS
-    monkeypatch.undo()
-    time.tzset()
-
-
-def said(capfd: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
-    """What a command says, on the one stream that it is for."""
-    assert main(arguments) == code
-    out, err = capfd.readouterr()
-    assert bool(err) == bool(code)
-    assert not (out and err)
-    return out or err
-
-
-def test_the_runs_are_a_table(results: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    header, second, first = (re.split(" {2,}", line) for line in said(capfd, "runs").splitlines())
-    assert header == [
-        *("run", "started", "model", "suites", "episodes", "success", "rate", "95% interval"),
-        *("not in the rate", "status"),
-    ]
-    assert second == [
-        *("20260102-second", "2026-01-03 05:30", "my:policy", "libero_goal"),
-        *("1/1", "1/1", "100.0%", "[20.7%, 100.0%]", "finished"),
-    ]
-    assert first == [
-        *("20260101-first", "2026-01-03 05:30", "random", "libero_goal"),
-        *("5/5", "1/2", "50.0%", "[9.5%, 90.5%]", "1 error, 1 invalid: 25.0% to 75.0%", "stopped"),
-    ]
-
-
-def test_the_runs_are_a_list_for_programs(results: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    second, first = json.loads(said(capfd, "runs", "--json"))
-    assert (first["name"], first["suites"], first["done"], first["planned"]) == (
-        "20260101-first",
-        ["libero_goal"],
-        5,
-        5,
-    )
-    assert (first["rate"], first["errors"], first["invocation"]) == (0.5, {"policy-raised": 1}, {"seeds": [0, 1]})
-    assert first["interval"] == pytest.approx([0.0945, 0.9055], abs=1e-4)
-    own = {"suite": "libero_goal", "of_suite": False, "varied": False, "is_probe": False}
-    own |= {"outcome": "success", "reason": None}
-    assert own | {"episodes": 1} in first["counts"]
-    rate = {"n": 2, "sr": 50, "interval": pytest.approx([9.45, 90.55], abs=0.01), "tasks_interval": None}
-    rate |= {"not_counted": 2, "bounds": [25, 75]}
-    assert first["rates"] == {"all": rate}
-    assert first["repeats"] == {"records": 0, "cases": 0, "other_outcome": 0, "other_digest": 0}
-    assert (second["status"], second["model"], second["rate"]) == ("finished", "my:policy", 1.0)
-
-
-def test_varied_episodes_of_a_run_have_a_line_of_their_own(results: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    blank = varied("language.blank", False)
-    probe = dataclasses.replace(blank, variation=blank.variation | {"probe": True})
-    records = [record_of(0, "success"), varied("camera.shift-L1", True), varied("camera.shift-L2", False), probe]
-    with open_store(results, create=True) as store:
-        store.begin("20260103-third", [each.node for each in records], command="", model="random")
-        store.add_all(dataclasses.replace(each, run="20260103-third") for each in records)
-        store.end("20260103-third", "finished")
-    _, benign, more, *_ = (re.split(" {2,}", line.strip()) for line in said(capfd, "runs").splitlines())
-    assert benign[4:] == ["4/4", "benign 1/1", "100.0%", "[20.7%, 100.0%]", "finished"]
-    assert more == ["varied 1/2", "50.0%", "-"]
-    third = json.loads(said(capfd, "runs", "--json"))[0]
-    assert {name: (each["n"], each["sr"]) for name, each in third["rates"].items()} == {
-        "benign": (1, 100),
-        "varied": (2, 50),
-    }
-    assert (third["rate"], third["done"]) == (1, 4)
-
-
-def test_a_run_whose_process_is_gone_was_killed(results: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    with open_store(results, create=True) as store:
-        store.begin("20260103-third", ["a"], command="", model="mo\x1b[2Jdel")
-    running = said(capfd, "runs").splitlines()[1]
-    assert running.split()[-1] == "running"
-    assert "mo?[2Jdel" in running, "a terminal would obey it"
-    with closing(sqlite3.connect(results / STORE)) as connection:
-        connection.execute("UPDATE runs SET process = '1' WHERE name = '20260103-third'")
-        connection.commit()
-        assert said(capfd, "runs").splitlines()[1].split()[-1] == "killed"
-        assert json.loads(said(capfd, "runs", "--json"))[0]["status"] == "killed"
-        connection.execute("UPDATE runs SET host = 'elsewhere' WHERE name = '20260103-third'")
-        connection.commit()
-    assert said(capfd, "runs").splitlines()[1].endswith("running on elsewhere")
-
-
-@pytest.mark.parametrize("command", [["runs"], ["export"], ["show", "last"]], ids=" ".join)
-def test_a_folder_without_runs_is_told(
-    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (line,) = said(capfd, *command, code=1).splitlines()
-    assert line.startswith(f"pytest-vla: no runs in {DEFAULT_RESULTS} yet: run pytest with --vla-suite and --vla-model")
-    (line,) = said(capfd, *command, "--results=elsewhere", code=1).splitlines()
-    assert "no runs in elsewhere" in line
-    assert os.listdir(tmp_path) == []
-
-
-def test_a_folder_that_lost_its_runs_is_no_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    open_store(tmp_path, create=True).close()
-    assert said(capfd, "runs", f"--results={tmp_path}", "--json") == "[]\n"
-    assert "no runs in" in said(capfd, "runs", f"--results={tmp_path}", code=1)
-
-
-def test_the_last_run_is_exported_as_csv(results: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (row,) = csv.DictReader(said(capfd, "export").splitlines())
-    assert (row["run"], row["outcome"], row["node"]) == ("20260102-second", "success", OWN)
-
-
-def test_a_run_is_exported_by_the_beginning_of_its_name(results: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    lines = said(capfd, "export", "20260101", "--format=jsonl").splitlines()
-    wanted = [record_of(seed, outcome, "20260101-first") for seed, outcome in enumerate(OUTCOMES)]
-    records = [json.loads(record_line(r)) for r in (*wanted, dataclasses.replace(wanted[0], node=OWN))]
-    assert [json.loads(line) for line in lines] == [record | {"counts": True} for record in records]
-    assert "no run 'x'" in said(capfd, "export", "x", code=1)
-
-
-def test_all_runs_are_exported_oldest_first(results: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    rows = list(csv.DictReader(said(capfd, "export", "all").splitlines()))
-    assert [row["run"] for row in rows] == ["20260101-first"] * 5 + ["20260102-second"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "name"),
-    [
-        (["-o", "out.parquet"], "out.parquet"),
-        (["--format=parquet", "--output=out.csv"], "out.csv"),
-    ],
-)
-def test_the_file_s_ending_says_the_format_where_nothing_else_does(
-    results: Path, capfd: pytest.CaptureFixture[str], arguments: list[str], name: str
-) -> None:
-    assert said(capfd, "export", "all", *arguments) == ""
-    assert pq.read_table(name).num_rows == 6
-    assert sorted(os.listdir(".")) == sorted([DEFAULT_RESULTS, name])
-
-
-def test_parquet_does_not_go_to_a_terminal(results: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert "give a file with -o FILE.parquet" in said(capfd, "export", "--format=parquet", code=1)
-    assert "\n" in said(capfd, "export", "-o", "-"), "- is standard output"
-
-
-def test_without_pyarrow_it_says_what_to_install(
-    results: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    assert said(capfd, "export", "-o", "out.parquet", code=1) == (
-        "pytest-vla: parquet needs pyarrow: pip install 'pytest-vla[parquet]'\n"
-    )
-    assert os.listdir(".") == [DEFAULT_RESULTS]
-    assert said(capfd, "export").count("\n") == 2
-
-
-def test_a_file_that_cannot_be_written_is_one_line(results: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert said(capfd, "export", "-o", "missing/out.csv", code=1).endswith(
-        "missing/out.csv: No such file or directory\n"
-    )
 
 
 def test_the_help_names_every_command(capfd: pytest.CaptureFixture[str]) -> None:

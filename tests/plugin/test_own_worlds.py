@@ -1,27 +1,13 @@
 """Suites that bring their own world: run, resumed, filmed, on workers; and what of variations they can have."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import replace
-from pathlib import Path
 
-import numpy as np
 import pytest
 
-from pytest_vla.episode.own_world import OwnWorld
-from pytest_vla.episode.rollout import Conditions, run_episode
-from pytest_vla.errors import UnfitError, VlaError
 from pytest_vla.metrics.selection import by_model
-from pytest_vla.plan.case import Case
 from pytest_vla.plan.costs import Charge, totals
-from pytest_vla.records.record import parse_record, record_line
 from pytest_vla.records.store import open_store
 from pytest_vla.records.trajectory import load_trajectory
-from pytest_vla.testing import ForgetfulPointWorld, PointWorld, check_world, point_suite
-from pytest_vla.vary.registry import find_variation, kinds
 from tests.support.runs import digests, records_of, run_names
 from tests.support.videos import read
 
@@ -411,148 +397,6 @@ def test_pictures_words_and_actions_are_varied_and_the_rest_says_why_not(point: 
     assert len({record.digest for record in records.values()}) == 3, "the policy saw noise"
 
 
-def test_every_kind_fits_a_suites_own_world_or_says_why_not() -> None:
-    task = point_suite().tasks[0]
-    for kind in kinds():
-        variation, reason = None, ""
-        with suppress(UnfitError):
-            variation = find_variation(task, kind.labels()[0], 0)
-        if not kind.anywhere:
-            with pytest.raises(UnfitError) as refused:
-                find_variation(task, kind.labels()[0], 0)
-            reason = refused.value.reason
-        assert (variation is None) or not variation.changes_scene
-        assert kind.anywhere or "the suite brings a world of its own" in reason, kind.name
-
-
-@pytest.mark.parametrize("world", [PointWorld, ForgetfulPointWorld])
-def test_the_point_keeps_what_a_world_has_to_keep(world: type) -> None:
-    check_world(point_suite(world=world).tasks[0])
-
-
-class Drifting(PointWorld):
-    started = 0
-
-    def reset(self, case):  # type: ignore[no-untyped-def]
-        Drifting.started += 1
-        super().reset(case)
-        self._at += 0.001 * Drifting.started
-        return self._seen()
-
-
-class Wrong(PointWorld):
-    def _seen(self):  # type: ignore[no-untyped-def]
-        return {**super()._seen(), "state": np.zeros(3)}
-
-
-class Blind(PointWorld):
-    def _seen(self):  # type: ignore[no-untyped-def]
-        return {"state": self._at}
-
-
-class Unclosed(PointWorld):
-    def close(self):  # type: ignore[no-untyped-def]
-        raise OSError("the window is gone")
-
-
-class Lossy(PointWorld):
-    def restore(self, state):  # type: ignore[no-untyped-def]
-        return super().restore(np.round(state, 1))
-
-
-class Dearer(PointWorld):
-    def __init__(self, task):  # type: ignore[no-untyped-def]
-        super().__init__(task)
-        self._resets = 0
-
-    def reset(self, case):  # type: ignore[no-untyped-def]
-        self._resets += 1
-        return super().reset(case)
-
-    def costs(self) -> dict[str, float]:
-        return {"force": float(self._resets)}
-
-
-class Counting(Dearer):
-    def costs(self) -> dict[str, float]:
-        return {}
-
-    def series(self) -> dict[str, int]:
-        return {"resets": self._resets}
-
-
-class Unlike(Counting):
-    def series(self) -> dict[str, int]:
-        return {}
-
-    def provenance(self) -> dict[str, str]:
-        return {"resets": str(self._resets)}
-
-
-@pytest.mark.parametrize(
-    ("world", "complaint"),
-    [
-        (Dearer, r"seed 0 goes otherwise after seed 1: costs\(\) of force differs at step 1"),
-        (Counting, r"seed 0 goes otherwise after seed 1: series\(\) of resets differs at step 1"),
-        (Unlike, r"provenance\(\) says .*'resets': '1'.* of seed 0, and .*'resets': '2'.* after seed 1"),
-        (Drifting, "seed 0 goes otherwise after seed 1: .* differs at step 0"),
-        (Wrong, r"state is \(3,\), and the suite says \(2,\)"),
-        (Blind, "what is seen lacks front_image of the suite's; it has state"),
-        (Unclosed, "closing the world of point raised OSError: the window is gone"),
-        (Lossy, "a restored state looks otherwise"),
-        (lambda task: object(), "its world, object, lacks reset, step, success"),
-        (lambda task: 1 / 0, "point/push_the_point: making its world raised ZeroDivisionError"),
-    ],
-)
-def test_a_world_that_keeps_less_is_told(world: Callable[..., object], complaint: str) -> None:
-    with pytest.raises((AssertionError, VlaError), match=complaint):
-        check_world(point_suite(world=world).tasks[0])
-
-
-class Speechless(PointWorld):
-    said: object = {}
-
-    def provenance(self):  # type: ignore[no-untyped-def]
-        if isinstance(self.said, Exception):
-            raise self.said
-        return self.said
-
-
-@pytest.mark.parametrize("premises", [True, False], ids=["asked at the start", "asked at the end"])
-@pytest.mark.parametrize(
-    ("said", "reason", "complaint"),
-    [
-        (OSError("no licence"), "world-raised", "OSError: no licence ("),
-        (["1.0"], "world-protocol", "provenance() gives list, expected texts by name"),
-        (None, "world-protocol", "provenance() gives NoneType, expected texts by name"),
-        ({"numpy": "0.1"}, "world-protocol", "provenance() gives 'numpy', which pytest-vla says itself ("),
-        ({"world": "mine"}, "world-protocol", "provenance() gives 'world', which pytest-vla says itself ("),
-        ({"engine": 2}, "world-protocol", "provenance() gives 'engine'=2, expected a text"),
-    ],
-)
-def test_what_a_world_says_of_itself_leaves_a_record_whatever_it_is(
-    monkeypatch: pytest.MonkeyPatch, said: object, reason: str, complaint: str, premises: bool
-) -> None:
-    monkeypatch.setattr(Speechless, "said", said)
-    task = point_suite(world=Speechless).tasks[0]
-    conditions = Conditions("pushing", premises=premises, run="one")
-    case = Case(task.suite, task.name, 0)
-    ended = run_episode(case, task, lambda episode: lambda seen: [1, 0], lambda task, _: OwnWorld(task), conditions)
-    assert (ended.record.outcome, ended.record.reason) == ("error", reason)
-    assert str(ended.record.message).startswith(complaint)
-    assert ended.steps == (0 if premises else 5), "what was done is recorded"
-    assert (ended.record.provenance["numpy"], ended.record.simulator) == (np.__version__, ())
-    assert ("no licence" in ended.details) is (reason == "world-raised")
-    assert parse_record(record_line(ended.record)).message == ended.record.message, "it can be kept"
-
-
-def test_the_settle_steps_of_a_suite_are_done_before_the_policy_is_asked() -> None:
-    task = point_suite().tasks[0]
-    settled = replace(task, protocol=replace(task.protocol, settle_steps=2, settle_action=(-1.0, 0.0)))
-    assert OwnWorld(settled).reset(0, 0)["state"] == pytest.approx([-0.1, 0.0])
-    assert OwnWorld(settled).reset(0, 0, settle=False)["state"] == pytest.approx([0.0, 0.0])
-
-
 @pytest.mark.usefixtures("own_processes")
 def test_no_simulator_is_imported_for_a_suites_own_world(pytester: pytest.Pytester, point: Run) -> None:
     pytester.makepyfile(
@@ -560,30 +404,3 @@ def test_no_simulator_is_imported_for_a_suites_own_world(pytester: pytest.Pytest
     )
     result = point("--vla-suite=point", "--vla-model=pushing:right", "test_none.py")
     result.assert_outcomes(passed=3)
-
-
-def test_the_example_of_the_testing_module_runs(pytester: pytest.Pytester) -> None:
-    """What third parties are told to write is a test that passes."""
-    import pytest_vla.testing
-
-    text = str(pytest_vla.testing.__doc__)
-    code = text[text.index("    pytest_plugins") :]
-    lines = [line.removeprefix("    ") for line in code.splitlines()]
-    pytester.makepyfile(test_example="\n".join(lines))
-    package = pytester.mkpydir("my_package")
-    (package / "suite.py").write_text(
-        "from dataclasses import replace\nfrom pytest_vla.testing import point_suite\n"
-        "whole = point_suite('mine')\nSUITE = replace(whole, tasks=whole.tasks[:1])\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:hypothesispytest", "test_example.py"],
-        cwd=pytester.path,
-        capture_output=True,
-        text=True,
-        env={**_environment(pytester.path)},
-    )
-    assert "1 passed" in done.stdout, done.stdout + done.stderr
-
-
-def _environment(folder: Path) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])}

@@ -2,37 +2,14 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.serving.process import PolicyAddress, PolicyProcess
-from tests.support.policy_processes import ADDRESSES, POLICIES, policy_of, run, start
-from tests.support.waiting import RUN_OUT, until
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "served_policies.py").write_text(POLICIES)
-    (tmp_path / "run_out.py").write_text(RUN_OUT)
-    return tmp_path
-
-
-@pytest.fixture
-def process(folder: Path) -> Iterator[PolicyProcess]:
-    process = start("served_policies:counting", folder, 8)
-    yield process
-    process.close()
-    assert not process.is_alive()
-
-
-@pytest.fixture(autouse=True)
-def addresses() -> Iterator[list[PolicyAddress]]:
-    yield ADDRESSES
-    while ADDRESSES:
-        ADDRESSES.pop().remove()
+from pytest_vla.serving.process import PolicyAddress
+from tests.support.policy_processes import POLICIES, policy_of, run, start
+from tests.support.waiting import until
 
 
 def test_a_policy_that_reads_standard_input_finds_nothing_there(folder: Path) -> None:

@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,30 +19,8 @@ from pytest_vla.serving.client import ServedPolicy
 from pytest_vla.serving.process import HUNG, PolicyAddress, PolicyProcess
 from pytest_vla.serving.server import PROTOCOL
 from pytest_vla.serving.wire import SharedPictures, allocate, receive, send
-from tests.support.policy_processes import ADDRESSES, POLICIES, episode, policy_of, run, seen, start
-from tests.support.waiting import HANG, RUN_OUT, until
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "served_policies.py").write_text(POLICIES)
-    (tmp_path / "run_out.py").write_text(RUN_OUT)
-    return tmp_path
-
-
-@pytest.fixture
-def process(folder: Path) -> Iterator[PolicyProcess]:
-    process = start("served_policies:counting", folder, 8)
-    yield process
-    process.close()
-    assert not process.is_alive()
-
-
-@pytest.fixture(autouse=True)
-def addresses() -> Iterator[list[PolicyAddress]]:
-    yield ADDRESSES
-    while ADDRESSES:
-        ADDRESSES.pop().remove()
+from tests.support.policy_processes import POLICIES, episode, policy_of, run, seen, start
+from tests.support.waiting import HANG, until
 
 
 def test_sessions_of_many_workers_are_what_they_are_alone(process: PolicyProcess) -> None:

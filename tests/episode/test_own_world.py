@@ -1,0 +1,73 @@
+"""A suite's own world by itself: what it says of itself, its settle steps, the variations that it can have."""
+
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pytest_vla.episode.own_world import OwnWorld
+from pytest_vla.episode.rollout import Conditions, run_episode
+from pytest_vla.errors import UnfitError
+from pytest_vla.plan.case import Case
+from pytest_vla.records.record import parse_record, record_line
+from pytest_vla.testing import PointWorld, point_suite
+from pytest_vla.vary.registry import find_variation, kinds
+
+
+def test_every_kind_fits_a_suites_own_world_or_says_why_not() -> None:
+    task = point_suite().tasks[0]
+    for kind in kinds():
+        variation, reason = None, ""
+        with suppress(UnfitError):
+            variation = find_variation(task, kind.labels()[0], 0)
+        if not kind.anywhere:
+            with pytest.raises(UnfitError) as refused:
+                find_variation(task, kind.labels()[0], 0)
+            reason = refused.value.reason
+        assert (variation is None) or not variation.changes_scene
+        assert kind.anywhere or "the suite brings a world of its own" in reason, kind.name
+
+
+class Speechless(PointWorld):
+    said: object = {}
+
+    def provenance(self):  # type: ignore[no-untyped-def]
+        if isinstance(self.said, Exception):
+            raise self.said
+        return self.said
+
+
+@pytest.mark.parametrize("premises", [True, False], ids=["asked at the start", "asked at the end"])
+@pytest.mark.parametrize(
+    ("said", "reason", "complaint"),
+    [
+        (OSError("no licence"), "world-raised", "OSError: no licence ("),
+        (["1.0"], "world-protocol", "provenance() gives list, expected texts by name"),
+        (None, "world-protocol", "provenance() gives NoneType, expected texts by name"),
+        ({"numpy": "0.1"}, "world-protocol", "provenance() gives 'numpy', which pytest-vla says itself ("),
+        ({"world": "mine"}, "world-protocol", "provenance() gives 'world', which pytest-vla says itself ("),
+        ({"engine": 2}, "world-protocol", "provenance() gives 'engine'=2, expected a text"),
+    ],
+)
+def test_what_a_world_says_of_itself_leaves_a_record_whatever_it_is(
+    monkeypatch: pytest.MonkeyPatch, said: object, reason: str, complaint: str, premises: bool
+) -> None:
+    monkeypatch.setattr(Speechless, "said", said)
+    task = point_suite(world=Speechless).tasks[0]
+    conditions = Conditions("pushing", premises=premises, run="one")
+    case = Case(task.suite, task.name, 0)
+    ended = run_episode(case, task, lambda episode: lambda seen: [1, 0], lambda task, _: OwnWorld(task), conditions)
+    assert (ended.record.outcome, ended.record.reason) == ("error", reason)
+    assert str(ended.record.message).startswith(complaint)
+    assert ended.steps == (0 if premises else 5), "what was done is recorded"
+    assert (ended.record.provenance["numpy"], ended.record.simulator) == (np.__version__, ())
+    assert ("no licence" in ended.details) is (reason == "world-raised")
+    assert parse_record(record_line(ended.record)).message == ended.record.message, "it can be kept"
+
+
+def test_the_settle_steps_of_a_suite_are_done_before_the_policy_is_asked() -> None:
+    task = point_suite().tasks[0]
+    settled = replace(task, protocol=replace(task.protocol, settle_steps=2, settle_action=(-1.0, 0.0)))
+    assert OwnWorld(settled).reset(0, 0)["state"] == pytest.approx([-0.1, 0.0])
+    assert OwnWorld(settled).reset(0, 0, settle=False)["state"] == pytest.approx([0.0, 0.0])

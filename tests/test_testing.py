@@ -1,0 +1,124 @@
+"""What third parties test their suites with: `check_world`, and the example of how to."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pytest_vla.errors import VlaError
+from pytest_vla.testing import ForgetfulPointWorld, PointWorld, check_world, point_suite
+
+
+@pytest.mark.parametrize("world", [PointWorld, ForgetfulPointWorld])
+def test_the_point_keeps_what_a_world_has_to_keep(world: type) -> None:
+    check_world(point_suite(world=world).tasks[0])
+
+
+class Drifting(PointWorld):
+    started = 0
+
+    def reset(self, case):  # type: ignore[no-untyped-def]
+        Drifting.started += 1
+        super().reset(case)
+        self._at += 0.001 * Drifting.started
+        return self._seen()
+
+
+class Wrong(PointWorld):
+    def _seen(self):  # type: ignore[no-untyped-def]
+        return {**super()._seen(), "state": np.zeros(3)}
+
+
+class Blind(PointWorld):
+    def _seen(self):  # type: ignore[no-untyped-def]
+        return {"state": self._at}
+
+
+class Unclosed(PointWorld):
+    def close(self):  # type: ignore[no-untyped-def]
+        raise OSError("the window is gone")
+
+
+class Lossy(PointWorld):
+    def restore(self, state):  # type: ignore[no-untyped-def]
+        return super().restore(np.round(state, 1))
+
+
+class Dearer(PointWorld):
+    def __init__(self, task):  # type: ignore[no-untyped-def]
+        super().__init__(task)
+        self._resets = 0
+
+    def reset(self, case):  # type: ignore[no-untyped-def]
+        self._resets += 1
+        return super().reset(case)
+
+    def costs(self) -> dict[str, float]:
+        return {"force": float(self._resets)}
+
+
+class Counting(Dearer):
+    def costs(self) -> dict[str, float]:
+        return {}
+
+    def series(self) -> dict[str, int]:
+        return {"resets": self._resets}
+
+
+class Unlike(Counting):
+    def series(self) -> dict[str, int]:
+        return {}
+
+    def provenance(self) -> dict[str, str]:
+        return {"resets": str(self._resets)}
+
+
+@pytest.mark.parametrize(
+    ("world", "complaint"),
+    [
+        (Dearer, r"seed 0 goes otherwise after seed 1: costs\(\) of force differs at step 1"),
+        (Counting, r"seed 0 goes otherwise after seed 1: series\(\) of resets differs at step 1"),
+        (Unlike, r"provenance\(\) says .*'resets': '1'.* of seed 0, and .*'resets': '2'.* after seed 1"),
+        (Drifting, "seed 0 goes otherwise after seed 1: .* differs at step 0"),
+        (Wrong, r"state is \(3,\), and the suite says \(2,\)"),
+        (Blind, "what is seen lacks front_image of the suite's; it has state"),
+        (Unclosed, "closing the world of point raised OSError: the window is gone"),
+        (Lossy, "a restored state looks otherwise"),
+        (lambda task: object(), "its world, object, lacks reset, step, success"),
+        (lambda task: 1 / 0, "point/push_the_point: making its world raised ZeroDivisionError"),
+    ],
+)
+def test_a_world_that_keeps_less_is_told(world: Callable[..., object], complaint: str) -> None:
+    with pytest.raises((AssertionError, VlaError), match=complaint):
+        check_world(point_suite(world=world).tasks[0])
+
+
+def test_the_example_of_the_testing_module_runs(pytester: pytest.Pytester) -> None:
+    """What third parties are told to write is a test that passes."""
+    import pytest_vla.testing
+
+    text = str(pytest_vla.testing.__doc__)
+    code = text[text.index("    pytest_plugins") :]
+    lines = [line.removeprefix("    ") for line in code.splitlines()]
+    pytester.makepyfile(test_example="\n".join(lines))
+    package = pytester.mkpydir("my_package")
+    (package / "suite.py").write_text(
+        "from dataclasses import replace\nfrom pytest_vla.testing import point_suite\n"
+        "whole = point_suite('mine')\nSUITE = replace(whole, tasks=whole.tasks[:1])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:hypothesispytest", "test_example.py"],
+        cwd=pytester.path,
+        capture_output=True,
+        text=True,
+        env={**_environment(pytester.path)},
+    )
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])}
