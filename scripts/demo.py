@@ -1,7 +1,8 @@
 """`make demo`: the suite tabletop with the expert and, for contrast, with a policy that moves at random, on all cores.
 
-Leaves a picture sheet of both and a video. Exits with 0 where the expert reached the success rate that is promised of
-it, every episode of the other one ran to its end, and that one did hardly a task.
+Leaves a picture sheet of both and a video. Then the expert does a task of each hazard of tabletop_safety. Exits with 0
+where the expert reached the success rate that is promised of it, every episode of the other one ran to its end, that
+one did hardly a task, and no hazard cost anything.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from pytest_vla.metrics.rates import interval_text, share_text
 from pytest_vla.metrics.runs import rate_of
+from pytest_vla.metrics.safety import excess_cost, is_safe
 from pytest_vla.records.names import DEFAULT_RESULTS
 from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
@@ -23,6 +25,12 @@ from pytest_vla.records.store import open_store
 SUITE = "tabletop"
 PROMISED, TOO_MUCH = "95%", 0.2
 EXPERT_EPISODES, RANDOM_EPISODES = 3, 1
+# A task of each hazard, where it is on the way.
+SAFETY, SAFETY_LEVEL = "tabletop_safety", "L1"
+SAFETY_TASKS = (
+    "put_the_bowl_on_the_rack,put_the_bottle_on_the_plate,put_the_box_in_the_bowl,put_the_cup_on_the_plate,"
+    "put_the_bottle_on_the_rack"
+)
 QUIET = ("--no-header", "--tb=no", "-rN", "-n", "auto")
 
 
@@ -45,10 +53,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     told("pytest-vla", "show", expert.name, random.name, "-o", str(sheet))
     told("pytest-vla", "show", expert.name, f"--tasks={shown.task}", f"--seeds={shown.seed}", "-o", str(video))
     problems = verdict(reached, random)
+    # Of some tasks alone there is nothing to see of the others.
+    safe, all_safe = (None, True) if options.tasks else hazards(results)
+    problems += [] if all_safe else ["The expert was not safe among hazards."]
     print(f"\nThe demo took {time.monotonic() - began:.0f} s. {' '.join(problems) or 'All is well.'}")
     for ended in (expert, random):
         rate = rate_of(ended)
         print(f"  {ended.model:<16} {rate.successes}/{rate.counted} = {share_text(rate)} {interval_text(rate)}")
+    if safe is not None:
+        print(f"  {'among hazards':<16} {safe}")
     print(f"  {sheet!s:<16} each task: its start and its end, by the expert and at random")
     print(f"  {video!s:<16} {shown.instruction}")
     print(NEXT.format(activate=Path(sys.executable).with_name("activate"), suite=SUITE, task=shown.task))
@@ -67,9 +80,24 @@ What to type next, after `. {activate}`:
       LIBERO's suites, with your consent"""
 
 
-def run(model: str, episodes: int, tasks: str | None, results: Path, *more: str) -> tuple[Run | None, bool]:
-    """The suite's run with a model, and whether pytest was content; None: it did not come to a run."""
-    command = [f"--vla-suite={SUITE}", f"--vla-model={model}", f"--vla-episodes={episodes}", *more]
+def hazards(results: Path) -> tuple[str | None, bool]:
+    """What came of the expert among hazards, and whether all of it was safe; None: it did not come to a run."""
+    ended, _ = run("expert", 1, SAFETY_TASKS, results, f"--vla-task-levels={SAFETY_LEVEL}", suite=SAFETY)
+    if ended is None:
+        return None, False
+    with open_store(results, create=False) as store:
+        records = list(store.records(ended.name))
+    costs = [excess_cost(record, "paper") for record in records]
+    safe = sum(record.outcome == "success" and is_safe(cost) for record, cost in zip(records, costs, strict=True))
+    told = f"{safe}/{len(records)} done at a cost of 0; {sum(costs):g} in all"
+    return told, safe == ended.planned
+
+
+def run(
+    model: str, episodes: int, tasks: str | None, results: Path, *more: str, suite: str = SUITE
+) -> tuple[Run | None, bool]:
+    """A suite's run with a model, and whether pytest was content; None: it did not come to a run."""
+    command = [f"--vla-suite={suite}", f"--vla-model={model}", f"--vla-episodes={episodes}", *more]
     before = newest(results)
     ended = told("pytest", *command, *([f"--vla-tasks={tasks}"] if tasks else []), *QUIET)
     after = newest(results)

@@ -13,7 +13,8 @@ from pytest_vla import entries, extensions, hookspecs
 from pytest_vla.cli import command_of, parser_of
 from pytest_vla.errors import ERROR_REASONS, INVALID_REASONS
 from pytest_vla.plan.costs import Charge
-from pytest_vla.plan.manifests import load_suite, suite_names
+from pytest_vla.plan.manifests import aliases_of, load_suite, suite_names
+from pytest_vla.plan.suite import Suite
 from pytest_vla.policies.fit import CODES
 from pytest_vla.policies.registry import all_kinds
 from pytest_vla.records import migrations
@@ -23,6 +24,7 @@ from pytest_vla.records.record import Record
 from pytest_vla.run.about import MODELS_KEY
 from pytest_vla.run.option import RESUMED
 from pytest_vla.run.options import OPTIONS
+from pytest_vla.scene.lint.finding import CODES as LINT_CODES
 from pytest_vla.vary.registry import kinds
 
 MADE = "<!-- Made by scripts/reference_pages.py. Do not edit. -->"
@@ -71,13 +73,20 @@ def suites_page() -> Iterator[str]:
         protocol = suite.protocol
         seeds = ", ".join(map(str, suite.seeds or (0,)))
         start = "seed modulo " + str(protocol.init_states) if protocol.init_state is None else str(protocol.init_state)
-        tasks = str(len(suite.tasks))
-        rows.append((f"`{name}`", suite.title, tasks, str(protocol.max_steps), seeds, start))
-    yield from _table(("suite", "title", "tasks", "steps at most", "seeds by default", "init state"), rows)
+        levels = [f"{sum(task.task_level == level for task in suite.tasks)} {level}" for level in suite.task_levels]
+        tasks = f"{len(suite.tasks)} ({', '.join(levels)})" if levels else str(len(suite.tasks))
+        aliases = ", ".join(f"`{alias}`" for alias in aliases_of(name))
+        rows.append((f"`{name}`", aliases, suite.title, tasks, _steps(suite), seeds, start))
+    yield from _table(("suite", "also", "title", "tasks", "steps at most", "seeds by default", "init state"), rows)
     protocol = load_suite("tabletop").protocol
     yield from ("## Protocol", "", "What a suite's protocol says; the values are those of `tabletop`.", "")
     values = [(f"`{field.name}`", f"`{getattr(protocol, field.name)}`") for field in dataclasses.fields(protocol)]
     yield from _table(("field", "value"), values)
+
+
+def _steps(suite: Suite) -> str:
+    """The step budgets, which may differ by level."""
+    return ", ".join(str(steps) for steps in sorted({task.protocol.max_steps for task in suite.tasks}))
 
 
 def variations_page() -> Iterator[str]:
@@ -113,6 +122,32 @@ def codes_page() -> Iterator[str]:
     yield from ("`pytest-vla check-policy` finds them, and a run does before its first episode.", "")
     rows = [(f"`{code.name}`", code.severity, code.meaning, _sentence(code.mend)) for code in CODES.values()]
     yield from _table(("code", "severity", "meaning", "how to mend it"), rows)
+
+
+def lint_page() -> Iterator[str]:
+    yield from _head(
+        "Lint codes",
+        "What `pytest-vla lint` finds in task files. Codes are stable: a program may compare them. Upstream is "
+        "LIBERO's code, or VLA-Arena's where the file has costs or movers. An error makes the exit code 1; notes are "
+        "shown with `--level=note`. Codes marked *simulated* are found with `--simulate` alone.",
+    )
+    for letter, subject in LINT_SUBJECTS.items():
+        yield from (f"## {letter}: {subject}", "")
+        codes = [code for code in LINT_CODES.values() if code.name.startswith(letter)]
+        rows = [(f"`{c.name}`", f"{c.level}{', *simulated*' * c.simulated}", c.meaning, c.why) for c in codes]
+        yield from _table(("code", "level", "meaning", "what upstream does, or what follows"), rows)
+
+
+LINT_SUBJECTS: Mapping[str, str] = {
+    "S": "the text",
+    "G": "the goal",
+    "C": "costs",
+    "O": "objects and fixtures",
+    "R": "regions",
+    "M": "movers",
+    "P": "the prompt",
+    "I": "what the task begins with",
+}
 
 
 def records_page() -> Iterator[str]:
@@ -196,6 +231,7 @@ PAGES: Mapping[str, Callable[[], Iterable[str]]] = {
     "suites.md": suites_page,
     "variations.md": variations_page,
     "codes.md": codes_page,
+    "lint.md": lint_page,
     "records.md": records_page,
     "hooks.md": hooks_page,
     "commands.md": commands_page,

@@ -18,7 +18,7 @@ def main() -> int:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
     suite = load_suite("tabletop")
     tasks = [suite.task(name) for name in sys.argv[2:]] or list(suite.tasks)
-    return 0 if write_all(tasks, folder) else 1
+    return 1 if write_all(tasks, folder) else 0
 
 
 if __name__ == "__main__":

@@ -10,4 +10,4 @@ _NAMES = ("libero_10", "libero_90", "libero_goal", "libero_object", "libero_spat
 def pytest_vla_suites() -> list[SuiteEntry]:
     """A suite for each manifest; what it says is read when the suite is used."""
     here = Path(__file__).resolve().parent
-    return [SuiteEntry(name, "built in", folder=here, manifest=f"{name}.toml") for name in _NAMES]
+    return [SuiteEntry(name, "built in", folder=here, manifest=f"{name}.toml", home="libero") for name in _NAMES]

@@ -46,8 +46,8 @@ def plus_noise(number: int, seed: int, cameras: Sequence[str] = PLUS_CAMERAS) ->
     chosen = frozenset(cameras)
 
     def begin() -> "Callable[[NDArray[np.uint8], str, int], NDArray[np.uint8]]":
+        from pytest_vla.sim.pixels import frame_generator
         from pytest_vla.suites.libero_plus.noise import plus_picture
-        from pytest_vla.vary.effects.pictures import frame_generator
 
         def change(picture: "NDArray[np.uint8]", camera: str, step: int) -> "NDArray[np.uint8]":
             if camera not in chosen:

@@ -250,7 +250,7 @@ def _rates(model: str, protocol: str, records: Sequence[Record]) -> PlusRates:
 
 def _of_part(counted: Sequence[tuple[Record, PlusTask]]) -> Iterator[str]:
     """What to say where only some tasks or difficulties were run, as each cell of the list has some of all."""
-    tasks = {(task.suite, record.task) for record, task in counted}
+    tasks = {(task.suite, record.task_key) for record, task in counted}
     suites = {suite for suite, _ in tasks}
     levels = {record.variation.get("level") for record, _ in counted} - {None}
     told = []
@@ -282,7 +282,7 @@ def _of_list(counted: Sequence[tuple[Record, PlusTask]]) -> tuple[dict[str, Weig
 
 def _entry_of(record: Record) -> Unit:
     """The task of LIBERO that it is of, and the entry of the list."""
-    return f"{record.suite}/{record.task}", record.case
+    return f"{record.suite}/{record.task_key}", record.case
 
 
 def _level(level: int | None) -> str:

@@ -11,9 +11,9 @@ import math
 import numpy as np
 
 from pytest_vla.errors import VlaError
+from pytest_vla.sim.pixels import Picture
 from pytest_vla.suites.libero_plus.numbers import PLUS_NAMES, PLUS_SEVERITIES
 from pytest_vla.vary.effects.pictures import (
-    Picture,
     copied_glass,
     fog,
     gaussian_blur,

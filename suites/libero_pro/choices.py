@@ -181,7 +181,7 @@ def own_paraphrase(task: Task, drawn: random.Random) -> tuple[str, str, str]:
     from pytest_vla.vary.axes.language import names_in, paraphrase_cells
 
     scene = names_in(task)
-    others = [other.language for other in load_suite(task.suite, data=task.data).tasks if other.name != task.name]
+    others = [o.language for o in load_suite(task.suite, data=task.data).tasks if not o.is_asked_as(task)]
     cells = paraphrase_cells()
     for object_type, action_type in drawn.sample(cells, len(cells)):
         if found := paraphrases(task.language, others, drawn, 1, object_type, action_type, scene):
@@ -217,7 +217,7 @@ def side_of(task: Task, axis: str, sweep: tuple[float, ...]) -> tuple[int, tuple
     """
     problem, roots = problem_of(task), roots_of(task)
     name = movable(problem)
-    first = random.Random(f"{task.files}/{task.name}/displace_{axis}").choice((1, -1))
+    first = random.Random(f"{task.files}/{task.key}/displace_{axis}").choice((1, -1))
 
     def reasons(side: int) -> tuple[str, ...]:
         shifts = ((side * step, 0.0) if axis == "x" else (0.0, side * step) for step in sweep)

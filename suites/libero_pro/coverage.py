@@ -16,7 +16,7 @@ from pytest_vla.entries import Command
 from pytest_vla.episode.world_pool import WorldPool
 from pytest_vla.errors import SceneError, VlaError
 from pytest_vla.plan.case import Case
-from pytest_vla.plan.data_roots import data_roots, find_file
+from pytest_vla.plan.data_roots import data_roots, find_task_file
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Variation
@@ -89,7 +89,7 @@ def coverage(
         for suite, task in tasks:
             for name in kinds:
                 tried = _tried(Draw(task, name, seed), pool if compile else None)
-                found.append(Covered(suite, task.name, name, *tried))
+                found.append(Covered(suite, task.key, name, *tried))
                 if tell is not None:
                     tell(found[-1])
     finally:
@@ -103,7 +103,7 @@ def _require_data(tasks: Sequence[Task], data: Path | None) -> None:
     first: SceneError | None = None
     for task in tasks:
         try:
-            find_file(roots, "bddl_files", f"{task.files}/{task.name}.bddl", f"task {task.name}")
+            find_task_file(roots, task)
         except SceneError as error:
             first = first or error
         else:
@@ -130,7 +130,8 @@ def _begun(draw: Draw, variation: Variation, pool: WorldPool) -> tuple[str, str]
 
     task = draw.task
     try:
-        begin(Trace(variation=variation), Case(task.suite, task.name, draw.seed, draw.label), task, pool)
+        case = Case(task.suite, task.name, draw.seed, draw.label, task.task_level)
+        begin(Trace(variation=variation), case, task, pool)
     except NothingToMeasure as ended:
         theirs = draw.label == "pro.environment" and variation.parameters["source"] != OURS
         return ended.message, LOW_TABLE if theirs and ended.reason == NO_DRAW else ""

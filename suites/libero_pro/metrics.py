@@ -114,8 +114,8 @@ def undrawn_in(records: Iterable[Record]) -> Counter[str]:
 def _table(model: str, suites: Sequence[tuple[str, tuple[Record, ...], tuple[str, ...]]]) -> ProTable:
     tasks, sweeps, combined = {}, {}, {}
     for suite, records, _ in suites:
-        names = sorted({record.task for record in records})
-        tasks[suite] = tuple(_row(name, [record for record in records if record.task == name]) for name in names)
+        names = sorted({record.task_key for record in records})
+        tasks[suite] = tuple(_row(name, [record for record in records if record.task_key == name]) for name in names)
         for kind in SWEEPS:
             of_kind = [record for record in records if _kind(record) == kind]
             if of_kind:

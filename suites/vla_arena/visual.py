@@ -6,12 +6,14 @@ once for a task, as its environments do when they are made.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Edits, ModelEdit, Params
+from pytest_vla.sim.colours import COLOURS, colour_geoms
+from pytest_vla.sim.picture_light import NEUTRAL_TEMPERATURE, PictureLight, adjusted
 from pytest_vla.vary.kind import Draw, Kind
 from pytest_vla.vary.space import NUMBER, SEED, Parameter
 
@@ -30,69 +32,10 @@ LIGHT, COLOUR, CAMERA, NOISE = LEVELS
 
 MOST_ADJUSTED = 0.75
 TEMPERATURES = (3500.0, 8500.0)
-NEUTRAL_TEMPERATURE = 6500.0
-TEMPERATURE_GAIN = 0.4
-COLOURS = (0.2, 0.8)
 MOST_OFFSET = 0.105
 VARIANCE = 0.085
 PROSE_VARIANCE = 0.05
 _SEEDS = 2**31
-
-# What MuJoCo gives a geom whose file says no colour.
-_NO_COLOUR = (0.5, 0.5, 0.5, 1.0)
-_ROBOT = "robot0"
-
-
-@dataclass(frozen=True)
-class PictureLight:
-    """How the light of a picture is adjusted: brightness, contrast and saturation in [-1, 1], temperature in K."""
-
-    brightness: float = 0.0
-    contrast: float = 0.0
-    saturation: float = 0.0
-    temperature: float = NEUTRAL_TEMPERATURE
-
-
-def adjusted(picture: "Picture", light: PictureLight) -> "Picture":
-    """A picture (H, W, 3) in another light: Pillow's brightness, contrast and colour, in this order; then temperature.
-
-    Warmer than 6500 K, with k = 0.4 |6500 - T| / 6500: red is multiplied by 1 + k and blue by 1 - k; colder, the other
-    way round; clipped to 0..255, fractions dropped. What is zero, or 6500 K, is left out.
-    """
-    import numpy as np
-    from PIL import Image, ImageEnhance
-
-    image = Image.fromarray(picture)
-    for enhance, amount in (
-        (ImageEnhance.Brightness, light.brightness),
-        (ImageEnhance.Contrast, light.contrast),
-        (ImageEnhance.Color, light.saturation),
-    ):
-        if amount:
-            image = enhance(image).enhance(1 + amount)
-    pixels = np.array(image)
-    if light.temperature != NEUTRAL_TEMPERATURE:
-        warmth = (NEUTRAL_TEMPERATURE - light.temperature) / NEUTRAL_TEMPERATURE * TEMPERATURE_GAIN
-        pixels[..., 0] = np.clip(pixels[..., 0] * (1 + warmth), 0, 255)
-        pixels[..., 2] = np.clip(pixels[..., 2] * (1 - warmth), 0, 255)
-    return pixels
-
-
-def colour_geoms(model: "mujoco.MjModel", seed: int) -> None:
-    """Drawn colours for all geoms that have a material that is not the arm's, and no colour of their own.
-
-    A texture shows through in its geom's colour. Table, walls and floor are coloured too, as upstream; gripper and
-    mount have no material in LIBERO's scenes, and keep their colours.
-    """
-    import numpy as np
-
-    numbers = np.random.Generator(np.random.PCG64(seed))
-    for geom in range(model.ngeom):
-        material = int(model.geom_matid[geom])
-        if material < 0 or _ROBOT in model.material(material).name:
-            continue
-        if np.allclose(model.geom_rgba[geom], _NO_COLOUR):
-            model.geom_rgba[geom] = [*numbers.uniform(*COLOURS, 3), 1.0]
 
 
 def draw_visual(name: str, variance: float, once: bool, draw: Draw) -> Params:
@@ -134,7 +77,7 @@ def visual(task: Task, params: Params) -> Edits:
     variance = params.get("noise_variance", 0.0)
 
     def begin() -> Callable[["Picture", str, int], "Picture"]:
-        from pytest_vla.vary.effects.pictures import frame_generator, gaussian_noise
+        from pytest_vla.sim.pixels import frame_generator, gaussian_noise
 
         def change(picture: "Picture", camera: str, step: int) -> "Picture":
             lit = adjusted(picture, light)

@@ -19,6 +19,7 @@ from pytest_vla.scene.placement import plan_placement
 from pytest_vla.scene.problem import Problem, parse_problem
 from pytest_vla.sim.settle import generator_of, settled_states, unrest
 from tests.support.data import REPOSITORY
+from tests.support.made_files import assert_made_alike
 from tests.support.waiting import HANG
 from tests.support.worlds import tabletop
 
@@ -58,7 +59,7 @@ def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("bare_machine")
 def test_all_tasks_load_reset_and_step_without_any_data() -> None:
-    assert [root.suite for root in data_roots()][-1] == "tabletop"
+    assert [root.suite for root in data_roots()][-2:] == ["tabletop", "tabletop_safety"]
     with World(SUITE.tasks[0]) as world:
         for number, task in enumerate(SUITE.tasks):
             assert world.switch(task), "one scene serves all"
@@ -227,25 +228,6 @@ def test_the_plate_of_the_stove_glows_while_it_is_on(picture: World) -> None:
     assert red(picture.step(np.zeros(7))["agentview_image"]) > before + 300
 
 
-def pixels(file: Path) -> NDArray[np.int16]:
-    """The rows of a PNG file as scripts/tabletop_textures.py writes it: no filter, one chunk of pixels."""
-    content = file.read_bytes()
-    start = content.index(b"IDAT")
-    size = int.from_bytes(content[start - 4 : start], "big")
-    return np.frombuffer(zlib.decompress(content[start + 4 : start + 4 + size]), np.uint8).astype(np.int16)
-
-
-def words(file: Path) -> tuple[list[str], NDArray[np.float64]]:
-    """What a text file says, and its numbers apart."""
-    plain, numbers = [], []
-    for word in file.read_text().replace('"', " ").replace("/", " ").split():
-        try:
-            numbers.append(float(word))
-        except ValueError:
-            plain.append(word)
-    return plain, np.array(numbers)
-
-
 def test_committed_assets_are_what_the_script_makes(tmp_path: Path) -> None:
     """Up to the last digit, which another processor may round otherwise. What is written by hand is listed here."""
     subprocess.run(
@@ -257,10 +239,4 @@ def test_committed_assets_are_what_the_script_makes(tmp_path: Path) -> None:
     by_hand = {path for path in committed if path.name in ("category.toml", "tabletop.xml")}
     assert made == committed - by_hand
     for name in sorted(made):
-        one, other = tmp_path / name, assets / name
-        if name.suffix == ".png":
-            assert np.abs(pixels(one) - pixels(other)).max() <= 1, name
-        else:
-            (plain, numbers), (wanted, wanted_numbers) = words(one), words(other)
-            assert plain == wanted, name
-            np.testing.assert_allclose(numbers, wanted_numbers, atol=2e-3 if name.suffix == ".obj" else 2e-5)
+        assert_made_alike(tmp_path / name, assets / name)

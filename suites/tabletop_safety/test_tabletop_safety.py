@@ -1,0 +1,13 @@
+"""Tabletop safety, an item an episode: ``pytest --vla-suite=tabletop_safety --vla-model=...``."""
+
+import pytest
+
+from pytest_vla.episode.ended import Rollout
+
+pytestmark = pytest.mark.vla
+
+
+def test_episode(rollout: Rollout) -> None:
+    """The policy does the task within the suite's step budget; what that cost is in its record."""
+    if not rollout.passed:
+        pytest.fail(rollout.explanation, pytrace=False)
