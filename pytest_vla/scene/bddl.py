@@ -11,7 +11,7 @@ import math
 import operator
 import re
 import warnings
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -27,15 +27,19 @@ _FACTOR = re.compile(r"([+-]*)(?:(pi)|((?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?
 
 
 class VlaWarning(UserWarning):
-    """Something in a task file that is an error by default and was let pass because of ``compat=True``."""
+    """Something in a task file that was let pass: by ``compat=True``, or as no rule but upstream's fails of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a text comes from, and whether unknown words in it are let pass with a warning."""
+    """Where a text comes from, and whether unknown words in it are let pass with a warning.
+
+    `told`: called with the word, what it should be (``section``) and the message, instead of a warning or an error.
+    """
 
     source: str
     compat: bool = False
+    told: "Callable[[Atom, str, str], None] | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +137,7 @@ def fail(origin: Origin, item: Placed | None, message: str) -> SceneError:
 def reject_unknown(origin: Origin, node: Atom, what: str, known: Iterable[str], hint: str = "") -> None:
     """Raises that `node` is no known `what`, with the names that may be meant; warns instead under ``compat``."""
     message = f"unknown {what} {describe(node)}{hint}"
-    if origin.compat:
+    if origin.compat and origin.told is None:
         warnings.warn(printable(f"{origin.source}:{node.line}:{node.column}: {message}"), VlaWarning, stacklevel=2)
         return
     names = sorted(known)
@@ -143,6 +147,9 @@ def reject_unknown(origin: Origin, node: Atom, what: str, known: Iterable[str], 
         message += f"; did you mean {' or '.join(close)}?"
     elif 0 < len(names) <= 30:
         message += f"; expected one of {', '.join(name[:80] for name in names)}"
+    if origin.told is not None:
+        origin.told(node, what, message)
+        return
     raise fail(origin, node, message)
 
 

@@ -1,14 +1,14 @@
-"""LIBERO's object and fixture categories: their model file, sampled rotation and articulation thresholds.
+"""Object and fixture categories, and LIBERO's catalogue of them: model file, sampled rotation, joints' thresholds.
 
-Facts from hf-libero 0.1.4, ``envs/objects/{hope,google_scanned,turbosquid,articulated}_objects.py``. Other categories
-are declared by files (category_files.py).
+Facts from hf-libero 0.1.4, ``envs/objects/{hope,google_scanned,turbosquid,articulated}_objects.py``. A workspace may
+have a catalogue of its own; other categories are declared by files (category_files.py).
 """
 
 import difflib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from pytest_vla.errors import SceneError
 
@@ -57,7 +57,7 @@ class Category:
 
     `rotations` are (axis, lowest, highest angle in radians), drawn in this order when the object is placed; `single`
     says that upstream draws one rotation about one axis rather than composing a list of them. `burner` names the site
-    that glows while the category is turned on.
+    that glows while the category is turned on. `visible_collisions`: each geom that collides has a twin that is seen.
     """
 
     name: str
@@ -66,22 +66,28 @@ class Category:
     single: bool = True
     articulation: Articulation | None = None
     burner: str | None = None
+    visible_collisions: bool = False
 
 
-def category(name: str, location: str, others: Iterable[str] = ()) -> Category:
-    """One of LIBERO's categories by its name.
+Categories: TypeAlias = Mapping[str, Category]
+
+
+def category(name: str, location: str, others: Iterable[str] = (), catalogue: Categories | None = None) -> Category:
+    """A category of a catalogue by its name.
 
     Args:
         name: lower-case category, as task files write it.
         location: ``FILE:LINE:COLUMN`` of the declaration, for the error.
         others: further names that the error lists.
+        catalogue: None: LIBERO's.
 
     Raises:
         SceneError: there is no such category; lists close matches.
     """
-    if name in CATEGORIES:
-        return CATEGORIES[name]
-    known = sorted({*CATEGORIES, *others})
+    catalogue = CATEGORIES if catalogue is None else catalogue
+    if name in catalogue:
+        return catalogue[name]
+    known = sorted({*catalogue, *others})
     matches = difflib.get_close_matches(name, known, n=3)
     hint = f"Did you mean {' or '.join(matches)}?" if matches else f"Known: {', '.join(known)}."
     raise SceneError(f"{location}: unknown category {name!r}. {hint}")

@@ -19,7 +19,7 @@ from typing import Any
 
 from pytest_vla.errors import SceneError
 from pytest_vla.plan.data_roots import DataRoot
-from pytest_vla.scene.catalog import CATEGORIES, Articulation, Category, Range, category
+from pytest_vla.scene.catalog import CATEGORIES, Articulation, Categories, Category, Range, category
 from pytest_vla.util.documents import read_toml
 
 FOLDER = "objects"
@@ -28,27 +28,31 @@ _STATES = {"open": "open_range", "close": "close_range", "turn_on": "turn_on_ran
 _PAIRS = (("open", "close"), ("turn_on", "turn_off"))
 
 
-def find_category(name: str, location: str, roots: tuple[DataRoot, ...]) -> tuple[Category, Path | None]:
-    """A category by its name, and the file that declares it (None: it is LIBERO's).
+def find_category(
+    name: str, location: str, roots: tuple[DataRoot, ...], catalogue: Categories | None = None
+) -> tuple[Category, Path | None]:
+    """A category by its name, and the file that declares it (None: it is of the catalogue).
 
     Args:
         name: lower-case category, as task files write it.
         location: ``FILE:LINE:COLUMN`` of the declaration, for the error.
         roots: where ``assets/objects`` is looked for; the first that has the category counts.
+        catalogue: of the workspace; None: LIBERO's.
 
     Raises:
-        SceneError: there is no such category, its file cannot be used, or it takes the name of one of LIBERO's.
+        SceneError: there is no such category, its file cannot be used, or it takes the name of one of the catalogue.
     """
+    whose, catalogue = ("LIBERO", CATEGORIES) if catalogue is None else ("this workspace", catalogue)
     file = next((path for folder in _folders(roots) if (path := folder / name / FILE).is_file()), None)
-    if name in CATEGORIES:
+    if name in catalogue:
         if file is not None:
             raise SceneError(
-                f"{file}: LIBERO has a category {name!r}. Rename this folder, its .xml and what uses them."
+                f"{file}: {whose} has a category {name!r}. Rename this folder, its .xml and what uses them."
             )
-        return CATEGORIES[name], None
+        return catalogue[name], None
     if file is None or not re.fullmatch(r"[a-z0-9_]+", name):
         declared = (path.parent.name for folder in _folders(roots) for path in folder.glob(f"*/{FILE}"))
-        return category(name, location, declared), None
+        return category(name, location, declared, catalogue), None
     return read_category(file), file
 
 

@@ -6,6 +6,7 @@ workspaces.py. Checked array by array against upstream's compiled models (tests/
 
 import os.path
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,16 @@ from pytest_vla.scene.model_checks import check_model
 from pytest_vla.scene.problem import Problem
 from pytest_vla.scene.robosuite_import import quiet_robosuite
 from pytest_vla.scene.scene import Scene, SceneBody, SceneSite
-from pytest_vla.scene.sections import Declaration, Region
+from pytest_vla.scene.sections import Declaration, Mover, Region
 from pytest_vla.scene.workspaces import Workspace, workspace
 from pytest_vla.util.documents import read_xml
 
 # LIBERO gives every movable object one free joint with this damping (N*s/m).
 _FREE_JOINT = {"type": "free", "damping": "0.0005"}
+MOVER_TARGET = "_mocap"
+"""What the name of a mover's target has behind that of its root body."""
+
+_CENTRE = "robot0_right_center"
 # Half side (m) of the zone of a region that is one point: MuJoCo takes no size of zero.
 _POINT = 1e-4
 
@@ -65,7 +70,7 @@ def compose(problem: Problem, roots: tuple[DataRoot, ...]) -> Composition:
         for item in declarations:
             if is_fixture and item.category == place.category:
                 continue
-            kind, file = find_category(item.category, _where(problem, item), roots)
+            kind, file = find_category(item.category, _where(problem, item), roots, place.categories)
             if file is not None:
                 sources[file] = f"category {item.category}"
                 own.append(file)
@@ -80,7 +85,10 @@ def compose(problem: Problem, roots: tuple[DataRoot, ...]) -> Composition:
     for model in fixtures:
         task.merge_assets(model)
     _merge_visual(task.root, arena.root)
+    _rename_parts(task.root, "mount0_", place.profile.mount)
+    _hold_movers(task.root, problem, bodies)
     hidden = [name for model in objects + fixtures + [robot, gripper] for name in model.sites]
+    hidden += [_CENTRE] if place.profile.has_later_parts else []
     scene = Scene(
         problem=problem.name,
         bodies=tuple(_scene_body(*parts) for parts in bodies.values()),
@@ -132,7 +140,7 @@ def _robosuite_models() -> _Robosuite:
     )
 
 
-def _where(problem: Problem, item: Declaration | Region) -> str:
+def _where(problem: Problem, item: Declaration | Region | Mover) -> str:
     return f"{problem.source}:{item.line}:{item.column}"
 
 
@@ -159,6 +167,8 @@ def _arena(models: _Robosuite, place: Workspace, roots: tuple[DataRoot, ...], so
             raise SceneError(f"{path}: expected a texture named {texture!r}, which the scene's style replaces")
         element.set("file", "/".join([*element.get("file").split("/")[:-1], file]))
     arena.set_origin([0, 0, 0])
+    if place.profile.has_later_parts:
+        _add_targets(arena)
     for camera in place.cameras:
         arena.set_camera(camera_name=camera.name, pos=camera.position, quat=camera.quaternion)
     return arena
@@ -199,11 +209,66 @@ def _merge_visual(root: Any, arena: Any) -> None:
 
 def _robot(models: _Robosuite, place: Workspace) -> tuple[Any, Any]:
     robot = models.Panda(idn=0)
+    if place.profile.has_later_parts:
+        _complete_robot(robot)
     robot.add_mount(models.mount_factory("RethinkMount" if place.mounted else None, idn=0))
-    gripper = models.gripper_factory("PandaGripper", idn=0)
+    gripper = models.gripper_factory("PandaGripper", idn=place.profile.gripper.removeprefix("gripper").rstrip("_"))
     robot.add_gripper(gripper)
     robot.set_base_xpos(place.robot_base)
     return robot, gripper
+
+
+def _complete_robot(robot: Any) -> None:
+    """What robosuite 1.5.1's Panda has beside that of 1.4.0: a hull of its last link, and a site in its foot."""
+    foot = robot.worldbody.find(".//body[@name='robot0_link0']")
+    site = {"name": _CENTRE, "pos": "0 0 0", "size": "0.01", "rgba": "1 0.3 0.3 1", "group": "2"}
+    foot.insert(0, ElementTree.Element("site", site))
+    link = foot.find(".//body[@name='robot0_link7']")
+    hull = {"type": "mesh", "group": "0", "mesh": "robot0_link7", "name": "robot0_link7_collision"}
+    link.insert([child.tag for child in link].index("body"), ElementTree.Element("geom", hull))
+
+
+def _add_targets(arena: Any) -> None:
+    """The two bodies by which robosuite 1.5.1's viewer would lead the hands; nothing moves or meets them."""
+    unseen = {"conaffinity": "0", "contype": "0", "group": "2"}
+    for side, colour in (("left", "0.898 0.420 0.435"), ("right", "0.208 0.314 0.439")):
+        name = f"{side}_eef_target"
+        body = ElementTree.SubElement(arena.worldbody, "body", {"name": name, "pos": "0 0 -1", "mocap": "true"})
+        box = {"name": f"{name}_box", "type": "box", "size": "0.05 0.05 0.05", "rgba": f"{colour} 0.5"}
+        ball = {"name": f"{name}_sphere", "type": "sphere", "size": "0.01", "pos": "0 0 0", "rgba": f"{colour} 0.8"}
+        for geom in (box, ball):
+            ElementTree.SubElement(body, "geom", geom | unseen)
+
+
+def _rename_parts(root: Any, old: str, new: str) -> None:
+    """Gives what is named with one prefix, and what refers to it, another."""
+    if old == new:
+        return
+    for element in root.iter():
+        for attribute, value in element.attrib.items():
+            if attribute != "file" and value.startswith(old):
+                element.set(attribute, new + value.removeprefix(old))
+
+
+def _hold_movers(root: Any, problem: Problem, bodies: Mapping[str, tuple[Declaration, Category, bool, Any]]) -> None:
+    """A body for each object that is moved, which is put where that is to go, and a soft weld that pulls it there.
+
+    Source: vla-arena 0.0.1, ``envs/bddl_base_domain.py``.
+    """
+    for mover in problem.movers:
+        if mover.name not in bodies:
+            raise SceneError(
+                f"{_where(problem, mover)}: nothing is called {mover.name!r} that could move: declare it in :objects"
+            )
+        _, _, is_fixture, model = bodies[mover.name]
+        if is_fixture:
+            raise SceneError(
+                f"{_where(problem, mover)}: {mover.name!r} is a fixture, which cannot move: declare it in :objects"
+            )
+        target = f"{model.root_body}{MOVER_TARGET}"
+        ElementTree.SubElement(root.find("worldbody"), "body", {"mocap": "true", "name": target, "pos": "0 0 0"})
+        weld = {"body1": model.root_body, "body2": target, "solimp": "0.9 0.95 0.001", "solref": "0.02 1"}
+        ElementTree.SubElement(root.find("equality"), "weld", weld)
 
 
 def _body(
@@ -225,7 +290,11 @@ def _body(
         if file is not None:
             check_model(models.MujocoXML(model).root, kind, path, file)
         return models.MujocoXMLObject(
-            model, name=item.name, joints=joints, obj_type="all", duplicate_collision_geoms=False
+            model,
+            name=item.name,
+            joints=joints,
+            obj_type="all",
+            duplicate_collision_geoms=kind.visible_collisions,
         )
 
     return _parse(make, path, wanted_for)

@@ -42,7 +42,7 @@ SIGNATURES: dict[str, tuple[tuple[str, ...], ...]] = {
     "collide": _UNARY,
     "incontact": _BINARY,
     "incontactpart": (("name", "name", "parts", "parts"),),
-    "checkforce": (("name", "name", "number"),),
+    "checkforce": (("name", "name", "number"), ("name", "number")),
     "checkdistance": (("name", "name", "number"),),
     "checkgrippercontact": _UNARY,
     "checkgrippercontactpart": (("name", "parts"),),

@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 _REQUIRED = ("problem", ":domain", ":language", ":goal")
-_SECTIONS = (
+SECTIONS = (
     *_REQUIRED,
     ":requirements",
     ":regions",
@@ -110,6 +110,11 @@ def parse_problem(source: str | os.PathLike[str], *, compat: bool = False) -> Pr
     ``FILE: `` for a file that cannot be read). With `compat`, unknown sections, predicates, attributes and names are
     VlaWarnings.
     """
+    return parse_problem_text(read_text(source), source=os.fspath(source), compat=compat)
+
+
+def read_text(source: str | os.PathLike[str]) -> str:
+    """The text of a task file (UTF-8). Raises SceneError as `parse_problem` does."""
     name = os.fspath(source)
     try:
         with Path(source).open("rb") as file:
@@ -120,7 +125,7 @@ def parse_problem(source: str | os.PathLike[str], *, compat: bool = False) -> Pr
     if len(data) > _MAX_BYTES:
         raise SceneError(f"{name}:1:1: more than {_MAX_BYTES} bytes are too many for a problem; give a .bddl file")
     try:
-        text = data.decode("utf-8")
+        return data.decode("utf-8")
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8").removeprefix("\ufeff")
         lines = before.replace("\r\n", "\n").replace("\r", "\n").split("\n")
@@ -128,13 +133,16 @@ def parse_problem(source: str | os.PathLike[str], *, compat: bool = False) -> Pr
             f"{name}:{len(lines)}:{len(lines[-1]) + 1}: expected UTF-8 text, found the byte 0x{data[error.start]:02x}; "
             "save the file as UTF-8"
         ) from error
-    return parse_problem_text(text, source=name, compat=compat)
 
 
 def parse_problem_text(text: str, *, source: str = "<string>", compat: bool = False) -> Problem:
     """As `parse_problem`, of a text; `source` is what errors call it."""
     origin = Origin(source, compat)
-    root = read_expression(text, origin, frozenset(_SECTIONS))
+    return read_problem_tree(read_expression(text, origin, SECTIONS), origin)
+
+
+def read_problem_tree(root: Group, origin: Origin) -> Problem:
+    """The problem that an expression is, which `read_expression` read. Raises SceneError as `parse_problem` does."""
     head, rest = split_head(root, origin, "'(define (problem NAME) ...)'")
     if head.text.lower() != "define":
         raise fail(origin, head, f"expected '(define (problem NAME) ...)', found {describe(head)}")
@@ -163,7 +171,7 @@ def parse_problem_text(text: str, *, source: str = "<string>", compat: bool = Fa
         noise=read_noise(sections[":noise"], origin) if ":noise" in sections else None,
         camera=read_cameras(content(":camera"), origin),
         random_color=":random_color" in sections and read_random_color(sections[":random_color"], origin),
-        source=source,
+        source=origin.source,
     )
 
 
@@ -174,8 +182,8 @@ def _split_sections(root: Group, nodes: tuple[Node, ...], origin: Origin) -> dic
         section = expect_group(node, origin, "a section such as (:goal ...)")
         head, _ = split_head(section, origin, "a section such as (:goal ...)")
         name = head.text.lower()
-        if name not in _SECTIONS:
-            reject_unknown(origin, head, "section", _SECTIONS)
+        if name not in SECTIONS:
+            reject_unknown(origin, head, "section", SECTIONS)
         elif name in sections:
             raise fail(
                 origin, section, f"the section {name} stands twice (first in line {sections[name].line}); join them"

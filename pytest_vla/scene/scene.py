@@ -6,6 +6,7 @@ from typing import Any
 
 from pytest_vla.scene.catalog import CATEGORIES, Category, category_from_json
 from pytest_vla.scene.problem import Problem
+from pytest_vla.scene.profiles import ROBOSUITE_1_4
 from pytest_vla.scene.workspaces import workspace
 
 # Raised when compose.py or this file changes what is compiled or recorded, so that old cache entries are not used.
@@ -70,9 +71,9 @@ class Scene:
 def scene_to_json(scene: Scene) -> dict[str, Any]:
     """A JSON-able form of a scene. LIBERO's categories are in the catalogue, and go by their names."""
     value = dataclasses.asdict(scene)
-    for body in value["bodies"]:
-        if body["category"] in CATEGORIES:
-            del body["kind"]
+    for body, told in zip(scene.bodies, value["bodies"], strict=True):
+        if CATEGORIES.get(body.category) == body.kind:
+            del told["kind"]
     return value
 
 
@@ -107,7 +108,13 @@ def scene_parts(problem: Problem) -> dict[str, Any]:
     place = workspace(problem.name, problem.source)
     # A key that is declared twice counts once, with the later values, as upstream's dictionary has it.
     zones = {region.key: region for region in problem.regions if place.name in region.key}
+    moved = [mover.name for mover in problem.movers]
+    # What LIBERO's scenes do not have is left out where it is not there: their keys stay.
+    further = ({"movers": moved} if moved else {}) | (
+        {"robosuite": place.profile.robosuite} if place.profile != ROBOSUITE_1_4 else {}
+    )
     return {
+        **further,
         "format": FORMAT,
         "problem": problem.name,
         "fixtures": [(item.name, item.category) for item in problem.fixtures if item.category != place.category],

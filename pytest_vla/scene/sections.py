@@ -4,7 +4,7 @@ Names are in lower case. Places (`line`, `column`) count from 1, 0 is "from no f
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from pytest_vla.scene.bddl import (
@@ -118,6 +118,8 @@ class CameraOffset:
 
     name: str
     offset: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    line: int = field(default=0, compare=False)
+    column: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -278,10 +280,17 @@ def _read_motion_value(group: Group, nodes: tuple[Node, ...], origin: Origin, ke
 
 
 def _read_waypoint(node: Node, origin: Origin, form: str) -> tuple[Vector, Vector]:
-    pair = expect_group(node, origin, form)
-    if len(pair.items) != 2:
-        raise fail(origin, pair, f"expected {form}, found a waypoint of {len(pair.items)} values")
-    return _numbers(pair.items[0], 3, origin, form), _numbers(pair.items[1], 3, origin, form)
+    """As upstream's code reads it; also as its guide has it, (X Y Z (DX DY DZ)), and its paper, (X Y Z DX DY DZ)."""
+    point = expect_group(node, origin, form)
+    if len(point.items) == 2:
+        return _numbers(point.items[0], 3, origin, form), _numbers(point.items[1], 3, origin, form)
+    if len(point.items) == 4:
+        x, y, z = (read_number(item, origin) for item in point.items[:3])
+        return (x, y, z), _numbers(point.items[3], 3, origin, form)
+    if len(point.items) == 6:
+        x, y, z, dx, dy, dz = (read_number(item, origin) for item in point.items)
+        return (x, y, z), (dx, dy, dz)
+    raise fail(origin, point, f"expected {form}, found a waypoint of {len(point.items)} values")
 
 
 def _read_flag(group: Group, nodes: tuple[Node, ...], origin: Origin) -> bool:
@@ -344,13 +353,13 @@ def read_cameras(nodes: tuple[Node, ...], origin: Origin) -> tuple[CameraOffset,
             raise fail(origin, node, f"expected a camera's name, found {name!r}; write it like agentview 0.1 0 0")
         if name in cameras:
             raise fail(origin, node, f"the camera {name!r} is listed twice; keep one")
-        cameras[name] = CameraOffset(name)
+        cameras[name] = CameraOffset(name, line=node.line, column=node.column)
         if position < len(nodes) and not _starts_name(nodes[position]):
             offset = nodes[position : position + 3]
             if len(offset) < 3:
                 raise fail(origin, node, f"expected three numbers after {name!r}, found {len(offset)}")
             x, y, z = (read_number(item, origin, f"three numbers after {name!r}") for item in offset)
-            cameras[name] = CameraOffset(name, (x, y, z))
+            cameras[name] = replace(cameras[name], offset=(x, y, z))
             position += 3
     return tuple(cameras.values())
 

@@ -4,9 +4,14 @@ Facts from hf-libero 0.1.4, ``envs/problems/*.py``, ``envs/arenas/*.py`` and ``e
 """
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from pytest_vla.errors import SceneError
+from pytest_vla import extensions, hook_modules
+from pytest_vla.errors import SceneError, VlaError
+from pytest_vla.scene.catalog import Categories
+from pytest_vla.scene.judging import LIBERO, Judging
+from pytest_vla.scene.panda import REST_JOINTS
+from pytest_vla.scene.profiles import ROBOSUITE_1_4, Profile
 
 Vector = tuple[float, ...]
 
@@ -31,7 +36,9 @@ class Workspace:
     name: the workspace that regions target; category: the fixture category that stands for it and is not loaded;
     offset: origin of region ranges; fixture_height: added to the offset's z for fixtures; zone_offset: added to a
     region's centre to place its site in `zone_body`; table: (full size, sliding/torsional/rolling friction) where the
-    arena's table is resized; keep_inside: whether sampled objects must lie inside their region with their radius.
+    arena's table is resized; keep_inside: whether sampled objects must lie inside their region with their radius;
+    profile: the version of robosuite that is reproduced; rest_joints: the arm's pose (7,) rad at a reset; categories: a
+    catalogue of its own, None: LIBERO's; judging: how literals are judged.
     """
 
     problem: str
@@ -49,34 +56,56 @@ class Workspace:
     zone_offset: Vector
     keep_inside: bool
     table: tuple[Vector, Vector] | None = None
+    profile: Profile = ROBOSUITE_1_4
+    rest_joints: Vector = REST_JOINTS
+    # A mapping has no hash.
+    categories: Categories | None = field(default=None, hash=False)
+    judging: Judging = LIBERO
 
 
 def workspace(problem: str, location: str) -> Workspace:
-    """The workspace of a problem name (lower-case).
+    """The workspace of a problem name (lower-case): LIBERO's, ours, or what a package adds.
 
     Raises:
         SceneError: there is no such problem class; `location` starts the message.
+        VlaError: a package that adds some cannot be used.
     """
     if problem in WORKSPACES:
         return WORKSPACES[problem]
-    matches = difflib.get_close_matches(problem, WORKSPACES, n=2)
-    hint = f"Did you mean {' or '.join(matches)}?" if matches else f"Known: {', '.join(WORKSPACES)}."
+    added = extensions.workspaces()
+    if problem in added:
+        return _loaded(problem)
+    known = (*WORKSPACES, *added)
+    matches = difflib.get_close_matches(problem, known, n=2)
+    hint = f"Did you mean {' or '.join(matches)}?" if matches else f"Known: {', '.join(known)}."
     raise SceneError(f"{location}: unknown problem class {problem!r}. {hint}")
 
 
-_TABLE_SIZE = (1.0, 1.2, 0.05)
+@hook_modules.until_changed
+def _loaded(problem: str) -> Workspace:
+    entry = extensions.workspaces()[problem]
+    found = extensions.load(entry)
+    if not isinstance(found, Workspace):
+        raise VlaError(f"{entry.origin}: {entry.load} is {type(found).__name__}, expected a Workspace")
+    if found.problem != problem:
+        raise VlaError(f"{entry.origin}: {entry.load} is called {found.problem!r}, expected {problem!r}")
+    return found
+
+
+# What further problem classes share, such as VLA-Arena's: the table's full size (m), cameras (wxyz), textures.
+TABLE_SIZE = (1.0, 1.2, 0.05)
 _LOW_TABLE_SIZE = (0.70, 1.6, 0.024)
-_PITCH_39 = (0.6380177736282349, 0.3048497438430786, 0.30484986305236816, 0.6380177736282349)
-_PITCH_32 = (0.6182166934013367, 0.3432307541370392, 0.3432314395904541, 0.6182177066802979)
-_FRONT = (0.56, 0.43, 0.43, 0.56)
-_GALLERY = Camera(
+PITCH_39 = (0.6380177736282349, 0.3048497438430786, 0.30484986305236816, 0.6380177736282349)
+PITCH_32 = (0.6182166934013367, 0.3432307541370392, 0.3432314395904541, 0.6182177066802979)
+FRONT = (0.56, 0.43, 0.43, 0.56)
+GALLERY = Camera(
     "galleryview",
     (2.844547668904445, 2.1279684793440667, 3.128616846013882),
     (0.42261379957199097, 0.23374411463737488, 0.41646939516067505, 0.7702690958976746),
 )
 _PAPER_QUATERNION = (0.513, 0.353, 0.443, 0.645)
 
-_LIGHT_GRAY = ("light-gray-floor-tile.png", "light-gray-plaster.png")
+LIGHT_GRAY = ("light-gray-floor-tile.png", "light-gray-plaster.png")
 _GRAY_CERAMIC = ("gray_ceramic_tile.png", "yellow_linen_wall_texture.png")
 _WOOD_PLANK = ("seamless_wood_planks_floor.png", "light-gray-plaster.png")
 
@@ -88,43 +117,43 @@ def _workspaces() -> dict[str, Workspace]:
             name="main_table",
             category="table",
             offset=(0, 0, 0.90),
-            fixture_height=0.01 - _TABLE_SIZE[2],
-            robot_base=(-0.16 - _TABLE_SIZE[0] / 2, 0, 0),
+            fixture_height=0.01 - TABLE_SIZE[2],
+            robot_base=(-0.16 - TABLE_SIZE[0] / 2, 0, 0),
             mounted=True,
             scene="scenes/libero_tabletop_base_style.xml",
-            floor_texture=_LIGHT_GRAY[0],
-            wall_texture=_LIGHT_GRAY[1],
+            floor_texture=LIGHT_GRAY[0],
+            wall_texture=LIGHT_GRAY[1],
             cameras=(
-                Camera("agentview", (0.6586131746834771, 0.0, 1.6103500240372423), _PITCH_39),
-                Camera("frontview", (1.0, 0.0, 1.48), _FRONT),
-                _GALLERY,
+                Camera("agentview", (0.6586131746834771, 0.0, 1.6103500240372423), PITCH_39),
+                Camera("frontview", (1.0, 0.0, 1.48), FRONT),
+                GALLERY,
             ),
             zone_body="table",
             zone_offset=(0.0, 0.0, 0.02),
             keep_inside=True,
-            table=(_TABLE_SIZE, (0.6, 0.005, 0.0001)),
+            table=(TABLE_SIZE, (0.6, 0.005, 0.0001)),
         ),
         Workspace(
             problem="libero_kitchen_tabletop_manipulation",
             name="kitchen_table",
             category="kitchen_table",
             offset=(0.0, 0, 0.90),
-            fixture_height=0.01 - _TABLE_SIZE[2],
-            robot_base=(-0.16 - _TABLE_SIZE[0] / 2, 0, 0),
+            fixture_height=0.01 - TABLE_SIZE[2],
+            robot_base=(-0.16 - TABLE_SIZE[0] / 2, 0, 0),
             mounted=True,
             scene="scenes/libero_kitchen_tabletop_base_style.xml",
             floor_texture=_GRAY_CERAMIC[0],
             wall_texture=_GRAY_CERAMIC[1],
             cameras=(
-                Camera("agentview", (0.6586131746834771, 0.0, 1.6103500240372423), _PITCH_39),
-                Camera("frontview", (1.0, 0.0, 1.48), _FRONT),
-                _GALLERY,
+                Camera("agentview", (0.6586131746834771, 0.0, 1.6103500240372423), PITCH_39),
+                Camera("frontview", (1.0, 0.0, 1.48), FRONT),
+                GALLERY,
                 Camera("paperview", (2.1, 0.535, 2.075), _PAPER_QUATERNION),
             ),
             zone_body="table",
             zone_offset=(0.0, 0.0, 0.0),
             keep_inside=False,
-            table=(_TABLE_SIZE, (1, 0.005, 0.0001)),
+            table=(TABLE_SIZE, (1, 0.005, 0.0001)),
         ),
         Workspace(
             problem="libero_living_room_tabletop_manipulation",
@@ -138,9 +167,9 @@ def _workspaces() -> dict[str, Workspace]:
             floor_texture=_WOOD_PLANK[0],
             wall_texture=_WOOD_PLANK[1],
             cameras=(
-                Camera("agentview", (0.6065773716836134, 0.0, 0.96), _PITCH_32),
-                Camera("frontview", (1.5, 0.0, 0.9), _FRONT),
-                _GALLERY,
+                Camera("agentview", (0.6065773716836134, 0.0, 0.96), PITCH_32),
+                Camera("frontview", (1.5, 0.0, 0.9), FRONT),
+                GALLERY,
                 Camera("paperview", (2.1, 0.735, 1.875), _PAPER_QUATERNION),
             ),
             zone_body="living_room_table",
@@ -152,16 +181,16 @@ def _workspaces() -> dict[str, Workspace]:
             name="study_table",
             category="study_table",
             offset=(-0.2, 0, 0.867),
-            fixture_height=0.01 - _TABLE_SIZE[2],
-            robot_base=(-0.25 - _TABLE_SIZE[0] / 2, 0, 0),
+            fixture_height=0.01 - TABLE_SIZE[2],
+            robot_base=(-0.25 - TABLE_SIZE[0] / 2, 0, 0),
             mounted=True,
             scene="scenes/libero_study_base_style.xml",
-            floor_texture=_LIGHT_GRAY[0],
-            wall_texture=_LIGHT_GRAY[1],
+            floor_texture=LIGHT_GRAY[0],
+            wall_texture=LIGHT_GRAY[1],
             cameras=(
-                Camera("agentview", (0.4586131746834771, 0.0, 1.6103500240372423), _PITCH_39),
-                Camera("frontview", (1.0, 0.0, 1.48), _FRONT),
-                _GALLERY,
+                Camera("agentview", (0.4586131746834771, 0.0, 1.6103500240372423), PITCH_39),
+                Camera("frontview", (1.0, 0.0, 1.48), FRONT),
+                GALLERY,
                 Camera("paperview", (2.1, 0.535, 2.075), _PAPER_QUATERNION),
             ),
             zone_body="study_table",
@@ -177,12 +206,12 @@ def _workspaces() -> dict[str, Workspace]:
             robot_base=(-0.6, 0, 0),
             mounted=False,
             scene="scenes/libero_floor_base_style.xml",
-            floor_texture=_LIGHT_GRAY[0],
-            wall_texture=_LIGHT_GRAY[1],
+            floor_texture=LIGHT_GRAY[0],
+            wall_texture=LIGHT_GRAY[1],
             cameras=(
-                Camera("agentview", (0.8965773716836134, 5.216182733499864e-07, 0.65), _PITCH_32),
-                Camera("frontview", (1.0, 0.0, 0.65), _FRONT),
-                _GALLERY,
+                Camera("agentview", (0.8965773716836134, 5.216182733499864e-07, 0.65), PITCH_32),
+                Camera("frontview", (1.0, 0.0, 0.65), FRONT),
+                GALLERY,
             ),
             zone_body="floor",
             zone_offset=(0.0, 0.0, 0.02),
@@ -195,14 +224,14 @@ def _workspaces() -> dict[str, Workspace]:
             category="table",
             offset=(0, 0, 0.90),
             fixture_height=0.0,
-            robot_base=(-0.16 - _TABLE_SIZE[0] / 2, 0, 0),
+            robot_base=(-0.16 - TABLE_SIZE[0] / 2, 0, 0),
             mounted=True,
             scene="scenes/tabletop.xml",
             floor_texture="floor_tiles.png",
             wall_texture="wall_plaster.png",
             cameras=(
-                Camera("agentview", (0.6586131746834771, 0.0, 1.6103500240372423), _PITCH_39),
-                Camera("frontview", (1.0, 0.0, 1.48), _FRONT),
+                Camera("agentview", (0.6586131746834771, 0.0, 1.6103500240372423), PITCH_39),
+                Camera("frontview", (1.0, 0.0, 1.48), FRONT),
             ),
             zone_body="table",
             zone_offset=(0.0, 0.0, 0.02),
@@ -220,9 +249,9 @@ def _workspaces() -> dict[str, Workspace]:
             floor_texture=_WOOD_PLANK[0],
             wall_texture=_WOOD_PLANK[1],
             cameras=(
-                Camera("agentview", (1.5, 0.0, 0.9), _FRONT),
-                _GALLERY,
-                Camera("canonical_agentview", (0.5386131746834771, 0.0, 0.7903500240372423), _PITCH_39),
+                Camera("agentview", (1.5, 0.0, 0.9), FRONT),
+                GALLERY,
+                Camera("canonical_agentview", (0.5386131746834771, 0.0, 0.7903500240372423), PITCH_39),
             ),
             zone_body="coffee_table",
             zone_offset=(0.0, 0.0, 0.02),

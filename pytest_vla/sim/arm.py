@@ -1,10 +1,12 @@
 """The Panda arm under robosuite's operational-space control: goals, stale first substep, gripper.
 
-Facts from robosuite 1.4.0 (``controllers/osc.py``, ``robots/single_arm.py``, ``models/grippers/panda_gripper.py``).
+Facts from robosuite 1.4.0 (``controllers/osc.py``, ``robots/single_arm.py``, ``models/grippers/panda_gripper.py``) and
+1.5.1 (``controllers/parts/arm/osc.py``, ``controllers/composite/composite_controller.py``, ``robots/robot.py``).
 """
 
 from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import Literal
 
 import mujoco
 import numpy as np
@@ -12,8 +14,9 @@ import numpy.typing as npt
 
 from pytest_vla.errors import EpisodeError
 from pytest_vla.scene import panda
+from pytest_vla.scene.profiles import PROFILES, ROBOSUITE_1_4, Profile
 from pytest_vla.sim.native import control_step, is_compiled
-from pytest_vla.sim.robosuite_control import set_goal_orientation
+from pytest_vla.sim.robosuite_control import make_pose, pose_in_A_to_pose_in_B, pose_inv, set_goal_orientation
 from pytest_vla.util.folders import cache_folder
 from pytest_vla.util.locks import exclusive
 from pytest_vla.util.preparing import preparing
@@ -30,11 +33,14 @@ REST_FINGERS = np.array([0.020833, -0.020833])
 _GAIN = np.full(6, 150.0)
 _DAMPING = 2 * np.sqrt(_GAIN)
 _SCALE = np.array([0.05, 0.05, 0.05, 0.5, 0.5, 0.5])
-_GRIPPER_SPEED = 0.01
-# Before its own, upstream's substep solves constraints in ``sim.forward()`` and in the controller's update.
-WARM_SOLVES = 2 if forward_warms(mujoco.__version__) else 0
-GRIP_SITE = "gripper0_grip_site"
+_CLOSING = np.array([-1.0, 1.0])
+# Whether solves before a substep's own, and those of a reset, leave a trace in this version of MuJoCo.
+_FORWARD_WARMS = forward_warms(mujoco.__version__)
 HAND_BODY = "robot0_right_hand"
+# The place of the whole jacobian among the arguments of the native step.
+_JACOBIAN = -5
+# Where the arm's base is, in scenes whose goals are kept in its frame.
+BASE_SITE = "robot0_right_center"
 
 
 @dataclass(frozen=True)
@@ -61,14 +67,38 @@ class ArmState:
         return ArmState(self.goal_position.copy(), self.goal_rotation.copy(), self.gripper_action.copy(), self.fresh)
 
 
+def grip_site(model: mujoco.MjModel) -> int:
+    """The number of the site between the fingers in a compiled scene, whichever robosuite's names it has."""
+    found = (mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_SITE, profile.grip_site) for profile in PROFILES)
+    return next(int(number) for number in found if number >= 0)
+
+
 class Arm:
     """Runs control steps of one model. Holds views into `data`; all state of an episode is in `state`."""
 
-    def __init__(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
-        self._model, self._data = model, data
-        self.site = model.site(GRIP_SITE).id
-        self.rest_joints = REST_JOINTS
-        self._reset_pose = reset_pose(model, REST_JOINTS)
+    def __init__(
+        self,
+        model: mujoco.MjModel,
+        data: mujoco.MjData,
+        profile: Profile = ROBOSUITE_1_4,
+        rest_joints: npt.ArrayLike = REST_JOINTS,
+    ) -> None:
+        """For a compiled scene.
+
+        Args:
+            model, data: the scene's.
+            profile: of the robosuite that is reproduced.
+            rest_joints: (7,) rad, the arm's pose at a reset.
+        """
+        self._model, self._data, self._profile = model, data, profile
+        self.site = model.site(profile.grip_site).id
+        self._own_rest = np.array(rest_joints, dtype=np.float64)
+        self.rest_joints = self._own_rest
+        self._reset_pose = reset_pose(model, self.rest_joints, self.site)
+        self._base = base_frame(model, BASE_SITE) if profile.goals_in_base_frame else None
+        self._warm_solves = profile.forwards if _FORWARD_WARMS else 0
+        order: Literal["C", "F"] = "C" if profile.goals_in_base_frame else "F"
+        self._jacobians = tuple(np.empty((rows, ARM_JOINTS), order=order) for rows in (6, 3, 3))
         limits = model.actuator_ctrlrange
         self._torque_limits = np.ascontiguousarray(limits[:ARM_JOINTS])
         fingers = limits[ARM_JOINTS : ARM_JOINTS + FINGERS]
@@ -77,7 +107,7 @@ class Arm:
         self._substep_before = np.zeros(model.nq)
         self._substep_after = np.zeros(model.nq)
         self.state = self.rest()
-        if not control_step.signatures:
+        if not self._has_machine_code():
             # Machine code comes from numba's cache; on a new machine it is compiled, which takes ten seconds and which
             # one worker should do while the others wait. No substep is run.
             with (
@@ -86,11 +116,16 @@ class Arm:
             ):
                 self._run(0, 0, np.zeros(FINGERS))
 
-    def rest_at(self, joints: Array) -> None:
-        """From the next reset on, the arm's rest pose is this one, (7,) rad; its controller keeps to it."""
-        if not np.array_equal(joints, self.rest_joints):
-            self.rest_joints = np.array(joints, dtype=np.float64)
-            self._reset_pose = reset_pose(self._model, self.rest_joints)
+    def rest_at(self, joints: npt.ArrayLike | None) -> None:
+        """From the next reset on, the arm's rest pose is this one, (7,) rad; its controller keeps to it.
+
+        Args:
+            joints: None: the scene's own.
+        """
+        rest = self._own_rest if joints is None else np.array(joints, dtype=np.float64)
+        if not np.array_equal(rest, self.rest_joints):
+            self.rest_joints = rest
+            self._reset_pose = reset_pose(self._model, rest, self.site)
 
     def rest(self) -> ArmState:
         """The controller's state right after a reset: goal at the rest pose, gripper at zero."""
@@ -120,16 +155,27 @@ class Arm:
         else:
             position, rotation = data.site_xpos[self.site], data.site_xmat[self.site].reshape(3, 3)
         delta = np.clip(action[:6], -1.0, 1.0) * _SCALE
-        if delta[3:].any():
-            state.goal_rotation = np.ascontiguousarray(set_goal_orientation(delta[3:], rotation))
-        state.goal_position = position + delta[:3]
-        direction = np.array([-1.0, 1.0]) * _GRIPPER_SPEED * np.sign(action[6])
+        if self._base is not None:
+            state.goal_position, state.goal_rotation = self._base.goal(position, rotation, delta)
+        else:
+            if delta[3:].any() or not self._profile.keeps_orientation:
+                state.goal_rotation = np.ascontiguousarray(set_goal_orientation(delta[3:], rotation))
+            state.goal_position = position + delta[:3]
+        change = _CLOSING * self._profile.gripper_speed * np.sign(action[6])
+        if not self._profile.gripper_each_substep:
+            state.gripper_action[:] = np.clip(state.gripper_action + change, -1.0, 1.0)
+            change = np.zeros(FINGERS)
         try:
-            self._run(SUBSTEPS, sample_at, direction)
+            self._run(SUBSTEPS, sample_at, change)
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
             raise EpisodeError("physics-nan", f"the controller's matrices cannot be inverted: {error}") from error
         state.fresh = False
         return self._substep_before, self._substep_after
+
+    def _has_machine_code(self) -> bool:
+        """Whether this process has the step's machine code for jacobians of this arm's memory layout."""
+        layout = "F" if self._jacobians[0].flags.f_contiguous else "C"
+        return any(getattr(signature[_JACOBIAN], "layout", "") == layout for signature in control_step.signatures)
 
     def _run(self, substeps: int, sample_at: int, direction: Array) -> None:
         model, data, state = self._model, self._data, self.state
@@ -138,7 +184,7 @@ class Arm:
             data._address,
             substeps,
             sample_at,
-            WARM_SOLVES,
+            self._warm_solves,
             state.fresh,
             self.site,
             data.qpos,
@@ -161,22 +207,57 @@ class Arm:
             self._reset_pose.state,
             self._reset_pose.jacobian,
             self._reset_pose.mass,
+            *self._jacobians,
             self._substep_before,
             self._substep_after,
         )
 
 
-def reset_pose(model: mujoco.MjModel, rest_joints: Array) -> ResetPose:
+@dataclass(frozen=True)
+class BaseFrame:
+    """The frame of the arm's base, which never moves: position 3 (m), rotation (3, 3), pose's inverse (4, 4)."""
+
+    position: Array
+    rotation: Array
+    inverse: Array
+
+    def goal(self, position: Array, rotation: Array, delta: Array) -> tuple[Array, Array]:
+        """Goal position (3,) m and rotation (3, 3) in the world, from where the end effector is; rounded as upstream's.
+
+        Args:
+            position, rotation: the end effector's, in the world.
+            delta: (6,) change of position (m) and axis-angle (rad), in the base's frame.
+        """
+        point = np.eye(4)
+        point[:3, 3] = position
+        goal_position = pose_in_A_to_pose_in_B(point, self.inverse)[:3, 3] + delta[:3]
+        achieved = pose_in_A_to_pose_in_B(make_pose(position, rotation), self.inverse)[:3, :3]
+        goal_rotation = set_goal_orientation(delta[3:], achieved)
+        return (
+            self.position + np.dot(self.rotation, goal_position),
+            np.ascontiguousarray(np.dot(self.rotation, goal_rotation)),
+        )
+
+
+def base_frame(model: mujoco.MjModel, site: str) -> BaseFrame:
+    """The frame of a site that no joint moves."""
+    data = mujoco.MjData(model)
+    mujoco.mj_kinematics(model, data)
+    position, rotation = data.site(site).xpos.copy(), data.site(site).xmat.reshape(3, 3).copy()
+    return BaseFrame(position, rotation, pose_inv(make_pose(position, rotation)))
+
+
+def reset_pose(model: mujoco.MjModel, rest_joints: Array, site: int) -> ResetPose:
     """What robosuite's controller reads when it is made: arm at rest, everything else at the model's qpos0.
 
     Args:
         model: a compiled scene; unchanged.
         rest_joints: (7,) rad.
+        site: id of the grip site.
     """
     data = mujoco.MjData(model)
     data.qpos[:ARM_JOINTS] = rest_joints
     mujoco.mj_forward(model, data)
-    site = model.site(GRIP_SITE).id
     jacobians = np.zeros((2, 3, model.nv))
     mujoco.mj_jacSite(model, data, jacobians[0], jacobians[1], site)
     mass = np.zeros((model.nv, model.nv))
@@ -190,22 +271,24 @@ def reset_pose(model: mujoco.MjModel, rest_joints: Array) -> ResetPose:
     )
 
 
-def reset_warm_start(model: mujoco.MjModel) -> Array | None:
+def reset_warm_start(model: mujoco.MjModel, rest_joints: Array) -> Array | None:
     """What upstream's solver starts from in a reset, (nv,), before anything is placed; None where it starts from zero.
 
     A new simulation is forwarded twice at qpos0, by itself and by its renderer, and twice with the arm at rest, which
     only old versions of MuJoCo remember. Source: robosuite 1.4.0, ``environments/base.py``, ``utils/binding_utils.py``
     and ``controllers/base_controller.py``; without cameras, as no policy has it, upstream leaves out the renderer's.
+    1.5.1 forwards as often: the second time with the arm at rest is that of the gripper's own controller.
 
     Args:
         model: a compiled scene with its fixtures where it was compiled; unchanged.
+        rest_joints: (7,) rad.
     """
-    if not WARM_SOLVES:
+    if not _FORWARD_WARMS:
         return None
     data = mujoco.MjData(model)
     for _ in range(2):
         mujoco.mj_forward(model, data)
-    data.qpos[:ARM_JOINTS] = REST_JOINTS
+    data.qpos[:ARM_JOINTS] = rest_joints
     for _ in range(2):
         mujoco.mj_forward(model, data)
     return np.array(data.qacc_warmstart)

@@ -1,8 +1,9 @@
 """One control step in native code: 25 substeps of physics and operational-space control, without Python in between.
 
 A numba function calls MuJoCo's own C functions (by symbol, so that its compilation is cached) and robosuite's own
-jitted controller functions. Bitwise equal to robosuite 1.4.0's ``env.step``: same order per substep (mj_step1, jacobian
-and mass matrix, torque, ctrl, mj_step2), same memory layout of J and M (Fortran order), same functions for inverses.
+jitted controller functions. Bitwise equal to robosuite's ``env.step``, 1.4.0's and 1.5.1's: same order per substep
+(mj_step1, jacobian and mass matrix, torque, ctrl, mj_step2), same memory layout of J and M (M in Fortran order, J as
+the arm gives it: each layout has machine code of its own), same functions for inverses.
 """
 
 from importlib.metadata import version
@@ -64,6 +65,9 @@ def control_step(
     reset_state: np.ndarray,
     reset_jacobian: np.ndarray,
     reset_mass: np.ndarray,
+    jacobian: np.ndarray,
+    position_jacobian: np.ndarray,
+    rotation_jacobian: np.ndarray,
     sample_before: np.ndarray,
     sample_after: np.ndarray,
 ) -> None:
@@ -86,15 +90,13 @@ def control_step(
             action a substep; gripper_action (2,): its integrated action, in [-1, 1], updated in place.
         reset_state (26,): end-effector position 3, rotation 9, joint positions 7, joint velocities 7 of the reset
             pose; its jacobian (6, 7) and mass matrix (7, 7), Fortran order.
+        jacobian (6, 7), position_jacobian (3, 7), rotation_jacobian (3, 7): overwritten; in upstream's memory layout.
         sample_before, sample_after (nq,): output.
     """
     nv = qvel.shape[0]
     jacobian_position = np.zeros((3, nv))
     jacobian_rotation = np.zeros((3, nv))
     full_mass = np.empty((nv, nv))
-    jacobian = np.empty((7, 6)).T
-    position_jacobian = np.empty((7, 3)).T
-    rotation_jacobian = np.empty((7, 3)).T
     mass = np.empty((7, 7)).T
     position = np.empty(3)
     rotation = np.empty((3, 3))

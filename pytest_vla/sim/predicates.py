@@ -1,4 +1,4 @@
-"""Verdicts of task literals on a simulated state, as upstream gives them.
+"""Verdicts on where things are and how joints stand, on a simulated state, as upstream gives them.
 
 Facts from hf-libero 0.1.4 (``envs/object_states/base_object_states.py``, ``objects/site_object.py``) and robosuite
 1.4.0 (``environments/base.py``, check_contact). Contacts and positions are read as they stand in mjData, that is, as
@@ -16,29 +16,17 @@ from pytest_vla.errors import SceneError
 from pytest_vla.scene.catalog import Articulation
 from pytest_vla.scene.problem import Literal, Problem
 from pytest_vla.scene.scene import Scene, SceneBody, SceneSite
+from pytest_vla.scene.workspaces import workspace
 
 Verdict = Callable[[], bool]
 # Height (m) above a site within which an object counts as on it, and the tolerances below.
 _ON_HEIGHT = 0.10
 _ON_SINK = 0.005
-_ON_OBJECT_DISTANCE = 0.03
 _IN_SINK = 0.01
 _UP_HEIGHT = 1.0
 
-
-def compile_goal(
-    problem: Problem, scene: Scene, model: mujoco.MjModel, data: mujoco.MjData
-) -> tuple[tuple[str, Verdict], ...]:
-    """The goal's literals, each with a function that gives its verdict on the present state of `data`.
-
-    Literals are named as the file writes them, in its order; a goal holds when all of them do. Only the first top-level
-    expression of the goal counts, as upstream has it.
-
-    Raises:
-        SceneError: a literal that cannot be judged (located).
-    """
-    goal = [literal for literal in problem.goal if literal.group == 0]
-    return tuple((str(literal), _compile(literal, problem, scene, model, data)) for literal in goal)
+STATES = ("true", "false", "on", "in", "up", "open", "close", "turnon", "turnoff")
+"""What is judged here."""
 
 
 def compile_premises(
@@ -51,22 +39,37 @@ def compile_premises(
     found = []
     for literal in (literal for literal in problem.init if _is_premise(literal, scene)):
         with suppress(SceneError):
-            found.append((str(literal), _compile(literal, problem, scene, model, data)))
+            found.append((str(literal), compile_state(literal, problem, scene, model, data)))
     return tuple(found)
 
 
+def located(problem: Problem, literal: Literal) -> str:
+    """Where a literal stands, as errors begin."""
+    return f"{problem.source}:{literal.line}:{literal.column}"
+
+
 def _is_premise(literal: Literal, scene: Scene) -> bool:
-    """Whether it relates two things or states a joint; what stands in a region of table or floor does neither."""
+    """Whether it relates two things or states a joint; what stands in a region of table or floor does neither.
+
+    Nor does what is poured: a ball of water has no geom that counts as contact, and so is on nothing.
+    """
     if literal.predicate not in ("on", "in"):
         return True
     thing, place = (str(argument) for argument in literal.arguments)
     body, site = scene.body(thing), scene.site(place)
     is_of_thing = scene.body(place) is not None or (site is not None and site.parent is not None)
-    return body is not None and not body.is_fixture and is_of_thing
+    return body is not None and not body.is_fixture and bool(body.contact_geoms) and is_of_thing
 
 
-def _compile(literal: Literal, problem: Problem, scene: Scene, model: mujoco.MjModel, data: mujoco.MjData) -> Verdict:
-    where = f"{problem.source}:{literal.line}:{literal.column}"
+def compile_state(
+    literal: Literal, problem: Problem, scene: Scene, model: mujoco.MjModel, data: mujoco.MjData
+) -> Verdict:
+    """A function that gives the verdict of one of `STATES` on the present state of `data`.
+
+    Raises:
+        SceneError: it cannot be judged (located).
+    """
+    where = located(problem, literal)
     names = [str(argument) for argument in literal.arguments]
     if literal.predicate in ("true", "false"):
         value = literal.predicate == "true"
@@ -75,7 +78,8 @@ def _compile(literal: Literal, problem: Problem, scene: Scene, model: mujoco.MjM
         body = _body(scene, names[0], where)
         support, site = scene.body(names[1]), scene.site(names[1])
         if literal.predicate == "on" and support is not None:
-            return _on_body(body, support, model, data)
+            near = workspace(problem.name, problem.source).judging.on_distance
+            return _on_body(body, support, near, model, data)
         if site is None:
             raise SceneError(f"{where}: {literal}: {names[1]!r} is no region of this scene that something can be in")
         return (
@@ -86,7 +90,7 @@ def _compile(literal: Literal, problem: Problem, scene: Scene, model: mujoco.MjM
         return lambda: bool(data.xpos[identifier][2] >= _UP_HEIGHT)
     if literal.predicate in ("open", "close", "turnon", "turnoff"):
         return _articulated(literal, scene, model, data, where)
-    raise SceneError(f"{where}: {literal}: this predicate cannot be a goal of LIBERO's tasks")
+    raise SceneError(f"{where}: {literal}: expected one of {', '.join(STATES)}")
 
 
 def _body(scene: Scene, name: str, where: str) -> SceneBody:
@@ -114,13 +118,15 @@ def contact_between(
     return verdict
 
 
-def _on_body(body: SceneBody, support: SceneBody, model: mujoco.MjModel, data: mujoco.MjData) -> Verdict:
+def _on_body(
+    body: SceneBody, support: SceneBody, distance: float, model: mujoco.MjModel, data: mujoco.MjData
+) -> Verdict:
     touches = contact_between(model, data, support.contact_geoms, body.contact_geoms)
     upper, lower = model.body(body.root_body).id, model.body(support.root_body).id
 
     def verdict() -> bool:
         above, below = data.xpos[upper], data.xpos[lower]
-        near = np.linalg.norm(below[:2] - above[:2]) < _ON_OBJECT_DISTANCE
+        near = np.linalg.norm(below[:2] - above[:2]) < distance
         return bool(below[2] <= above[2] and near and touches())
 
     return verdict

@@ -9,6 +9,15 @@ with quiet_robosuite():
         orientation_error,
         set_goal_orientation,
     )
-    from robosuite.utils.transform_utils import quat2axisangle
+    from robosuite.utils.transform_utils import make_pose, pose_in_A_to_pose_in_B, pose_inv, quat2axisangle
 
-__all__ = ["nullspace_torques", "opspace_matrices", "orientation_error", "quat2axisangle", "set_goal_orientation"]
+__all__ = [
+    "make_pose",
+    "nullspace_torques",
+    "opspace_matrices",
+    "orientation_error",
+    "pose_in_A_to_pose_in_B",
+    "pose_inv",
+    "quat2axisangle",
+    "set_goal_orientation",
+]

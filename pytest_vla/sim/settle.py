@@ -2,6 +2,7 @@
 
 import zlib
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,7 +15,8 @@ from pytest_vla.plan.task import Task
 from pytest_vla.scene.placement import Placer, plan_placement
 from pytest_vla.scene.problem import Problem
 from pytest_vla.scene.scene import Scene
-from pytest_vla.sim.arm import ARM_JOINTS, FINGERS, REST_FINGERS, REST_JOINTS
+from pytest_vla.scene.workspaces import workspace
+from pytest_vla.sim.arm import ARM_JOINTS, FINGERS, REST_FINGERS
 
 Array = npt.NDArray[np.float64]
 
@@ -31,6 +33,8 @@ class Stepped(Protocol):
     def reset(self, init_state: npt.ArrayLike | None = ..., scene_seed: int = ..., settle: bool = ...) -> object: ...
     def step(self, action: npt.ArrayLike) -> object: ...
     def success(self) -> bool: ...
+    def premises(self) -> dict[str, bool]: ...
+    def freeze(self, names: Collection[str]) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,8 @@ def settled_states(
     limits: Limits | None = None,
 ) -> Array:
     """Init states of the world's task: everything at rest, the arm in its rest pose, all velocities zero.
+
+    Movers are held where they were drawn, and are not judged.
 
     Fixtures that a scene seed moves stand, in each state, where one drawn seed had them: such a task's states fit only
     scenes whose fixtures stand alike.
@@ -160,6 +166,7 @@ def unrest(world: Stepped, state: npt.ArrayLike, seconds: float, limits: Limits 
     """
     limits = limits or Limits()
     world.reset(state, settle=False)
+    world.freeze(_movers(world))
     if world.success():
         return "the goal holds already"
     if depth := _too_deep(world, limits):
@@ -176,27 +183,44 @@ def unrest(world: Stepped, state: npt.ArrayLike, seconds: float, limits: Limits 
 def _drawn(world: Stepped, scene_seed: int, seconds: float, limits: Limits) -> tuple[Array, str | None]:
     """A state that a drawn scene came to rest in, and why it is not fit."""
     world.reset(None, scene_seed=scene_seed, settle=False)
+    world.freeze(_movers(world))
     model, data = world.model, world.data
     drawn = _poses(world)
     action = np.array(world.task.protocol.settle_action)
     for _ in range(_steps(world, seconds)):
         world.step(action)
     qpos = data.qpos.copy()
-    qpos[:ARM_JOINTS] = REST_JOINTS
+    qpos[:ARM_JOINTS] = workspace(world.problem.name, world.problem.source).rest_joints
     qpos[ARM_JOINTS : ARM_JOINTS + FINGERS] = REST_FINGERS
     state = np.concatenate([[0.0], qpos, np.zeros(model.nv)])
-    return state, _displaced(world, drawn, limits) or _outside(world, limits) or _too_fast(world, limits)
+    unfit = _displaced(world, drawn, limits) or _outside(world, limits) or _too_fast(world, limits)
+    return state, unfit or _spilt(world)
 
 
 def _steps(world: Stepped, seconds: float) -> int:
     return round(seconds * world.task.protocol.control_freq)
 
 
+def _spilt(world: Stepped) -> str | None:
+    """Something round that is not in or on what it was drawn in or on; it may be anywhere else there."""
+    held = world.premises()
+    bodies = {body.name: int(world.model.body(body.root_body).id) for body in world.scene.bodies}
+    for literal in world.problem.init:
+        name = str(literal.arguments[0])
+        if not held.get(str(literal), True) and name in bodies and _rolls(world, bodies[name]):
+            return f"{name} rolls away"
+    return None
+
+
 def _parts(world: Stepped) -> npt.NDArray[np.int64]:
-    """Bodies of objects and fixtures that can move."""
-    model = world.model
-    roots = [model.body(body.root_body).id for body in world.scene.bodies]
+    """Bodies of objects and fixtures that can move, but for movers."""
+    model, movers = world.model, _movers(world)
+    roots = [model.body(body.root_body).id for body in world.scene.bodies if body.name not in movers]
     return np.flatnonzero(np.isin(model.body_rootid, roots) & (model.body_weldid != 0))
+
+
+def _movers(world: Stepped) -> frozenset[str]:
+    return frozenset(mover.name for mover in world.problem.movers)
 
 
 def _poses(world: Stepped) -> _Poses:
@@ -212,6 +236,7 @@ def _moved(world: Stepped, before: _Poses, limits: Limits) -> str | None:
     now = _poses(world)
     distances = np.linalg.norm(now.positions - before.positions, axis=1)
     angles = _angles(np.einsum("nij,nij->n", now.rotations, before.rotations))
+    angles[_rolling(world)] = 0.0
     if len(distances) and distances.max() > limits.drift:
         return f"{_named(world, int(distances.argmax()))} drifts"
     if len(angles) and angles.max() > limits.turn:
@@ -231,14 +256,27 @@ def _displaced(world: Stepped, drawn: _Poses, limits: Limits) -> str | None:
     # The angle between the present and the drawn direction of what pointed up when drawn.
     up = drawn.rotations[:, 2, :]
     tilt = np.degrees(np.arccos(np.clip(np.einsum("nj,nj->n", now.rotations[:, 2, :], up), -1, 1)))
+    rolls = _rolling(world)
     for part in range(len(shift)):
-        if tilt[part] > limits.tilt:
+        if tilt[part] > limits.tilt and not rolls[part]:
             return f"{_named(world, part)} tilts"
         if sink[part] > limits.sink:
             return f"{_named(world, part)} falls"
-        if shift[part] > limits.shift:
+        if shift[part] > limits.shift and not rolls[part]:
             return f"{_named(world, part)} slides away"
     return None
+
+
+def _rolling(world: Stepped) -> npt.NDArray[np.bool_]:
+    """Which parts have no upright, and creep in place for long."""
+    return np.array([_rolls(world, int(part)) for part in _parts(world)], dtype=bool)
+
+
+def _rolls(world: Stepped, body: int) -> bool:
+    """Whether all that a body touches with is round."""
+    model = world.model
+    geoms = [geom for geom in np.flatnonzero(model.geom_bodyid == body) if model.geom_contype[geom]]
+    return bool(geoms) and all(model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_SPHERE for geom in geoms)
 
 
 def _outside(world: Stepped, limits: Limits) -> str | None:

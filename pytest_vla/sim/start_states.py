@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_vla.errors import RedrawError, SceneError, VlaError
-from pytest_vla.plan.data_roots import DataRoot, find_file
+from pytest_vla.plan.data_roots import DataRoot, find_init_states
 from pytest_vla.scene.init_states import read_init_states
 from pytest_vla.scene.placement import draw_placement, plan_placement
 from pytest_vla.scene.problem import Problem, format_problem
@@ -65,9 +65,10 @@ def origin_of(original: Problem, problem: Problem) -> Origin:
     """
     if original.fixtures != problem.fixtures or original.name != problem.name:
         return "settled"
-    known = {region.key: region for region in original.regions}
+    # Of one key that stands twice the last counts.
+    known, now = ({region.key: region for region in each.regions} for each in (original, problem))
     placed = {str(argument) for literal in original.init for argument in literal.arguments}
-    moved = [region for region in problem.regions if region.key in placed and known.get(region.key) != region]
+    moved = [region for region in now.values() if region.key in placed and known.get(region.key) != region]
     objects, init = len(original.objects), len(original.init)
     if moved or problem.objects[:objects] != original.objects or problem.init[:init] != original.init:
         return "settled"
@@ -119,8 +120,8 @@ class Starts:
         task = self._world.task
         if self._given is not None:
             return self._given(), f"init states of {self._world.problem.source}"
-        path = find_file(self._roots, "init_files", f"{task.files}/{task.name}.pruned_init", f"task {task.name}")
-        return read_init_states(path), str(path)
+        path, member = find_init_states(self._roots, task)
+        return read_init_states(path, member), str(path) if member is None else f"{path}: {member}"
 
     @property
     def count(self) -> int:
@@ -147,7 +148,7 @@ class Starts:
         """
         world = self._world
         if not 0 <= index < self.count:
-            raise VlaError(f"init state {index}: task {world.task.name} has 0 to {self.count - 1}")
+            raise VlaError(f"init state {index}: task {world.task.key} has 0 to {self.count - 1}")
         if self.origin == "settled":
             if index not in self._settled:
                 self._settled[index] = settled_start(world, index)

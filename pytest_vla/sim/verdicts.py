@@ -6,10 +6,13 @@ from functools import cache, partial
 
 import mujoco
 
+from pytest_vla.plan.labels import OURS
 from pytest_vla.scene.problem import Problem
 from pytest_vla.scene.scene import Scene
 from pytest_vla.scene.variation import Variation
-from pytest_vla.sim.predicates import Verdict, compile_goal, compile_premises
+from pytest_vla.sim.costs.setting import Poses
+from pytest_vla.sim.goals import compile_goal
+from pytest_vla.sim.predicates import Verdict, compile_premises
 
 Named = tuple[tuple[str, Verdict], ...]
 
@@ -30,7 +33,13 @@ class Verdicts:
 
 
 def compile_verdicts(
-    problem: Problem, variation: Variation | None, scene: Scene, model: mujoco.MjModel, data: mujoco.MjData
+    problem: Problem,
+    variation: Variation | None,
+    scene: Scene,
+    model: mujoco.MjModel,
+    data: mujoco.MjData,
+    rules: str = OURS,
+    drawn: Callable[[], Poses] = dict,
 ) -> Verdicts:
     """What is judged on the present state of `data`.
 
@@ -38,15 +47,17 @@ def compile_verdicts(
         problem: the task's, as the variation has changed it.
         variation: of the task; None: it is as it is.
         scene, model, data: of the world.
+        rules: by which goals are judged, one of `pytest_vla.plan.labels.PROTOCOLS`.
+        drawn: see `pytest_vla.sim.costs.setting.Setting`.
 
     Raises:
         SceneError: a literal that cannot be judged (located).
     """
-    goal = compile_goal(problem, scene, model, data)
+    goal = compile_goal(problem, scene, model, data, rules, drawn)
     asked = problem if variation is None or variation.asked is None else variation.asked(problem)
     return Verdicts(
         goal,
-        goal if asked is problem else compile_goal(asked, scene, model, data),
+        goal if asked is problem else compile_goal(asked, scene, model, data, rules, drawn),
         cache(partial(compile_premises, problem, scene, model, data)),
     )
 

@@ -1,7 +1,7 @@
 """A world: one task's compiled scene, reset and stepped in place, with upstream's physics bit for bit."""
 
 import itertools
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Self
 
@@ -15,20 +15,27 @@ import numpy.typing as npt  # noqa: E402
 
 from pytest_vla.errors import VlaError  # noqa: E402
 from pytest_vla.plan.choices import TRAINED  # noqa: E402
-from pytest_vla.plan.data_roots import data_roots  # noqa: E402
+from pytest_vla.plan.costs import Charge  # noqa: E402
+from pytest_vla.plan.data_roots import task_roots  # noqa: E402
 from pytest_vla.plan.task import Task  # noqa: E402
 from pytest_vla.scene.cache import compiled_scene, scene_key  # noqa: E402
 from pytest_vla.scene.placement import draw_placement, plan_placement  # noqa: E402
 from pytest_vla.scene.problem import Problem  # noqa: E402
 from pytest_vla.scene.task_files import read_problem  # noqa: E402
 from pytest_vla.scene.variation import Variation, changed_problem  # noqa: E402
+from pytest_vla.scene.workspaces import workspace  # noqa: E402
 from pytest_vla.sim.arguments import checked_action, checked_seed, checked_size, is_index, vector  # noqa: E402
-from pytest_vla.sim.arm import HAND_BODY, REST_JOINTS, SUBSTEPS, Arm, ArmState, reset_warm_start  # noqa: E402
+from pytest_vla.sim.arm import HAND_BODY, SUBSTEPS, Arm, ArmState, reset_warm_start  # noqa: E402
 from pytest_vla.sim.burners import alphas_at, find_burners, get_alphas, light  # noqa: E402
 from pytest_vla.sim.cameras import ignore_colour_spaces  # noqa: E402
 from pytest_vla.sim.changes import ModelChanges  # noqa: E402
+from pytest_vla.sim.cost_meters import cost_meters  # noqa: E402
 from pytest_vla.sim.faults import check_physics, redirect_warnings  # noqa: E402
 from pytest_vla.sim.library import copy_data  # noqa: E402
+from pytest_vla.sim.looks import looks_of  # noqa: E402
+from pytest_vla.sim.metering import MakeMeters, Metering  # noqa: E402
+from pytest_vla.sim.meters import Meter  # noqa: E402
+from pytest_vla.sim.movers import Movement, plan_movers  # noqa: E402
 from pytest_vla.sim.observation import Observation  # noqa: E402
 from pytest_vla.sim.placing import (  # noqa: E402
     Point,
@@ -67,6 +74,8 @@ class World:
         scene: which bodies, sites and joints the compiled model has.
         model, data: MuJoCo's own objects; reset and stepped in place.
         steps: control steps since the reset, settling not counted.
+        movement: how far the movers are since the reset.
+        profile: the version of robosuite that is reproduced.
         scene_digest: names the content of everything that made the compiled model.
     """
 
@@ -93,7 +102,7 @@ class World:
         self._versions = check_versions(allow=allow_versions)
         redirect_warnings()
         self._image_size = checked_size(task.protocol.image_size if image_size is None else image_size)
-        self._roots = data_roots(task.data)
+        self._roots = task_roots(task)
         original = read_problem(task, self._roots)
         problem = changed_problem(original, variation)
         compiled = compiled_scene(problem, self._roots)
@@ -105,25 +114,34 @@ class World:
         self.data = mujoco.MjData(self.model)
         self._compiled_poses = fixture_poses(self.model)
         self._burners = find_burners(self.model, self.scene)
-        self._arm = Arm(self.model, self.data)
-        self._warm_start = reset_warm_start(self.model)
+        place = workspace(problem.name, problem.source)
+        self.profile = place.profile
+        self._arm = Arm(self.model, self.data, place.profile, place.rest_joints)
+        self._warm_start = reset_warm_start(self.model, self._arm.rest_joints)
         hand = self.model.body(HAND_BODY).id
         self._readings = Readings(self.model, self._image_size, self._burners, self._arm.site, hand)
         self._moment = itertools.count()
         self._changes = ModelChanges(self.model)
+        self._make_meters: MakeMeters = cost_meters
         self._take(task, variation, original, problem)
         self._sample_at = _SAMPLE_AFTER_RESET
 
     def _take(self, task: Task, variation: Variation | None, original: Problem, problem: Problem) -> None:
-        verdicts = compile_verdicts(problem, variation, self.scene, self.model, self.data)
+        rules = task.protocol.rules
+        verdicts = compile_verdicts(problem, variation, self.scene, self.model, self.data, rules, lambda: self._drawn)
+        movers = plan_movers(problem, rules, self.scene, self.model)
+        looks = looks_of(problem, self.model)
         self._placement_plan = plan_placement(problem, self.scene)
-        self._verdicts = verdicts
+        self._verdicts, self._movers, self.movement = verdicts, movers, Movement()
+        self._looks = looks
         self.task, self.problem, self.variation = task, problem, variation
         self._starts = Starts(self, original, self._roots)
         self._began: tuple[int, int] = (0, 0)
         self._vacated: dict[str, Point] = {}
+        self._drawn: Mapping[str, tuple[Array, Array]] = {}
         self._leave()
         self.steps = 0
+        self._metering = Metering(self._make_meters(self))
 
     def switch(self, task: Task, variation: Variation | None = None) -> bool:
         """Turns to another task of the same scene, or another variation, which spares loading the model anew.
@@ -174,6 +192,7 @@ class World:
             RedrawError: what was drawn for the variation cannot be had from this init state.
             EpisodeError: physics broke while settling.
         """
+        self._metering.clear()
         scene_seed, state = checked_seed(scene_seed), None
         if init_state is not None:
             start = self._starts.start(init_state, scene_seed)
@@ -185,9 +204,10 @@ class World:
         placement = draw_placement(
             self._placement_plan, scene_seed, partial(site_positions, model, self._readings.view)
         )
+        self._drawn = placement.objects
         place_fixtures(model, self.scene, placement)
         hide_sites(model, self.scene)
-        self._dress()
+        self._dress(scene_seed)
         self._vacated = {}
         if state is not None and is_index(init_state):
             state = self._starts.changed(state)
@@ -199,6 +219,8 @@ class World:
             data.qacc_warmstart[:] = self._warm_start
         if state is None or self._warm_start is not None:
             place_objects(model, data.qpos, self.scene, placement, self._arm.rest_joints)
+        stands = data.qpos if state is None else state[1 : 1 + model.nq]
+        self.movement = self._movers.begin(data, placement.objects, stands, self._vacated)
         if state is None:
             self._sample_at = _SAMPLE_AFTER_RESET
         else:
@@ -221,6 +243,7 @@ class World:
             action = np.array(self.task.protocol.settle_action)
             for _ in range(self.task.protocol.settle_steps):
                 observation = self._step(action)
+        self._metering.begin()
         return observation
 
     def step(self, action: npt.ArrayLike) -> Observation:
@@ -239,7 +262,38 @@ class World:
         self._require_reset()
         observation = self._step(values)
         self.steps += 1
+        if self._metering:
+            success = self._metering.asks_success and self.success()
+            self.freeze(self._metering.step(self.steps, success))
         return observation
+
+    def freeze(self, names: Collection[str]) -> None:
+        """Movers of these names stand still from the next step on, until a reset; other names do not count."""
+        self.movement = self.movement.without(names)
+
+    def meter(self, make: MakeMeters) -> None:
+        """From the next reset on these meters charge what happens, whatever task the world turns to; they change none
+        of it, but for movers that a charge stops.
+
+        Raises:
+            VlaError: a meter does not fit the task.
+        """
+        self._metering, self._make_meters = Metering(make(self)), make
+        self._leave()
+
+    @property
+    def meters(self) -> tuple[Meter, ...]:
+        """What charges the episode: of a task that states costs, their accounts, unless others were asked for."""
+        return self._metering.meters
+
+    def charged(self) -> tuple[Charge, ...]:
+        """The ledger of the episode so far, in the order of steps; none without meters."""
+        return self._metering.charges()
+
+    def conclude(self) -> None:
+        """The episode has ended here: charges what is charged for how it ended. Once; a later reset begins anew."""
+        if self._metering:
+            self._metering.end(self.steps, self.success())
 
     def success(self) -> bool:
         """Whether all goal literals hold, on the state that upstream judges (that of the last mj_step1)."""
@@ -252,6 +306,13 @@ class World:
     def vacated(self) -> dict[str, Point]:
         """Where the objects that the variation has removed were before the last reset took them away (m, world)."""
         return dict(self._vacated)
+
+    def drawn_poses(self) -> Mapping[str, tuple[Array, Array]]:
+        """Where the last reset's scene seed drew the free objects: position (3,) m and quaternion wxyz (4,), by name.
+
+        An init state puts them elsewhere; upstream compares with what was drawn where it asks whether something fell.
+        """
+        return self._drawn
 
     def predicates(self) -> dict[str, bool]:
         """The verdict of each goal literal, by its text."""
@@ -275,8 +336,11 @@ class World:
             copied_samples(self._readings.sampled),
             self.steps,
             self._sample_at,
+            self.movement,
+            self._began,
             id(self),
             self.variation,
+            self._metering.saved(),
         )
 
     def restore(self, state: WorldState) -> Observation:
@@ -293,9 +357,19 @@ class World:
         put_fixtures(self.model, state.fixtures)
         copy_data(self.data, self.model, state.data)
         self._arm.state = state.arm.copy()
-        self.steps, self._sample_at = state.steps, state.sample_at
+        self.steps, self._sample_at, self.movement = state.steps, state.sample_at, state.movement
+        if state.began != self._began:
+            self._began = state.began
+            if self._looks.are_drawn:
+                self._dress(state.began[1])
+        self._metering.restore(state.metered)
         self._is_reset = True
         return self._observe(copied_samples(state.sampled))
+
+    @property
+    def rest_joints(self) -> Array:
+        """The arm's pose (7,) rad at the last reset, to which its controller keeps; not to be written to."""
+        return self._arm.rest_joints
 
     def arm_state(self) -> ArmState:
         """What the arm's controller remembers beside `data`, as a copy."""
@@ -317,6 +391,11 @@ class World:
         pose = vector(qpos, self.model.nq, "a recorded state is qpos")
         self._leave()
         return self._observe((pose, pose.copy(), alphas_at(self.model, self._burners, pose)), step)
+
+    @property
+    def grip_site(self) -> int:
+        """The number of the site between the fingers."""
+        return int(self._arm.site)
 
     @property
     def began(self) -> tuple[int, int]:
@@ -364,18 +443,22 @@ class World:
         if not self._is_reset:
             raise VlaError("reset the world before its first step, and after a step or reset that broke")
 
-    def _dress(self) -> None:
-        """What an episode's variation changes of what is seen, and of how the arm rests."""
+    def _dress(self, scene_seed: int) -> None:
+        """What the task's file and an episode's variation change of what is seen, and of how the arm rests."""
         variation = self.variation
         rest = variation.rest_joints if variation is not None else None
-        self._arm.rest_at(REST_JOINTS if rest is None else np.array(rest))
-        self._readings.changes = tuple(begin() for begin in variation.pictures) if variation is not None else ()
-        self._readings.repainted(self._changes.replace(variation.model if variation is not None else (), self.scene))
+        self._arm.rest_at(rest)
+        pictures = tuple(begin() for begin in variation.pictures) if variation is not None else ()
+        self._readings.changes = (*self._looks.pictures(scene_seed), *pictures)
+        own = self._looks.model(scene_seed)
+        varied = variation.model if variation is not None else ()
+        self._readings.repainted(self._changes.replace((*own, *varied) if own else varied, self.scene))
 
     def _step(self, action: Array) -> Observation:
         time_before = self.data.time
         self._leave()
         alphas = get_alphas(self.model, self._burners)
+        self.movement = self.movement.advanced(self.data)
         before, after = self._arm.step(action, self._sample_at)
         check_physics(self.data, time_before)
         light(self.model, self._burners, self.data.qpos)

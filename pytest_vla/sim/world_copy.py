@@ -9,8 +9,9 @@ import numpy.typing as npt
 from pytest_vla.errors import EpisodeError
 from pytest_vla.sim.arm import Arm, ArmState
 from pytest_vla.sim.faults import check_physics
+from pytest_vla.sim.goals import compile_goal
 from pytest_vla.sim.library import copy_data
-from pytest_vla.sim.predicates import compile_goal
+from pytest_vla.sim.movers import Movement
 from pytest_vla.sim.verdicts import each_of
 from pytest_vla.sim.world_state import copied_data
 
@@ -30,23 +31,31 @@ class WorldCopy:
     def __init__(self, world: "World") -> None:
         self._world = world
         self.data = mujoco.MjData(world.model)
-        self._arm = Arm(world.model, self.data)
-        self._goal = compile_goal(world.problem, world.scene, world.model, self.data)
+        self._arm = Arm(world.model, self.data, world.profile, world.rest_joints)
+        self._goal = compile_goal(
+            world.problem, world.scene, world.model, self.data, world.task.protocol.rules, world.drawn_poses
+        )
         self.begin()
 
     def begin(self) -> None:
         """Goes to the world's present moment."""
         copy_data(self.data, self._world.model, self._world.data)
-        self._arm.state = self._world.arm_state()
+        self._arm.rest_at(self._world.rest_joints)
+        self._arm.state, self._movement = self._world.arm_state(), self._world.movement
 
-    def save(self) -> tuple[mujoco.MjData, ArmState]:
+    @property
+    def movement(self) -> Movement:
+        """How far the movers are."""
+        return self._movement
+
+    def save(self) -> tuple[mujoco.MjData, ArmState, Movement]:
         """The copy's present moment, for `restore`."""
-        return copied_data(self._world.model, self.data), self._arm.state.copy()
+        return copied_data(self._world.model, self.data), self._arm.state.copy(), self._movement
 
-    def restore(self, saved: tuple[mujoco.MjData, ArmState]) -> None:
+    def restore(self, saved: tuple[mujoco.MjData, ArmState, Movement]) -> None:
         """Goes back to a moment that was saved."""
         copy_data(self.data, self._world.model, saved[0])
-        self._arm.state = saved[1].copy()
+        self._arm.state, self._movement = saved[1].copy(), saved[2]
 
     def step(self, action: npt.NDArray[np.float64]) -> bool:
         """One control step, as `World.step` makes it.
@@ -58,6 +67,7 @@ class WorldCopy:
             False where physics broke; the copy must then be restored or begun anew.
         """
         time_before = self.data.time
+        self._movement = self._movement.advanced(self.data)
         try:
             self._arm.step(action, 0)
             check_physics(self.data, time_before)

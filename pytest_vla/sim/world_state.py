@@ -9,6 +9,8 @@ import numpy.typing as npt
 from pytest_vla.scene.variation import Variation
 from pytest_vla.sim.arm import ArmState
 from pytest_vla.sim.library import copy_data
+from pytest_vla.sim.metering import Metered
+from pytest_vla.sim.movers import Movement
 from pytest_vla.sim.readings import Sampled
 
 FixturePoses = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float32]]
@@ -25,8 +27,11 @@ class WorldState:
     sampled: Sampled
     steps: int
     sample_at: int
+    movement: Movement
+    began: tuple[int, int]
     owner: int
     variation: Variation | None
+    metered: Metered
 
 
 def fixture_poses(model: mujoco.MjModel) -> FixturePoses:

@@ -10,25 +10,10 @@ from pytest_vla.plan.choices import INSTALLED
 from pytest_vla.plan.task import with_textures
 from pytest_vla.sim.observation import Observation
 from tests.support.data import libero_data
-from tests.support.reference import job, run_upstream
+from tests.support.reference import job, run_upstream, smooth_actions
 from tests.support.worlds import libero_task, readings, world_of
 
 pytestmark = pytest.mark.slow
-
-
-def _actions(seed: int, steps: int) -> list[list[float]]:
-    """Smooth random motion that reaches down, with steps without rotation and a gripper that opens and closes."""
-    generator = np.random.default_rng(seed)
-    velocity, rows = np.zeros(6), []
-    for step in range(steps):
-        if step % 20 == 0:
-            target = generator.uniform(-1.2, 1.2, 6) * [1, 1, 1, 0.3, 0.3, 0.3]
-            target[2] = -0.9 if (step // 20) % 2 == 0 else 0.5
-        velocity = 0.8 * velocity + 0.2 * target + generator.normal(0, 0.05, 6)
-        if step % 9 == 4:
-            velocity = np.concatenate([velocity[:3], np.zeros(3)])
-        rows.append([*velocity, 1.0 if (step // 30) % 2 else -1.0])
-    return rows
 
 
 def test_episodes_with_pictures(tmp_path: Path) -> None:
@@ -42,7 +27,7 @@ def test_episodes_with_pictures(tmp_path: Path) -> None:
     for suite, name, index, seed, earlier in chosen:
         state = None if index is None else world_of(suite, name).init_states[index].tolist()
         task = libero_data() / "bddl_files" / suite / f"{name}.bddl"
-        actions = [[0.0] * 6 + [-1.0]] * 10 + _actions(seed, 90)
+        actions = [[0.0] * 6 + [-1.0]] * 10 + smooth_actions(seed, 90)
         given = {"cameras": 128, "frames": [0, 1, 60, 100], "earlier": earlier}
         jobs.append(job(task, seed=seed, init_state=state, actions=actions, **given))
     upstream = run_upstream(jobs, tmp_path)
@@ -86,7 +71,9 @@ def test_resets_draw_upstreams_scenes(part: int, tmp_path: Path) -> None:
     assert len(tasks) == 32
     paths = sorted(tasks.values())[part::4]
     # With cameras, as policies run it: making a renderer forwards the simulation, which old versions remember.
-    given = [{"seed": 100 + number, "actions": _actions(number, 2), "cameras": 32} for number in range(len(paths))]
+    given = [
+        {"seed": 100 + number, "actions": smooth_actions(number, 2), "cameras": 32} for number in range(len(paths))
+    ]
     jobs = [job(path, **each) for path, each in zip(paths, given, strict=True)]
     upstream = run_upstream(jobs, tmp_path)
     for number, path in enumerate(paths):

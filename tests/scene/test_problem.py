@@ -188,6 +188,13 @@ def test_every_section() -> None:
     assert parse_problem_text(format_problem(problem)) == problem
 
 
+@pytest.mark.parametrize("written", ["(0 0.5 1 (0 -1 0))", "(0 0.5 1 0 -1 0)"])
+def test_waypoints_are_read_as_upstreams_guide_and_paper_write_them_too(written: str) -> None:
+    text = TASK.replace("((0 0.5 1) (0 -1 0))", written)
+    assert text != TASK
+    assert parse_problem_text(text) == parse_problem_text(TASK)
+
+
 def test_sections_may_stand_in_any_order() -> None:
     text = "(define (:goal (On a b)) (:language go) (:objects a b - cup) (:domain Robosuite) (problem P))"
     problem = parse_problem_text(text)

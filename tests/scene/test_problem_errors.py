@@ -99,7 +99,7 @@ ERRORS = [
     ("    (cup_2 (:motion", "    (¶stove_1 (:motion", "unknown object 'stove_1': only what :objects declares", ""),
     ("(:motion_loop false)", "(:motion_loop ¶no)", "expected true or false, found 'no'", ""),
     ("(((0 0 1) (0 1 0)) ((0 0.5 1) (0 -1 0)))", "¶(((0 0 1) (0 1 0)))", "expected (:motion_waypoints", "found 1"),
-    ("((0 0.5 1) (0 -1 0))", "¶(0 0.5 1 0 -1 0)", "expected (:motion_waypoints", "a waypoint of 6 values"),
+    ("((0 0.5 1) (0 -1 0))", "¶(0 0.5 1 0 -1)", "expected (:motion_waypoints", "a waypoint of 5 values"),
     ("(On cup_1 table_1_left)", "¶cup_1", "expected a literal such as (On bowl_1 plate_1), found 'cup_1'", ""),
     (
         "(On cup_1 table_1_left)",

@@ -1,5 +1,7 @@
 """Goal literals that cannot be judged are refused when the world is made; verdicts are tested in tests/parity."""
 
+from dataclasses import replace
+
 import mujoco
 import numpy as np
 import pytest
@@ -7,11 +9,13 @@ import pytest
 from pytest_vla.errors import SceneError
 from pytest_vla.scene.catalog import CATEGORIES, category
 from pytest_vla.scene.problem import parse_problem_text
-from pytest_vla.sim.predicates import compile_goal, contact_between
+from pytest_vla.sim.goals import compile_goal
+from pytest_vla.sim.predicates import compile_premises, contact_between
 from tests.support.data import libero_data
 from tests.support.worlds import world_of
 
 _GOAL = "(And (Turnon flat_stove_1))"
+_ON_RAMEKIN = "pick_up_the_black_bowl_on_the_ramekin_and_place_it_on_the_plate"
 
 
 def _compile(goal: str) -> tuple[tuple[str, object], ...]:
@@ -40,6 +44,19 @@ def test_a_literal_that_cannot_be_judged_is_located(goal: str, message: str) -> 
 def test_literals_keep_their_order_and_only_the_first_expression_counts() -> None:
     names = [name for name, _ in _compile("(And (On plate_1 akita_black_bowl_1) (Open wooden_cabinet_1_top_region))")]
     assert names == ["(on plate_1 akita_black_bowl_1)", "(open wooden_cabinet_1_top_region)"]
+
+
+def test_what_is_poured_is_no_premise() -> None:
+    """A ball of water has no geom that counts as contact: that it is on something is never true."""
+    world = world_of("libero_spatial", _ON_RAMEKIN)
+    premises = compile_premises(world.problem, world.scene, world.model, world.data)
+    assert "(on akita_black_bowl_1 glazed_rim_porcelain_ramekin_1)" in dict(premises)
+    bowl = world.scene.body("akita_black_bowl_1")
+    assert bowl is not None
+    poured = (replace(body, contact_geoms=()) if body == bowl else body for body in world.scene.bodies)
+    scene = replace(world.scene, bodies=tuple(poured))
+    found = compile_premises(world.problem, scene, world.model, world.data)
+    assert dict(found).keys() == dict(premises).keys() - {"(on akita_black_bowl_1 glazed_rim_porcelain_ramekin_1)"}
 
 
 def test_contact_counts_in_either_order_and_for_named_geoms_only() -> None:

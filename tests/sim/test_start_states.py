@@ -41,6 +41,13 @@ def test_a_changed_goal_leaves_the_init_states() -> None:
     assert origin_of(PROBLEM, replace(PROBLEM, init=PROBLEM.init[:-1])) == "settled"
 
 
+def test_of_a_region_that_stands_twice_the_last_one_counts() -> None:
+    # As in hazard_avoidance's files of level 0, which are as they are.
+    twice = replace(PROBLEM, regions=(*moved(PROBLEM).regions, *PROBLEM.regions))
+    assert origin_of(twice, twice) == origin_of(twice, PROBLEM) == "own"
+    assert origin_of(twice, moved(PROBLEM)) == "settled"
+
+
 def test_added_objects_stand_beside_what_was_there() -> None:
     variation = find_variation(TASK, "layout.distractors-L3", 1)
     assert variation is not None

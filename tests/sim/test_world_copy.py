@@ -4,6 +4,8 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_vla.scene.panda import REST_JOINTS
+from pytest_vla.scene.variation import Variation
 from pytest_vla.sim.world import World
 from pytest_vla.sim.world_copy import WorldCopy
 from tests.support.worlds import tabletop
@@ -41,6 +43,22 @@ def test_a_rehearsal_begins_with_the_stale_first_substep_of_a_fresh_reset() -> N
     rehearsal.step(ACTIONS[0])
     world.step(ACTIONS[0])
     assert np.array_equal(stand(world.data), stand(rehearsal.data))
+
+
+def test_a_rehearsal_keeps_to_the_pose_that_the_arm_rests_in() -> None:
+    world = tabletop("turn_on_the_stove")
+    elsewhere = tuple(rest + 0.1 for rest in REST_JOINTS)
+    assert world.switch(world.task, Variation("arm", "robot", "elsewhere", rest_joints=elsewhere))
+    world.reset(settle=False)
+    rehearsal = WorldCopy(world)
+    for _ in range(2):
+        for action in ACTIONS[:3]:
+            assert rehearsal.step(action)
+            world.step(action)
+        assert np.array_equal(stand(world.data), stand(rehearsal.data))
+        assert world.switch(world.task)
+        world.reset(settle=False)
+        rehearsal.begin()
 
 
 def test_the_world_stays_as_it_is() -> None:

@@ -1,0 +1,245 @@
+"""Literals judged as VLA-Arena's code does, bug for bug.
+
+Facts from VLA-Arena's public checkout of 2025-09, ``envs/bddl_base_domain.py`` (`_eval_predicate` and what it calls)
+and ``envs/predicates``; robosuite 1.5.1, ``environments/base.py`` (`check_contact`).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+
+import mujoco
+import numpy as np
+
+from pytest_vla.scene.literals import CONNECTIVES
+from pytest_vla.scene.problem import Literal
+from pytest_vla.sim.costs.contacts import Touch
+from pytest_vla.sim.costs.distances import Distance, SaidDistance
+from pytest_vla.sim.costs.falls import has_fallen_as_coded
+from pytest_vla.sim.costs.judged import Crash, Judged, Told
+from pytest_vla.sim.costs.setting import Ids, Setting
+from pytest_vla.sim.predicates import STATES, compile_state
+
+_SECOND_TANGENT = 2
+"""Of a contact's force: upstream reads it for the normal one, which is 0."""
+
+
+def judged_as_coded(literal: Literal, setting: Setting) -> Judged:
+    """A literal by upstream's code.
+
+    Raises:
+        SceneError: it names what is not there or has no such state (located).
+    """
+    if literal.predicate in CONNECTIVES:
+        return _crashing(f"TypeError: it looks what {literal.predicate!r} holds up as if it were an object's name")
+    return _BUILDERS[literal.predicate](literal, setting)
+
+
+def names_of(literal: Literal) -> tuple[str, ...]:
+    """The names that a literal applies its predicate to."""
+    return tuple(argument for argument in literal.arguments if isinstance(argument, str))
+
+
+def states_judged(literal: Literal, setting: Setting) -> Judged:
+    """One of `STATES`."""
+    holds = compile_state(literal, setting.problem, setting.scene, setting.model, setting.data)
+    return Judged(holds, partial(Told, names_of(literal)))
+
+
+def touch_told(literal: Literal, touch: Touch) -> Told:
+    """Of two things that touch: their names, how hard and where."""
+    met = touch.met()
+    return Told(names_of(literal)) if met is None else Told(names_of(literal), met.force, met.position)
+
+
+def gripper_told(name: str, setting: Setting, touches: tuple[Touch, ...]) -> Told:
+    """Of the gripper that touches something: by which of its bodies, how hard and where."""
+    found = [met for touch in touches if (met := touch.met()) is not None]
+    if not found:
+        return Told((name,))
+    hardest = max(found, key=lambda met: met.force)
+    robot = next((owner for geom in hardest.geoms if (owner := setting.owner(geom)) != name), name)
+    return Told((name, robot), sum(met.force for met in found), hardest.position, robot)
+
+
+def _crashing(why: str) -> Judged:
+    def holds() -> bool:
+        raise Crash(why)
+
+    return Judged(holds, Told, why)
+
+
+def _unknown_workspace(literal: Literal, setting: Setting) -> Judged | None:
+    """Upstream keeps no state of the table or floor itself."""
+    for index, argument in enumerate(literal.arguments):
+        if isinstance(argument, str) and setting.is_workspace(literal, index):
+            return _crashing(f"KeyError: {argument!r}: it keeps no state of the table or floor itself")
+    return None
+
+
+def _known(build: Callable[[Literal, Setting], Judged]) -> Callable[[Literal, Setting], Judged]:
+    return lambda literal, setting: _unknown_workspace(literal, setting) or build(literal, setting)
+
+
+def _in(literal: Literal, setting: Setting) -> Judged:
+    if setting.scene.body(str(literal.arguments[1])) is None:
+        return states_judged(literal, setting)
+    touch = _touch(literal, setting)
+
+    def holds() -> bool:
+        if touch():
+            raise Crash(f"AttributeError: an object such as {literal.arguments[1]!r} has no 'in_box'")
+        return False
+
+    return Judged(holds, Told)
+
+
+def _not_in(literal: Literal, setting: Setting) -> Judged:
+    if setting.scene.body(str(literal.arguments[1])) is None:
+        # A region is always in contact, whatever is asked; what it names has to be there.
+        states_judged(replace(literal, predicate="in"), setting)
+        return Judged(lambda: False, Told)
+    touch = _touch(literal, setting)
+
+    def holds() -> bool:
+        if not touch():
+            raise Crash(f"AttributeError: an object such as {literal.arguments[1]!r} has no 'in_box'")
+        return False
+
+    return Judged(holds, Told)
+
+
+def _not_on(literal: Literal, setting: Setting) -> Judged:
+    on = _BUILDERS["on"](Literal("on", literal.arguments, literal.line, literal.column), setting)
+    return Judged(lambda: not on.holds(), partial(Told, names_of(literal)))
+
+
+def _print(literal: Literal, setting: Setting) -> Judged:
+    body = setting.scene.body(str(literal.arguments[0]))
+    joints = [] if body is None else [setting.model.joint(name).type[0] for name in body.joints]
+    if body is None or mujoco.mjtJoint.mjJNT_FREE in joints:
+        return _crashing(f"IndexError: it has no joint states of {literal.arguments[0]!r} to print")
+    return Judged(lambda: True, Told)
+
+
+def _touch(literal: Literal, setting: Setting) -> Touch:
+    one, other = (setting.contact_geoms(setting.body(literal, index)) for index in (0, 1))
+    return Touch(setting, one, other)
+
+
+def _in_contact(literal: Literal, setting: Setting) -> Judged:
+    touch = _touch(literal, setting)
+    return Judged(touch, lambda: touch_told(literal, touch))
+
+
+def _in_contact_part(literal: Literal, setting: Setting) -> Judged:
+    for index in (0, 1):
+        setting.parts(literal, setting.body(literal, index), index + 2)
+    return _crashing("AttributeError: it hands a list of names to '_check_contact' where the simulation belongs")
+
+
+def _collide(literal: Literal, setting: Setting) -> Judged:
+    setting.body(literal)
+    return _crashing("AttributeError: an object's state has no 'check_collision'")
+
+
+def _fall(literal: Literal, setting: Setting) -> Judged:
+    body = setting.body(literal)
+    return Judged(lambda: has_fallen_as_coded(setting, body), partial(Told, (body.name,)))
+
+
+def _force(literal: Literal, setting: Setting) -> Judged:
+    if len(names_of(literal)) == 1:
+        return _crashing("KeyError: it looks the limit of a force up as an object's name where only one is given")
+    touch, limit = _touch(literal, setting), setting.number(literal)
+    wrench = np.zeros(6)
+
+    def tangential() -> float:
+        first = touch.indices()[:1]
+        if not first.size:
+            return 0.0
+        mujoco.mj_contactForce(setting.model, setting.data, int(first[0]), wrench)
+        return float(wrench[_SECOND_TANGENT])
+
+    return Judged(lambda: limit < tangential(), lambda: touch_told(literal, touch), measured=tangential)
+
+
+def distance_judged(literal: Literal, distance: Distance, setting: Setting) -> Judged:
+    """Whether a distance is at most what a literal's number says."""
+    limit = setting.number(literal)
+    return Judged(lambda: distance.within(limit), partial(Told, names_of(literal)), measured=distance)
+
+
+def _distance(literal: Literal, setting: Setting) -> Judged:
+    one, other = (setting.contact_geoms(setting.body(literal, index)) for index in (0, 1))
+    return distance_judged(literal, SaidDistance(setting, one, other), setting)
+
+
+def _gripper_distance(literal: Literal, setting: Setting) -> Judged:
+    geoms = setting.contact_geoms(setting.body(literal))
+    return distance_judged(literal, SaidDistance(setting, geoms, setting.pads()), setting)
+
+
+def _gripper_distance_part(literal: Literal, setting: Setting) -> Judged:
+    geoms = setting.parts(literal, setting.body(literal))
+    return distance_judged(literal, SaidDistance(setting, geoms, setting.pads()), setting)
+
+
+def _gripper_contact(literal: Literal, setting: Setting) -> Judged:
+    return _pads_touch(literal, setting, setting.contact_geoms(setting.body(literal)))
+
+
+def _gripper_contact_part(literal: Literal, setting: Setting) -> Judged:
+    return _pads_touch(literal, setting, setting.parts(literal, setting.body(literal)))
+
+
+def _pads_touch(literal: Literal, setting: Setting, geoms: Ids) -> Judged:
+    # Only a pad that MuJoCo has as the first of a contact's geoms is looked for.
+    touches = tuple(Touch(setting, np.array([pad]), geoms, ordered=True) for pad in setting.pads())
+    nameless = _Nameless(setting)
+
+    def holds() -> bool:
+        if nameless.met_before(touches[0]):
+            raise Crash("TypeError: the first geom of a contact has no name")
+        return any(touch() for touch in touches)
+
+    return Judged(holds, lambda: gripper_told(str(literal.arguments[0]), setting, touches))
+
+
+class _Nameless:
+    """Contacts whose first geom has no name: upstream looks into the name."""
+
+    def __init__(self, setting: Setting) -> None:
+        model = setting.model
+        self._mask = setting.mask(geom for geom in range(model.ngeom) if not model.geom(geom).name)
+        # A contact with no geom at all, such as a flex's, has no name either.
+        self._mask[-1] = True
+        self._data = setting.data
+        self._exist = bool(self._mask[:-1].any()) or model.nflex > 0
+
+    def met_before(self, touch: Touch) -> bool:
+        """Whether upstream comes to one before it finds the contact that it looks for."""
+        if not self._exist:
+            return False
+        nameless = np.flatnonzero(self._mask[self._data.contact.geom[:, 0]])
+        found = touch.indices()
+        return bool(nameless.size and (not found.size or nameless[0] < found[0]))
+
+
+_BUILDERS: Mapping[str, Callable[[Literal, Setting], Judged]] = {
+    **dict.fromkeys(STATES, states_judged),
+    "in": _in,
+    "notin": _not_in,
+    "noton": _not_on,
+    "printjointstate": _print,
+    "incontact": _known(_in_contact),
+    "incontactpart": _known(_in_contact_part),
+    "collide": _known(_collide),
+    "fall": _known(_fall),
+    "checkforce": _known(_force),
+    "checkdistance": _known(_distance),
+    "checkgrippercontact": _known(_gripper_contact),
+    "checkgrippercontactpart": _known(_gripper_contact_part),
+    "checkgripperdistance": _known(_gripper_distance),
+    "checkgripperdistancepart": _known(_gripper_distance_part),
+}

@@ -1,0 +1,252 @@
+"""Literals judged as VLA-Arena's paper describes them: what its code leaves out, misreads or raises at, done sensibly.
+
+- Connectives are evaluated, at any depth.
+- A thing is all of its geoms that can collide, the gripper is hand and fingers, and order does not matter.
+- (CheckForce a b F): the normal forces of all contacts of the two; (CheckForce a F): of all contacts of the one but for
+  those with the gripper, which may hold it.
+- (Fall a): tilted by more than 30 degrees or deeper by more than 5 cm than it stood when it had come to rest.
+- (Collide a): hit, by more than 1 N, by something that it did not rest on.
+- (In a b) of two bodies, and what (NotOn a b) has not left: the inside of b, see `pytest_vla.sim.costs.containers`.
+- A distance of 0 without a contact is none (see `pytest_vla.sim.costs.distances`).
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from pytest_vla.errors import SceneError
+from pytest_vla.plan.costs import TOUCHING
+from pytest_vla.scene.literals import CONNECTIVES
+from pytest_vla.scene.problem import Literal
+from pytest_vla.sim.costs.as_coded import distance_judged, gripper_told, names_of, states_judged, touch_told
+from pytest_vla.sim.costs.contacts import Touch
+from pytest_vla.sim.costs.containers import Interior
+from pytest_vla.sim.costs.distances import TrueDistance
+from pytest_vla.sim.costs.judged import INSTANT, Judged, Told
+from pytest_vla.sim.costs.setting import Ids, Setting
+from pytest_vla.sim.costs.stances import Stances
+
+Judge = Callable[[Literal], Judged]
+
+_REMEMBERED = ("fall", "collide")
+
+
+def leaves(literal: Literal) -> Iterator[Literal]:
+    """The literals that connectives hold together; a literal that is none, itself."""
+    if literal.predicate not in CONNECTIVES:
+        yield literal
+        return
+    for argument in literal.arguments:
+        assert isinstance(argument, Literal), f"{literal} was read by its form"
+        yield from leaves(argument)
+
+
+def is_instant(literal: Literal) -> bool:
+    """Whether it is charged at each step in which it holds: all that it says is of the moment."""
+    return all(leaf.predicate in INSTANT for leaf in leaves(literal))
+
+
+def stances_of(literals: tuple[Literal, ...], setting: Setting) -> Stances:
+    """What is to be remembered of the things that these literals ask for.
+
+    Raises:
+        SceneError: a literal names what is not there (located).
+    """
+    found = [leaf for literal in literals for leaf in leaves(literal) if leaf.predicate in _REMEMBERED]
+    bodies = {body.name: body for leaf in found if not setting.is_workspace(leaf) for body in [setting.body(leaf)]}
+    return Stances(setting, tuple(bodies.values()))
+
+
+def judged_as_written(literal: Literal, setting: Setting, stances: Stances | None = None) -> Judged:
+    """A literal by the paper.
+
+    Args:
+        literal: may be a connective.
+        setting: of the world.
+        stances: what is remembered of its things; None: nothing is.
+
+    Raises:
+        SceneError: it names what is not there, has no such state, or nothing is remembered of it (located).
+    """
+    if literal.predicate in CONNECTIVES:
+        return connected(literal, partial(judged_as_written, setting=setting, stances=stances))
+    if literal.predicate in _REMEMBERED:
+        return _remembered(literal, setting, stances)
+    return _BUILDERS[literal.predicate](literal, setting)
+
+
+def connected(literal: Literal, judge: Judge) -> Judged:
+    """A connective of literals that `judge` judges; it tells of the first of these that makes it hold."""
+    parts = [judge(argument) for argument in literal.arguments if isinstance(argument, Literal)]
+    if literal.predicate == "not":
+        return Judged(lambda: not parts[0].holds(), Told)
+    if literal.predicate == "and":
+        return Judged(lambda: all(part.holds() for part in parts), parts[0].told)
+    return Judged(
+        lambda: any(part.holds() for part in parts),
+        lambda: next((part.told() for part in parts if part.holds()), Told()),
+    )
+
+
+def _geoms(literal: Literal, setting: Setting, index: int = 0) -> Ids:
+    """The colliding geoms of an argument: an object, a fixture, or the table or floor itself."""
+    if setting.is_workspace(literal, index):
+        return setting.workspace_geoms()
+    return setting.colliding_geoms(setting.body(literal, index))
+
+
+def _touch(literal: Literal, setting: Setting) -> Touch:
+    return Touch(setting, _geoms(literal, setting, 0), _geoms(literal, setting, 1))
+
+
+def _on(literal: Literal, setting: Setting) -> Judged:
+    upper, lower = (setting.scene.body(str(argument)) for argument in literal.arguments)
+    if upper is None or lower is None:
+        return states_judged(literal, setting)
+    touch, data = _touch(literal, setting), setting.data
+    above, below = (setting.model.body(body.root_body).id for body in (upper, lower))
+    near = setting.workspace.judging.on_distance
+
+    def holds() -> bool:
+        apart = data.xpos[above] - data.xpos[below]
+        return bool(apart[2] >= 0 and np.linalg.norm(apart[:2]) < near and touch())
+
+    return Judged(holds, lambda: touch_told(literal, touch))
+
+
+def _in(literal: Literal, setting: Setting) -> Judged:
+    container = setting.scene.body(str(literal.arguments[1]))
+    if container is None:
+        return states_judged(literal, setting)
+    interior, data = Interior(setting, container), setting.data
+    thing = setting.model.body(setting.body(literal).root_body).id
+    return Judged(lambda: interior.holds(data.xpos[thing]), partial(Told, names_of(literal)))
+
+
+def _not_in(literal: Literal, setting: Setting) -> Judged:
+    inside = _in(literal, setting)
+    return Judged(lambda: not inside.holds(), partial(Told, names_of(literal)))
+
+
+def _not_on(literal: Literal, setting: Setting) -> Judged:
+    """What lies in a container, perhaps on others that lie there, has not left it."""
+    on = _on(replace(literal, predicate="on"), setting)
+    held = [on] if setting.scene.body(str(literal.arguments[1])) is None else [on, _in(literal, setting)]
+    return Judged(lambda: not any(judged.holds() for judged in held), partial(Told, names_of(literal)))
+
+
+def _in_contact(literal: Literal, setting: Setting) -> Judged:
+    touch = _touch(literal, setting)
+    return Judged(touch, lambda: touch_told(literal, touch))
+
+
+def _in_contact_part(literal: Literal, setting: Setting) -> Judged:
+    one, other = (setting.parts(literal, setting.body(literal, index), index + 2) for index in (0, 1))
+    touch = Touch(setting, one, other)
+    return Judged(touch, lambda: touch_told(literal, touch))
+
+
+def _force(literal: Literal, setting: Setting) -> Judged:
+    if len(names_of(literal)) == 1:
+        own = _geoms(literal, setting)
+        all_others = np.setdiff1d(np.arange(setting.model.ngeom), np.concatenate([own, setting.gripper_geoms()]))
+        touch = Touch(setting, own, all_others)
+    else:
+        touch = _touch(literal, setting)
+    limit = setting.number(literal)
+
+    def force() -> float:
+        met = touch.met()
+        return 0.0 if met is None else met.force
+
+    return Judged(lambda: limit < force(), lambda: touch_told(literal, touch), measured=force)
+
+
+def _distance(literal: Literal, setting: Setting) -> Judged:
+    one, other = (_geoms(literal, setting, index) for index in (0, 1))
+    return distance_judged(literal, TrueDistance(setting, one, other), setting)
+
+
+def _gripper_distance(literal: Literal, setting: Setting) -> Judged:
+    return _gripper_near(literal, setting, _geoms(literal, setting))
+
+
+def _gripper_distance_part(literal: Literal, setting: Setting) -> Judged:
+    return _gripper_near(literal, setting, setting.parts(literal, setting.body(literal)))
+
+
+def _gripper_near(literal: Literal, setting: Setting, geoms: Ids) -> Judged:
+    """By distance; while they touch, a charge says so, how hard and where."""
+    near = distance_judged(literal, TrueDistance(setting, geoms, setting.gripper_geoms()), setting)
+    touch = Touch(setting, setting.gripper_geoms(), geoms)
+
+    def told() -> Told:
+        if not touch():
+            return near.told()
+        return gripper_told(str(literal.arguments[0]), setting, (touch,))._replace(text=TOUCHING)
+
+    return replace(near, told=told)
+
+
+def _gripper_contact(literal: Literal, setting: Setting) -> Judged:
+    return _gripper_touches(literal, setting, _geoms(literal, setting))
+
+
+def _gripper_contact_part(literal: Literal, setting: Setting) -> Judged:
+    return _gripper_touches(literal, setting, setting.parts(literal, setting.body(literal)))
+
+
+def _gripper_touches(literal: Literal, setting: Setting, geoms: Ids) -> Judged:
+    touch = Touch(setting, setting.gripper_geoms(), geoms)
+    return Judged(touch, lambda: gripper_told(str(literal.arguments[0]), setting, (touch,)))
+
+
+def _remembered(literal: Literal, setting: Setting, stances: Stances | None) -> Judged:
+    name = setting.body(literal).name
+    if stances is None:
+        raise SceneError(
+            f"{setting.where(literal)}: {literal}: no goal can ask for it: it goes by how {name} stood before; "
+            "put it under :cost"
+        )
+    if literal.predicate == "collide":
+        return Judged(lambda: stances.of(name).hit is not None, lambda: _hit_told(stances, name))
+    return Judged(lambda: stances.has_fallen(name), lambda: _fall_told(stances, name))
+
+
+def _fall_told(stances: Stances, name: str) -> Told:
+    fallen = stances.of(name).fallen
+    if fallen is None:
+        return Told((name,))
+    step, by = fallen
+    bodies = (name,) if by is None else (name, by)
+    return Told(bodies, by=by, text=f"since step {step}")
+
+
+def _hit_told(stances: Stances, name: str) -> Told:
+    hit = stances.of(name).hit
+    assert hit is not None, "it is asked while it holds"
+    return Told((name, hit.other), hit.force, hit.position, hit.other, f"hit at step {hit.step}")
+
+
+def _always(literal: Literal, setting: Setting) -> Judged:
+    return Judged(lambda: True, Told)
+
+
+_BUILDERS: Mapping[str, Callable[[Literal, Setting], Judged]] = {
+    **dict.fromkeys(("true", "false", "up", "open", "close", "turnon", "turnoff"), states_judged),
+    "printjointstate": _always,
+    "on": _on,
+    "in": _in,
+    "noton": _not_on,
+    "notin": _not_in,
+    "incontact": _in_contact,
+    "incontactpart": _in_contact_part,
+    "checkforce": _force,
+    "checkdistance": _distance,
+    "checkgrippercontact": _gripper_contact,
+    "checkgrippercontactpart": _gripper_contact_part,
+    "checkgripperdistance": _gripper_distance,
+    "checkgripperdistancepart": _gripper_distance_part,
+}

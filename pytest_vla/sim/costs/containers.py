@@ -1,0 +1,63 @@
+"""The inside of a thing that holds others: what of the convex hull around its collision geoms is open to above.
+
+No model says where its inside is. Whatever has its origin in the hull, or stands heaped above the rim by no more than
+`HEAP`, is in it: between a bowl's walls there is nothing else to be.
+"""
+
+import mujoco
+import numpy as np
+from scipy.spatial import ConvexHull
+
+from pytest_vla.scene.scene import SceneBody
+from pytest_vla.sim.costs.setting import Array, Setting
+
+HEAP = 0.02
+"""m above the rim, along the container's own axis that points up."""
+
+_CORNERS = np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], dtype=np.float64)
+
+
+class Interior:
+    """The inside of an object or fixture, in the frame of its root body."""
+
+    def __init__(self, setting: Setting, body: SceneBody) -> None:
+        """Args:
+        setting: of the world.
+        body: has colliding geoms.
+        """
+        self._data = setting.data
+        self._body = setting.model.body(body.root_body).id
+        points = _surface(setting, body, self._body)
+        # Inside of each face: normal . point + offset <= 0.
+        self._faces = ConvexHull(points).equations if len(points) else np.empty((0, 4))
+
+    def holds(self, position: Array) -> bool:
+        """Whether a point (3,) of the world is inside, or heaped above it."""
+        if not len(self._faces):
+            return False
+        turn = self._data.xmat[self._body].reshape(3, 3)
+        local = turn.T @ (position - self._data.xpos[self._body])
+        up = turn[2]
+        return self._inside(local) or self._inside(local - HEAP * up)
+
+    def _inside(self, local: Array) -> bool:
+        return bool((self._faces[:, :3] @ local + self._faces[:, 3] <= 0.0).all())
+
+
+def _surface(setting: Setting, body: SceneBody, root: int) -> Array:
+    """Points (n, 3) whose hull holds the body's colliding geoms, in the root's frame, with joints at their zero."""
+    model = setting.model
+    still = mujoco.MjData(model)
+    mujoco.mj_kinematics(model, still)
+    found = [np.empty((0, 3))]
+    for geom in setting.colliding_geoms(body):
+        if model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_MESH:
+            mesh = model.geom_dataid[geom]
+            first, count = model.mesh_vertadr[mesh], model.mesh_vertnum[mesh]
+            points = np.asarray(model.mesh_vert[first : first + count], dtype=np.float64)
+        else:
+            centre, half = model.geom_aabb[geom].reshape(2, 3)
+            points = centre + _CORNERS * half
+        world = still.geom_xpos[geom] + points @ still.geom_xmat[geom].reshape(3, 3).T
+        found.append((world - still.xpos[root]) @ still.xmat[root].reshape(3, 3))
+    return np.vstack(found)

@@ -1,0 +1,163 @@
+"""How things stood when they had come to rest, and what became of them since: what has fallen, what was hit by what."""
+
+import math
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import mujoco
+import numpy as np
+
+from pytest_vla.plan.costs import Point
+from pytest_vla.scene.scene import SceneBody
+from pytest_vla.sim.costs.contacts import normal_forces
+from pytest_vla.sim.costs.setting import Array, Setting
+
+TILT = math.radians(30)
+"""rad. What stands further off its upright axis has fallen."""
+
+DROP = 0.05
+"""m. What lies so much lower than where it came to rest has fallen."""
+
+HIT = 1.0
+"""N of normal force, in one control step, with something that it did not rest on: a collision."""
+
+_SETTLES = 20
+"""Control steps in which what hangs in the air when an episode begins may come to rest."""
+
+_AT_REST = 0.02
+"""m/s and rad/s."""
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A collision: at which control step, with what (see `Setting.owner`), how hard (N) and where (m)."""
+
+    step: int
+    other: str
+    force: float
+    position: Point
+
+
+@dataclass
+class Stance:
+    """How a thing stands.
+
+    Attributes:
+        height: m, of its origin, as it came to rest.
+        upright: which of its own axes was up then, (3,).
+        rests: whether it has come to rest.
+        supports: what it touched then, but for the robot.
+        touched: what touched it last, beside these.
+        fallen: the control step since which it has fallen, and what had touched it last; None: it has not.
+        hit: the hardest collision.
+    """
+
+    height: float
+    upright: Array
+    rests: bool
+    supports: frozenset[str]
+    touched: str | None = None
+    fallen: tuple[int, str | None] | None = None
+    hit: Hit | None = None
+
+
+class _Met(NamedTuple):
+    """What touches a thing: see `Hit`."""
+
+    other: str
+    force: float
+    position: Point
+
+
+class Stances:
+    """What is remembered of some things of a world while an episode lasts.
+
+    What hangs in the air when an episode begins, as in VLA-Arena's init states, comes to rest first; after a second it
+    stands as it stands.
+    """
+
+    def __init__(self, setting: Setting, bodies: tuple[SceneBody, ...]) -> None:
+        self._setting = setting
+        self._bodies = {body.name: setting.model.body(body.root_body).id for body in bodies}
+        self._masks = {body.name: setting.mask(setting.colliding_geoms(body)) for body in bodies}
+        self._stances: dict[str, Stance] = {}
+        self._speed = np.zeros(6)
+
+    def begin(self) -> None:
+        """The episode begins with things as they are."""
+        self._stances = {name: self._standing(name) for name in self._bodies}
+
+    def observe(self, step: int) -> None:
+        """A control step was taken."""
+        for name, stance in self._stances.items():
+            met = self._met(name, stance.supports)
+            if met is not None and not (stance.rests or self._setting.is_robot(met.other)):
+                # It falls on what it will rest on.
+                met = None
+            if met is not None:
+                stance.touched = met.other
+                if met.force > HIT and (stance.hit is None or met.force > stance.hit.force):
+                    stance.hit = Hit(step, *met)
+            if not stance.rests:
+                self._settle(name, stance, step)
+            elif not self.has_fallen(name):
+                stance.fallen = None
+            elif stance.fallen is None:
+                stance.fallen = (step, stance.touched)
+
+    def has_fallen(self, name: str) -> bool:
+        """Whether a thing lies deeper than it stood by more than `DROP`, or is tilted by more than `TILT`."""
+        stance, body, data = self._stances[name], self._bodies[name], self._setting.data
+        up = data.xmat[body].reshape(3, 3)[2] @ stance.upright
+        return bool(up < math.cos(TILT) or stance.height - data.xpos[body][2] > DROP)
+
+    def of(self, name: str) -> Stance:
+        """What is remembered of a thing."""
+        return self._stances[name]
+
+    def saved(self) -> object:
+        """All that is remembered."""
+        return deepcopy(self._stances)
+
+    def restore(self, saved: object) -> None:
+        """Returns to what `saved` gave."""
+        assert isinstance(saved, dict)
+        self._stances = deepcopy(saved)
+
+    def _settle(self, name: str, stance: Stance, step: int) -> None:
+        now = self._standing(name)
+        stance.height, stance.upright, stance.supports = now.height, now.upright, stance.supports | now.supports
+        stance.rests = now.rests or step >= _SETTLES
+
+    def _standing(self, name: str) -> Stance:
+        setting, body = self._setting, self._bodies[name]
+        data = setting.data
+        mujoco.mj_objectVelocity(setting.model, data, mujoco.mjtObj.mjOBJ_BODY, body, self._speed, 0)
+        others = self._others(name)[1]
+        supports = frozenset(str(other) for other in np.unique(others) if not setting.is_robot(str(other)))
+        rests = bool(supports) and bool(np.abs(self._speed).max() < _AT_REST)
+        return Stance(float(data.xpos[body][2]), data.xmat[body].reshape(3, 3)[2].copy(), rests, supports)
+
+    def _others(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """A thing's contacts with others, and who these are."""
+        mask, pairs = self._masks[name], self._setting.data.contact.geom
+        left, right = mask[pairs[:, 0]], mask[pairs[:, 1]]
+        found = np.flatnonzero(left != right)
+        return found, self._setting.owners[np.where(left[found], pairs[found, 1], pairs[found, 0])]
+
+    def _met(self, name: str, supports: frozenset[str]) -> _Met | None:
+        """The thing beside its supports that touches it hardest."""
+        contacts, others = self._others(name)
+        new = np.flatnonzero(~np.isin(others, list(supports)))
+        if not new.size:
+            return None
+        contacts, others = contacts[new], others[new]
+        data = self._setting.data
+        forces = normal_forces(self._setting.model, data, contacts)
+        names, which = np.unique(others, return_inverse=True)
+        sums = np.bincount(which, weights=forces)
+        hardest = int(np.argmax(sums))
+        there = np.flatnonzero(which == hardest)
+        x, y, z = (float(value) for value in data.contact.pos[contacts[there[np.argmax(forces[there])]]])
+        return _Met(str(names[hardest]), float(sums[hardest]), (x, y, z))

@@ -1,0 +1,104 @@
+"""What a task file says of its pictures (CBDDL's ``:camera :image_settings :noise :random_color``), as changes of them.
+
+They are part of the task as it is: a variation's changes come after them. As VLA-Arena's code has them, but that a
+number which it draws from its process's generator follows here from the scene seed, the camera and the step.
+"""
+
+from dataclasses import dataclass
+
+import mujoco
+
+from pytest_vla.errors import SceneError
+from pytest_vla.scene.problem import Problem
+from pytest_vla.scene.scene import Scene
+from pytest_vla.scene.sections import CameraOffset, Noise
+from pytest_vla.scene.variation import ModelEdit
+from pytest_vla.sim.colours import colour_geoms
+from pytest_vla.sim.picture_light import PictureLight, adjusted
+from pytest_vla.sim.pixels import Picture, frame_generator, gaussian_noise, salted
+from pytest_vla.sim.readings import PictureChange
+
+_SALT_PEPPER = "salt_pepper"
+
+
+@dataclass(frozen=True)
+class Looks:
+    """How a task's file wants its scene to be seen."""
+
+    cameras: tuple[ModelEdit, ...] = ()
+    light: PictureLight | None = None
+    noise: Noise | None = None
+    has_random_colours: bool = False
+
+    @property
+    def are_drawn(self) -> bool:
+        """Whether they follow from the scene seed."""
+        return self.has_random_colours or self.noise is not None
+
+    def model(self, scene_seed: int) -> tuple[ModelEdit, ...]:
+        """Changes of what is seen of the compiled scene: colours drawn by the scene seed, and cameras moved."""
+        if not self.has_random_colours:
+            return self.cameras
+
+        def colour(model: mujoco.MjModel, scene: Scene) -> None:
+            colour_geoms(model, scene_seed)
+
+        return (*self.cameras, ModelEdit(("geom_rgba",), colour))
+
+    def pictures(self, scene_seed: int) -> tuple[PictureChange, ...]:
+        """What becomes of each picture: another light, then noise, drawn by scene seed, camera and step."""
+        light, noise = self.light, self.noise
+        changes: list[PictureChange] = []
+        if light is not None:
+            changes.append(lambda picture, camera, step: adjusted(picture, light))
+        if noise is not None:
+
+            def add(picture: Picture, camera: str, step: int) -> Picture:
+                generator = frame_generator(scene_seed, camera, step)
+                if noise.kind == _SALT_PEPPER:
+                    return salted(picture, noise.parameters[0], generator)
+                mean, variance = noise.parameters
+                return gaussian_noise(picture, mean, variance, generator)
+
+            changes.append(add)
+        return tuple(changes)
+
+
+def looks_of(problem: Problem, model: mujoco.MjModel) -> Looks:
+    """What a problem's file says of its pictures.
+
+    Raises:
+        SceneError: a camera that the scene has not, or that moves with the robot and so has no place to be moved from
+            (located).
+    """
+    return Looks(
+        cameras=tuple(_moved(camera, model) for camera in problem.camera if _is_moved(problem, camera, model)),
+        light=PictureLight(**dict(problem.image_settings)) if problem.image_settings else None,
+        noise=problem.noise,
+        has_random_colours=problem.random_color,
+    )
+
+
+def _is_moved(problem: Problem, camera: CameraOffset, model: mujoco.MjModel) -> bool:
+    where = f"{problem.source}:{camera.line}:{camera.column}"
+    identifier = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_CAMERA, camera.name)
+    if identifier < 0:
+        known = ", ".join(model.camera(number).name for number in range(model.ncam))
+        raise SceneError(f"{where}: the scene has no camera {camera.name!r}; it has {known}")
+    if not any(camera.offset):
+        return False
+    if model.cam_bodyid[identifier] != 0:
+        raise SceneError(
+            f"{where}: the camera {camera.name!r} goes with the robot, so that it cannot be moved in the room; "
+            "remove its three numbers"
+        )
+    return True
+
+
+def _moved(camera: CameraOffset, model: mujoco.MjModel) -> ModelEdit:
+    identifier = model.camera(camera.name).id
+
+    def move(model: mujoco.MjModel, scene: Scene) -> None:
+        model.cam_pos[identifier] += camera.offset
+
+    return ModelEdit(("cam_pos",), move)

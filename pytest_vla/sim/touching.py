@@ -1,0 +1,136 @@
+"""Who touches what: a model's geoms by the things that they belong to, and how hard those press on each other."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import mujoco
+import numpy as np
+import numpy.typing as npt
+
+from pytest_vla.plan.costs import Point
+from pytest_vla.scene.literals import Literal
+from pytest_vla.scene.problem import Problem
+from pytest_vla.scene.scene import Scene
+from pytest_vla.scene.workspaces import workspace
+from pytest_vla.sim.arm import ARM_JOINTS, FINGERS
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Things:
+    """A model's geoms by what they belong to. Arrays have a row more than geoms: -1 is a contact without a geom.
+
+    Attributes:
+        names: of the things that are not the robot: objects and fixtures as the task file names them, and what the
+            workspace is made of, as the model does (``table``, ``floor``).
+        of_geom: (ngeom+1,) of each geom its thing's place in `names`; -1: the robot's, or none.
+        arm: (ngeom+1,) which are of links that move and of the hand, fingers and pads excepted.
+        fingers: (ngeom+1,) of each finger with its pads, left and right.
+        loose: the things that can be carried away: objects, by their places in `names`.
+        workspace: likewise those that are neither object nor fixture.
+    """
+
+    names: tuple[str, ...]
+    of_geom: npt.NDArray[np.int64]
+    arm: Mask
+    fingers: tuple[Mask, Mask]
+    loose: frozenset[int]
+    workspace: frozenset[int]
+
+    @property
+    def robot(self) -> Mask:
+        """(ngeom+1,) all that moves of it."""
+        return self.arm | self.fingers[0] | self.fingers[1]
+
+    def geoms(self, thing: int) -> Mask:
+        """(ngeom+1,) which geoms are a thing's."""
+        return np.asarray(self.of_geom == thing)
+
+
+def things_of(scene: Scene, model: mujoco.MjModel) -> Things:
+    """The things of a compiled scene."""
+    known = {int(model.body(body.root_body).id): body for body in scene.bodies}
+    names: list[str] = [body.name for body in known.values()]
+    parts = workspace(scene.problem, "").profile.robot_parts
+    fingers = [int(model.jnt_bodyid[joint]) for joint in range(ARM_JOINTS, ARM_JOINTS + FINGERS)]
+    of_geom = np.full(model.ngeom + 1, -1, dtype=np.int64)
+    masks = np.zeros((3, model.ngeom + 1), dtype=bool)
+    for geom in range(model.ngeom):
+        if not (model.geom_contype[geom] or model.geom_conaffinity[geom]):
+            # It is seen, and touches nothing.
+            continue
+        body = int(model.geom_bodyid[geom])
+        root, welded = int(model.body_rootid[body]), int(model.body_weldid[body])
+        if model.body(body).name.startswith(parts):
+            if welded:
+                masks[1 + fingers.index(welded) if welded in fingers else 0, geom] = True
+            continue
+        name = known[root].name if root in known else _workspace_name(model, geom, root)
+        if name not in names:
+            names.append(name)
+        of_geom[geom] = names.index(name)
+    loose = frozenset(names.index(body.name) for body in known.values() if not body.is_fixture)
+    return Things(
+        tuple(names), of_geom, masks[0], (masks[1], masks[2]), loose, frozenset(range(len(known), len(names)))
+    )
+
+
+def _workspace_name(model: mujoco.MjModel, geom: int, root: int) -> str:
+    return str(model.geom(geom).name or "world") if root == 0 else str(model.body(root).name)
+
+
+def goal_things(problem: Problem, scene: Scene, things: Things) -> frozenset[int]:
+    """The things that the goal names, itself or by a region of theirs; the workspace, where a region of that is."""
+    found: set[int] = set()
+    for name in _names(problem.goal):
+        site = scene.site(name)
+        owner = name if site is None else site.parent
+        if owner in things.names:
+            found.add(things.names.index(owner))
+        elif site is not None:
+            found |= things.workspace
+    return frozenset(found)
+
+
+def _names(literals: Iterable[Literal]) -> Iterable[str]:
+    for literal in literals:
+        for argument in literal.arguments:
+            if isinstance(argument, Literal):
+                yield from _names([argument])
+            elif isinstance(argument, str):
+                yield argument
+
+
+def held_things(things: Things, data: mujoco.MjData) -> frozenset[int]:
+    """The objects that both fingers touch, by their places in `Things.names`."""
+    pairs = data.contact.geom
+    met = [
+        set(things.of_geom[pairs[(finger[pairs[:, 0]] | finger[pairs[:, 1]])]].max(axis=1, initial=-1).tolist())
+        for finger in things.fingers
+    ]
+    return frozenset(met[0] & met[1] & things.loose)
+
+
+def body_of(model: mujoco.MjModel, geom: int) -> str:
+    """The name of the body that has a geom."""
+    return str(model.body(model.geom_bodyid[geom]).name)
+
+
+def press(model: mujoco.MjModel, data: mujoco.MjData, contacts: Iterable[int]) -> tuple[float, Point]:
+    """How hard these contacts press together, N along their normals, and where the hardest is, m, world frame.
+
+    Args:
+        model, data: as of the last mj_step2 or mj_forward, whose constraint forces are read.
+        contacts: numbers of contacts, one or more.
+    """
+    wrench = np.zeros(6)
+    total, hardest, where = 0.0, -1.0, -1
+    for number in contacts:
+        mujoco.mj_contactForce(model, data, number, wrench)
+        normal = abs(float(wrench[0]))
+        total += normal
+        if normal > hardest:
+            hardest, where = normal, number
+    x, y, z = data.contact.pos[where].tolist()
+    return total, (x, y, z)
