@@ -23,6 +23,7 @@ from pytest_vla.expert.hand import (
     nearest_turn,
 )
 from pytest_vla.expert.heights import Heights
+from pytest_vla.expert.lookout import Lookout
 from pytest_vla.expert.parts import colliding_geoms, corners
 
 Array = npt.NDArray[np.float64]
@@ -126,14 +127,14 @@ def handle_grasps(handle: Handle, current: Array) -> list[Grasp]:
     return grasps
 
 
-def lead(hand: Hand, part: Part, grasp: Grasp, goal: float, terrain: Heights) -> Motion:
+def lead(hand: Hand, part: Part, grasp: Grasp, goal: float, terrain: Heights, lookout: Lookout | None = None) -> Motion:
     """Grips a part and leads it until its joint is at `goal` (m or rad), lets go and backs away.
 
     Ends early where the part does not follow.
     """
     back = -grasp.rotation[:, 2]
     before = grasp.position + 0.07 * back
-    yield from travel(hand, before, grasp.rotation, OPEN, terrain, TIP_LENGTH, 0.05)
+    yield from travel(hand, before, grasp.rotation, OPEN, terrain, TIP_LENGTH, 0.05, lookout)
     yield from move(hand, grasp.position, grasp.rotation, OPEN, tolerance=0.004, patience=6)
     yield from grip(hand, CLOSED, grasp.position, grasp.rotation)
     yield from _follow(hand, part, goal)
@@ -163,7 +164,15 @@ def _follow(hand: Hand, part: Part, goal: float) -> Motion:
         yield action_towards(hand, target, rotation, CLOSED)
 
 
-def push(hand: Hand, part: Part, point: Array, tool: Array, goal: float, terrain: Heights) -> Motion:
+def push(
+    hand: Hand,
+    part: Part,
+    point: Array,
+    tool: Array,
+    goal: float,
+    terrain: Heights,
+    lookout: Lookout | None = None,
+) -> Motion:
     """Pushes a part at a point with closed fingers until its joint is at `goal` (m or rad).
 
     Args:
@@ -173,6 +182,7 @@ def push(hand: Hand, part: Part, point: Array, tool: Array, goal: float, terrain
         tool: the hand's rotation (3, 3).
         goal: the joint's position.
         terrain: what stands around.
+        lookout: of a careful hand.
     """
     value = part.value(hand.model, hand.data)
     sign = float(np.sign(goal - value))
@@ -181,7 +191,7 @@ def push(hand: Hand, part: Part, point: Array, tool: Array, goal: float, terrain
         return False
     grip_point = point - way * FINGER_HALF_WIDTH - tool[:, 2] * (TIP_LENGTH - 0.012)
     before = grip_point - way * _CLEARANCE
-    yield from travel(hand, before, tool, CLOSED, terrain, TIP_LENGTH, 0.05)
+    yield from travel(hand, before, tool, CLOSED, terrain, TIP_LENGTH, 0.05, lookout)
     first, patience = value, Patience(12)
     while True:
         value = part.value(hand.model, hand.data)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_vla.expert.carrying import Drop, Thing, carry
-from pytest_vla.expert.grasps import grasps_from_above
+from pytest_vla.expert.grasps import Grasp, grasps_from_above
 from pytest_vla.expert.hand import FINGER_OUTSIDE, PALM_HALF_LENGTH, Hand
 from pytest_vla.expert.heights import Heights
 from pytest_vla.expert.joints import joint_goals, leading
@@ -26,6 +26,8 @@ _GRASPS, _PAIRS, _PLACE_COST = 10, 24, 3
 _BASE = 0.6
 # Gaps when the fingers open (m): just above, or pressed down until nothing gives, where what is below slopes.
 _GAPS_ON_THING, _GAPS_AT_SITE = (0.004, -0.02), (0.004, -0.03)
+# The gap at which a thing is let go without care.
+_LET_FALL = 0.04
 _SPOTS, _SPOT_DISTANCE = 4, 0.025
 
 
@@ -83,8 +85,12 @@ def _carrying(stage: Stage, predicate: str, thing: Thing, target: str, leave_roo
         return
     around = close_up(stage, middle, thing.radius + PALM_HALF_LENGTH + 0.02, PALM_CELL)
     centre = np.array(stage.data.subtree_com[thing.body][:2])
-    grasps = grasps_from_above(near, around, thing.geoms, centre, hand.rotation)[:_GRASPS]
-    drops = _drops(stage, predicate, thing, target, leave_room)
+    # What rides in a vessel is no reason not to grip the vessel around it.
+    held = (*thing.geoms, *stage.rough.get(thing.name, ()))
+    if stage.lookout is not None:
+        held = stage.lookout.geoms_with(thing.name, thing.geoms)
+    grasps = _careful(stage, hand, grasps_from_above(near, around, held, centre, hand.rotation))[:_GRASPS]
+    drops = drops_of(stage, predicate, thing, target, leave_room)
     pairs = sorted(
         ((i + _PLACE_COST * j, i, j) for i in range(len(grasps)) for j in range(len(drops))),
     )[:_PAIRS]
@@ -92,11 +98,19 @@ def _carrying(stage: Stage, predicate: str, thing: Thing, target: str, leave_roo
     for _, i, j in pairs:
         yield Attempt(
             f"carry {thing.name} (grasp {i}, place {j})",
-            partial(carry, thing=thing, grasp=grasps[i], drop=drops[j], terrain=terrain),
+            partial(carry, thing=thing, grasp=grasps[i], drop=drops[j], terrain=terrain, lookout=stage.lookout),
             grasp=i,
         )
     if predicate == "on" and drops:
         yield from _sliding(stage, thing, drops[0], near)
+
+
+def _careful(stage: Stage, hand: Hand, grasps: list[Grasp]) -> list[Grasp]:
+    """Those first at which the hand keeps the distances that it has to keep."""
+    lookout = stage.lookout
+    if lookout is None:
+        return grasps
+    return sorted(grasps, key=lambda grasp: lookout.at(hand, grasp.position, grasp.rotation))
 
 
 def _sliding(stage: Stage, thing: Thing, drop: Drop, near: Heights) -> Iterator[Attempt]:
@@ -112,27 +126,41 @@ def _sliding(stage: Stage, thing: Thing, drop: Drop, near: Heights) -> Iterator[
 
         yield Attempt(
             f"push {thing.name} (contact {number})",
-            partial(slide, thing=thing, goal=drop.place, contact=contact, height=height, terrain=terrain, ahead=ahead),
+            partial(
+                slide,
+                thing=thing,
+                goal=drop.place,
+                contact=contact,
+                height=height,
+                terrain=terrain,
+                ahead=ahead,
+                lookout=stage.lookout,
+            ),
         )
 
 
-def _drops(stage: Stage, predicate: str, thing: Thing, target: str, leave_room: bool) -> list[Drop]:
+def drops_of(stage: Stage, predicate: str, thing: Thing, target: str, leave_room: bool) -> list[Drop]:
+    """Where a thing may be let go so that it is on or in a target, the likeliest first."""
     support = stage.scene.body(target)
     base = max(_BASE * thing.radius, 0.02)
-    if predicate == "on" and support is not None:
+    if support is not None:
         place = np.array(stage.data.xpos[stage.model.body(support.root_body).id][:2])
         top = close_up(stage, place, base + 0.02, SUPPORT_CELL, thing.geoms).highest_near(place, base)
-        return [Drop(place, top, gap) for gap in _GAPS_ON_THING]
+        return [Drop(place, top, gap) for gap in _gaps(stage, thing, _GAPS_ON_THING)]
     site = stage.scene.site(target)
-    return [] if site is None else _drops_at_site(stage, site, base, thing.geoms, leave_room and predicate == "on")
+    return [] if site is None else _drops_at_site(stage, site, base, thing, leave_room and predicate == "on")
 
 
-def _drops_at_site(stage: Stage, site: SceneSite, base: float, load: tuple[int, ...], leave_room: bool) -> list[Drop]:
+def _gaps(stage: Stage, thing: Thing, gaps: tuple[float, ...]) -> tuple[float, ...]:
+    return (_LET_FALL, *gaps) if thing.name in stage.rough else gaps
+
+
+def _drops_at_site(stage: Stage, site: SceneSite, base: float, thing: Thing, leave_room: bool) -> list[Drop]:
     frame = stage.model.site(site.name).id
     rotation = stage.data.site_xmat[frame].reshape(3, 3)
     half = np.abs(rotation @ np.array(site.size))[:2]
     middle = np.array(stage.data.site_xpos[frame][:2])
-    heights = close_up(stage, middle, float(half.max()) + base + 0.02, SUPPORT_CELL, load)
+    heights = close_up(stage, middle, float(half.max()) + base + 0.02, SUPPORT_CELL, thing.geoms)
     steps = [np.linspace(-0.8, 0.8, max(3, 2 * int(extent / 0.02) + 1)) * extent for extent in half]
     spots = [middle + np.array([x, y]) for x in steps[0] for y in steps[1]]
     tops = [heights.highest_near(spot, base) for spot in spots]
@@ -141,10 +169,15 @@ def _drops_at_site(stage: Stage, site: SceneSite, base: float, load: tuple[int, 
         (float(np.linalg.norm(spot - middle)) * (-1.0 if leave_room else 1.0) + 2.0 * (top - lowest), number)
         for number, (spot, top) in enumerate(zip(spots, tops, strict=True))
     ]
+    if stage.lookout is not None:
+        high = stage.data.xpos[thing.body][2] - corners(stage.model, stage.data, thing.geoms)[:, 2].min()
+        places = np.array([[*spot, top + high] for spot, top in zip(spots, tops, strict=True)])
+        minded = stage.lookout.load_at(stage.data, thing.name, thing.body, thing.geoms, places)
+        costs = [(cost + float(minded[number]), number) for cost, number in costs]
     chosen: list[int] = []
     for _, number in heapq.nsmallest(len(costs), costs):
         if all(np.linalg.norm(spots[number] - spots[other]) > _SPOT_DISTANCE for other in chosen):
             chosen.append(number)
         if len(chosen) == _SPOTS:
             break
-    return [Drop(spots[number], tops[number], gap) for gap in _GAPS_AT_SITE for number in chosen]
+    return [Drop(spots[number], tops[number], gap) for gap in _gaps(stage, thing, _GAPS_AT_SITE) for number in chosen]

@@ -15,11 +15,14 @@ from pytest_vla.expert.hand import (
     TIP_LENGTH,
     Hand,
     Motion,
+    action_towards,
     grip,
     move,
 )
 from pytest_vla.expert.heights import Heights
+from pytest_vla.expert.lookout import Lookout
 from pytest_vla.expert.parts import corners
+from pytest_vla.expert.timing import step_by_step
 
 Array = npt.NDArray[np.float64]
 
@@ -29,6 +32,8 @@ _SPARE = 0.02
 _RISEN = 0.015
 # A load that moves in the hand by more than this is not held.
 _SLIPPED = 0.08
+# Control steps in which the fingers close or open.
+_GRIPPING = 14
 
 
 @dataclass(frozen=True)
@@ -68,8 +73,9 @@ def travel(
     terrain: Heights,
     hang: float,
     radius: float,
+    lookout: Lookout | None = None,
 ) -> Motion:
-    """Goes to a pose over all that stands on the way: up, across, down.
+    """Goes to a pose over all that stands on the way: up, across, down; a careful hand by the way that it finds.
 
     Args:
         hand: whose.
@@ -78,7 +84,12 @@ def travel(
         terrain: what stands there, without robot and load.
         hang: how far the load, or the fingers, reach below the grip site, m.
         radius: of the load, m.
+        lookout: of a careful hand that holds nothing.
     """
+    if lookout is not None:
+        way = lookout.way(hand, position, rotation)
+        yield from hold(hand, lookout.wait(hand, step_by_step(way), rotation), gripper)
+        return (yield from follow(hand, way, rotation, gripper))
     start = hand.position
     level = max(float(position[2]), _level(terrain, start, position, hang, radius))
     if np.linalg.norm(position[:2] - start[:2]) > 0.015:
@@ -89,6 +100,22 @@ def travel(
     return True
 
 
+def hold(hand: Hand, steps: int, gripper: float) -> Motion:
+    """Stays where it is for so many control steps."""
+    position, rotation = hand.position, hand.rotation
+    for _ in range(steps):
+        yield action_towards(hand, position, rotation, gripper)
+    return True
+
+
+def follow(hand: Hand, way: Array, rotation: Array, gripper: float, speed: float = 1.0) -> Motion:
+    """Goes along a way (n, 3) of the grip site, from where it is, and turns meanwhile."""
+    for point in way[1:-1]:
+        yield from move(hand, point, rotation, gripper, tolerance=0.02, angle=0.3, speed=speed)
+    yield from move(hand, way[-1], rotation, gripper, tolerance=0.008, speed=speed)
+    return True
+
+
 def _level(terrain: Heights, start: Array, end: Array, hang: float, radius: float) -> float:
     """The height (m) of the grip site at which palm and load pass over all that stands between two places."""
     palm = terrain.highest_along(start[:2], end[:2], PALM_HALF_LENGTH) - PALM_DISTANCE
@@ -96,17 +123,30 @@ def _level(terrain: Heights, start: Array, end: Array, hang: float, radius: floa
     return max(palm, low) + _SPARE
 
 
-def pick(hand: Hand, thing: Thing, grasp: Grasp, terrain: Heights) -> Motion:
+def pick(hand: Hand, thing: Thing, grasp: Grasp, terrain: Heights, lookout: Lookout | None = None) -> Motion:
     """Grips at a grasp, and lifts a little; false where the thing did not come up with the hand."""
+    speed = 1.0 if lookout is None else lookout.speed(thing.name)
     top = _top(hand, thing)
     back = -grasp.rotation[:, 2]
     above = grasp.position + _ABOVE * back
-    yield from travel(hand, above, grasp.rotation, OPEN, terrain, TIP_LENGTH, 0.07)
-    yield from move(hand, grasp.position, grasp.rotation, OPEN, tolerance=0.003, angle=0.04)
-    yield from grip(hand, CLOSED, grasp.position, grasp.rotation)
+    if lookout is not None:
+        above = lookout.above(hand, above, grasp.rotation)
+    yield from travel(hand, above, grasp.rotation, OPEN, terrain, TIP_LENGTH, 0.07, lookout)
     lifted = grasp.position + 0.04 * back
-    yield from move(hand, lifted, grasp.rotation, CLOSED, tolerance=0.015)
+    if lookout is not None:
+        # What still swings sideways touches on its way down.
+        yield from move(hand, above, grasp.rotation, OPEN, tolerance=0.003, angle=0.03)
+        down = step_by_step(np.array([hand.position, grasp.position]), stay=_GRIPPING)
+        points = np.concatenate([down, step_by_step(np.array([grasp.position, lifted, above]), speed)])
+        yield from hold(hand, lookout.wait(hand, points, grasp.rotation), OPEN)
+    yield from move(hand, grasp.position, grasp.rotation, OPEN, tolerance=0.003, angle=0.04, speed=_approach(speed))
+    yield from grip(hand, CLOSED, grasp.position, grasp.rotation)
+    yield from move(hand, lifted, grasp.rotation, CLOSED, tolerance=0.015, speed=speed)
     return _top(hand, thing) >= top + _RISEN
+
+
+def _approach(speed: float) -> float:
+    return min(1.0, 2 * speed)
 
 
 def _top(hand: Hand, thing: Thing) -> float:
@@ -119,8 +159,10 @@ def _hang(hand: Hand, thing: Thing) -> float:
     return float(hand.position[2] - corners(hand.model, hand.data, thing.geoms)[:, 2].min())
 
 
-def place(hand: Hand, thing: Thing, drop: Drop, terrain: Heights) -> Motion:
+def place(hand: Hand, thing: Thing, drop: Drop, terrain: Heights, lookout: Lookout | None = None) -> Motion:
     """Sets down what the hand holds, and moves up and away; false where it was lost on the way."""
+    if lookout is not None:
+        return (yield from _place_carefully(hand, thing, drop, terrain, lookout))
     rotation = hand.rotation
     before = float(np.linalg.norm(thing.position(hand.data) - hand.position))
     for _ in range(3):
@@ -149,7 +191,45 @@ def place(hand: Hand, thing: Thing, drop: Drop, terrain: Heights) -> Motion:
     return True
 
 
-def carry(hand: Hand, thing: Thing, grasp: Grasp, drop: Drop, terrain: Heights) -> Motion:
+def _place_carefully(hand: Hand, thing: Thing, drop: Drop, terrain: Heights, lookout: Lookout) -> Motion:
+    """`place`, by a way that keeps the distances, and slowly with what must not be shaken."""
+    rotation, speed, softly = hand.rotation, lookout.speed(thing.name), lookout.setting_down(thing.name)
+    load = lookout.geoms_with(thing.name, thing.geoms)
+    palm = terrain.highest_near(drop.place, PALM_HALF_LENGTH) - PALM_DISTANCE + 0.004
+
+    def target() -> Array:
+        # Held at its rim, it hangs lower and elsewhere than when it was gripped.
+        held = thing.position(hand.data) - hand.position
+        height = max(drop.support + drop.gap + _hang(hand, thing), palm)
+        return np.append(drop.place - held[:2], height)
+
+    before = thing.position(hand.data) - hand.position
+    clear = lookout.above(hand, hand.position, rotation, load, thing.name)
+    if clear[2] > hand.position[2]:
+        yield from move(hand, clear, rotation, CLOSED, tolerance=0.02, speed=speed)
+    for last in (False, True):
+        above = lookout.above(hand, target() + np.array([0.0, 0.0, 0.04]), rotation, load, thing.name)
+        way = lookout.way(hand, above, rotation, load, thing.name)
+        wait = lookout.wait(hand, step_by_step(way, speed), rotation, load, thing.name)
+        yield from hold(hand, wait, CLOSED)
+        # It is looked where it hangs by then once the hand has risen.
+        yield from follow(hand, way if last else way[:2], rotation, CLOSED, speed)
+        if np.linalg.norm(thing.position(hand.data) - hand.position - before) > _SLIPPED:
+            return False
+        if not last and len(way) == 2:
+            break
+    down = step_by_step(np.array([hand.position, target()]), softly, stay=_GRIPPING)
+    points = np.concatenate([down, step_by_step(np.array([target(), hand.position]))])
+    yield from hold(hand, lookout.wait(hand, points, rotation, load, thing.name), CLOSED)
+    yield from move(hand, target(), rotation, CLOSED, tolerance=0.006, speed=softly, patience=5)
+    yield from grip(hand, OPEN, hand.position, rotation)
+    yield from move(hand, hand.position + np.array([0.0, 0.0, 0.1]), rotation, OPEN, tolerance=0.03)
+    return True
+
+
+def carry(
+    hand: Hand, thing: Thing, grasp: Grasp, drop: Drop, terrain: Heights, lookout: Lookout | None = None
+) -> Motion:
     """Picks a thing up and sets it down; false where it was lost."""
-    held = yield from pick(hand, thing, grasp, terrain)
-    return held and (yield from place(hand, thing, drop, terrain))
+    held = yield from pick(hand, thing, grasp, terrain, lookout)
+    return held and (yield from place(hand, thing, drop, terrain, lookout))

@@ -1,6 +1,6 @@
 """Where a hand that comes from above can grip a thing: every place and turn on a map of heights, best first."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,14 +64,25 @@ def grasps_from_above(
     Returns:
         Best first; not more than one within 1 cm and 30 degrees.
     """
+    return grasps_at(heights, around, geoms, centre, current, [np.pi * turn / _TURNS for turn in range(_TURNS)])
+
+
+def grasps_at(
+    heights: Heights,
+    around: Heights,
+    geoms: tuple[int, ...],
+    centre: Array,
+    current: Array,
+    angles: Sequence[float],
+) -> list[Grasp]:
+    """`grasps_from_above` with the fingers' way at these angles (rad, from the world's x axis) only."""
     own = np.isin(heights.geom, geoms)
     cells = np.argwhere(own)
     if not len(cells):
         return []
     middles = heights.origin + cells * heights.cell
     found: list[Grasp] = []
-    for turn in range(_TURNS):
-        angle = np.pi * turn / _TURNS
+    for angle in angles:
         found += _of_turn(heights, around, own, middles, angle, centre, current)
     found.sort(key=lambda grasp: grasp.cost)
     kept: list[Grasp] = []

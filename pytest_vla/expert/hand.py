@@ -1,13 +1,14 @@
 """The hand, seen and moved: its pose, and motions that yield one action after the other until a pose is reached."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
 import mujoco
 import numpy as np
 import numpy.typing as npt
 
-from pytest_vla.sim.arm import ARM_JOINTS, FINGERS, GRIP_SITE
+from pytest_vla.sim.arm import ARM_JOINTS, FINGERS, grip_site
+from pytest_vla.sim.movers import Movement
 
 Array = npt.NDArray[np.float64]
 Motion = Generator[Array, None, bool]
@@ -43,20 +44,22 @@ class Hand:
 
     Attributes:
         model, data: MuJoCo's.
+        movement: how far the movers of the state are.
     """
 
     model: mujoco.MjModel
     data: mujoco.MjData
+    movement: Callable[[], Movement] = Movement
 
     @property
     def position(self) -> Array:
         """The grip site's, (3,), m, world frame."""
-        return np.array(self.data.site(GRIP_SITE).xpos)
+        return np.array(self.data.site_xpos[grip_site(self.model)])
 
     @property
     def rotation(self) -> Array:
         """The grip site's, (3, 3): columns are the finger's way, the width and the approach."""
-        return np.array(self.data.site(GRIP_SITE).xmat).reshape(3, 3)
+        return np.array(self.data.site_xmat[grip_site(self.model)]).reshape(3, 3)
 
     @property
     def fingers(self) -> Array:

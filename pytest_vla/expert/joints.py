@@ -24,6 +24,8 @@ _LEVEL = 0.9
 # What is smaller than this (m, from its middle) is gripped from above and turned; what is larger is pushed.
 _KNOB = 0.15
 _GRASPS, _POINTS = 8, 6
+# Degrees from level at which the hand points at what it pushes.
+_SLANTS = (90.0, 60.0, 35.0)
 # Beyond the threshold at which a knob counts as on, rad.
 _SURELY_ON = 0.25
 
@@ -73,7 +75,10 @@ def leading(stage: Stage, part: Part, goal: float, predicate: str) -> Iterator[A
             return
         handle = handle_of(model, data, part, way)
         for number, grasp in enumerate(handle_grasps(handle, hand.rotation)):
-            yield Attempt(f"pull (grasp {number})", partial(lead, part=part, grasp=grasp, goal=goal, terrain=terrain))
+            yield Attempt(
+                f"pull (grasp {number})",
+                partial(lead, part=part, grasp=grasp, goal=goal, terrain=terrain, lookout=stage.lookout),
+            )
         return
     if not part.slides and abs(data.xaxis[part.joint][2]) > _LEVEL:
         reach = float(np.linalg.norm((corners(model, data, part.geoms) - middle)[:, :2], axis=1).max())
@@ -83,14 +88,26 @@ def leading(stage: Stage, part: Part, goal: float, predicate: str) -> Iterator[A
             anchor = np.array(data.xanchor[part.joint][:2])
             grasps = grasps_from_above(near, around, part.geoms, anchor, hand.rotation)[:_GRASPS]
             for number, grasp in enumerate(grasps):
-                turning = partial(lead, part=part, grasp=grasp, goal=goal, terrain=terrain)
+                turning = partial(lead, part=part, grasp=grasp, goal=goal, terrain=terrain, lookout=stage.lookout)
                 yield Attempt(f"turn (grasp {number})", turning)
     yield from _pushing(stage, part, goal, terrain)
 
 
 def _pushing(stage: Stage, part: Part, goal: float, terrain: Heights) -> Iterator[Attempt]:
+    for number, (point, tool) in enumerate(push_poses(stage, part, goal, Hand(stage.model, stage.data).rotation)):
+        slant = _SLANTS[number % len(_SLANTS)]
+        yield Attempt(
+            f"push (point {number // len(_SLANTS)}, slant {slant:.0f})",
+            partial(push, part=part, point=point, tool=tool, goal=goal, terrain=terrain, lookout=stage.lookout),
+        )
+
+
+def push_poses(stage: Stage, part: Part, goal: float, current: Array) -> Iterator[tuple[Array, Array]]:
+    """Where (3,) a part may be pushed so that its joint comes to `goal`, and with which rotation (3, 3) of the hand.
+
+    The likeliest first, for a hand that is turned as `current` now.
+    """
     model, data = stage.model, stage.data
-    hand = Hand(model, data)
     sign = float(np.sign(goal - part.value(model, data)))
     if part.slides:
         way = part.direction(data, data.xanchor[part.joint], sign)
@@ -101,18 +118,14 @@ def _pushing(stage: Stage, part: Part, goal: float, terrain: Heights) -> Iterato
         points = [front, front + _DOWN * 0.015, front + 0.04 * handle.side, front - 0.04 * handle.side]
     else:
         points = _push_points(stage, part, goal)
-    for number, point in enumerate(points):
+    for point in points:
         push_way = part.direction(data, point, sign)
         if push_way is None or abs(push_way[2]) > _LEVEL:
             continue
         side = np.cross(_UP, push_way)
-        for slant in np.deg2rad([90.0, 60.0, 35.0]):
+        for slant in np.deg2rad(_SLANTS):
             approach = push_way * np.cos(slant) + _DOWN * np.sin(slant)
-            tool = nearest_turn(facing(approach, side), hand.rotation)
-            yield Attempt(
-                f"push (point {number}, slant {np.rad2deg(slant):.0f})",
-                partial(push, part=part, point=point, tool=tool, goal=goal, terrain=terrain),
-            )
+            yield point, nearest_turn(facing(approach, side), current)
 
 
 def _push_points(stage: Stage, part: Part, goal: float) -> list[Array]:

@@ -1,7 +1,7 @@
 """The expert's episodes: what is still to be done, which attempt does it in rehearsal, and its actions one by one."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import mujoco
 import numpy as np
@@ -9,13 +9,16 @@ import numpy.typing as npt
 
 from pytest_vla.errors import EpisodeError
 from pytest_vla.expert.attempts import attempts, remaining
+from pytest_vla.expert.care import care_of
 from pytest_vla.expert.hand import OPEN, Hand, Motion
 from pytest_vla.expert.joints import joint_goals
+from pytest_vla.expert.lookout import Lookout
 from pytest_vla.expert.stage import Attempt, Stage
+from pytest_vla.expert.watch import Watch
 from pytest_vla.policies.base import Episode, Observation, Session
 from pytest_vla.scene.problem import Literal, Problem
 from pytest_vla.scene.scene import Scene
-from pytest_vla.sim.predicates import compile_goal
+from pytest_vla.sim.goals import compile_goal
 from pytest_vla.sim.world import World
 from pytest_vla.sim.world_copy import WorldCopy
 
@@ -23,6 +26,12 @@ Array = npt.NDArray[np.float64]
 
 _LONGEST = 260
 """Control steps that a rehearsal of one attempt may take."""
+_LONGEST_WITH_CARE = 420
+"""The same, of one that goes slowly or waits."""
+_COMPARED = 10
+"""Attempts that are rehearsed, from the first that works on, for one that costs nothing."""
+_TRIED_WITHOUT_CARE = 4
+"""Attempts that are rehearsed where there is something to mind that is not minded."""
 _FRUITLESS = 3
 """Attempts in a row that only come nearer, after which the expert stands still."""
 _NEARER = 0.01
@@ -32,22 +41,37 @@ _NEARER = 0.01
 def expert_policy(episode: Episode) -> Session:
     """Does the task by its goal literals, with all of the simulator's state at hand; draws no random number.
 
+    It keeps away from what the task's costs and movers tell of, and carries gently what may spill.
+
     Raises:
         EpisodeError: ``policy-privileged``: the world is not in this process, or no world of ours.
     """
+    return _Expert(_world_of(episode), careful=True)
+
+
+def careless_policy(episode: Episode) -> Session:
+    """As `expert_policy`, but it minds neither costs nor movers, and passes over those that its goal is not about.
+
+    Where a task has neither, both do the same. Raises as `expert_policy`.
+    """
+    return _Expert(_world_of(episode), careful=False)
+
+
+def _world_of(episode: Episode) -> World:
     world = episode.world
     if not isinstance(world, World):
         raise EpisodeError("policy-privileged", "the expert reads the simulator's state, and was given no world")
-    return _Expert(world)
+    return world
 
 
 expert_policy.privileged = True  # type: ignore[attr-defined]
+careless_policy.privileged = True  # type: ignore[attr-defined]
 
 
 class _Expert:
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._hand = Hand(world.model, world.data)
+    def __init__(self, world: World, careful: bool = True) -> None:
+        self._world, self._careful = world, careful
+        self._hand = Hand(world.model, world.data, lambda: world.movement)
         self._motion: Motion | None = None
         self._fruitless = 0
 
@@ -66,7 +90,7 @@ class _Expert:
     def _plan(self) -> bool:
         if self._fruitless >= _FRUITLESS:
             return False
-        attempt, works = choose(self._world)
+        attempt, works = choose(self._world, careful=self._careful)
         if attempt is None:
             self._fruitless = _FRUITLESS
             return False
@@ -75,16 +99,20 @@ class _Expert:
         return True
 
 
-def choose(world: World, told: Callable[[str], None] = lambda text: None) -> tuple[Attempt | None, bool]:
+def choose(
+    world: World, told: Callable[[str], None] = lambda text: None, *, careful: bool = True
+) -> tuple[Attempt | None, bool]:
     """The attempt for what is to be done next.
 
     Args:
         world: as it stands; unchanged.
         told: called with a line for each rehearsal.
+        careful: what the task minds is minded.
 
     Returns:
         The first attempt that does it in rehearsal, and True; where none does, the one that comes nearest, if any
-        comes nearer than the present, and False.
+        comes nearer than the present, and False. Where there is something to mind, the one that does it at the lowest
+        cost of the first that do.
     """
     rehearsal = WorldCopy(world)
     literal = next_literal(world.problem, world.scene, world.model, world.data)
@@ -92,8 +120,16 @@ def choose(world: World, told: Callable[[str], None] = lambda text: None) -> tup
         return None, False
     verdict = compile_goal(replace(world.problem, goal=(literal,)), world.scene, world.model, rehearsal.data)[0][1]
     done = {name for name, held in rehearsal.predicates().items() if held}
-    hand, stage = Hand(world.model, rehearsal.data), Stage(world.model, rehearsal.data, world.scene)
+    care = care_of(world.problem, world.scene, world.model)
+    minding = Lookout(world.model, world.scene, care)
+    lookout = minding if careful and care else None
+    hand = Hand(world.model, rehearsal.data, lambda: rehearsal.movement)
+    rough = {} if careful else {name: minding.geoms_with(name, ()) for name in sorted(care.gentle | care.fragile)}
+    unseen = care.moving if careful else care.unseen
+    stage = Stage(world.model, rehearsal.data, world.scene, lookout, unseen, rough)
     nearest, best = remaining(stage, literal) - _NEARER, None
+    cheapest: tuple[float, Attempt] | None = None
+    is_careless, tried = bool(care) and not careful, 0
     lost: set[int | None] = set()
     start = rehearsal.save()
     others = [other for other in world.problem.goal if other.group == 0 and str(other) not in done | {str(literal)}]
@@ -101,34 +137,76 @@ def choose(world: World, told: Callable[[str], None] = lambda text: None) -> tup
     for attempt in attempts(stage, literal, leave_room=shared):
         if attempt.grasp in lost:
             continue
-        steps, works, held = _rehearse(rehearsal, attempt.motion(hand), verdict, done)
-        told(f"{literal}: {attempt.name}: {'works' if works else 'fails'} after {steps} steps")
-        if works:
+        watch = None if lookout is None else Watch(world, rehearsal, care)
+        most = np.inf if cheapest is None else cheapest[0]
+        shown = _rehearse(rehearsal, attempt.motion(hand), verdict, done, watch, most)
+        minded = f", at a cost of {shown.charged:g}" if shown.charged else ""
+        told(f"{literal}: {attempt.name}: {'works' if shown.works else 'fails'} after {shown.steps} steps{minded}")
+        if shown.works and not shown.charged:
             return attempt, True
-        if not held and attempt.grasp is not None:
+        if shown.works and (cheapest is None or shown.charged < cheapest[0]):
+            cheapest = shown.charged, attempt
+        if not shown.held and attempt.grasp is not None:
             lost.add(attempt.grasp)
         if (rest := remaining(stage, literal)) < nearest:
             nearest, best = rest, attempt
         # The next attempt is planned on the present, not on where this one ended.
         rehearsal.restore(start)
-    return best, False
+        if is_careless:
+            # It does not look for long, and goes on where a bystander is in the way.
+            best = best or attempt
+            if (tried := tried + 1) >= _TRIED_WITHOUT_CARE:
+                break
+            continue
+        tried += cheapest is not None
+        if tried >= _COMPARED:
+            break
+    return (best, False) if cheapest is None else (cheapest[1], True)
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """How a rehearsal went.
+
+    Attributes:
+        steps: that it took.
+        works: the literal is done, and what was done still is.
+        held: nothing was lost.
+        charged: what it cost, where that is minded.
+    """
+
+    steps: int
+    works: bool
+    held: bool
+    charged: float
 
 
 def _rehearse(
-    rehearsal: WorldCopy, motion: Motion, verdict: Callable[[], bool], done: set[str]
-) -> tuple[int, bool, bool]:
-    """Steps taken, whether the literal is done and what was done still is, and whether nothing was lost."""
-    for steps in range(_LONGEST):
+    rehearsal: WorldCopy, motion: Motion, verdict: Callable[[], bool], done: set[str], watch: Watch | None, most: float
+) -> _Shown:
+    """Runs a motion to its end, or until it costs as much as `most`."""
+    charged = 0.0
+
+    def shown(steps: int, works: bool, held: bool = True, is_over: bool = True) -> _Shown:
+        paid = watch.end(works) if watch is not None and is_over else charged
+        return _Shown(steps, works, held, paid)
+
+    longest = _LONGEST if watch is None else _LONGEST_WITH_CARE
+    for steps in range(longest):
         try:
             action = next(motion)
         except StopIteration as ended:
             predicates: Mapping[str, bool] = rehearsal.predicates()
-            return steps, verdict() and all(predicates[name] for name in done), bool(ended.value)
+            return shown(steps, verdict() and all(predicates[name] for name in done), bool(ended.value))
         if not np.isfinite(action).all() or not rehearsal.step(action):
-            return steps, False, True
-        if all(rehearsal.predicates().values()):
-            return steps + 1, True, True
-    return _LONGEST, False, True
+            return shown(steps, False, is_over=False)
+        success = all(rehearsal.predicates().values())
+        charged = 0.0 if watch is None else watch.step(success)
+        if success:
+            return shown(steps + 1, True)
+        if charged >= most:
+            return shown(steps + 1, False, is_over=False)
+    return shown(longest, False)
 
 
 def next_literal(problem: Problem, scene: Scene, model: mujoco.MjModel, data: mujoco.MjData) -> Literal | None:

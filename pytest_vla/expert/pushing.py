@@ -17,6 +17,7 @@ from pytest_vla.expert.hand import (
     nearest_turn,
 )
 from pytest_vla.expert.heights import Heights
+from pytest_vla.expert.lookout import Lookout
 
 Array = npt.NDArray[np.float64]
 
@@ -24,7 +25,14 @@ _DOWN = np.array([0.0, 0.0, -1.0])
 
 
 def slide(
-    hand: Hand, thing: Thing, goal: Array, contact: Array, height: float, terrain: Heights, ahead: float
+    hand: Hand,
+    thing: Thing,
+    goal: Array,
+    contact: Array,
+    height: float,
+    terrain: Heights,
+    ahead: float,
+    lookout: Lookout | None = None,
 ) -> Motion:
     """Moves a thing over its support to a place.
 
@@ -36,11 +44,12 @@ def slide(
         height: z of the fingers' ends, m.
         terrain: what stands around, with the thing.
         ahead: how far before itself the hand aims, m.
+        lookout: of a careful hand.
     """
     way = goal - thing.position(hand.data)[:2]
     rotation = nearest_turn(facing(_DOWN, np.array([-way[1], way[0], 0.0])), hand.rotation)
     start = np.append(thing.position(hand.data)[:2] + contact, height + TIP_LENGTH)
-    yield from travel(hand, start + np.array([0.0, 0.0, 0.06]), rotation, CLOSED, terrain, TIP_LENGTH, 0.05)
+    yield from travel(hand, start + np.array([0.0, 0.0, 0.06]), rotation, CLOSED, terrain, TIP_LENGTH, 0.05, lookout)
     yield from move(hand, start, rotation, CLOSED, tolerance=0.005, patience=6, speed=0.6)
     patience = Patience(15)
     while True:

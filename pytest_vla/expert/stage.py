@@ -1,7 +1,7 @@
 """What skills are planned on: a state with its names, and maps of it; and what planning gives, attempts."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import mujoco
 import numpy as np
@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from pytest_vla.expert.hand import Hand, Motion
 from pytest_vla.expert.heights import Heights, measure
+from pytest_vla.expert.lookout import Lookout
 from pytest_vla.expert.parts import robot_geoms
 from pytest_vla.scene.scene import Scene
 
@@ -23,11 +24,21 @@ _TERRAIN_CELL, _TERRAIN_REACH = 0.02, 0.6
 
 @dataclass(frozen=True)
 class Stage:
-    """What skills are planned on: a state, and what the scene's things are called."""
+    """What skills are planned on: a state, and what the scene's things are called.
+
+    Attributes:
+        model, data, scene: the state, and its names.
+        lookout: of a careful expert that has something to mind; None: nothing is minded.
+        unseen: geoms that are passed over: movers', which will be elsewhere, and what an expert without care ignores.
+        rough: things that an expert without care lets fall, by name, with the geoms of what rides in them.
+    """
 
     model: mujoco.MjModel
     data: mujoco.MjData
     scene: Scene
+    lookout: Lookout | None = None
+    unseen: tuple[int, ...] = ()
+    rough: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -42,13 +53,14 @@ class Attempt:
     grasp: int | None = None
 
 
-def terrain_of(stage: Stage, without: tuple[int, ...] = ()) -> Heights:
-    """The coarse map of the whole workspace, without the robot and these geoms."""
+def terrain_of(stage: Stage, without: tuple[int, ...] = (), cell: float = _TERRAIN_CELL) -> Heights:
+    """The coarse map of the whole workspace, without the robot and these geoms; thin walls need a small `cell` (m)."""
     robot = robot_geoms(stage.model)
     hand = Hand(stage.model, stage.data).position
-    return measure(stage.model, stage.data, hand, _TERRAIN_REACH, _TERRAIN_CELL, (*robot, *without))
+    return measure(stage.model, stage.data, hand, _TERRAIN_REACH, cell, (*robot, *without, *stage.unseen))
 
 
 def close_up(stage: Stage, centre: Array, reach: float, cell: float, without: tuple[int, ...] = ()) -> Heights:
     """A finer map of a square around a place (2,), without the robot and these geoms."""
-    return measure(stage.model, stage.data, centre, reach, cell, (*robot_geoms(stage.model), *without))
+    passed = (*robot_geoms(stage.model), *without, *stage.unseen)
+    return measure(stage.model, stage.data, centre, reach, cell, passed)

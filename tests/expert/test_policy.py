@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from pytest_vla import load_suite
-from pytest_vla.episode.rollout import Conditions, Rollout, run_episode
+from pytest_vla.episode.ended import Rollout
+from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.errors import EpisodeError
 from pytest_vla.expert.policy import choose, expert_policy, next_literal
 from pytest_vla.plan.case import Case

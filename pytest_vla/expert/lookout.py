@@ -1,0 +1,215 @@
+"""What a careful hand moves among: boxes around hand, load and scene, and the ways that keep the distances."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import mujoco
+import numpy as np
+import numpy.typing as npt
+
+from pytest_vla.expert.care import Care
+from pytest_vla.expert.hand import (
+    FINGER_HALF_WIDTH,
+    FINGER_OUTSIDE,
+    PALM_DISTANCE,
+    PALM_HALF_LENGTH,
+    PALM_HALF_WIDTH,
+    TIP_LENGTH,
+    Hand,
+    angle_between,
+)
+from pytest_vla.expert.parts import colliding_geoms, corners, geom_boxes, robot_geoms
+from pytest_vla.expert.routes import Boxes, Reach, find_way, joined
+from pytest_vla.expert.timing import Passing, passing
+from pytest_vla.scene.scene import Scene
+
+Array = npt.NDArray[np.float64]
+Box = tuple[Array, Array]
+"""Low and high corner (3,), m."""
+
+# What a metre is worth within the distance that is to be kept from a hazard, in a hazard, and in anything else.
+_NEAR, _TOUCHING, _SOLID = 20.0, 60.0, 40.0
+# The same of where a mover will be some time, and the distance that is kept from it, m.
+_PASSING, _ASIDE = 6.0, 0.03
+# From what may be touched the hand keeps this, m.
+_SPARE = 0.008
+# What the hand is made of, in the frame of its grip site (m): fingers, palm with flange, and the wrist above it.
+_HAND = (
+    ((-FINGER_OUTSIDE, -FINGER_HALF_WIDTH, -PALM_DISTANCE), (FINGER_OUTSIDE, FINGER_HALF_WIDTH, TIP_LENGTH + 0.003)),
+    ((-PALM_HALF_LENGTH, -PALM_HALF_WIDTH, -0.13), (PALM_HALF_LENGTH, PALM_HALF_WIDTH, -PALM_DISTANCE + 0.004)),
+    ((-0.075, -0.075, -0.29), (0.075, 0.075, -0.13)),
+)
+# Of its fastest, how fast the hand moves with what may spill, and how fast it sets down what may break.
+_GENTLY, _SOFTLY = 0.45, 0.2
+# Beyond this turn on the way, rad, a box is as wide as it is long.
+_TURNING = 0.15
+
+
+@dataclass(frozen=True)
+class Lookout:
+    """What a careful hand minds in a scene."""
+
+    model: mujoco.MjModel
+    scene: Scene
+    care: Care
+
+    def way(
+        self,
+        hand: Hand,
+        position: Array,
+        rotation: Array,
+        load: tuple[int, ...] = (),
+        thing: str | None = None,
+    ) -> Array:
+        """A way (n, 3) of the grip site to a pose, from where it is.
+
+        Args:
+            hand: whose; the scene is as its data has it.
+            position, rotation: where to.
+            load: geoms that the hand holds.
+            thing: the name of what it holds; None: nothing.
+        """
+        boxes = self.boxes(hand, rotation, load, thing)
+        return find_way(hand.position, position, boxes, self._reach(hand.data))
+
+    def boxes(self, hand: Hand, rotation: Array, load: tuple[int, ...] = (), thing: str | None = None) -> Boxes:
+        """What the grip site has to stay out of while the hand turns to `rotation` with what it holds."""
+        shapes = self._shapes(hand, rotation, load, thing)
+        found = [self._around(hand.data, shapes, load)]
+        if (coming := self.coming(hand)) is not None:
+            found.append(coming.swept([box for _, box in shapes], _ASIDE, _PASSING))
+        return joined(found)
+
+    def coming(self, hand: Hand) -> Passing | None:
+        """Where the movers will be; None where nothing moves."""
+        return passing(self.model, hand.data, hand.movement(), self._movers)
+
+    def above(
+        self, hand: Hand, position: Array, rotation: Array, load: tuple[int, ...] = (), thing: str | None = None
+    ) -> Array:
+        """A position (3,), or the lowest above it where no mover comes; itself where there is none."""
+        coming = self.coming(hand)
+        if coming is None:
+            return position
+        places = position + np.linspace(0.0, 0.4, 21)[:, None] * np.array([0.0, 0.0, 1.0])
+        met = coming.swept([box for _, box in self._shapes(hand, rotation, load, thing)], _ASIDE, 1.0).at(places) > 0
+        met |= self._reach(hand.data).beyond(places)
+        return position if met.all() else np.array(places[int(np.argmin(met))])
+
+    def wait(
+        self, hand: Hand, points: Array, rotation: Array, load: tuple[int, ...] = (), thing: str | None = None
+    ) -> int:
+        """How many control steps to wait before the hand is at points (k, 3) step by step."""
+        coming = self.coming(hand)
+        if coming is None:
+            return 0
+        return coming.delay(points, [box for _, box in self._shapes(hand, rotation, load, thing)], _ASIDE)
+
+    def _shapes(
+        self, hand: Hand, rotation: Array, load: tuple[int, ...], thing: str | None
+    ) -> list[tuple[str | None, Box]]:
+        """Boxes around the hand, which turns to `rotation`, and around what it holds; whose they are."""
+        shapes: list[tuple[str | None, Box]] = [(None, box) for box in hand_boxes(hand.rotation, rotation)]
+        return [*shapes, *self._load_boxes(hand, load, thing)]
+
+    def at(self, hand: Hand, position: Array, rotation: Array) -> float:
+        """What it would cost that the empty hand is at a pose: 0 where it keeps every distance."""
+        shapes = [(None, box) for box in hand_boxes(rotation, rotation)]
+        return float(self._around(hand.data, shapes, (), hazards_only=True).at(position[None])[0])
+
+    def load_at(self, data: mujoco.MjData, thing: str, body: int, geoms: tuple[int, ...], places: Array) -> Array:
+        """What it would cost (n,) that a thing's root is at places (n, 3), turned as it is now."""
+        points = corners(self.model, data, geoms) - data.xpos[body]
+        shapes = [(thing, (points.min(0), points.max(0)))]
+        return self._around(data, shapes, geoms, hazards_only=True).at(places)
+
+    def geoms_with(self, thing: str, geoms: tuple[int, ...]) -> tuple[int, ...]:
+        """A thing's geoms, with those of what rides in it."""
+        bodies = [self.scene.body(name) for name in self.care.riders.get(thing, ())]
+        riding = [
+            geom
+            for body in bodies
+            if body is not None
+            for geom in colliding_geoms(self.model, int(self.model.body(body.root_body).id))
+        ]
+        return (*geoms, *riding)
+
+    def speed(self, thing: str) -> float:
+        """Of its fastest, how fast the hand moves with a thing."""
+        return _GENTLY if thing in self.care.gentle else 1.0
+
+    def setting_down(self, thing: str) -> float:
+        """Of its fastest, how fast the hand sets a thing down."""
+        return _SOFTLY if thing in self.care.gentle | self.care.fragile else 0.6
+
+    def _load_boxes(self, hand: Hand, load: tuple[int, ...], thing: str | None) -> list[tuple[str | None, Box]]:
+        if not load or thing is None:
+            return []
+        points = corners(hand.model, hand.data, load) - hand.position
+        return [(thing, (points.min(0), points.max(0)))]
+
+    def _around(
+        self,
+        data: mujoco.MjData,
+        shapes: Sequence[tuple[str | None, Box]],
+        without: tuple[int, ...],
+        hazards_only: bool = False,
+    ) -> Boxes:
+        """What a point has to stay out of that these boxes go with; each is of a thing, or of the hand."""
+        parts = []
+        if not hazards_only:
+            others = [geom for geom in self._solid if geom not in set(without)]
+            low, high = geom_boxes(self.model, data, others)
+            parts += [_grown(low, high, box, _SPARE, _SOLID) for _, box in shapes]
+        for hazard in self.care.hazards:
+            if hazard.moves:
+                continue
+            low, high = geom_boxes(self.model, data, hazard.geoms)
+            for thing, box in shapes:
+                if (margin := hazard.margin(thing)) is not None:
+                    parts += [_grown(low, high, box, margin, _NEAR), _grown(low, high, box, 0.0, _TOUCHING)]
+        return joined(parts)
+
+    @cached_property
+    def _movers(self) -> tuple[tuple[str, int, tuple[int, ...]], ...]:
+        """Name, root body and geoms of each."""
+        bodies = [(hazard, self.scene.body(hazard.name)) for hazard in self.care.hazards if hazard.moves]
+        return tuple(
+            (hazard.name, int(self.model.body(body.root_body).id), hazard.geoms)
+            for hazard, body in bodies
+            if body is not None
+        )
+
+    @cached_property
+    def _solid(self) -> tuple[int, ...]:
+        """All geoms that collide, but for the robot's, the movers' and planes."""
+        passed = {*robot_geoms(self.model), *self.care.moving}
+        model = self.model
+        return tuple(
+            geom
+            for geom in range(model.ngeom)
+            if (model.geom_contype[geom] or model.geom_conaffinity[geom])
+            and geom not in passed
+            and model.geom_type[geom] != mujoco.mjtGeom.mjGEOM_PLANE
+        )
+
+    def _reach(self, data: mujoco.MjData) -> Reach:
+        return Reach(np.array(data.body("robot0_link2").xpos))
+
+
+def hand_boxes(start: Array, end: Array) -> list[Box]:
+    """Boxes around fingers, palm and wrist, relative to the grip site, for a hand that turns from one to another."""
+    boxes = []
+    for low, high in _HAND:
+        if angle_between(start, end) > _TURNING:
+            wide = max(high[0], high[1])
+            low, high = (-wide, -wide, low[2]), (wide, wide, high[2])
+        points = np.array(np.meshgrid(*zip(low, high, strict=True))).reshape(3, -1).T
+        turned = np.concatenate([points @ start.T, points @ end.T])
+        boxes.append((turned.min(0), turned.max(0)))
+    return boxes
+
+
+def _grown(low: Array, high: Array, box: Box, margin: float, weight: float) -> Boxes:
+    return Boxes(low - box[1] - margin, high - box[0] + margin, np.full(len(low), weight))

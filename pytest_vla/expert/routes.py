@@ -1,0 +1,193 @@
+"""Ways for the hand, and what it carries, around what stands there: boxes around geoms, and a grid searched for ways.
+
+The hand keeps its turn on the way, so hand and load are a few boxes relative to the grip site; a box of the scene grown
+by one of these, and by the distance to be kept, is what the grip site itself has to stay out of.
+"""
+
+import functools
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
+
+Array = npt.NDArray[np.float64]
+
+# Sides of the grid's cells, m; how far it reaches beyond what is to be connected; the most cells that are searched.
+_CELL, _BESIDE = 0.03, 0.3
+# Between places of a way that are looked at, m.
+_SAMPLE = 0.01
+# What a way that goes down or up at once is tried with: heights above its ends, m.
+_RISES = np.arange(0.0, 0.46, 0.03)
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """What the grip site has to stay out of.
+
+    Attributes:
+        low, high: (n, 3) corners, m, world frame.
+        weight: (n,) how many metres of a free way one metre within is worth.
+    """
+
+    low: Array
+    high: Array
+    weight: Array
+
+    def at(self, points: Array) -> Array:
+        """The weights (m,) at points (m, 3): of the worst box at each; 0: free."""
+        if not len(self.low):
+            return np.zeros(len(points))
+        inside = np.logical_and.reduce(
+            [
+                (points[:, None, axis] > self.low[None, :, axis]) & (points[:, None, axis] < self.high[None, :, axis])
+                for axis in range(3)
+            ]
+        )
+        return np.asarray(np.where(inside, self.weight, 0.0).max(axis=1))
+
+    def within(self, low: Array, high: Array) -> "Boxes":
+        """Those that reach into a region."""
+        near = ((self.high > low) & (self.low < high)).all(axis=1)
+        return Boxes(self.low[near], self.high[near], self.weight[near])
+
+
+def joined(parts: Sequence[Boxes]) -> Boxes:
+    """All of these."""
+    if not parts:
+        return Boxes(np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0))
+    return Boxes(
+        np.concatenate([part.low for part in parts]),
+        np.concatenate([part.high for part in parts]),
+        np.concatenate([part.weight for part in parts]),
+    )
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Where the grip site of a hand that points down can be.
+
+    Attributes:
+        shoulder: (3,) about which the arm swings, m, world frame.
+        wrist: how far above the grip site the arm's wrist is, m.
+        length: from shoulder to wrist at most, m.
+        nearest: horizontally from the shoulder at least, m.
+    """
+
+    shoulder: Array
+    wrist: float = 0.21
+    length: float = 0.76
+    nearest: float = 0.28
+
+    def beyond(self, points: Array) -> npt.NDArray[np.bool_]:
+        """Which of these points (m, 3) are out of reach."""
+        away = points + np.array([0.0, 0.0, self.wrist]) - self.shoulder
+        far = np.linalg.norm(away, axis=1) > self.length
+        return np.asarray(far | (np.linalg.norm(away[:, :2], axis=1) < self.nearest))
+
+
+_UNREACHABLE = 200.0
+
+
+def cost(way: Array, boxes: Boxes, reach: Reach) -> float:
+    """What a way (n, 3) costs: its length, and what it is within, m."""
+    points, lengths = sampled(way)
+    weight = boxes.at(points) + _UNREACHABLE * reach.beyond(points)
+    return float(lengths @ (1.0 + weight))
+
+
+def crosses(way: Array, boxes: Boxes) -> bool:
+    """Whether a way (n, 3) goes through any box."""
+    return bool(boxes.at(sampled(way)[0]).any())
+
+
+def sampled(way: Array) -> tuple[Array, Array]:
+    """Points (m, 3) on a way (n, 3), and how much of it each is for (m,), m."""
+    points, lengths = [], []
+    for start, end in itertools.pairwise(way):
+        length = float(np.linalg.norm(end - start))
+        count = max(2, int(np.ceil(length / _SAMPLE)) + 1)
+        points.append(start + np.linspace(0.0, 1.0, count)[:, None] * (end - start))
+        lengths.append(np.full(count, length / count))
+    return np.concatenate(points), np.concatenate(lengths)
+
+
+def find_way(start: Array, end: Array, boxes: Boxes, reach: Reach) -> Array:
+    """A short way (n, 3) from `start` to `end` (3,) that stays out of boxes as far as it can; always the same.
+
+    Straight, or up, across and down where that is free; else the cheapest on a grid, its corners cut.
+    """
+    low, high = np.minimum(start, end) - _BESIDE, np.maximum(start, end) + np.array([_BESIDE, _BESIDE, 0.5])
+    boxes = boxes.within(low, high)
+    ways = [np.array([start, end])] + [_over(start, end, max(start[2], end[2]) + rise) for rise in _RISES]
+    costs = [cost(way, boxes, reach) for way in ways]
+    lengths = [_length(way) for way in ways]
+    best = int(np.argmin(costs))
+    if costs[best] <= lengths[best] + 1e-6:
+        return ways[best]
+    found = _searched(start, end, boxes, reach, low, high)
+    return found if cost(found, boxes, reach) < costs[best] else ways[best]
+
+
+def _over(start: Array, end: Array, level: float) -> Array:
+    way = np.array([start, [*start[:2], level], [*end[:2], level], end])
+    keep = [True, *(np.linalg.norm(np.diff(way, axis=0), axis=1) > 1e-6)]
+    return way[keep]
+
+
+def _length(way: Array) -> float:
+    return float(np.linalg.norm(np.diff(way, axis=0), axis=1).sum())
+
+
+def _searched(start: Array, end: Array, boxes: Boxes, reach: Reach, low: Array, high: Array) -> Array:
+    low = np.array([low[0], low[1], min(start[2], end[2]) - _CELL / 2])
+    shape = tuple(int(count) for count in np.ceil((high - low) / _CELL).astype(int) + 1)
+    axes = [low[axis] + _CELL * np.arange(shape[axis]) for axis in range(3)]
+    points = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, 3)
+    weight = np.where(reach.beyond(points), _UNREACHABLE, 0.0).reshape(shape)
+    first = np.clip(np.ceil((boxes.low - low) / _CELL), 0, shape).astype(int)
+    last = np.clip(np.floor((boxes.high - low) / _CELL) + 1, 0, shape).astype(int)
+    for (i, j, k), (to_i, to_j, to_k), heavy in zip(first, last, boxes.weight, strict=True):
+        part = weight[i:to_i, j:to_j, k:to_k]
+        np.maximum(part, heavy, out=part)
+    one, other, length = _edges(shape)
+    flat = weight.ravel()
+    graph = csr_array((length * (1.0 + (flat[one] + flat[other]) / 2), (one, other)), shape=(len(flat), len(flat)))
+    ends = [int(np.argmin(np.linalg.norm(points - place, axis=1))) for place in (start, end)]
+    _, before = dijkstra(graph, directed=False, indices=ends[0], return_predecessors=True)
+    cells = [ends[1]]
+    while cells[-1] != ends[0] and before[cells[-1]] >= 0:
+        cells.append(int(before[cells[-1]]))
+    return _cut(np.array([start, *points[cells[::-1]], end]), boxes, reach)
+
+
+@functools.lru_cache(maxsize=4)
+def _edges(shape: tuple[int, ...]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Array]:
+    """Neighbours on a grid, also across corners: their cells' numbers, and how far apart they are, m."""
+    numbers = np.arange(int(np.prod(shape))).reshape(shape)
+    steps = [step for step in np.ndindex(3, 3, 3) if step > (1, 1, 1)]
+    ones, others, lengths = [], [], []
+    for step in steps:
+        shift = np.array(step) - 1
+        here = tuple(slice(max(0, -by), size - max(0, by)) for by, size in zip(shift, shape, strict=True))
+        there = tuple(slice(max(0, by), size + min(0, by)) for by, size in zip(shift, shape, strict=True))
+        ones.append(numbers[here].ravel())
+        others.append(numbers[there].ravel())
+        lengths.append(np.full(ones[-1].size, _CELL * float(np.linalg.norm(shift))))
+    return np.concatenate(ones), np.concatenate(others), np.concatenate(lengths)
+
+
+def _cut(way: Array, boxes: Boxes, reach: Reach) -> Array:
+    """The same way with fewer corners: each as far on as a straight line costs no more."""
+    parts = [cost(way[index : index + 2], boxes, reach) for index in range(len(way) - 1)]
+    kept, at = [0], 0
+    while at < len(way) - 1:
+        for further in range(len(way) - 1, at, -1):
+            if further == at + 1 or cost(way[[at, further]], boxes, reach) <= sum(parts[at:further]) + 1e-9:
+                break
+        kept.append(further)
+        at = further
+    return way[kept]
