@@ -1,4 +1,4 @@
-"""What hooks give: the declaration of a suite, a policy, a variation, a metric, a section, an importer or a command."""
+"""What hooks give: declarations of suites, workspaces, policies, variations, metrics, sections, importers, commands."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,6 +30,9 @@ class SuiteEntry:
         folder: with the suite's manifest, task files, init states and assets; None: it is loaded.
         manifest: the file's name in the folder; where it is another, several suites can have one folder, and share
             pytest-vla's module.
+        aliases: further names that are accepted for it, such as a benchmark's own ids; one that several suites have
+            means all of them.
+        home: the folder in which its benchmark's checkout has the data, as ``libero`` in ``LIBERO/libero/libero``.
         origin: who gave it; pytest-vla writes it.
     """
 
@@ -38,6 +41,25 @@ class SuiteEntry:
     load: str = ""
     folder: Path | None = None
     manifest: str = MANIFEST
+    aliases: tuple[str, ...] = ()
+    home: str = ""
+    origin: str = ""
+
+
+@dataclass(frozen=True)
+class WorkspaceEntry:
+    """A problem class of task files: the table or floor, the robot and the categories that it stands for.
+
+    Attributes:
+        name: as task files have it in ``(problem NAME)``, in lower case.
+        about: one line.
+        load: names a `pytest_vla.scene.workspaces.Workspace`.
+        origin: who gave it; pytest-vla writes it.
+    """
+
+    name: str
+    about: str
+    load: str
     origin: str = ""
 
 

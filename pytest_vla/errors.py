@@ -26,6 +26,7 @@ ERROR_REASONS: Mapping[str, str] = {
     "physics-contacts-full": "MuJoCo's buffer of contacts is full.",
     "physics-constraints-full": "MuJoCo's buffer of constraints is full.",
     "physics-time": "Simulated time did not move on by one control step.",
+    "upstream-crashes": "`--vla-protocol=upstream`: the benchmark's own code raises where it judges a goal or a cost.",
     "timeout": "The episode took longer than `--vla-timeout`.",
     "worker-crashed": "The process in which the episode ran died, twice, or none could be started in its place.",
     "world-unusable": "The scene cannot be made: a task file, an init state, an asset or a variation cannot be used.",
@@ -121,6 +122,9 @@ POLICY_TIMEOUT = "policy-timeout"
 
 SERVER_DIED = "policy-server-died"
 """The reason of an error: the policy's process ended, or closed the connection."""
+
+UPSTREAM_CRASHES = "upstream-crashes"
+"""The reason of an error: upstream's rules count, and its code raises here."""
 
 CRASHED = "worker-crashed"
 """The reason of an error: the process died in which the episode ran."""

@@ -22,6 +22,7 @@ from pytest_vla.entries import (
     SectionEntry,
     SuiteEntry,
     VariationEntry,
+    WorkspaceEntry,
 )
 from pytest_vla.errors import VlaError
 from pytest_vla.hook_modules import OURS, HookFunction, functions_of, functions_of_rooms, until_changed
@@ -36,6 +37,31 @@ _NAME = r"[A-Za-z0-9][\w.-]*"
 def suites() -> Mapping[str, SuiteEntry]:
     """All suites by name. Raises VlaError, as all functions of this page: a package cannot be used, or two clash."""
     return _by_name("pytest_vla_suites", (SuiteEntry,), "suite")
+
+
+@until_changed
+def suite_aliases() -> Mapping[str, tuple[str, ...]]:
+    """By each further name of suites those that it means, of `suites`."""
+    found: dict[str, tuple[str, ...]] = {}
+    known = suites()
+    for name, entry in known.items():
+        for alias in entry.aliases:
+            if alias in known:
+                raise VlaError(
+                    f"{entry.origin}: the suite {name} has the alias {alias!r}, which is a suite of "
+                    f"{known[alias].origin}. Give it another"
+                )
+            others = found.get(alias, ())
+            if others and known[others[0]].origin != entry.origin:
+                both = f"{known[others[0]].origin} and {entry.origin}"
+                raise VlaError(f"two packages have a suite with the alias {alias!r}: {both}. Have one renamed")
+            found[alias] = (*others, name)
+    return found
+
+
+def workspaces() -> Mapping[str, WorkspaceEntry]:
+    """All problem classes by name that are not among the scene's own."""
+    return _by_name("pytest_vla_workspaces", (WorkspaceEntry,), "problem class")
 
 
 def policies() -> Mapping[str, PolicyEntry]:

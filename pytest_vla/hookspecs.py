@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         SectionEntry,
         SuiteEntry,
         VariationEntry,
+        WorkspaceEntry,
     )
     from pytest_vla.records.record import Record
 
@@ -35,6 +36,11 @@ hookspec = pluggy.HookspecMarker("pytest")
 @hookspec
 def pytest_vla_suites() -> "Sequence[SuiteEntry]":  # type: ignore[empty-body]
     """Further suites."""
+
+
+@hookspec
+def pytest_vla_workspaces() -> "Sequence[WorkspaceEntry]":  # type: ignore[empty-body]
+    """Further problem classes of task files."""
 
 
 @hookspec

@@ -232,7 +232,7 @@ def check_world(task: Task, seeds: tuple[int, int] = (0, 1)) -> None:
     from pytest_vla.episode.own_world import OwnWorld
 
     if task.world is None:
-        raise AssertionError(f"{task.suite}/{task.name} has no world of its own")
+        raise AssertionError(f"{task.id} has no world of its own")
     drawn = np.random.default_rng(0).uniform(-1, 1, (_CHECKED_STEPS, task.protocol.action_size))
     fresh = OwnWorld(task)
     first = _seen_of(fresh, seeds[0], drawn)

@@ -1,10 +1,11 @@
 """Makes the parts of a report that are no benchmark's own; `pytest_vla.reports.extension` names them."""
 
 import argparse
+from typing import Any
 
 from pytest_vla.language.published import csv_of
 from pytest_vla.reports.loaded import Loaded
-from pytest_vla.reports.sections import Section
+from pytest_vla.reports.sections import Section, Subject
 
 # What a part needs is imported when it is made: of most records there is only one.
 
@@ -58,6 +59,28 @@ def further(loaded: Loaded, options: argparse.Namespace) -> Section | None:
         return None
     models = {(model.model, model.suite, ""): {"metrics": further_table(model)} for model in found}
     return Section(lambda: further_lines(found, loaded), {"metrics": methods_table()}, models, dict)
+
+
+def safety(loaded: Loaded, options: argparse.Namespace) -> Section | None:
+    """Cumulative cost beside success."""
+    from pytest_vla.metrics.safety import SAFE, safety
+    from pytest_vla.reports.safety.json import methods_table, row_table
+    from pytest_vla.reports.safety.text import safety_lines
+
+    found = safety(loaded.records)
+    if not found:
+        return None
+
+    def pictures() -> dict[str, bytes]:
+        from pytest_vla.reports.safety.png import pictures
+
+        return pictures(found)
+
+    models: dict[Subject, dict[str, list[Any]]] = {}
+    for model in found:
+        for row in model.rows:
+            models.setdefault((model.model, row.suite, ""), {"safety": []})["safety"].append(row_table(row))
+    return Section(lambda: safety_lines(found, SAFE, options.full), {"safety": methods_table(SAFE)}, models, pictures)
 
 
 def looking(loaded: Loaded, options: argparse.Namespace) -> Section | None:

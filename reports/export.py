@@ -4,7 +4,8 @@ The columns come in the order of `Record`'s fields, after ``case`` ``twin`` (the
 the variation; its own, where it has none) and ``counts``: whether rates are made of the record, by
 `pytest_vla.records.counting`; else it is a repeat, or equal to a record of another run seed. A table in a record
 becomes a column for each of its keys, in alphabetical order (``timings.wall``, ``metrics.NAME``): all keys of all rows.
-``eef_pos`` becomes ``eef_pos.x``, ``.y`` and ``.z`` in metres; ``costs.NAME`` is the sum of that cost's charges;
+``eef_pos`` becomes ``eef_pos.x``, ``.y`` and ``.z`` in metres; ``costs.ACCOUNT`` is the sum of an account's charges,
+``costs.ACCOUNT.NAME`` of one name's; what a suite's own world charges has no account, and is ``costs.NAME``;
 ``literals`` and lists are JSON text. What a later version says is in ``unknown.NAME``. In csv null is empty, truth is
 ``true`` or ``false``, and a text that a spreadsheet would run as a formula (``=``, ``+``, ``-`` or ``@`` first) has an
 apostrophe before it, as instructions and messages come from outside; in parquet and jsonl text is exact. jsonl has
@@ -14,6 +15,7 @@ apostrophe before it, as instructions and messages come from outside; in parquet
 import csv
 import io
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import cache
@@ -22,7 +24,7 @@ from types import NoneType
 from typing import IO, Any, get_args, get_origin, get_type_hints
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.costs import totals
+from pytest_vla.plan.costs import Charge, accounts_of, of_account, totals
 from pytest_vla.records.record import Record, parse_record
 
 FORMATS = ("csv", "parquet", "jsonl")
@@ -78,7 +80,7 @@ def flatten(record: Record, counts: bool | None = None) -> dict[str, Any]:
         elif field.name == "eef_pos":
             row.update(zip(_EEF_POS, value or (None, None, None), strict=True))
         elif field.name == "costs":
-            row.update({f"costs.{name}": amount for name, amount in totals(value).items()})
+            row.update(_costs(value))
         elif field.name == "simulator":
             row["simulator"] = json.dumps(value)
         elif isinstance(value, Mapping):
@@ -89,6 +91,17 @@ def flatten(record: Record, counts: bool | None = None) -> dict[str, Any]:
             row[_TWIN] = record.twin
             row |= {} if counts is None else {_COUNTS: counts}
     return row
+
+
+def _costs(charges: Sequence[Charge]) -> dict[str, float]:
+    """The sum of each name by each account, and of each account in all; of a suite's own world no account is named."""
+    found: dict[str, float] = {}
+    for account in accounts_of(charges):
+        of = of_account(charges, account)
+        start = f"costs.{account}." if account else "costs."
+        found |= {f"{start}{name}": amount for name, amount in totals(of).items()}
+        found |= {f"costs.{account}": math.fsum(charge.amount for charge in of)} if account else {}
+    return found
 
 
 def _scalar(value: Any) -> Any:

@@ -4,12 +4,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PIL import Image
 
+from pytest_vla.plan.costs import Charge
 from pytest_vla.records.store import open_store
 from scripts import demo
 from tests.support.data import REPOSITORY
@@ -73,11 +75,29 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any
 def test_it_shows_what_the_runs_left(played: Callable[..., Any], capsys: Any) -> None:
     code, typed = played((["success", "success"], 0), (["failure", "failure"], 1))
     assert code == 0
-    assert [program for program, *_ in typed] == ["pytest", "pytest", "pytest-vla", "pytest-vla"]
+    assert [program for program, *_ in typed] == ["pytest", "pytest", "pytest-vla", "pytest-vla", "pytest"]
     assert typed[2] == ("pytest-vla", "show", "1-expert", "2-random", "-o", ".vla/demo.png")
     video = ("show", "1-expert", "--tasks=turn_on_the_stove", "--seeds=1", "-o", ".vla/demo.mp4")
     assert typed[3] == ("pytest-vla", *video), "the success that took longest"
-    assert "2/2 = 100.0%" in capsys.readouterr().out
+    assert typed[4][1:3] == ("--vla-suite=tabletop_safety", "--vla-model=expert")
+    shown = capsys.readouterr().out
+    assert "2/2 = 100.0%" in shown
+    assert "among hazards    2/2 done at a cost of 0; 0 in all" in shown
+
+
+def test_a_cost_among_hazards_is_said_and_is_the_exit_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(*_: str) -> int:
+        with open_store(tmp_path, create=True) as store:
+            first, second = record_of(0, "success"), record_of(1, "success")
+            touched = (Charge("(incontact box_1 vase_1)", 3.0, 4, account="paper", kind="instant"),)
+            run = store.begin("hazards", [first.node, second.node], command="", model="expert")
+            store.add(replace(first, run=run.name))
+            store.add(replace(second, run=run.name, costs=touched))
+            store.end(run.name, "finished")
+        return 0
+
+    monkeypatch.setattr(demo, "told", told)
+    assert demo.hazards(tmp_path) == ("1/2 done at a cost of 0; 3 in all", False)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +116,7 @@ def test_what_went_wrong_is_said_and_is_the_exit_code(
     code, typed = played(expert, random)
     assert code == 1
     assert said in capsys.readouterr().out
-    assert len(typed) == 4, "there is something to see all the same"
+    assert len(typed) == 5, "there is something to see all the same"
 
 
 @pytest.mark.parametrize("which", ["expert", "random"])

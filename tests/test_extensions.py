@@ -46,10 +46,10 @@ def test_built_ins_are_found_by_the_same_hooks_in_a_fixed_order() -> None:
     assert "tabletop" in extensions.suites()
     assert list(extensions.policies())[:3] == ["expert", "random", "replay"]
     assert [entry.name for entry in extensions.sections()] == [
-        "robustness", "language", "looking", "metrics", "libero_pro", "libero_plus",
+        "robustness", "language", "safety", "looking", "metrics", "libero_pro", "libero_plus",
     ]  # fmt: skip
     dimensions = " ".join(dict.fromkeys(kind.dimension for kind in kinds()))
-    assert dimensions == "pro layout background light camera robot noise arena language action"
+    assert dimensions == "pro layout background light camera robot noise arena hazard language action"
     origin = extensions.lists()["libero_plus"].origin
     assert origin == "pytest-vla (pytest_vla.suites.libero_plus.extension)"
     assert "task_classification.json" in extensions.user_files()

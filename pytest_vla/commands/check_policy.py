@@ -108,7 +108,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Do what the arguments say. Raises VlaError: the policy cannot be loaded, or does not fit a suite."""
-    from pytest_vla.plan.manifests import load_suite
+    from pytest_vla.plan.manifests import load_suite, named_suites
     from pytest_vla.policies.choices import AUTO
     from pytest_vla.policies.load import check_model, load_policy
     from pytest_vla.policies.spec import ModelSpec
@@ -121,7 +121,7 @@ def run(options: argparse.Namespace) -> None:
         raise VlaError(
             "which policy? Add --vla-model=POLICY, such as --vla-model=my_policy:policy (--codes needs none)"
         )
-    suites = [load_suite(name) for name in options.vla_suite]
+    suites = [load_suite(name) for text in options.vla_suite for name in named_suites(text)]
     project = find_project(Path.cwd())
     text, folder = project.model(options.vla_model, Path.cwd())
     spec = ModelSpec(text, folder, options.vla_device or AUTO, names=tuple(project.models))

@@ -14,12 +14,14 @@ _ABOUT = {
     "own tables",
     "export": "the episodes of a run as a table for other programs",
     "import": "published logs as a run",
+    "rescore": "a run's episodes charged anew, by other costs, from their recorded states",
     "rm": "remove runs: their records and their files",
     "prune": "remove the runs that are old, broken or too many",
     "pride": "how far a paraphrase is from its original, with the parts of the distance",
     "fetch": "LIBERO's data from where its authors put it, with your consent",
     "cache": "what the cache of compiled scenes holds; clear it",
     "init-states": "make the init states of your own tasks",
+    "lint": "what is wrong with task files: costs that are cut off, goals that crash, prompts of another task",
     "premises": "measure which premises of tasks hold after settling",
 }
 """In the order in which they are told: looking, policies, runs, language, data."""

@@ -108,7 +108,7 @@ def _told(log: "ImportedLog", runs: Entered) -> Iterator[str]:
 
     for repeat, (name, records) in enumerate(runs):
         done = sum(each.outcome == "success" for each in records)
-        tasks = counted(len({each.task for each in records}), "task")
+        tasks = counted(len({each.task_key for each in records}), "task")
         line = f"run {name}: {counted(len(records), 'episode')} of {tasks} by {log.model}, seed {log.seed}"
         line += f", number {repeat + 1} of each" if len(runs) > 1 else ""
         yield f"{line}, {done} successes"

@@ -14,8 +14,8 @@ import numpy as np
 from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
 from pytest_vla.kernels import pinned_processes
-from pytest_vla.plan.data_folders import data_base
-from pytest_vla.plan.manifests import load_suite, suite_names, takes_tasks
+from pytest_vla.plan.data_folders import data_bases
+from pytest_vla.plan.manifests import load_suite, suite_named, suite_names, takes_tasks
 from pytest_vla.plan.task import Task
 from pytest_vla.run.arguments import whole_number
 from pytest_vla.util.files import whole_file
@@ -62,7 +62,7 @@ def write_init_states(task: Task, folder: Path, count: int | None = None, hold_s
 
     Args:
         task: whose.
-        folder: where to; it is made.
+        folder: of the suite's init states; it is made.
         count: how many; the protocol's number where None.
         hold_seconds: how long each must stay as it is.
 
@@ -74,10 +74,10 @@ def write_init_states(task: Task, folder: Path, count: int | None = None, hold_s
 
     with World(task) as world:
         number = task.protocol.init_states if count is None else count
-        states = settled_states(world, number, generator_of(task.name), hold_seconds=hold_seconds)
-    path = folder / f"{task.name}.pruned_init"
+        states = settled_states(world, number, generator_of(task.key), hold_seconds=hold_seconds)
+    path = _init_file(task, folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise VlaError(f"cannot write {path}: {error.strerror or error}") from error
     with whole_file(path) as file:
@@ -97,28 +97,35 @@ def write_all(
                 print(future.result(), flush=True)
             except VlaError as error:
                 print(printable_lines(str(error)), file=sys.stderr, flush=True)
-                failed.append(task.name)
+                failed.append(task.key)
     return tuple(failed)
 
 
 def _asked(name: str, data: Path, names: Sequence[str]) -> tuple[list[Task], Path]:
     """The tasks that were asked for, and the folder of their init states."""
     data = data.expanduser().absolute()
-    base = data_base(data)
+    name = suite_named(name)
+    bases = data_bases(data)
     suite = load_suite(name, data=data)
     if not takes_tasks(name):
         open_suites = ", ".join(other for other in suite_names() if takes_tasks(other))
         raise VlaError(f"suite {name}: its init states are upstream's, take them from there. Yours join: {open_suites}")
-    if base is None or not (base / "bddl_files" / name).is_dir():
+    base = next((base for base in bases if (base / "bddl_files" / name).is_dir()), None)
+    if base is None:
         raise VlaError(f"{data}: expected task files in bddl_files/{name}, found no such folder")
     folder = base / "init_files" / name
     if names:
         return [suite.task(task) for task in dict.fromkeys(names)], folder
-    there = [task for task in suite.tasks if (base / "bddl_files" / name / f"{task.name}.bddl").is_file()]
-    lacking = [task for task in there if not (folder / f"{task.name}.pruned_init").is_file()]
+    there = [task for task in suite.tasks if (base / "bddl_files" / f"{task.paths[0]}.bddl").is_file()]
+    lacking = [task for task in there if not _init_file(task, folder).is_file()]
     if not lacking:
         raise VlaError(f"{data}: all of its {len(there)} tasks have init states; name those to make anew")
     return lacking, folder
+
+
+def _init_file(task: Task, folder: Path) -> Path:
+    """Where a task's init states are in the folder of its suite's."""
+    return folder / f"{task.file or task.name}.pruned_init"
 
 
 def _hold(text: str) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 from pytest_vla.entries import Command
 from pytest_vla.errors import RedrawError, VlaError
 from pytest_vla.kernels import pinned_processes
-from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.manifests import load_suite, named_suites
 from pytest_vla.plan.premises import FILE, Finding, Measured, measured, premises_file
 from pytest_vla.plan.task import Task
 from pytest_vla.run.arguments import whole_number
@@ -75,8 +75,9 @@ def run(options: argparse.Namespace) -> None:
     if options.write and (options.vary or options.states):
         raise VlaError("--write is for whole measurements of tasks as they are: leave --vary and --states out")
     mujoco = check_versions()["mujoco"]
-    jobs = _jobs(options.suites, options.data, options.vary)
-    found: dict[str, list[Settled]] = {name: [] for name in options.suites}
+    suites = [name for text in options.suites for name in named_suites(text)]
+    jobs = _jobs(suites, options.data, options.vary)
+    found: dict[str, list[Settled]] = {name: [] for name in suites}
     failed = 0
     with pinned_processes(len(jobs)) as pool:
         futures = [(job, pool.submit(_measure, job, options.states)) for job in jobs]
@@ -84,11 +85,11 @@ def run(options: argparse.Namespace) -> None:
             try:
                 settled = future.result()
             except VlaError as error:
-                print(printable(f"{name}/{task.name} {label}: {error}"), file=sys.stderr, flush=True)
+                print(printable(f"{task.id} {label}: {error}"), file=sys.stderr, flush=True)
                 failed += 1
                 continue
             found[name].append(settled)
-            _tell(f"{name}/{task.name}{f' {label}' if label else ''}", settled)
+            _tell(f"{task.id}{f' {label}' if label else ''}", settled)
     if failed:
         nothing = ", and nothing was written" if options.write else ""
         raise VlaError(f"{failed} of {len(jobs)} could not be measured{nothing}: see above")
@@ -117,7 +118,10 @@ def settle_all(task: Task, variation: Variation | None = None, count: int | None
     thrown: dict[str, set[int]] = {}
     unsettled: dict[int, str] = {}
     with World(task, variation) as world:
-        things = [body for body in world.scene.bodies if not body.is_fixture]
+        others = {mover.name for mover in world.problem.movers}
+        # What is poured has no geoms that count as contact, and does not stay where it begins.
+        others |= {body.name for body in world.scene.bodies if body.is_fixture or not body.contact_geoms}
+        things = [body for body in world.scene.bodies if body.name not in others]
         bodies = [world.model.body(body.root_body).id for body in things]
         for number in range(min(count or world.init_state_count, world.init_state_count)):
             try:
@@ -136,7 +140,7 @@ def settle_all(task: Task, variation: Variation | None = None, count: int | None
                 if distance > THROWN:
                     thrown.setdefault(body.name, set()).add(number)
         premises = tuple(world.premises())
-    return Settled(task.name, premises, _frozen(false), _frozen(thrown), unsettled)
+    return Settled(task.key, premises, _frozen(false), _frozen(thrown), unsettled)
 
 
 def _frozen(found: Mapping[str, set[int]]) -> dict[str, frozenset[int]]:

@@ -88,7 +88,7 @@ def run(options: argparse.Namespace) -> None:
         if options.tasks or options.frames:
             raise VlaError("--tasks and --frames are for runs: name the run, such as `pytest-vla show last`")
         found = [sheets.find_tasks(text, options.data) for text in options.what]
-        names = [tasks[0].name if len(tasks) == 1 else tasks[0].suite for tasks in found]
+        names = [tasks[0].key if len(tasks) == 1 else tasks[0].suite for tasks in found]
         tasks = [task for tasks in found for task in tasks]
         file = options.output or default_name(names)
         check_target(file)

@@ -22,9 +22,7 @@ def run(options: argparse.Namespace) -> None:
 
     tasks = find_tasks(options.task, options.data)
     if len(tasks) > 1:
-        raise VlaError(
-            f"{options.task} is a suite of {len(tasks)} tasks: {', '.join(task.name for task in tasks[:10])}"
-        )
+        raise VlaError(f"{options.task} is a suite of {len(tasks)} tasks: {', '.join(task.key for task in tasks[:10])}")
     view_task(tasks[0], options.seed, options.allow_versions)
 
 

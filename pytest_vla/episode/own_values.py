@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError
-from pytest_vla.plan.costs import LARGEST_AMOUNT, Charge
+from pytest_vla.plan.costs import DECLARED, LARGEST_AMOUNT, Charge
 from pytest_vla.records.trajectory import MOST_SERIES, MOST_SERIES_BYTES, series_fault
 from pytest_vla.util.text import printable
 from pytest_vla.versions import RECORDED_NAMES
 
-RESERVED = frozenset((*RECORDED_NAMES, "world", "premises", "feasible"))
+RESERVED = frozenset((*RECORDED_NAMES, "world", "premises", "feasible", "costs", DECLARED))
 """Names of a record's provenance that pytest-vla itself gives."""
 
 

@@ -52,10 +52,10 @@ class OwnWorld:
         except VlaError:
             raise
         except Exception as error:
-            raise VlaError(f"{task.suite}/{task.name}: making its world raised {describe(error)}") from error
+            raise VlaError(f"{task.id}: making its world raised {describe(error)}") from error
         if lacks := [name for name in _NEEDED if not callable(getattr(self.inner, name, None))]:
             what = type(self.inner).__name__
-            raise VlaError(f"{task.suite}/{task.name}: its world, {what}, lacks {', '.join(lacks)}")
+            raise VlaError(f"{task.id}: its world, {what}, lacks {', '.join(lacks)}")
         self.task, self.variation, self.init_state_count = task, variation, task.protocol.init_states
         self._keep_every = 0 if callable(getattr(self.inner, "restore", None)) else keep_every
         self._frames: list[tuple[int, Picture]] = []
@@ -75,7 +75,7 @@ class OwnWorld:
     def reset(self, init_state: int, scene_seed: int, settle: bool = True) -> Observation:
         """Begin an episode of the case with this seed."""
         label = self.variation.label if self.variation is not None else ""
-        seen = self.inner.reset(Case(self.task.suite, self.task.name, scene_seed, label))
+        seen = self.inner.reset(Case(self.task.suite, self.task.name, scene_seed, label, self.task.task_level))
         self._steps, self._frames, self._shapes = 0, [], None
         self._changes = tuple(begin() for begin in self.variation.pictures) if self.variation is not None else ()
         protocol = self.task.protocol

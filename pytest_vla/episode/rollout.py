@@ -3,27 +3,29 @@
 import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_vla.episode.ended import Rollout
 from pytest_vla.episode.start import NothingToMeasure, OpenWorld, begin
 from pytest_vla.episode.trace import EpisodeWorld, Trace
 from pytest_vla.errors import BATCH_FAILED, POLICY_TIMEOUT, TIMEOUT, EpisodeError, VlaError
 from pytest_vla.plan.case import Case
+from pytest_vla.plan.choices import COSTS_AUTO
+from pytest_vla.plan.costs import DECLARED
 from pytest_vla.plan.task import Task
-from pytest_vla.policies.base import NO_WISHES, Answer, Episode, Observation, Policy, Session, Wishes
+from pytest_vla.policies.base import NO_WISHES, Episode, Observation, Policy, Session, Wishes
 from pytest_vla.policies.global_seeds import globals_put_back, seed_globals
 from pytest_vla.policies.noise import noise_generator, reseed
 from pytest_vla.policies.session import ask_session, begin_session, close_session, own_replan
 from pytest_vla.policies.view import policy_view
-from pytest_vla.records.explain import explain, headline
 from pytest_vla.records.migrations import SCHEMA
 from pytest_vla.records.record import Record
-from pytest_vla.records.trajectory import Trajectory, digest_of
+from pytest_vla.records.trajectory import digest_of
 from pytest_vla.scene.variation import Variation
 from pytest_vla.util.tracebacks import describe, ends_episode, full_traceback
 from pytest_vla.util.wall_limits import WallLimitReached, wall_limit
@@ -34,52 +36,6 @@ MOST_ATTEMPTS = 4
 
 
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True)
-class Rollout:
-    """An episode that has ended: what the `rollout` fixture gives to a test.
-
-    Attributes:
-        record: what is written to the run's records.
-        trajectory: states and actions, step by step.
-        answers: what the policy gave beside actions, where metrics wished for it: (control step, answer).
-        variation: of the task, as it was drawn in the end; None: none.
-        command: the command line that runs just this episode; may be empty.
-        details: the traceback of what broke the episode; empty where nothing raised.
-        frames: steps and pictures that a world kept which cannot restore a recorded state, for a video.
-    """
-
-    record: Record
-    trajectory: Trajectory = field(repr=False)
-    answers: tuple[tuple[int, Answer], ...] = field(default=(), repr=False)
-    variation: Variation | None = field(default=None, repr=False)
-    command: str = ""
-    details: str = field(default="", repr=False)
-    frames: tuple[tuple[int, NDArray[np.uint8]], ...] = field(default=(), repr=False)
-
-    @property
-    def success(self) -> bool:
-        """Whether the policy did the task."""
-        return self.record.outcome == "success"
-
-    @property
-    def passed(self) -> bool:
-        """Whether a suite's own test passes: the policy did the task, or was only probed."""
-        return self.success or (self.record.is_probe and self.record.outcome == "failure")
-
-    @property
-    def steps(self) -> int:
-        """Control steps taken, settling not counted."""
-        return self.record.steps
-
-    @property
-    def explanation(self) -> str:
-        """How the episode ended, in a few lines: steps, goal literals, end effector, how to run it again."""
-        return explain(self.record, self.command)
-
-    def __repr__(self) -> str:
-        return f"<Rollout {self.record.case}: {headline(self.record)}>"
 
 
 @dataclass(frozen=True)
@@ -98,6 +54,8 @@ class Conditions:
         premises: whether an episode needs the task's premises to hold.
         wishes: what metrics want of answers beside actions.
         alone: whether the policy is to answer in no batch with other episodes.
+        costs: where collisions are charged, one of `pytest_vla.plan.choices.COSTS`.
+        declared: names what the user declared of costs (`DeclaredCosts.digest`); empty: nothing.
         run: the run's name for the record.
         worker: the process's name for the record.
     """
@@ -112,14 +70,19 @@ class Conditions:
     premises: bool = True
     wishes: Wishes = NO_WISHES
     alone: bool = False
+    costs: str = COSTS_AUTO
+    declared: str = ""
     run: str = ""
     worker: str = ""
 
     @property
     def choices(self) -> dict[str, str]:
-        """For the provenance: what was chosen of that which makes an episode invalid, where it is not the default."""
+        """For the provenance: what was chosen of what makes an episode invalid and of what it is charged for, where it
+        is not the default."""
+        costs = {} if self.costs == COSTS_AUTO else {"costs": self.costs}
+        costs |= {DECLARED: self.declared} if self.declared else {}
         premises = {} if self.premises else {"premises": "ignored"}
-        return premises | ({"feasible": "tried"} if self.feasible else {})
+        return premises | ({"feasible": "tried"} if self.feasible else {}) | costs
 
 
 def run_episode(
@@ -207,6 +170,7 @@ def run_episode(
         digest=digest_of(outcome, trace.steps, literals, trajectory),
         arrays=None,
         simulator=simulator,
+        task_level=case.task_level,
     )
     frames = _kept_frames(trace.world)
     return Rollout(record, trajectory, tuple(trace.answers), trace.variation, details=details, frames=frames)
@@ -334,6 +298,7 @@ def _roll(
 
     try:
         done = _drive(trace, ask, world, observation, task.protocol.max_steps, conditions.replan)
+        trace.conclude()
     except BaseException:
         # What broke first is what is told.
         with suppress(Exception):

@@ -102,9 +102,17 @@ class Trace:
         self._rows.append(_Row(qpos, qvel, eef_pos, action, verdicts, series, charges))
         return all(verdicts.values())
 
+    def conclude(self) -> None:
+        """The episode has come to its end: a world with meters charges what it charges for that."""
+        conclude = getattr(self.world, "conclude", None)
+        if conclude is not None:
+            conclude()
+
     def costs(self) -> tuple[Charge, ...]:
-        """The ledger, in the order of steps, of a world that has any."""
-        charges = (charge for row in self._rows for charge in row.charges)
+        """The ledger, in the order of steps: what a suite's own world says, or what the world's meters charged."""
+        # What a world does before an episode begins, such as drawing its start, is not charged to it.
+        metered = getattr(self.world, "charged", None) if self._rows else None
+        charges = [charge for row in self._rows for charge in row.charges] + list(() if metered is None else metered())
         # A world may find out later what an earlier step cost.
         return tuple(sorted(charges, key=lambda charge: -1 if charge.step is None else charge.step))
 

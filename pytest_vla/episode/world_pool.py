@@ -4,6 +4,7 @@ from typing import Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.task import Task
+from pytest_vla.scene.cost_rules import Charging
 from pytest_vla.scene.variation import Variation
 from pytest_vla.util.told import warn
 
@@ -11,10 +12,10 @@ from pytest_vla.util.told import warn
 class WorldPool:
     """Keeps the world that was used last: the next episode is mostly of the same scene, and worlds are large."""
 
-    def __init__(self, allow_versions: bool, keep_every: int = 0) -> None:
+    def __init__(self, allow_versions: bool, keep_every: int = 0, charging: Charging | None = None) -> None:
         """`keep_every`: of a suite's own world that cannot restore a state, the steps from one kept frame to the next;
-        0: none is kept."""
-        self._allow_versions, self._keep_every = allow_versions, keep_every
+        0: none is kept. `charging`: what episodes are charged for; None: a task's own costs alone."""
+        self._allow_versions, self._keep_every, self._charging = allow_versions, keep_every, charging
         self._world: Any = None
         self._told: set[str] = set()
 
@@ -36,11 +37,21 @@ class WorldPool:
 
             self.close()
             self._world = world = World(task, variation, allow_versions=self._allow_versions)
+            if self._charging is not None and hasattr(world, "meter"):
+                from pytest_vla.sim.accounts import meters_of
+
+                world.meter(meters_of(self._charging))
         return world
 
     def _own(self, task: Task, variation: Variation | None) -> Any:
         from pytest_vla.episode.own_world import OwnWorld
 
+        declared = None if self._charging is None else self._charging.declared
+        if rule := next((rule for rule in (declared.rules if declared else ()) if rule.is_of(task)), None):
+            raise VlaError(
+                f"{rule.where}: {task.suite}/{task.name} has a simulator of its own, whose costs() says what it "
+                'charges; leave such tasks out: tasks = "..."'
+            )
         if self._world is None or self._world.task.world is None or not self._world.switch(task, variation):
             self.close()
             self._world = OwnWorld(task, variation, keep_every=self._keep_every)

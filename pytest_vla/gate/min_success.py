@@ -50,7 +50,7 @@ def judge(
     if others and any(not record.of_suite for record in records):
         against.append(f"{others} failed by themselves (errors, and tests of yours by their own assertions)")
     elif others:
-        against.append(f"{others} failed beside the failed episodes (errors, other tests)")
+        against.append(f"{others} failed beside the failed episodes (errors, costs, other tests)")
     if stopped:
         against.append("the run was stopped before its end")
     return (*lines, verdict_line(minimum, against, by_lower_end)), not against

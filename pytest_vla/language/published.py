@@ -3,7 +3,6 @@
 import csv
 import hashlib
 import io
-import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.pride import ACTION_TYPES, NONE, OBJECT_TYPES
+from pytest_vla.plan.data_folders import variable_folders
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
 
@@ -131,8 +131,7 @@ def csv_of(data: Path | None) -> Path | None:
         if found is None:
             raise VlaError(f"--data={data}: no {FILE} there; give LIBERO-Para's checkout, or the file itself")
         return found
-    given = os.environ.get("PYTEST_VLA_DATA")
-    return find_csv(Path(given)) if given else None
+    return next(filter(None, map(find_csv, variable_folders())), None)
 
 
 @cache

@@ -229,7 +229,7 @@ def _label(record: Record) -> str:
 
 
 def _place(record: Record) -> tuple[str, object]:
-    return record.task, seed_of(record)
+    return record.task_key, seed_of(record)
 
 
 def _drawn_alike(quartet: Quartet) -> bool:

@@ -114,7 +114,7 @@ def scored(
                 *similarities[pair_of(record)],
                 object_type=types[0] if types[0] in OBJECT_TYPES else NONE,
                 action_type=types[1] if types[1] in ACTION_TYPES else NONE,
-                task=record.task,
+                task=record.task_key,
                 backend=backend,
             )
         )

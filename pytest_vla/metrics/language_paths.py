@@ -150,7 +150,7 @@ def text_failures(
         return None
     by_task: dict[str, list[int]] = {}
     for index, (record, _) in enumerate(found):
-        by_task.setdefault(record.task, []).append(index)
+        by_task.setdefault(record.task_key, []).append(index)
     parts = {
         task: tuple([i for i in indices if found[i][0].outcome == outcome] for outcome in ("success", "failure"))
         for task, indices in by_task.items()
@@ -246,7 +246,7 @@ def _levels(
 
 def _estimate(records: Sequence[Record], chosen: Sequence[bool]) -> Estimate:
     """Percent that is chosen, over paraphrases like these."""
-    tasks, success = [record.task for record in records], [float(each) for each in chosen]
+    tasks, success = [record.task_key for record in records], [float(each) for each in chosen]
     interval = rate_interval(success, *clusters_of([text_of(r) for r in records], tasks, [r.seed for r in records]))
     by_task = rate_interval(success, tasks) if len(set(tasks)) >= FEWEST_TASKS else None
 
@@ -274,7 +274,7 @@ def _references(records: Sequence[Record], paths: Paths) -> dict[str, Reference]
     for record in records:
         path = paths(record) if record.outcome == "success" else None
         if path is not None:
-            done.setdefault(record.task, []).append(path)
+            done.setdefault(record.task_key, []).append(path)
     return {task: reference_of(some) for task, some in done.items()}
 
 

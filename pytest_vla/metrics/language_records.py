@@ -72,7 +72,9 @@ def subjects(records: Iterable[Record]) -> tuple[Subject, ...]:
 def pair_of(record: Record) -> tuple[str, str]:
     """The task's own instruction, and what the policy was told."""
     original = record.variation.get("parameters", {}).get("original")
-    return (original if isinstance(original, str) else instruction_of(record.suite, record.task)), record.instruction
+    if not isinstance(original, str):
+        original = instruction_of(record.suite, record.task, record.task_level)
+    return original, record.instruction
 
 
 def probe_of(record: Record) -> Probe | None:
@@ -83,7 +85,7 @@ def probe_of(record: Record) -> Probe | None:
 
 def text_of(record: Record) -> Hashable:
     """The paraphrase of an episode. Where texts are drawn by seed, one label has many."""
-    return record.task, record.variation.get("label", ""), record.instruction
+    return record.task_key, record.variation.get("label", ""), record.instruction
 
 
 def benign_rate(subject: Subject) -> SuccessRate | None:

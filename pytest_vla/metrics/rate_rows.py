@@ -75,6 +75,6 @@ def _task_rows(records: Sequence[VariedTask], depth: int) -> list[RateRow]:
     """A row for each task of episodes of one group."""
     by_task: dict[str, list[VariedTask]] = {}
     for record in records:
-        by_task.setdefault(record.task, []).append(record)
+        by_task.setdefault(record.task_key, []).append(record)
     rates = {task: success_rate(task, by_task[task], unit_of) for task in sorted(by_task)}
     return [RateRow(task, rate, depth, records[0].is_probe) for task, rate in rates.items()]

@@ -69,7 +69,7 @@ class TwinPair:
     @property
     def unit(self) -> Unit:
         """The task and the seed, of which both are."""
-        return f"{self.episode.suite}/{self.episode.task}", self.episode.seed
+        return f"{self.episode.suite}/{self.episode.task_key}", self.episode.seed
 
 
 @dataclass(frozen=True)

@@ -164,7 +164,7 @@ def _halving(
 def _common(records: Sequence[Record]) -> float:
     """The share of tasks, seeds and kinds that were measured at all of the levels."""
     levels = grouped(filter(is_counted, records), _level).values()
-    units = [{(record.task, seed_of(record), record.variation.get("kind")) for record in some} for some in levels]
+    units = [{(record.task_key, seed_of(record), record.variation.get("kind")) for record in some} for some in levels]
     return len(set.intersection(*units)) / len(set.union(*units)) if units else 1.0
 
 

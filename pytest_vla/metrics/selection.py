@@ -116,7 +116,7 @@ def _own_simulators(records: Iterable[Record]) -> list[str]:
     tasks: dict[Hashable, dict[str, dict[str, set[str]]]] = {}
     for record in records:
         if record.simulator:
-            said = tasks.setdefault((record.suite, record.task), {}).setdefault(record.run, {})
+            said = tasks.setdefault((record.suite, record.task_key), {}).setdefault(record.run, {})
             for name in record.simulator:
                 said.setdefault(name, set()).add(str(record.provenance.get(name, UNKNOWN)))
     found = set()

@@ -25,7 +25,7 @@ class TaskOutcome(Outcome, Protocol):
     """An outcome that says its task too."""
 
     @property
-    def task(self) -> str: ...
+    def task_key(self) -> str: ...
 
 
 class SeededOutcome(TaskOutcome, Protocol):
@@ -120,7 +120,7 @@ def unit_of(record: SeededOutcome) -> Unit:
 
     Where the protocol pins the init state it is part of the task, and every variation is a unit by itself.
     """
-    task = f"{record.suite}/{record.task}"
+    task = f"{record.suite}/{record.task_key}"
     if record.protocol.get("init_state") is not None:
         return task, (record.seed, record.variation.get("label", ""))
     return task, record.seed

@@ -12,12 +12,21 @@ from pytest_vla.util.ranges import LAST_SEED
 
 @dataclass(frozen=True)
 class Case:
-    """One episode to run: a task, a variation of it by its label (empty: none), and a seed."""
+    """One episode to run: a task, a variation of it by its label (empty: none), and a seed.
+
+    `task_level` is the task's, in suites whose tasks come in levels; a name may stand in several of them.
+    """
 
     suite: str
     task: str
     seed: int
     variation: str = ""
+    task_level: str = ""
+
+    @property
+    def task_key(self) -> str:
+        """What tells the task from the others of its suite: its name, with a level before it where it has one."""
+        return names.task_key(self.task, self.task_level)
 
     @property
     def id(self) -> str:
@@ -41,13 +50,15 @@ class Case:
 
     @property
     def _parts(self) -> names.CaseParts:
-        return names.CaseParts(self.suite, self.task, self.variation, self.seed)
+        return names.CaseParts(self.suite, self.task, self.variation, self.seed, self.task_level)
 
 
 def parse_node_id(node_id: str) -> Case | None:
     """The case of a node id as `Case.node_id` writes it; None for any other text."""
     found = names.parse_node_id(node_id)
-    return Case(found.suite, found.task, found.seed, found.variation) if found and found.seed <= LAST_SEED else None
+    if found is None or found.seed > LAST_SEED:
+        return None
+    return Case(found.suite, found.task, found.seed, found.variation, found.task_level)
 
 
 def init_state_of(seed: int, count: int, pinned: int | None = None) -> int:

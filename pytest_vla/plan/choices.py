@@ -12,3 +12,6 @@ space of textures), or as the installed version draws them, darker from 3.3.3 on
 
 CHECK, IGNORE = PREMISES = ("check", "ignore")
 """What ``--vla-premises`` may say."""
+
+COSTS = COSTS_AUTO, COSTS_NONE, COSTS_ALL = "auto", "none", "all"
+"""Where collisions are charged: see ``--vla-costs``."""

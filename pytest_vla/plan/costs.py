@@ -1,8 +1,18 @@
-"""The ledger of an episode's costs: an entry a charge, which says what cost how much, at which step and by what."""
+"""The ledger of an episode's costs: an entry a charge, which says what cost how much, when, and by what.
 
+An entry is a charge that lasts: consecutive control steps in which the same thing was charged the same amount are one
+entry, so that the curve of an episode's cost can be drawn from its ledger alone. An episode may be charged by several
+accounts, such as a paper's rules and its code's; what they come to is never added together.
+"""
+
+import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
+
+from pytest_vla.errors import VlaError
+from pytest_vla.util.text import did_you_mean
 
 MOST_CHARGES = 100_000
 """Of an episode."""
@@ -10,18 +20,46 @@ MOST_CHARGES = 100_000
 LARGEST_AMOUNT = 1e12
 """Of a charge: sums of more would be no numbers."""
 
+DECLARED = "declared_costs"
+"""In a record's provenance: names what the user's file of costs said."""
+
+Account = Literal["", "paper", "upstream", "declared", "collisions"]
+"""By whose rules is charged.
+
+"": what a suite's own world says; paper, upstream: a benchmark's costs by its paper, and by its code bug for bug;
+declared: what the user's ``--vla-cost`` says; collisions: unintended contacts and displaced bystanders, of any suite.
+"""
+
+ACCOUNTS: tuple[Account, ...] = ("", "paper", "upstream", "declared", "collisions")
+
+Kind = Literal["", "instant", "terminal", "rule"]
+"""instant: charged at each control step in which it holds; terminal: charged for how the episode ended; rule: by a
+user's rule or of an account of collisions; "": not said."""
+
+KINDS: tuple[Kind, ...] = ("", "instant", "terminal", "rule")
+
+Point = tuple[float, float, float]
+
 
 @dataclass(frozen=True)
 class Charge:
     """An entry of the ledger.
 
     Attributes:
-        name: of what was charged: a predicate's, a literal's, or what a suite calls it.
-        amount: how much, from 0, in the unit that the name's suite says; 0: it was looked at, and cost nothing.
-        step: the control step, from 1; 0: the reset; None: not known, as in records of schema 3. A world that gives
-            none means the present one.
+        name: of what was charged: a literal as the task file has it (`str(Literal)`), a rule's name, or what a suite
+            calls it.
+        amount: how much, from 0, of all its steps together, in the unit that the account says; 0: it was looked at, and
+            cost nothing.
+        step: the first control step of the charge, from 1; 0: the reset; None: not known, as in records of schema 3. A
+            world that gives none means the present one.
         by: what caused it, such as a body or an object; None: not said.
         text: more on it, for people; None: there is none.
+        account: by whose rules it was charged.
+        kind: how it is charged.
+        last_step: the last control step of the charge, none between them is free; None: `step`.
+        bodies: names of the two things that met, as the task file has them, or the model's names of the robot's bodies.
+        force: the largest normal contact force between them while charged, N; None: not measured.
+        position: where, m, world frame, when the force was largest; None: not measured.
         unknown: what a later version wrote beside these, as JSON has it.
     """
 
@@ -30,19 +68,45 @@ class Charge:
     step: int | None = None
     by: str | None = None
     text: str | None = None
+    account: str = ""
+    kind: str = ""
+    last_step: int | None = None
+    bodies: tuple[str, ...] = ()
+    force: float | None = None
+    position: Point | None = None
     unknown: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def steps(self) -> int:
+        """How many control steps it lasted; 1 where its steps are not known."""
+        return 1 if self.step is None or self.last_step is None else self.last_step - self.step + 1
 
     def table(self) -> dict[str, Any]:
         """As JSON has it; what is not said is left out."""
-        said = {name: value for name, value in (("by", self.by), ("text", self.text)) if value is not None}
+        said: dict[str, Any] = {}
+        for name in _SAID:
+            value = getattr(self, name)
+            if value != _DEFAULTS[name]:
+                said[name] = list(value) if isinstance(value, tuple) else value
         return {**self.unknown, "name": self.name, "step": self.step, "amount": self.amount, **said}
+
+
+_SAID = ("by", "text", "account", "kind", "last_step", "bodies", "force", "position")
+_DEFAULTS: Mapping[str, Any] = {name: getattr(Charge, name) for name in _SAID}
+_NAMES = ("name", "amount", "step", *_SAID)
 
 
 def charge_of(table: Mapping[str, Any]) -> Charge:
     """The charge of `Charge.table`, whose types have been looked at."""
-    names = ("name", "amount", "step", "by", "text")
-    known = {name: table[name] for name in names if name in table}
-    return Charge(**known, unknown={name: value for name, value in table.items() if name not in names})
+    known: dict[str, Any] = {
+        name: tuple(table[name]) if isinstance(table[name], list) else table[name] for name in _NAMES if name in table
+    }
+    return Charge(**known, unknown={name: value for name, value in table.items() if name not in _NAMES})
+
+
+def of_account(charges: Iterable[Charge], account: str) -> tuple[Charge, ...]:
+    """The charges of one account, in their order."""
+    return tuple(charge for charge in charges if charge.account == account)
 
 
 def totals(charges: Iterable[Charge]) -> dict[str, float]:
@@ -51,3 +115,102 @@ def totals(charges: Iterable[Charge]) -> dict[str, float]:
     for charge in charges:
         found[charge.name] = found.get(charge.name, 0.0) + charge.amount
     return found
+
+
+_HEADLINES: tuple[Account, ...] = ("paper", "", "upstream", "declared", "collisions")
+"""Whose sum stands for an episode: the first of these that it has."""
+
+_LITERAL = re.compile(r"\(\s*([^\s()]+)")
+
+
+def accounts_of(charges: Iterable[Charge]) -> tuple[str, ...]:
+    """The accounts that an episode has, the headline's first, then by what is told before; unknown ones last."""
+    found = {charge.account for charge in charges}
+    return (*(account for account in _HEADLINES if account in found), *sorted(found - {*_HEADLINES}))
+
+
+ARM_CONTACT, HELD_CONTACT, DISPLACED = "arm_contact", "held_contact", "displaced"
+"""What the account of collisions charges for."""
+
+TOUCHING = "touching"
+"""What a charge for coming close says of steps in which there was contact: these are never unavoidable."""
+
+
+def judged_accounts(charges: Iterable[Charge]) -> tuple[str, ...]:
+    """The accounts by which an episode is safe, each by itself: all but ``upstream`` where ``paper`` is there."""
+    found = accounts_of(charges)
+    return tuple(account for account in found if account != "upstream" or "paper" not in found)
+
+
+def cumulative(charges: Iterable[Charge], account: str | None = None) -> float | None:
+    """What an episode cost by one account; None: it has none such.
+
+    Args:
+        charges: of the episode.
+        account: by whose rules; None: the headline's, which is the first of `accounts_of`.
+    """
+    charges = tuple(charges)
+    if account is None:
+        account = next(iter(accounts_of(charges)), None)
+    found = [charge.amount for charge in charges if charge.account == account]
+    return math.fsum(found) if found else None
+
+
+def account_cost(charges: Iterable[Charge], account: str | None = None) -> float:
+    """As `cumulative`. Raises VlaError where the episode has no such account; says which it has."""
+    charges = tuple(charges)
+    found = cumulative(charges, account)
+    if found is None:
+        known = ", ".join(map(repr, accounts_of(charges)))
+        if not known:
+            raise VlaError("nothing is watched in this episode: its suite states no costs, or --vla-costs=none")
+        raise VlaError(f"this episode has no account {account!r} of costs; it has {known}")
+    return found
+
+
+def predicate_of(name: str) -> str:
+    """What a name is called by beside its text: a literal's predicate, or a rule's name; in lower case, without ``_``.
+
+    ``checkforce`` of ``(CheckForce cup_1 plate_1 5)``, ``check_force`` and ``CheckForce``.
+    """
+    literal = _LITERAL.match(name.strip())
+    return re.sub(r"[_\s-]", "", literal[1] if literal else name).lower()
+
+
+def cost_of(charges: Iterable[Charge], name: str, account: str | None = None) -> float:
+    """What was charged under a name: a literal's text, a predicate (all of its literals), or a rule's name.
+
+    Args:
+        charges: of the episode, those of 0 included.
+        name: as written: neither case nor the underscores of a predicate count.
+        account: by whose rules; None: of the first of `accounts_of` that knows the name. Accounts are never added.
+
+    Returns:
+        0 where it is watched and was not charged.
+
+    Raises:
+        VlaError: there is no such name, or no such account; says which there are.
+    """
+    charges = tuple(charges)
+    accounts = accounts_of(charges)
+    if account is not None:
+        account_cost(charges, account)
+    for each in accounts if account is None else (account,):
+        amounts = [charge.amount for charge in charges if charge.account == each and _is_called(charge.name, name)]
+        if amounts:
+            return math.fsum(amounts)
+    names = dict.fromkeys(charge.name for charge in charges if account in (None, charge.account))
+    raise VlaError(
+        f"nothing is charged under {name!r} in this episode, which has costs of {', '.join(names) or 'nothing'}."
+        f"{did_you_mean(name, names)}"
+    )
+
+
+def _is_called(known: str, name: str) -> bool:
+    if name.lstrip().startswith("("):
+        return _plain(known) == _plain(name)
+    return known == name or predicate_of(known) == predicate_of(name)
+
+
+def _plain(literal: str) -> str:
+    return " ".join(re.sub(r"([()])", r" \1 ", literal).split()).lower()

@@ -8,13 +8,16 @@ brought, and last the folders of suites that bring their own data.
 import importlib.util
 import os
 import shlex
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Container, Iterator, Set
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_vla import extensions
 from pytest_vla.errors import SceneError, VlaError
-from pytest_vla.plan.data_folders import KINDS, Kind, data_base
-from pytest_vla.plan.manifests import suite_folder, suite_names, takes_tasks
+from pytest_vla.plan.data_folders import ARCHIVE, KINDS, VARIABLE, Kind, data_bases, variable_folders
+from pytest_vla.plan.manifests import data_advice, suite_folder, suite_names, takes_tasks
+from pytest_vla.plan.task import Task
 from pytest_vla.util.documents import read_yaml
 from pytest_vla.util.folders import expanded, fetched_libero
 
@@ -32,7 +35,8 @@ BESIDE = f"give that by PYTEST_VLA_DATA, or by --vla-data a folder that both are
 class DataRoot:
     """One place that may hold data: who named it, and a folder for each kind (None: it has none).
 
-    `suite`: the suite whose own folder this is; None where it is somebody's data folder.
+    `suite`: the suite whose own folder this is; None where it is somebody's data folder. `archive`: its init states in
+    one file, see `pytest_vla.plan.data_folders.ARCHIVE`.
     """
 
     origin: str
@@ -40,6 +44,7 @@ class DataRoot:
     bddl_files: Path | None = None
     init_files: Path | None = None
     suite: str | None = None
+    archive: Path | None = None
 
     def folder(self, kind: Kind) -> Path | None:
         """The folder of one kind of data."""
@@ -58,14 +63,64 @@ def data_roots(data: str | os.PathLike[str] | None = None) -> tuple[DataRoot, ..
     """
     roots: list[DataRoot] = []
     if data is not None:
-        roots.extend(_root_of_folder("--vla-data", Path(data)))
-    if environment := os.environ.get("PYTEST_VLA_DATA"):
-        roots.extend(_root_of_folder("PYTEST_VLA_DATA", Path(environment)))
+        roots.extend(_roots_of_folder("--vla-data", Path(data)))
+    for folder in variable_folders():
+        roots.extend(_roots_of_folder(VARIABLE, folder))
     roots.extend(_root_of_config())
     roots.extend(_root_of_package())
     roots.extend(_root_of_fetched())
     roots.extend(_roots_of_suites())
     return tuple(roots)
+
+
+def task_roots(task: Task) -> tuple[DataRoot, ...]:
+    """As `data_roots`, best first for a task: behind all others are those of other benchmarks, which lack its file.
+
+    What several benchmarks have under one name need not be the same.
+
+    Raises:
+        SceneError: as `data_roots`.
+    """
+    roots = data_roots(task.data)
+    entries = extensions.suites()
+    own = entries[task.suite].home if task.suite in entries else ""
+    others = {name for each in entries.values() if each.home not in ("", own) for name in (each.name, *each.aliases)}
+    foreign = [_is_foreign(root, task, others) for root in roots]
+    ordered = sorted(zip(foreign, roots, strict=True), key=lambda pair: pair[0])
+    return tuple(root for _, root in ordered)
+
+
+def find_task_file(roots: tuple[DataRoot, ...], task: Task) -> Path:
+    """The first root's file of a task. Raises SceneError: no root has it; says how to come by it."""
+    for root in roots:
+        for path in _files_of(root.bddl_files, task, ".bddl"):
+            return path
+    # It says what was searched.
+    return find_file(roots, "bddl_files", f"{task.paths[0]}.bddl", f"task {task.key}", data_advice(task.suite))
+
+
+def find_init_states(roots: tuple[DataRoot, ...], task: Task) -> tuple[Path, str | None]:
+    """The first root's init states of a task: a file, and which array of it they are; None: its only one.
+
+    Raises:
+        SceneError: no root has them; says how to come by them.
+    """
+    for root in roots:
+        for path in _files_of(root.init_files, task, ".pruned_init"):
+            return path, None
+        members = _members(root.archive) if root.archive is not None else ()
+        member = next((path for path in task.paths if f"{path}.npy" in members), None)
+        if root.archive is not None and member is not None:
+            return root.archive, member
+    name = f"{task.paths[0]}.pruned_init"
+    return find_file(roots, "init_files", name, f"task {task.key}", data_advice(task.suite)), None
+
+
+def holds_suite(root: DataRoot, task: Task) -> bool:
+    """Whether a root has the folder of a task's suite."""
+    return root.bddl_files is not None and any(
+        (root.bddl_files / folder).is_dir() for folder in (task.files, *task.folders)
+    )
 
 
 def find_file(roots: tuple[DataRoot, ...], kind: Kind, name: str, wanted_for: str, advice: str | None = None) -> Path:
@@ -121,16 +176,42 @@ def _advice_on_task(roots: tuple[DataRoot, ...], kind: Kind, name: str) -> str |
     return f"Make them: pytest-vla init-states --suite={suite} --data={data} {task}"
 
 
-def _root(origin: str, found: dict[Kind, Path], suite: str | None = None) -> DataRoot:
-    return DataRoot(origin, found.get("assets"), found.get("bddl_files"), found.get("init_files"), suite)
+def _members(archive: Path) -> Container[str]:
+    """What a zip file has in it. Raises SceneError where it is none."""
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            return frozenset(opened.namelist())
+    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+        raise SceneError(f"{archive}: expected init states saved by numpy.savez; it cannot be read: {error}") from error
 
 
-def _root_of_folder(origin: str, folder: Path) -> Iterator[DataRoot]:
-    """The root of a folder that a user names; none, where it has only what variations are read from."""
+def _files_of(folder: Path | None, task: Task, ending: str) -> Iterator[Path]:
+    """A task's files in a folder that may have it under several names."""
+    for path in task.paths if folder is not None else ():
+        if folder is not None and (file := folder / f"{path}{ending}").is_file():
+            yield file
+
+
+def _is_foreign(root: DataRoot, task: Task, others: Set[str]) -> bool:
+    """Whether a root is another benchmark's: it has task files of one of the other suites, and not this task's."""
+    if root.bddl_files is None or any(_files_of(root.bddl_files, task, ".bddl")):
+        return False
+    return any((root.bddl_files / name).is_dir() for name in others)
+
+
+def _root(origin: str, found: dict[Kind, Path], suite: str | None = None, archive: Path | None = None) -> DataRoot:
+    return DataRoot(origin, found.get("assets"), found.get("bddl_files"), found.get("init_files"), suite, archive)
+
+
+def _roots_of_folder(origin: str, folder: Path) -> Iterator[DataRoot]:
+    """The roots of a folder that a user names; none, where it has only what variations are read from."""
     folder = (expanded(folder) or folder).absolute()
-    base = data_base(folder) if folder.is_dir() else None
-    if base is not None:
-        yield _root(origin, {kind: base / kind for kind in KINDS if (base / kind).is_dir()})
+    bases = data_bases(folder) if folder.is_dir() else ()
+    for base in bases:
+        archive = base / ARCHIVE
+        found = {kind: base / kind for kind in KINDS if (base / kind).is_dir()}
+        yield _root(origin, found, archive=archive if archive.is_file() else None)
+    if bases:
         return
     from pytest_vla.plan.user_files import holds_benchmark
 

@@ -33,8 +33,8 @@ def estimate(
 
     Args:
         cases: what is to be run.
-        measured: suite, task, seed and seconds of earlier episodes of the same policy. What is no time (negative, not
-            finite) is left out.
+        measured: suite, `Case.task_key`, seed and seconds of earlier episodes of the same policy. What is no time
+            (negative, not finite) is left out.
         max_steps: the step budget of every suite in `cases`, and of those in `measured` that count for other suites.
 
     Raises:
@@ -49,8 +49,8 @@ def estimate(
 
     def of(case: Case) -> Estimate:
         means = (
-            by_case.get((case.suite, case.task, case.seed)),
-            by_task.get((case.suite, case.task)),
+            by_case.get((case.suite, case.task_key, case.seed)),
+            by_task.get((case.suite, case.task_key)),
             by_suite.get(case.suite),
         )
         mean = next((mean for mean in means if mean is not None), None)

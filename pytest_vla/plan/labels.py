@@ -2,15 +2,20 @@
 
 A label is ``DIMENSION.KIND``, with ``-LEVEL`` where the kind is graded and ``.PART`` where it has parts; of a joint
 variation those of its parts with ``+`` between. Varied suites have labels of their own, which begin with ``upstream.``
-where upstream's code, and not the paper, says how they are made. A case's id has suite, task, label and seed.
+where upstream's code, and not the paper, says how they are made. A case's id has suite, task level, task, label, seed.
 """
 
 import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from pytest_vla.errors import VlaError
+
 TASK = r"[A-Za-z0-9_]+"
 """What stands in ids, and in the names of files, for a task; a regular expression."""
+
+TASK_LEVEL = r"L[0-9]{1,2}"
+"""What stands in ids before a task, of suites whose tasks come in levels; a regular expression."""
 
 LABEL = r"[A-Za-z0-9_.+-]+"
 """What stands in ids for a variation; a regular expression."""
@@ -26,7 +31,8 @@ TEST_NAME = "test_episode"
 
 _LEVEL, _PART = "-L", "."
 _LEVELLED = re.compile(rf"(.+){_LEVEL}(\d+)", re.ASCII)
-_NODE_ID = re.compile(rf"(\w+)::{TEST_NAME}\[(\w+)(?:-({LABEL}))?-seed(\d{{1,10}})\]")
+_TASK_KEY = re.compile(rf"(?:({TASK_LEVEL})-)?({TASK})")
+_NODE_ID = re.compile(rf"(\w+)::{TEST_NAME}\[(?:({TASK_LEVEL})-)?(\w+)(?:-({LABEL}))?-seed(\d{{1,10}})\]")
 
 
 def joint_of(parts: Iterable[str]) -> str:
@@ -104,23 +110,54 @@ def is_upstreams(label: str) -> bool:
     return label.startswith(upstreams(""))
 
 
+def parse_task_levels(text: str) -> tuple[str, ...]:
+    """Levels from ``L0,L2``, ``0-1`` or ``L0-L2``: in the order written, each once. Raises VlaError."""
+    levels: dict[str, None] = {}
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*[Ll]?(\d{1,2})\s*(?:-\s*[Ll]?(\d{1,2})\s*)?", part, re.ASCII)
+        if match is None:
+            raise VlaError(f"levels {text!r}: {part.strip()!r} is no level and no range; write L1, L0,L2 or L0-L2")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise VlaError(f"levels {text!r}: {part.strip()} runs backwards; write L{last}-L{first}")
+        levels.update(dict.fromkeys(f"L{level}" for level in range(first, last + 1)))
+    return tuple(levels)
+
+
+def task_key(task: str, task_level: str) -> str:
+    """What tells a task from the others of its suite: ``pick_the_apple``, or with its level ``L1-pick_the_apple``."""
+    return f"{task_level}-{task}" if task_level else task
+
+
+def parse_task_key(key: str) -> tuple[str, str] | None:
+    """Task and level (empty: it has none) of a `task_key`; None for any other text."""
+    match = _TASK_KEY.fullmatch(key)
+    return (match[2], match[1] or "") if match else None
+
+
 class CaseParts(NamedTuple):
-    """What a case's id is made of; the empty variation: the task as it is."""
+    """What a case's id is made of; the empty variation: the task as it is; the empty task level: there are none."""
 
     suite: str
     task: str
     variation: str
     seed: int
+    task_level: str = ""
 
 
 def case_id(case: CaseParts) -> str:
-    """The name in records: ``libero_goal/turn_on_the_stove[seed0]``, ``...[VARIATION-seed0]``."""
-    return f"{case.suite}/{case.task}[{_ending(case)}]"
+    """The name in records: ``libero_goal/turn_on_the_stove[seed0]``, ``...[VARIATION-seed0]``, ``.../L1-...``."""
+    return f"{case.suite}/{task_key(case.task, case.task_level)}[{_ending(case)}]"
+
+
+def task_key_of(case_id: str, suite: str) -> str:
+    """The `task_key` in the `case_id` of a suite's case."""
+    return case_id.removeprefix(f"{suite}/").partition("[")[0]
 
 
 def parameter_id(case: CaseParts) -> str:
     """What stands in the brackets of the node id: ``turn_on_the_stove-seed0``, ``...-VARIATION-seed0``."""
-    return f"{case.task}-{_ending(case)}"
+    return f"{task_key(case.task, case.task_level)}-{_ending(case)}"
 
 
 def node_id(case: CaseParts) -> str:
@@ -131,7 +168,7 @@ def node_id(case: CaseParts) -> str:
 def parse_node_id(text: str) -> CaseParts | None:
     """What a node id as `node_id` writes it is made of; None for any other text."""
     match = _NODE_ID.fullmatch(text)
-    return CaseParts(match[1], match[2], match[3] or "", int(match[4])) if match else None
+    return CaseParts(match[1], match[3], match[4] or "", int(match[5]), match[2] or "") if match else None
 
 
 def _ending(case: CaseParts) -> str:

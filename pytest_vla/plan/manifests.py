@@ -8,7 +8,7 @@ No simulator, no numpy: a plan and a collection need nothing else.
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,11 @@ from typing import Any
 from pytest_vla import extensions, hook_modules
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.choices import IMAGE_TRANSFORMS, OUT_OF_RANGE, TEXTURES
-from pytest_vla.plan.data_folders import data_base
-from pytest_vla.plan.labels import TASK
+from pytest_vla.plan.data_folders import data_bases, given_folders
+from pytest_vla.plan.labels import TASK, TASK_LEVEL, task_key
 from pytest_vla.plan.suite import Suite
 from pytest_vla.plan.task import Protocol, Task, language_of
 from pytest_vla.util.documents import read_toml
-from pytest_vla.util.folders import expanded
 from pytest_vla.util.text import did_you_mean, printable
 
 
@@ -29,7 +28,7 @@ def load_suite(name: str, *, data: str | os.PathLike[str] | None = None) -> Suit
     """A suite by name.
 
     Args:
-        name: one of `suite_names()`.
+        name: one of `suite_names()`, or another name that is accepted for one, see `named_suites`.
         data: folder with the suite's task files, init states and assets; None: the default roots. A suite that takes
             tasks (`takes_tasks`) also has those whose files are there or in ``PYTEST_VLA_DATA``: after its own, by
             name.
@@ -38,27 +37,69 @@ def load_suite(name: str, *, data: str | os.PathLike[str] | None = None) -> Suit
         VlaError: no such suite, its manifest or what makes it cannot be used, a task has no name that can stand in an
             id, or two have the same.
     """
-    if name not in suite_names():
-        known = f"Suites: {', '.join(suite_names())}.{hook_modules.of_a_conftest()}"
-        raise VlaError(f"there is no suite {name!r}.{did_you_mean(name, suite_names())} {known}")
+    name = suite_named(name)
     manifest = suite_manifest(name)
     if manifest is None:
         return _loaded_suite(name)
     table = _read_manifest(manifest)
     protocol = _protocol(table, manifest)
-    _check_names(f"suite {name}: {manifest}", table["tasks"])
     folder = None if data is None else Path(data)
-    stems = [*table["tasks"], *(_further_tasks(name, table["tasks"], folder) if takes_tasks(name) else ())]
-    files, varied = table.get("files", name), table.get("varied", "")
+    listed = _listed_tasks(table, manifest)
+    further = _further_tasks(name, (each.name for each in listed), folder) if takes_tasks(name) else ()
+    _check_names(f"suite {name}: {manifest}", listed)
+    files, *folders = [files] if isinstance(files := table.get("files", name), str) else files
     tasks = tuple(
-        Task(name, stem, index, language_of(stem), protocol, folder, files, varied) for index, stem in enumerate(stems)
+        Task(
+            *(name, each.name, index, each.language, each.protocol or protocol, folder, files),
+            varied=table.get("varied", ""),
+            task_level=each.task_level,
+            file=each.file,
+            folders=tuple(folders),
+        )
+        for index, each in enumerate([*listed, *map(_Listed, further)])
     )
-    return Suite(name, table["title"], tasks, protocol, _seeds(table, manifest))
+    return Suite(name, table["title"], tasks, protocol, _seeds(table, manifest), table.get("category", ""))
 
 
 def suite_names() -> tuple[str, ...]:
     """The names of all suites: of `pytest_vla.suites`, and of those that other packages and the project add."""
     return tuple(sorted(extensions.suites()))
+
+
+def named_suites(name: str) -> tuple[str, ...]:
+    """The suites that a name means: its own, or those that have it as an alias. Raises VlaError where there is none."""
+    if name in extensions.suites():
+        return (name,)
+    aliases = extensions.suite_aliases()
+    if name not in aliases:
+        names = suite_names()
+        known = f"Suites: {', '.join(names)}.{hook_modules.of_a_conftest()}"
+        raise VlaError(f"there is no suite {name!r}.{did_you_mean(name, (*names, *aliases))} {known}")
+    return aliases[name]
+
+
+def suite_named(name: str) -> str:
+    """The one suite that a name means. Raises VlaError, also where it means several."""
+    names = named_suites(name)
+    if len(names) > 1:
+        raise VlaError(f"{name!r} is {len(names)} suites; name one of them: {', '.join(names)}")
+    return names[0]
+
+
+def is_suite(name: str) -> bool:
+    """Whether a name means a suite, or several."""
+    return name in extensions.suites() or name in extensions.suite_aliases()
+
+
+def aliases_of(suite: str) -> tuple[str, ...]:
+    """Further names that mean this suite, by one of `suite_names()`; the first ones mean no other."""
+    return extensions.suites()[suite].aliases
+
+
+def data_advice(suite: str) -> str | None:
+    """How to come by a suite's data, as its manifest says; None: it says nothing, or is not there."""
+    manifest = suite_manifest(suite) if suite in extensions.suites() else None
+    return _read_manifest(manifest).get("data") if manifest is not None else None
 
 
 def suite_folder(name: str) -> Path | None:
@@ -108,45 +149,91 @@ def _loaded_suite(name: str) -> Suite:
         raise VlaError(f"suite {name}: {whose} is called {found.name!r}; give both the same name")
     if odd := [task for task in found.tasks if not isinstance(task, Task)]:
         raise VlaError(f"suite {name}: {whose} has {type(odd[0]).__name__} among its tasks, expected Task")
-    _check_names(f"suite {name}: {whose}", [task.name for task in found.tasks])
+    _check_names(f"suite {name}: {whose}", found.tasks)
     if strange := [task for task in found.tasks if task.suite != name]:
         told = f"task {strange[0].name} is of suite {strange[0].suite!r}"
         raise VlaError(f"suite {name}: {whose}: {told}; make it with Task({name!r}, ...)")
     return found
 
 
-def _check_names(whose: str, names: Iterable[object]) -> None:
-    """Refuse names of tasks that ids and files cannot have, or that two tasks have. Raises VlaError."""
+@dataclass(frozen=True)
+class _Listed:
+    """A task as a manifest has it; the empty file: its name's; no instruction: the name's; no protocol: the suite's."""
+
+    name: str
+    task_level: str = ""
+    file: str = ""
+    instruction: str | None = None
+    protocol: Protocol | None = None
+
+    @property
+    def language(self) -> str:
+        return language_of(self.name) if self.instruction is None else self.instruction
+
+
+def _listed_tasks(table: Mapping[str, Any], manifest: Path) -> list[_Listed]:
+    """The tasks of a manifest, level by level; a list of stems, or of each level stems, with instructions if need be.
+
+    A stem is without the commas in ids: these stand between names in options, and pytest's own ``-k`` has none.
+    """
+    tasks = table["tasks"]
+    if not isinstance(tasks, Mapping):
+        return [_Listed(stem) for stem in tasks]
+    found = []
+    for level, stems in tasks.items():
+        if re.fullmatch(TASK_LEVEL, level, re.ASCII) is None:
+            raise VlaError(f"{manifest}: [tasks]: {printable(repr(level)[:60])} is no level: expected L0, L1 and so on")
+        said = table.get("levels", {}).get(level)
+        protocol = None if said is None else _protocol({**table, "protocol": {**table["protocol"], **said}}, manifest)
+        for stem in stems:
+            file = f"level_{level.removeprefix('L')}/{stem}"
+            language = stems[stem] if isinstance(stems, Mapping) else None
+            found.append(_Listed(stem.replace(",", ""), level, file, language, protocol))
+    return found
+
+
+def _check_names(whose: str, tasks: Iterable[Any]) -> None:
+    """Refuse names of tasks that ids and files cannot have, or that two of a level have. Raises VlaError.
+
+    Args:
+        whose: the suite's, for the message.
+        tasks: with `name` and `task_level`.
+    """
     known: set[object] = set()
-    for name in names:
+    for task in tasks:
+        name, level = task.name, task.task_level
+        if not isinstance(level, str) or (level and re.fullmatch(TASK_LEVEL, level, re.ASCII) is None):
+            told = printable(repr(level)[:100])
+            raise VlaError(f"{whose}: {told} is no level of tasks: expected L0, L1 and so on, or an empty text")
         if not isinstance(name, str) or re.fullmatch(TASK, name) is None:
             told = printable(repr(name)[:100])
             raise VlaError(
                 f"{whose}: {told} is no name of a task: expected letters (a-z, A-Z), digits and _. Rename it"
             )
-        if name in known:
-            raise VlaError(f"{whose}: two tasks are called {name}; give each a name of its own")
-        known.add(name)
+        if re.fullmatch(TASK_LEVEL, name, re.ASCII) is not None:
+            raise VlaError(f"{whose}: {name} is what ids call a level of tasks, and no name of a task. Rename it")
+        if (key := task_key(name, level)) in known:
+            raise VlaError(f"{whose}: two tasks are called {key}; give each a name of its own")
+        known.add(key)
 
 
 def _further_tasks(name: str, listed: Iterable[str], data: Path | None) -> list[str]:
     """The stems of the user's task files that the manifest does not list."""
     found: set[str] = set()
-    given = [folder for folder in (data, os.environ.get("PYTEST_VLA_DATA")) if folder]
-    for folder in given:
-        base = data_base(expanded(folder) or Path(folder))
-        for path in (base / "bddl_files" / name).glob("[!.]*.bddl") if base is not None else ():
+    bases = [base for folder in given_folders(data) for base in data_bases(folder)]
+    for base in bases:
+        for path in (base / "bddl_files" / name).glob("[!.]*.bddl"):
             if not re.fullmatch(TASK, path.stem):
                 raise VlaError(f"{path}: expected a name of letters, digits and _, as it is in ids. Rename the file.")
             found.add(path.stem)
     return sorted(found - set(listed))
 
 
-def instruction_of(suite: str, task: str) -> str:
-    """A task's own instruction: of a suite that is made by code as that says, else by the task's name."""
+def instruction_of(suite: str, task: str, task_level: str = "") -> str:
+    """A task's own instruction: as its suite says, where that is made by code or says it, else by the task's name."""
     try:
-        if suite in extensions.suites() and suite_folder(suite) is None:
-            return load_suite(suite).task(task).language
+        if suite in extensions.suites() and (suite_folder(suite) is None or task_level):
+            return load_suite(suite).task(task, task_level).language
     except VlaError:
         # Its package cannot be used here; the record can be read all the same.
         pass
@@ -161,7 +248,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         raise VlaError(f"{path}: cannot be read as TOML: {error}") from error
     if "extends" in table:
         base = _read_manifest(path.parent.parent / table["extends"])
-        table["protocol"] = {**base.get("protocol", {}), **table.get("protocol", {})}
+        table = {**base, **table, "protocol": {**base.get("protocol", {}), **table.get("protocol", {})}}
     return table
 
 

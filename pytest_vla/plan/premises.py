@@ -15,7 +15,7 @@ from typing import Any
 from pytest_vla.entries import MANIFEST
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.choices import CHECK
-from pytest_vla.plan.manifests import suite_manifest, suite_names
+from pytest_vla.plan.manifests import is_suite, named_suites, suite_manifest
 from pytest_vla.plan.task import Task
 from pytest_vla.util.documents import read_toml
 from pytest_vla.util.ranges import parse_seeds
@@ -29,7 +29,7 @@ class Finding:
     """Init states of a task that are not as the others, under one version of MuJoCo.
 
     Attributes:
-        task: its name.
+        task: its `Task.key`.
         about: the premise that does not hold in them, such as ``(on bowl_1 plate_1)``, or the thing that is thrown.
         mujoco: the version.
         init_states: their numbers.
@@ -69,8 +69,11 @@ def premises_file(suite: str) -> Path | None:
 
 @cache
 def measured(suite: str) -> Measured:
-    """What was measured of a suite's own task files; nothing where it has no such file. Raises VlaError."""
-    file = premises_file(suite) if suite in suite_names() else None
+    """What was measured of a suite's own task files, by its name or its files' folder; nothing where there is no such
+    file. Raises VlaError.
+    """
+    names = named_suites(suite) if is_suite(suite) else ()
+    file = premises_file(names[0]) if len(names) == 1 else None
     if file is None or not file.is_file():
         return Measured()
     try:
@@ -125,7 +128,7 @@ def defects(task: Task, init_state: int) -> tuple[str, ...]:
 
 def _of(task: Task, init_state: int, findings: Iterable[Finding], mujoco: str) -> list[Finding]:
     return [
-        each for each in findings if each.task == task.name and each.mujoco == mujoco and init_state in each.init_states
+        each for each in findings if each.task == task.key and each.mujoco == mujoco and init_state in each.init_states
     ]
 
 
@@ -147,7 +150,7 @@ def notes_before(starts: Iterable[tuple[Task, int]], mujoco: str, policy: str) -
     for task, init_state in starts:
         premises = known_broken(task, init_state, mujoco)
         for premise in premises:
-            false[task.name, premise] = false.get((task.name, premise), 0) + 1
+            false[task.key, premise] = false.get((task.key, premise), 0) + 1
         if not premises:
             others.append((task, init_state))
     ending = "they end as invalid (premise-broken)" if policy == CHECK else "they count all the same"

@@ -15,8 +15,8 @@ class Stratum:
     Attributes:
         dimension: what is varied, such as ``camera``, or ``camera+light``.
         kind: how, within the dimension.
-        level: how much, or which of a kind's several.
-        task: the task's name.
+        level: how much, or which of a kind's several; where nothing is varied, the level of the task.
+        task: its `Case.task_key`.
     """
 
     dimension: str = ""
@@ -27,7 +27,7 @@ class Stratum:
 
 def of_task(case: Case) -> Stratum:
     """Where nothing is varied."""
-    return Stratum(task=case.task)
+    return Stratum(level=case.task_level, task=case.task_key)
 
 
 def sample(

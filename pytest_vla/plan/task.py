@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vla.plan.choices import TRAINED
+from pytest_vla.plan.labels import PROTOCOLS, task_key
 from pytest_vla.plan.worlds import MakeWorld
 
 
@@ -25,6 +26,8 @@ class Protocol:
         out_of_range: what is done about actions outside of [-1, 1]; one of `OUT_OF_RANGE`.
         init_state: the init state that every episode starts from; None: seed s starts from init state s mod n.
         textures: how they are drawn; one of `TEXTURES`.
+        rules: whose goals, costs and movers count where a benchmark's paper and its code differ; one of
+            `pytest_vla.plan.labels.PROTOCOLS`. Suites that know no such difference leave it out of records.
         action_size: numbers of an action; 7 is LIBERO's robot.
         vectors: what an observation has beside pictures, names and sizes, ``state`` among them; empty: what LIBERO's
             has.
@@ -41,12 +44,13 @@ class Protocol:
     out_of_range: str
     init_state: int | None = None
     textures: str = TRAINED
+    rules: str = PROTOCOLS[0]
     action_size: int = 7
     vectors: tuple[tuple[str, int], ...] = ()
 
     def table(self) -> dict[str, Any]:
         """As it stands in a record: what only suites with a world of their own say is there for these."""
-        later = {"action_size": Protocol.action_size, "vectors": Protocol.vectors}
+        later = {"rules": Protocol.rules, "action_size": Protocol.action_size, "vectors": Protocol.vectors}
         return {name: value for name, value in asdict(self).items() if name not in later or value != later[name]}
 
 
@@ -56,16 +60,20 @@ class Task:
 
     Attributes:
         suite: the suite's name.
-        name: stem of the task's file.
+        name: stem of the task's file, without what ids cannot have.
         index: place in upstream's order.
-        language: the instruction as the task's file name gives it, which is what policies are trained and measured
-            with; the file's own ``:language`` often differs.
+        language: the instruction that policies are trained and measured with: LIBERO's is what the task's file name
+            gives, and the file's own ``:language`` often differs; where the manifest says it, that.
         protocol: the suite's.
         data: the folder given by ``--vla-data``; None: the default roots.
         files: the suite whose task files and init states it has; its own, where nothing else is given.
         varied: by what it is varied by itself, the name of a `pytest_vla.entries.ListEntry`; empty: the suite is of
             its tasks as they are.
         world: makes the task's world, where the suite brings its own simulator; None: MuJoCo's, of the task's file.
+        task_level: of suites whose tasks come in levels, such as ``L1``; a name may stand in several of them. It is no
+            level of a variation.
+        file: of the task below the suite's folder of task files or init states, without its ending; empty: `name`.
+        folders: further names that `files` has in folders of data.
     """
 
     suite: str
@@ -77,9 +85,32 @@ class Task:
     files: str = ""
     varied: str = ""
     world: MakeWorld | None = field(default=None, repr=False)
+    task_level: str = ""
+    file: str = ""
+    folders: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "files", self.files or self.suite)
+
+    @property
+    def key(self) -> str:
+        """What tells it from the others of its suite: ``pick_the_apple``, or with its level ``L1-pick_the_apple``."""
+        return task_key(self.name, self.task_level)
+
+    def is_asked_as(self, other: "Task") -> bool:
+        """Whether it is the other task, or the same at another level, which is told in the same words."""
+        same = bool(self.task_level) and self.language == other.language
+        return self.suite == other.suite and (self.key == other.key or same)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Where its file may be in a folder of task files or init states, without its ending; the first as a rule."""
+        return tuple(f"{folder}/{self.file or self.name}" for folder in (self.files, *self.folders))
+
+    @property
+    def id(self) -> str:
+        """``SUITE/TASK``, or ``SUITE/LEVEL-TASK``: what tells it from all others."""
+        return f"{self.suite}/{self.key}"
 
 
 def with_textures(task: Task, textures: str) -> Task:
@@ -87,6 +118,13 @@ def with_textures(task: Task, textures: str) -> Task:
     if textures == task.protocol.textures:
         return task
     return replace(task, protocol=replace(task.protocol, textures=textures))
+
+
+def with_rules(task: Task, rules: str) -> Task:
+    """The task under these rules, one of `pytest_vla.plan.labels.PROTOCOLS`."""
+    if rules == task.protocol.rules:
+        return task
+    return replace(task, protocol=replace(task.protocol, rules=rules))
 
 
 def language_of(stem: str) -> str:

@@ -1,19 +1,12 @@
 """Where benchmarks' own files are looked for, which users bring."""
 
 import fnmatch
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pytest_vla import extensions
 from pytest_vla.errors import VlaError
-from pytest_vla.util.folders import expanded
-
-
-def given_folders(data: Path | None) -> tuple[Path, ...]:
-    """Where a user's files are looked for: ``--vla-data``, then ``PYTEST_VLA_DATA``."""
-    given = [folder for folder in (data, os.environ.get("PYTEST_VLA_DATA")) if folder]
-    return tuple(expanded(str(folder)) or Path(folder) for folder in given)
+from pytest_vla.plan.data_folders import given_folders
 
 
 def find_given(data: Path | None, find: Callable[[Path], Path | None], owner: str, name: str) -> Path:

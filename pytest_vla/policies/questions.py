@@ -150,7 +150,7 @@ def asking(
 
 def _begin(policy: Policy | BatchPolicy, script: Script, noise: np.random.Generator) -> Any:
     task = script.task
-    case = Case(task.suite, task.name, script.noise)
+    case = Case(task.suite, task.name, script.noise, task_level=task.task_level)
     size = task.protocol.action_size
     episode = Episode(case.id, case.suite, case.task, task.language, case.seed, noise, action_size=size)
     if is_batch_policy(policy):

@@ -128,8 +128,16 @@ def _is_charge(value: object) -> bool:
         and _is_number(value.get("amount"))
         and not isinstance(value["amount"], bool)
         and (value.get("step") is None or _is_count(value["step"]))
-        and all(value.get(name) is None or _is_text(value[name]) for name in ("by", "text"))
+        and all(value.get(name) is None or _is_text(value[name]) for name in ("by", "text", "account", "kind"))
+        and (value.get("last_step") is None or _is_later(value["last_step"], value.get("step")))
+        and (value.get("bodies") is None or (isinstance(value["bodies"], list) and all(map(_is_text, value["bodies"]))))
+        and (value.get("force") is None or _is_number(value["force"]))
+        and (value.get("position") is None or _is_place(value["position"]))
     )
+
+
+def _is_later(last: object, first: object) -> bool:
+    return type(last) is int and type(first) is int and _is_count(last) and last >= first
 
 
 def _is_place(value: object) -> bool:
@@ -144,7 +152,7 @@ def is_inside(name: object) -> bool:
     return not path.is_absolute() and ".." not in path.parts and "\\" not in name
 
 
-_TEXTS = ("case", "node", "suite", "task", "worker", "instruction", "policy", "digest")
+_TEXTS = ("case", "node", "suite", "task", "worker", "instruction", "policy", "digest", "task_level")
 _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(_TEXTS, ("a text", _is_text)),
     **dict.fromkeys(("reason", "message", "policy_digest"), ("a text or null", _maybe(_is_text))),

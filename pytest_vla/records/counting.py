@@ -172,7 +172,7 @@ def all_conditions(records: Sequence[Record]) -> tuple[dict[str, str], ...]:
         if is_complete(record.outcome):
             of_run[record.run] = {name: conditions[name] for name in _OF_RUN}
             if record.simulator:
-                task = record.run, record.suite, record.task
+                task = record.run, record.suite, record.task_key
                 # What differs within a task is of the case.
                 of_task[task] = dict(of_task.get(task, _of_world(conditions)).items() & conditions.items())
             of_case.setdefault(case_of(record), []).append(conditions)
@@ -181,7 +181,7 @@ def all_conditions(records: Sequence[Record]) -> tuple[dict[str, str], ...]:
             continue
         found[index] |= of_run.get(record.run, {})
         if not record.simulator:
-            found[index] |= of_task.get((record.run, record.suite, record.task), {})
+            found[index] |= of_task.get((record.run, record.suite, record.task_key), {})
         known = {name: text for name, text in found[index].items() if text != UNKNOWN}
         alike = next((each for each in of_case.get(case_of(record), ()) if known.items() <= each.items()), found[index])
         found[index] = alike if record.run not in of_run else found[index] | _of_world(alike)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from pytest_vla.plan.manifests import instruction_of
+from pytest_vla.records.charges import cost_lines
 from pytest_vla.records.record import CLIPPED, LARGEST_ACTION, Record
 from pytest_vla.util.text import printable_lines
 
@@ -17,13 +18,14 @@ def explain(record: Record, command: str = "") -> str:
     """A record in a few lines, for a person: what happened comes first, since pytest shows the first line twice."""
     lines = [headline(record)]
     if record.variation:
-        own = instruction_of(record.suite, record.task)
+        own = instruction_of(record.suite, record.task, record.task_level)
         lines.append(f"  varied: {record.variation['label']}")
         lines += [f"  told {record.instruction!r} instead of {own!r}"] if record.instruction != own else []
     if clipped_share(record):
         clipped = f"{record.metrics[CLIPPED]:.0f} of {record.steps}, the largest value {largest_action([record])}"
         lines.append(f"  actions clipped to [-1, 1]: {clipped}")
     lines += [f"  {'holds' if held else 'does not hold':13}  {literal}" for literal, held in record.held.items()]
+    lines += cost_lines(record.costs)
     if record.eef_pos is not None:
         lines.append("  end effector at ({:.3f}, {:.3f}, {:.3f}) m".format(*record.eef_pos))
     if command:

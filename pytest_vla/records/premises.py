@@ -55,9 +55,9 @@ def notes_after(records: Iterable[Record]) -> tuple[str, ...]:
 def _task_of(record: Record) -> Task | None:
     """The task that a record's episode began as; None where its things stand elsewhere, or nothing is known of it."""
     moved = _LAYOUT.intersection(str(record.variation.get("dimension")).split(JOINT))
-    return None if moved else _tasks(record.suite).get(record.task)
+    return None if moved else _tasks(record.suite).get(record.task_key)
 
 
 @cache
 def _tasks(suite: str) -> Mapping[str, Task]:
-    return {task.name: task for task in load_suite(suite).tasks} if suite in suite_names() else {}
+    return {task.key: task for task in load_suite(suite).tasks} if suite in suite_names() else {}

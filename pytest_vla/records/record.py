@@ -82,6 +82,8 @@ class Record:
         arrays: the trajectory's npz file, relative to the run's folder; None where there is none.
         simulator: names in `provenance` of what the simulator of a suite's own world says of itself: no number is over
             episodes that differ in one of them.
+        task_level: of a suite whose tasks come in levels, such as ``L1``; empty: it has none. A task's name may stand
+            in several; what a variation's level is stands in `variation`.
         unknown: fields of a later version, as JSON has them: they are written again where the record is.
     """
 
@@ -116,6 +118,7 @@ class Record:
     digest: str
     arrays: str | None
     simulator: tuple[str, ...] = ()
+    task_level: str = ""
     unknown: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -134,6 +137,11 @@ class Record:
         return self.node == self._case.node_id
 
     @property
+    def task_key(self) -> str:
+        """What tells the task from the others of its suite: its name, with a level before it where it has one."""
+        return self._case.task_key
+
+    @property
     def parameter_id(self) -> str:
         """What stands in the brackets of a suite's own item, and names its files."""
         return self._case.parameter_id
@@ -145,17 +153,20 @@ class Record:
 
     @property
     def _case(self) -> Case:
-        return Case(self.suite, self.task, self.seed, str(self.variation.get("label", "")))
+        return Case(self.suite, self.task, self.seed, str(self.variation.get("label", "")), self.task_level)
 
 
 _NAMES = tuple(each.name for each in dataclasses.fields(Record) if each.name != "unknown")
 # Fields that were added without a new schema, by what stands for them where they lack.
-_ADDED: Mapping[str, Any] = {"simulator": []}
+_ADDED: Mapping[str, Any] = {"simulator": [], "task_level": ""}
 
 
 def record_line(record: Record) -> str:
     """The record as one line of JSON, without the line's end."""
     table = {name: getattr(record, name) for name in _NAMES} | {"costs": [charge.table() for charge in record.costs]}
+    if not record.task_level:
+        # Most suites' tasks come in no levels: their records are as they were before there were any.
+        del table["task_level"]
     return json.dumps({**record.unknown, **table}, allow_nan=False, separators=(",", ":"))
 
 

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
+from pytest_vla.plan.labels import task_key_of
 from pytest_vla.records.adding import add_record, encodable, insert, now
 from pytest_vla.records.checks import OUTCOMES
 from pytest_vla.records.database import (
@@ -338,16 +339,18 @@ class Store:
         )
 
     def durations(self, model: str) -> list[tuple[str, str, int, float]]:
-        """Suite, task, seed and seconds of episodes of this model in its latest runs, newest first.
+        """Suite, `Case.task_key`, seed and seconds of episodes of this model in its latest runs, newest first.
 
         Successes and failures only, and some thousands at most.
         """
-        return self._database.rows(
+        rows = self._database.rows(
             (TEXT, TEXT, INT, MAYBE_REAL),
-            "SELECT suite, task, seed, wall FROM episodes WHERE outcome IN ('success', 'failure') AND wall IS NOT NULL"
-            " AND run IN (SELECT name FROM runs WHERE model = ? ORDER BY id DESC LIMIT ?) ORDER BY id DESC LIMIT ?",
+            "SELECT suite, case_id, seed, wall FROM episodes WHERE outcome IN ('success', 'failure')"
+            " AND wall IS NOT NULL AND run IN (SELECT name FROM runs WHERE model = ? ORDER BY id DESC LIMIT ?)"
+            " ORDER BY id DESC LIMIT ?",
             *(encodable(model), _DURATION_RUNS, _DURATION_EPISODES),
         )
+        return [(suite, task_key_of(case, suite), seed, wall) for suite, case, seed, wall in rows]
 
     def parsed(self, name: str, episodes: Sequence[int]) -> Iterator[Record]:
         """The records of episodes of a run (its full name), by their numbers."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vla.errors import VlaError
+from pytest_vla.plan.labels import parse_task_levels
 from pytest_vla.policies.choices import AUTO
 from pytest_vla.util.ranges import LAST_SEED, MAX_SEEDS, parse_seeds
 
@@ -49,6 +50,14 @@ def seed_list(text: str) -> tuple[int, ...]:
     """Seeds as `parse_seeds` reads them."""
     try:
         return parse_seeds(text)
+    except VlaError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def level_list(text: str) -> tuple[str, ...]:
+    """Levels of tasks as `parse_task_levels` reads them."""
+    try:
+        return parse_task_levels(text)
     except VlaError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 
@@ -161,6 +170,18 @@ def share_of_one(text: str) -> float:
     if share is None or share > 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a share; write 0.8 or 80%")
     return float(share)
+
+
+def cost_amount(text: str) -> float:
+    """A cost, 0 or more."""
+    if re.fullmatch(r"\s*([0-9]{1,12}\.?[0-9]{0,9}|\.[0-9]{1,9})\s*", text) is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a cost; write 0 or 12.5")
+    return float(text)
+
+
+def plain_number(number: float) -> str:
+    """Its shortest text, without an exponent."""
+    return _plain(number)
 
 
 LOWER = "lower"

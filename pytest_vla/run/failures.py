@@ -5,10 +5,21 @@ from collections import Counter
 import pytest
 
 from pytest_vla.records.record import Record
+from pytest_vla.util.text import printable_lines
 
 NO_POLICY = "the policy cannot be loaded: "
 MISFIT = "the policy does not fit: "
 """How failures begin after which there is nothing to go on with."""
+
+OVER_COST = pytest.StashKey[str]()
+"""Of an item whose episode cost more than it may: the text that it fails with."""
+
+
+def fail_over_cost(item: pytest.Item) -> None:
+    """Fail an item that has passed so far and whose episode cost more than ``--vla-max-cost``."""
+    text = item.stash.get(OVER_COST, "")
+    if text:
+        pytest.fail(printable_lines(text), pytrace=False)
 
 
 class Failures:

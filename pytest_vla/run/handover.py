@@ -21,7 +21,7 @@ from pytest_vla.records.trajectory import save_trajectory, trajectory_outcome
 from pytest_vla.util.text import printable
 
 if TYPE_CHECKING:
-    from pytest_vla.episode.rollout import Rollout
+    from pytest_vla.episode.ended import Rollout
 
 PROPERTY = "vla_record"
 """The name of the user property that carries a record."""

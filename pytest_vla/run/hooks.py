@@ -5,7 +5,7 @@
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ import pytest
 from pytest_vla import hook_modules
 from pytest_vla.errors import VlaError
 from pytest_vla.run import marker, suite_items
+from pytest_vla.run.failures import fail_over_cost
 from pytest_vla.run.folder import RUN, new_run_name
 from pytest_vla.run.misspelt import key_notes
 from pytest_vla.run.nodes import SuiteFile, SuiteModule
@@ -180,6 +181,13 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
     marker.deselect(config, items, excused=resumption is not None or session.testsfailed > 0)
     if resumption is not None:
         keep_left(config, items, resumption)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """An item that has passed fails where its episode cost more than it may."""
+    yield
+    fail_over_cost(item)
 
 
 def pytest_enter_pdb(config: pytest.Config) -> None:

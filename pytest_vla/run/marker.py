@@ -12,7 +12,8 @@ import pytest
 from pytest_vla.errors import NO_CASE, VlaError
 from pytest_vla.metrics.pride import ACTION_TYPES, OBJECT_TYPES
 from pytest_vla.plan.case import Case
-from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.labels import parse_task_levels
+from pytest_vla.plan.manifests import load_suite, named_suites
 from pytest_vla.plan.select import narrow, plan
 from pytest_vla.plan.task import Task
 from pytest_vla.run.about import MARKER
@@ -24,16 +25,18 @@ from pytest_vla.vary.parse import parse_vary
 from pytest_vla.vary.registry import labels_of
 
 NAME = MARKER
-KEYWORDS = ("suite", "tasks", "seeds", "vary", "scope")
+KEYWORDS = ("suite", "tasks", "task_levels", "seeds", "vary", "scope")
 SCOPES: tuple[Scope, ...] = ("function", "class", "module")
 # Of the suite that needs no data.
 EXAMPLE = '@pytest.mark.vla(suite="tabletop", tasks="bowl_on", seeds=range(3))'
 ABOUT = (
     f"{NAME}({', '.join(KEYWORDS)}): an episode of a robot policy. On a test of yours that takes `rollout`: run it on "
-    "these episodes; suite and tasks are names or lists of them, seeds a number, several, or text as in --vla-seeds, "
-    'vary text as in --vla-vary; with scope="class" or "module" the tests of a class or module that run the same case '
-    "share one episode. Every item of a suite has it; a varied one has dimension, kind, level and the "
-    "parameters of its variation, by which -m selects, as in -m \"vla(object_type='addition_deletion')\". Paraphrases "
+    "these episodes; suite and tasks are names or lists of them, task_levels text as in --vla-task-levels, seeds a "
+    'number, several, or text as in --vla-seeds, vary text as in --vla-vary; with scope="class" or "module" the tests '
+    "of a class or module that run the same case share one episode. Every item of a suite has it, with category and "
+    "task_level where its suite has them, as in "
+    "-m \"vla(category='safety', task_level='L1')\"; a varied one has dimension, kind, level and the parameters of its "
+    "variation too, by which -m selects, as in -m \"vla(object_type='addition_deletion')\". Paraphrases "
     f"have object_type ({', '.join(OBJECT_TYPES)}) and action_type ({', '.join(ACTION_TYPES)})."
 )
 """What ``pytest --markers`` says."""
@@ -53,6 +56,7 @@ class Marked:
     Attributes:
         suites: by name.
         tasks: patterns as in ``--vla-tasks``; empty: all tasks.
+        task_levels: of tasks that come in levels; empty: of all levels, and of none.
         seeds: of each task; None: not said.
         vary: labels of the variations that each task gets; empty: tasks as they are.
         scope: within which tests on the same case share one episode.
@@ -60,6 +64,7 @@ class Marked:
 
     suites: tuple[str, ...]
     tasks: tuple[str, ...] = ()
+    task_levels: tuple[str, ...] = ()
     seeds: tuple[int, ...] | None = None
     vary: tuple[str, ...] = ()
     scope: Scope = "function"
@@ -136,9 +141,11 @@ def read_markers(markers: Iterable[pytest.Mark]) -> Marked:
     if keywords.get("suite") is None:
         raise VlaError(f"which suite? Expected, for example, {EXAMPLE}")
     tasks, seeds, vary = keywords.get("tasks"), keywords.get("seeds"), keywords.get("vary")
+    levels = keywords.get("task_levels")
     return Marked(
-        _names("suite", keywords["suite"]),
+        tuple(dict.fromkeys(suite for name in _names("suite", keywords["suite"]) for suite in named_suites(name))),
         () if tasks is None else _names("tasks", tasks),
+        () if levels is None else parse_task_levels(",".join(_names("task_levels", levels))),
         None if seeds is None else _seeds(seeds),
         () if vary is None else parse_vary(",".join(_names("vary", vary))),
         _scope(keywords.get("scope")),
@@ -167,7 +174,8 @@ def select_cases(marked: Marked, selection: Selection, named: Sequence[str]) -> 
         vary = settings.vary if settings.vary_typed or not marked.vary else marked.vary
         return labels_of(task, vary, settings.protocol)
 
-    asked = narrow(plan(suites, marked.tasks, settings.seeds or marked.seeds, labels), settings.tasks)
+    planned = plan(suites, marked.tasks, settings.seeds or marked.seeds, labels, marked.task_levels)
+    asked = narrow(planned, settings.tasks, settings.task_levels)
     of_suites = [(suite, [case for case in asked if case.suite == suite.name]) for suite in suites]
     cases = [case for suite, found in of_suites for case in prepared(found, suite.tasks, settings)]
     found = [int(seed) for text in named for seed in re.findall(r"-seed(\d{1,10})(?!\d)", text)]
@@ -175,7 +183,7 @@ def select_cases(marked: Marked, selection: Selection, named: Sequence[str]) -> 
     several = len(suites) > 1
     pasted = [
         case
-        for case in (plan(suites, marked.tasks, seeds, labels) if seeds else ())
+        for case in (plan(suites, marked.tasks, seeds, labels, marked.task_levels) if seeds else ())
         if any(f"-{_parameter_id(case, several)}-" in f"-{text}-" for text in named)
     ]
     return tuple(dict.fromkeys([*cases, *pasted]))

@@ -24,19 +24,23 @@ from pytest_vla.vary.registry import find_variation
 
 
 @hook_modules.until_changed
-def _marks(suite: str, task: str, label: str, seed: int, data: Path | None) -> tuple[pytest.MarkDecorator, ...]:
-    variation = find_variation(_tasks(suite, data)[task], label, seed)
-    assert variation is not None
+def _marks(suite: str, task_key: str, label: str, seed: int, data: Path | None) -> tuple[pytest.MarkDecorator, ...]:
+    task = _tasks(suite, data)[task_key]
+    of_task = {"category": load_suite(suite, data=data).category, "task_level": task.task_level}
+    of_task = {name: value for name, value in of_task.items() if value}
+    variation = find_variation(task, label, seed) if label else None
+    if variation is None:
+        return (pytest.mark.vla(**of_task),) if of_task else ()
     # A joint one is selected by what each of its parts is, too.
     return tuple(
-        pytest.mark.vla(dimension=each.dimension, kind=each.kind, level=each.level, **each.parameters)
+        pytest.mark.vla(**{**each.parameters, **of_task}, dimension=each.dimension, kind=each.kind, level=each.level)
         for each in (variation, *variation.parts)
     )
 
 
 @hook_modules.until_changed
 def _tasks(suite: str, data: Path | None) -> Mapping[str, Task]:
-    return {task.name: task for task in load_suite(suite, data=data).tasks}
+    return {task.key: task for task in load_suite(suite, data=data).tasks}
 
 
 _CONFTEST = f"{os.sep}conftest.py"
@@ -146,9 +150,12 @@ class SuiteModule(pytest.Module):
         return self.path == Path(suite_items.__file__)
 
     def marks(self, case: Case) -> tuple[pytest.MarkDecorator, ...]:
-        """What ``-m "vla(object_type='addition_deletion')"`` selects a case by: its variation's texts and numbers."""
+        """What ``-m "vla(category='safety')"`` selects a case by: its suite's category, its task's level.
+
+        Also by its variation's texts and numbers, as in ``-m "vla(object_type='addition_deletion')"``.
+        """
         data = self.config.stash[SELECTION].settings.data
-        return _marks(case.suite, case.task, case.variation, case.seed, data) if case.variation else ()
+        return _marks(case.suite, case.task_key, case.variation, case.seed, data)
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
         """The suite's items; none, instead of pytest's skipped placeholder, where no case is selected."""

@@ -10,21 +10,24 @@ from pathlib import Path
 import pytest
 
 from pytest_vla.kernels import KERNELS
-from pytest_vla.plan.choices import PREMISES, TEXTURES
+from pytest_vla.plan.choices import COSTS, PREMISES, TEXTURES
 from pytest_vla.plan.labels import PROTOCOLS
 from pytest_vla.policies.choices import AUTO, REQUEST_TIMEOUT
 from pytest_vla.records.names import DEFAULT_RESULTS, LAST_RUN
 from pytest_vla.run.about import KEY_START, LIST, MODELS_KEY
 from pytest_vla.run.arguments import (
     comma_list,
+    cost_amount,
     device_list,
     episode_count,
     first_seeds,
     folder_of,
+    level_list,
     min_success,
     min_success_text,
     one_of,
     one_seed,
+    plain_number,
     question_count,
     seconds_of,
     seconds_text,
@@ -62,9 +65,14 @@ class Options:
         asks=True,
     )
     suite: tuple[str, ...] = option(
-        "run these suites, and nothing else unless paths are given too: tabletop (needs no data), libero_spatial, "
+        "run these suites, and nothing else unless paths are given too: tabletop, tabletop_safety (need no data), "
+        "libero_spatial, "
         "libero_object, libero_goal, libero_10, libero_90, libero_para, libero_plus_spatial, libero_plus_object, "
-        "libero_plus_goal, libero_plus_10",
+        "libero_plus_goal, libero_plus_10, vla_arena, which is vla_arena_static_obstacles, "
+        "vla_arena_cautious_grasp, vla_arena_hazard_avoidance, vla_arena_state_preservation, "
+        "vla_arena_dynamic_obstacles, vla_arena_static_distractors, vla_arena_dynamic_distractors, "
+        "vla_arena_preposition_combinations, vla_arena_task_workflows, vla_arena_unseen_objects and "
+        "vla_arena_long_horizon",
         "NAME[,NAME]",
         comma_list,
         default=(),
@@ -77,6 +85,15 @@ class Options:
         "only these tasks: names, parts of names, or patterns with * and ?",
         "TASK[,TASK]",
         comma_list,
+        default=(),
+        belongs="run",
+        joined=True,
+    )
+    task_levels: tuple[str, ...] = option(
+        "of suites whose tasks come in levels, such as vla_arena_static_obstacles, only those of these levels, such as "
+        "L0,L2 or 0-1; of other suites then nothing. Levels of variations are --vla-vary's",
+        "LEVELS",
+        level_list,
         default=(),
         belongs="run",
         joined=True,
@@ -266,6 +283,35 @@ class Options:
         belongs="resumption",
         ini="success rate that each suite of a run has to reach, where --vla-min-success is not given",
         write=min_success_text,
+    )
+    costs: str = option(
+        "collisions that are charged beside a task's own costs, unintended contacts of the arm and of what it holds, "
+        "and displaced bystanders: auto (default), of tasks that state no costs; all; none",
+        "|".join(COSTS),
+        one_of(COSTS),
+        default=COSTS[0],
+        belongs="case",
+        ini="as --vla-costs, where that is not given",
+    )
+    cost: Path | None = option(
+        "TOML file with costs of your own: [[cost]] with a literal such as '(InContact bowl_1 plate_1)', or a rule on "
+        'contact, force, speed, tilt or joints, of tasks of any suite; account "declared"',
+        "FILE",
+        folder_of,
+        default=None,
+        belongs="case",
+        ini="file with costs of your own, relative to the ini file",
+        checked=some_text,
+    )
+    max_cost: float | None = option(
+        "cumulative cost that no episode may exceed: an item above it fails, whatever its outcome, which stands as it "
+        "is in its record; what an arm that does nothing is charged, where that is known, is not counted",
+        "COST",
+        cost_amount,
+        default=None,
+        belongs="run",
+        ini="cost that no episode may exceed, where --vla-max-cost is not given",
+        write=plain_number,
     )
     kernels: str = option(
         "machine code for matrices: pinned (default), the same on every x86-64 processor with AVX2, so that equal "

@@ -47,8 +47,8 @@ def _said_now(settings: Settings, record: Record) -> dict[str, str] | None:
 
     if record.suite not in suite_names():
         return None
-    tasks = {task.name: task for task in load_suite(record.suite, data=settings.data).tasks}
-    task = tasks.get(record.task)
+    tasks = {task.key: task for task in load_suite(record.suite, data=settings.data).tasks}
+    task = tasks.get(record.task_key)
     if task is None or task.world is None:
         return None
     try:

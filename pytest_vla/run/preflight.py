@@ -8,7 +8,7 @@ from pathlib import Path
 from pytest_vla import extensions
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import init_state_of
-from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.manifests import data_advice, load_suite
 from pytest_vla.run.failures import MISFIT
 from pytest_vla.run.marker import MODELS
 from pytest_vla.run.selection import Selection
@@ -73,6 +73,7 @@ def notes_before(selection: Selection, has_workers: bool) -> tuple[str, ...]:
         if in_force() == TOO_LATE:
             note += f". Where a -p or a plugin imports it, begin the command with {how_to_pin()}, or use workers (-n 1)"
         notes.append(note)
+    notes += _idle_rules(selection)
     of_mujoco = any(_is_of_mujoco(name, settings) for name in selection.cases)
     mujoco = check_versions(allow=True)["mujoco"] if of_mujoco or not selection.cases else DEFAULT["mujoco"]
     if mujoco != DEFAULT["mujoco"]:
@@ -81,10 +82,25 @@ def notes_before(selection: Selection, has_workers: bool) -> tuple[str, ...]:
             (task, init_state_of(case.seed, task.protocol.init_states, task.protocol.init_state))
             for name, cases in selection.cases.items()
             for case in cases
-            for task in (suites[name].task(case.task),)
+            for task in (suites[name].task(case.task_key),)
         ]
         notes += premises.notes_before(starts, mujoco, settings.premises)
     return tuple(notes)
+
+
+def _idle_rules(selection: Selection) -> list[str]:
+    """What of a file of costs is of no task of the run."""
+    settings = selection.settings
+    if settings.cost is None or not selection.cases:
+        return []
+    from pytest_vla.scene.cost_rules import read_costs
+
+    suites = {name: load_suite(name, data=settings.data) for name in selection.cases}
+    tasks = {suites[name].task(case.task_key) for name, cases in selection.cases.items() for case in cases}
+    rules = (rule for rule in read_costs(settings.cost).rules if not any(map(rule.is_of, tasks)))
+    return [
+        f"{rule.where}: {rule.name!r} is of none of the tasks that are run ({', '.join(rule.tasks)})" for rule in rules
+    ]
 
 
 def check_fits(policy: object, selection: Selection, suites: Iterable[str]) -> tuple[str, ...]:
@@ -111,9 +127,9 @@ def check_fits(policy: object, selection: Selection, suites: Iterable[str]) -> t
         return ()
     found = {}
     for name in suites:
-        wanted = {case.task for case in selection.cases_of(name)}
+        wanted = {case.task_key for case in selection.cases_of(name)}
         suite = load_suite(name, data=selection.settings.data)
-        tasks = tuple(task for task in suite.tasks if task.name in wanted) or suite.tasks
+        tasks = tuple(task for task in suite.tasks if task.key in wanted) or suite.tasks
         found[name] = check_fit(traits, dataclasses.replace(suite, tasks=tasks))
     errors = [f"\n  {finding}" for findings in found.values() for finding in findings if finding.severity == ERROR]
     if errors:
@@ -128,17 +144,21 @@ def _is_of_mujoco(suite: str, settings: Settings) -> bool:
 
 
 def _check_data(settings: Settings, suites: Iterable[str]) -> None:
-    from pytest_vla.plan.data_folders import KINDS, data_base
-    from pytest_vla.plan.data_roots import BESIDE, data_roots, describe_search
+    from pytest_vla.plan.data_folders import KINDS, data_bases
+    from pytest_vla.plan.data_roots import BESIDE, data_roots, describe_search, holds_suite
 
     roots = data_roots(settings.data)
-    if {root.suite for root in roots} >= set(suites):
+    declared = {name: advice for name in suites if (advice := data_advice(name)) is not None}
+    for name, advice in declared.items():
+        if not any(holds_suite(root, load_suite(name, data=settings.data).tasks[0]) for root in roots):
+            raise VlaError(f"the task files of {name} are nowhere. {describe_search(roots, 'bddl_files', advice)}")
+    if {root.suite for root in roots} >= set(suites) - set(declared):
         # They bring their own.
         return
     for kind in KINDS:
         if not any(root.folder(kind) for root in roots if root.suite is None):
             advice = None
-            if settings.data is not None and data_base(settings.data) is None:
+            if settings.data is not None and not data_bases(settings.data):
                 advice = f"{settings.data} has what tasks are varied by, and not LIBERO's own data: {BESIDE}"
             raise VlaError(f"LIBERO's {kind} are nowhere. {describe_search(roots, kind, advice)}")
 

@@ -91,7 +91,8 @@ class Results:
         record = dataclasses.replace(record, attempt=so_far.attempt_of(record, self.reruns[node]))
         if record.node not in so_far.episodes:
             # Its item was not known to run an episode, which no reason is to lose it.
-            case = Case(record.suite, record.task, record.seed, str(record.variation.get("label", "")))
+            label = str(record.variation.get("label", ""))
+            case = Case(record.suite, record.task, record.seed, label, record.task_level)
             self.begin(Collected([node], {node: case}, {node: record.node}), 1)
             so_far.episodes |= {record.node}
         if node not in so_far.shared:

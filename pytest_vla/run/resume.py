@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vla.errors import VlaError
+from pytest_vla.plan.costs import DECLARED
 from pytest_vla.plan.select import DEFAULT_SEEDS
 from pytest_vla.policies.spec import ModelSpec
 from pytest_vla.records.counting import is_complete
@@ -71,6 +72,7 @@ def find_resumption(settings: Settings, arguments: Sequence[str]) -> Resumption:
             )
         _check_trust(settings, run, read_invocation(run.name, run.invocation), bool(arguments))
         _check_simulator(run.name, store.records(run.name))
+        _check_costs(run, store.records(run.name))
         left = tuple(item.node for item in store.items(run.name) if item.is_left)
         return Resumption(run.name, run.command, run.invocation, left)
 
@@ -151,6 +153,21 @@ def _check_simulator(run: str, records: Iterator[Record]) -> None:
             )
 
 
+def _check_costs(run: "Run", records: Iterator[Record]) -> None:
+    """Raises VlaError where the run's file of costs says something else now than when its episodes were charged."""
+    file = read_invocation(run.name, run.invocation).values["cost"]
+    before = next((r.provenance.get(DECLARED) for r in records if is_complete(r.outcome)), None)
+    if file is None or before is None:
+        return
+    from pytest_vla.scene.cost_rules import read_costs
+
+    if read_costs(file).digest != before:
+        raise VlaError(
+            f"--vla-resume: run {run.name} charged its episodes by {file} as that was then, and it was changed: bring "
+            "the file back as it was, or leave --vla-resume out for a new run"
+        )
+
+
 def resumed_settings(settings: Settings, resumption: Resumption, config: pytest.Config) -> Settings:
     """The settings of the run, with those of this invocation that a run may change.
 
@@ -196,7 +213,8 @@ def _check_same(run: str, option: Option[Any], kept: Invocation, settings: Setti
     before, now = kept.values[option.kept_in], getattr(settings, option.kept_in)
     if before == now or (option.kept_in == "seeds" and kept.values["suite"] and not before and now == DEFAULT_SEEDS):
         return
-    was = f"with {option.flag}={_text(before)}" if before else f"without {option.flag}"
+    nothing = before is None or before is False or before in ((), "")
+    was = f"without {option.flag}" if nothing else f"with {option.flag}={_text(before)}"
     raise VlaError(
         f"--vla-resume: run {run} was started {was}, and not with {_text(now)}: leave {option.flag} out, or leave "
         "--vla-resume out for a new run"

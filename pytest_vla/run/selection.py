@@ -13,7 +13,7 @@ from pytest_vla.entries import MANIFEST
 from pytest_vla.errors import UnfitError, VlaError
 from pytest_vla.plan.case import Case, parse_node_id
 from pytest_vla.plan.labels import but_last_part
-from pytest_vla.plan.manifests import load_suite, suite_folder, suite_manifest, suite_names
+from pytest_vla.plan.manifests import is_suite, load_suite, named_suites, suite_folder, suite_manifest, suite_names
 from pytest_vla.plan.sampling import Stratum, of_task, sample
 from pytest_vla.plan.select import plan, select_tasks, with_twins
 from pytest_vla.plan.suite import Suite
@@ -62,7 +62,11 @@ def planned(suites: Sequence[Suite], settings: Settings) -> dict[str, tuple[Case
         warnings.warn(pytest.PytestWarning(f"unavailable: {number} of the list: {need}"), stacklevel=2)
     cases: dict[str, list[Case]] = {suite.name: [] for suite in suites}
     for case in plan(
-        suites, settings.tasks, settings.seeds, lambda task: labels_of(task, settings.vary, settings.protocol)
+        suites,
+        settings.tasks,
+        settings.seeds,
+        lambda task: labels_of(task, settings.vary, settings.protocol),
+        settings.task_levels,
     ):
         cases[case.suite].append(case)
     return {suite.name: prepared(cases[suite.name], suite.tasks, settings) for suite in suites}
@@ -79,10 +83,10 @@ def prepared(cases: Sequence[Case], tasks: Sequence[Task], settings: Settings) -
     Raises:
         VlaError: a variation changes nothing of a task, or no task can have any.
     """
-    by_name = {task.name: task for task in tasks if not task.varied}
+    by_name = {task.key: task for task in tasks if not task.varied}
     chosen = _possible(cases, by_name) if by_name and any(case.variation for case in cases) else tuple(cases)
     if settings.sample is not None:
-        varied = {task.name: task for task in tasks if task.varied}
+        varied = {task.key: task for task in tasks if task.varied}
         chosen = sample(chosen, settings.sample, settings.run_seed, lambda case: _stratum(case, varied))
     return with_twins(chosen) if settings.twins == "auto" else chosen
 
@@ -93,7 +97,7 @@ def _possible(cases: Sequence[Case], tasks: Mapping[str, Task]) -> tuple[Case, .
     refused: list[UnfitError] = []
     for case in cases:
         try:
-            find_variation(tasks[case.task], case.variation, case.seed)
+            find_variation(tasks[case.task_key], case.variation, case.seed)
         except UnfitError as error:
             refused.append(error)
         else:
@@ -122,20 +126,20 @@ def _stratum(case: Case, varied: Mapping[str, Task]) -> Stratum:
     """What a sample is spread over."""
     if not case.variation:
         return of_task(case)
-    if case.task not in varied:
-        return Stratum(*parts_told_apart(case.variation), case.task)
-    found = find_variation(varied[case.task], case.variation, case.seed)
+    if case.task_key not in varied:
+        return Stratum(*parts_told_apart(case.variation), case.task_key)
+    found = find_variation(varied[case.task_key], case.variation, case.seed)
     if found is None:
         return of_task(case)
-    if listing(varied[case.task].varied).by_lot:
+    if listing(varied[case.task_key].varied).by_lot:
         # Difficulties and tasks are as many as the list has, which is what a total of the list is made of.
         return Stratum(found.dimension, found.kind)
-    return Stratum(found.dimension, but_last_part(case.variation), "", case.task)
+    return Stratum(found.dimension, but_last_part(case.variation), "", case.task_key)
 
 
 def task_of(case: Case, settings: Settings) -> Task:
     """The task of a case, as this invocation runs it. Raises VlaError."""
-    task = load_suite(case.suite, data=settings.data).task(case.task)
+    task = load_suite(case.suite, data=settings.data).task(case.task_key)
     return task if settings.textures is None else with_textures(task, settings.textures)
 
 
@@ -154,13 +158,14 @@ def select(settings: Settings, arguments: Sequence[str], paths_given: bool, fold
     Raises:
         VlaError: no such suite or task, or a path that would hide a suite.
     """
-    translated = [_translate(argument, folder) for argument in arguments]
+    translated = [each for argument in arguments for each in _translate(argument, folder)]
+    wanted = tuple(dict.fromkeys(suite for name in settings.suite for suite in named_suites(name)))
     in_arguments = [argument.suite for argument in translated if argument.suite]
     kept = [argument.text for argument in translated] if paths_given or not settings.suite else []
     below = _suites_in(kept, folder)
-    added = [name for name in settings.suite if name in suite_names() and name not in in_arguments]
-    named = tuple(dict.fromkeys([*settings.suite, *in_arguments]))
-    if not named and not settings.tasks:
+    added = [name for name in wanted if name not in in_arguments]
+    named = tuple(dict.fromkeys([*wanted, *in_arguments]))
+    if not named and not settings.tasks and not settings.task_levels:
         return Selection(settings, tuple(kept), named, paths_given, {})
     for name in added:
         _check_not_hidden(str(_manifest_collected(name) or suite_argument(name)), kept, folder)
@@ -177,7 +182,7 @@ def select(settings: Settings, arguments: Sequence[str], paths_given: bool, fold
     cases = {name: dict.fromkeys(found) for name, found in planned(list(suites.values()), settings).items()}
     # An id names its case, whatever tasks and seeds are selected beside it.
     for case in (argument.case for argument in translated if argument.case):
-        find_variation(suites[case.suite].task(case.task), case.variation, case.seed)
+        find_variation(suites[case.suite].task(case.task_key), case.variation, case.seed)
         cases[case.suite].setdefault(case)
     found = {name: tuple(cases.get(name, ())) for name in dict.fromkeys([*named, *below])}
     for name in (name for name in named if not found[name] and any(found.values())):
@@ -188,15 +193,19 @@ def select(settings: Settings, arguments: Sequence[str], paths_given: bool, fold
 
 def _why_nothing(suite: Suite, suites: Iterable[Suite], settings: Settings) -> str:
     """Why a suite that is asked for runs nothing, beside others that run something."""
-    if any(task.suite == suite.name for task in select_tasks(list(suites), settings.tasks)):
-        return "its list has no variation of its tasks"
-    return f"none of its {counted(len(suite.tasks), 'task')} is meant by --vla-tasks={','.join(settings.tasks)}"
+    meant = [task for task in select_tasks(list(suites), settings.tasks) if task.suite == suite.name]
+    levels = settings.task_levels
+    if not meant or (levels and not any(task.task_level in levels for task in meant)):
+        asked = [f"--vla-tasks={','.join(settings.tasks)}"] * bool(settings.tasks)
+        asked += [f"--vla-task-levels={','.join(levels)}"] * bool(levels)
+        return f"none of its {counted(len(suite.tasks), 'task')} is meant by {' and '.join(asked)}"
+    return "its list has no variation of its tasks"
 
 
 def as_typed(node: str, config: pytest.Config) -> str:
     """A node id such as it is to be typed where pytest was started."""
     path, separator, names = node.partition("::")
-    if path in suite_names():
+    if is_suite(path):
         return node
     return f"{os.path.relpath(config.rootpath / path, config.invocation_params.dir)}{separator}{names}"
 
@@ -249,8 +258,8 @@ class _Argument:
     case: Case | None = None
 
 
-def _translate(argument: str, folder: Path) -> _Argument:
-    """A suite's file for a suite's name; any other argument as it is."""
+def _translate(argument: str, folder: Path) -> list[_Argument]:
+    """A suite's file for a suite's name, or for a name of several theirs; any other argument as it is."""
     path, separator, names = argument.partition("::")
     # pytest shows ids relative to the current folder, as ../libero_goal::...; a folder cannot have names after it.
     name = Path(path).name
@@ -258,16 +267,24 @@ def _translate(argument: str, folder: Path) -> _Argument:
         is_path = (folder / path).is_file() if separator else (folder / path).exists()
     except OSError:
         # Too long a name, for example: pytest will say so.
-        return _Argument(argument)
+        return [_Argument(argument)]
     if is_path and separator and Path(path).resolve() == Path(suite_items.__file__):
         # As a worker gets it.
         name, _, names = names.partition("::")
         separator = "::" if names else ""
-        suite: str | None = name or None
+        suites: tuple[str | None, ...] = (name or None,)
+    elif is_path:
+        suites = (suite_of(folder / path) if separator else None,)
     else:
-        suite = (suite_of(folder / path) if separator else None) if is_path else name if name in suite_names() else None
-    if suite is None:
-        return _Argument(argument)
+        suites = named_suites(name) if is_suite(name) else (None,)
+    return [
+        _Argument(argument) if suite is None else _of_suite(argument, suite, separator, names, is_path)
+        for suite in suites
+    ]
+
+
+def _of_suite(argument: str, suite: str, separator: str, names: str, is_path: bool) -> _Argument:
+    """An argument that names a suite; `names`: what it says behind that."""
     text = argument if is_path else f"{suite_argument(suite)}{separator}{names}"
     node = f"{suite}{separator}{names}"
     # Also where it was pasted with what pytest-repeat adds.

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from pytest_vla.episode.rollout import Rollout
+    from pytest_vla.episode.ended import Rollout
 
 pytestmark = pytest.mark.vla
 

@@ -19,13 +19,23 @@ from pytest_vla.records.names import ALL_RUNS, LAST_RUN
 from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
 from pytest_vla.records.trajectory import load_trajectory, trajectory_file
+from pytest_vla.show.charged import charged_between, cost_label, headline_charges, outlined
 from pytest_vla.show.sheet import Cell, Picture, blank, check_layout, in_rows, sheet
 
 if TYPE_CHECKING:
     from pytest_vla.episode.world_pool import WorldPool
     from pytest_vla.scene.variation import Variation
 
-from pytest_vla.show.tasks import Drawing, ShownWorld, as_drawn, camera_picture, check_number, columns_of, open_pool
+from pytest_vla.show.tasks import (
+    Drawing,
+    ShownWorld,
+    as_drawn,
+    camera_picture,
+    check_number,
+    columns_of,
+    open_pool,
+    told_of,
+)
 
 _LISTED = 6
 _BLANK = 235
@@ -89,16 +99,16 @@ def run_sheet(
         VlaError: there is no such episode, its data or its states are missing, or there are too many pictures.
     """
     shown = [_chosen(run, patterns, seeds, drawing, labels) for run in runs]
-    tasks = {(r.suite, r.task): _task_of(runs, r, drawing) for records in shown for r in records}
+    tasks = {(r.suite, r.task_key): _task_of(runs, r, drawing) for records in shown for r in records}
     cases = sorted(
-        {(r.suite, r.task, _label_of(r), r.seed) for records in shown for r in records},
+        {(r.suite, r.task_key, _label_of(r), r.seed) for records in shown for r in records},
         key=lambda case: (case[0], tasks[case[:2]].index, *case[2:]),
     )
     if not cases:
         asked = _asked(patterns, seeds, labels)
         raise VlaError(f"run {', '.join(run.run.name for run in runs)}: no episode with {asked}")
     check_number(len(cases) * frames * len(runs))
-    by_case = [{(r.suite, r.task, _label_of(r), r.seed): r for r in records} for records in shown]
+    by_case = [{(r.suite, r.task_key, _label_of(r), r.seed): r for r in records} for records in shown]
     together = frames * len(runs)
     columns = columns_of(len(cases) * together, together)
 
@@ -161,6 +171,7 @@ def run_video(
             camera=task.protocol.cameras[0],
             control_freq=task.protocol.control_freq,
             every=VIDEO_EVERY,
+            charges=record.costs,
         )
 
 
@@ -181,12 +192,15 @@ def _moments(task: Task, record: Record, steps: Sequence[int]) -> list[Cell | No
     """The places of an episode's pictures after these steps; the last one says how it ended."""
     verdict = record.outcome if record.reason is None else f"{record.outcome}, {record.reason},"
     tone = {"success": "good", "invalid": "plain"}.get(record.outcome, "bad")
-    ending = {"label": f"{verdict} after {record.steps} steps", "tone": tone}
+    cost = cost_label(headline_charges(record.costs), record.steps)
+    ending = {"label": f"{verdict} after {record.steps} steps{f', {cost}' if cost else ''}", "tone": tone}
     picture = blank(task.protocol.image_size, _BLANK)
     end = Cell(picture, **ending)  # type: ignore[arg-type]
     if record.arrays is None:
         return [end, *[None] * (len(steps) - 1)]
-    return [*(Cell(picture, f"step {step}") for step in steps[:-1]), end]
+    charges = headline_charges(record.costs)
+    told = [", ".join(filter(None, [f"step {step}", cost_label(charges, step)])) for step in steps[:-1]]
+    return [*(Cell(picture, text) for text in told), end]
 
 
 def _shown(pool: "WorldPool", task: Task, record: Record, folder: Path, frames: int) -> list[Cell | None]:
@@ -209,10 +223,13 @@ def _shown(pool: "WorldPool", task: Task, record: Record, folder: Path, frames: 
         why = dataclasses.replace(cells[-1], label=f"{cells[-1].label}; it cannot be drawn: {error}")
         return [why, *[None] * (frames - 1)]
     camera = task.protocol.cameras[0]
-    return [
-        cell and dataclasses.replace(cell, picture=camera_picture(world.show(qpos[step], step), camera, task))
-        for cell, step in zip(cells, steps, strict=True)
-    ]
+    charges = headline_charges(record.costs)
+
+    def drawn(step: int) -> Picture:
+        picture = camera_picture(world.show(qpos[step], step), camera, task)
+        return outlined(world, picture, camera, charged_between(charges, step - 1, step))
+
+    return [cell and dataclasses.replace(cell, picture=drawn(step)) for cell, step in zip(cells, steps, strict=True)]
 
 
 def _label_of(record: Record) -> str:
@@ -231,7 +248,7 @@ def _variation_of(task: Task, record: Record) -> "Variation | None":
     if not label or told_only:
         return None
     # Not the task that is drawn: its cameras may be others.
-    own = load_suite(task.suite, data=task.data).task(task.name)
+    own = load_suite(task.suite, data=task.data).task(task.key)
     found = given_back(own, label, parameters, record.instruction)
     return found if found is not None and found.changes_world else None
 
@@ -248,8 +265,9 @@ def _named(block: Sequence[Cell | None], task: Task, record: Record) -> list[Cel
     """The pictures of one episode: below the first of them it says which."""
     first, cell = next((at, cell) for at, cell in enumerate(block) if cell is not None)
     label = _label_of(record)
-    name = (record.instruction or "(no instruction)") if label else task.language
+    name = (record.instruction or "(no instruction)") if label else told_of(task)
     which = f"{label}, seed {record.seed}" if label else f"seed {record.seed}"
+    which = f"{task.task_level}, {which}" if label and task.task_level else which
     named = dataclasses.replace(cell, name=name, label=f"{which}, {cell.label}")
     return [*block[:first], named, *block[first + 1 :]]
 
@@ -263,8 +281,8 @@ def _chosen(
 ) -> list[Record]:
     data = _data_of(run, drawing)
     suites = [load_suite(name, data=data) for name in dict.fromkeys(record.suite for record in run.records)]
-    names = {(task.suite, task.name) for task in select_tasks(suites, patterns)}
-    records = [record for record in run.records if (record.suite, record.task) in names]
+    names = {(task.suite, task.key) for task in select_tasks(suites, patterns)}
+    records = [record for record in run.records if (record.suite, record.task_key) in names]
     if labels:
         from pytest_vla.show.variations import match_labels
 
@@ -274,7 +292,7 @@ def _chosen(
         return [record for record in records if record.seed in seeds]
     lowest: dict[tuple[str, str, str], Record] = {}
     for record in records:
-        key = (record.suite, record.task, _label_of(record))
+        key = (record.suite, record.task_key, _label_of(record))
         if key not in lowest or record.seed < lowest[key].seed:
             lowest[key] = record
     return list(lowest.values())
@@ -282,7 +300,7 @@ def _chosen(
 
 def _task_of(runs: Sequence[RunEpisodes], record: Record, drawing: Drawing) -> Task:
     data = _data_of(next(run for run in runs if run.run.name == record.run), drawing)
-    task = load_suite(record.suite, data=data).task(record.task)
+    task = load_suite(record.suite, data=data).task(record.task_key)
     return as_drawn(with_textures(task, _textures_of(record)), drawing, 1)
 
 

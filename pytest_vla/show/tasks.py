@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pytest_vla import hook_modules
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import init_state_of
-from pytest_vla.plan.manifests import load_suite, suite_folder, suite_names
+from pytest_vla.plan.manifests import is_suite, load_suite, named_suites, suite_folder, suite_names
 from pytest_vla.plan.select import select_tasks
 from pytest_vla.plan.task import Task
 from pytest_vla.show.sheet import Cell, Picture, blank, check_layout, in_rows, sheet
@@ -59,7 +59,7 @@ class Drawing:
 
 
 def find_tasks(text: str, data: Path | None = None) -> tuple[Task, ...]:
-    """The tasks that a text names: a suite's, or the one task that it is the name of or a part of the name.
+    """The tasks that a text names: a suite's (or several suites'), or the one that it is the name or a part of.
 
     ``SUITE/TASK`` looks in one suite only, and ``SUITE/`` is the suite.
 
@@ -71,9 +71,10 @@ def find_tasks(text: str, data: Path | None = None) -> tuple[Task, ...]:
     if not text.strip("/ "):
         raise VlaError(f"{text!r} names no task. {advice}")
     suite, slash, name = text.rpartition("/")
-    if text in names or (slash and not name):
-        return load_suite(text.removesuffix("/"), data=data).tasks
-    suites = [load_suite(suite, data=data)] if slash else [load_suite(other, data=data) for other in names]
+    if is_suite(text) or (slash and not name):
+        meant = named_suites(text.removesuffix("/"))
+        return tuple(task for each in meant for task in load_suite(each, data=data).tasks)
+    suites = [load_suite(other, data=data) for other in (named_suites(suite) if slash else names)]
     if not slash:
         # One that varies another's tasks has no pictures of its own.
         suites = [each for each in suites if not any(task.varied for task in each.tasks)]
@@ -86,7 +87,7 @@ def find_tasks(text: str, data: Path | None = None) -> tuple[Task, ...]:
         more = hook_modules.of_a_conftest()
         raise VlaError(f"{complaint} {advice}{f'.{more}' if more else ''}") from None
     if len(found) > 1:
-        listed = ", ".join(f"{task.suite}/{task.name}" for task in found[:_LISTED])
+        listed = ", ".join(f"{task.id}" for task in found[:_LISTED])
         more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
         raise VlaError(f"{text!r} is in the names of {len(found)} tasks: {listed}{more}. Write one of them")
     return found
@@ -111,14 +112,14 @@ def task_sheet(tasks: Sequence[Task], seeds: Sequence[int] | None, drawing: Draw
         Cell(
             blank(task.protocol.image_size),
             f"seed {seed}, {camera}" if one or each > 1 else "",
-            name="" if one else task.language,
+            name="" if one else told_of(task),
         )
         for task in drawn
         for seed in seeds
         for camera in task.protocol.cameras
     ]
     if one:
-        title, about = tasks[0].language, f"{tasks[0].suite}/{tasks[0].name}"
+        title, about = tasks[0].language, f"{tasks[0].id}"
     else:
         suites = dict.fromkeys(task.suite for task in tasks)
         title = ", ".join(load_suite(name).title for name in suites)
@@ -139,6 +140,11 @@ def task_sheet(tasks: Sequence[Task], seeds: Sequence[int] | None, drawing: Draw
                 about += f"\ngoal: {'  '.join(world.predicates())}"
     cells = [dataclasses.replace(cell, picture=picture) for cell, picture in zip(cells, pictures, strict=True)]
     return sheet(in_rows(cells, columns), title=title, subtitle=about)
+
+
+def told_of(task: Task) -> str:
+    """A task's instruction, with the level before it of one that comes in levels."""
+    return f"{task.task_level}: {task.language}" if task.task_level else task.language
 
 
 def as_drawn(task: Task, drawing: Drawing, cameras: int | None) -> Task:
@@ -163,7 +169,7 @@ def camera_picture(observation: Mapping[str, NDArray[Any]], camera: str, task: T
     try:
         return observation[f"{camera}_image"]
     except KeyError as error:
-        raise VlaError(f"{task.suite}/{task.name} has no camera {camera}: {error.args[0]}") from error
+        raise VlaError(f"{task.id} has no camera {camera}: {error.args[0]}") from error
 
 
 def columns_of(cells: int, together: int) -> int:

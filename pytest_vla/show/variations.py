@@ -108,13 +108,12 @@ def vary_sheet(tasks: Sequence[Task], vary: str, seeds: Sequence[int] | None, dr
     cameras = drawing.cameras or tasks[0].protocol.cameras[:1]
     check_number(sum(1 + sum(each.has_picture for each in block.shown) for block in blocks) * len(cameras))
     if len(blocks) == 1:
-        title, about = tasks[0].language, f"{tasks[0].suite}/{tasks[0].name}, seed {seeds[0]}, {', '.join(cameras)}"
+        title, about = tasks[0].language, f"{tasks[0].id}, seed {seeds[0]}, {', '.join(cameras)}"
     else:
         title = f"variations: {vary}"
         about = f"{len(tasks)} tasks, seed {', '.join(map(str, seeds))}, {', '.join(cameras)}"
     named = [
-        (f"{block.task.suite}/{block.task.name}, " if len(tasks) > 1 else "")
-        + (f"seed {block.seed}, " if len(seeds) > 1 else "")
+        (f"{block.task.id}, " if len(tasks) > 1 else "") + (f"seed {block.seed}, " if len(seeds) > 1 else "")
         for block in blocks
     ]
 
@@ -177,7 +176,7 @@ def _labels(task: Task, vary: str) -> tuple[str, ...]:
         known += tuple(label for label in labels_of(task, protocol=UPSTREAM) if label not in known)
     if not patterns:
         raise VlaError(f"nothing to vary is given; {task.suite} has labels such as {', '.join(known[:3])}")
-    return match_labels(patterns, known, f"{task.suite}/{task.name}")
+    return match_labels(patterns, known, f"{task.id}")
 
 
 def _planned_one(task: Task, label: str, seed: int) -> _Shown:
@@ -252,7 +251,7 @@ def _empty(block: _Block, task: Task, cameras: int) -> dict[str, list[Cell]]:
 
 def _cells(pool: "WorldPool", block: _Block, task: Task, cameras: Sequence[str]) -> dict[str, list[Cell]]:
     """A block's cells by label, of each camera one."""
-    case = Case(task.suite, task.name, block.seed)
+    case = Case(task.suite, task.name, block.seed, task_level=task.task_level)
     benign, _, ending = _begun(pool, task, case, None, cameras)
     assert benign is not None
     cells = {"": [Cell(picture, ending, name=BENIGN) for picture in benign]}
@@ -370,5 +369,5 @@ def _value(value: object) -> str:
 def _reason(task: Task, label: str, error: Exception) -> str:
     """Why there is no such variation, without the names that stand beside it."""
     text = error.reason if isinstance(error, UnfitError) else str(error).removeprefix(f"{label}: ")
-    text = text.replace(f"{task.suite}/{task.name}", "this task")
+    text = text.replace(f"{task.id}", "this task")
     return textwrap.shorten(text, _LONGEST, placeholder=" ...")

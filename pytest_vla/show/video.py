@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.errors import VlaError
+from pytest_vla.plan.costs import Charge
 from pytest_vla.records.record import VIDEO_SUFFIX
+from pytest_vla.show.charged import charged_between, cost_label, headline_charges, outlined
 from pytest_vla.util.install import what_to_install
 
 Frame = NDArray[np.uint8]
@@ -44,6 +46,7 @@ def write_video(
     camera: str = "agentview",
     control_freq: float = 20.0,
     every: int = 1,
+    charges: Sequence[Charge] = (),
 ) -> int:
     """Write an episode's video, whole or not at all. The world must be reset before its next step.
 
@@ -58,6 +61,7 @@ def write_video(
         camera: one of the suite's.
         control_freq: control steps a second; the video runs in real time.
         every: draw every so many steps, and the last one.
+        charges: the episode's ledger: its headline's bodies are outlined while charged, and the strip has the sum.
 
     Returns:
         The number of frames; 0: nothing was written.
@@ -71,7 +75,8 @@ def write_video(
         return 0
     world.reset(init_state=init_state, scene_seed=scene_seed, settle=False)
     fps = control_freq / every
-    return encode(_frames(world, qpos, camera, every, ending, round(_LAST_FRAME_SECONDS * fps)), file, fps)
+    held = round(_LAST_FRAME_SECONDS * fps)
+    return encode(_frames(world, qpos, camera, every, ending, held, headline_charges(charges)), file, fps)
 
 
 def write_frames(frames: Sequence[tuple[int, Frame]], file: Path, *, ending: str, fps: float) -> int:
@@ -101,15 +106,23 @@ def write_frames(frames: Sequence[tuple[int, Frame]], file: Path, *, ending: str
 
 
 def _frames(
-    world: ShowingWorld, qpos: NDArray[np.float64], camera: str, every: int, ending: str, held: int
+    world: ShowingWorld,
+    qpos: NDArray[np.float64],
+    camera: str,
+    every: int,
+    ending: str,
+    held: int,
+    charges: Sequence[Charge],
 ) -> Iterator[Frame]:
-    name, last = f"{camera}_image", len(qpos) - 1
+    name, last, before = f"{camera}_image", len(qpos) - 1, -1
     for step in [*range(0, last, every), last]:
         shown = world.show(qpos[step], step)
         if name not in shown:
             cameras = [key.removesuffix("_image") for key in shown if key.endswith("_image")]
             raise VlaError(f"no camera {camera}: this suite has {', '.join(cameras)}")
-        frame = _with_strip(shown[name], f"step {step} of {last}", ending if step == last else "")
+        picture = outlined(world, shown[name], camera, charged_between(charges, before, step))
+        told = "   ".join(filter(None, [f"step {step} of {last}", cost_label(charges, step)]))
+        frame, before = _with_strip(picture, told, ending if step == last else ""), step
         yield frame
     for _ in range(held):
         yield frame

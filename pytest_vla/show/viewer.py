@@ -130,4 +130,4 @@ def _launcher(task: Task) -> Callable[..., Window]:
 
 
 def _instead(task: Task) -> str:
-    return f"`pytest-vla show {task.suite}/{task.name}` writes pictures to a file instead"
+    return f"`pytest-vla show {task.id}` writes pictures to a file instead"

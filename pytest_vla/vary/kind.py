@@ -51,7 +51,7 @@ class Draw:
     def generator(self) -> random.Random:
         """A new generator, the same for equal draws."""
         again = f"/{self.time}" if self.time else ""
-        text = f"{self.task.files}/{self.task.name}/{self.label}/{self.seed}{again}"
+        text = f"{self.task.files}/{self.task.key}/{self.label}/{self.seed}{again}"
         return random.Random(int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big"))
 
     def shared(self, name: str) -> random.Random:

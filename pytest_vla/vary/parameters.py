@@ -38,7 +38,7 @@ def given_back(task: Task, label: str, parameters: Params, instruction: str | No
         made = single[0] if len(single) == 1 else joined(label, single)
     told = {} if made is None else made.parameters
     if wrong := [name for name, value in parameters.items() if name not in told or told[name] != value]:
-        raise VlaError(f"{label} of {task.suite}/{task.name} is otherwise than its record says: {wrong[0]}; {_OTHER}")
+        raise VlaError(f"{label} of {task.id} is otherwise than its record says: {wrong[0]}; {_OTHER}")
     return made
 
 
@@ -56,7 +56,7 @@ def _given_back(task: Task, label: str, parameters: Params, instruction: str | N
             raise VlaError(f"{'; '.join(wrong)}; {_OTHER}")
         return kind.given(task, label, params)
     except VlaError as error:
-        raise UnfitError(label, f"{task.suite}/{task.name}", str(error)) from error
+        raise UnfitError(label, f"{task.id}", str(error)) from error
 
 
 def space_of(task: Task, label: str) -> tuple[Parameter, ...]:

@@ -105,7 +105,7 @@ def find_variation(task: Task, label: str, seed: int) -> Variation | None:
             known = _of_upstream(task)
         if label in known:
             return known[label]
-        raise VlaError(f"{task.suite}/{task.name} has no variation {label!r}.{did_you_mean(label, known)}")
+        raise VlaError(f"{task.id} has no variation {label!r}.{did_you_mean(label, known)}")
     return _drawn(task, label, seed)
 
 
@@ -196,13 +196,13 @@ def _drawn(task: Task, label: str, seed: int) -> Variation:
     try:
         return joined(label, made)
     except VlaError as error:
-        raise UnfitError(label, f"{task.suite}/{task.name}", str(error)) from error
+        raise UnfitError(label, f"{task.id}", str(error)) from error
 
 
 def _single(draw: Draw) -> Variation:
     kind = known_kind(draw.label)
     level, part = level_of(draw.label) if kind.levels else 0, "" if kind.levels else part_of(draw.label, kind.name)
-    whose = f"{draw.task.suite}/{draw.task.name}"
+    whose = f"{draw.task.id}"
     if draw.task.world is not None and not kind.anywhere:
         raise UnfitError(draw.label, whose, _OF_MUJOCO)
     try:

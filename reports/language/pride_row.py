@@ -102,7 +102,7 @@ def _compared(scores: "Sequence[Sequence[Record]]", csv: Path | None) -> "list[C
 def _find_csv(run: Path) -> tuple[Path | None, bool]:
     """LIBERO-Para's CSV where the run found it, and whether the report has to be told."""
     from pytest_vla.language.published import find_csv
-    from pytest_vla.plan.user_files import given_folders
+    from pytest_vla.plan.data_folders import given_folders
     from pytest_vla.records.load import open_run
 
     try:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pytest_vla import extensions
 from pytest_vla.errors import VlaError
+from pytest_vla.metrics.costs import cost_summaries
 from pytest_vla.metrics.further import by_origin, further_means
 from pytest_vla.metrics.rate_rows import MAX_TASK_ROWS, RateRow, VariedTask, kind_rows, rate_rows
 from pytest_vla.metrics.rates import (
@@ -19,12 +20,13 @@ from pytest_vla.metrics.rates import (
 from pytest_vla.metrics.selection import of_several_simulators, repeats_text
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.durations import Estimate, total_seconds
+from pytest_vla.records.charges import account_text, amount_text
 from pytest_vla.records.explain import clipped_note
 from pytest_vla.records.items import Item
 from pytest_vla.records.premises import notes_after
 from pytest_vla.records.record import VIDEO_SUFFIX, Record
 from pytest_vla.records.tally import Repetition
-from pytest_vla.reports.tables import printed
+from pytest_vla.reports.tables import printed, wrapped
 from pytest_vla.reports.terminal.progress import about
 from pytest_vla.util.text import counted
 
@@ -109,8 +111,10 @@ def closing_lines(
         if own:
             lines.append(summary_sentence([r for rs in own.values() for r in rs], "vla, own tests"))
     elif records:
-        tasks = len({(record.suite, group_of(record, False), record.task) for record in of_suites})
+        tasks = len({(record.suite, group_of(record, False), record.task_key) for record in of_suites})
         lines = summary_lines(of_suites, own, verbosity > 0 or tasks <= MAX_TASK_ROWS, width)
+        with suppress(VlaError):
+            lines += [line for text in cost_notes(records) for line in wrapped(text, width)]
         lines += printed(_further_lines(records))
         if any(record.variation for record in records):
             from pytest_vla.reports.language.pride_row import language_lines
@@ -150,6 +154,25 @@ def summary_sentence(records: Sequence[VariedTask], title: str = "vla") -> str:
         share = f" ({PROBE})" if row.is_probe else f", {rate} {interval}"
         parts.append(f"{named}{success} success{share}" + (f"; {apart}" if apart else ""))
     return f"{title}: {'; '.join(parts)}"
+
+
+def cost_notes(records: Sequence[Record]) -> list[str]:
+    """A line for each suite or test with costs: the mean, how many were charged, and the rate of safe success."""
+    notes: list[str] = []
+    told: set[str] = set()
+    for each in cost_summaries(records):
+        excess = "" if each.excess == each.mean else f", {amount_text(each.excess)} beyond what is unavoidable"
+        interval = "" if each.interval is None else f" {ends_text(each.interval)}"
+        beyond = " beyond it" if excess else ""
+        # By all accounts together, so that it is told once of the same episodes.
+        safe = f"; safe success {each.safe}/{each.episodes}, {each.safe / each.episodes:.1%}{interval}"
+        key = f"{each.name} {each.episodes} {each.safe}"
+        notes.append(
+            f"cost of {each.name}{account_text(each.account)}: {amount_text(each.mean)} an episode{excess}, "
+            f"{each.charged} of {each.episodes} charged{beyond}{'' if key in told else safe}"
+        )
+        told.add(key)
+    return notes
 
 
 def _further_lines(records: Sequence[Record]) -> Iterator[str]:

@@ -36,6 +36,10 @@ class Ended:
     protocol: Mapping[str, object] = field(default_factory=dict)
 
     @property
+    def task_key(self) -> str:
+        return self.task
+
+    @property
     def is_probe(self) -> bool:
         return self.variation.get("kind") == "blank"
 

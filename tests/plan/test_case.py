@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case, init_state_of, parse_node_id
 from pytest_vla.plan.manifests import load_suite
-from pytest_vla.plan.select import plan, select_tasks
+from pytest_vla.plan.select import narrow, plan, select_tasks
 from pytest_vla.util.ranges import LAST_SEED, parse_seeds
 
 STOVE = Case("libero_goal", "turn_on_the_stove", 0)
@@ -162,3 +162,36 @@ def test_the_plan_keeps_a_tasks_seeds_together() -> None:
         Case("libero_object", milk, 3),
         Case("libero_object", milk, 1),
     )
+
+
+ARENA = load_suite("vla_arena_dynamic_obstacles")
+LEMON = "push_the_lemon_to_the_region_between_the_teapots"
+
+
+def keys(*patterns: str) -> list[str]:
+    return [task.key for task in select_tasks([ARENA], patterns)]
+
+
+def test_a_name_selects_its_task_at_every_level_and_with_a_level_only_there() -> None:
+    assert keys(LEMON) == keys("lemon") == keys("push_the_l*") == [f"L{level}-{LEMON}" for level in range(3)]
+    assert keys(f"l1-{LEMON}") == keys("L1-push_the_lemon") == [f"L1-{LEMON}"]
+    assert len(keys("L1-*")) == 5
+
+
+def test_a_plan_of_levels_leaves_suites_without_levels_out() -> None:
+    cases = plan([GOAL, ARENA], ["lemon", "stove"], None, task_levels=("L0", "L2"))
+    assert cases == tuple(Case(ARENA.name, LEMON, 0, task_level=level) for level in ("L0", "L2"))
+    assert [case.task_level for case in narrow(cases, [], ("L2",))] == ["L2"]
+    assert narrow(cases, ["L0-*"]) == cases[:1]
+    with pytest.raises(VlaError, match="is of level L7: their levels are L0, L1, L2"):
+        plan([GOAL, ARENA], task_levels=("L7",))
+    with pytest.raises(VlaError, match="of libero_goal is of level L0: their tasks come in no levels"):
+        plan([GOAL], task_levels=("L0",))
+
+
+def test_cases_of_one_name_at_two_levels_are_two() -> None:
+    one, other = (Case(ARENA.name, LEMON, 0, "light.dim-L3", level) for level in ("L0", "L1"))
+    assert len({case.id for case in (one, other)}) == len({case.node_id for case in (one, other)}) == 2
+    assert one.id == f"{ARENA.name}/L0-{LEMON}[light.dim-L3-seed0]"
+    assert one.twin == Case(ARENA.name, LEMON, 0, task_level="L0")
+    assert parse_node_id(other.node_id) == other

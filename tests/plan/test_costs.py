@@ -12,7 +12,7 @@ CHARGES = st.builds(
     step=st.none() | st.integers(0, 600),
     by=st.none() | st.text(max_size=5),
     text=st.none() | st.text(max_size=5),
-    unknown=st.dictionaries(st.sampled_from(["last_step", "force"]), st.integers() | st.lists(st.text())),
+    unknown=st.dictionaries(st.sampled_from(["severity", "room"]), st.integers() | st.lists(st.text())),
 )
 
 

@@ -46,7 +46,7 @@ def test_order_of_the_roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     (package / "__init__.py").write_text("raise RuntimeError('importing it asks on standard input')")
     roots = data_roots(option)
     origins = [root.origin.split()[0] for root in roots]
-    assert origins == ["--vla-data", "PYTEST_VLA_DATA", "LIBERO's", "installed", "suite"]
+    assert origins == ["--vla-data", "PYTEST_VLA_DATA", "LIBERO's", "installed", "suite", "suite"]
     homes = [find_file(roots, "assets", f"{name}.xml", "x") for name in "abcd"]
     assert homes == [
         option / "libero" / "assets" / "a.xml",
@@ -87,9 +87,10 @@ def test_a_missing_file_names_what_for_and_where(tmp_path: Path) -> None:
 
 
 def test_suites_that_bring_their_own_data_are_the_last_roots() -> None:
-    (root,) = data_roots()
-    assert (root.suite, root.origin) == ("tabletop", "suite tabletop")
-    arena = find_file((root,), "assets", "scenes/tabletop.xml", "the arena")
+    roots = data_roots()
+    names = ["tabletop", "tabletop_safety"]
+    assert [(root.suite, root.origin) for root in roots] == [(name, f"suite {name}") for name in names]
+    arena = find_file(roots, "assets", "scenes/tabletop.xml", "the arena")
     assert arena == suite_folder("tabletop") / "assets" / "scenes" / "tabletop.xml"
 
 

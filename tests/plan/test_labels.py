@@ -3,9 +3,10 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from pytest_vla.errors import VlaError
 from pytest_vla.plan import labels
 from pytest_vla.plan.labels import CaseParts
 from pytest_vla.vary.registry import kinds
@@ -45,9 +46,50 @@ def test_names_of_records_whose_parts_do_not_pair_are_left_whole() -> None:
 
 @given(WORDS, WORDS, st.one_of(st.just(""), st.from_regex(labels.LABEL, fullmatch=True)), st.integers(0, 2**32 - 1))
 def test_a_case_is_read_from_its_node_id(suite: str, task: str, variation: str, seed: int) -> None:
+    assume(re.fullmatch(labels.TASK_LEVEL, task) is None)
     case = CaseParts(suite, task, variation, seed)
     assert labels.parse_node_id(labels.node_id(case)) == case
     assert labels.parameter_id(case) in labels.node_id(case)
+
+
+@given(WORDS, WORDS, st.integers(0, 99), st.one_of(st.just(""), NAMES), st.integers(0, 2**32 - 1))
+def test_a_case_of_a_level_is_read_from_its_node_id(suite: str, task: str, level: int, label: str, seed: int) -> None:
+    case = CaseParts(suite, task, label, seed, f"L{level}")
+    assert labels.parse_node_id(labels.node_id(case)) == case
+    assert labels.task_key_of(labels.case_id(case), suite) == f"L{level}-{task}"
+    assert labels.parse_task_key(labels.task_key(task, f"L{level}")) == (task, f"L{level}")
+
+
+def test_the_level_of_a_task_is_none_of_a_variation() -> None:
+    plain, varied = CaseParts("s", "push", "light.dim-L2", 0), CaseParts("s", "push", "light.dim-L2", 0, "L1")
+    assert labels.node_id(plain) == "s::test_episode[push-light.dim-L2-seed0]"
+    assert labels.node_id(varied) == "s::test_episode[L1-push-light.dim-L2-seed0]"
+    assert labels.case_id(varied) == "s/L1-push[light.dim-L2-seed0]"
+    assert labels.parse_task_key("push-L1") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "levels"),
+    [("L1", "1"), ("0-2", "012"), ("L0-L2", "012"), ("2, l0 ,0-1", "201"), ("0,0", "0")],
+)
+def test_levels_of_tasks(text: str, levels: str) -> None:
+    assert labels.parse_task_levels(text) == tuple(f"L{level}" for level in levels)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "'' is no level and no range; write L1, L0,L2 or L0-L2"),
+        ("easy", "'easy' is no level"),
+        ("L-1", "'L-1' is no level"),
+        ("1-2-3", "is no level"),
+        ("L100", "is no level"),
+        ("2-0", "2-0 runs backwards; write L0-L2"),
+    ],
+)
+def test_other_texts_are_no_levels(text: str, complaint: str) -> None:
+    with pytest.raises(VlaError, match=complaint):
+        labels.parse_task_levels(text)
 
 
 @pytest.mark.parametrize("text", ["", "a::test_x[b-seed0]", "a::test_episode[b-seed]", "a::test_episode[b c-seed0]"])

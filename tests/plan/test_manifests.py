@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from pytest_vla import extensions
 from pytest_vla.entries import SuiteEntry
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.manifests import load_suite, suite_names, takes_tasks
+from pytest_vla.plan.manifests import load_suite, named_suites, suite_names, takes_tasks
 from pytest_vla.plan.suite import Suite
 from pytest_vla.plan.task import language_of
 from pytest_vla.run.options import OPTIONS
@@ -37,7 +38,16 @@ MAX_STEPS |= {name: MAX_STEPS[name.replace("_plus", "")] for name in PLUS}
 
 
 def test_every_suite_is_there() -> None:
-    assert set(suite_names()) == set(SIZES)
+    # Of those whose tasks come in levels tests are elsewhere.
+    arena = {name for name in suite_names() if name.startswith("vla_arena_")}
+    assert (set(suite_names()) - arena, len(arena)) == ({*SIZES, "tabletop_safety"}, 11)
+
+
+def test_the_suite_of_hazards_has_ten_tasks_a_level() -> None:
+    suite = load_suite("tabletop_safety")
+    assert (suite.category, suite.protocol.max_steps, suite.protocol.init_states) == ("safety", 300, 10)
+    assert Counter(task.task_level for task in suite.tasks) == {"L0": 10, "L1": 10, "L2": 10}
+    assert suite.task("put_the_cup_on_the_plate", "L1").key == "L1-put_the_cup_on_the_plate"
 
 
 @pytest.mark.parametrize("name", SIZES)
@@ -208,6 +218,21 @@ out_of_range = "clip"
 """
 
 
+LEVELS = """
+title = "Mine"
+extends = "base.toml"
+category = "safety"
+files = ["theirs", "theirs_renamed"]
+[tasks]
+L1 = ["push"]
+[tasks.L0]
+"push,_then_pull" = "Push the box, then pull it"
+push = "push the box"
+[levels.L0]
+max_steps = 4
+"""
+
+
 def load_written(folder: Path, monkeypatch: pytest.MonkeyPatch, manifest: str, base: str = BASE) -> Suite:
     (folder / "mine").mkdir()
     (folder / "mine" / "suite.toml").write_text(manifest)
@@ -234,6 +259,10 @@ def test_a_manifest_overrides_what_it_extends(tmp_path: Path, monkeypatch: pytes
         (GOOD.replace("base.toml", "other.toml"), BASE, "other.toml: cannot be read"),
         (GOOD.replace('"two"', '"one"'), BASE, "two tasks are called one; give each a name of its own"),
         (GOOD.replace('"two"', '"../two"'), BASE, "'../two' is no name of a task"),
+        (GOOD.replace('"two"', '"L2"'), BASE, "L2 is what ids call a level of tasks"),
+        (LEVELS.replace("L1", "easy", 1), BASE, "[tasks]: 'easy' is no level: expected L0, L1 and so on"),
+        (LEVELS.replace('"push"', '"push", "pu,sh"'), BASE, "two tasks are called L1-push"),
+        (LEVELS + "[levels.L1]\nfps = 3\n", BASE, "unknown fps"),
     ],
 )
 def test_a_broken_manifest_is_refused_by_name(
@@ -243,6 +272,47 @@ def test_a_broken_manifest_is_refused_by_name(
         load_written(tmp_path, monkeypatch, manifest, base)
     assert complaint in str(refused.value)
     assert str(tmp_path) in str(refused.value)
+
+
+def test_tasks_may_come_in_levels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    suite = load_written(tmp_path, monkeypatch, LEVELS)
+    assert (suite.category, suite.task_levels) == ("safety", ("L1", "L0"))
+    assert [task.key for task in suite.tasks] == ["L1-push", "L0-push_then_pull", "L0-push"]
+    assert [task.protocol.max_steps for task in suite.tasks] == [7, 4, 4]
+    assert [task.language for task in suite.tasks] == ["push", "Push the box, then pull it", "push the box"]
+    name = "level_0/push,_then_pull"
+    assert suite.tasks[1].paths == (f"theirs/{name}", f"theirs_renamed/{name}")
+    assert suite.task("L1-push").id == "mine/L1-push"
+
+
+def with_aliases(monkeypatch: pytest.MonkeyPatch, **origins: tuple[str, tuple[str, ...]]) -> None:
+    """Suites by name, with who gave them and their aliases."""
+    made = {name: SuiteEntry(name, "a test's", aliases=aliases, origin=by) for name, (by, aliases) in origins.items()}
+    monkeypatch.setattr(extensions, "suites", lambda: made)
+    # It keeps what it has found of the real ones.
+    monkeypatch.setattr(extensions, "suite_aliases", extensions.suite_aliases.__wrapped__)  # type: ignore[attr-defined]
+
+
+def test_an_alias_means_the_suites_of_one_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_aliases(monkeypatch, one=("p", ("first", "both")), two=("p", ("both",)))
+    assert (named_suites("one"), named_suites("first"), named_suites("both")) == (("one",), ("one",), ("one", "two"))
+    with pytest.raises(VlaError, match=r"no suite 'fist'. Did you mean first"):
+        named_suites("fist")
+
+
+@pytest.mark.parametrize(
+    ("two", "complaint"),
+    [
+        (("p", ("one",)), "p: the suite two has the alias 'one', which is a suite of p. Give it another"),
+        (("q", ("both",)), "two packages have a suite with the alias 'both': p and q. Have one renamed"),
+    ],
+)
+def test_aliases_that_clash_are_refused(
+    monkeypatch: pytest.MonkeyPatch, two: tuple[str, tuple[str, ...]], complaint: str
+) -> None:
+    with_aliases(monkeypatch, one=("p", ("both",)), two=two)
+    with pytest.raises(VlaError, match=complaint):
+        named_suites("anything")
 
 
 def load_made(monkeypatch: pytest.MonkeyPatch, make: Callable[[], Suite]) -> Suite:

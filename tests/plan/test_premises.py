@@ -133,6 +133,15 @@ def test_measurements_stand_beside_the_manifest() -> None:
     assert premises.measured("libero_goal").versions
 
 
+def test_measurements_are_found_by_the_folder_of_a_suites_files() -> None:
+    """VLA-Arena's tasks lie in folders that are called otherwise than our suites."""
+    (task,) = [task for task in load_suite("vla_arena_long_horizon").tasks if "strawberry_in_the_middle" in task.name]
+    assert task.files != task.suite
+    assert premises.measured(task.files) == premises.measured(task.suite) != Measured()
+    assert premises.thrown(task, 0, "3.3.7") == ("strawberry_1",)
+    assert premises.measured("safety") == premises.measured("no_suite") == Measured()
+
+
 def _starts(suite: str) -> list[tuple[Task, int]]:
     return [(task, state) for task in load_suite(suite).tasks for state in range(50)]
 

@@ -155,7 +155,7 @@ def test_of_the_users_own_tests_the_first_counts_too(
     result.stdout.fnmatch_lines(
         [
             "libero_goal: 1/1 = 100.0% * >= 100%",
-            "vla: failed (*): 1 failed beside the failed episodes (errors, other tests)",
+            "vla: failed (*): 1 failed beside the failed episodes (errors, costs, other tests)",
         ]
     )
 

@@ -262,7 +262,7 @@ def test_a_model_of_the_ini_file_leaves_other_tests_in(vla: Run, own: Callable[[
         ('"libero_goal"', "expected keywords, not 'libero_goal'"),
         ('suite="libero_gaol"', "there is no suite 'libero_gaol'. Did you mean libero_goal"),
         ('suite="libero_goal", tasks="stoev"', "no task of libero_goal is 'stoev' or contains it. Did you mean stove"),
-        ('suite="libero_goal", task="stove"', "unknown keyword 'task'. Did you mean tasks?"),
+        ('suite="libero_goal", task="stove"', "unknown keyword 'task'. Did you mean tasks"),
         ('suite=3, tasks="stove"', "suite=3: expected a name or a list of names"),
         ('suite="libero_goal", tasks=["stove", 1]', "tasks=['stove', 1]: expected a name or a list of names"),
         ('suite="libero_goal", tasks=[]', "tasks=[] names nothing"),

@@ -8,44 +8,11 @@ from pytest_vla.metrics.selection import by_model
 from pytest_vla.plan.costs import Charge, totals
 from pytest_vla.records.store import open_store
 from pytest_vla.records.trajectory import load_trajectory
+from tests.support.own_worlds import CONFTEST, POLICIES
 from tests.support.runs import digests, records_of, run_names
 from tests.support.videos import read
 
 Run = Callable[..., pytest.RunResult]
-
-CONFTEST = """
-    from pytest_vla.entries import SuiteEntry
-    from pytest_vla import testing
-
-    def pytest_vla_suites():
-        return [SuiteEntry("point", "a point", ":point"), SuiteEntry("forgetful", "a point", ":forgetful")]
-
-    def point():
-        return testing.point_suite()
-
-    def forgetful():
-        return testing.point_suite("forgetful", testing.ForgetfulPointWorld)
-"""
-
-POLICIES = """
-    import numpy as np
-
-    def right(episode, speed=1.0):
-        assert episode.action_size == 2
-        def act(observation):
-            assert set(observation) >= {"front_image", "state"}, set(observation)
-            return np.array([speed, 0.5])
-        return act
-
-    def looks(episode):
-        return lambda observation: np.array([observation["front_image"].mean() / 255, 0])
-
-    def aside(episode):
-        return lambda observation: np.array([0, 1.0])
-
-    def wide(episode):
-        return lambda observation: np.zeros(7)
-"""
 
 
 @pytest.fixture

@@ -181,7 +181,7 @@ def test_a_run_is_named_by_the_beginning_of_its_name(vla: Run, project: pytest.P
         (["--vla-seeds=0-2"], "was started without --vla-seeds, and not with 0,1,2*"),
         (["--vla-suite=libero_object"], "was started with --vla-suite=libero_goal, and not with libero_object*"),
         (["--vla-replan=3"], "was started without --vla-replan*"),
-        (["--vla-run-seed=1"], "was started without --vla-run-seed*"),
+        (["--vla-run-seed=1"], "was started with --vla-run-seed=0, and not with 1*"),
     ],
 )
 def test_a_run_stays_what_it_is(vla: Run, arguments: list[str], complaint: str) -> None:

@@ -160,7 +160,7 @@ def test_another_package_may_add_a_kind(folder: Path, declared: Path, model: str
         ("number:x", "robot_zoo:number of robot-zoo 1.0 (robot_zoo_hooks) made int, not callable; a policy is called"),
         ("tuned:2?gian=3", "takes no argument 'gian'. Did you mean gain? It takes gain."),
         ("zo", "no such policy. Did you mean zoo? Known: expert, random"),
-        ("expert?speed=2", "expert takes no arguments; write --vla-model=expert"),
+        ("random?speed=2", "random takes no arguments; write --vla-model=random"),
     ],
 )
 def test_a_kind_that_cannot_be_loaded_says_whose_it_is(

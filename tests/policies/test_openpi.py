@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from websockets.http11 import Request
 from websockets.server import ServerProtocol
 
-from pytest_vla.episode.rollout import Conditions, Rollout, run_episode
+from pytest_vla.episode.ended import Rollout
+from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import load_suite

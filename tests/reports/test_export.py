@@ -49,7 +49,7 @@ def test_a_column_for_each_value_of_any_row() -> None:
         *("costs.force", "metrics.a", "metrics.length", "metrics.smoothness"),
         *("seeds.init_state", "seeds.init_states", "seeds.run", "seeds.scene"),
         *("protocol.cameras", "protocol.init_state", "protocol.max_steps", "replan", "policy", "policy_digest"),
-        *("provenance.mujoco", "provenance.numpy", "timings.wall", "digest", "arrays", "simulator"),
+        *("provenance.mujoco", "provenance.numpy", "timings.wall", "digest", "arrays", "simulator", "task_level"),
     ]
     assert list(csv_rows([one, two])[0]) == table.column_names
     first, second = table.to_pylist()
@@ -57,6 +57,21 @@ def test_a_column_for_each_value_of_any_row() -> None:
     assert (second["metrics.a"], second["metrics.length"], second["eef_pos.x"]) == (None, 3.0, None)
     assert json.loads(first["literals"]) == {"(turnon flat_stove_1)": [[0, False], [1, True], [2, False]]}
     assert first["protocol.cameras"] == '["agentview"]'
+
+
+def test_accounts_of_costs_are_never_in_one_column() -> None:
+    charges = (Charge("(fall a)", 10.0, 4, account="paper"), Charge("(fall a)", 50.0, 4, account="upstream"))
+    touched = (Charge("touch", 1.0, 1, account="paper"), Charge("touch", 2.0, 3, account="paper"))
+    (row,) = parquet([dataclasses.replace(RECORD, costs=(*touched, *charges, Charge("own", 0.5, 1)))]).to_pylist()
+    costs = {name: value for name, value in row.items() if name.startswith("costs.")}
+    assert costs == {
+        "costs.own": 0.5,
+        "costs.paper": 13.0,
+        "costs.paper.(fall a)": 10.0,
+        "costs.paper.touch": 3.0,
+        "costs.upstream": 50.0,
+        "costs.upstream.(fall a)": 50.0,
+    }
 
 
 def test_parquet_has_types_whatever_the_values() -> None:

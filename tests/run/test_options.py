@@ -26,6 +26,7 @@ TYPED = {
     "model": ("expert", "mine:policy?gain=0.5", "replay:runs/a b"),
     "suite": ("tabletop", "libero_goal,tabletop"),
     "tasks": ("stove", "turn_*,bowl?"),
+    "task-levels": ("L0,L2", "0-1", "L1-L2,0"),
     "seeds": ("0-9", "3,1", "7"),
     "episodes": ("1", "12"),
     "vary": ("camera,light:3", "camera+light:3", "pairs"),
@@ -45,6 +46,9 @@ TYPED = {
     "video": ("failed", "all"),
     "resume": ("last", "20260101"),
     "min-success": ("0.8", "80%", "0.00001:lower", "1"),
+    "costs": ("auto", "all"),
+    "cost": ("/my/costs.toml", "/a b"),
+    "max-cost": ("0", "12.5", "999999999999.000000001"),
     "kernels": ("pinned", "native"),
 }
 CASES = [(option, text) for option in OPTIONS for text in TYPED.get(option.name, ())]
@@ -246,7 +250,9 @@ def test_whatever_stands_in_the_store_is_read_or_refused(data: st.DataObject) ->
 
 def test_a_value_that_cannot_be_typed_is_none_of_the_table() -> None:
     for each in OPTIONS:
-        if each.metavar is not None and each.attribute not in ("model", "data", "results", "resume", "tasks", "suite"):
+        if each.metavar is not None and each.attribute not in (
+            *("model", "data", "results", "resume", "tasks", "suite", "cost"),
+        ):
             with pytest.raises((VlaError, argparse.ArgumentTypeError)):
                 each.parse("\x1b")
 

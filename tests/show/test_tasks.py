@@ -9,7 +9,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.plan.manifests import load_suite, suite_names
 from pytest_vla.show.runs import is_run, load_runs, run_sheet
 from pytest_vla.show.sheet import Cell
-from pytest_vla.show.tasks import Drawing, find_tasks, task_sheet
+from pytest_vla.show.tasks import Drawing, find_tasks, task_sheet, told_of
 from tests.support.coloured import ColouredWorld
 from tests.support.kept_runs import BOWL, STOVE
 from tests.support.worlds import libero_task
@@ -39,24 +39,35 @@ def test_a_task_is_named_by_its_suite_by_its_name_or_by_a_part() -> None:
     assert find_tasks("libero_goal/turn_on", Path("data"))[0].data == Path("data")
 
 
+def test_a_task_that_stands_at_several_levels_is_named_with_its_level() -> None:
+    lemon = "push_the_lemon_to_the_region_between_the_teapots"
+    for text in (f"L1-{lemon}", f"safety_dynamic_obstacles/L1-{lemon}", "vla_arena/L1-push_the_lemon"):
+        assert [task.key for task in find_tasks(text)] == [f"L1-{lemon}"]
+    with pytest.raises(VlaError, match=r"in the names of 3 tasks: vla_arena_dynamic_obstacles/L0-.*, .*/L1-.*, .*/L2-"):
+        find_tasks("push_the_lemon")
+    assert len(find_tasks("vla_arena")) == 170
+    assert told_of(find_tasks(f"L1-{lemon}")[0]) == "L1: push the lemon to the region between the teapots"
+    assert told_of(load_suite("libero_goal").task(STOVE)) == "turn on the stove"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("libero_goal/bowl", r"in the names of 5 tasks: libero_goal/put_the_bowl_on_the_stove, .*Write one of them"),
-        ("plate", r"in the names of \d+ tasks: tabletop/push_the_plate_.*, libero_10/.* and \d+ more"),
+        ("plate", r"in the names of \d+ tasks: tabletop/push_the_plate_.* and \d+ more"),
         ("turn_on_the_stov", r"in the names of \d+ tasks: tabletop/turn_on_the_stove, libero_10/"),
         ("turn_on_the_stove", r"in the names of 2 tasks: tabletop/turn_on_the_stove, libero_goal/turn_on_the_stove\."),
         ("put_the", r"in the names of \d+ tasks: tabletop/.* and \d+ more"),
-        ("tabletp", r"is 'tabletp'[^?]*Did you mean tabletop\? [^?]*$"),
+        ("tabletp", r"is 'tabletp'[^?]*Did you mean tabletop, tabletop_safety\? [^?]*$"),
         ("", "'' names no task.*shows the tasks of a suite: tabletop, "),
         (" ", "' ' names no task"),
         ("/", "'/' names no task"),
         ("/turn_on", "there is no suite ''"),
-        ("tabletp/", r"no suite 'tabletp'\. Did you mean tabletop\?"),
+        ("tabletp/", r"no suite 'tabletp'\. Did you mean tabletop, tabletop_safety\?"),
         ("libero_goal/stoev", r"no task of libero_goal is 'stoev'.* Did you mean stove\?"),
         (
             "libero_gaol",
-            r"is 'libero_gaol'.*Did you mean libero_goal.*shows the tasks of a suite: tabletop, libero_10, libero_90",
+            r"is 'libero_gaol'.*Did you mean libero_goal.*shows the tasks of a suite: tabletop, tabletop_safety, ",
         ),
         ("libero_gaol/bowl", r"no suite 'libero_gaol'\. Did you mean libero_goal"),
     ],

@@ -37,3 +37,11 @@ def golden(name: str) -> Path:
 
 
 needs_data = pytest.mark.skipif(data_root() is None, reason="needs PYTEST_VLA_DATA or ../shared/data")
+
+
+def arena_data() -> Path:
+    """The folder with VLA-Arena's ``assets``, ``bddl_files`` and init states; skips the test where it is absent."""
+    root = data_root()
+    if root is None or not (root / "vla_arena").is_dir():
+        pytest.skip("needs VLA-Arena's data: set PYTEST_VLA_DATA or put it at ../shared/data")
+    return root / "vla_arena"

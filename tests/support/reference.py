@@ -1,4 +1,4 @@
-"""Upstream live beside us: runs upstream.py in the reference environment (`make reference`)."""
+"""Upstream live beside us, in environments of its own: LIBERO's (`make reference`) and VLA-Arena's (`make arena`)."""
 
 import json
 import os
@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.data import REPOSITORY, libero_data
+from tests.support.data import REPOSITORY, arena_data, libero_data
 
 PYTHON = REPOSITORY / ".venv-ref" / "bin" / "python"
+ARENA_PYTHON = REPOSITORY / ".venv-arena" / "bin" / "python"
 
 
 def run_upstream(jobs: Sequence[Mapping[str, Any]], folder: Path) -> dict[str, np.ndarray]:
@@ -26,10 +27,25 @@ def run_upstream(jobs: Sequence[Mapping[str, Any]], folder: Path) -> dict[str, n
     config = "".join(f"{key}: {data / name}\n" for key, name in names.items())
     (folder / "config.yaml").write_text(f"{config}datasets: {folder}\n")
     (folder / "jobs.json").write_text(json.dumps({"assets": str(data / "assets"), "jobs": list(jobs)}))
-    environment = os.environ | {"LIBERO_CONFIG_PATH": str(folder)}
+    return _run([PYTHON, "-P", Path(__file__).with_name("upstream.py")], folder, {"LIBERO_CONFIG_PATH": str(folder)})
+
+
+def run_upstream_arena(jobs: Sequence[Mapping[str, Any]], folder: Path) -> dict[str, np.ndarray]:
+    """What VLA-Arena's upstream does for these jobs (see upstream_arena.py): arrays by ``jobN_NAME``."""
+    if not ARENA_PYTHON.exists():
+        pytest.skip("VLA-Arena's environment is not made: make arena")
+    assets = [str(data / "assets") for data in (arena_data(), libero_data())]
+    folder.mkdir(parents=True, exist_ok=True)
+    work = {"assets": assets, "folder": str(folder / "upstream"), "jobs": list(jobs)}
+    (folder / "jobs.json").write_text(json.dumps(work))
+    return _run([ARENA_PYTHON, "-P", Path(__file__).with_name("upstream_arena.py")], folder, {})
+
+
+def _run(command: list[str | Path], folder: Path, variables: Mapping[str, str]) -> dict[str, np.ndarray]:
+    environment = os.environ | variables
     environment.setdefault("MUJOCO_GL", "egl")
     done = subprocess.run(
-        [PYTHON, "-P", Path(__file__).with_name("upstream.py"), folder / "jobs.json", folder / "out.npz"],
+        [*command, folder / "jobs.json", folder / "out.npz"],
         env=environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -45,3 +61,18 @@ def job(task: Path, **given: Any) -> dict[str, Any]:
     """A job for upstream with everything that is not given left out."""
     nothing = {"seed": 0, "init_state": None, "actions": [], "cameras": 0, "frames": [], "earlier": 0}
     return {"task": str(task), **nothing, **given}
+
+
+def smooth_actions(seed: int, steps: int) -> list[list[float]]:
+    """Smooth random motion that reaches down, with steps without rotation and a gripper that opens and closes."""
+    generator = np.random.default_rng(seed)
+    velocity, rows = np.zeros(6), []
+    for step in range(steps):
+        if step % 20 == 0:
+            target = generator.uniform(-1.2, 1.2, 6) * [1, 1, 1, 0.3, 0.3, 0.3]
+            target[2] = -0.9 if (step // 20) % 2 == 0 else 0.5
+        velocity = 0.8 * velocity + 0.2 * target + generator.normal(0, 0.05, 6)
+        if step % 9 == 4:
+            velocity = np.concatenate([velocity[:3], np.zeros(3)])
+        rows.append([*velocity, 1.0 if (step // 30) % 2 else -1.0])
+    return rows

@@ -12,7 +12,8 @@ import pytest
 from websockets.exceptions import ConnectionClosedError
 from websockets.sync.client import ClientConnection, connect
 
-from pytest_vla.episode.rollout import Conditions, Rollout, run_episode
+from pytest_vla.episode.ended import Rollout
+from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies.base import Answer, Episode, Observation, Policy, Wishes

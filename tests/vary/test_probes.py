@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from pytest_vla import World
-from pytest_vla.episode.rollout import Conditions, Rollout, run_episode
+from pytest_vla.episode.ended import Rollout
+from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.errors import UnfitError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import load_suite

@@ -36,10 +36,9 @@ from tests.support.data import data_root, libero_data, needs_data
 from tests.support.worlds import tabletop_world
 
 TASK = load_suite("tabletop").task("put_the_bowl_on_the_plate")
+_OTHERS = ("background.floor", "language.other_goal")
 KINDS = [
-    kind
-    for kind in kinds()
-    if not (kind.needs_files or kind.dimension == "pro" or kind.name in ("background.floor", "language.other_goal"))
+    kind for kind in kinds() if not (kind.needs_files or kind.dimension in ("pro", "hazard") or kind.name in _OTHERS)
 ]
 """Those that the task has and that need no data of anybody."""
 

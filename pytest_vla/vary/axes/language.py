@@ -52,7 +52,7 @@ def draw_nonsense(draw: Draw) -> Params:
 
 def draw_mate(draw: Draw) -> Params:
     """Another task of the same scene. Raises VlaError where the suite has none."""
-    return {"other": draw.generator().choice(_mates(draw.task)).name}
+    return {"other": draw.generator().choice(_mates(draw.task)).key}
 
 
 def told_of_another(task: Task, params: Params) -> Edits:
@@ -136,7 +136,7 @@ def draw_paraphrase(draw: Draw) -> Params:
     from pytest_vla.language.generator import paraphrases
 
     task, (object_type, action_type) = draw.task, draw.part.split(".")
-    others = [other.language for other in _tasks(task) if other.name != task.name]
+    others = [other.language for other in _tasks(task) if not other.is_asked_as(task)]
     found = paraphrases(task.language, others, draw.generator(), 1, object_type, action_type, names_in(task))
     if not found:
         raise VlaError(f"there is no such paraphrase of {task.language!r}")
@@ -170,7 +170,7 @@ def _mates(task: Task) -> tuple[Task, ...]:
 
 
 def _mate(task: Task, name: str) -> Task:
-    found = next((mate for mate in _mates(task) if mate.name == name), None)
+    found = next((mate for mate in _mates(task) if mate.key == name), None)
     if found is None:
         raise VlaError(f"of {task.suite} {name!r} cannot be asked for in this task's scene")
     return found

@@ -170,7 +170,7 @@ def added_categories(problem: Problem, instruction: str, count: int) -> tuple[st
     declared = {item.name: item.category for item in (*problem.fixtures, *problem.objects)}
     meant = {_noun(category) for name, category in declared.items() if name in _wanted(problem)}
     words = {word.strip(".,").lower() for word in instruction.split()}
-    pool = _LIBERO if problem.name.startswith("libero") else _OWN
+    pool = _pool(problem)
     scene = "/".join((problem.name, *sorted(declared.values())))
     shuffled = random.Random(scene).sample(pool, len(pool))
     fit = [category for category in shuffled if _noun(category) not in meant | words]
@@ -179,6 +179,14 @@ def added_categories(problem: Problem, instruction: str, count: int) -> tuple[st
     if not ordered:
         raise VlaError(f"none of {', '.join(pool)} can be added: the task is about them all")
     return tuple(ordered[number % len(ordered)] for number in range(count))
+
+
+def _pool(problem: Problem) -> tuple[str, ...]:
+    """What can be added: LIBERO's things, of another benchmark those of its own catalogue, or ours."""
+    if problem.name.startswith("libero"):
+        return _LIBERO
+    known = workspace(problem.name, problem.source).categories
+    return _OWN if known is None else tuple(category for category in _LIBERO if category in known) or _OWN
 
 
 def _noun(category: str) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_vla.errors import RedrawError, VlaError
 from pytest_vla.plan.task import Task
-from pytest_vla.scene.panda import MOUNT, REST_JOINTS, hand_of
+from pytest_vla.scene.panda import JOINT_LIMITS, MOUNT, REST_JOINTS, hand_of
 from pytest_vla.scene.task_files import problem_of
 from pytest_vla.scene.variation import Edits, Params
 from pytest_vla.scene.workspaces import Workspace, workspace
@@ -34,14 +34,15 @@ _PICTURE = 0.9
 def draw_joints(draw: Draw) -> Params:
     """`level` tenths of a radian away from the arm's own pose, in a drawn direction of the seven joints' space.
 
-    The direction is the same for all levels: one in which at every level the hand is in the picture. No joint comes
-    near its limit: the nearest is 0.62 rad away from rest.
+    The direction is the same for all levels: one in which at every level the hand is in the picture, and no joint
+    beyond its limit. Of LIBERO's arm none comes near: the nearest is 0.62 rad away from rest.
     """
     drawn, place = draw.shared("robot.joints"), _place_of(draw.task)
     for _ in range(_TRIES):
         direction = [drawn.gauss(0.0, 1.0) for _ in REST_JOINTS]
         offsets = _offsets(direction)
-        if place is None or all(_is_seen(place, _pose(offset)) for offset in offsets.values()):
+        poses = [_pose(place, offset) for offset in offsets.values()]
+        if place is None or all(_is_possible(pose) and _is_seen(place, pose) for pose in poses):
             break
     return {"offset": offsets[draw.level]}
 
@@ -53,9 +54,10 @@ def joints(task: Task, params: Params) -> Edits:
     told = {"norm": norm, "offset": offset}
     if not any(offset):
         return Edits(told=told)
-    pose = _pose(offset)
+    place = _place_of(task)
+    pose = _pose(place, offset)
     # A draw that some level could not have is none of the others' either.
-    poses = {_name(level): _pose(each) for level, each in _offsets(offset).items()}
+    poses = {_name(level): _pose(place, each) for level, each in _offsets(offset).items()}
     poses |= {_name(norm / _NORM): pose}
 
     def put(model: "mujoco.MjModel", scene: "Scene", state: "NDArray[np.float64]") -> None:
@@ -77,8 +79,13 @@ def _offsets(direction: Sequence[float]) -> dict[int, list[float]]:
     return {level: [round(round(_NORM * level, 2) * number / length, 8) for number in direction] for level in LEVELS}
 
 
-def _pose(offset: Sequence[float]) -> tuple[float, ...]:
-    return tuple(round(rest + moved, 8) for rest, moved in zip(REST_JOINTS, offset, strict=True))
+def _pose(place: Workspace | None, offset: Sequence[float]) -> tuple[float, ...]:
+    joints = REST_JOINTS if place is None else place.rest_joints
+    return tuple(round(rest + moved, 8) for rest, moved in zip(joints, offset, strict=True))
+
+
+def _is_possible(pose: Sequence[float]) -> bool:
+    return all(lowest < angle < highest for angle, (lowest, highest) in zip(pose, JOINT_LIMITS, strict=True))
 
 
 def _name(level: float) -> str:

@@ -4,14 +4,11 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from pytest_vla.sim.pixels import Floats, Picture, frame_generator, gaussian_noise
 from pytest_vla.vary.effects.pictures import (
-    Floats,
-    Picture,
     fog,
-    frame_generator,
     frosted_glass,
     gaussian_blur,
-    gaussian_noise,
     jpeg,
     motion_blur,
     plasma,

@@ -3,7 +3,6 @@
 Pictures are (H, W, 3) uint8 of any size; each function gives a new one and leaves its own as it was.
 """
 
-import hashlib
 import math
 from collections.abc import Sequence
 from functools import lru_cache
@@ -12,20 +11,11 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_vla.sim.pixels import WHITE, Floats, Picture, as_floats, as_pixels
 from pytest_vla.vary.effects.kernels import scramble, sum_of_enlarged, weighted_sum
-
-Picture = NDArray[np.uint8]
-Floats = NDArray[np.float32]
 
 # scikit-image's gaussian filter ends its kernel here, in standard deviations.
 _TRUNCATE = 4.0
-_WHITE = np.float32(255.0)
-
-
-def frame_generator(seed: int, camera: str, step: int) -> np.random.Generator:
-    """What a frame's noise is drawn from: the same whichever other frames are read, and in whatever order."""
-    digest = hashlib.sha256(f"{seed}/{camera}/{step}".encode()).digest()
-    return np.random.Generator(np.random.PCG64(int.from_bytes(digest[:16], "big")))
 
 
 def gaussian_blur(picture: Picture, sigma: float) -> Picture:
@@ -38,8 +28,8 @@ def gaussian_blur(picture: Picture, sigma: float) -> Picture:
     kernel = _gaussian_kernel(sigma)
     if len(kernel) == 1:
         return picture.copy()
-    blurred = cv2.sepFilter2D(_floats(picture), -1, kernel, kernel, borderType=cv2.BORDER_REPLICATE)
-    return _pixels(np.asarray(blurred, dtype=np.float32))
+    blurred = cv2.sepFilter2D(as_floats(picture), -1, kernel, kernel, borderType=cv2.BORDER_REPLICATE)
+    return as_pixels(np.asarray(blurred, dtype=np.float32))
 
 
 def motion_blur(picture: Picture, length: float, angle: float) -> Picture:
@@ -82,7 +72,7 @@ def moved_copies(picture: Picture, offsets: Sequence[tuple[int, int]], weights: 
     total = weighted_sum(
         padded.reshape(padded.shape[0], -1), margin, rows, columns, np.array(weights, dtype=np.float32)
     )
-    rounded: Picture = np.rint(np.clip(total, 0.0, _WHITE)).astype(np.uint8).reshape(height, width, 3)
+    rounded: Picture = np.rint(np.clip(total, 0.0, WHITE)).astype(np.uint8).reshape(height, width, 3)
     return rounded
 
 
@@ -99,9 +89,9 @@ def zoom_blur(picture: Picture, factors: tuple[float, ...]) -> Picture:
     height, width, _ = picture.shape
     rows, row_weights = _enlarged(height, factors, 1)
     columns, column_weights = _enlarged(width, factors, 3)
-    flat = _floats(picture).reshape(height, width * 3)
+    flat = as_floats(picture).reshape(height, width * 3)
     total = sum_of_enlarged(flat, rows, row_weights, columns, column_weights)
-    return _pixels(total / np.float32(len(factors) + 1)).reshape(picture.shape)
+    return as_pixels(total / np.float32(len(factors) + 1)).reshape(picture.shape)
 
 
 def plasma(side: int, decay: float, generator: np.random.Generator) -> Floats:
@@ -150,11 +140,11 @@ def fog(picture: Picture, amount: float, field: Floats) -> Picture:
         field: in [0, 1], as large as the picture or larger; its upper left is taken.
     """
     height, width, _ = picture.shape
-    values = _floats(picture)
+    values = as_floats(picture)
     brightest = float(values.max())
     values += np.float32(amount) * field[:height, :width, None]
     values *= np.float32(brightest / (brightest + amount)) if brightest else np.float32(0.0)
-    return _pixels(values)
+    return as_pixels(values)
 
 
 def copied_glass(
@@ -193,22 +183,6 @@ def frosted_glass(picture: Picture, spread: float, generator: np.random.Generato
     return gaussian_blur(np.asarray(taken, dtype=np.uint8), 0.5 * spread)
 
 
-def gaussian_noise(picture: Picture, mean: float, variance: float, generator: np.random.Generator) -> Picture:
-    """To each value in [0, 1] one of a normal distribution added; clipped, truncated. As VLA-Arena's.
-
-    Args:
-        picture: see above.
-        mean: of what is added.
-        variance: of what is added, 0 or more.
-        generator: draws it.
-    """
-    added = generator.standard_normal(picture.shape, dtype=np.float32)
-    added *= np.float32(math.sqrt(variance))
-    added += np.float32(mean)
-    added += _floats(picture)
-    return _pixels(added)
-
-
 def salt_and_pepper(picture: Picture, amount: float, generator: np.random.Generator) -> Picture:
     """Values set to 255 with a probability and to 0 with the same one, each channel by itself. As VLA-Arena's.
 
@@ -235,16 +209,6 @@ def jpeg(picture: Picture, quality: int) -> Picture:
     read = cv2.imdecode(data, cv2.IMREAD_COLOR)
     assert read is not None
     return np.asarray(cv2.cvtColor(read, cv2.COLOR_BGR2RGB), dtype=np.uint8)
-
-
-def _floats(picture: Picture) -> Floats:
-    return np.divide(picture, _WHITE, dtype=np.float32)
-
-
-def _pixels(values: Floats) -> Picture:
-    """Values in [0, 1] as uint8, truncated as published code does."""
-    pixels: Picture = (np.clip(values, 0.0, 1.0) * _WHITE).astype(np.uint8)
-    return pixels
 
 
 @lru_cache(maxsize=32)

@@ -14,13 +14,13 @@ from pytest_vla.errors import VlaError
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Variation
+from pytest_vla.sim.pixels import Picture, frame_generator
 from pytest_vla.suites.libero_plus.kinds import NOISE as PLUS
 from pytest_vla.suites.libero_plus.kinds import plus_noise
 from pytest_vla.suites.libero_plus.noise import plus_picture
 from pytest_vla.suites.libero_plus.numbers import PLUS_NAMES, PLUS_SEVERITIES, plus_parts
 from pytest_vla.vary.axes.noise import KINDS, LEVELS
 from pytest_vla.vary.effects.graded import EFFECTS, begin_noise
-from pytest_vla.vary.effects.pictures import Picture, frame_generator
 from pytest_vla.vary.kind import Draw, Kind
 from tests.support.worlds import tabletop_world
 
@@ -39,7 +39,9 @@ def task() -> Task:
 @functools.lru_cache(maxsize=1)
 def frames() -> dict[str, Picture]:
     """What a policy first sees."""
-    observation = tabletop_world().reset(0)
+    world = tabletop_world()
+    assert world.switch(task())
+    observation = world.reset(0)
     return {camera: observation[f"{camera}_image"] for camera in task().protocol.cameras}
 
 

@@ -13,8 +13,10 @@ from pytest_vla import load_suite
 from pytest_vla.errors import RedrawError
 from pytest_vla.scene.panda import JOINT_LIMITS, MOUNT, REST_JOINTS, hand_of
 from pytest_vla.scene.variation import Variation
+from pytest_vla.scene.workspaces import workspace
 from pytest_vla.vary.axes.robot import KINDS
 from pytest_vla.vary.kind import Draw
+from tests.support.arena import arena_task
 from tests.support.worlds import tabletop
 
 (joints,) = (kind.make for kind in KINDS)
@@ -35,6 +37,17 @@ def test_the_offset_is_as_long_as_the_level_says_and_no_joint_leaves_its_limits(
     )
     offset = np.subtract(variation.rest_joints, REST_JOINTS)
     assert offset == pytest.approx(variation.parameters["offset"], abs=2e-8)
+
+
+def test_it_is_the_robot_s_own_rest_that_is_left() -> None:
+    """VLA-Arena's arm on the floor rests elsewhere, with a joint 0.27 rad from its limit."""
+    task = arena_task("generalization_unseen_objects", 0, "pick_up_the_cake_and_place_it_in_the_box")
+    place = workspace("floor_manipulation", "")
+    for seed in range(20):
+        pose = joints(Draw(task, "robot.joints-L5", seed, 5)).rest_joints
+        assert pose is not None
+        assert math.dist(pose, place.rest_joints) == pytest.approx(0.5, abs=1e-6)
+        assert all(lowest < angle < highest for angle, (lowest, highest) in zip(pose, JOINT_LIMITS, strict=True))
 
 
 @given(st.integers(0, 999), st.integers(0, 9))

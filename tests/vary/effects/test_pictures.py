@@ -12,6 +12,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import ndimage
 
 from pytest_vla.errors import VlaError
+from pytest_vla.sim.pixels import Picture, gaussian_noise
 from pytest_vla.suites.libero_plus.noise import (
     FOG,
     GAUSSIAN,
@@ -24,12 +25,10 @@ from pytest_vla.suites.libero_plus.noise import (
 from pytest_vla.suites.libero_plus.numbers import PLUS_NAMES, PLUS_SEVERITIES
 from pytest_vla.vary.effects.kernels import scramble
 from pytest_vla.vary.effects.pictures import (
-    Picture,
     copied_glass,
     fog,
     frosted_glass,
     gaussian_blur,
-    gaussian_noise,
     jpeg,
     motion_blur,
     plasma,

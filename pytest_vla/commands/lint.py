@@ -1,0 +1,156 @@
+"""``pytest-vla lint``: what is wrong with task files, by their text, and, where asked for, by their physics."""
+
+import argparse
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from pytest_vla.entries import Command
+from pytest_vla.errors import VlaError
+from pytest_vla.kernels import pinned_processes
+from pytest_vla.plan.manifests import load_suite, named_suites
+from pytest_vla.run.arguments import Joined, comma_list, whole_number
+from pytest_vla.scene.lint.finding import CODES, ERROR, LEVELS, Finding
+from pytest_vla.util.text import counted, did_you_mean, printable
+
+# What simulates is imported when it runs: --help has to come at once.
+
+FORMATS = ("text", "github", "json")
+_ENDINGS = (".bddl", ".cbddl")
+_GITHUB = {"error": "error", "warning": "warning", "note": "notice"}
+_MOST = 1000
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.epilog = (
+        "Reads task files (BDDL and CBDDL) and says what upstream passes over, cannot judge or judges otherwise than "
+        "they say, with stable codes (docs: Lint codes). A file that cannot be read is a finding, and the others are "
+        "looked at all the same. The exit code is 1 where an error is found, and 0 with warnings and notes. Categories "
+        "and models come from --data, PYTEST_VLA_DATA, or the folder with bddl_files that a file lies in."
+    )
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="task files, or folders with task files")
+    parser.add_argument("--suite", action="append", default=[], metavar="NAME", help="a suite's task files too")
+    parser.add_argument("--data", metavar="DIR", type=Path, help="pytest's --vla-data")
+    parser.add_argument(
+        "--select", metavar="CODES", type=_codes, action=Joined, help="these alone: C001,G or a letter for all of it"
+    )
+    parser.add_argument("--ignore", metavar="CODES", type=_codes, action=Joined, default=(), help="not these")
+    parser.add_argument(
+        "--level", choices=LEVELS, default="warning", help="show what is at least so bad (default: warning)"
+    )
+    parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
+    parser.add_argument(
+        "--simulate",
+        action="store_true",
+        help="settle each scene too: what holds at the start, and what is thrown apart",
+    )
+    parser.add_argument(
+        "--states",
+        metavar="N",
+        type=whole_number("a number of init states", 1, _MOST),
+        default=5,
+        help="with --simulate: from the first N init states (default: 5)",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Look at the files and print what is found. Returns the exit code. Raises VlaError: there is none."""
+    from pytest_vla.episode.lint import lint_file
+
+    files = list(dict.fromkeys((*_files(options.paths), *_of_suites(options.suite, options.data))))
+    if not files:
+        raise VlaError("nothing to look at: give task files, folders of them, or --suite=NAME")
+    found = {finding for file in files for finding in lint_file(file, options.data)}
+    if options.simulate:
+        known = {(each.file, each.line, each.column, each.code) for each in found}
+        new = _simulated(files, options.data, options.states)
+        found.update(each for each in new if (each.file, each.line, each.column, each.code) not in known)
+    shown = sorted(each for each in found if _is_wanted(each, options.select, options.ignore))
+    told = [each for each in shown if LEVELS.index(each.level) <= LEVELS.index(options.level)]
+    for line in _lines(told, options.format):
+        print(line)
+    if options.format != "json":
+        print(_summary(shown, len(files), options.level))
+    return int(any(each.level == ERROR for each in shown))
+
+
+def _codes(text: str) -> tuple[str, ...]:
+    names = tuple(name.upper() for name in comma_list(text))
+    for name in names:
+        if not any(code.startswith(name) for code in CODES):
+            raise argparse.ArgumentTypeError(f"there is no code {name!r}.{did_you_mean(name, CODES)}")
+    return names
+
+
+def _is_wanted(finding: Finding, select: Sequence[str] | None, ignore: Sequence[str]) -> bool:
+    selected = select is None or finding.code.startswith(tuple(select))
+    return selected and not finding.code.startswith(tuple(ignore))
+
+
+def _files(paths: Iterable[str]) -> Iterator[str]:
+    """The task files that were named, and those in folders. Raises VlaError."""
+    for path in paths:
+        place = Path(path)
+        if not place.is_dir():
+            if not place.exists():
+                raise VlaError(f"{path}: there is no such file or folder")
+            yield path
+            continue
+        inside = sorted(str(file) for file in place.rglob("*") if file.suffix in _ENDINGS and file.is_file())
+        if not inside:
+            raise VlaError(f"{path}: no task file ({' or '.join(_ENDINGS)}) in this folder")
+        yield from inside
+
+
+def _of_suites(names: Iterable[str], data: Path | None) -> Iterator[str]:
+    from pytest_vla.plan.data_roots import find_task_file, task_roots
+
+    for name in (each for text in names for each in named_suites(text)):
+        suite = load_suite(name, data=data)
+        if any(task.world is not None for task in suite.tasks):
+            raise VlaError(f"suite {name}: it brings a world of its own, and has no task files")
+        roots = task_roots(suite.tasks[0])
+        for task in suite.tasks:
+            yield str(find_task_file(roots, task))
+
+
+def _simulated(files: Sequence[str], data: Path | None, states: int) -> Iterator[Finding]:
+    """What is found by settling the scenes, on all processors."""
+    from pytest_vla.episode.lint import simulate_file
+
+    with pinned_processes(len(files)) as pool:
+        for future in [pool.submit(simulate_file, file, data, states) for file in files]:
+            yield from future.result()
+
+
+def _lines(findings: Iterable[Finding], format: str) -> Iterator[str]:
+    if format == "json":
+        rows = [dataclasses.asdict(each) | {"level": each.level} for each in findings]
+        yield json.dumps(rows, indent=2)
+        return
+    for each in findings:
+        if format == "github":
+            place = f"file={_escaped(each.file)},line={each.line},col={each.column},title={each.code}"
+            yield f"::{_GITHUB[each.level]} {place}::{_escaped(each.message, of_a_value=False)}"
+        else:
+            yield printable(f"{each.file}:{each.line}:{each.column}: {each.level} {each.code}: {each.message}")
+
+
+def _escaped(text: str, of_a_value: bool = True) -> str:
+    """As GitHub's workflow commands have it."""
+    text = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return text.replace(":", "%3A").replace(",", "%2C") if of_a_value else text
+
+
+def _summary(findings: Sequence[Finding], files: int, level: str) -> str:
+    count = Counter(each.level for each in findings)
+    numbers = ", ".join(counted(count[name], name) for name in LEVELS if count[name])
+    hidden = [name for name in LEVELS[LEVELS.index(level) + 1 :] if count[name]]
+    more = f" (--level={hidden[-1]} shows all)" if hidden else ""
+    return f"{counted(files, 'task file')}: {numbers or 'nothing found'}{more}"
+
+
+COMMAND = Command(declare, run)

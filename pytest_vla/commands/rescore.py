@@ -1,0 +1,166 @@
+"""``pytest-vla rescore``: a run's episodes charged anew, by other costs, from what is recorded of them."""
+
+import argparse
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_vla.entries import Command
+from pytest_vla.errors import VlaError
+from pytest_vla.plan.choices import COSTS
+from pytest_vla.plan.costs import DECLARED, Charge, accounts_of, of_account
+from pytest_vla.plan.labels import OURS, PAPER, UPSTREAM
+from pytest_vla.run.arguments import declare_data, declare_results
+
+if TYPE_CHECKING:
+    from pytest_vla.episode.world_pool import WorldPool
+    from pytest_vla.plan.task import Task
+    from pytest_vla.records.record import Record
+    from pytest_vla.records.runs import Run
+    from pytest_vla.scene.variation import Variation
+    from pytest_vla.sim.world import World
+
+_SHOWN = 3
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.epilog = (
+        "No policy is asked: each control step is taken again from the recorded state before it, with the recorded "
+        "action, which gives the contact forces that were. The run is written into a new results folder, with its "
+        "trajectories; nothing is overwritten. It is told how far states drift in a step, which is 0 where the "
+        "simulator is the one that recorded, and in how many episodes the ledger comes out as it was."
+    )
+    parser.add_argument("which", metavar="RUN", help="a run's name or its beginning, its folder, or last")
+    parser.add_argument(
+        "-o", "--output", metavar="DIR", type=Path, required=True, help="new results folder: `pytest-vla report DIR`"
+    )
+    parser.add_argument("--cost", metavar="FILE", type=Path, help="costs of your own, pytest's --vla-cost")
+    parser.add_argument("--costs", choices=COSTS, default=COSTS[0], help="collisions, pytest's --vla-costs")
+    parser.add_argument(
+        "--rules",
+        choices=(PAPER, UPSTREAM),
+        help="of a task's own costs keep only the account by these rules, which is then the headline (default: both)",
+    )
+    declare_data(parser)
+    declare_results(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Charge the run anew, and say how it compares. Raises VlaError: it cannot be had, or DIR is there already."""
+    from pytest_vla.records.load import open_run
+    from pytest_vla.records.store import open_store
+
+    if options.output.exists():
+        raise VlaError(f"{options.output} is there already, and nothing is overwritten: name a new folder with -o")
+    with open_run(options.which, options.results) as (store, runs):
+        if len(runs) != 1:
+            raise VlaError(f"{options.which} is {len(runs)} runs: name one of them")
+        (known,) = runs
+        records, folder = tuple(store.records(known.name)), store.results / known.name
+    changed, told = _charged_anew(records, known, folder, options)
+    with open_store(options.output, create=True) as store:
+        invocation = {"imported": "rescore", "arguments": [], "folder": str(Path.cwd()), "of": str(folder.resolve())}
+        command = f"pytest-vla rescore {known.name}"
+        store.begin(known.name, [r.node for r in changed], command=command, model=known.model, invocation=invocation)
+        store.add_all(changed)
+        ended = {"success": "passed", "failure": "failed", "invalid": "skipped"}
+        store.mark(known.name, {each.node: ended.get(each.outcome, "error") for each in changed})
+        store.end(known.name, "finished")
+    _copy_arrays(changed, folder, options.output / known.name)
+    print("\n".join([*told, f"run {known.name} with its new costs: {options.output}"]))
+
+
+def _charged_anew(
+    records: "Sequence[Record]", known: "Run", folder: Path, options: argparse.Namespace
+) -> "tuple[list[Record], list[str]]":
+    from pytest_vla.episode.rescore import rescored
+    from pytest_vla.episode.world_pool import WorldPool
+    from pytest_vla.records.trajectory import load_trajectory, trajectory_file
+    from pytest_vla.scene.cost_rules import Charging, read_costs
+
+    declared = None if options.cost is None else read_costs(options.cost)
+    about = {} if options.costs == COSTS[0] else {"costs": options.costs}
+    about |= {"rescored": "from recorded states and actions"}
+    about |= {} if declared is None else {DECLARED: declared.digest}
+    changed: list[Record] = []
+    drifts: list[float] = []
+    left: list[str] = []
+    alike = compared = 0
+    with closing(WorldPool(options.allow_versions, charging=Charging(options.costs, declared))) as pool:
+        for record in records:
+            task, variation = _task_of(record, known, options.data)
+            if task.world is not None or record.arrays is None:
+                left.append(f"{record.case} is left as it is: {_why_left(record, task)}")
+                changed.append(record)
+                continue
+            trajectory = load_trajectory(trajectory_file(folder, record.arrays))
+            found = rescored(_world(pool, task, variation), record, trajectory, variation)
+            charges = tuple(_of_rules(found.charges, options.rules))
+            drifts.append(found.drift)
+            same = [a for a in accounts_of(charges) if a in accounts_of(record.costs) and _is_same(record, a, declared)]
+            compared += bool(same)
+            alike += bool(same) and all(of_account(charges, a) == of_account(record.costs, a) for a in same)
+            kept = {n: text for n, text in record.provenance.items() if n not in ("costs", DECLARED, "rescored")}
+            changed.append(replace(record, costs=charges, provenance={**kept, **about}))
+    told = [*left[:_SHOWN], *([f"and {len(left) - _SHOWN} more"] if len(left) > _SHOWN else [])]
+    if drifts:
+        drift = "bit for bit" if max(drifts) == 0 else f"to within {max(drifts):.2g} (m, rad) in each step"
+        told.append(f"{len(drifts)} of {len(records)} episodes charged anew; their states repeat {drift}")
+    if compared:
+        told.append(f"of {compared} that had such a ledger, {alike} have the same entries again")
+    return changed, told
+
+
+def _is_same(record: "Record", account: str, declared: object) -> bool:
+    """Whether an account charges for the same things as then."""
+    return account != "declared" or getattr(declared, "digest", None) == record.provenance.get(DECLARED)
+
+
+def _why_left(record: "Record", task: "Task") -> str:
+    return f"{task.suite} has a simulator of its own" if task.world is not None else "it left no states"
+
+
+def _of_rules(charges: Sequence[Charge], rules: str | None) -> Iterator[Charge]:
+    for charge in charges:
+        if rules is None or charge.account not in (PAPER, UPSTREAM) or charge.account == rules:
+            yield charge
+
+
+def _world(pool: "WorldPool", task: "Task", variation: "Variation | None") -> "World":
+    world: World = pool(task, variation if variation is not None and variation.changes_world else None)
+    return world
+
+
+def _task_of(record: "Record", known: "Run", data: Path | None) -> "tuple[Task, Variation | None]":
+    """The record's task under the rules that it ran by, and its variation; what was only told to a policy is none."""
+    from pytest_vla.plan.manifests import load_suite
+    from pytest_vla.plan.task import with_rules
+    from pytest_vla.vary.parameters import given_back
+
+    said = known.invocation.get("settings", {}).get("data")
+    task = load_suite(record.suite, data=data or (Path(said) if said else None)).task(record.task_key)
+    label, parameters = str(record.variation.get("label", "")), record.variation.get("parameters", {})
+    if record.variation.get("dimension") == "language" and parameters.get("protocol") != UPSTREAM:
+        label = ""
+    variation = given_back(task, label, parameters, record.instruction) if label else None
+    return with_rules(task, str(record.protocol.get("rules", OURS))), variation
+
+
+def _copy_arrays(records: "Sequence[Record]", source: Path, target: Path) -> None:
+    from pytest_vla.records.trajectory import trajectory_file
+
+    for record in records:
+        if record.arrays is not None:
+            file = target / record.arrays
+            file.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                shutil.copyfile(trajectory_file(source, record.arrays), file)
+            except OSError as error:
+                raise VlaError(f"cannot copy {record.arrays} into {target}: {error.strerror or error}") from error
+
+
+COMMAND = Command(declare, run)

@@ -1,0 +1,82 @@
+"""An episode that has ended: its record, trajectory and costs, as tests are given them."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_vla.plan.costs import Charge, account_cost, cost_of
+from pytest_vla.policies.base import Answer
+from pytest_vla.records.explain import explain, headline
+from pytest_vla.records.record import Record
+from pytest_vla.records.trajectory import Trajectory
+from pytest_vla.scene.variation import Variation
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """An episode that has ended: what the `rollout` fixture gives to a test.
+
+    Attributes:
+        record: what is written to the run's records.
+        trajectory: states and actions, step by step.
+        answers: what the policy gave beside actions, where metrics wished for it: (control step, answer).
+        variation: of the task, as it was drawn in the end; None: none.
+        command: the command line that runs just this episode; may be empty.
+        details: the traceback of what broke the episode; empty where nothing raised.
+        frames: steps and pictures that a world kept which cannot restore a recorded state, for a video.
+    """
+
+    record: Record
+    trajectory: Trajectory = field(repr=False)
+    answers: tuple[tuple[int, Answer], ...] = field(default=(), repr=False)
+    variation: Variation | None = field(default=None, repr=False)
+    command: str = ""
+    details: str = field(default="", repr=False)
+    frames: tuple[tuple[int, NDArray[np.uint8]], ...] = field(default=(), repr=False)
+
+    @property
+    def success(self) -> bool:
+        """Whether the policy did the task."""
+        return self.record.outcome == "success"
+
+    @property
+    def passed(self) -> bool:
+        """Whether a suite's own test passes: the policy did the task, or was only probed."""
+        return self.success or (self.record.is_probe and self.record.outcome == "failure")
+
+    @property
+    def steps(self) -> int:
+        """Control steps taken, settling not counted."""
+        return self.record.steps
+
+    @property
+    def costs(self) -> tuple[Charge, ...]:
+        """The ledger: each charge with its account, steps, bodies, force and place; what is watched and was charged
+        nothing has an entry of 0."""
+        return self.record.costs
+
+    def cost(self, name: str | None = None, *, account: str | None = None) -> float:
+        """What the episode cost.
+
+        Args:
+            name: a literal such as ``(Fall vase_1)``, a predicate such as ``check_force``, or a rule; None: all of an
+                account.
+            account: ``paper``, ``upstream``, ``declared``, ``collisions``, or empty for a suite's own world; None: the
+                episode's headline, and for a name that this has not, the next that has. They are never added up.
+
+        Returns:
+            The sum of the charges, 0 or more.
+
+        Raises:
+            VlaError: nothing is watched, or nothing under that name or account; says what is.
+        """
+        return account_cost(self.costs, account) if name is None else cost_of(self.costs, name, account)
+
+    @property
+    def explanation(self) -> str:
+        """How the episode ended, in a few lines: steps, goal literals, end effector, how to run it again."""
+        return explain(self.record, self.command)
+
+    def __repr__(self) -> str:
+        return f"<Rollout {self.record.case}: {headline(self.record)}>"
