@@ -1,4 +1,4 @@
-# make help lists the targets. Everything goes into .venv (and .venv-ref, .venv-hub, .venv-plugins, .venv-vla-eval, ...);
+# make help lists the targets. Everything goes into .venv (and .venv-ref, .venv-arena, .venv-hub, .venv-plugins, .venv-vla-eval, ...);
 # nothing else on the machine is changed, but for the system libraries of headless rendering, which
 # scripts/system_libraries.py installs where it is root on Debian or Ubuntu.
 SHELL := bash
@@ -37,7 +37,7 @@ test: lint ## lint, types, and every test that is not slow
 	$(PYTEST) -n 2 --dist worksteal -m "not slow"
 
 .PHONY: slow
-slow: setup reference .simulators/.installed .venv-hub/.installed ## the tests that take minutes, upstream live among them
+slow: setup reference arena .simulators/.installed .venv-hub/.installed ## the tests that take minutes, upstream live among them
 	$(PYTEST) -n 2 --dist worksteal -m slow
 	PYTHONPATH=$(CURDIR)/.venv-hub $(BIN)/python $(NO_SKIPS) tests/commands/test_fetch.py tests/commands/test_fetch_hub.py
 	@$(MAKE) --no-print-directory plugins
@@ -104,6 +104,15 @@ reference: .venv-ref/.installed ## .venv-ref with upstream's LIBERO, for the slo
 	.venv-ref/bin/python -m pip install -qq --disable-pip-version-check --no-deps hf-libero==0.1.4
 	@touch $@
 
+.PHONY: arena
+arena: .venv-arena/.installed ## .venv-arena with upstream's VLA-Arena, for the slow tests
+
+.venv-arena/.installed: arena.txt constraints.txt
+	@test -x .venv-arena/bin/python || $(PYTHON) -m venv .venv-arena
+	.venv-arena/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -r arena.txt
+	.venv-arena/bin/python -m pip install -qq --disable-pip-version-check --no-deps robosuite==1.5.1 vla-arena==0.0.1
+	@touch $@
+
 .PHONY: lint
 lint: setup ## ruff, mypy --strict, and that imports go down the rooms
 	$(BIN)/ruff check --quiet .
@@ -123,6 +132,10 @@ docs: setup .venv-docs/.installed ## the pages of docs/ as a site in site/, with
 .PHONY: bench
 bench: setup reference ## the time of a step, a reset and an episode, as ratios to bare MuJoCo and to upstream; workers; videos; pictures
 	$(BIN)/python benchmarks/physics.py
+	$(BIN)/python benchmarks/profiles.py
+	$(BIN)/python benchmarks/movers.py
+	$(BIN)/python benchmarks/costs.py
+	$(BIN)/python benchmarks/ledger.py
 	$(BIN)/python benchmarks/episode.py
 	$(BIN)/python benchmarks/kernels.py
 	$(BIN)/python benchmarks/scheduling.py
@@ -135,6 +148,7 @@ bench: setup reference ## the time of a step, a reset and an episode, as ratios 
 	$(BIN)/python benchmarks/displacement.py
 	$(BIN)/python benchmarks/levels.py
 	$(BIN)/python benchmarks/intervals.py
+	$(BIN)/python benchmarks/cost_intervals.py
 
 .PHONY: attack
 attack: setup ## hostile files, stores and frames by the thousand, as a table of what became of each (ATTACK=--scale=0.1)
@@ -146,5 +160,5 @@ demo: setup ## the suite tabletop with an expert and at random: a report, a pict
 
 .PHONY: clean
 clean: ## removes the environments, caches and build results
-	rm -rf $(VENV) .venv-ref .simulators .venv-hub .venv-plugins .venv-vla-eval .venv-lerobot .venv-language .venv-docs .mypy_cache .ruff_cache .pytest_cache .hypothesis .vla build dist site *.egg-info
+	rm -rf $(VENV) .venv-ref .venv-arena .simulators .venv-hub .venv-plugins .venv-vla-eval .venv-lerobot .venv-language .venv-docs .mypy_cache .ruff_cache .pytest_cache .hypothesis .vla build dist site *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
