@@ -1,0 +1,1 @@
+"""tiny: a small learned policy that ships; its inference needs numpy only."""

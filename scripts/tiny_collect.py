@@ -1,0 +1,177 @@
+"""Episodes to learn from: the expert and the learner drive in turn, and the expert says what it would do.
+
+An episode is driven by the expert with bursts of noise (DART), or by the learner, whom the expert relieves again and
+again wherever it has got to (DAgger). What the expert does undisturbed for a chunk's length is a label for the state
+in which it begins.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_vla.errors import VlaError
+from pytest_vla.expert.answers import Answers
+from pytest_vla.policies.tiny.inputs import proprioception, small
+from pytest_vla.sim.observation import Observation
+from pytest_vla.sim.world import World
+from scripts.tiny_states import SceneReader
+
+Array = npt.NDArray[np.float64]
+Chunk = npt.NDArray[np.float32]
+Drive = Callable[[npt.NDArray[np.float32], npt.NDArray[np.float32], object], Chunk]
+"""From a scene vector (40,), proprioception (17,) and the observation, a learner's chunk (8, 7)."""
+
+Pair = tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]
+
+CHUNK, REPLAN = 8, 4
+LONGEST = 300
+VIEW, WRIST = 128, 64
+
+
+@dataclass
+class Labels:
+    """What episodes left: a row a label.
+
+    Attributes:
+        scenes (n, 40), arms (n, 17), chunks (n, 8, 7), known (n, 8): which steps of a chunk are labelled.
+        tasks, episodes: (n,) of which task and episode a row is.
+        views (m, 128, 128, 3), wrists (m, 64, 64, 3): pictures of some rows; rows (m,): of which.
+    """
+
+    scenes: list[npt.NDArray[np.float32]] = field(default_factory=list)
+    arms: list[npt.NDArray[np.float32]] = field(default_factory=list)
+    chunks: list[npt.NDArray[np.float32]] = field(default_factory=list)
+    known: list[npt.NDArray[np.bool_]] = field(default_factory=list)
+    tasks: list[int] = field(default_factory=list)
+    episodes: list[int] = field(default_factory=list)
+    views: list[npt.NDArray[np.uint8]] = field(default_factory=list)
+    wrists: list[npt.NDArray[np.uint8]] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+
+    def save(self, path: str) -> None:
+        """Writes all as an npz."""
+        np.savez(
+            path,
+            scenes=np.array(self.scenes),
+            arms=np.array(self.arms),
+            chunks=np.array(self.chunks),
+            known=np.array(self.known),
+            tasks=np.array(self.tasks, np.int16),
+            episodes=np.array(self.episodes, np.int32),
+            views=np.array(self.views, np.uint8).reshape(-1, VIEW, VIEW, 3),
+            wrists=np.array(self.wrists, np.uint8).reshape(-1, WRIST, WRIST, 3),
+            rows=np.array(self.rows, np.int32),
+        )
+
+
+def episode(
+    world: World,
+    reader: SceneReader,
+    task: int,
+    number: int,
+    init_state: Array,
+    rng: np.random.Generator,
+    labels: Labels,
+    *,
+    drive: Drive | None = None,
+    pictures: float = 0.0,
+    own_share: float = 0.5,
+) -> bool:
+    """One episode; its labels are added. Says whether the task was done.
+
+    Args:
+        world: at its task.
+        reader: of its scene vectors.
+        task, number: for the labels.
+        init_state: where it begins.
+        rng: draws who drives when, and noise.
+        labels: to which it adds.
+        drive: the learner; None: the expert alone, with bursts of noise.
+        pictures: the share of labels that get pictures.
+        own_share: of the learner's episodes, the part of time in which it drives.
+    """
+    observation = world.reset(init_state)
+    answers = Answers(world)
+    states = [np.array(observation["state"])]
+    gripper = -1.0
+    begun: list[tuple[int, npt.NDArray[np.float32], npt.NDArray[np.float32], Pair | None]] = []
+    actions: list[tuple[Array, bool]] = []
+    chunk: Chunk | None = None
+    at = 0
+    mode, left = "expert", int(rng.integers(2, 25)) if drive is not None else int(rng.integers(5, 40))
+    burst = np.zeros(7)
+    for step in range(LONGEST):
+        state = states[-1]
+        before = states[max(0, len(states) - 1 - REPLAN)] if len(states) > 1 else None
+        scene, arm = reader(world.data), proprioception(state, before, gripper)
+        if left <= 0:
+            mode, left = _turn(mode, rng, drive is not None, own_share)
+            chunk = None
+            if mode == "noise":
+                burst = np.append(rng.uniform(-1, 1, 6) * rng.choice([0.3, 1.0], p=[0.4, 0.6]), gripper)
+                if rng.random() < 0.15:
+                    burst[6] = -gripper
+        left -= 1
+        if mode == "learner":
+            assert drive is not None
+            if chunk is None or at >= REPLAN:
+                chunk, at = drive(scene, arm, observation), 0
+            action = np.clip(chunk[at].astype(np.float64), -1, 1)
+            action[6] = 1.0 if action[6] > 0 else -1.0
+            at += 1
+        elif mode == "noise":
+            action = burst
+        else:
+            try:
+                action = answers()
+            except VlaError:
+                break
+            begun.append((step, scene, arm, _pictures(observation) if rng.random() < pictures else None))
+        actions.append((action, mode == "expert"))
+        gripper = float(np.sign(action[6]))
+        observation = world.step(action)
+        states.append(np.array(observation["state"]))
+        if world.success():
+            break
+    done = world.success()
+    for step, scene, arm, pair in begun:
+        chunk_, known = np.zeros((CHUNK, 7), np.float32), np.zeros(CHUNK, bool)
+        for k in range(CHUNK):
+            if step + k < len(actions) and actions[step + k][1]:
+                chunk_[k], known[k] = actions[step + k][0], True
+            else:
+                break
+        if not known[0]:
+            continue
+        # After success nothing is asked for: the last action goes on.
+        if done and known.sum() < CHUNK and step + int(known.sum()) == len(actions):
+            chunk_[known.sum() :] = chunk_[known.sum() - 1]
+            known[:] = True
+        if pair is not None:
+            labels.views.append(pair[0])
+            labels.wrists.append(pair[1])
+            labels.rows.append(len(labels.scenes))
+        labels.scenes.append(scene)
+        labels.arms.append(arm)
+        labels.chunks.append(chunk_)
+        labels.known.append(known)
+        labels.tasks.append(task)
+        labels.episodes.append(number)
+    return bool(done)
+
+
+def _pictures(observation: Observation) -> Pair:
+    """What the network sees of an observation."""
+    return small(observation["agentview_image"], VIEW), small(observation["robot0_eye_in_hand_image"], WRIST)
+
+
+def _turn(mode: str, rng: np.random.Generator, learns: bool, own_share: float) -> tuple[str, int]:
+    """Who drives next, and for how many steps."""
+    if not learns:
+        return ("noise", int(rng.integers(2, 7))) if mode == "expert" else ("expert", int(rng.integers(12, 45)))
+    if mode == "expert":
+        kind = "learner" if rng.random() < 0.85 else "noise"
+        return kind, (int(rng.integers(8, 60)) if kind == "learner" else int(rng.integers(2, 6)))
+    return "expert", int(rng.integers(9, 9 + max(1, int(30 * (1 - own_share)))))
