@@ -7,27 +7,30 @@ in which it begins.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pytest_vla.errors import VlaError
 from pytest_vla.expert.answers import Answers
-from pytest_vla.policies.tiny.inputs import proprioception, small
+from pytest_vla.policies.tiny.inputs import PROPRIOCEPTION, proprioception, small
+from pytest_vla.policies.tiny.network import CHUNK, SCENE, VIEW, WRIST
+from pytest_vla.policies.view import policy_view
 from pytest_vla.sim.observation import Observation
 from pytest_vla.sim.world import World
 from scripts.tiny_states import SceneReader
 
 Array = npt.NDArray[np.float64]
 Chunk = npt.NDArray[np.float32]
-Drive = Callable[[npt.NDArray[np.float32], npt.NDArray[np.float32], object], Chunk]
+Drive = Callable[[npt.NDArray[np.float32], npt.NDArray[np.float32], Observation], Chunk]
 """From a scene vector (40,), proprioception (17,) and the observation, a learner's chunk (8, 7)."""
 
 Pair = tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]
 
-CHUNK, REPLAN = 8, 4
+REPLAN = 4
 LONGEST = 300
-VIEW, WRIST = 128, 64
+_TRANSFORM = "rotate_180"
 
 
 @dataclass
@@ -50,20 +53,19 @@ class Labels:
     wrists: list[npt.NDArray[np.uint8]] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
 
-    def save(self, path: str) -> None:
-        """Writes all as an npz."""
-        np.savez(
-            path,
-            scenes=np.array(self.scenes),
-            arms=np.array(self.arms),
-            chunks=np.array(self.chunks),
-            known=np.array(self.known),
-            tasks=np.array(self.tasks, np.int16),
-            episodes=np.array(self.episodes, np.int32),
-            views=np.array(self.views, np.uint8).reshape(-1, VIEW, VIEW, 3),
-            wrists=np.array(self.wrists, np.uint8).reshape(-1, WRIST, WRIST, 3),
-            rows=np.array(self.rows, np.int32),
-        )
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """All as arrays."""
+        return {
+            "scenes": np.array(self.scenes, np.float32).reshape(-1, SCENE),
+            "arms": np.array(self.arms, np.float32).reshape(-1, PROPRIOCEPTION),
+            "chunks": np.array(self.chunks, np.float32).reshape(-1, CHUNK, 7),
+            "known": np.array(self.known, bool).reshape(-1, CHUNK),
+            "tasks": np.array(self.tasks, np.int16),
+            "episodes": np.array(self.episodes, np.int32),
+            "views": np.array(self.views, np.uint8).reshape(-1, VIEW, VIEW, 3),
+            "wrists": np.array(self.wrists, np.uint8).reshape(-1, WRIST, WRIST, 3),
+            "rows": np.array(self.rows, np.int32),
+        }
 
 
 def episode(
@@ -79,7 +81,7 @@ def episode(
     pictures: float = 0.0,
     own_share: float = 0.5,
 ) -> bool:
-    """One episode; its labels are added. Says whether the task was done.
+    """One episode; its labels are added if it was done. Says whether the task was done.
 
     Args:
         world: at its task.
@@ -87,7 +89,7 @@ def episode(
         task, number: for the labels.
         init_state: where it begins.
         rng: draws who drives when, and noise.
-        labels: to which it adds.
+        labels: to which it adds, where the task was done.
         drive: the learner; None: the expert alone, with bursts of noise.
         pictures: the share of labels that get pictures.
         own_share: of the learner's episodes, the part of time in which it drives.
@@ -110,8 +112,8 @@ def episode(
             mode, left = _turn(mode, rng, drive is not None, own_share)
             chunk = None
             if mode == "noise":
-                burst = np.append(rng.uniform(-1, 1, 6) * rng.choice([0.3, 1.0], p=[0.4, 0.6]), gripper)
-                if rng.random() < 0.15:
+                burst = np.append(rng.uniform(-1, 1, 6) * rng.choice([0.3, 0.8], p=[0.5, 0.5]), gripper)
+                if rng.random() < 0.08:
                     burst[6] = -gripper
         left -= 1
         if mode == "learner":
@@ -128,7 +130,7 @@ def episode(
                 action = answers()
             except VlaError:
                 break
-            begun.append((step, scene, arm, _pictures(observation) if rng.random() < pictures else None))
+            begun.append((step, scene, arm, pictures_of(observation) if rng.random() < pictures else None))
         actions.append((action, mode == "expert"))
         gripper = float(np.sign(action[6]))
         observation = world.step(action)
@@ -136,6 +138,8 @@ def episode(
         if world.success():
             break
     done = world.success()
+    if not done:
+        return False
     for step, scene, arm, pair in begun:
         chunk_, known = np.zeros((CHUNK, 7), np.float32), np.zeros(CHUNK, bool)
         for k in range(CHUNK):
@@ -162,15 +166,16 @@ def episode(
     return bool(done)
 
 
-def _pictures(observation: Observation) -> Pair:
-    """What the network sees of an observation."""
-    return small(observation["agentview_image"], VIEW), small(observation["robot0_eye_in_hand_image"], WRIST)
+def pictures_of(observation: Observation) -> Pair:
+    """What the network sees of an observation, in the form that policies get."""
+    seen = policy_view(observation, _TRANSFORM)
+    return small(seen["agentview_image"], VIEW), small(seen["robot0_eye_in_hand_image"], WRIST)
 
 
 def _turn(mode: str, rng: np.random.Generator, learns: bool, own_share: float) -> tuple[str, int]:
     """Who drives next, and for how many steps."""
     if not learns:
-        return ("noise", int(rng.integers(2, 7))) if mode == "expert" else ("expert", int(rng.integers(12, 45)))
+        return ("noise", int(rng.integers(1, 5))) if mode == "expert" else ("expert", int(rng.integers(15, 60)))
     if mode == "expert":
         kind = "learner" if rng.random() < 0.85 else "noise"
         return kind, (int(rng.integers(8, 60)) if kind == "learner" else int(rng.integers(2, 6)))

@@ -12,16 +12,18 @@ import numpy.typing as npt
 from pytest_vla.errors import VlaError
 from pytest_vla.expert.articulated import handle_grasps, handle_of
 from pytest_vla.expert.attempts import drops_of, thing_of
+from pytest_vla.expert.carrying import Drop, Thing
 from pytest_vla.expert.grasps import Grasp, grasps_at, grasps_from_above
 from pytest_vla.expert.hand import FINGER_OUTSIDE, OPEN, PALM_HALF_LENGTH, Hand, action_towards
 from pytest_vla.expert.joints import joint_goals, push_poses
 from pytest_vla.expert.parts import corners
 from pytest_vla.expert.policy import next_literal
 from pytest_vla.expert.stage import GRASP_CELL, PALM_CELL, Stage, close_up, terrain_of
-from pytest_vla.expert.steady import Carry, Lead, Pose, Push, Touch, in_frame, mask_of
+from pytest_vla.expert.steady import Carry, Lead, Pose, Push, Touch, in_frame, mask_of, off_of
 from pytest_vla.scene.problem import Literal
 from pytest_vla.sim.touching import Things, things_of
 from pytest_vla.sim.world import World
+from pytest_vla.sim.world_copy import WorldCopy
 
 Array = npt.NDArray[np.float64]
 Aim = Carry | Lead | Push
@@ -29,9 +31,15 @@ Aim = Carry | Lead | Push
 # Of grasps of a round thing that are about as good, the one on this side (world frame) is taken: a learner cannot guess
 # which of them a tie would have given.
 _SIDE, _SIDE_COST = np.array([0.7, 0.7]), 0.03
-# Footprints at least so much longer than wide are gripped across; and how many degrees a hand may lean to be upright.
+# Grasps that are tried of what is not round; for how many steps, and how far (m) it shall come up.
+_TRIED, _PATIENCE, _LIFT = 10, 120, 0.03
+# Every so many steps a hand that has moved less than this (m) since, and grips nothing, is stuck.
+_GLANCE, _STUCK = 15, 0.004
+# Footprints at least so much longer than wide are gripped across.
 _LONG = 1.15
-_UPRIGHT = 0.94
+# What moved further (m) since an aim was planned (what it is about itself: further than `_OWN`), or tipped more (of its
+# axes' components), and is slower than this (rad/s, m/s), makes the aim stale.
+_MOVED, _OWN, _FELL, _RESTS = 0.015, 0.04, 0.2, 0.05
 
 
 class Answers:
@@ -49,6 +57,12 @@ class Answers:
         self._rest = self._hand.rotation
         self._literal: Literal | None = None
         self._aim: Aim | None = None
+        self._bodies = [
+            int(world.model.body(body.root_body).id)
+            for place in self._things.loose
+            if (body := world.scene.body(self._things.names[place])) is not None
+        ]
+        self._stood = self._poses()
 
     def __call__(self) -> Array:
         """The action (7,) for the present state. Raises VlaError where no skill is for what is to be done."""
@@ -58,7 +72,8 @@ class Answers:
         literal = next_literal(world.problem, world.scene, world.model, world.data)
         if literal is None:
             return action_towards(self._hand, self._hand.position, self._hand.rotation, OPEN)
-        if literal != self._literal or self._aim is None:
+        if literal != self._literal or self._aim is None or self._upset():
+            self._stood = self._poses()
             self._literal, self._aim = literal, self._planned(literal)
         if self._in_the_way():
             return action_towards(self._hand, self._hand.position + np.array([0, 0, 0.01]), self._hand.rotation, OPEN)
@@ -67,6 +82,28 @@ class Answers:
     def again(self) -> None:
         """Plans anew at the next call: after the world was reset, or things were moved by hand."""
         self._literal = self._aim = None
+
+    def _poses(self) -> Array:
+        """Where the loose things are, and which of their ways is up (n, 6)."""
+        data = self._world.data
+        return np.hstack([data.xpos[self._bodies], data.xmat[self._bodies][:, 6:]])
+
+    def _upset(self) -> bool:
+        """Whether the aim is of a scene that is no more: another thing moved and rests, or what it is about fell over.
+
+        While something is in the hand, the aim stands.
+        """
+        aim, poses, data = self._aim, self._poses(), self._world.data
+        if aim is None or (not isinstance(aim, Push) and self._touch.grips(aim.geoms)):
+            return False
+        own = aim.thing.body if isinstance(aim, Carry) else -1
+        for row, body in enumerate(self._bodies):
+            if np.abs(data.cvel[body]).max() > _RESTS:
+                continue
+            fell = float(np.abs(poses[row, 3:] - self._stood[row, 3:]).max()) > _FELL
+            if fell or float(np.linalg.norm(poses[row, :3] - self._stood[row, :3])) > (_OWN if body == own else _MOVED):
+                return True
+        return False
 
     def _in_the_way(self) -> bool:
         """Whether the hand holds what the aim is not about."""
@@ -97,21 +134,24 @@ class Answers:
         return aim
 
     def _carry(self, stage: Stage, literal: Literal, names: Sequence[str]) -> Carry | None:
-        model, data = stage.model, stage.data
         body = stage.scene.body(names[0])
         if body is None or body.is_fixture:
             return None
         thing = thing_of(stage, body)
         drops = drops_of(stage, literal.predicate, thing, names[1], leave_room=False)
-        found = self._grasp(stage, thing.geoms, thing.position(data)[:2], thing.radius, thing.body)
-        if found is None or not drops:
+        grasps, is_round = self._grasps(stage, thing)
+        if not grasps or not drops:
             return None
-        grasp, is_round = found
-        support = stage.scene.body(names[1])
+        found = [self._carrying(stage, thing, names[1], drops[0], grasp, is_round) for grasp in grasps]
+        return found[0] if is_round else next(filter(self._lifts, found), found[0])
+
+    def _carrying(self, stage: Stage, thing: Thing, target: str, drop: Drop, grasp: Grasp, is_round: bool) -> Carry:
+        model, data = stage.model, stage.data
+        support = stage.scene.body(target)
         beneath = (
             ("xpos", int(model.body(support.root_body).id))
             if support is not None
-            else ("site_xpos", int(model.site(names[1]).id))
+            else ("site_xpos", int(model.site(target).id))
         )
         below = getattr(data, beneath[0])[beneath[1]]
         pose = Pose(np.asarray(grasp.position), grasp.rotation)
@@ -126,36 +166,48 @@ class Answers:
             is_round,
             in_thing,
             beneath,
-            drops[0].place - below[:2],
-            drops[0].support - float(below[2]),
-            drops[0].gap,
+            drop.place - below[:2],
+            drop.support - float(below[2]),
+            drop.gap,
             float(np.ptp(corners(model, data, thing.geoms)[:, 2])),
             terrain_of(stage, thing.geoms, PALM_CELL),
             ~others,
         )
 
-    def _grasp(
-        self, stage: Stage, geoms: tuple[int, ...], middle: Array, radius: float, body: int
-    ) -> tuple[Grasp, bool] | None:
-        """The grasp of a thing, and whether it is round, so that its turn does not count."""
-        near = close_up(stage, middle, radius + FINGER_OUTSIDE + 0.01, GRASP_CELL)
-        around = close_up(stage, middle, radius + PALM_HALF_LENGTH + 0.02, PALM_CELL)
-        centre = np.array(stage.data.subtree_com[body][:2])
+    def _lifts(self, aim: Carry) -> bool:
+        """Whether the thing comes up, tried on a copy of the world."""
+        copy = WorldCopy(self._world)
+        touch = Touch(Hand(self._world.model, copy.data), self._things.fingers)
+        height = float(copy.data.xpos[aim.thing.body][2])
+        stood = touch.hand.position
+        for step in range(_PATIENCE):
+            if not copy.step(aim(touch)):
+                return False
+            if step % _GLANCE == _GLANCE - 1:
+                if off_of(touch.hand, Pose(stood, self._rest)) < _STUCK and not touch.grips(aim.geoms):
+                    return False
+                stood = touch.hand.position
+            if copy.data.xpos[aim.thing.body][2] > height + _LIFT and touch.grips(aim.geoms):
+                return True
+        return False
+
+    def _grasps(self, stage: Stage, thing: Thing) -> tuple[list[Grasp], bool]:
+        """The grasps of a thing, the best first, and whether it is round, so that its turn does not count."""
+        geoms, middle = thing.geoms, thing.position(stage.data)[:2]
+        near = close_up(stage, middle, thing.radius + FINGER_OUTSIDE + 0.01, GRASP_CELL)
+        around = close_up(stage, middle, thing.radius + PALM_HALF_LENGTH + 0.02, PALM_CELL)
+        centre = np.array(stage.data.subtree_com[thing.body][:2])
         across = _across(near.origin + np.argwhere(np.isin(near.geom, geoms)) * near.cell)
+        grasps = grasps_from_above(near, around, geoms, centre, self._rest)
         if across is not None:
             angle = float(np.arctan2(across[1], across[0]))
-            grasps = grasps_at(near, around, geoms, centre, self._rest, [angle])
-            if grasps:
-                return grasps[0], False
-        grasps = grasps_from_above(near, around, geoms, centre, self._rest)
-        if not grasps:
-            return None
+            return (grasps_at(near, around, geoms, centre, self._rest, [angle])[:3] + grasps)[:_TRIED], False
 
         def cost(grasp: Grasp) -> float:
             way = grasp.position[:2] - centre
             return grasp.cost - _SIDE_COST * float(way @ _SIDE) / max(float(np.linalg.norm(way)), 0.01)
 
-        return min(grasps[:20], key=cost), across is None
+        return sorted(grasps[:20], key=cost)[:1], True
 
     def _lead(self, stage: Stage, literal: Literal) -> Aim | None:
         for part, goal in joint_goals(stage, literal):

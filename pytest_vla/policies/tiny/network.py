@@ -1,0 +1,167 @@
+"""tiny's network in numpy: pictures to a scene vector, and with the arm and the instruction to a chunk of actions.
+
+Every sample goes through on its own, by products of matrices whose shapes do not depend on the batch: an answer is
+the same bit for bit in whatever batch it was asked.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_vla.policies.tiny.inputs import PERCEIVED, SCALE
+
+Array = npt.NDArray[np.float32]
+Weights = Mapping[str, Array]
+
+POINTS = 8
+"""Of a scene vector (40,) the first 24 numbers: middles of bowl, plate, bottle, box, of the three handles, the knob."""
+SCENE = 40
+CHUNK, ACTION, BINS = 8, 7, 256
+TEXT, HIDDEN = 64, 384
+TOKEN = 32
+"""Numbers from which the bins of one dimension are decoded."""
+VIEW, WRIST = 128, 64
+# Metres over which the way from hand to point is told finely and coarsely.
+FINE, COARSE = 0.03, 0.15
+
+
+class Conv(NamedTuple):
+    """A convolution of a branch: its name, channels in and out, width of its kernel, and stride."""
+
+    name: str
+    inputs: int
+    outputs: int
+    width: int
+    stride: int
+
+
+VIEW_STEM = (Conv("view.0", 3, 16, 5, 2), Conv("view.1", 16, 32, 3, 2), Conv("view.2", 32, 48, 3, 1))
+VIEW_TOP = (Conv("view.3", 48, 64, 3, 2), Conv("view.4", 64, 64, 3, 2), Conv("view.5", 64, 32, 1, 1))
+WRIST_STEM = (Conv("wrist.0", 3, 16, 5, 2), Conv("wrist.1", 16, 32, 3, 2), Conv("wrist.2", 32, 48, 3, 1))
+WRIST_TOP = (Conv("wrist.3", 48, 48, 3, 2), Conv("wrist.4", 48, 24, 1, 1))
+VIEW_POINTS, WRIST_POINTS = 32, 24
+VIEW_MAP, WRIST_MAP = 96, 96
+
+
+def perceive(weights: Weights, view: npt.NDArray[np.uint8], wrist: npt.NDArray[np.uint8], arm: Array) -> Array:
+    """The scene vector (40,) that pictures show.
+
+    Args:
+        weights: by name, float32, as `prepared` gives them.
+        view: (128, 128, 3), the third person's camera.
+        wrist: (64, 64, 3), the hand's camera.
+        arm: (17,), see `pytest_vla.policies.tiny.inputs.proprioception`.
+    """
+    arm = arm[:PERCEIVED]
+    seen = relu(
+        linear(weights, "view.dense", np.concatenate([_branch(weights, view, VIEW_STEM, VIEW_TOP, "view"), arm]))
+    )
+    told = linear(weights, "view.out", seen)
+    near = np.concatenate([_branch(weights, wrist, WRIST_STEM, WRIST_TOP, "wrist"), arm])
+    close = linear(weights, "wrist.out", relu(linear(weights, "wrist.dense", near)))
+    points = told[: 3 * POINTS].reshape(POINTS, 3)
+    first, second = arm[3:6], arm[6:9]
+    hand = np.stack([first, second, np.cross(first, second)], axis=1)
+    by_hand = arm[:3] + (hand[None] * close[: 3 * POINTS].reshape(POINTS, 1, 3)).sum(2)
+    trust = 1.0 / (1.0 + np.exp(told[SCENE:] - close[3 * POINTS :]))
+    fused = points + trust[:, None] * (by_hand - points)
+    return np.concatenate([fused.ravel(), told[3 * POINTS : SCENE]]).astype(np.float32)
+
+
+def read_text(weights: Weights, words: npt.NDArray[np.int64]) -> Array:
+    """What an instruction says, (64,).
+
+    Args:
+        weights: by name.
+        words: (n,) numbers of words, 0 where there is none.
+    """
+    embedded = weights["text.embedding"][words]
+    parts = []
+    for width in (1, 2, 3):
+        kernel = weights[f"text.conv{width}.weight"]
+        stacked = np.concatenate([embedded[k : len(words) - width + 1 + k] for k in range(width)], axis=1)
+        parts.append((stacked @ kernel + weights[f"text.conv{width}.bias"]).max(0))
+    return linear(weights, "text.out", relu(np.concatenate(parts)))
+
+
+def control(
+    weights: Weights, scene: Array, arm: Array, text: Array, masks: tuple[Array, ...] | None = None
+) -> tuple[Array, Array]:
+    """The chunk (8, 7), the gripper's numbers as logits, and the hidden state (384,) from which tokens are told.
+
+    Args:
+        weights: by name.
+        scene: (40,).
+        arm: (17,).
+        text: (64,).
+        masks: three (384,) that the hidden layers are multiplied by: dropout; None: none.
+    """
+    ways = (scene[: 3 * POINTS].reshape(POINTS, 3) - arm[:3]) * np.float32(SCALE)
+    told = np.concatenate([scene, arm, np.tanh(ways / FINE).ravel(), np.tanh(ways / COARSE).ravel(), text])
+    turn = linear(weights, "control.turn", text)
+    hidden = relu(linear(weights, "control.0", told.astype(np.float32)))
+    if masks is not None:
+        hidden = hidden * masks[0]
+    hidden = relu(linear(weights, "control.1", hidden) * (1.0 + turn[:HIDDEN]) + turn[HIDDEN:])
+    if masks is not None:
+        hidden = hidden * masks[1]
+    hidden = relu(linear(weights, "control.2", hidden))
+    if masks is not None:
+        hidden = hidden * masks[2]
+    return linear(weights, "control.out", hidden).reshape(CHUNK, ACTION), hidden
+
+
+def token_logits(weights: Weights, hidden: Array) -> Array:
+    """Logits (7, 256) of the first action's bins, from -1 to 1, from `control`'s hidden state (384,)."""
+    codes = relu(linear(weights, "tokens.code", hidden)).reshape(ACTION, TOKEN)
+    return np.asarray(codes @ weights["tokens.out.weight"] + weights["tokens.bias"])
+
+
+def relu(values: Array) -> Array:
+    """What is above 0."""
+    return np.maximum(values, np.float32(0))
+
+
+def linear(weights: Weights, name: str, values: Array) -> Array:
+    """A dense layer on (n,)."""
+    return values @ weights[f"{name}.weight"] + weights[f"{name}.bias"]
+
+
+def _branch(
+    weights: Weights, picture: npt.NDArray[np.uint8], stem: tuple[Conv, ...], top: tuple[Conv, ...], name: str
+) -> Array:
+    """Where a picture's key points are, and its map, as one vector."""
+    values = picture.astype(np.float32) * np.float32(2 / 255) - np.float32(1)
+    for layer in stem:
+        values = relu(_convolve(weights, layer, values))
+    heat = values.reshape(-1, values.shape[2]) @ weights[f"{name}.points.weight"]
+    heat = np.exp(heat - heat.max(0))
+    heat /= heat.sum(0)
+    side = values.shape[0]
+    place = np.linspace(-1, 1, side, dtype=np.float32)
+    across, down = np.tile(place, side), np.repeat(place, side)
+    for layer in top:
+        values = relu(_convolve(weights, layer, values))
+    return np.concatenate([across @ heat, down @ heat, relu(linear(weights, f"{name}.map", values.ravel()))])
+
+
+def _convolve(weights: Weights, layer: Conv, values: Array) -> Array:
+    """A convolution of (h, w, c) with a border of zeros."""
+    width, stride = layer.width, layer.stride
+    kernel, bias = weights[f"{layer.name}.weight"], weights[f"{layer.name}.bias"]
+    height, across, channels = values.shape
+    rows, columns = height // stride, across // stride
+    if width == 1:
+        return (values.reshape(-1, channels) @ kernel + bias).reshape(rows, columns, -1)
+    border = width // 2
+    framed = np.zeros((height + 2 * border, across + 2 * border, channels), dtype=np.float32)
+    framed[border:-border, border:-border] = values
+    patches = np.empty((rows, columns, width, width, channels), dtype=np.float32)
+    for down in range(width):
+        for right in range(width):
+            patches[:, :, down, right] = framed[
+                down : down + rows * stride : stride, right : right + columns * stride : stride
+            ]
+    return (patches.reshape(rows * columns, -1) @ kernel + bias).reshape(rows, columns, -1)

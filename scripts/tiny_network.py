@@ -1,0 +1,176 @@
+"""tiny's network in torch, to train it; what it computes is what `pytest_vla.policies.tiny.network` computes."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from pytest_vla.policies.tiny.inputs import PERCEIVED, SCALE
+from pytest_vla.policies.tiny.network import (
+    ACTION,
+    BINS,
+    CHUNK,
+    COARSE,
+    FINE,
+    HIDDEN,
+    POINTS,
+    SCENE,
+    TEXT,
+    TOKEN,
+    VIEW_MAP,
+    VIEW_POINTS,
+    VIEW_STEM,
+    VIEW_TOP,
+    WRIST_MAP,
+    WRIST_POINTS,
+    WRIST_STEM,
+    WRIST_TOP,
+    Conv,
+)
+
+ARM = 17
+EMBEDDING, FILTERS = 48, 48
+DROPOUT = 0.1
+
+
+class Branch(nn.Module):
+    """A camera's part: key points, and a map."""
+
+    def __init__(self, stem: tuple[Conv, ...], top: tuple[Conv, ...], side: int, points: int, size: int) -> None:
+        super().__init__()
+        self.stem = nn.ModuleList(nn.Conv2d(c.inputs, c.outputs, c.width, c.stride, c.width // 2) for c in stem)
+        self.top = nn.ModuleList(nn.Conv2d(c.inputs, c.outputs, c.width, c.stride, c.width // 2) for c in top)
+        self.points = nn.Conv2d(stem[-1].outputs, points, 1, bias=False)
+        reduced = side
+        for layer in (*stem, *top):
+            reduced //= layer.stride
+        self.map = nn.Linear(reduced * reduced * top[-1].outputs, size)
+
+    def forward(self, picture: Tensor) -> Tensor:
+        """From (n, 3, side, side) in [-1, 1]."""
+        values = picture
+        for layer in self.stem:
+            values = functional.relu(layer(values))
+        heat = torch.softmax(self.points(values).flatten(2), dim=2)
+        side = values.shape[-1]
+        place = torch.linspace(-1, 1, side)
+        across, down = place.repeat(side), place.repeat_interleave(side)
+        for layer in self.top:
+            values = functional.relu(layer(values))
+        # As numpy's network lays a map out: rows, columns, channels.
+        flat = values.permute(0, 2, 3, 1).flatten(1)
+        return torch.cat([heat @ across, heat @ down, functional.relu(self.map(flat))], dim=1)
+
+
+class Perception(nn.Module):
+    """Pictures and the arm to a scene vector."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.view = Branch(VIEW_STEM, VIEW_TOP, 128, VIEW_POINTS, VIEW_MAP)
+        self.wrist = Branch(WRIST_STEM, WRIST_TOP, 64, WRIST_POINTS, WRIST_MAP)
+        self.view_dense = nn.Linear(2 * VIEW_POINTS + VIEW_MAP + PERCEIVED, 256)
+        self.view_out = nn.Linear(256, SCENE + POINTS)
+        self.wrist_dense = nn.Linear(2 * WRIST_POINTS + WRIST_MAP + PERCEIVED, 192)
+        self.wrist_out = nn.Linear(192, 4 * POINTS)
+        self.dropout = nn.Dropout(DROPOUT)
+
+    def forward(self, view: Tensor, wrist: Tensor, arm: Tensor) -> tuple[Tensor, Tensor]:
+        """The scene vectors (n, 40), and what the first camera alone says of the points (n, 24)."""
+        arm = arm[:, :PERCEIVED]
+        seen = functional.relu(self.view_dense(torch.cat([self.view(view), arm], 1)))
+        told = self.view_out(self.dropout(seen))
+        near = functional.relu(self.wrist_dense(torch.cat([self.wrist(wrist), arm], 1)))
+        close = self.wrist_out(self.dropout(near))
+        points = told[:, : 3 * POINTS].reshape(-1, POINTS, 3)
+        first, second = arm[:, 3:6], arm[:, 6:9]
+        hand = torch.stack([first, second, torch.linalg.cross(first, second)], dim=2)
+        by_hand = arm[:, None, :3] + close[:, : 3 * POINTS].reshape(-1, POINTS, 3) @ hand.transpose(1, 2)
+        trust = torch.sigmoid(close[:, 3 * POINTS :] - told[:, SCENE:])
+        fused = points + trust[:, :, None] * (by_hand - points)
+        return torch.cat([fused.flatten(1), told[:, 3 * POINTS : SCENE]], 1), told[:, : 3 * POINTS]
+
+
+class Control(nn.Module):
+    """A scene vector, the arm and an instruction to a chunk and tokens."""
+
+    def __init__(self, words: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(words, EMBEDDING)
+        self.convs = nn.ModuleList(nn.Linear(width * EMBEDDING, FILTERS) for width in (1, 2, 3))
+        self.text = nn.Linear(3 * FILTERS, TEXT)
+        self.turn = nn.Linear(TEXT, 2 * HIDDEN)
+        self.first = nn.Linear(SCENE + ARM + 6 * POINTS + TEXT, HIDDEN)
+        self.second = nn.Linear(HIDDEN, HIDDEN)
+        self.third = nn.Linear(HIDDEN, HIDDEN)
+        self.out = nn.Linear(HIDDEN, CHUNK * ACTION)
+        self.code = nn.Linear(HIDDEN, ACTION * TOKEN)
+        self.decode = nn.Linear(TOKEN, BINS, bias=False)
+        self.bias = nn.Parameter(torch.zeros(ACTION, BINS))
+        self.dropout = nn.Dropout(DROPOUT)
+
+    def read(self, words: Tensor) -> Tensor:
+        """Instructions (n, length) as (n, 64)."""
+        embedded = self.embedding(words)
+        length = words.shape[1]
+        parts = [
+            layer(torch.cat([embedded[:, k : length - width + k + 1] for k in range(width)], 2)).amax(1)
+            for width, layer in enumerate(self.convs, 1)
+        ]
+        return self.text(functional.relu(torch.cat(parts, 1)))
+
+    def forward(self, scene: Tensor, arm: Tensor, text: Tensor) -> tuple[Tensor, Tensor]:
+        """Chunks (n, 8, 7) and logits (n, 7, 256); `text` as `read` gives it."""
+        ways = (scene[:, : 3 * POINTS].reshape(-1, POINTS, 3) - arm[:, None, :3]) * SCALE
+        told = torch.cat(
+            [scene, arm, torch.tanh(ways / FINE).flatten(1), torch.tanh(ways / COARSE).flatten(1), text], 1
+        )
+        turn = self.turn(text)
+        hidden = self.dropout(functional.relu(self.first(told)))
+        hidden = self.dropout(functional.relu(self.second(hidden) * (1 + turn[:, :HIDDEN]) + turn[:, HIDDEN:]))
+        hidden = self.dropout(functional.relu(self.third(hidden)))
+        codes = functional.relu(self.code(hidden)).reshape(-1, ACTION, TOKEN)
+        return self.out(hidden).reshape(-1, CHUNK, ACTION), self.decode(codes) + self.bias
+
+
+def exported(perception: Perception | None, control: Control | None) -> dict[str, npt.NDArray[np.float32]]:
+    """The weights by the names, and in the shapes, of numpy's network."""
+    found: dict[str, Tensor] = {}
+
+    def dense(name: str, layer: Any) -> None:
+        found[f"{name}.weight"] = layer.weight.T
+        if layer.bias is not None:
+            found[f"{name}.bias"] = layer.bias
+
+    if perception is not None:
+        for name, branch, stem, top in (
+            ("view", perception.view, VIEW_STEM, VIEW_TOP),
+            ("wrist", perception.wrist, WRIST_STEM, WRIST_TOP),
+        ):
+            for spec, layer in zip((*stem, *top), (*branch.stem, *branch.top), strict=True):
+                found[f"{spec.name}.weight"] = layer.weight.permute(2, 3, 1, 0).flatten(0, 2)
+                found[f"{spec.name}.bias"] = layer.bias
+            found[f"{name}.points.weight"] = branch.points.weight[:, :, 0, 0].T
+            dense(f"{name}.map", branch.map)
+        for name in ("view_dense", "view_out", "wrist_dense", "wrist_out"):
+            dense(name.replace("_", "."), getattr(perception, name))
+    if control is not None:
+        found["text.embedding"] = control.embedding.weight
+        for width, layer in enumerate(control.convs, 1):
+            dense(f"text.conv{width}", layer)
+        dense("text.out", control.text)
+        for name, layer in (
+            ("control.turn", control.turn),
+            ("control.0", control.first),
+            ("control.1", control.second),
+            ("control.2", control.third),
+            ("control.out", control.out),
+            ("tokens.code", control.code),
+            ("tokens.out", control.decode),
+        ):
+            dense(name, layer)
+        found["tokens.bias"] = control.bias
+    return {name: np.ascontiguousarray(value.detach().numpy(), dtype=np.float32) for name, value in found.items()}

@@ -1,0 +1,151 @@
+"""Rounds of collection: shards of ten episodes, one a task, made by processes side by side and kept as files.
+
+A shard's content follows from its round, its number and the learner alone; a shard that is there is not made again.
+"""
+
+import multiprocessing
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_vla import World, load_suite
+from pytest_vla.policies.tiny.network import control, perceive, read_text
+from pytest_vla.sim.observation import Observation
+from scripts.tiny_collect import Drive, Labels, episode, pictures_of
+from scripts.tiny_states import drawn_states, scene_reader
+
+Numbers = npt.NDArray[np.float32]
+
+SUITE = "tabletop"
+POINT_NOISE, JOINT_NOISE = 0.03, 0.05
+"""What a learner without eyes is told wrongly: points (of 0.25 m), joints; half of it for a whole episode."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """What to collect.
+
+    Attributes:
+        number: of the round; 0 is the expert's own.
+        shards: how many.
+        pictures: the share of labels with pictures.
+        learner: weights that drive, an npz of numpy's network; None: the expert drives.
+        sees: whether the learner reads pictures; else it is told the scene vector, a little wrong.
+        words: an npz with `words` (n, 32), the instructions' numbers, and `tasks` (n,).
+    """
+
+    number: int
+    shards: int
+    pictures: float
+    learner: str | None = None
+    sees: bool = False
+    words: str | None = None
+
+
+def task_names() -> tuple[str, ...]:
+    """The suite's tasks, in its order."""
+    return tuple(task.name for task in load_suite(SUITE).tasks)
+
+
+def shard_path(out: Path, number: int, shard: int) -> Path:
+    """Where a shard is kept."""
+    return out / f"round-{number}" / f"shard-{shard:04d}.npz"
+
+
+def draw_pool(out: Path, workers: int, count: int) -> None:
+    """Init states, `count` of each task in 8 files."""
+    todo = [(str(out), part, -(-count // 8)) for part in range(8) if not (out / f"states-{part}.npz").exists()]
+    _run(_draw, todo, workers, "init states")
+
+
+def _draw(out: str, part: int, count: int) -> None:
+    names = task_names()
+    world = World(load_suite(SUITE).task(names[0]))
+    _keep(Path(out) / f"states-{part}.npz", drawn_states(world, names, count, 1000 + part))
+
+
+def pool(out: Path) -> dict[str, npt.NDArray[np.float64]]:
+    """The init states of each task (n, size)."""
+    parts = [np.load(path) for path in sorted(out.glob("states-*.npz"))]
+    return {name: np.concatenate([part[name] for part in parts]) for name in task_names()}
+
+
+def collect(out: Path, wanted: Round, workers: int) -> None:
+    """Makes the round's shards that are not there yet."""
+    todo = [
+        (str(out), wanted, shard)
+        for shard in range(wanted.shards)
+        if not shard_path(out, wanted.number, shard).exists()
+    ]
+    _run(_collect, todo, workers, f"round {wanted.number}")
+
+
+def _collect(out: str, wanted: Round, shard: int) -> None:
+    names, suite = task_names(), load_suite(SUITE)
+    states = pool(Path(out))
+    world = World(suite.task(names[0]))
+    world.reset(states[names[0]][0])
+    reader = scene_reader(world)
+    weights = None if wanted.learner is None else dict(np.load(wanted.learner))
+    words = None if wanted.words is None else np.load(wanted.words)
+    labels, outcomes = Labels(), []
+    for task, name in enumerate(names):
+        rng = np.random.default_rng([18, wanted.number, shard, task])
+        world.switch(suite.task(name))
+        drive = None
+        if weights is not None and words is not None:
+            said = words["words"][rng.choice(np.flatnonzero(words["tasks"] == task))]
+            drive = learner(weights, read_text(weights, said), rng, sees=wanted.sees)
+        start = states[name][int(rng.integers(len(states[name])))]
+        number = shard * len(names) + task
+        outcomes.append(episode(world, reader, task, number, start, rng, labels, drive=drive, pictures=wanted.pictures))
+    path = shard_path(Path(out), wanted.number, shard)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _keep(path, {**labels.arrays(), "outcomes": np.array(outcomes)})
+
+
+def learner(weights: dict[str, Numbers], text: Numbers, rng: np.random.Generator, *, sees: bool) -> Drive:
+    """A learner that drives: what it answers to what it sees, or to what it is told a little wrong."""
+    lasting = rng.normal(size=40).astype(np.float32) * _NOISE * 0.7
+
+    def drive(
+        scene: npt.NDArray[np.float32], arm: npt.NDArray[np.float32], observation: Observation
+    ) -> npt.NDArray[np.float32]:
+        if sees:
+            scene = perceive(weights, *pictures_of(observation), arm)
+        else:
+            scene = scene + lasting + rng.normal(size=40).astype(np.float32) * _NOISE * 0.7
+        return control(weights, scene, arm, text)[0]
+
+    return drive
+
+
+_NOISE = np.concatenate([np.full(24, POINT_NOISE), np.full(12, JOINT_NOISE), np.full(4, JOINT_NOISE)]).astype(
+    np.float32
+)
+
+
+def _keep(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Writes an npz whole or not at all."""
+    beside = path.with_suffix(".part.npz")
+    np.savez(beside, **dict(arrays))  # type: ignore[arg-type]
+    beside.rename(path)
+
+
+def _run(work: Callable[..., None], todo: Sequence[tuple[object, ...]], workers: int, what: str) -> None:
+    """Does the work in processes, with a progress line."""
+    started = time.monotonic()
+    if not todo:
+        return
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(workers, maxtasksperchild=40) as processes:
+        results = [processes.apply_async(work, item) for item in todo]
+        for done, result in enumerate(results, 1):
+            result.get()
+            print(f"\r{what}: {done}/{len(todo)} after {time.monotonic() - started:.0f} s", end="", flush=True)
+    print()
