@@ -24,6 +24,8 @@ Numbers = npt.NDArray[np.float32]
 SUITE = "tabletop"
 POINT_NOISE, JOINT_NOISE = 0.03, 0.05
 """What a learner without eyes is told wrongly: points (of 0.25 m), joints; half of it for a whole episode."""
+SCENE_NOISE = np.repeat([POINT_NOISE, JOINT_NOISE], [24, 16]).astype(np.float32)
+"""The same for a scene vector (40,)."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ def _collect(out: str, wanted: Round, shard: int) -> None:
 
 def learner(weights: dict[str, Numbers], text: Numbers, rng: np.random.Generator, *, sees: bool) -> Drive:
     """A learner that drives: what it answers to what it sees, or to what it is told a little wrong."""
-    lasting = rng.normal(size=40).astype(np.float32) * _NOISE * 0.7
+    lasting = rng.normal(size=40).astype(np.float32) * SCENE_NOISE * 0.7
 
     def drive(
         scene: npt.NDArray[np.float32], arm: npt.NDArray[np.float32], observation: Observation
@@ -119,15 +121,10 @@ def learner(weights: dict[str, Numbers], text: Numbers, rng: np.random.Generator
         if sees:
             scene = perceive(weights, *pictures_of(observation), arm)
         else:
-            scene = scene + lasting + rng.normal(size=40).astype(np.float32) * _NOISE * 0.7
+            scene = scene + lasting + rng.normal(size=40).astype(np.float32) * SCENE_NOISE * 0.7
         return control(weights, scene, arm, text)[0]
 
     return drive
-
-
-_NOISE = np.concatenate([np.full(24, POINT_NOISE), np.full(12, JOINT_NOISE), np.full(4, JOINT_NOISE)]).astype(
-    np.float32
-)
 
 
 def _keep(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:

@@ -1,0 +1,309 @@
+"""Fits tiny's two networks to what rounds of collection left; torch is needed."""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from pytest_vla.policies.tiny.network import BINS, CHUNK, POINTS
+from pytest_vla.policies.tiny.words import NOTHING, UNKNOWN
+from scripts.tiny_network import Control, Perception
+from scripts.tiny_rounds import SCENE_NOISE
+
+Numbers = npt.NDArray[Any]
+
+HELD_OUT = 20
+"""One episode in so many is not learned from: errors are told of it."""
+FORGOTTEN = 0.03
+"""The share of words that are taken for unknown ones, so that these do no harm."""
+# Instructions of each task that are read in a step; rows share them.
+_TEXTS = 6
+_AVERAGE = 0.995
+_FIRST = 2.0
+_TOKENS, _GRIPPER, _ALONE = 0.05, 0.3, 0.3
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What shards hold, together; see `scripts.tiny_collect.Labels`."""
+
+    scenes: Tensor
+    arms: Tensor
+    chunks: Tensor
+    known: Tensor
+    tasks: Tensor
+    held_out: Tensor
+    views: Tensor
+    wrists: Tensor
+    rows: Tensor
+
+
+def read_rows(shards: Sequence[Path], *, pictures: bool) -> Rows:
+    """All rows of shards, the pictures of some."""
+    columns: dict[str, list[Numbers]] = {}
+    count = 0
+    for path in shards:
+        with np.load(path) as shard:
+            found = {name: shard[name] for name in ("scenes", "arms", "chunks", "known", "tasks", "episodes")}
+            if pictures:
+                found |= {"views": shard["views"], "wrists": shard["wrists"], "rows": shard["rows"] + count}
+        count += len(found["scenes"])
+        for name, values in found.items():
+            columns.setdefault(name, []).append(values)
+    joined = {name: torch.from_numpy(np.concatenate(values)) for name, values in columns.items()}
+    held_out = joined["episodes"] // 10 % HELD_OUT == HELD_OUT - 1
+    nothing = torch.zeros(0)
+    return Rows(
+        joined["scenes"],
+        joined["arms"],
+        joined["chunks"],
+        joined["known"],
+        joined["tasks"].long(),
+        held_out,
+        joined.get("views", nothing),
+        joined.get("wrists", nothing),
+        joined.get("rows", nothing).long(),
+    )
+
+
+@dataclass(frozen=True)
+class Words:
+    """Instructions to learn from: numbers of words (n, 32), and of which task each is (n,)."""
+
+    words: Tensor
+    tasks: Tensor
+
+    def drawn(self, each: int, generator: torch.Generator) -> Tensor:
+        """So many instructions of each task, (tasks * each, 32), task by task."""
+        order = torch.argsort(self.tasks, stable=True)
+        counts = torch.bincount(self.tasks)
+        starts = torch.cumsum(counts, 0) - counts
+        place = (torch.rand(len(counts), each, generator=generator) * counts[:, None]).long()
+        words = self.words[order[starts[:, None] + place].flatten()]
+        forgotten = (torch.rand(words.shape, generator=generator) < FORGOTTEN) & (words != NOTHING)
+        return torch.where(forgotten, UNKNOWN, words)
+
+
+def read_words(path: Path) -> Words:
+    """Of an npz with `words` and `tasks`."""
+    with np.load(path) as found:
+        return Words(torch.from_numpy(found["words"]).long(), torch.from_numpy(found["tasks"]).long())
+
+
+def fit_control(
+    rows: Rows,
+    words: Words,
+    vocabulary: int,
+    steps: int,
+    *,
+    begun: dict[str, Tensor] | None = None,
+    perceived: tuple[Tensor, Tensor] | None = None,
+    seed: int = 0,
+    batch: int = 512,
+    rate: float = 1e-3,
+    noise: float = 1.0,
+) -> Control:
+    """The network that acts.
+
+    Args:
+        rows: to learn from.
+        words: instructions.
+        vocabulary: how many words there are.
+        steps: of gradient descent; the rate falls to nothing by a cosine.
+        begun: weights to begin with.
+        perceived: of some rows (m,), what perception told of their pictures (m, 40): half of each batch is of these.
+        seed: of all randomness.
+        batch: rows a step.
+        rate: of learning, at first.
+        noise: of `SCENE_NOISE`, what true scene vectors are given.
+    """
+    torch.manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
+    network = Control(vocabulary)
+    if begun is not None:
+        network.load_state_dict(begun)
+    averaged = _Average(network)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=1e-3)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, steps, pct_start=0.05)
+    train, held = torch.nonzero(~rows.held_out)[:, 0], torch.nonzero(rows.held_out)[:, 0]
+    # Tasks count alike, however long they last.
+    share = 1.0 / torch.bincount(rows.tasks[train], minlength=10).clamp(min=1)[rows.tasks[train]].float().sqrt()
+    scale = torch.from_numpy(SCENE_NOISE) * noise
+    seen = torch.nonzero(~rows.held_out[perceived[0]])[:, 0] if perceived is not None else None
+    network.train()
+    started, losses = time.monotonic(), []
+    cumulative = torch.cumsum(share.double(), 0)
+    for step in range(steps):
+        drawn = torch.rand(batch, generator=generator, dtype=torch.float64) * cumulative[-1]
+        chosen = train[torch.searchsorted(cumulative, drawn).clamp(max=len(train) - 1)]
+        scenes = rows.scenes[chosen]
+        size = scale * (2.0 * torch.rand(batch, 1, generator=generator))
+        scenes = scenes + size * torch.randn(scenes.shape, generator=generator)
+        if perceived is not None and seen is not None:
+            half = batch // 2
+            places = seen[(torch.rand(half, generator=generator) * len(seen)).long()]
+            chosen = torch.cat([chosen[:half], perceived[0][places]])
+            scenes = torch.cat([scenes[:half], perceived[1][places]])
+        texts = network.read(words.drawn(_TEXTS, generator))
+        text = texts[rows.tasks[chosen] * _TEXTS + torch.randint(_TEXTS, (len(chosen),), generator=generator)]
+        chunks, tokens = network(scenes, rows.arms[chosen], text)
+        loss = control_loss(chunks, tokens, rows.chunks[chosen], rows.known[chosen])
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        averaged.take(network)
+        losses.append(float(loss.detach()))
+        if step % 200 == 199 or step == steps - 1:
+            took = time.monotonic() - started
+            print(f"\rcontrol: step {step + 1}/{steps}, loss {np.mean(losses[-200:]):.4f}, {took:.0f} s", end="")
+    averaged.give(network)
+    network.eval()
+    with torch.no_grad():
+        chosen = held[:20000]
+        text = network.read(words.drawn(1, generator))[rows.tasks[chosen]]
+        chunks, _ = network(rows.scenes[chosen], rows.arms[chosen], text)
+        error = (chunks - rows.chunks[chosen])[:, 0, :6].abs().mean()
+        grips = ((chunks[:, 0, 6] > 0) == (rows.chunks[chosen][:, 0, 6] > 0)).float().mean()
+    print(f"; held out: first action {error:.4f}, gripper {grips:.4f}")
+    return network
+
+
+def control_loss(chunks: Tensor, tokens: Tensor, wanted: Tensor, known: Tensor) -> Tensor:
+    """L1 of six numbers, the gripper's cross-entropy, and the tokens' cross-entropy of the first action."""
+    weight = known.float()
+    weight = weight * torch.where(torch.arange(CHUNK) < 4, _FIRST, 1.0)
+    total = weight.sum()
+    way = (
+        functional.smooth_l1_loss(chunks[..., :6], wanted[..., :6], reduction="none", beta=0.02).sum(2) * weight
+    ).sum()
+    grip = functional.binary_cross_entropy_with_logits(chunks[..., 6], (wanted[..., 6] > 0).float(), reduction="none")
+    bins = ((wanted[:, 0].clamp(-1, 1) + 1) / 2 * (BINS - 1)).round().long()
+    named = functional.cross_entropy(tokens.flatten(0, 1), bins.flatten())
+    return (way + _GRIPPER * (grip * weight).sum()) / total + _TOKENS * named
+
+
+def fit_perception(
+    rows: Rows,
+    steps: int,
+    *,
+    begun: dict[str, Tensor] | None = None,
+    seed: int = 0,
+    batch: int = 64,
+    rate: float = 1.5e-3,
+    limit: float | None = None,
+) -> Perception:
+    """The network that sees.
+
+    Args:
+        rows: with pictures.
+        steps: of gradient descent; the rate falls to nothing by a cosine.
+        begun: weights to begin with.
+        seed: of all randomness.
+        batch: pictures a step.
+        rate: of learning, at first.
+        limit: stop after so many seconds (for trials; the rate has not fallen then).
+    """
+    torch.manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
+    network = Perception()
+    network.to(memory_format=torch.channels_last)
+    if begun is not None:
+        network.load_state_dict(begun)
+    averaged = _Average(network)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=1e-3)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, steps, pct_start=0.05)
+    usable = torch.nonzero(~rows.held_out[rows.rows])[:, 0]
+    network.train()
+    started, losses = time.monotonic(), []
+    order = usable[torch.randperm(len(usable), generator=generator)]
+    at = 0
+    for step in range(steps):
+        if at + batch > len(order):
+            order, at = usable[torch.randperm(len(usable), generator=generator)], 0
+        places, at = order[at : at + batch], at + batch
+        view, wrist = (as_input(pictures[places], generator) for pictures in (rows.views, rows.wrists))
+        told, alone = network(view, wrist, rows.arms[rows.rows[places]])
+        truth = rows.scenes[rows.rows[places]]
+        loss = scene_loss(told, alone, truth)
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        averaged.take(network)
+        losses.append(float(loss.detach()))
+        if step % 50 == 49 or step == steps - 1:
+            took = time.monotonic() - started
+            print(
+                f"\rperception: step {step + 1}/{steps}, loss {np.mean(losses[-100:]):.4f}, "
+                f"{(step + 1) * batch / took:.0f} pictures/s, {took:.0f} s",
+                end="",
+                flush=True,
+            )
+            if limit is not None and took > limit:
+                break
+    averaged.give(network)
+    network.eval()
+    held = torch.nonzero(rows.held_out[rows.rows])[:, 0]
+    told = perceived_of(network, rows, held)
+    away = (told - rows.scenes[rows.rows[held]])[:, : 3 * POINTS].reshape(-1, POINTS, 3).norm(dim=2) * 250
+    print("; held out, median and 90th percentile of points, mm:", end=" ")
+    print(json.dumps([[round(float(q), 1) for q in row.quantile(torch.tensor([0.5, 0.9]))] for row in away.T]))
+    return network
+
+
+def scene_loss(told: Tensor, alone: Tensor, truth: Tensor) -> Tensor:
+    """L1 of the scene vector; the first camera by itself has to say points too."""
+    points = 3 * POINTS
+    fused = (told[:, :points] - truth[:, :points]).abs().mean()
+    rest = (told[:, points:] - truth[:, points:]).abs().mean()
+    return fused + 0.5 * rest + _ALONE * (alone - truth[:, :points]).abs().mean()
+
+
+def as_input(pictures: Tensor, generator: torch.Generator | None) -> Tensor:
+    """Pictures (n, h, w, 3) as (n, 3, h, w) in [-1, 1], a little brighter or darker where a generator is given."""
+    values = pictures.permute(0, 3, 1, 2).float() * (2 / 255) - 1
+    if generator is not None:
+        count = len(values)
+        contrast = 1 + 0.15 * (2 * torch.rand(count, 1, 1, 1, generator=generator) - 1)
+        light = 0.1 * (2 * torch.rand(count, 3, 1, 1, generator=generator) - 1)
+        values = values * contrast + light
+    return values
+
+
+def perceived_of(network: Perception, rows: Rows, places: Tensor) -> Tensor:
+    """What perception tells of pictures: scene vectors (n, 40)."""
+    found = []
+    with torch.no_grad():
+        for part in places.split(128):
+            view, wrist = as_input(rows.views[part], None), as_input(rows.wrists[part], None)
+            found.append(network(view, wrist, rows.arms[rows.rows[part]])[0])
+    return torch.cat(found)
+
+
+class _Average:
+    """The moving average of a network's weights."""
+
+    def __init__(self, network: torch.nn.Module) -> None:
+        self._kept = {name: value.detach().clone() for name, value in network.state_dict().items()}
+        self._taken = 0
+
+    def take(self, network: torch.nn.Module) -> None:
+        self._taken += 1
+        share = min(_AVERAGE, self._taken / (self._taken + 9))
+        with torch.no_grad():
+            for name, value in network.state_dict().items():
+                self._kept[name].lerp_(value, 1 - share)
+
+    def give(self, network: torch.nn.Module) -> None:
+        network.load_state_dict(self._kept)

@@ -1,0 +1,205 @@
+"""Makes tiny's weights from nothing: init states, demonstrations, rounds of takeovers, fits, and the two files.
+
+Every stage leaves a file, and a stage whose file is there is not done again: a run that was killed goes on where it
+was. Torch is needed (`pip install torch==2.13.0`); what comes out needs numpy only.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from pytest_vla.policies.tiny.words import numbered, places_of, vocabulary_of
+from scripts.tiny_fit import Rows, fit_control, fit_perception, perceived_of, read_rows, read_words
+from scripts.tiny_network import Control, Perception, exported
+from scripts.tiny_rounds import Round, collect, draw_pool, task_names
+from scripts.tiny_words import training_texts
+
+POOL, TEXTS = 200, 12
+"""Init states of each task, and texts of each task and cell."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much of everything; `--scale` multiplies shards and steps.
+
+    Attributes:
+        demonstrations: shards of the expert, ten episodes each.
+        told: shards of each round in which the learner is told the scene.
+        told_rounds: how many of these rounds.
+        seen: shards of each round in which it sees.
+        seen_rounds: how many of these.
+        control: steps of each fit of the network that acts; and of the last.
+        perception: steps of the first fit of the network that sees; of each after a round.
+    """
+
+    demonstrations: int = 70
+    told: int = 30
+    told_rounds: int = 3
+    seen: int = 30
+    seen_rounds: int = 2
+    control: tuple[int, int] = (3000, 12000)
+    perception: tuple[int, int] = (6000, 6000)
+
+
+class Training:
+    """The stages, over a folder of their files."""
+
+    def __init__(self, out: Path, plan: Plan, workers: int) -> None:
+        self.out, self.plan, self.workers = out, plan, workers
+        out.mkdir(parents=True, exist_ok=True)
+
+    def words(self) -> None:
+        """The instructions, as numbers of words."""
+        path = self.out / "words.npz"
+        if path.exists():
+            return
+        texts = training_texts(TEXTS)
+        vocabulary = vocabulary_of((text for rows in texts.values() for _, text in rows), least=2)
+        places = places_of(vocabulary)
+        rows = [(number, text) for number, name in enumerate(task_names()) for _, text in texts[name]]
+        arrays: dict[str, Any] = {
+            "words": np.array([numbered(text, places) for _, text in rows]),
+            "tasks": np.array([number for number, _ in rows]),
+            "vocabulary": np.array(vocabulary),
+        }
+        _keep(path, lambda beside: np.savez(beside, **arrays))
+
+    def vocabulary(self) -> tuple[str, ...]:
+        """The words, by their numbers."""
+        with np.load(self.out / "words.npz") as found:
+            return tuple(str(word) for word in found["vocabulary"])
+
+    def note(self, stage: str, seconds: float) -> None:
+        """Adds how long a stage took, where it did something, to `times.json`."""
+        path = self.out / "times.json"
+        times = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        if seconds > 1.0 and stage not in times:
+            times[stage] = round(seconds, 1)
+            _keep(path, lambda beside: beside.write_text(json.dumps(times, indent=1), encoding="utf-8"))
+
+    def rows(self, last: int, *, pictures: bool) -> Rows:
+        """All rows of the rounds up to one."""
+        paths = [
+            path for number in range(last + 1) for path in sorted((self.out / f"round-{number}").glob("shard-????.npz"))
+        ]
+        return read_rows(paths, pictures=pictures)
+
+    def control(self, name: str, last: int, steps: int, begun: str | None = None, sees: str | None = None) -> None:
+        """Fits the network that acts to the rounds up to one; with what perception tells where it is named."""
+        path = self.out / f"{name}.pt"
+        if path.exists():
+            return
+        rows = self.rows(last, pictures=sees is not None)
+        perceived = None
+        if sees is not None:
+            network = self.perception_of(sees)
+            perceived = (rows.rows, perceived_of(network, rows, torch.arange(len(rows.rows))))
+        words = read_words(self.out / "words.npz")
+        start = None if begun is None else torch.load(self.out / f"{begun}.pt", weights_only=True)
+        network = fit_control(rows, words, len(self.vocabulary()), steps, begun=start, perceived=perceived)
+        _keep(path, lambda beside: torch.save(network.state_dict(), beside))
+
+    def perception(self, name: str, last: int, steps: int, begun: str | None = None) -> None:
+        """Fits the network that sees to the rounds up to one."""
+        path = self.out / f"{name}.pt"
+        if path.exists():
+            return
+        rows = self.rows(last, pictures=True)
+        start = None if begun is None else torch.load(self.out / f"{begun}.pt", weights_only=True)
+        network = fit_perception(rows, steps, begun=start)
+        _keep(path, lambda beside: torch.save(network.state_dict(), beside))
+
+    def perception_of(self, name: str) -> Perception:
+        """A network that sees, from its file."""
+        network = Perception()
+        network.load_state_dict(torch.load(self.out / f"{name}.pt", weights_only=True))
+        return network.eval()
+
+    def driver(self, control: str, perception: str | None) -> str:
+        """The npz of weights that drive a round."""
+        path = self.out / f"{control}-{perception}.npz"
+        if not path.exists():
+            network = Control(len(self.vocabulary()))
+            network.load_state_dict(torch.load(self.out / f"{control}.pt", weights_only=True))
+            weights: dict[str, Any] = dict(
+                exported(None if perception is None else self.perception_of(perception), network)
+            )
+            _keep(path, lambda beside: np.savez(beside, **weights))
+        return str(path)
+
+    def round(
+        self, number: int, shards: int, pictures: float, control: str | None, perception: str | None = None
+    ) -> None:
+        """Collects a round."""
+        learner = None if control is None else self.driver(control, perception)
+        words = str(self.out / "words.npz")
+        collect(self.out, Round(number, shards, pictures, learner, perception is not None, words), self.workers)
+
+
+def _keep(path: Path, write: Callable[[Path], object]) -> None:
+    """Writes a file whole or not at all."""
+    beside = path.with_name(f"part-{path.name}")
+    write(beside)
+    beside.rename(path)
+
+
+def train(training: Training, until: str | None) -> None:
+    """All stages, in order; `until` names the last to do."""
+    plan = training.plan
+    rounds = plan.told_rounds
+    stages: list[tuple[str, Callable[[], None]]] = [
+        ("states", lambda: draw_pool(training.out, training.workers, POOL)),
+        ("words", training.words),
+        ("round-0", lambda: training.round(0, plan.demonstrations, 0.15, None)),
+        ("control-0", lambda: training.control("control-0", 0, plan.control[0])),
+    ]
+
+    def told(number: int) -> None:
+        before, now = f"control-{number - 1}", f"control-{number}"
+        stages.append((f"round-{number}", lambda: training.round(number, plan.told, 0.3, before)))
+        stages.append((now, lambda: training.control(now, number, plan.control[0], begun=before)))
+
+    def seen(number: int) -> None:
+        last = number == rounds + plan.seen_rounds
+        control, eyes = f"control-{number - 1}", f"perception-{number - 1}"
+        now, sees = f"control-{number}", f"perception-{number}"
+        steps = plan.control[1 if last else 0]
+        stages.append((f"round-{number}", lambda: training.round(number, plan.seen, 1.0, control, eyes)))
+        stages.append((sees, lambda: training.perception(sees, number, plan.perception[1], begun=eyes)))
+        stages.append((now, lambda: training.control(now, number, steps, begun=control, sees=sees)))
+
+    for number in range(1, rounds + 1):
+        told(number)
+    stages.append(
+        (f"perception-{rounds}", lambda: training.perception(f"perception-{rounds}", rounds, plan.perception[0]))
+    )
+    for number in range(rounds + 1, rounds + plan.seen_rounds + 1):
+        seen(number)
+    for name, stage in stages:
+        started = time.monotonic()
+        print(f"{name} ...", flush=True)
+        stage()
+        training.note(name, time.monotonic() - started)
+        if name == until:
+            return
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="the folder of the stages' files")
+    parser.add_argument("--workers", type=int, default=2, help="processes that collect, and threads that fit")
+    parser.add_argument("--until", help="the last stage to do, such as control-1")
+    options = parser.parse_args()
+    torch.set_num_threads(options.workers)
+    train(Training(options.out, Plan(), options.workers), options.until)
+
+
+if __name__ == "__main__":
+    main()
