@@ -15,6 +15,8 @@ from torch.nn import functional
 
 from pytest_vla.policies.tiny.network import BINS, CHUNK, POINTS
 from pytest_vla.policies.tiny.words import NOTHING, UNKNOWN
+from scripts.tiny_cameras import AGENTVIEW, EYE_IN_HAND, heat_loss, in_hand, in_world
+from scripts.tiny_cameras import places as seen_at
 from scripts.tiny_network import Control, Perception
 from scripts.tiny_rounds import SCENE_NOISE
 
@@ -28,7 +30,7 @@ FORGOTTEN = 0.03
 _TEXTS = 6
 _AVERAGE = 0.995
 _FIRST = 2.0
-_TOKENS, _GRIPPER, _ALONE = 0.05, 0.3, 0.3
+_TOKENS, _GRIPPER, _ALONE, _HEAT = 0.05, 0.3, 0.3, 0.05
 
 
 @dataclass(frozen=True)
@@ -232,9 +234,12 @@ def fit_perception(
             order, at = usable[torch.randperm(len(usable), generator=generator)], 0
         places, at = order[at : at + batch], at + batch
         view, wrist = (as_input(pictures[places], generator) for pictures in (rows.views, rows.wrists))
-        told, alone = network(view, wrist, rows.arms[rows.rows[places]])
-        truth = rows.scenes[rows.rows[places]]
+        arms, truth = rows.arms[rows.rows[places]], rows.scenes[rows.rows[places]]
+        told, alone, far, near = network(view, wrist, arms)
+        points = in_world(truth)
         loss = scene_loss(told, alone, truth)
+        loss = loss + _HEAT * heat_loss(far, *seen_at(AGENTVIEW, points))
+        loss = loss + _HEAT * heat_loss(near, *seen_at(EYE_IN_HAND, in_hand(points, arms)))
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
@@ -303,7 +308,10 @@ class _Average:
         share = min(_AVERAGE, self._taken / (self._taken + 9))
         with torch.no_grad():
             for name, value in network.state_dict().items():
-                self._kept[name].lerp_(value, 1 - share)
+                if value.is_floating_point():
+                    self._kept[name].lerp_(value, 1 - share)
+                else:
+                    self._kept[name].copy_(value)
 
     def give(self, network: torch.nn.Module) -> None:
         network.load_state_dict(self._kept)

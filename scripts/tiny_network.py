@@ -43,26 +43,30 @@ class Branch(nn.Module):
         super().__init__()
         self.stem = nn.ModuleList(nn.Conv2d(c.inputs, c.outputs, c.width, c.stride, c.width // 2) for c in stem)
         self.top = nn.ModuleList(nn.Conv2d(c.inputs, c.outputs, c.width, c.stride, c.width // 2) for c in top)
+        # Folded into the convolutions when they are exported.
+        self.stem_norms = nn.ModuleList(nn.BatchNorm2d(c.outputs) for c in stem)
+        self.top_norms = nn.ModuleList(nn.BatchNorm2d(c.outputs) for c in top)
         self.points = nn.Conv2d(stem[-1].outputs, points, 1, bias=False)
         reduced = side
         for layer in (*stem, *top):
             reduced //= layer.stride
         self.map = nn.Linear(reduced * reduced * top[-1].outputs, size)
 
-    def forward(self, picture: Tensor) -> Tensor:
-        """From (n, 3, side, side) in [-1, 1]."""
+    def forward(self, picture: Tensor) -> tuple[Tensor, Tensor]:
+        """From (n, 3, side, side) in [-1, 1]; beside it, the key points' heat as logits (n, points, cells)."""
         values = picture
-        for layer in self.stem:
-            values = functional.relu(layer(values))
-        heat = torch.softmax(self.points(values).flatten(2), dim=2)
+        for layer, norm in zip(self.stem, self.stem_norms, strict=True):
+            values = functional.relu(norm(layer(values)))
+        logits = self.points(values).flatten(2)
+        heat = torch.softmax(logits, dim=2)
         side = values.shape[-1]
         place = torch.linspace(-1, 1, side)
         across, down = place.repeat(side), place.repeat_interleave(side)
-        for layer in self.top:
-            values = functional.relu(layer(values))
+        for layer, norm in zip(self.top, self.top_norms, strict=True):
+            values = functional.relu(norm(layer(values)))
         # As numpy's network lays a map out: rows, columns, channels.
         flat = values.permute(0, 2, 3, 1).flatten(1)
-        return torch.cat([heat @ across, heat @ down, functional.relu(self.map(flat))], dim=1)
+        return torch.cat([heat @ across, heat @ down, functional.relu(self.map(flat))], dim=1), logits
 
 
 class Perception(nn.Module):
@@ -78,12 +82,13 @@ class Perception(nn.Module):
         self.wrist_out = nn.Linear(192, 4 * POINTS)
         self.dropout = nn.Dropout(DROPOUT)
 
-    def forward(self, view: Tensor, wrist: Tensor, arm: Tensor) -> tuple[Tensor, Tensor]:
-        """The scene vectors (n, 40), and what the first camera alone says of the points (n, 24)."""
+    def forward(self, view: Tensor, wrist: Tensor, arm: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Scene vectors (n, 40), what the first camera alone says of the points (n, 24), and both cameras' heat."""
         arm = arm[:, :PERCEIVED]
-        seen = functional.relu(self.view_dense(torch.cat([self.view(view), arm], 1)))
+        (far, warm), (close_by, hot) = self.view(view), self.wrist(wrist)
+        seen = functional.relu(self.view_dense(torch.cat([far, arm], 1)))
         told = self.view_out(self.dropout(seen))
-        near = functional.relu(self.wrist_dense(torch.cat([self.wrist(wrist), arm], 1)))
+        near = functional.relu(self.wrist_dense(torch.cat([close_by, arm], 1)))
         close = self.wrist_out(self.dropout(near))
         points = told[:, : 3 * POINTS].reshape(-1, POINTS, 3)
         first, second = arm[:, 3:6], arm[:, 6:9]
@@ -91,7 +96,8 @@ class Perception(nn.Module):
         by_hand = arm[:, None, :3] + close[:, : 3 * POINTS].reshape(-1, POINTS, 3) @ hand.transpose(1, 2)
         trust = torch.sigmoid(close[:, 3 * POINTS :] - told[:, SCENE:])
         fused = points + trust[:, :, None] * (by_hand - points)
-        return torch.cat([fused.flatten(1), told[:, 3 * POINTS : SCENE]], 1), told[:, : 3 * POINTS]
+        scene = torch.cat([fused.flatten(1), told[:, 3 * POINTS : SCENE]], 1)
+        return scene, told[:, : 3 * POINTS], warm, hot
 
 
 class Control(nn.Module):
@@ -150,9 +156,13 @@ def exported(perception: Perception | None, control: Control | None) -> dict[str
             ("view", perception.view, VIEW_STEM, VIEW_TOP),
             ("wrist", perception.wrist, WRIST_STEM, WRIST_TOP),
         ):
-            for spec, layer in zip((*stem, *top), (*branch.stem, *branch.top), strict=True):
-                found[f"{spec.name}.weight"] = layer.weight.permute(2, 3, 1, 0).flatten(0, 2)
-                found[f"{spec.name}.bias"] = layer.bias
+            layers, norms = (*branch.stem, *branch.top), (*branch.stem_norms, *branch.top_norms)
+            for spec, layer, norm in zip((*stem, *top), layers, norms, strict=True):
+                gain = norm.weight / torch.sqrt(norm.running_var + norm.eps)
+                found[f"{spec.name}.weight"] = (
+                    (layer.weight * gain[:, None, None, None]).permute(2, 3, 1, 0).flatten(0, 2)
+                )
+                found[f"{spec.name}.bias"] = (layer.bias - norm.running_mean) * gain + norm.bias
             found[f"{name}.points.weight"] = branch.points.weight[:, :, 0, 0].T
             dense(f"{name}.map", branch.map)
         for name in ("view_dense", "view_out", "wrist_dense", "wrist_out"):

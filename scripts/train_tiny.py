@@ -27,25 +27,25 @@ POOL, TEXTS = 200, 12
 
 @dataclass(frozen=True)
 class Plan:
-    """How much of everything; `--scale` multiplies shards and steps.
+    """How much of everything.
 
     Attributes:
         demonstrations: shards of the expert, ten episodes each.
-        told: shards of each round in which the learner is told the scene.
-        told_rounds: how many of these rounds.
-        seen: shards of each round in which it sees.
-        seen_rounds: how many of these.
-        control: steps of each fit of the network that acts; and of the last.
-        perception: steps of the first fit of the network that sees; of each after a round.
+        told: of each round in which the learner is told the scene, the share of labels with pictures.
+        told_shards: of each of these.
+        seen_rounds: how many rounds there are in which it sees.
+        seen_shards: of each of these.
+        control: steps of a fit of the network that acts; and of the last.
+        perception: steps of a fit of the network that sees; and of the last.
     """
 
     demonstrations: int = 70
-    told: int = 30
-    told_rounds: int = 3
-    seen: int = 30
+    told: tuple[float, ...] = (0.3, 0.5)
+    told_shards: int = 30
     seen_rounds: int = 2
+    seen_shards: int = 24
     control: tuple[int, int] = (3000, 12000)
-    perception: tuple[int, int] = (6000, 6000)
+    perception: tuple[int, int] = (2500, 6000)
 
 
 class Training:
@@ -120,7 +120,8 @@ class Training:
         """A network that sees, from its file."""
         network = Perception()
         network.load_state_dict(torch.load(self.out / f"{name}.pt", weights_only=True))
-        return network.eval()
+        network.eval()
+        return network
 
     def driver(self, control: str, perception: str | None) -> str:
         """The npz of weights that drive a round."""
@@ -153,7 +154,7 @@ def _keep(path: Path, write: Callable[[Path], object]) -> None:
 def train(training: Training, until: str | None) -> None:
     """All stages, in order; `until` names the last to do."""
     plan = training.plan
-    rounds = plan.told_rounds
+    told = len(plan.told)
     stages: list[tuple[str, Callable[[], None]]] = [
         ("states", lambda: draw_pool(training.out, training.workers, POOL)),
         ("words", training.words),
@@ -161,27 +162,27 @@ def train(training: Training, until: str | None) -> None:
         ("control-0", lambda: training.control("control-0", 0, plan.control[0])),
     ]
 
-    def told(number: int) -> None:
+    def tell(number: int) -> None:
         before, now = f"control-{number - 1}", f"control-{number}"
-        stages.append((f"round-{number}", lambda: training.round(number, plan.told, 0.3, before)))
+        stages.append(
+            (f"round-{number}", lambda: training.round(number, plan.told_shards, plan.told[number - 1], before))
+        )
         stages.append((now, lambda: training.control(now, number, plan.control[0], begun=before)))
 
-    def seen(number: int) -> None:
-        last = number == rounds + plan.seen_rounds
-        control, eyes = f"control-{number - 1}", f"perception-{number - 1}"
+    def see(number: int) -> None:
+        last = number == told + plan.seen_rounds
+        control, eyes = f"control-{number - 1}", f"perception-{1 if number == told + 1 else number - 1}"
         now, sees = f"control-{number}", f"perception-{number}"
-        steps = plan.control[1 if last else 0]
-        stages.append((f"round-{number}", lambda: training.round(number, plan.seen, 1.0, control, eyes)))
-        stages.append((sees, lambda: training.perception(sees, number, plan.perception[1], begun=eyes)))
-        stages.append((now, lambda: training.control(now, number, steps, begun=control, sees=sees)))
+        stages.append((f"round-{number}", lambda: training.round(number, plan.seen_shards, 1.0, control, eyes)))
+        stages.append((sees, lambda: training.perception(sees, number, plan.perception[last], begun=eyes)))
+        stages.append((now, lambda: training.control(now, number, plan.control[last], begun=control, sees=sees)))
 
-    for number in range(1, rounds + 1):
-        told(number)
-    stages.append(
-        (f"perception-{rounds}", lambda: training.perception(f"perception-{rounds}", rounds, plan.perception[0]))
-    )
-    for number in range(rounds + 1, rounds + plan.seen_rounds + 1):
-        seen(number)
+    for number in range(1, told + 1):
+        tell(number)
+        if number == 1:
+            stages.append(("perception-1", lambda: training.perception("perception-1", 1, plan.perception[0])))
+    for number in range(told + 1, told + plan.seen_rounds + 1):
+        see(number)
     for name, stage in stages:
         started = time.monotonic()
         print(f"{name} ...", flush=True)
