@@ -8,32 +8,34 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pytest_vla.policies.tiny.inputs import PERCEIVED, SCALE
+from pytest_vla.policies.tiny.inputs import PERCEIVED, PROPRIOCEPTION, SCALE
 from pytest_vla.policies.tiny.network import (
     ACTION,
     BINS,
     CHUNK,
     COARSE,
+    EMBEDDING,
+    FILTERS,
     FINE,
     HIDDEN,
     POINTS,
     SCENE,
     TEXT,
+    TEXT_WIDTHS,
     TOKEN,
+    VIEW_DENSE,
     VIEW_MAP,
     VIEW_POINTS,
     VIEW_STEM,
     VIEW_TOP,
+    WRIST_DENSE,
     WRIST_MAP,
     WRIST_POINTS,
     WRIST_STEM,
     WRIST_TOP,
     Conv,
 )
-
-ARM = 17
-EMBEDDING, FILTERS = 48, 48
-DROPOUT = 0.1
+from pytest_vla.policies.tiny.policy import DROPOUT
 
 
 class Branch(nn.Module):
@@ -76,10 +78,10 @@ class Perception(nn.Module):
         super().__init__()
         self.view = Branch(VIEW_STEM, VIEW_TOP, 128, VIEW_POINTS, VIEW_MAP)
         self.wrist = Branch(WRIST_STEM, WRIST_TOP, 64, WRIST_POINTS, WRIST_MAP)
-        self.view_dense = nn.Linear(2 * VIEW_POINTS + VIEW_MAP + PERCEIVED, 256)
-        self.view_out = nn.Linear(256, SCENE + POINTS)
-        self.wrist_dense = nn.Linear(2 * WRIST_POINTS + WRIST_MAP + PERCEIVED, 192)
-        self.wrist_out = nn.Linear(192, 4 * POINTS)
+        self.view_dense = nn.Linear(2 * VIEW_POINTS + VIEW_MAP + PERCEIVED, VIEW_DENSE)
+        self.view_out = nn.Linear(VIEW_DENSE, SCENE + POINTS)
+        self.wrist_dense = nn.Linear(2 * WRIST_POINTS + WRIST_MAP + PERCEIVED, WRIST_DENSE)
+        self.wrist_out = nn.Linear(WRIST_DENSE, 4 * POINTS)
         self.dropout = nn.Dropout(DROPOUT)
 
     def forward(self, view: Tensor, wrist: Tensor, arm: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -106,10 +108,10 @@ class Control(nn.Module):
     def __init__(self, words: int) -> None:
         super().__init__()
         self.embedding = nn.Embedding(words, EMBEDDING)
-        self.convs = nn.ModuleList(nn.Linear(width * EMBEDDING, FILTERS) for width in (1, 2, 3))
-        self.text = nn.Linear(3 * FILTERS, TEXT)
+        self.convs = nn.ModuleList(nn.Linear(width * EMBEDDING, FILTERS) for width in TEXT_WIDTHS)
+        self.text = nn.Linear(len(TEXT_WIDTHS) * FILTERS, TEXT)
         self.turn = nn.Linear(TEXT, 2 * HIDDEN)
-        self.first = nn.Linear(SCENE + ARM + 6 * POINTS + TEXT, HIDDEN)
+        self.first = nn.Linear(SCENE + PROPRIOCEPTION + 6 * POINTS + TEXT, HIDDEN)
         self.second = nn.Linear(HIDDEN, HIDDEN)
         self.third = nn.Linear(HIDDEN, HIDDEN)
         self.out = nn.Linear(HIDDEN, CHUNK * ACTION)

@@ -1,8 +1,10 @@
 """The kinds of policy of this room, which `pytest_vla.policies.extension` names."""
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_vla.errors import VlaError
 from pytest_vla.policies.files import file_digest
 from pytest_vla.policies.kind import Kind
 from pytest_vla.policies.names import CHECKPOINTS, Checkpoint
@@ -81,6 +83,25 @@ def _lerobot_digest(text: str, spec: ModelSpec) -> str | None:
     return digest(text, spec.folder)
 
 
+def _tiny_file(text: str, spec: ModelSpec) -> Path:
+    from pytest_vla.policies.tiny.weights import shipped
+
+    return spec.folder / text if text and not text.startswith("@") else shipped(text[1:])
+
+
+def _tiny(text: str, spec: ModelSpec) -> "BatchPolicy":
+    from pytest_vla.policies.tiny.policy import TinyPolicy
+    from pytest_vla.policies.tiny.weights import load_weights
+
+    return TinyPolicy(load_weights(_tiny_file(text, spec)))
+
+
+def _check_tiny(text: str, spec: ModelSpec) -> None:
+    path = _tiny_file(text, spec)
+    if not path.is_file():
+        raise VlaError(f"--vla-model={spec.text}: there is no file {path}; expected weights that were saved for tiny")
+
+
 def _checkpoint(checkpoint: Checkpoint) -> Kind:
     """A published checkpoint by the name that people type."""
 
@@ -114,5 +135,16 @@ LEROBOT = Kind(
     _check_lerobot,
     _lerobot_digest,
     batches=True,
+)
+TINY = Kind(
+    "tiny",
+    "tiny, tiny@early, tiny:PATH",
+    "PATH",
+    _tiny,
+    _check_tiny,
+    lambda text, spec: file_digest(_tiny_file(text, spec)),
+    required=False,
+    batches=True,
+    checkpoints=("early",),
 )
 PI0, PI05, SMOLVLA, XVLA = map(_checkpoint, CHECKPOINTS)

@@ -4,6 +4,7 @@ from pytest_vla.entries import PolicyEntry
 
 _KINDS = (
     ("random", "RANDOM", "random actions"),
+    ("tiny", "TINY", "a small learned policy that ships, for tabletop"),
     ("replay", "REPLAY", "recorded actions: an npz file, or the folder of a run"),
     ("openpi", "OPENPI", "served elsewhere, in openpi's protocol"),
     ("vla-eval", "VLA_EVAL", "served elsewhere, by vla-eval"),

@@ -27,6 +27,7 @@ class Kind:
         batches: whether it gives policies that answer in batches, which all workers share; None: some do.
         arguments: whether ``?NAME=VALUE&...`` after the text is of arguments, which `load` finds as
             `ModelSpec.arguments`; elsewhere it is part of the text.
+        checkpoints: what may stand after an @ behind the name, as in ``tiny@early``; the text is then ``@early``.
     """
 
     name: str
@@ -38,3 +39,4 @@ class Kind:
     required: bool = True
     batches: bool | None = False
     arguments: bool = False
+    checkpoints: tuple[str, ...] = ()

@@ -115,6 +115,8 @@ def _parse(spec: ModelSpec) -> tuple[Kind | None, str, ModelSpec]:
     bare, mark, _ = model.partition(MARK)
     name, colon, text = bare.partition(":")
     kind = find_kind(name)
+    if kind is None and "@" in name and not colon:
+        return _checkpoint(spec, name, mark)
     if kind is None and colon and name and text:
         return None, text, replace(spec, arguments=split_arguments(model)[1])
     if kind is None:
@@ -132,6 +134,17 @@ def _parse(spec: ModelSpec) -> tuple[Kind | None, str, ModelSpec]:
     if kind.takes and kind.required and not text:
         raise VlaError(f"--vla-model={model}: {kind.takes} is missing; write --vla-model={kind.usage}")
     return kind, text, spec
+
+
+def _checkpoint(spec: ModelSpec, name: str, mark: str) -> tuple[Kind, str, ModelSpec]:
+    """The kind of ``NAME@CHECKPOINT``, and ``@CHECKPOINT`` as its text."""
+    name, _, checkpoint = name.partition("@")
+    kind = find_kind(name)
+    if kind is None or checkpoint not in kind.checkpoints or mark:
+        with_some = [each for known in kind_names() if (each := find_kind(known)) is not None and each.checkpoints]
+        known = [f"{each.name}@{one}" for each in with_some for one in each.checkpoints]
+        raise VlaError(f"--vla-model={spec.text}: no such checkpoint. Known: {', '.join(known)}")
+    return kind, f"@{checkpoint}", spec
 
 
 def _check_module(spec: ModelSpec) -> None:

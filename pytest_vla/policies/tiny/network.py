@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pytest_vla.policies.tiny.inputs import PERCEIVED, SCALE
+from pytest_vla.policies.tiny.inputs import PERCEIVED, PROPRIOCEPTION, SCALE
 
 Array = npt.NDArray[np.float32]
 Weights = Mapping[str, Array]
@@ -43,6 +43,42 @@ WRIST_STEM = (Conv("wrist.0", 3, 16, 5, 2), Conv("wrist.1", 16, 32, 3, 2), Conv(
 WRIST_TOP = (Conv("wrist.3", 48, 48, 3, 2), Conv("wrist.4", 48, 24, 1, 1))
 VIEW_POINTS, WRIST_POINTS = 32, 24
 VIEW_MAP, WRIST_MAP = 96, 96
+VIEW_DENSE, WRIST_DENSE = 256, 192
+EMBEDDING, FILTERS, TEXT_WIDTHS = 48, 48, (1, 2, 3)
+
+
+def shapes_of(words: int) -> dict[str, tuple[int, ...]]:
+    """The name and shape of every weight, for a vocabulary of so many words."""
+    shapes: dict[str, tuple[int, ...]] = {}
+
+    def dense(name: str, inputs: int, outputs: int) -> None:
+        shapes[f"{name}.weight"], shapes[f"{name}.bias"] = (inputs, outputs), (outputs,)
+
+    for name, side, stem, top, points, size in (
+        ("view", VIEW, VIEW_STEM, VIEW_TOP, VIEW_POINTS, VIEW_MAP),
+        ("wrist", WRIST, WRIST_STEM, WRIST_TOP, WRIST_POINTS, WRIST_MAP),
+    ):
+        for layer in (*stem, *top):
+            dense(layer.name, layer.width**2 * layer.inputs, layer.outputs)
+            side //= layer.stride
+        shapes[f"{name}.points.weight"] = (stem[-1].outputs, points)
+        dense(f"{name}.map", side * side * top[-1].outputs, size)
+    dense("view.dense", 2 * VIEW_POINTS + VIEW_MAP + PERCEIVED, VIEW_DENSE)
+    dense("view.out", VIEW_DENSE, SCENE + POINTS)
+    dense("wrist.dense", 2 * WRIST_POINTS + WRIST_MAP + PERCEIVED, WRIST_DENSE)
+    dense("wrist.out", WRIST_DENSE, 4 * POINTS)
+    shapes["text.embedding"] = (words, EMBEDDING)
+    for width in TEXT_WIDTHS:
+        dense(f"text.conv{width}", width * EMBEDDING, FILTERS)
+    dense("text.out", len(TEXT_WIDTHS) * FILTERS, TEXT)
+    dense("control.turn", TEXT, 2 * HIDDEN)
+    dense("control.0", SCENE + PROPRIOCEPTION + 6 * POINTS + TEXT, HIDDEN)
+    dense("control.1", HIDDEN, HIDDEN)
+    dense("control.2", HIDDEN, HIDDEN)
+    dense("control.out", HIDDEN, CHUNK * ACTION)
+    dense("tokens.code", HIDDEN, ACTION * TOKEN)
+    shapes["tokens.out.weight"], shapes["tokens.bias"] = (TOKEN, BINS), (ACTION, BINS)
+    return shapes
 
 
 def perceive(weights: Weights, view: npt.NDArray[np.uint8], wrist: npt.NDArray[np.uint8], arm: Array) -> Array:
@@ -79,7 +115,7 @@ def read_text(weights: Weights, words: npt.NDArray[np.int64]) -> Array:
     """
     embedded = weights["text.embedding"][words]
     parts = []
-    for width in (1, 2, 3):
+    for width in TEXT_WIDTHS:
         kernel = weights[f"text.conv{width}.weight"]
         stacked = np.concatenate([embedded[k : len(words) - width + 1 + k] for k in range(width)], axis=1)
         parts.append((stacked @ kernel + weights[f"text.conv{width}.bias"]).max(0))

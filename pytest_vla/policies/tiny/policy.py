@@ -1,0 +1,141 @@
+"""``--vla-model=tiny``: the small learned policy, as one that answers in batches."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_vla.errors import EpisodeError
+from pytest_vla.policies.base import Answer, Episode, Observation
+from pytest_vla.policies.fit import ACTION_SIZE
+from pytest_vla.policies.tiny.inputs import proprioception, small
+from pytest_vla.policies.tiny.network import BINS, HIDDEN, VIEW, WRIST, control, perceive, read_text, token_logits
+from pytest_vla.policies.tiny.weights import Trained
+from pytest_vla.policies.tiny.words import numbered
+from pytest_vla.policies.traits import Traits
+
+Array = npt.NDArray[np.float32]
+
+REPLAN = 4
+"""Steps of a chunk that are executed in training, and by default."""
+DROPOUT = 0.1
+"""The share of hidden numbers that a sample goes without, as in training."""
+_AGENTVIEW, _EYE_IN_HAND, _STATE = "agentview_image", "robot0_eye_in_hand_image", "state"
+_STATE_SIZE = 8
+
+
+@dataclass
+class TinySession:
+    """What belongs to one episode.
+
+    Attributes:
+        episode: whose.
+        text: (64,) what its instruction says.
+        before: the state at the previous question; None at the first.
+        gripper: the gripper's number of the last action of the previous chunk that is executed by default.
+    """
+
+    episode: Episode
+    text: Array
+    before: npt.NDArray[np.float64] | None = field(default=None)
+    gripper: float = -1.0
+
+
+class TinyPolicy:
+    """Weights that all episodes share.
+
+    Attributes:
+        max_batch: questions at once; each is answered on its own, so that a batch changes nothing.
+        reads: the observations that are needed.
+        replan: see `REPLAN`.
+        digest: of the weights' file.
+        trained: the checkpoint.
+    """
+
+    max_batch = 64
+    reads: Sequence[str] = (_AGENTVIEW, _EYE_IN_HAND, _STATE)
+    replan = REPLAN
+    traits = Traits(
+        action_size=ACTION_SIZE,
+        action_convention="relative",
+        rotation="axis_angle",
+        gripper="-1 opens, 1 closes",
+        reads=(_AGENTVIEW, _EYE_IN_HAND, _STATE),
+        image_transform="rotate_180",
+        state_size=_STATE_SIZE,
+        state_layout="eef_pos, axis_angle, gripper_qpos",
+        control_freq=20.0,
+        language=True,
+    )
+
+    def __init__(self, trained: Trained) -> None:
+        self.trained = trained
+        self.digest = trained.digest
+
+    def begin(self, episode: Episode) -> TinySession:
+        """A session that has read its instruction."""
+        words = numbered(episode.instruction, self.trained.places)
+        return TinySession(episode, read_text(self.trained.weights, words))
+
+    def act(self, sessions: Sequence[TinySession], observations: Sequence[Observation]) -> list[Answer]:
+        """The chunks (8, 7), with samples and token probabilities where they are wished for.
+
+        Raises:
+            EpisodeError: ``policy-input``: pictures or a state of another size than it takes.
+        """
+        return [self._answer(*pair) for pair in zip(sessions, observations, strict=True)]
+
+    def _answer(self, session: TinySession, observation: Observation) -> Answer:
+        weights, wishes = self.trained.weights, session.episode.wishes
+        state = np.asarray(observation[_STATE], dtype=np.float64)
+        if state.shape != (_STATE_SIZE,):
+            raise EpisodeError("policy-input", f"tiny takes a state ({_STATE_SIZE},); this one is {state.shape}")
+        arm = proprioception(state, session.before, session.gripper)
+        view = _brought(observation[_AGENTVIEW], VIEW, _AGENTVIEW)
+        wrist = _brought(observation[_EYE_IN_HAND], WRIST, _EYE_IN_HAND)
+        scene = perceive(weights, view, wrist, arm)
+        logits, hidden = control(weights, scene, arm, session.text)
+        chunk = _actions(logits)
+        samples = None
+        if wishes.samples:
+            drawn = session.episode.rng.random((wishes.samples, 3, HIDDEN)) >= DROPOUT
+            masks = drawn.astype(np.float32) / np.float32(1.0 - DROPOUT)
+            samples = np.stack([_actions(control(weights, scene, arm, session.text, tuple(m))[0]) for m in masks])
+        probabilities = None
+        if wishes.token_probabilities:
+            heat = token_logits(weights, hidden)
+            shares = np.exp(heat - heat.max(axis=1, keepdims=True))
+            probabilities = (shares.max(axis=1) / shares.sum(axis=1)).astype(np.float64)
+        session.before, session.gripper = state, float(chunk[REPLAN - 1, 6])
+        return Answer(chunk, samples, probabilities)
+
+
+def token_values(tokens: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """The numbers, from -1 to 1, that bins (0 to 255) stand for."""
+    return np.asarray(tokens / (BINS - 1) * 2.0 - 1.0)
+
+
+def _actions(logits: Array) -> npt.NDArray[np.float64]:
+    """A chunk (8, 7) from what the network gives: the gripper opens or closes, the rest is within -1 and 1."""
+    chunk = np.clip(logits.astype(np.float64), -1.0, 1.0)
+    chunk[:, 6] = np.where(logits[:, 6] > 0, 1.0, -1.0)
+    return chunk
+
+
+def _brought(picture: npt.NDArray[np.uint8], side: int, name: str) -> npt.NDArray[np.uint8]:
+    """A picture at the network's size. Raises EpisodeError where it cannot be brought to it by means over blocks."""
+    shape = np.shape(picture)
+    if (
+        len(shape) != 3
+        or shape[0] != shape[1]
+        or shape[2] != 3
+        or shape[0] % side
+        or np.asarray(picture).dtype != np.uint8
+    ):
+        raise EpisodeError(
+            "policy-input",
+            f"tiny takes {name} as a square of uint8 colours whose side is a multiple of {side}; this one is "
+            f"{picture.dtype} {shape}. Leave --vla-image-size out, or give 256",
+        )
+    return small(picture, side)

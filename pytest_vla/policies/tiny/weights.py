@@ -1,0 +1,102 @@
+"""tiny's weights: a file of arrays that is checked before anything is computed with it."""
+
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_vla.errors import VlaError
+from pytest_vla.policies.tiny.network import Weights, shapes_of
+from pytest_vla.policies.tiny.words import places_of
+from pytest_vla.util.arrays import Unfit, read_npz
+from pytest_vla.util.files import whole_file
+
+CHECKPOINTS = {"": "final.npz", "early": "early.npz"}
+"""The files that ship, by what stands after the @ of ``tiny@early``."""
+
+_WORDS, _ABOUT = "words", "about"
+_LIMIT = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A checkpoint.
+
+    Attributes:
+        weights: by name, float32, see `pytest_vla.policies.tiny.network`.
+        places: the number of each word that was learned.
+        about: how it was trained.
+        digest: sha256 (hex) of the file.
+    """
+
+    weights: Weights
+    places: Mapping[str, int]
+    about: Mapping[str, Any]
+    digest: str
+
+
+def shipped(checkpoint: str) -> Path:
+    """The file of a checkpoint that ships: one of `CHECKPOINTS`."""
+    return Path(__file__).parent / CHECKPOINTS[checkpoint]
+
+
+def load_weights(path: Path) -> Trained:
+    """A checkpoint from its file.
+
+    Raises:
+        VlaError: there is no such file, or it is cut, changed, or of something else.
+    """
+    mend = "expected an .npz that scripts/train_tiny.py wrote; for the ones that ship, install pytest-vla again"
+    if not path.is_file():
+        raise VlaError(f"{path}: there is no such file; {mend}")
+    try:
+        texts = read_npz(path, (_WORDS, _ABOUT), _LIMIT)
+        vocabulary = [str(word) for word in np.atleast_1d(texts[_WORDS])]
+        about = json.loads(str(texts[_ABOUT]))
+        shapes = shapes_of(len(vocabulary))
+        arrays = read_npz(path, tuple(shapes), _LIMIT)
+    except (Unfit, ValueError) as error:
+        raise VlaError(f"{path}: {error}; {mend}") from error
+    if not isinstance(about, dict):
+        raise VlaError(f"{path}: {_ABOUT} is no table; {mend}")
+    weights: dict[str, npt.NDArray[np.float32]] = {}
+    for name, shape in shapes.items():
+        array = arrays[name]
+        if array.shape != shape or array.dtype.kind != "f":
+            raise VlaError(f"{path}: {name} is {array.dtype} {array.shape}, expected numbers of shape {shape}; {mend}")
+        weights[name] = np.ascontiguousarray(array, dtype=np.float32)
+        if not np.isfinite(weights[name]).all():
+            raise VlaError(f"{path}: {name} has values that are not finite; {mend}")
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return Trained(weights, places_of(vocabulary), about, digest)
+
+
+def save_weights(path: Path, weights: Weights, vocabulary: Sequence[str], about: Mapping[str, Any]) -> None:
+    """Writes a checkpoint, whole or not at all; the same content gives the same bytes.
+
+    Args:
+        path: of the file.
+        weights: by name; kept as float16.
+        vocabulary: the words by their numbers.
+        about: how it was trained; what JSON knows.
+    """
+    arrays: dict[str, npt.NDArray[Any]] = {
+        _WORDS: np.array(vocabulary),
+        _ABOUT: np.array(json.dumps(about, sort_keys=True)),
+        **{name: np.asarray(weights[name], dtype=np.float16) for name in shapes_of(len(vocabulary))},
+    }
+    with whole_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, array in arrays.items():
+            member = io.BytesIO()
+            np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
+            entry = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, member.getvalue())
