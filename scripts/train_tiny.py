@@ -8,18 +8,19 @@ import argparse
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from pytest_vla.policies.tiny.weights import save_weights
 from pytest_vla.policies.tiny.words import numbered, places_of, vocabulary_of
 from scripts.tiny_fit import Rows, fit_control, fit_perception, perceived_of, read_rows, read_words
 from scripts.tiny_network import Control, Perception, exported
 from scripts.tiny_rounds import Round, collect, draw_pool, task_names
-from scripts.tiny_words import training_texts
+from scripts.tiny_words import KEPT_OUT, training_texts
 
 POOL, TEXTS = 200, 12
 """Init states of each task, and texts of each task and cell."""
@@ -42,7 +43,7 @@ class Plan:
     demonstrations: int = 70
     told: tuple[float, ...] = (0.3, 0.5)
     told_shards: int = 30
-    seen_rounds: int = 2
+    seen_rounds: int = 1
     seen_shards: int = 24
     control: tuple[int, int] = (3000, 12000)
     perception: tuple[int, int] = (2500, 6000)
@@ -135,6 +136,25 @@ class Training:
             _keep(path, lambda beside: np.savez(beside, **weights))
         return str(path)
 
+    def ship(self, name: str, control: str, perception: str, rounds: int, target: Path) -> None:
+        """Writes a checkpoint, with what it was trained on."""
+        rows = self.rows(rounds, pictures=True)
+        network = Control(len(self.vocabulary()))
+        network.load_state_dict(torch.load(self.out / f"{control}.pt", weights_only=True))
+        times = json.loads((self.out / "times.json").read_text(encoding="utf-8"))
+        about = {
+            "name": name,
+            "rounds": rounds,
+            "labels": len(rows.tasks),
+            "pictures": len(rows.rows),
+            "kept_out": [".".join(cell) for cell in KEPT_OUT],
+            "plan": asdict(self.plan),
+            "seconds": times,
+            "torch": torch.__version__,
+        }
+        save_weights(target, exported(self.perception_of(perception), network), self.vocabulary(), about)
+        print(f"{target}: {target.stat().st_size / 1e6:.2f} MB")
+
     def round(
         self, number: int, shards: int, pictures: float, control: str | None, perception: str | None = None
     ) -> None:
@@ -183,6 +203,14 @@ def train(training: Training, until: str | None) -> None:
             stages.append(("perception-1", lambda: training.perception("perception-1", 1, plan.perception[0])))
     for number in range(told + 1, told + plan.seen_rounds + 1):
         see(number)
+    last = told + plan.seen_rounds
+    stages.append(("early", lambda: training.ship("early", "control-1", "perception-1", 1, training.out / "early.npz")))
+    stages.append(
+        (
+            "final",
+            lambda: training.ship("final", f"control-{last}", f"perception-{last}", last, training.out / "final.npz"),
+        )
+    )
     for name, stage in stages:
         started = time.monotonic()
         print(f"{name} ...", flush=True)

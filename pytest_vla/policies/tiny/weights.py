@@ -59,7 +59,7 @@ def load_weights(path: Path) -> Trained:
     try:
         texts = read_npz(path, (_WORDS, _ABOUT), _LIMIT)
         vocabulary = [str(word) for word in np.atleast_1d(texts[_WORDS])]
-        about = json.loads(str(texts[_ABOUT]))
+        about = json.loads(str(np.atleast_1d(texts[_ABOUT])[0]))
         shapes = shapes_of(len(vocabulary))
         arrays = read_npz(path, tuple(shapes), _LIMIT)
     except (Unfit, ValueError) as error:
@@ -90,7 +90,7 @@ def save_weights(path: Path, weights: Weights, vocabulary: Sequence[str], about:
     """
     arrays: dict[str, npt.NDArray[Any]] = {
         _WORDS: np.array(vocabulary),
-        _ABOUT: np.array(json.dumps(about, sort_keys=True)),
+        _ABOUT: np.array([json.dumps(about, sort_keys=True)]),
         **{name: np.asarray(weights[name], dtype=np.float16) for name in shapes_of(len(vocabulary))},
     }
     with whole_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
