@@ -56,7 +56,7 @@ def test_a_callable_of_a_module_in_the_folder(folder: Path, name: str) -> None:
     [
         (
             "rnadom",
-            "no such policy. Did you mean random? Known: expert, random, tiny, tiny@early, tiny:PATH, replay:PATH, open",
+            "no such policy. Did you mean random? Known: expert, random, tiny, tiny@early, tiny:PATH, replay:PATH",
         ),
         ("", "no such policy"),
         ("random:3", "random takes nothing after it"),
