@@ -1,22 +1,43 @@
-"""What tiny is told in training: the suite's instructions and paraphrases of our grammar, whole cells kept out."""
+"""What tiny is told in training: the suite's instructions and paraphrases of our grammar, whole cells kept out.
+
+    python scripts/tiny_words.py --out texts.json
+
+writes all texts for inspection: those that are trained, others of the cells that are kept out, and those that a run
+with ``--vla-vary=language.paraphrase`` tells.
+"""
 
 import argparse
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import Collection
+from functools import cache
 from pathlib import Path
+
+import numpy as np
 
 from pytest_vla import load_suite
 from pytest_vla.language.generator import CELLS, paraphrases
-from pytest_vla.metrics.pride import ACTION_TYPES, NONE, OBJECT_TYPES
+from pytest_vla.metrics.pride import ACTION_TYPES, OBJECT_TYPES
+from pytest_vla.policies.tiny.words import tokens
+from pytest_vla.util.files import whole_file
 from pytest_vla.vary.axes.language import names_in
+from pytest_vla.vary.parse import parse_vary
+from pytest_vla.vary.registry import find_variation
 
 SUITE = "tabletop"
+KIND = "language.paraphrase"
 ORIGINAL = "original"
+"""Stands for the cell of a task's own instruction, which is always trained."""
+COUNT = 12
+"""Texts of a task and cell, where the cell has so many."""
+STRANGE = "zvork"
+"""A word that nobody learns."""
+
 Texts = dict[str, list[tuple[str, str]]]
-"""Of each task, the cell and the text of each instruction."""
+"""Of each task, the cell (``OBJECT_TYPE.ACTION_TYPE``) and the text of each instruction."""
 
 _SEED, _KEPT_OUT, _FIRST_SEED = 18, 9, 10_000
+_DROPPED, _STRANGE = 0.05, 0.05
 
 
 def kept_out_cells(seed: int = _SEED, count: int = _KEPT_OUT) -> tuple[tuple[str, str], ...]:
@@ -28,53 +49,104 @@ def kept_out_cells(seed: int = _SEED, count: int = _KEPT_OUT) -> tuple[tuple[str
     while True:
         drawn = rng.sample(CELLS, count)
         left = [cell for cell in CELLS if cell not in drawn]
-        things, actions = {thing for thing, _ in left}, {action for _, action in left}
-        if things >= set(OBJECT_TYPES) - {NONE} and actions >= set(ACTION_TYPES) - {NONE}:
+        if {thing for thing, _ in left} == set(OBJECT_TYPES) and {action for _, action in left} == set(ACTION_TYPES):
             return tuple(sorted(drawn))
 
 
 KEPT_OUT = kept_out_cells()
 
 
-def texts(count: int, cells: tuple[tuple[str, str], ...], seed: int) -> Texts:
+def texts(count: int, cells: Collection[tuple[str, str]], seed: int, without: Collection[str] = ()) -> Texts:
     """For each task its instruction, and up to `count` paraphrases of each cell.
 
     Args:
-        count: of texts of a task and cell.
+        count: of texts of a task and cell; a small cell has fewer.
         cells: object type and action type.
         seed: of the draws.
+        without: texts in small letters that are left out.
     """
     tasks = load_suite(SUITE).tasks
     found: Texts = {}
     for place, task in enumerate(tasks):
-        others = [other.language for other in tasks if other.name != task.name]
+        others = [other.language for other in tasks if not other.is_asked_as(task)]
         rows = [(ORIGINAL, task.language)]
         for thing, action in cells:
             rng = random.Random(f"{seed} {place} {thing} {action}")
             told = paraphrases(task.language, others, rng, count, thing, action, names_in(task))
-            rows += [(f"{thing}.{action}", text) for text in told]
+            rows += [(f"{thing}.{action}", text) for text in told if text.lower() not in without]
         found[task.name] = rows
     return found
 
 
-def training_texts(count: int) -> Texts:
-    """What is trained: of all cells but those that are kept out."""
-    return texts(count, tuple(cell for cell in CELLS if cell not in KEPT_OUT), _FIRST_SEED)
+def training_texts(count: int = COUNT) -> Texts:
+    """What is trained: of all cells but those that are kept out, and no text that a run tells as one of these."""
+    kept = _names(KEPT_OUT)
+    tested = {text.lower() for cell, text in rows_of(evaluated_texts()) if cell in kept}
+    return texts(count, tuple(cell for cell in CELLS if cell not in KEPT_OUT), _FIRST_SEED, tested)
 
 
-def unseen(trained: Texts, tested: Mapping[str, list[tuple[str, str]]]) -> Texts:
-    """Of tested texts those that are not, word for word, among the trained ones."""
-    said = {text.lower() for rows in trained.values() for _, text in rows}
-    return {name: [row for row in rows if row[1].lower() not in said] for name, rows in tested.items()}
+def kept_out_texts(count: int = COUNT) -> Texts:
+    """Texts of the cells that are kept out, to test with."""
+    return texts(count, KEPT_OUT, _FIRST_SEED)
+
+
+@cache
+def evaluated_texts(seed: int = 0) -> Texts:
+    """What a run with ``--vla-vary=language.paraphrase`` tells under a seed: a text of each task and cell."""
+    found: Texts = {}
+    for task in load_suite(SUITE).tasks:
+        drawn = [(label, find_variation(task, label, seed)) for label in parse_vary(KIND)]
+        found[task.name] = [
+            (label.removeprefix(f"{KIND}."), variation.instruction)
+            for label, variation in drawn
+            if variation is not None and variation.instruction is not None
+        ]
+    return found
+
+
+def rows_of(found: Texts) -> list[tuple[str, str]]:
+    """Cells and texts of all tasks."""
+    return [row for rows in found.values() for row in rows]
+
+
+def varied(text: str, rng: np.random.Generator, vocabulary: Collection[str]) -> str:
+    """A text as somebody may say it to tiny: a twentieth of its words is missing, a twentieth is no known word.
+
+    Args:
+        text: an instruction; of one word that is known at least one stays.
+        rng: draws which.
+        vocabulary: the words that are known: none of them stands for an unknown one.
+    """
+    words = tokens(text)
+    strange = STRANGE
+    while strange in vocabulary:
+        strange += "k"
+    drawn = rng.random(len(words))
+    told = [
+        strange if share < _DROPPED + _STRANGE else word
+        for word, share in zip(words, drawn, strict=True)
+        if share >= _DROPPED
+    ]
+    return " ".join(told if set(told) - {strange} else words)
+
+
+def _names(cells: Collection[tuple[str, str]]) -> set[str]:
+    return {".".join(cell) for cell in cells}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="the JSON file to write")
-    parser.add_argument("--count", type=int, default=12, help="texts of a task and cell")
+    parser.add_argument("--count", type=int, default=COUNT, help="texts of a task and cell (default: %(default)s)")
     options = parser.parse_args()
-    found = {"kept_out": KEPT_OUT, "trained": training_texts(options.count)}
-    options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    found = {
+        "cells_kept_out": sorted(_names(KEPT_OUT)),
+        "train": training_texts(options.count),
+        "kept_out": kept_out_texts(options.count),
+        "evaluated": evaluated_texts(),
+    }
+    with whole_file(options.out) as file:
+        file.write((json.dumps(found, indent=1) + "\n").encode())
 
 
 if __name__ == "__main__":
