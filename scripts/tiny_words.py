@@ -13,12 +13,9 @@ from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 
-import numpy as np
-
 from pytest_vla import load_suite
 from pytest_vla.language.generator import CELLS, paraphrases
 from pytest_vla.metrics.pride import ACTION_TYPES, OBJECT_TYPES
-from pytest_vla.policies.tiny.words import tokens
 from pytest_vla.util.files import whole_file
 from pytest_vla.vary.axes.language import names_in
 from pytest_vla.vary.parse import parse_vary
@@ -30,14 +27,11 @@ ORIGINAL = "original"
 """Stands for the cell of a task's own instruction, which is always trained."""
 COUNT = 12
 """Texts of a task and cell, where the cell has so many."""
-STRANGE = "zvork"
-"""A word that nobody learns."""
 
 Texts = dict[str, list[tuple[str, str]]]
 """Of each task, the cell (``OBJECT_TYPE.ACTION_TYPE``) and the text of each instruction."""
 
 _SEED, _KEPT_OUT, _FIRST_SEED = 18, 9, 10_000
-_DROPPED, _STRANGE = 0.05, 0.05
 
 
 def kept_out_cells(seed: int = _SEED, count: int = _KEPT_OUT) -> tuple[tuple[str, str], ...]:
@@ -107,27 +101,6 @@ def evaluated_texts(seed: int = 0) -> Texts:
 def rows_of(found: Texts) -> list[tuple[str, str]]:
     """Cells and texts of all tasks."""
     return [row for rows in found.values() for row in rows]
-
-
-def varied(text: str, rng: np.random.Generator, vocabulary: Collection[str]) -> str:
-    """A text as somebody may say it to tiny: a twentieth of its words is missing, a twentieth is no known word.
-
-    Args:
-        text: an instruction; of one word that is known at least one stays.
-        rng: draws which.
-        vocabulary: the words that are known: none of them stands for an unknown one.
-    """
-    words = tokens(text)
-    strange = STRANGE
-    while strange in vocabulary:
-        strange += "k"
-    drawn = rng.random(len(words))
-    told = [
-        strange if share < _DROPPED + _STRANGE else word
-        for word, share in zip(words, drawn, strict=True)
-        if share >= _DROPPED
-    ]
-    return " ".join(told if set(told) - {strange} else words)
 
 
 def _names(cells: Collection[tuple[str, str]]) -> set[str]:

@@ -22,8 +22,8 @@ from scripts.tiny_network import Control, Perception, exported
 from scripts.tiny_rounds import Round, collect, draw_pool, task_names
 from scripts.tiny_words import KEPT_OUT, training_texts
 
-POOL, TEXTS = 200, 12
-"""Init states of each task, and texts of each task and cell."""
+POOL = 200
+"""Init states of each task."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Plan:
     seen_rounds: int = 1
     seen_shards: int = 24
     control: tuple[int, int] = (3000, 12000)
-    perception: tuple[int, int] = (2500, 6000)
+    perception: tuple[int, int] = (2500, 5000)
 
 
 class Training:
@@ -61,7 +61,7 @@ class Training:
         path = self.out / "words.npz"
         if path.exists():
             return
-        texts = training_texts(TEXTS)
+        texts = training_texts()
         vocabulary = vocabulary_of((text for rows in texts.values() for _, text in rows), least=2)
         places = places_of(vocabulary)
         rows = [(number, text) for number, name in enumerate(task_names()) for _, text in texts[name]]

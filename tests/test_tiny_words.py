@@ -3,20 +3,15 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pytest_vla import load_suite
 from pytest_vla.language.generator import CELLS
 from pytest_vla.metrics.pride import ACTION_TYPES, OBJECT_TYPES
-from pytest_vla.policies.tiny.words import tokens
 from scripts import tiny_words
 from scripts.tiny_words import (
     KEPT_OUT,
     ORIGINAL,
-    STRANGE,
     Texts,
     evaluated_texts,
     kept_out_cells,
@@ -24,11 +19,9 @@ from scripts.tiny_words import (
     rows_of,
     texts,
     training_texts,
-    varied,
 )
 
 NAMES = {".".join(cell) for cell in KEPT_OUT}
-VOCABULARY = {"put", "the", "bowl", "on", "plate"}
 
 
 @pytest.fixture(name="trained", scope="module")
@@ -91,24 +84,6 @@ def test_draws_repeat_by_their_seed(trained: Texts) -> None:
     assert training_texts(2) == trained
     assert texts(2, KEPT_OUT, 1) == texts(2, KEPT_OUT, 1) != texts(2, KEPT_OUT, 2)
     assert {cell for cell, _ in rows_of(kept_out_texts(1))} == NAMES | {ORIGINAL}
-
-
-@given(st.text(max_size=60), st.integers(0, 1000))
-def test_a_varied_text_has_the_words_of_the_text_in_their_order_and_unknown_ones(text: str, seed: int) -> None:
-    found = tokens(varied(text, np.random.default_rng(seed), VOCABULARY))
-    left = iter(tokens(text))
-    assert all(word == STRANGE or word in left for word in found)
-    assert len(found) <= len(tokens(text))
-    assert bool(found) == bool(tokens(text))
-
-
-def test_a_varied_text_misses_words_and_has_strange_ones_seldom() -> None:
-    rng = np.random.default_rng(0)
-    told = [varied("put the bowl on the plate", rng, {*VOCABULARY, STRANGE}).split() for _ in range(2000)]
-    assert 0.03 < 1 - sum(map(len, told)) / (6 * 2000) < 0.07
-    strange = [word for words in told for word in words if word not in VOCABULARY]
-    assert 0.03 < len(strange) / (6 * 2000) < 0.07
-    assert STRANGE not in strange, "which is known here"
 
 
 def test_the_command_writes_all_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
