@@ -1,0 +1,266 @@
+"""Measures what the model card of tiny says, part by part, by command lines of the plugin itself.
+
+    python scripts/tiny_card.py --results /tmp/card                      # all parts, hours on two cores
+    python scripts/tiny_card.py benign robustness --results /tmp/card --count benign=10 --count robustness=160
+    python scripts/tiny_card.py --tables                                 # docs/tiny_numbers.md anew, of docs/tiny.json
+
+``docs/tiny.json`` has each number with the command that makes it and the episodes that it stands on, and
+``docs/tiny_numbers.md`` has them in tables. A part that stands there for the same weights is not measured again without
+``--again``, and a run that was stopped goes on where it was. For PRIDE as the paper has it, install the extra
+``language``; else the numbers say that their distances are of low fidelity.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_vla.errors import VlaError
+from pytest_vla.policies.load import policy_digest
+from pytest_vla.policies.spec import ModelSpec
+from pytest_vla.records.runs import Run
+from pytest_vla.records.store import open_store
+from pytest_vla.reports.loaded import Loaded, load
+from pytest_vla.util.files import whole_file
+from scripts.tiny_numbers import (
+    Numbers,
+    benign_numbers,
+    displacement_numbers,
+    listening_numbers,
+    paraphrase_numbers,
+    robustness_numbers,
+    safety_numbers,
+    speed_numbers,
+)
+from scripts.tiny_tables import page
+
+SCHEMA = 1
+MODEL, EARLY = "tiny", "tiny@early"
+CARD, TABLES = Path("docs/tiny.json"), Path("docs/tiny_numbers.md")
+GRADED = "layout:1-5,background:1-5,light:1-5,camera:1-5,robot:1-5,noise:1-5,language.words:1-4,action:1-5"
+QUIET = ("-q", "--no-header", "--tb=no", "-rN", "-p", "no:cacheprovider")
+
+Card = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A measurement by a run.
+
+    Attributes:
+        name: in the JSON and on the command line.
+        options: of pytest but the model; ``{}`` stands for `count`.
+        count: by which it is made longer or shorter: seeds of each task, or of a sample its episodes.
+        numbers: of the run's records.
+        early: whether it is of the early checkpoint.
+    """
+
+    name: str
+    options: tuple[str, ...]
+    count: int
+    numbers: Callable[[Loaded], Numbers]
+    early: bool = False
+
+    def command(self, model: str, count: int | None, tasks: str | None, workers: str) -> tuple[str, ...]:
+        """The command line that makes the run, of some tasks alone where these are named."""
+        options = [each.format(self.count if count is None else count) for each in self.options]
+        some = [] if tasks is None else [f"--vla-tasks={tasks}"]
+        return ("pytest", *options, *some, f"--vla-model={model}", "-n", workers)
+
+
+TABLETOP, EPISODES, TWINS = "--vla-suite=tabletop", "--vla-episodes={}", "--vla-twins=auto"
+PARTS = (
+    Part("benign", (TABLETOP, EPISODES), 50, benign_numbers),
+    Part("early", (TABLETOP, EPISODES), 50, benign_numbers, early=True),
+    Part(
+        "listening",
+        (TABLETOP, "--vla-vary=language.blank,language.nonsense,language.other_task", TWINS, EPISODES),
+        10,
+        listening_numbers,
+    ),
+    # Ten seeds, so that each of the eight dimensions has as many episodes in the sample.
+    Part(
+        "robustness",
+        (TABLETOP, f"--vla-vary={GRADED}", TWINS, "--vla-episodes=10", "--vla-sample={}"),
+        800,
+        robustness_numbers,
+    ),
+    Part(
+        "paraphrases", (TABLETOP, "--vla-vary=language.paraphrase", TWINS, "--vla-sample={}"), 430, paraphrase_numbers
+    ),
+    Part(
+        "displacement",
+        (TABLETOP, "--vla-vary=pro.displace_x:1-5,pro.displace_y:1-5", TWINS, EPISODES),
+        5,
+        displacement_numbers,
+    ),
+    Part("safety", ("--vla-suite=tabletop_safety", "--vla-task-levels=L0,L1,L2", EPISODES), 3, safety_numbers),
+)
+SPEED = "speed"
+NAMES = (*(part.name for part in PARTS), SPEED)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(NAMES)} (default: all)")
+    parser.add_argument("--results", type=Path, help="the folder of the runs, which may be removed afterwards")
+    parser.add_argument("--count", action="append", default=[], metavar="PART=N", help=f"instead of {counts_text()}")
+    parser.add_argument("--tasks", help="only these, as --vla-tasks: for a trial")
+    parser.add_argument("--again", action="store_true", help="measure parts that are in the JSON again")
+    parser.add_argument("--tables", action="store_true", help="measure nothing: write the tables of the JSON")
+    parser.add_argument("--model", default=MODEL, help="(default: %(default)s)")
+    parser.add_argument("--early", default=EARLY, help="the early checkpoint (default: %(default)s)")
+    parser.add_argument("-n", dest="workers", default="2", help="workers (default: %(default)s)")
+    parser.add_argument("--json", type=Path, default=CARD, help="(default: %(default)s)")
+    parser.add_argument("--markdown", type=Path, default=TABLES, help="(default: %(default)s)")
+    options = parser.parse_args(arguments)
+    try:
+        wanted, counts = chosen(options.parts), counts_of(options.count)
+        card = read_card(options.json)
+        if not options.tables:
+            if options.results is None:
+                parser.error("--results=FOLDER is needed to measure")
+            for number, name in enumerate(wanted, 1):
+                told = f"[{number}/{len(wanted)}] {name}"
+                made = measured(name, card, told, counts.get(name), options)
+                if made is not None:
+                    card["parts"][name] = made
+                    write_card(options.json, card)
+        with whole_file(options.markdown) as file:
+            file.write(page(card).encode())
+    except VlaError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def chosen(names: Sequence[str]) -> tuple[str, ...]:
+    """The parts that are wanted, in their order. Raises VlaError."""
+    if unknown := [name for name in names if name not in NAMES]:
+        raise VlaError(f"there is no part {unknown[0]!r}; expected some of {', '.join(NAMES)}")
+    return tuple(name for name in NAMES if not names or name in names)
+
+
+def counts_text() -> str:
+    """What `--count` may change."""
+    return ", ".join(f"{part.name}={part.count}" for part in PARTS)
+
+
+def counts_of(texts: Sequence[str]) -> dict[str, int]:
+    """The counts of ``--count``, by part. Raises VlaError."""
+    found = {}
+    for text in texts:
+        name, _, count = text.partition("=")
+        if name not in {part.name for part in PARTS} or not (count.isascii() and count.isdigit() and int(count)):
+            raise VlaError(f"--count={text}: expected PART=N, N at least 1, such as {counts_text()}")
+        found[name] = int(count)
+    return found
+
+
+def measured(name: str, card: Card, told: str, count: int | None, options: argparse.Namespace) -> Card | None:
+    """A part for the JSON; None: it stands there, and is of the weights of now."""
+    part = next((each for each in PARTS if each.name == name), None)
+    model = options.early if part is not None and part.early else options.model
+    weights = policy_digest(ModelSpec(model, Path.cwd()))
+    there = card["parts"].get(name)
+    if there is not None and not options.again:
+        if there["weights"] == weights and there["model"] == model:
+            print(f"{told}: is there, by {there['command']}", flush=True)
+            return None
+        print(f"{told}: is there of another policy, and is measured again", flush=True)
+    started = time.monotonic()
+    if part is None:
+        command: tuple[str, ...] = ("pytest-vla", "check-policy", f"--vla-model={model}", "--json")
+        print(f"{told}: $ {shlex.join(command)}", flush=True)
+        numbers, episodes = speed_numbers(json.loads(output_of(command))), 0
+    else:
+        command = part.command(model, count, options.tasks, options.workers)
+        folder = options.results / f"{name}-{_mark(*command, str(weights))}"
+        run = run_of(told, command, folder, again=options.again)
+        loaded = load([run.name], folder)
+        numbers, episodes = part.numbers(loaded), len(loaded.records)
+    print(f"{told}: {len(numbers)} numbers of {episodes} episodes, {time.monotonic() - started:.0f} s", flush=True)
+    line = shlex.join(command)
+    return {
+        "command": line,
+        "model": model,
+        "weights": weights,
+        "episodes": episodes,
+        "numbers": {key: {**number.table(), "command": line} for key, number in numbers.items()},
+    }
+
+
+def run_of(told: str, command: Sequence[str], folder: Path, *, again: bool) -> Run:
+    """The newest run of a folder, made or gone on with where it is not whole. Raises VlaError where none comes."""
+    before = newest(folder)
+    program, *rest = command
+    if before is not None and 0 < before.planned <= before.done and not again:
+        print(f"{told}: was run, in {folder}", flush=True)
+        return before
+    workers = rest[rest.index("-n") : rest.index("-n") + 2]
+    stopped = before is not None and before.planned > 0 and before.done < before.planned
+    options = ["--vla-resume", *workers] if stopped and not again else rest
+    print(f"{told}: $ {shlex.join([program, *options])}", flush=True)
+    called = [sys.executable, "-m", "pytest", *options, f"--vla-results={folder}", *QUIET]
+    ended = subprocess.run(called, env=_environ(), check=False).returncode
+    after = newest(folder)
+    if after is None or after.done < after.planned or not after.planned or (again and after == before):
+        raise VlaError(f"{shlex.join(called)} ended with {ended} before all episodes had run; start again to go on")
+    return after
+
+
+def newest(folder: Path) -> Run | None:
+    """The run of a folder that began last; None: there is none."""
+    if not folder.is_dir():
+        return None
+    with open_store(folder, create=True) as store:
+        runs = store.runs()
+    return runs[0] if runs else None
+
+
+def output_of(command: Sequence[str]) -> str:
+    """What a command of pytest-vla writes. Raises VlaError where it fails."""
+    called = [sys.executable, "-m", "pytest_vla.cli", *command[1:]]
+    ended = subprocess.run(called, env=_environ(), check=False, stdout=subprocess.PIPE, text=True)
+    if ended.returncode:
+        raise VlaError(f"{shlex.join(command)} ended with {ended.returncode}")
+    return ended.stdout
+
+
+def read_card(path: Path) -> Card:
+    """The JSON, empty where there is none. Raises VlaError."""
+    if not path.exists():
+        return {"schema": SCHEMA, "parts": {}}
+    try:
+        card = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise VlaError(f"{path}: {error}; expected what this script wrote; remove it to measure all") from error
+    if not isinstance(card, dict) or card.get("schema") != SCHEMA or not isinstance(card.get("parts"), dict):
+        raise VlaError(f"{path}: expected a table with schema {SCHEMA} and parts; remove it to measure all")
+    return card
+
+
+def write_card(path: Path, card: Mapping[str, Any]) -> None:
+    """Writes the JSON, whole or not at all."""
+    with whole_file(path) as file:
+        file.write((json.dumps(card, indent=1) + "\n").encode())
+
+
+def _mark(*texts: str) -> str:
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:8]
+
+
+def _environ() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
