@@ -26,6 +26,7 @@ from typing import Any
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.load import policy_digest
 from pytest_vla.policies.spec import ModelSpec
+from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
 from pytest_vla.records.store import open_store
 from pytest_vla.reports.loaded import Loaded, load
@@ -47,6 +48,8 @@ MODEL, EARLY = "tiny", "tiny@early"
 CARD, TABLES = Path("docs/tiny.json"), Path("docs/tiny_numbers.md")
 GRADED = "layout:1-5,background:1-5,light:1-5,camera:1-5,robot:1-5,noise:1-5,language.words:1-4,action:1-5"
 QUIET = ("-q", "--no-header", "--tb=no", "-rN", "-p", "no:cacheprovider")
+
+PROVENANCE = ("pytest-vla", "mujoco", "robosuite", "numpy", "kernels", "renderer")
 
 Card = dict[str, Any]
 
@@ -177,25 +180,33 @@ def measured(name: str, card: Card, told: str, count: int | None, options: argpa
             return None
         print(f"{told}: is there of another policy, and is measured again", flush=True)
     started = time.monotonic()
+    records: Sequence[Record]
     if part is None:
         command: tuple[str, ...] = ("pytest-vla", "check-policy", f"--vla-model={model}", "--json")
         print(f"{told}: $ {shlex.join(command)}", flush=True)
-        numbers, episodes = speed_numbers(json.loads(output_of(command))), 0
+        numbers, records = speed_numbers(json.loads(output_of(command))), ()
     else:
         command = part.command(model, count, options.tasks, options.workers)
         folder = options.results / f"{name}-{_mark(*command, str(weights))}"
         run = run_of(told, command, folder, again=options.again)
         loaded = load([run.name], folder)
-        numbers, episodes = part.numbers(loaded), len(loaded.records)
-    print(f"{told}: {len(numbers)} numbers of {episodes} episodes, {time.monotonic() - started:.0f} s", flush=True)
+        numbers, records = part.numbers(loaded), loaded.records
+    print(f"{told}: {len(numbers)} numbers of {len(records)} episodes, {time.monotonic() - started:.0f} s", flush=True)
     line = shlex.join(command)
     return {
         "command": line,
         "model": model,
         "weights": weights,
-        "episodes": episodes,
+        "episodes": len(records),
+        "made under": common(records),
         "numbers": {key: {**number.table(), "command": line} for key, number in numbers.items()},
     }
+
+
+def common(records: Sequence[Record]) -> dict[str, str]:
+    """What made the numbers, as all records say it."""
+    said = {name: {record.provenance.get(name) for record in records} for name in PROVENANCE}
+    return {name: value for name, values in said.items() for value in values if value is not None and len(values) == 1}
 
 
 def run_of(told: str, command: Sequence[str], folder: Path, *, again: bool) -> Run:

@@ -15,7 +15,15 @@ from pytest_vla.metrics.language_records import Subject, benign_rate, subjects, 
 from pytest_vla.metrics.listening import Estimate, Share
 from pytest_vla.metrics.pride import ALPHA
 from pytest_vla.metrics.rates import percent, percents
-from pytest_vla.metrics.robustness import Difference, dimension_of, grouped, rate_of, twin_pairs, varied_models
+from pytest_vla.metrics.robustness import (
+    Difference,
+    difference_between,
+    dimension_of,
+    grouped,
+    rate_of,
+    twin_pairs,
+    varied_models,
+)
 from pytest_vla.metrics.safety import safety
 from pytest_vla.metrics.selection import is_counted, that_count
 from pytest_vla.metrics.success import SuccessRate
@@ -66,7 +74,7 @@ Numbers = dict[str, Number]
 def benign_numbers(loaded: Loaded) -> Numbers:
     """Success of each task and of all, and the time of an episode."""
     records = _counting(loaded)
-    found = {f"success/{task}": of_rate(rate_of("", some)) for task, some in _by_task(records).items()}
+    found = {f"success/{task}": of_rate(rate_of("", some)) for task, some in sorted(_by_task(records).items())}
     found[f"success/{ALL}"] = of_rate(rate_of("", records))
     walls = [wall for record in records if (wall := record.timings.get("wall")) is not None]
     found["wall time of an episode"] = Number(float(np.median(walls)) if walls else None, SECONDS, len(walls))
@@ -147,11 +155,13 @@ def paraphrase_numbers(loaded: Loaded) -> Numbers:
 def displacement_numbers(loaded: Loaded) -> Numbers:
     """LIBERO-PRO's sweep: success where the goal's first object stands 0.1 to 0.5 m elsewhere."""
     (model,) = make_pro(loaded)
-    benign = [record for record in _counting(loaded) if not record.variation]
-    found = {"success/0.0 m": of_rate(rate_of("", benign))}
+    (varied,) = varied_models(loaded.records)
+    found = {"success/benign": of_rate(rate_of("", varied.benign))}
     for (_, kind), rates in model.table.sweeps.items():
         for level, rate in rates.items():
             found[f"success/{kind.removeprefix('pro.')}/{level / 10:.1f} m"] = of_rate(rate)
+    for kind, pairs in grouped(twin_pairs(varied)[0], lambda pair: str(pair.episode.variation["kind"])).items():
+        found[f"change/{kind}"] = of_difference(difference_between(pairs))
     return found
 
 

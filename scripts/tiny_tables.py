@@ -96,6 +96,7 @@ def kind_rows(numbers: Table) -> Iterator[str]:
             _, kind, *level = name.split("/")
             kinds.setdefault(kind, {})[level[0] if level else "L0"] = number
     rows: Rows = [["kind", *(f"L{level}" for level in LEVELS[1:])]]
+    yield "By kind, with the number of episodes:"
     rows += [[f"`{kind}`", *(counted(found.get(f"L{level}")) for level in LEVELS[1:])] for kind, found in kinds.items()]
     yield markdown(rows)
 
@@ -113,7 +114,7 @@ def paraphrase_rows(parts: Mapping[str, Table]) -> Iterator[str]:
     yield markdown(rows)
     source = numbers.get(f"PRIDE/{ALL}", {}).get("told", {})
     if source:
-        low = " (low fidelity: the extra `language` was not installed)" if source["low fidelity"] else ""
+        low = ": the extra `language` was not installed" if source["low fidelity"] else ""
         yield f"Distances by {source['backend']}{low}."
 
 
@@ -121,10 +122,12 @@ def displacement_rows(parts: Mapping[str, Table]) -> Iterator[str]:
     """Success by how far the goal's first object was moved."""
     numbers = parts["displacement"]
     metres = [f"{tenths / 10:.1f} m" for tenths in LEVELS[1:]]
-    rows: Rows = [["", "0.0 m", *metres]]
+    rows: Rows = [["", "benign", *metres, "change, points", "pairs"]]
     for axis in ("x", "y"):
         found = (counted(numbers.get(f"success/displace_{axis}/{each}")) for each in metres)
-        rows.append([f"along {axis}", counted(numbers.get("success/0.0 m")), *found])
+        change = numbers.get(f"change/displace_{axis}")
+        pairs = str(change["episodes"] if change else 0)
+        rows.append([f"along {axis}", counted(numbers.get("success/benign")), *found, cell(change, signed=True), pairs])
     yield markdown(rows)
 
 
@@ -185,10 +188,10 @@ def bare(number: Table | None, *, signed: bool = False, digits: int = 1) -> str:
 
 
 def counted(number: Table | None) -> str:
-    """``80 of 5``: percent, and of how many."""
+    """``80 (5)``: percent, and of how many."""
     if number is None or number["value"] is None:
         return "-"
-    return f"{number['value']:.0f} of {number['episodes']}"
+    return f"{number['value']:.0f} ({number['episodes']})"
 
 
 def listed(names: Sequence[str]) -> str:
@@ -209,7 +212,8 @@ def ends(interval: Sequence[float], *, signed: bool = False) -> str:
 def markdown(rows: Rows) -> str:
     """A table; the first row is its head."""
     head, *others = rows
-    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *others))
+    lines = [f"| {' | '.join(row)} |" for row in (head, *others)]
+    return "\n".join([lines[0], "|---" * len(head) + "|", *lines[1:]])
 
 
 SECTIONS = (
