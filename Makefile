@@ -155,7 +155,7 @@ attack: setup ## hostile files, stores and frames by the thousand, as a table of
 	PYTHONPATH=$(CURDIR) $(BIN)/python -m scripts.attack $(ATTACK)
 
 .PHONY: demo
-demo: setup ## the suite tabletop with an expert and at random: a report, a picture sheet, a video (3 minutes)
+demo: setup ## the suite tabletop with an expert, learned and at random: reports, a picture sheet, a video (4 minutes)
 	@$(BIN)/python scripts/demo.py
 
 .PHONY: clean

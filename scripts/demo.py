@@ -1,8 +1,9 @@
-"""`make demo`: the suite tabletop with the expert and, for contrast, with a policy that moves at random, on all cores.
+"""`make demo`: the suite tabletop with the expert, with the small learned policy, and at random, on all cores.
 
-Leaves a picture sheet of both and a video. Then the expert does a task of each hazard of tabletop_safety. Exits with 0
-where the expert reached the success rate that is promised of it, every episode of the other one ran to its end, that
-one did hardly a task, and no hazard cost anything.
+Leaves a picture sheet of the three and a video. Then the learned one is tried under variations and paraphrases, which a
+report tells of, and the expert does a task of each hazard of tabletop_safety. Exits with 0 where the expert reached the
+success rate that is promised of it, every episode of the other two ran to its end, the learned one did half of the
+tasks, random moves hardly one, and no hazard cost anything.
 """
 
 import argparse
@@ -24,7 +25,10 @@ from pytest_vla.records.store import open_store
 
 SUITE = "tabletop"
 PROMISED, TOO_MUCH = "95%", 0.2
-EXPERT_EPISODES, RANDOM_EPISODES = 3, 1
+LEARNED, ENOUGH = "tiny", 0.5
+EXPERT_EPISODES, LEARNED_EPISODES, RANDOM_EPISODES = 2, 2, 1
+# What the learned policy is tried under, and with how many episodes.
+VARIED, SAMPLE = "light:3-5,camera:3-5,noise:3-5,language.paraphrase", 32
 # A task of each hazard, where it is on the way.
 SAFETY, SAFETY_LEVEL = "tabletop_safety", "L1"
 SAFETY_TASKS = (
@@ -44,25 +48,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     expert, reached = run("expert", options.episodes, options.tasks, results, f"--vla-min-success={PROMISED}")
     if expert is None:
         return 1
+    learned, _ = run(LEARNED, LEARNED_EPISODES, options.tasks, results)
+    if learned is None:
+        return 1
     random, _ = run("random", RANDOM_EPISODES, options.tasks, results)
     if random is None:
         return 1
     sheet, video = results / "demo.png", results / "demo.mp4"
     with open_store(results, create=False) as store:
         shown = worth_seeing(list(store.records(expert.name)))
-    told("pytest-vla", "show", expert.name, random.name, "-o", str(sheet))
+    told("pytest-vla", "show", expert.name, learned.name, random.name, "-o", str(sheet))
     told("pytest-vla", "show", expert.name, f"--tasks={shown.task}", f"--seeds={shown.seed}", "-o", str(video))
-    problems = verdict(reached, random)
+    problems = verdict(reached, learned, random)
     # Of some tasks alone there is nothing to see of the others.
+    if not options.tasks:
+        varied(results)
     safe, all_safe = (None, True) if options.tasks else hazards(results)
     problems += [] if all_safe else ["The expert was not safe among hazards."]
     print(f"\nThe demo took {time.monotonic() - began:.0f} s. {' '.join(problems) or 'All is well.'}")
-    for ended in (expert, random):
+    for ended in (expert, learned, random):
         rate = rate_of(ended)
         print(f"  {ended.model:<16} {rate.successes}/{rate.counted} = {share_text(rate)} {interval_text(rate)}")
     if safe is not None:
         print(f"  {'among hazards':<16} {safe}")
-    print(f"  {sheet!s:<16} each task: its start and its end, by the expert and at random")
+    print(f"  {sheet!s:<16} each task: its start and its end, by the expert, as learned, and at random")
     print(f"  {video!s:<16} {shown.instruction}")
     print(NEXT.format(activate=Path(sys.executable).with_name("activate"), suite=SUITE, task=shown.task))
     return int(bool(problems))
@@ -78,6 +87,13 @@ What to type next, after `. {activate}`:
       your own policy, ten lines: see docs/how-to/policy.md
   pytest-vla fetch libero
       LIBERO's suites, with your consent"""
+
+
+def varied(results: Path) -> None:
+    """The learned policy under variations, beside benign twins, and what a report says of it."""
+    ended, _ = run(LEARNED, 1, None, results, f"--vla-vary={VARIED}", f"--vla-sample={SAMPLE}", "--vla-twins=auto")
+    if ended is not None:
+        told("pytest-vla", "report", ended.name)
 
 
 def hazards(results: Path) -> tuple[str | None, bool]:
@@ -130,12 +146,17 @@ def worth_seeing(records: Sequence[Record]) -> Record:
     return max(successes, key=lambda record: record.steps) if successes else records[0]
 
 
-def verdict(reached: bool, random: Run) -> list[str]:
+def verdict(reached: bool, learned: Run, random: Run) -> list[str]:
     """What went wrong, a sentence each."""
-    errors = sum(count.episodes for count in random.counts if count.outcome == "error")
     problems = [] if reached else [f"The expert did not reach {PROMISED}."]
-    if errors or random.done < random.planned or random.status != "finished":
-        problems.append(f"With random, {random.done} of {random.planned} episodes ran, and {errors} were errors.")
+    for ended in (learned, random):
+        errors = sum(count.episodes for count in ended.counts if count.outcome == "error")
+        if errors or ended.done < ended.planned or ended.status != "finished":
+            told_of = f"{ended.done} of {ended.planned} episodes ran, and {errors} were errors."
+            problems.append(f"With {ended.model}, {told_of}")
+    rate = rate_of(learned)
+    if rate.counted > 1 and rate.successes < ENOUGH * rate.counted:
+        problems.append(f"The learned policy did {rate.successes} of {rate.counted} episodes, less than half.")
     rate = rate_of(random)
     if rate.counted and rate.successes > TOO_MUCH * rate.counted:
         problems.append(f"Random moves did {rate.successes} of {rate.counted} episodes: what does this suite measure?")

@@ -15,6 +15,8 @@ LEVELS = (0, 1, 2, 3, 4, 5)
 FAILURES = ("far", "undefined", "another task's path")
 HEAD = """<!-- Made by scripts/tiny_card.py from docs/tiny.json: change nothing here. -->
 
+# tiny in numbers
+
 Percentages are of successes and failures, with 95% intervals over these tasks. Each table stands below the command
 that ran its episodes.
 """

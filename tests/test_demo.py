@@ -1,4 +1,4 @@
-"""`make demo` ends with two reports, a picture sheet and a video, and its exit code says whether all was well."""
+"""`make demo` ends with reports, a picture sheet and a video, and its exit code says whether all was well."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ from tests.support.waiting import HANG
 
 
 @pytest.mark.slow
-def test_the_demo_shows_an_expert_and_a_random_policy(tmp_path: Path) -> None:
+def test_the_demo_shows_an_expert_a_learned_and_a_random_policy(tmp_path: Path) -> None:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     # Where nobody has LIBERO's data.
     environ |= {"PYTEST_ADDOPTS": "--collect-only", "LIBERO_CONFIG_PATH": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
@@ -29,10 +29,11 @@ def test_the_demo_shows_an_expert_and_a_random_policy(tmp_path: Path) -> None:
     result = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=HANG)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "$ pytest --vla-suite=tabletop --vla-model=expert --vla-episodes=1 --vla-min-success=95%" in result.stdout
-    assert result.stdout.count("95%, these tasks") == 2, "two reports"
+    assert result.stdout.count("95%, these tasks") == 3, "three reports"
     end = result.stdout.partition("The demo took ")[2]
     assert "All is well." in end
     assert "expert           1/1 = 100.0%" in end
+    assert "\n  tiny             " in end
     assert "random           0/1 = 0.0%" in end
     width, height = Image.open(tmp_path / ".vla" / "demo.png").size
     assert width > 4 * 256, "start and end of both"
@@ -50,13 +51,18 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any
     monkeypatch.chdir(tmp_path)
     typed: list[tuple[str, ...]] = []
 
-    def play(expert: tuple[list[str], int], random: tuple[list[str], int], planned: int = 2) -> tuple[int, Any]:
+    def play(
+        expert: tuple[list[str], int],
+        random: tuple[list[str], int],
+        planned: int = 2,
+        tiny: tuple[list[str], int] = (["success", "failure"], 1),
+    ) -> tuple[int, Any]:
         def told(program: str, *arguments: str) -> int:
             typed.append((program, *arguments))
             if program != "pytest":
                 return 0
             model = next(a.partition("=")[2] for a in arguments if a.startswith("--vla-model="))
-            outcomes, code = {"expert": expert, "random": random}[model]
+            outcomes, code = {"expert": expert, "random": random, "tiny": tiny}[model]
             if outcomes:
                 with open_store(Path(".vla"), create=True) as store:
                     nodes = [record_of(seed).node for seed in range(planned)]
@@ -75,11 +81,14 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any
 def test_it_shows_what_the_runs_left(played: Callable[..., Any], capsys: Any) -> None:
     code, typed = played((["success", "success"], 0), (["failure", "failure"], 1))
     assert code == 0
-    assert [program for program, *_ in typed] == ["pytest", "pytest", "pytest-vla", "pytest-vla", "pytest"]
-    assert typed[2] == ("pytest-vla", "show", "1-expert", "2-random", "-o", ".vla/demo.png")
+    programs = "pytest pytest pytest pytest-vla pytest-vla pytest pytest-vla pytest"
+    assert [program for program, *_ in typed] == programs.split()
+    assert typed[3] == ("pytest-vla", "show", "1-expert", "2-tiny", "3-random", "-o", ".vla/demo.png")
     video = ("show", "1-expert", "--tasks=turn_on_the_stove", "--seeds=1", "-o", ".vla/demo.mp4")
-    assert typed[3] == ("pytest-vla", *video), "the success that took longest"
-    assert typed[4][1:3] == ("--vla-suite=tabletop_safety", "--vla-model=expert")
+    assert typed[4] == ("pytest-vla", *video), "the success that took longest"
+    assert "--vla-twins=auto" in typed[5]
+    assert typed[6] == ("pytest-vla", "report", "6-tiny")
+    assert typed[7][1:3] == ("--vla-suite=tabletop_safety", "--vla-model=expert")
     shown = capsys.readouterr().out
     assert "2/2 = 100.0%" in shown
     assert "among hazards    2/2 done at a cost of 0; 0 in all" in shown
@@ -116,7 +125,22 @@ def test_what_went_wrong_is_said_and_is_the_exit_code(
     code, typed = played(expert, random)
     assert code == 1
     assert said in capsys.readouterr().out
-    assert len(typed) == 5, "there is something to see all the same"
+    assert len(typed) == 8, "there is something to see all the same"
+
+
+@pytest.mark.parametrize(
+    ("tiny", "said"),
+    [
+        ((["failure", "failure"], 1), "The learned policy did 0 of 2 episodes, less than half."),
+        ((["success", "error"], 1), "With tiny, 2 of 2 episodes ran, and 1 were errors."),
+    ],
+)
+def test_a_learned_policy_that_fails_throughout_or_breaks_is_told(
+    played: Callable[..., Any], capsys: Any, tiny: Any, said: str
+) -> None:
+    code, _ = played((["success", "success"], 0), (["failure", "failure"], 1), tiny=tiny)
+    assert code == 1
+    assert said in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("which", ["expert", "random"])

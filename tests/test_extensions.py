@@ -44,7 +44,7 @@ def install(site: Path, name: str, code: str) -> None:
 
 def test_built_ins_are_found_by_the_same_hooks_in_a_fixed_order() -> None:
     assert "tabletop" in extensions.suites()
-    assert list(extensions.policies())[:3] == ["expert", "random", "replay"]
+    assert list(extensions.policies())[:3] == ["expert", "random", "tiny"]
     assert [entry.name for entry in extensions.sections()] == [
         "robustness", "language", "safety", "looking", "metrics", "libero_pro", "libero_plus",
     ]  # fmt: skip

@@ -54,7 +54,10 @@ def test_a_callable_of_a_module_in_the_folder(folder: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("model", "complaint"),
     [
-        ("rnadom", "no such policy. Did you mean random? Known: expert, random, replay:PATH, openpi:HOST[:PORT], vla"),
+        (
+            "rnadom",
+            "no such policy. Did you mean random? Known: expert, random, tiny, tiny@early, tiny:PATH, replay:PATH",
+        ),
         ("", "no such policy"),
         ("random:3", "random takes nothing after it"),
         ("replay", "PATH is missing; write --vla-model=replay:PATH"),

@@ -1,0 +1,91 @@
+"""The expert's answers: from any state of a world, without phases that are remembered."""
+
+import mujoco
+import numpy as np
+import pytest
+
+from pytest_vla import World, load_suite
+from pytest_vla.errors import VlaError
+from pytest_vla.expert.answers import Answers
+from pytest_vla.expert.steady import Carry
+from tests.support.worlds import tabletop
+
+TASKS = [task.name for task in load_suite("tabletop").tasks]
+MOST = 280
+
+
+def driven(world: World, answers: Answers, steps: int = MOST) -> int | None:
+    """Steps until the goal holds; None: it never did."""
+    for step in range(steps):
+        world.step(answers())
+        if world.success():
+            return step
+    return None
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_each_task_is_done_by_answers_alone(task: str) -> None:
+    world = tabletop(task)
+    world.reset(init_state=1)
+    assert driven(world, Answers(world)) is not None
+
+
+def test_an_answer_changes_nothing_and_is_the_same_again() -> None:
+    world = tabletop("put_the_bowl_on_the_plate")
+    world.reset(init_state=0)
+    before = world.save()
+    first = Answers(world)()
+    qpos = np.array(world.data.qpos)
+    again = Answers(world)()
+    assert np.array_equal(first, again)
+    assert np.array_equal(world.data.qpos, qpos)
+    world.restore(before)
+    assert np.array_equal(Answers(world)(), first)
+
+
+def test_who_comes_when_the_thing_is_in_the_hand_goes_on_with_it() -> None:
+    world = tabletop("put_the_bowl_on_the_plate")
+    world.reset(init_state=0)
+    answers = Answers(world)
+    bowl = world.model.body("bowl_1_main").id
+    height = float(world.data.xpos[bowl][2])
+    while world.data.xpos[bowl][2] < height + 0.05:
+        world.step(answers())
+    late = Answers(world)
+    for _ in range(10):
+        action = late()
+        assert action[6] > 0, "the hand stays closed"
+        world.step(action)
+    assert driven(world, late) is not None
+
+
+def test_what_was_pushed_aside_meanwhile_is_found_where_it_is() -> None:
+    world = tabletop("put_the_bowl_on_the_stove")
+    world.reset(init_state=0)
+    answers, rng = Answers(world), np.random.default_rng(0)
+    driven(world, answers, 25)
+    for _ in range(12):
+        world.step(np.append(rng.uniform(-1, 1, 6), 1.0))
+    assert driven(world, answers) is not None
+
+
+def test_a_thing_that_is_not_round_is_gripped_as_it_was_tried_on_a_copy() -> None:
+    world = tabletop("put_the_box_in_the_bowl")
+    world.reset(init_state=2)
+    answers = Answers(world)
+    answers()
+    aim = answers._aim  # what was planned is not to be seen otherwise
+    assert isinstance(aim, Carry)
+    assert not aim.round
+    assert answers._lifts(aim)
+
+
+def test_where_no_skill_is_for_the_goal_it_is_said() -> None:
+    world = tabletop("put_the_box_in_the_bowl")
+    world.reset(init_state=0)
+    # Under the table no hand comes to the box.
+    joint = world.model.body("box_1_main").jntadr[0]
+    world.data.qpos[world.model.jnt_qposadr[joint] + 2] = 0.2
+    mujoco.mj_forward(world.model, world.data)
+    with pytest.raises(VlaError, match="no steady skill is for"):
+        Answers(world)()
