@@ -6,9 +6,9 @@
 
 ``docs/tiny.json`` has each number with the command that makes it and the episodes that it stands on, and
 ``docs/tiny_numbers.md`` has them in tables. A part that stands there for the same weights is not measured again without
-``--again``, and a run that was stopped goes on where it was. Where a part is taken out of the JSON, its numbers are made
-anew of the run that is in ``--results``. For PRIDE as the paper has it, install the extra ``language``; else the numbers
-say that their distances are of low fidelity.
+``--again``, and a run that was stopped goes on where it was. Where a part is taken out of the JSON, its numbers are
+made anew of the run that is in ``--results``. For PRIDE as the paper has it, install the extra ``language``; else the
+numbers say that their distances are of low fidelity.
 """
 
 import argparse
