@@ -1,194 +1,278 @@
-"""Measures what the model card of tiny says: runs pytest-vla's own command lines, and writes tables with these in them.
+"""Measures what the model card of tiny says, part by part, by command lines of the plugin itself.
 
-A part that was run is not run again: its run is found by its name. Each takes minutes on two cores.
+    python scripts/tiny_card.py --results /tmp/card                      # all parts, hours on two cores
+    python scripts/tiny_card.py benign robustness --results /tmp/card --count benign=10 --count robustness=160
+    python scripts/tiny_card.py --tables                                 # docs/tiny_numbers.md anew, of docs/tiny.json
+
+``docs/tiny.json`` has each number with the command that makes it and the episodes that it stands on, and
+``docs/tiny_numbers.md`` has them in tables. A part that stands there for the same weights is not measured again without
+``--again``, and a run that was stopped goes on where it was. Where a part is taken out of the JSON, its numbers are
+made anew of the run that is in ``--results``. For PRIDE as the paper has it, install the extra ``language``; else the
+numbers say that their distances are of low fidelity.
 """
 
 import argparse
+import hashlib
+import json
 import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from pytest_vla.metrics.rates import percents_text, reasons_text
-from pytest_vla.metrics.robustness import difference_between, rate_of, twin_pairs, varied_models
-from pytest_vla.records.record import ASKED_DONE, Record
+from pytest_vla.errors import VlaError
+from pytest_vla.policies.load import policy_digest
+from pytest_vla.policies.spec import ModelSpec
+from pytest_vla.records.record import Record
+from pytest_vla.records.runs import Run
 from pytest_vla.records.store import open_store
-from scripts.tiny_words import KEPT_OUT
+from pytest_vla.reports.loaded import Loaded, load
+from pytest_vla.util.files import whole_file
+from scripts.tiny_numbers import (
+    Numbers,
+    benign_numbers,
+    displacement_numbers,
+    listening_numbers,
+    paraphrase_numbers,
+    robustness_numbers,
+    safety_numbers,
+    speed_numbers,
+)
+from scripts.tiny_tables import page
 
-DIMENSIONS = ("layout", "background", "light", "camera", "robot", "noise", "action")
-ORIGINAL, KEPT = "trained kinds", "kinds kept out"
+SCHEMA = 1
+MODEL, EARLY = "tiny", "tiny@early"
+CARD, TABLES = Path("docs/tiny.json"), Path("docs/tiny_numbers.md")
+GRADED = "layout:1-5,background:1-5,light:1-5,camera:1-5,robot:1-5,noise:1-5,language.words:1-4,action:1-5"
+QUIET = ("-q", "--no-header", "--tb=no", "-rN", "-p", "no:cacheprovider")
+
+PROVENANCE = ("pytest-vla", "mujoco", "robosuite", "numpy", "kernels", "renderer")
+
+Card = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Part:
-    """A measurement.
+    """A measurement by a run.
 
     Attributes:
-        name: of it, and of its folder of results.
-        title: above its table.
-        options: of pytest.
-        table: rows of records; the first is the head.
+        name: in the JSON and on the command line.
+        options: of pytest but the model; ``{}`` stands for `count`.
+        count: by which it is made longer or shorter: seeds of each task, or of a sample its episodes.
+        numbers: of the run's records.
+        early: whether it is of the early checkpoint.
     """
 
     name: str
-    title: str
     options: tuple[str, ...]
-    table: Callable[[Sequence[Record]], list[list[str]]]
+    count: int
+    numbers: Callable[[Loaded], Numbers]
+    early: bool = False
+
+    def command(self, model: str, count: int | None, tasks: str | None, workers: str) -> tuple[str, ...]:
+        """The command line that makes the run, of some tasks alone where these are named."""
+        options = [each.format(self.count if count is None else count) for each in self.options]
+        some = [] if tasks is None else [f"--vla-tasks={tasks}"]
+        return ("pytest", *options, *some, f"--vla-model={model}", "-n", workers)
 
 
-def by_task(records: Sequence[Record]) -> list[list[str]]:
-    """Success by task, and of all."""
-    rows = [["task", "episodes", "success, % [95%]"]]
-    tasks = list(dict.fromkeys(record.task for record in records))
-    for task in [*tasks, None]:
-        chosen = [record for record in records if task in (None, record.task)]
-        rate = rate_of("", chosen)
-        rows.append([task or "**all**", str(len(chosen)), percents_text(rate) + (reasons_text(rate) and " *")])
-    return rows
+TABLETOP, EPISODES, TWINS = "--vla-suite=tabletop", "--vla-episodes={}", "--vla-twins=auto"
+PARTS = (
+    Part("benign", (TABLETOP, EPISODES), 50, benign_numbers),
+    Part("early", (TABLETOP, EPISODES), 50, benign_numbers, early=True),
+    Part(
+        "listening",
+        (TABLETOP, "--vla-vary=language.blank,language.nonsense,language.other_task", TWINS, EPISODES),
+        10,
+        listening_numbers,
+    ),
+    # Ten seeds, so that each of the eight dimensions has as many episodes in the sample.
+    Part(
+        "robustness",
+        (TABLETOP, f"--vla-vary={GRADED}", TWINS, "--vla-episodes=10", "--vla-sample={}"),
+        800,
+        robustness_numbers,
+    ),
+    Part(
+        "paraphrases", (TABLETOP, "--vla-vary=language.paraphrase", TWINS, "--vla-sample={}"), 430, paraphrase_numbers
+    ),
+    Part(
+        "displacement",
+        (TABLETOP, "--vla-vary=pro.displace_x:1-5,pro.displace_y:1-5", TWINS, EPISODES),
+        5,
+        displacement_numbers,
+    ),
+    Part("safety", ("--vla-suite=tabletop_safety", "--vla-task-levels=L0,L1,L2", EPISODES), 3, safety_numbers),
+)
+SPEED = "speed"
+NAMES = (*(part.name for part in PARTS), SPEED)
 
 
-def by_probe(records: Sequence[Record]) -> list[list[str]]:
-    """What is done under no text, and under another task's."""
-    rows = [["the instruction", "episodes", "did the task of the scene, %", "did what it was told, %"]]
-    kinds = {"language.blank": "blank", "language.other_task": "another task's"}
-    for kind, name in kinds.items():
-        chosen = [record for record in records if record.variation.get("kind") == kind]
-        done = sum(record.outcome == "success" for record in chosen)
-        asked = sum(record.metrics.get(ASKED_DONE, 0.0) == 1.0 for record in chosen)
-        followed = share(asked, len(chosen)) if kind == "language.other_task" else "-"
-        rows.append([name, str(len(chosen)), share(done, len(chosen)), followed])
-    return rows
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(NAMES)} (default: all)")
+    parser.add_argument("--results", type=Path, help="the folder of the runs, which may be removed afterwards")
+    parser.add_argument("--count", action="append", default=[], metavar="PART=N", help=f"instead of {counts_text()}")
+    parser.add_argument("--tasks", help="only these, as --vla-tasks: for a trial")
+    parser.add_argument("--again", action="store_true", help="measure parts that are in the JSON again")
+    parser.add_argument("--tables", action="store_true", help="measure nothing: write the tables of the JSON")
+    parser.add_argument("--model", default=MODEL, help="(default: %(default)s)")
+    parser.add_argument("--early", default=EARLY, help="the early checkpoint (default: %(default)s)")
+    parser.add_argument("-n", dest="workers", default="2", help="workers (default: %(default)s)")
+    parser.add_argument("--json", type=Path, default=CARD, help="(default: %(default)s)")
+    parser.add_argument("--markdown", type=Path, default=TABLES, help="(default: %(default)s)")
+    options = parser.parse_args(arguments)
+    try:
+        wanted, counts = chosen(options.parts), counts_of(options.count)
+        card = read_card(options.json)
+        if not options.tables:
+            if options.results is None:
+                parser.error("--results=FOLDER is needed to measure")
+            for number, name in enumerate(wanted, 1):
+                told = f"[{number}/{len(wanted)}] {name}"
+                made = measured(name, card, told, counts.get(name), options)
+                if made is not None:
+                    card["parts"][name] = made
+                    write_card(options.json, card)
+        with whole_file(options.markdown) as file:
+            file.write(page(card).encode())
+    except VlaError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
 
 
-def by_level(records: Sequence[Record]) -> list[list[str]]:
-    """The change of success of each dimension and level against the benign twins."""
-    (varied,) = varied_models(records)
-    pairs, _ = twin_pairs(varied)
-    rows = [["dimension", *(f"L{level}" for level in range(1, 6)), "all levels: points [95%], pairs"]]
-    for dimension in DIMENSIONS:
-        own = [pair for pair in pairs if str(pair.episode.variation.get("kind", "")).split(".")[0] == dimension]
-        if not own:
-            continue
-        cells = []
-        for level in range(1, 6):
-            at = [pair for pair in own if pair.episode.variation.get("level") == level]
-            cells.append(share(sum(pair.episode.outcome == "success" for pair in at), len(at)))
-        found = difference_between(own)
-        ends = "" if found.interval is None else " [{:+.0f}, {:+.0f}]".format(*found.interval)
-        rows.append([dimension, *cells, f"{found.value:+.0f}{ends}, {found.pairs}"])
-    return rows
+def chosen(names: Sequence[str]) -> tuple[str, ...]:
+    """The parts that are wanted, in their order. Raises VlaError."""
+    if unknown := [name for name in names if name not in NAMES]:
+        raise VlaError(f"there is no part {unknown[0]!r}; expected some of {', '.join(NAMES)}")
+    return tuple(name for name in NAMES if not names or name in names)
 
 
-def by_cell(records: Sequence[Record]) -> list[list[str]]:
-    """Success under paraphrases, of trained kinds and of those that were kept out."""
-    kept = {".".join(cell) for cell in KEPT_OUT}
-    rows = [["paraphrases", "episodes", "success, % [95%]"]]
-    for name, inside in ((ORIGINAL, False), (KEPT, True)):
-        chosen = [record for record in records if cell_of(record) and (cell_of(record) in kept) == inside]
-        rows.append([name, str(len(chosen)), percents_text(rate_of("", chosen))])
-    chosen = [record for record in records if not record.variation]
-    rows.append(["the task's own words", str(len(chosen)), percents_text(rate_of("", chosen))])
-    return rows
+def counts_text() -> str:
+    """What `--count` may change."""
+    return ", ".join(f"{part.name}={part.count}" for part in PARTS)
 
 
-def cell_of(record: Record) -> str | None:
-    """The kind of a paraphrase; None: it is none."""
-    params = record.variation.get("params", {})
-    return f"{params['object_type']}.{params['action_type']}" if "object_type" in params else None
+def counts_of(texts: Sequence[str]) -> dict[str, int]:
+    """The counts of ``--count``, by part. Raises VlaError."""
+    found = {}
+    for text in texts:
+        name, _, count = text.partition("=")
+        if name not in {part.name for part in PARTS} or not (count.isascii() and count.isdigit() and int(count)):
+            raise VlaError(f"--count={text}: expected PART=N, N at least 1, such as {counts_text()}")
+        found[name] = int(count)
+    return found
 
 
-def share(part: int, whole: int) -> str:
-    """In percent."""
-    return f"{100 * part / whole:.0f}" if whole else "-"
+def measured(name: str, card: Card, told: str, count: int | None, options: argparse.Namespace) -> Card | None:
+    """A part for the JSON; None: it stands there, and is of the weights of now."""
+    part = next((each for each in PARTS if each.name == name), None)
+    model = options.early if part is not None and part.early else options.model
+    weights = policy_digest(ModelSpec(model, Path.cwd()))
+    there = card["parts"].get(name)
+    if there is not None and not options.again:
+        if there["weights"] == weights and there["model"] == model:
+            print(f"{told}: is there, by {there['command']}", flush=True)
+            return None
+        print(f"{told}: is there of another policy, and is measured again", flush=True)
+    started = time.monotonic()
+    records: Sequence[Record]
+    if part is None:
+        command: tuple[str, ...] = ("pytest-vla", "check-policy", f"--vla-model={model}", "--json")
+        print(f"{told}: $ {shlex.join(command)}", flush=True)
+        numbers, records = speed_numbers(json.loads(output_of(command))), ()
+    else:
+        command = part.command(model, count, options.tasks, options.workers)
+        folder = options.results / f"{name}-{_mark(*command, str(weights))}"
+        run = run_of(told, command, folder, again=options.again)
+        loaded = load([run.name], folder)
+        numbers, records = part.numbers(loaded), loaded.records
+    print(f"{told}: {len(numbers)} numbers of {len(records)} episodes, {time.monotonic() - started:.0f} s", flush=True)
+    line = shlex.join(command)
+    return {
+        "command": line,
+        "model": model,
+        "weights": weights,
+        "episodes": len(records),
+        "made under": common(records),
+        "numbers": {key: {**number.table(), "command": line} for key, number in numbers.items()},
+    }
 
 
-def parts(scale: float) -> tuple[Part, ...]:
-    """All measurements; `scale` makes those with samples shorter."""
-
-    def sample(count: int) -> str:
-        return f"--vla-sample={max(20, round(count * scale))}"
-
-    episodes = f"--vla-episodes={max(1, round(50 * scale))}"
-    benign = ("--vla-suite=tabletop", "--vla-model=tiny")
-    return (
-        Part("benign", "Benign success", (*benign, episodes), by_task),
-        Part("early", "Benign success of `tiny@early`", (benign[0], "--vla-model=tiny@early", episodes), by_task),
-        Part(
-            "listening",
-            "Does it listen?",
-            (*benign, "--vla-vary=language.blank,language.other_task", f"--vla-episodes={max(1, round(10 * scale))}"),
-            by_probe,
-        ),
-        Part(
-            "robustness",
-            "Success under variations, %",
-            (*benign, f"--vla-vary={','.join(DIMENSIONS)}", "--vla-twins=auto", sample(700)),
-            by_level,
-        ),
-        Part(
-            "paraphrases",
-            "Paraphrases",
-            (*benign, "--vla-vary=language.paraphrase", "--vla-twins=auto", sample(430)),
-            by_cell,
-        ),
-        Part(
-            "safety",
-            "Success among the hazards of `tabletop_safety`, which it never saw",
-            ("--vla-suite=tabletop_safety", "--vla-model=tiny", "--vla-episodes=1"),
-            by_task,
-        ),
-    )
+def common(records: Sequence[Record]) -> dict[str, str]:
+    """What made the numbers, as all records say it."""
+    said = {name: {record.provenance.get(name) for record in records} for name in PROVENANCE}
+    return {name: value for name, values in said.items() for value in values if value is not None and len(values) == 1}
 
 
-def measured(part: Part, results: Path, workers: str) -> list[Record]:
-    """The part's records, of a run that is made where there is none."""
-    folder = results / part.name
-    if not folder.is_dir() or not _records(folder):
-        line = command(part, folder, workers)
-        print("$", shlex.join(line), flush=True)
-        subprocess.run([sys.executable, "-m", *line], check=False, env=dict(os.environ))
-    return _records(folder)
+def run_of(told: str, command: Sequence[str], folder: Path, *, again: bool) -> Run:
+    """The newest run of a folder, made or gone on with where it is not whole. Raises VlaError where none comes."""
+    before = newest(folder)
+    program, *rest = command
+    if before is not None and 0 < before.planned <= before.done and not again:
+        print(f"{told}: was run, in {folder}", flush=True)
+        return before
+    workers = rest[rest.index("-n") : rest.index("-n") + 2]
+    stopped = before is not None and before.planned > 0 and before.done < before.planned
+    options = ["--vla-resume", *workers] if stopped and not again else rest
+    print(f"{told}: $ {shlex.join([program, *options])}", flush=True)
+    called = [sys.executable, "-m", "pytest", *options, f"--vla-results={folder}", *QUIET]
+    ended = subprocess.run(called, env=_environ(), check=False).returncode
+    after = newest(folder)
+    if after is None or after.done < after.planned or not after.planned or (again and after == before):
+        raise VlaError(f"{shlex.join(called)} ended with {ended} before all episodes had run; start again to go on")
+    return after
 
 
-def command(part: Part, folder: Path, workers: str) -> list[str]:
-    """The part's command line."""
-    quiet = ["-q", "--no-header", "--tb=no", "-rN", "-p", "no:cacheprovider"]
-    return ["pytest", *part.options, f"--vla-results={folder}", "-n", workers, *quiet]
-
-
-def _records(folder: Path) -> list[Record]:
+def newest(folder: Path) -> Run | None:
+    """The run of a folder that began last; None: there is none."""
+    if not folder.is_dir():
+        return None
     with open_store(folder, create=True) as store:
-        return [record for run in store.runs()[:1] for record in store.records(run.name)]
+        runs = store.runs()
+    return runs[0] if runs else None
 
 
-def markdown(rows: Iterable[Sequence[str]]) -> str:
-    """A table."""
-    first, *others = rows
-    lines = [first, ["---"] * len(first), *others]
-    return "\n".join(f"| {' | '.join(row)} |" for row in lines)
+def output_of(command: Sequence[str]) -> str:
+    """What a command of pytest-vla writes. Raises VlaError where it fails."""
+    called = [sys.executable, "-m", "pytest_vla.cli", *command[1:]]
+    ended = subprocess.run(called, env=_environ(), check=False, stdout=subprocess.PIPE, text=True)
+    if ended.returncode:
+        raise VlaError(f"{shlex.join(command)} ended with {ended.returncode}")
+    return ended.stdout
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("docs/explanation/tiny_numbers.md"), help="the file of tables")
-    parser.add_argument("--results", type=Path, required=True, help="the folder of the runs")
-    parser.add_argument("--scale", type=float, default=1.0, help="the share of episodes")
-    parser.add_argument("--parts", help="only these, by comma; the tables of others stay away")
-    parser.add_argument("-n", "--workers", default="2", help="of pytest")
-    options = parser.parse_args()
-    wanted = None if options.parts is None else options.parts.split(",")
-    texts = []
-    for part in parts(options.scale):
-        if wanted is not None and part.name not in wanted:
-            continue
-        rows = part.table(measured(part, options.results, options.workers))
-        texts.append(f"## {part.title}\n\n```bash\npytest {shlex.join(part.options)} -n 2\n```\n\n{markdown(rows)}\n")
-        print(markdown(rows), flush=True)
-    options.out.write_text("\n".join(texts), encoding="utf-8")
+def read_card(path: Path) -> Card:
+    """The JSON, empty where there is none. Raises VlaError."""
+    if not path.exists():
+        return {"schema": SCHEMA, "parts": {}}
+    try:
+        card = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise VlaError(f"{path}: {error}; expected what this script wrote; remove it to measure all") from error
+    if not isinstance(card, dict) or card.get("schema") != SCHEMA or not isinstance(card.get("parts"), dict):
+        raise VlaError(f"{path}: expected a table with schema {SCHEMA} and parts; remove it to measure all")
+    return card
+
+
+def write_card(path: Path, card: Mapping[str, Any]) -> None:
+    """Writes the JSON, whole or not at all."""
+    with whole_file(path) as file:
+        file.write((json.dumps(card, indent=1) + "\n").encode())
+
+
+def _mark(*texts: str) -> str:
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:8]
+
+
+def _environ() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,0 +1,221 @@
+"""The model card's numbers: what they are made of, and how the script goes about it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_vla.errors import VlaError
+from pytest_vla.records.record import ASKED_DONE, Record
+from pytest_vla.records.trajectory import save_trajectory, trajectory_file
+from pytest_vla.reports.loaded import Loaded
+from scripts import tiny_card
+from scripts.tiny_card import NAMES, PARTS, chosen, counts_of, read_card
+from scripts.tiny_numbers import (
+    benign_numbers,
+    displacement_numbers,
+    listening_numbers,
+    paraphrase_numbers,
+    robustness_numbers,
+    safety_numbers,
+    speed_numbers,
+)
+from scripts.tiny_tables import page
+from scripts.tiny_words import KEPT_OUT
+from tests.support.paraphrased import ENDS, para_record, paraphrased, path_to, probed
+from tests.support.records import record_of
+from tests.support.robustness import run_of
+from tests.support.safety import model_that_touches
+from tests.support.varied import varied
+
+TASKS = tuple(ENDS)
+TRAINED = ("none", "hint")
+
+
+def loaded_of(records: list[Record], folder: Path = Path()) -> Loaded:
+    return Loaded(tuple(records), {"a-run": folder}, {})
+
+
+def card_of(**parts: Any) -> dict[str, Any]:
+    """A card's JSON, as it is read from its file."""
+    tables = {
+        name: {"command": f"pytest {name}", "numbers": {key: each.table() for key, each in numbers.items()}}
+        for name, numbers in parts.items()
+    }
+    return json.loads(json.dumps({"schema": 1, "parts": tables}))  # type: ignore[no-any-return]
+
+
+def listening_records() -> list[Record]:
+    records = []
+    for task in TASKS:
+        for seed in range(5):
+            records.append(para_record(task, seed, "success", {}, ""))
+            records.append(probed(task, "blank", "failure", seed))
+            told = probed(task, "other_task", "failure", seed)
+            records.append(Record(**{**vars(told), "metrics": {ASKED_DONE: float(seed > 0)}}))
+    return records
+
+
+def test_benign_success_is_told_by_task_and_of_all() -> None:
+    records = [record_of(seed, "success" if seed else "failure") for seed in range(4)] + [record_of(9, "error")]
+    found = benign_numbers(loaded_of(records))
+    each, of_all = found["success/turn_on_the_stove"], found["success/all"]
+    assert (each.value, each.episodes) == (of_all.value, of_all.episodes) == (75.0, 4)
+    assert each.interval is not None
+    assert each.told == {"errors": {"policy-raised": 1}, "invalid": {}}
+    assert found["wall time of an episode"].value == 1.25
+    assert "| `turn_on_the_stove` | 75.0 [30.1, 95.4] | 4 |" in page(card_of(benign=found))
+
+
+def test_both_checkpoints_stand_in_one_table() -> None:
+    later = benign_numbers(loaded_of([record_of(seed, "success") for seed in range(4)]))
+    early = benign_numbers(loaded_of([record_of(seed, "failure") for seed in range(3)]))
+    assert "| **all** | 100.0 [51.0, 100.0] | 0.0 [0.0, 56.1] | 3 and 4 |" in page(card_of(benign=later, early=early))
+    assert "##" not in page(card_of(early=early)), "there is no table without the first column"
+
+
+def test_listening_tells_what_is_done_of_the_scenes_task_and_of_what_is_told() -> None:
+    found = listening_numbers(loaded_of(listening_records()))
+    assert found["success/right text"].value == 100.0
+    assert found["success/blank"].value == found["success/other_task"].value == 0.0
+    assert (found["followed/other_task"].value, found["followed/other_task"].episodes) == (80.0, 15)
+    assert "followed/blank" not in found
+    text = page(card_of(listening=found))
+    assert "| nothing | 15 | 0.0 [0.0, 20.4] | - |" in text
+    assert "verdict: **listens**" in text
+
+
+def test_robustness_names_the_dimensions_whose_drop_leaves_out_zero() -> None:
+    records = run_of("", [True] * 12)
+    records += run_of("camera.azimuth-L1", [True] * 12) + run_of("camera.azimuth-L5", [False] * 12)
+    records += run_of("light.diffuse-L3", [True] * 12)
+    found = robustness_numbers(loaded_of(records))
+    assert found["success/camera/L0"].value == found["success/camera/L1"].value == 100.0
+    assert found["success/camera/L5"].value == found["kind/camera.azimuth/L5"].value == 0.0
+    change = found["change/camera"]
+    assert (change.value, change.episodes) == (-50.0, 24)
+    assert change.interval is not None
+    assert change.interval[1] < 0
+    text = page(card_of(robustness=found))
+    assert "leaves out zero: camera. It may be none: light." in text
+    assert "Holm's correction for all dimensions: camera." in text
+    assert "| `camera.azimuth` | 100 (12) | - | - | - | 0 (12) |" in text
+
+
+def test_paraphrases_of_kinds_that_were_kept_out_stand_apart() -> None:
+    records = [para_record(task, 7, "success", {}, "") for task in TASKS]
+    for task in TASKS:
+        records += [paraphrased(task, index, "success", types=TRAINED) for index in range(3)]
+        records += [paraphrased(task, index, "failure", types=KEPT_OUT[0]) for index in range(2)]
+    found = paraphrase_numbers(loaded_of(records))
+    assert (found["success/trained kinds"].value, found["success/trained kinds"].episodes) == (100.0, 9)
+    assert (found["success/kinds kept out"].value, found["success/kinds kept out"].episodes) == (0.0, 6)
+    assert (found["PRIDE/trained kinds"].value, found["PRIDE/kinds kept out"].value) == (100.0, 0.0)
+    assert found["success/all"].value == 60.0
+    assert found["success/the task's own text"].episodes == 3
+    assert "success/trained kinds, trained texts" not in found, "no such text is trained"
+    text = page(card_of(paraphrases=found))
+    assert "| kinds kept out | 6 | 0.0" in text
+    assert "Distances by " in text
+
+
+def test_failures_are_near_or_far_by_their_paths(tmp_path: Path) -> None:
+    task, other = TASKS[:2]
+    records = []
+
+    def kept(record: Record, end: tuple[float, float, float]) -> None:
+        arrays = f"{len(records)}.npz"
+        save_trajectory(trajectory_file(tmp_path, arrays), path_to(end, seed=len(records)))
+        records.append(Record(**{**vars(record), "arrays": arrays}))
+
+    for seed in range(6):
+        kept(para_record(task, seed, "success", {}, ""), ENDS[task])
+        kept(para_record(other, seed, "success", {}, ""), ENDS[other])
+        kept(paraphrased(task, 0, "success", seed=seed), ENDS[task])
+    kept(paraphrased(task, 1, "failure"), ENDS[other])
+    found = paraphrase_numbers(loaded_of(records, tmp_path))
+    assert found["failures/near/paraphrases"].value == 0.0
+    far = found["failures/far/paraphrases"]
+    assert far.value == pytest.approx(100 / 19)
+    assert far.told == {"examples": [records[-1].case]}
+    assert found["failures/another task's path/paraphrases"].value == 100.0
+    text = page(card_of(paraphrases=found))
+    assert "## How it fails" in text
+    assert "| paraphrases | 19 | 0.0" in text
+
+
+def test_displacement_is_told_by_axis_and_metres() -> None:
+    records = [varied("", True, seed=seed) for seed in range(6)]
+    records += [varied("pro.displace_x-L1", True, seed=seed) for seed in range(6)]
+    records += [varied("pro.displace_x-L4", False, seed=seed) for seed in range(6)]
+    found = displacement_numbers(loaded_of(records))
+    assert (found["success/displace_x/0.1 m"].value, found["success/displace_x/0.4 m"].value) == (100.0, 0.0)
+    assert found["change/displace_x"].value == -50.0
+    assert "| along x | 100 (6) | 100 (6) | - | - | 0 (6) | - | -50.0 [" in page(card_of(displacement=found))
+
+
+def test_safety_is_told_by_level() -> None:
+    found = safety_numbers(loaded_of(model_that_touches()))
+    assert found["success/L0"].value == found["safe success/L0"].value
+    safe, done = found["safe success/L1"].value, found["success/L1"].value
+    assert safe is not None
+    assert done is not None
+    assert safe < done
+    assert "| L1 | 18 |" in page(card_of(safety=found))
+
+
+def test_the_time_of_a_question_is_what_check_policy_measured() -> None:
+    row = {"batch": 4, "median_ms": 12.5, "slowest_ms": 20.0, "actions_per_second": 9.0}
+    found = speed_numbers({"latency": [row]})
+    assert "| 4 | 12.5 | 20.0 |" in page(card_of(speed=found))
+
+
+def test_parts_come_in_their_order_and_counts_are_in_their_commands() -> None:
+    assert chosen([]) == NAMES
+    assert chosen(["speed", "benign"]) == ("benign", "speed")
+    counts = counts_of(["robustness=160"])
+    (part,) = (part for part in PARTS if part.name == "robustness")
+    assert "--vla-sample=160" in part.command("tiny", counts["robustness"], None, "2")
+    assert "--vla-sample=800" in part.command("tiny", None, None, "2")
+    assert "--vla-tasks=stove" in part.command("tiny", None, "stove", "2")
+
+
+@pytest.mark.parametrize("text", ["robustness", "robustness=", "robustness=0", "robustness=-1", "speed=3", "=1", "a=b"])
+def test_a_count_that_is_none_is_told(text: str) -> None:
+    with pytest.raises(VlaError, match=r"expected PART=N.*robustness=800"):
+        counts_of([text])
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"schema": 7, "parts": {}}', '{"schema": 1, "parts": 3}'])
+def test_a_file_that_is_no_card_is_told(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "card.json"
+    path.write_text(text)
+    with pytest.raises(VlaError, match="remove it to measure all"):
+        read_card(path)
+
+
+def test_an_unknown_part_ends_with_those_that_there_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert tiny_card.main(["curves", "--results", str(tmp_path)]) == 1
+    assert "there is no part 'curves'; expected some of benign, early" in capsys.readouterr().err
+
+
+def test_a_part_is_measured_by_a_run_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    def card(*more: str) -> str:
+        files = [f"--json={tmp_path / 'a.json'}", f"--markdown={tmp_path / 'a.md'}", f"--results={tmp_path / 'runs'}"]
+        trial = ["benign", "speed", "--count=benign=2", "--tasks=turn_on_the_stove", "--model=random"]
+        assert tiny_card.main([*trial, *files, *more]) == 0
+        return capfd.readouterr().out
+
+    assert "[1/2] benign: 3 numbers of 2 episodes" in card()
+    parts = json.loads((tmp_path / "a.json").read_text())["parts"]
+    number = parts["benign"]["numbers"]["success/turn_on_the_stove"]
+    assert number["episodes"] == 2
+    assert number["command"].startswith("pytest --vla-suite=tabletop --vla-episodes=2 --vla-tasks=turn_on_the_stove")
+    assert "renderer" in parts["benign"]["made under"]
+    assert "# Success" in (tmp_path / "a.md").read_text()
+    said = card()
+    assert "[1/2] benign: is there, by pytest" in said
+    assert "$" not in said
+    (tmp_path / "a.json").unlink()
+    assert "[1/2] benign: was run" in card(), "of a run that is whole the numbers are made without another one"
