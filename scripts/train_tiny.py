@@ -45,7 +45,7 @@ class Plan:
     told_shards: int = 30
     seen_rounds: int = 1
     seen_shards: int = 24
-    control: tuple[int, int] = (3000, 12000)
+    control: tuple[int, int] = (3000, 9000)
     perception: tuple[int, int] = (2500, 5000)
 
 
