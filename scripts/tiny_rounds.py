@@ -68,7 +68,7 @@ def draw_pool(out: Path, workers: int, count: int) -> None:
 def _draw(out: str, part: int, count: int) -> None:
     names = task_names()
     world = World(load_suite(SUITE).task(names[0]))
-    _keep(Path(out) / f"states-{part}.npz", drawn_states(world, names, count, 1000 + part))
+    _keep(Path(out) / f"states-{part}.npz", drawn_states(world, names, count, 1000 + 10 * (part % 4) + part // 4))
 
 
 def pool(out: Path) -> dict[str, npt.NDArray[np.float64]]:
