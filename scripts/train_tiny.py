@@ -17,7 +17,7 @@ import torch
 
 from pytest_vla.policies.tiny.weights import save_weights
 from pytest_vla.policies.tiny.words import numbered, places_of, vocabulary_of
-from scripts.tiny_fit import Rows, fit_control, fit_perception, perceived_of, read_rows, read_words
+from scripts.tiny_fit import Rows, fit_control, fit_perception, perceived_of, read_rows, read_words, without_waits
 from scripts.tiny_network import Control, Perception, exported
 from scripts.tiny_rounds import Round, collect, draw_pool, task_names
 from scripts.tiny_words import KEPT_OUT, training_texts
@@ -97,7 +97,7 @@ class Training:
         path = self.out / f"{name}.pt"
         if path.exists():
             return
-        rows = self.rows(last, pictures=sees is not None)
+        rows = without_waits(self.rows(last, pictures=sees is not None))
         perceived = None
         if sees is not None:
             network = self.perception_of(sees)
