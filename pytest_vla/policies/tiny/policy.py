@@ -136,6 +136,6 @@ def _brought(picture: npt.NDArray[np.uint8], side: int, name: str) -> npt.NDArra
         raise EpisodeError(
             "policy-input",
             f"tiny takes {name} as a square of uint8 colours whose side is a multiple of {side}; this one is "
-            f"{picture.dtype} {shape}. Leave --vla-image-size out, or give 256",
+            f"{picture.dtype} {shape}. Run it on a suite whose pictures are 256 x 256, such as tabletop",
         )
     return small(picture, side)
