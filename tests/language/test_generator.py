@@ -18,14 +18,12 @@ from pytest_vla.language.lexicon import lexicon
 from pytest_vla.language.notation import tokens_of
 from pytest_vla.language.scene_names import SceneNames, things_of
 from pytest_vla.metrics.pride import ACTION_TYPES, OBJECT_TYPES
-from pytest_vla.plan.manifests import load_suite, suite_names
+from pytest_vla.plan.manifests import load_suite
+from tests.support.readable import READABLE_SUITES
 
-# The grammar is of LIBERO's instructions and tabletop's: it reads none of VLA-Arena's, and does not know a glass.
-_UNREAD = ("libero_para", "tabletop_safety", "vla_arena_")
-SUITES = [name for name in suite_names() if not name.startswith(_UNREAD)]
 """All suites whose tasks have instructions of their own; those of libero_para are paraphrases."""
 
-LANGUAGES = {name: list(dict.fromkeys(task.language for task in load_suite(name).tasks)) for name in SUITES}
+LANGUAGES = {name: list(dict.fromkeys(task.language for task in load_suite(name).tasks)) for name in READABLE_SUITES}
 INSTRUCTIONS = sorted({language for languages in LANGUAGES.values() for language in languages})
 DRAWER = "open the middle drawer of the cabinet"
 
@@ -43,7 +41,7 @@ def test_there_are_43_cells() -> None:
     assert (len(OBJECT_TYPES), len(ACTION_TYPES), len(CELLS)) == (4, 11, 43)
 
 
-@pytest.mark.parametrize("suite", SUITES)
+@pytest.mark.parametrize("suite", READABLE_SUITES)
 def test_every_task_has_every_cell_keeps_its_meaning_and_shares_no_paraphrase(suite: str) -> None:
     owner: dict[str, str] = {language: language for language in LANGUAGES[suite]}
     for instruction in LANGUAGES[suite]:

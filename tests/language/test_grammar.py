@@ -22,14 +22,12 @@ from pytest_vla.language.notation import (
 )
 from pytest_vla.language.rules import drawn, rules_from
 from pytest_vla.language.wording import FORMS, clauses_words
-from pytest_vla.plan.manifests import load_suite, suite_names
+from pytest_vla.plan.manifests import load_suite
+from tests.support.readable import READABLE_SUITES
 
-# The grammar is of LIBERO's instructions and tabletop's: it reads none of VLA-Arena's, and does not know a glass.
-_UNREAD = ("libero_para", "tabletop_safety", "vla_arena_")
-SUITES = [name for name in suite_names() if not name.startswith(_UNREAD)]
 """All suites whose tasks have instructions of their own; those of libero_para are paraphrases."""
 
-INSTRUCTIONS = sorted({task.language for name in SUITES for task in load_suite(name).tasks})
+INSTRUCTIONS = sorted({task.language for name in READABLE_SUITES for task in load_suite(name).tasks})
 CABINET = Thing("cabinet")
 TOP_DRAWER = Thing("drawer", ("top",))
 
@@ -42,7 +40,7 @@ def test_every_instruction_of_every_suite_is_read_and_written_again_word_for_wor
     assert meanings(instruction) == {command.meaning}
 
 
-@pytest.mark.parametrize("name", SUITES)
+@pytest.mark.parametrize("name", READABLE_SUITES)
 def test_instructions_of_a_suite_that_differ_mean_different_things(name: str) -> None:
     languages = {task.language for task in load_suite(name).tasks}
     by_meaning: dict[tuple[Clause, ...], list[str]] = {}
