@@ -280,7 +280,7 @@ def _roll(
         seen = getattr(world, "inner", world) if getattr(policy, "privileged", False) else None
         names = (case.id, case.suite, case.task, instruction, case.seed)
         size = task.protocol.action_size
-        episode = Episode(*names, noise, conditions.wishes, conditions.alone, world=seen, action_size=size)
+        episode = Episode(*names, noise, conditions.wishes, conditions.alone, seen, size, conditions.replan)
         seed_globals([noise])
         session = _limited(lambda: begin_session(policy, episode), conditions.policy_timeout)
 

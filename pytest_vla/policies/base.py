@@ -75,6 +75,7 @@ class Episode:
         alone: whether its questions are to be in no batch with others'.
         world: the simulator itself, for a policy that says ``privileged = True`` of itself; None for any other.
         action_size: how many numbers an action has: 7, but for suites with a world of their own.
+        replan: how many steps of each chunk are executed before the next question; None: whole chunks.
     """
 
     case_id: str
@@ -87,6 +88,7 @@ class Episode:
     alone: bool = False
     world: object | None = None
     action_size: int = ACTION_SIZE
+    replan: int | None = None
 
 
 class Session(Protocol):

@@ -175,6 +175,7 @@ class _OwnSession:
                 "seed": episode.seed,
                 "wishes": asdict(episode.wishes),
                 "alone": episode.alone,
+                "replan": episode.replan,
                 "noise": pack_noise(episode.rng),
             }
         )

@@ -67,6 +67,7 @@ class ServedPolicy:
             "noise": pack_noise(episode.rng),
             "wishes": asdict(episode.wishes),
             "alone": episode.alone,
+            "replan": episode.replan,
         }
         self._connect()
         self._ask(message)

@@ -54,7 +54,10 @@ def read_episode(request: Mapping[Any, Any]) -> Episode:
     alone = request.get("alone", False)
     if not isinstance(alone, bool):
         raise BadRequest(f"alone: expected true or false, got {_short(alone)}")
-    return Episode(case_id, suite, task, instruction, seed, noise, _wishes(wishes), alone)
+    replan = request.get("replan")
+    if not (replan is None or (type(replan) is int and replan >= 1)):
+        raise BadRequest(f"replan: expected a number of steps, or none, got {_short(replan)}")
+    return Episode(case_id, suite, task, instruction, seed, noise, _wishes(wishes), alone, replan=replan)
 
 
 def read_noise(noise: np.random.Generator, request: Mapping[Any, Any]) -> None:

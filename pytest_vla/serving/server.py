@@ -146,7 +146,8 @@ class _Worker:
     def _begin(self, message: dict[str, Any]) -> dict[str, Any]:
         noise = np.random.Generator(np.random.PCG64(0))
         set_noise(noise, message["noise"])
-        told = {name: message[name] for name in ("case_id", "suite", "task", "instruction", "seed", "alone")}
+        names = ("case_id", "suite", "task", "instruction", "seed", "alone", "replan")
+        told = {name: message[name] for name in names}
         episode = Episode(**told, rng=noise, wishes=Wishes(**message["wishes"]))
         self._sessions[message["session"]] = self._policy.begin(episode, self._still_waiting)
         return {}

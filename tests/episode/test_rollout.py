@@ -281,6 +281,20 @@ def test_actions_out_of_range_are_an_error_where_the_suite_says_so() -> None:
     assert "action 1 of the chunk of 2 is not in [-1, 1]: [0.5, 0.0, 1.25," in str(ended.record.message)
 
 
+def test_a_policy_knows_how_much_of_a_chunk_is_executed() -> None:
+    told = []
+
+    def policy(episode: Episode) -> Any:
+        told.append(episode.replan)
+        return lambda observation: np.tile(SLOW, (4, 1))
+
+    run(policy)
+    run(policy, replan=2)
+    policy.replan = 3  # type: ignore[attr-defined]
+    run(policy)
+    assert told == [None, 2, 3]
+
+
 def test_what_is_wished_for_beside_actions_is_kept_with_its_step() -> None:
     def policy(episode: Episode) -> Any:
         assert episode.wishes == Wishes(samples=3, token_probabilities=True)

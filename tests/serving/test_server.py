@@ -56,6 +56,11 @@ def test_what_is_wished_for_beside_actions_crosses_too(process: PolicyProcess) -
     assert np.array_equal(answer.samples[0], answer.actions)
 
 
+def test_how_much_of_a_chunk_is_executed_crosses_too(process: PolicyProcess) -> None:
+    begun = [episode(0), dataclasses.replace(episode(0), replan=3)]
+    assert [policy_of(process)(one)(seen(0)).actions[0, 5] for one in begun] == [0, 3]
+
+
 def test_only_what_the_policy_reads_is_made(process: PolicyProcess) -> None:
     read: list[str] = []
 

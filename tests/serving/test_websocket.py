@@ -99,7 +99,8 @@ def test_an_episodes_noise_is_the_clients_generator_as_it_stands() -> None:
 
 
 def test_what_the_policy_says_of_itself_is_known_before_its_first_episode() -> None:
-    with serving(Wandering(replan=4), digest="abc") as server:
+    behind = Wandering(replan=4)
+    with serving(behind, digest="abc") as server:
         policy, where = policy_of(server), f"127.0.0.1:{server.port}"
         assert policy.replan == 4
         assert policy.traits.control_freq == 20
@@ -107,6 +108,7 @@ def test_what_the_policy_says_of_itself_is_known_before_its_first_episode() -> N
         assert policy.digest == "abc"
         check_openpi(where)
         assert run(policy, 0, replan=2).record.replan == 2
+        assert behind.episodes[-1].replan == 2
     with serving(Wandering(replan=None)) as server:
         assert policy_of(server).replan is None
         assert policy_of(server).digest is None

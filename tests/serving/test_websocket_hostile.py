@@ -66,6 +66,8 @@ BEGIN = {
         ({**BEGIN, "seed": 1.5}, "seed: expected an integer, got 1.5"),
         ({**BEGIN, "noise": [b"", b"", 0]}, "noise: no state of a generator"),
         ({**BEGIN, "noise": [bytes([255] * 100), b"", 0, 0]}, "noise: no state of a generator"),
+        ({**BEGIN, "replan": 0}, "replan: expected a number of steps, or none, got 0"),
+        ({**BEGIN, "replan": True}, "replan: expected a number of steps, or none, got True"),
         ({**BEGIN, "wishes": {"samples": 10**9, "token_probabilities": True}}, "wishes: expected up to 1000 samples"),
     ],
 )

@@ -34,7 +34,7 @@ class Counting:
         if episode.instruction == "tell":
             return Telling()
         return {"rng": episode.rng, "steps": 0, "seed": episode.seed, "told": episode.instruction,
-                "wishes": episode.wishes}
+                "wishes": episode.wishes, "replan": episode.replan}
 
     def act(self, states, observations):
         if any(state["told"] == "die" for state in states):
@@ -65,6 +65,7 @@ class Counting:
             chunk[:, 2] = observation["agentview_image"].mean()
             chunk[:, 3] = observation["state"][0]
             chunk[:, 4] = state["seed"]
+            chunk[:, 5] = state["replan"] or 0
             answers.append(chunk)
         return answers
 
