@@ -10,18 +10,19 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_vla.errors import VlaError
-from pytest_vla.expert.articulated import handle_grasps, handle_of
+from pytest_vla.expert.articulated import Part, handle_grasps, handle_of
 from pytest_vla.expert.attempts import drops_of, thing_of
 from pytest_vla.expert.carrying import Drop, Thing
 from pytest_vla.expert.grasps import Grasp, grasps_at, grasps_from_above
 from pytest_vla.expert.hand import FINGER_OUTSIDE, OPEN, PALM_HALF_LENGTH, Hand, action_towards
+from pytest_vla.expert.heights import Heights
 from pytest_vla.expert.joints import joint_goals, push_poses
 from pytest_vla.expert.parts import corners
 from pytest_vla.expert.policy import next_literal
 from pytest_vla.expert.stage import GRASP_CELL, PALM_CELL, Stage, close_up, terrain_of
 from pytest_vla.expert.steady import Carry, Lead, Pose, Push, Touch, in_frame, mask_of, off_of
 from pytest_vla.scene.problem import Literal
-from pytest_vla.sim.touching import Things, things_of
+from pytest_vla.sim.touching import Mask, Things, things_of
 from pytest_vla.sim.world import World
 from pytest_vla.sim.world_copy import WorldCopy
 
@@ -31,8 +32,8 @@ Aim = Carry | Lead | Push
 # Of grasps of a round thing that are about as good, the one on this side (world frame) is taken: a learner cannot guess
 # which of them a tie would have given.
 _SIDE, _SIDE_COST = np.array([0.7, 0.7]), 0.03
-# Grasps that are tried of what is not round; for how many steps, and how far (m) it shall come up.
-_TRIED, _PATIENCE, _LIFT = 10, 120, 0.03
+# Grasps that are tried; for how many steps; how far (m, m, rad) a thing shall come up, a drawer go, a knob turn.
+_TRIED, _PATIENCE, _LIFT, _SLIDE, _TURN = 10, 140, 0.08, 0.03, 0.1
 # Every so many steps a hand that has moved less than this (m) since, and grips nothing, is stuck.
 _GLANCE, _STUCK = 15, 0.004
 # Footprints at least so much longer than wide are gripped across.
@@ -142,10 +143,16 @@ class Answers:
         grasps, is_round = self._grasps(stage, thing)
         if not grasps or not drops:
             return None
-        found = [self._carrying(stage, thing, names[1], drops[0], grasp, is_round) for grasp in grasps]
-        return found[0] if is_round else next(filter(self._lifts, found), found[0])
+        found = [
+            self._carrying(stage, thing, names[1], drops[0], grasp, is_round, from_above)
+            for from_above in ((False,) if is_round else (False, True))
+            for grasp in grasps
+        ]
+        return next(filter(self._works, found), found[0])
 
-    def _carrying(self, stage: Stage, thing: Thing, target: str, drop: Drop, grasp: Grasp, is_round: bool) -> Carry:
+    def _carrying(
+        self, stage: Stage, thing: Thing, target: str, drop: Drop, grasp: Grasp, is_round: bool, from_above: bool
+    ) -> Carry:
         model, data = stage.model, stage.data
         support = stage.scene.body(target)
         beneath = (
@@ -165,6 +172,7 @@ class Answers:
             mask_of(model, thing.geoms),
             is_round,
             in_thing,
+            from_above,
             beneath,
             drop.place - below[:2],
             drop.support - float(below[2]),
@@ -174,11 +182,17 @@ class Answers:
             ~others,
         )
 
-    def _lifts(self, aim: Carry) -> bool:
-        """Whether the thing comes up, tried on a copy of the world."""
-        copy = WorldCopy(self._world)
-        touch = Touch(Hand(self._world.model, copy.data), self._things.fingers)
-        height = float(copy.data.xpos[aim.thing.body][2])
+    def _works(self, aim: Carry | Lead) -> bool:
+        """Whether the thing comes up, or the part goes where it shall, tried on a copy of the world."""
+        model, copy = self._world.model, WorldCopy(self._world)
+        touch = Touch(Hand(model, copy.data), self._things.fingers)
+
+        def left() -> float:
+            if isinstance(aim, Carry):
+                return -float(copy.data.xpos[aim.thing.body][2])
+            return abs(aim.goal - aim.part.value(model, copy.data))
+
+        enough = left() - (_LIFT if isinstance(aim, Carry) else _SLIDE if aim.part.slides else _TURN)
         stood = touch.hand.position
         for step in range(_PATIENCE):
             if not copy.step(aim(touch)):
@@ -187,7 +201,7 @@ class Answers:
                 if off_of(touch.hand, Pose(stood, self._rest)) < _STUCK and not touch.grips(aim.geoms):
                     return False
                 stood = touch.hand.position
-            if copy.data.xpos[aim.thing.body][2] > height + _LIFT and touch.grips(aim.geoms):
+            if left() < enough and touch.grips(aim.geoms):
                 return True
         return False
 
@@ -207,7 +221,7 @@ class Answers:
             way = grasp.position[:2] - centre
             return grasp.cost - _SIDE_COST * float(way @ _SIDE) / max(float(np.linalg.norm(way)), 0.01)
 
-        return sorted(grasps[:20], key=cost)[:1], True
+        return sorted(grasps[:20], key=cost)[:_TRIED], True
 
     def _lead(self, stage: Stage, literal: Literal) -> Aim | None:
         for part, goal in joint_goals(stage, literal):
@@ -220,9 +234,8 @@ class Answers:
                 way = part.direction(data, middle, sign)
                 if way is None:
                     continue
-                grasp = handle_grasps(handle_of(model, data, part, way), self._rest)[0]
-                pose = in_frame(data, part.body, Pose(grasp.position, grasp.rotation))
-                return Lead(part, geoms, pose, goal, terrain)
+                grasps = handle_grasps(handle_of(model, data, part, way), self._rest)
+                return self._leading(part, geoms, grasps, goal, terrain)
             if not part.slides:
                 reach = float(np.linalg.norm((corners(model, data, part.geoms) - middle)[:, :2], axis=1).max())
                 near = close_up(stage, middle[:2], reach + FINGER_OUTSIDE + 0.01, GRASP_CELL)
@@ -230,14 +243,19 @@ class Answers:
                 anchor = np.array(data.xanchor[part.joint][:2])
                 grasps = grasps_from_above(near, around, part.geoms, anchor, self._rest)
                 if grasps:
-                    pose = in_frame(data, part.body, Pose(grasps[0].position, grasps[0].rotation))
-                    return Lead(part, geoms, pose, goal, terrain)
+                    return self._leading(part, geoms, grasps, goal, terrain)
             pushes = list(push_poses(stage, part, goal, self._rest))
             if pushes:
                 point, tool = pushes[min(1, len(pushes) - 1)]
                 pose = in_frame(data, part.body, Pose(point, tool))
                 return Push(part, pose.position, pose.rotation, goal, terrain)
         return None
+
+    def _leading(self, part: Part, geoms: Mask, grasps: Sequence[Grasp], goal: float, terrain: Heights) -> Lead:
+        """The first of these grasps of a part that moves it; the first of all where none does."""
+        poses = [in_frame(self._world.data, part.body, Pose(grasp.position, grasp.rotation)) for grasp in grasps]
+        found = [Lead(part, geoms, pose, goal, terrain) for pose in poses[:_TRIED]]
+        return next(filter(self._works, found), found[0])
 
 
 def _across(points: Array) -> Array | None:

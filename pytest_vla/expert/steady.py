@@ -124,11 +124,14 @@ class Pose:
     rotation: Array
 
 
-def reach(touch: Touch, grasp: Pose, terrain: Heights) -> Array:
-    """One step towards closing the fingers at a grasp: over what stands in the way, through a funnel, then shut."""
+def reach(touch: Touch, grasp: Pose, terrain: Heights, approach: Array | None = None) -> Array:
+    """One step towards closing the fingers at a grasp: over what stands in the way, through a funnel, then shut.
+
+    The funnel leads along `approach` (3,); None: the way that the hand points there.
+    """
     hand = touch.hand
     rest = hand.position - grasp.position
-    approach = grasp.rotation[:, 2]
+    approach = grasp.rotation[:, 2] if approach is None else approach
     along = float(rest @ approach)
     off = float(np.linalg.norm(rest - along * approach))
     turn = angle_between(grasp.rotation, hand.rotation)
@@ -182,8 +185,9 @@ class Carry:
     Attributes:
         thing: what.
         geoms: its geoms (ngeom+1,).
-        body: whose frame the grasp is in: the thing's; None: only its place counts, for what is round.
-        grasp: in that frame.
+        round: only the thing's place counts for the grasp, not its turn.
+        grasp: in the thing's frame, or, where it is round, from its place by the world's axes.
+        from_above: the hand goes straight down to the grasp, also where it is tilted.
         support: the body or site beneath the place, by its kind's array of positions, and its number.
         place: (2,) where the thing's root shall be, from there, m, world axes.
         height: z of what it is set on, above that body's or site's, m.
@@ -197,6 +201,7 @@ class Carry:
     geoms: Mask
     round: bool
     grasp: Pose
+    from_above: bool
     support: tuple[str, int]
     place: Array
     height: float
@@ -222,7 +227,7 @@ class Carry:
         if not gripped and away < 2 * _PLACED and low < place[2] + 0.02:
             return action_towards(hand, hand.position + np.array([0.0, 0.0, 0.1]), hand.rotation, OPEN)
         if not gripped:
-            return reach(touch, self._grasp(data), self.terrain)
+            return reach(touch, self._grasp(data), self.terrain, _DOWN if self.from_above else None)
         upright = facing(_DOWN, hand.rotation[:, 0])
         if risen < _LIFTED and not touch.firm(_RESTING):
             grasp = self._grasp(data)

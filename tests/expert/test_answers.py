@@ -77,7 +77,20 @@ def test_a_thing_that_is_not_round_is_gripped_as_it_was_tried_on_a_copy() -> Non
     aim = answers._aim  # what was planned is not to be seen otherwise
     assert isinstance(aim, Carry)
     assert not aim.round
-    assert answers._lifts(aim)
+    assert answers._works(aim)
+
+
+def test_the_first_grasp_that_works_is_taken_where_the_best_meets_something(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = tabletop("open_the_middle_drawer_of_the_cabinet")
+    state = np.array(world.init_states[0])
+    bowl = 1 + int(world.model.joint("bowl_1_joint0").qposadr[0])
+    # The palm meets the bowl where the handle is gripped at its edge.
+    state[bowl : bowl + 2] = -0.1, 0.0
+    world.reset(state)
+    assert driven(world, Answers(world)) is not None
+    monkeypatch.setattr("pytest_vla.expert.answers._TRIED", 1)
+    world.reset(state)
+    assert driven(world, Answers(world)) is None
 
 
 def test_where_no_skill_is_for_the_goal_it_is_said() -> None:
