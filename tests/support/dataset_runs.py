@@ -1,9 +1,10 @@
 """Short runs of the built-in suite, kept in a results folder, with what the policy itself was shown and did."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +32,13 @@ class Seen(NamedTuple):
     action: np.ndarray
 
 
+class Kept(NamedTuple):
+    """A results folder, and by case each record with what its policy saw and did."""
+
+    results: Path
+    told: dict[str, tuple[Record, list[Seen]]]
+
+
 class Recording:
     """A policy that keeps its inputs and its actions, by the episode's case."""
 
@@ -54,7 +62,11 @@ class Recording:
 
 
 def record_run(
-    results: Path, cases: Sequence[tuple[str, int, str]], steps: int, run: str = RUN
+    results: Path,
+    cases: Sequence[tuple[str, int, str]],
+    steps: int,
+    run: str = RUN,
+    changes: Mapping[int, Mapping[str, Any]] = MappingProxyType({}),
 ) -> dict[str, tuple[Record, list[Seen]]]:
     """Run episodes and keep them as a run of a results folder.
 
@@ -63,6 +75,7 @@ def record_run(
         cases: task, seed and variation's label of each; seed 3 breaks in its third step.
         steps: at most.
         run: its name.
+        changes: by seed, what the records say otherwise.
 
     Returns:
         By case the record, and what the policy itself saw and did.
@@ -78,7 +91,7 @@ def record_run(
             ended = run_episode(case, short, policy, pool, Conditions("recording", run=run), variation=variation)
             arrays = f"tabletop/{case.parameter_id}.npz"
             save_trajectory(results / run / arrays, ended.trajectory, ended.record.outcome)
-            record = dataclasses.replace(ended.record, arrays=arrays)
+            record = dataclasses.replace(ended.record, **{"arrays": arrays, **changes.get(case.seed, {})})
             store.add(record)
             found[case.id] = (record, policy.seen[case.id])
         store.end(run, "finished")
