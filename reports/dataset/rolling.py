@@ -92,7 +92,9 @@ class Videos:
 
     def end_episode(self) -> None:
         """An episode stands in one file: here a new one may begin."""
-        if self._write is not None and self._file.stat().st_size >= self._most:
+        # Of few frames nothing is written yet.
+        size = self._file.stat().st_size if self._file.exists() else 0
+        if self._write is not None and size >= self._most:
             self.close()
             self.place, self.frames = self.place.following, 0
 
