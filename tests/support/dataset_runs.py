@@ -21,6 +21,8 @@ from pytest_vla.vary.registry import find_variation
 
 STOVE, PLATE = "turn_on_the_stove", "put_the_bowl_on_the_plate"
 RUN = "20260101-recorded"
+STEPS = 6
+"""Of each episode of the run that tests of data sets share."""
 
 
 class Seen(NamedTuple):

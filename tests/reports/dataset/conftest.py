@@ -4,9 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.dataset_runs import PLATE, STOVE, Kept, record_run
-
-STEPS = 6
+from tests.support.dataset_runs import PLATE, STEPS, STOVE, Kept, record_run
 
 
 @pytest.fixture(scope="session")

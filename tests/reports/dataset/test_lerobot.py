@@ -18,8 +18,7 @@ from pytest_vla.reports.dataset.choices import ALL, IMAGE, NONE, PICTURES, VIDEO
 from pytest_vla.reports.dataset.frames import choose, frames_of
 from pytest_vla.reports.dataset.lerobot import write_dataset
 from pytest_vla.reports.dataset.statistics import QUANTILES
-from tests.reports.dataset.conftest import STEPS
-from tests.support.dataset_runs import PLATE, STOVE, Kept, Seen
+from tests.support.dataset_runs import PLATE, STEPS, STOVE, Kept, Seen
 from tests.support.videos import read
 
 AGENTVIEW, WRIST = CAMERAS = ("observation.images.agentview", "observation.images.wrist")

@@ -13,8 +13,7 @@ from pytest_vla.records.store import open_store
 from pytest_vla.reports.dataset.choices import ALL, IMAGE, NONE, VIDEO
 from pytest_vla.reports.dataset.frames import choose, frames_of
 from pytest_vla.reports.dataset.lerobot import write_dataset
-from tests.reports.dataset.conftest import STEPS
-from tests.support.dataset_runs import PLATE, STOVE, Kept
+from tests.support.dataset_runs import PLATE, STEPS, STOVE, Kept
 from tests.support.lerobot_models import mend_torchvision
 
 pytest.importorskip("lerobot", reason="lerobot is not installed (make lerobot)")
@@ -125,4 +124,4 @@ def test_lerobot_joins_two_of_them(kept: Kept, tmp_path: Path, monkeypatch: pyte
         once, again = dataset[number], dataset[rows + number]
         for name in ("action", "observation.state"):
             assert np.array_equal(once[name], again[name])
-        assert np.abs(once["observation.images.wrist"] - again["observation.images.wrist"]).max() < 1e-6
+        assert (once["observation.images.wrist"] - again["observation.images.wrist"]).abs().max() < 1e-6
