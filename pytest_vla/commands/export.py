@@ -67,8 +67,8 @@ def run(options: argparse.Namespace) -> None:
     if options.format == LEROBOT:
         _export_dataset(options, output)
         return
-    if options.pictures or options.only:
-        raise VlaError("--pictures and --only are of data sets: --format=lerobot")
+    if options.pictures or options.only or options.data or options.allow_versions:
+        raise VlaError("--pictures, --only, --data and --allow-versions are of data sets: --format=lerobot")
     ending = output.suffix[1:].lower() if output else ""
     format = options.format or (ending if ending in FORMATS else "csv")
     if format == "parquet" and output is None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pytest_vla.episode.again import taken_again
 from pytest_vla.episode.world_pool import WorldPool
-from pytest_vla.errors import VlaError
+from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.plan.task import Task
 from pytest_vla.policies.fit import ACTION_SIZE, STATE_SIZE
 from pytest_vla.policies.view import policy_view
@@ -143,13 +143,21 @@ def frames_of(pool: WorldPool, episode: Recorded, *, pictures: bool) -> Iterator
         pictures: whether they are drawn.
 
     Raises:
-        VlaError: its trajectory cannot be read, is of another scene, or its variation cannot be made.
-        EpisodeError: physics broke.
+        VlaError: its trajectory cannot be read or is of another episode or scene, its variation cannot be made, or
+            physics broke.
     """
+    try:
+        yield from _frames(pool, episode, pictures)
+    except EpisodeError as error:
+        raise VlaError(f"{episode.record.case} broke where it was taken again: {error}") from error
+
+
+def _frames(pool: WorldPool, episode: Recorded, pictures: bool) -> Iterator[Frame]:
     record, task = episode.record, episode.task
     trajectory = load_trajectory(episode.file)
-    if trajectory.actions.shape[1] != ACTION_SIZE:
-        raise VlaError(f"{episode.file}: actions of {trajectory.actions.shape[1]} numbers, expected {ACTION_SIZE}")
+    expected = (record.steps, ACTION_SIZE)
+    if trajectory.actions.shape != expected:
+        raise VlaError(f"{episode.file}: actions of shape {trajectory.actions.shape}, and its record says {expected}")
     variation = restored_variation(task, record)
     world = pool(task, variation if variation is not None and variation.changes_world else None)
     moments = taken_again(world, record, trajectory, variation)

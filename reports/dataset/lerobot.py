@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_vla.errors import VlaError
 from pytest_vla.policies.fit import ACTION_SIZE, STATE_SIZE
 from pytest_vla.records.record import Record
 from pytest_vla.reports.dataset.choices import IMAGE, NONE, VIDEO
@@ -73,11 +74,14 @@ def write_dataset(
         How many control steps there are.
 
     Raises:
-        VlaError: as the frames raise it, or PyAV cannot encode a video.
+        VlaError: as the frames raise it, or pictures of this size cannot be a video.
         OSError: a file cannot be written.
     """
     import pyarrow as pa
 
+    if pictures == VIDEO and any(side % 2 for side in layout.image_size):
+        height, width = layout.image_size
+        raise VlaError(f"pictures of {height}x{width} pixels cannot be a video, whose sides are even: --pictures=image")
     cameras = () if pictures == NONE else layout.cameras
     schema = _schema(pa, cameras if pictures == IMAGE else ())
     totals = _Totals()

@@ -1,5 +1,6 @@
 """`pytest-vla export --format=lerobot`: a folder, whole or not at all, and what is said of it."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -8,9 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pytest_vla.cli import main
+from pytest_vla.records.trajectory import load_trajectory, save_trajectory
 from pytest_vla.reports.dataset import frames, lerobot
 from tests.support.dataset_runs import PLATE, RUN, STOVE, record_run
 
@@ -79,8 +82,9 @@ def test_nothing_is_overwritten(here: Path, capfd: pytest.CaptureFixture[str]) -
     [
         ([FORMAT], "a data set is a folder: name a new one with -o FOLDER"),
         ([FORMAT, "-o", "-"], "a data set is a folder"),
-        (["--pictures=none"], "--pictures and --only are of data sets: --format=lerobot"),
-        (["--only=all", "-o", "x.csv"], "--pictures and --only are of data sets: --format=lerobot"),
+        (["--pictures=none"], "are of data sets: --format=lerobot"),
+        (["--only=all", "-o", "x.csv"], "--pictures, --only, --data and --allow-versions are of data sets"),
+        (["--data=."], "are of data sets: --format=lerobot"),
         (["nobody", FORMAT, "-o", "x"], "no run 'nobody'"),
     ],
 )
@@ -145,4 +149,32 @@ def test_a_missing_trajectory_is_named(here: Path, capfd: pytest.CaptureFixture[
     (gone,) = Path(".vla", RUN).rglob(f"{STOVE}-seed0.npz")
     gone.unlink()
     assert f"{gone}: expected an npz file" in told(capfd, FORMAT, "-o", "out", "--pictures=none", code=1)
+    assert os.listdir(".") == [".vla"]
+
+
+def _rewritten(results: Path, **arrays: Any) -> Path:
+    """The trajectory of an episode, with other arrays."""
+    (file,) = (results / RUN).rglob(f"{STOVE}-seed0.npz")
+    save_trajectory(file, dataclasses.replace(load_trajectory(file), **arrays))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"actions": np.zeros((STEPS, 6))}, f"actions of shape ({STEPS}, 6), and its record says ({STEPS}, 7)"),
+        ({"actions": np.zeros((STEPS + 1, 7))}, f"actions of shape ({STEPS + 1}, 7), and its record says"),
+        ({"actions": np.full((STEPS, 7), np.nan)}, "[seed0] broke where it was taken again: action-nan"),
+        ({"qpos": np.zeros((STEPS + 1, 2))}, "its states have 2 coordinates, and the scene has"),
+        ({"qpos": np.zeros((0, 2))}, "has no recorded states"),
+    ],
+    ids=["narrow", "long", "nan", "another scene", "nothing"],
+)
+def test_a_trajectory_of_something_else_is_named(
+    here: Path, capfd: pytest.CaptureFixture[str], arrays: dict[str, Any], message: str
+) -> None:
+    _rewritten(here / ".vla", **arrays)
+    said = told(capfd, FORMAT, "-o", "out", "--pictures=none", code=1)
+    assert message in said
+    assert len(said.splitlines()) == 1
     assert os.listdir(".") == [".vla"]

@@ -18,14 +18,25 @@ from tests.support.dataset_runs import PLATE, RUN, STOVE, record_run
 STEPS = 7
 
 
+# It has something that moves by itself, and costs of its own.
+MOVING = "L1-put_the_bottle_on_the_plate"
+
+
 @pytest.mark.parametrize(
-    "labels",
-    [("",), ("camera.azimuth-L2", "noise.dropped-L3", "robot.joints-L2+noise.glass-L1+action.noise-L3")],
-    ids=["as it is", "varied"],
+    ("suite", "tasks", "labels"),
+    [
+        ("tabletop", (STOVE, PLATE), ("",)),
+        ("tabletop", (STOVE,), ("camera.azimuth-L2", "noise.dropped-L3")),
+        ("tabletop", (PLATE,), ("robot.joints-L2+noise.glass-L1+action.noise-L3",)),
+        ("tabletop_safety", (MOVING,), ("",)),
+    ],
+    ids=["as it is", "varied", "joint", "moving"],
 )
-def test_what_the_policy_was_shown_comes_again(labels: tuple[str, ...], tmp_path: Path) -> None:
-    cases = [(task, seed, label) for label in labels for task, seed in ((STOVE, 0), (PLATE, 4))]
-    told = record_run(tmp_path, cases, STEPS)
+def test_what_the_policy_was_shown_comes_again(
+    suite: str, tasks: tuple[str, ...], labels: tuple[str, ...], tmp_path: Path
+) -> None:
+    cases = [(task, seed, label) for label in labels for task in tasks for seed in (0, 4)]
+    told = record_run(tmp_path, cases, STEPS, suite=suite)
     with closing(WorldPool(False)) as pool:
         # Not in the order in which they ran: nothing is to depend on what a world did before.
         for record, seen in reversed(told.values()):

@@ -69,6 +69,7 @@ def record_run(
     steps: int,
     run: str = RUN,
     changes: Mapping[int, Mapping[str, Any]] = MappingProxyType({}),
+    suite: str = "tabletop",
 ) -> dict[str, tuple[Record, list[Seen]]]:
     """Run episodes and keep them as a run of a results folder.
 
@@ -78,20 +79,24 @@ def record_run(
         steps: at most.
         run: its name.
         changes: by seed, what the records say otherwise.
+        suite: a built-in one; its tasks are named by `Task.key`.
 
     Returns:
         By case the record, and what the policy itself saw and did.
     """
-    suite, policy, found = load_suite("tabletop"), Recording(), {}
+    policy, found = Recording(), {}
+    tasks = [load_suite(suite).task(task) for task, _, _ in cases]
     with closing(WorldPool(False)) as pool, open_store(results, create=True) as store:
-        chosen = [Case("tabletop", task, seed, label) for task, seed, label in cases]
+        chosen = [
+            Case(suite, task.name, seed, label, task.task_level)
+            for task, (_, seed, label) in zip(tasks, cases, strict=True)
+        ]
         store.begin(run, [case.node_id for case in chosen], command="", model="recording", invocation={})
-        for case in chosen:
-            task = suite.task(case.task)
+        for case, task in zip(chosen, tasks, strict=True):
             variation = find_variation(task, case.variation, case.seed) if case.variation else None
             short = dataclasses.replace(task, protocol=dataclasses.replace(task.protocol, max_steps=steps))
             ended = run_episode(case, short, policy, pool, Conditions("recording", run=run), variation=variation)
-            arrays = f"tabletop/{case.parameter_id}.npz"
+            arrays = f"{suite}/{case.parameter_id}.npz"
             save_trajectory(results / run / arrays, ended.trajectory, ended.record.outcome)
             record = dataclasses.replace(ended.record, **{"arrays": arrays, **changes.get(case.seed, {})})
             store.add(record)

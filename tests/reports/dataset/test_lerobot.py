@@ -13,9 +13,10 @@ import pytest
 from PIL import Image
 
 from pytest_vla.episode.world_pool import WorldPool
+from pytest_vla.errors import VlaError
 from pytest_vla.records.store import open_store
 from pytest_vla.reports.dataset.choices import ALL, IMAGE, NONE, PICTURES, VIDEO
-from pytest_vla.reports.dataset.frames import choose, frames_of
+from pytest_vla.reports.dataset.frames import Layout, choose, frames_of
 from pytest_vla.reports.dataset.lerobot import write_dataset
 from pytest_vla.reports.dataset.statistics import QUANTILES
 from tests.support.dataset_runs import PLATE, STEPS, STOVE, Kept, Seen
@@ -173,3 +174,9 @@ def test_the_same_run_gives_the_same_files(export: Export, kept: Kept, tmp_path:
     assert len(files) == 8
     for file in files:
         assert (tmp_path / file).read_bytes() == (export(VIDEO) / file).read_bytes(), file
+
+
+def test_odd_pictures_are_no_video(tmp_path: Path) -> None:
+    with pytest.raises(VlaError, match=r"pictures of 63x64 pixels cannot be a video, .* --pictures=image"):
+        write_dataset(tmp_path, [], Layout(FPS, (63, 64), ("agentview",)), pictures=VIDEO)
+    assert not list(tmp_path.iterdir())
