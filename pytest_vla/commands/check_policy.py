@@ -3,17 +3,16 @@
 import argparse
 import json
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from pytest_vla.entries import Command
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.run.arguments import Joined, comma_list
+from pytest_vla.util.live_line import progress
 from pytest_vla.util.text import printable
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ DEFAULT_SUITE = "tabletop"
 DEFAULT_SIZES = (1, 4, 8, 16)
 
 _SERVED = ("openpi", "vla-eval")
-_REDRAW_EVERY, _LOG_EVERY = 1.0, 30.0
 
 
 @dataclass(frozen=True)
@@ -126,7 +124,7 @@ def run(options: argparse.Namespace) -> None:
     text, folder = project.model(options.vla_model, Path.cwd())
     spec = ModelSpec(text, folder, options.vla_device or AUTO, names=tuple(project.models))
     # What a policy prints is not the report.
-    with _progress(sys.stderr) as told, redirect_stdout(sys.stderr):
+    with progress(sys.stderr) as told, redirect_stdout(sys.stderr):
         told(f"loading {spec.text}")
         check_model(spec)
         report = check(load_policy(spec), spec.text, suites, options.batch, told=told)
@@ -278,36 +276,6 @@ def _shown(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(str, value[:5]))}{f', and {len(value) - 5} more' if len(value) > 5 else ''}]"
     return repr(value) if isinstance(value, str) else str(value)
-
-
-@contextmanager
-def _progress(stream: TextIO) -> Iterator[Callable[[str], None]]:
-    """Says what is being done where it takes long: rewritten on a terminal, a line now and then elsewhere."""
-    in_place = stream.isatty()
-    now = ("", time.monotonic())
-    ended = threading.Event()
-
-    def show() -> None:
-        while not ended.wait(_REDRAW_EVERY if in_place else _LOG_EVERY):
-            line, since = now
-            text = printable(f"{line}, {time.monotonic() - since:.0f} s so far")
-            stream.write(f"\r\x1b[K{text}" if in_place else f"{text}\n")
-            stream.flush()
-
-    def told(line: str) -> None:
-        nonlocal now
-        now = (line, time.monotonic())
-
-    shown = threading.Thread(target=show, name="vla-progress", daemon=True)
-    shown.start()
-    try:
-        yield told
-    finally:
-        ended.set()
-        shown.join()
-        if in_place:
-            stream.write("\r\x1b[K")
-            stream.flush()
 
 
 COMMAND = Command(declare, run)

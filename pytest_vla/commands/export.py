@@ -1,16 +1,26 @@
-"""``pytest-vla export``: the episodes of runs as a table for other programs."""
+"""``pytest-vla export``: the episodes of runs as a table for other programs, or as a data set to train on."""
 
 import argparse
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
 from pytest_vla.records.load import open_run
+from pytest_vla.reports.dataset.choices import ALL, LEROBOT, NONE, ONLY, PICTURES, VIDEO
 from pytest_vla.reports.export import FORMATS, check_format, export
 from pytest_vla.reports.loaded import counted_episodes
-from pytest_vla.run.arguments import declare_results
-from pytest_vla.util.files import whole_file
+from pytest_vla.run.arguments import declare_data, declare_results
+from pytest_vla.util.files import whole_file, whole_folder
+
+if TYPE_CHECKING:
+    from pytest_vla.records.record import Record
+    from pytest_vla.records.runs import Run
+    from pytest_vla.records.store import Store
+    from pytest_vla.reports.dataset.frames import Frame
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +30,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "repeats (docs: What counts). csv and parquet have a column for each value: counts, outcome, steps, "
         "timings.wall, provenance.mujoco, protocol.max_steps, seeds.init_state, costs.NAME, metrics.NAME, eef_pos.x; "
         "literals are JSON text. In csv a text that a spreadsheet would run as a formula has an apostrophe before it. "
-        "jsonl has the records as they are kept, and counts."
+        "jsonl has the records as they are kept, and counts. lerobot is a folder in LeRobot's format v3.0, a row a "
+        "control step: what the policy was shown, to the bit where the simulator is the one that recorded, and what it "
+        "did, of the episodes that count and succeeded or failed; each step is taken again from its recorded state."
     )
     parser.add_argument(
         "which",
@@ -30,17 +42,33 @@ def declare(parser: argparse.ArgumentParser) -> None:
         help="a run's name or its beginning, its folder, or a results folder; last (default); all",
     )
     parser.add_argument(
-        "--format", choices=FORMATS, help="default: what the ending of FILE says, or csv; parquet needs pyarrow"
+        "--format",
+        choices=(*FORMATS, LEROBOT),
+        help="default: what the ending of FILE says, or csv; parquet and lerobot need pyarrow",
     )
     parser.add_argument(
-        "-o", "--output", metavar="FILE", help="written as a whole or not at all (default: standard output)"
+        *("-o", "--output"),
+        metavar="FILE",
+        help="written as a whole or not at all (default: standard output); for lerobot a new folder",
     )
+    parser.add_argument(
+        "--pictures",
+        choices=PICTURES,
+        help="of lerobot: as H.264, small and not exact (default); as PNG in the tables, exact; or none",
+    )
+    parser.add_argument("--only", choices=ONLY, help="of lerobot: the episodes that succeeded, or all (default)")
+    declare_data(parser)
     declare_results(parser)
 
 
 def run(options: argparse.Namespace) -> None:
     """Write the table, whole or not at all. Raises VlaError: there is no such run, or the format cannot be had."""
     output = None if options.output in (None, "-") else Path(options.output)
+    if options.format == LEROBOT:
+        _export_dataset(options, output)
+        return
+    if options.pictures or options.only or options.data or options.allow_versions:
+        raise VlaError("--pictures, --only, --data and --allow-versions are of data sets: --format=lerobot")
     ending = output.suffix[1:].lower() if output else ""
     format = options.format or (ending if ending in FORMATS else "csv")
     if format == "parquet" and output is None:
@@ -52,6 +80,51 @@ def run(options: argparse.Namespace) -> None:
         # Not sys.stdout.buffer: with PYTHONUNBUFFERED that one may write a part and be content.
         with whole_file(output) if output else open(sys.stdout.fileno(), "wb", closefd=False) as stream:
             export(lambda: store.lines([*episodes]), format, stream, [*episodes.values()])
+
+
+def _export_dataset(options: argparse.Namespace, output: Path | None) -> None:
+    from pytest_vla.reports.dataset.rolling import check_packages
+
+    if output is None:
+        raise VlaError("a data set is a folder: name a new one with -o FOLDER")
+    pictures = options.pictures or VIDEO
+    check_packages(pictures == VIDEO)
+    with open_run(options.which, options.results) as (store, runs), whole_folder(output) as folder:
+        told = _write_dataset(store, runs, folder, pictures, options)
+    print(f"{told}\n{output}")
+
+
+def _write_dataset(
+    store: "Store", runs: "Sequence[Run]", folder: Path, pictures: str, options: argparse.Namespace
+) -> str:
+    """Returns what to say of it."""
+    from pytest_vla.episode.world_pool import WorldPool
+    from pytest_vla.reports.dataset.frames import choose, frames_of
+    from pytest_vla.reports.dataset.lerobot import write_dataset
+    from pytest_vla.util.live_line import progress
+    from pytest_vla.util.text import counted
+
+    chosen = choose(store, runs, options.only or ALL, options.data)
+    drifts = [0.0]
+
+    def watched(frames: "Iterator[Frame]") -> "Iterator[Frame]":
+        for frame in frames:
+            drifts.append(max(drifts.pop(), frame.drift))
+            yield frame
+
+    with progress(sys.stderr) as tell, closing(WorldPool(options.allow_versions)) as pool:
+
+        def episodes() -> "Iterator[tuple[Record, Iterator[Frame]]]":
+            for number, each in enumerate(chosen.episodes, 1):
+                tell(f"episode {number} of {len(chosen.episodes)}: {each.record.case}")
+                yield each.record, watched(frames_of(pool, each, pictures=pictures != NONE))
+
+        frames = write_dataset(folder, episodes(), chosen.layout, pictures=pictures)
+    succeeded = sum(each.record.outcome == "success" for each in chosen.episodes)
+    told = f"{counted(len(chosen.episodes), 'episode')} ({succeeded} succeeded), {counted(frames, 'control step')}"
+    left_out = ", ".join(f"{number} {why}" for why, number in chosen.left_out.items())
+    same = "bit for bit" if drifts[0] == 0 else f"to within {drifts[0]:.2g} (m, rad)"
+    return f"{told}; left out: {left_out or 'none'}; states repeat {same}"
 
 
 COMMAND = Command(declare, run)

@@ -12,7 +12,7 @@ from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.choices import COSTS
 from pytest_vla.plan.costs import DECLARED, Charge, accounts_of, of_account
-from pytest_vla.plan.labels import OURS, PAPER, UPSTREAM
+from pytest_vla.plan.labels import PAPER, UPSTREAM
 from pytest_vla.run.arguments import declare_data, declare_results
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ def _charged_anew(
     from pytest_vla.episode.world_pool import WorldPool
     from pytest_vla.records.trajectory import load_trajectory, trajectory_file
     from pytest_vla.scene.cost_rules import Charging, read_costs
+    from pytest_vla.show.restored import data_of, restored_task, restored_variation
 
     declared = None if options.cost is None else read_costs(options.cost)
     about = {} if options.costs == COSTS[0] else {"costs": options.costs}
@@ -92,7 +93,8 @@ def _charged_anew(
     alike = compared = 0
     with closing(WorldPool(options.allow_versions, charging=Charging(options.costs, declared))) as pool:
         for record in records:
-            task, variation = _task_of(record, known, options.data)
+            task = restored_task(record, data_of(known, options.data))
+            variation = restored_variation(task, record)
             if task.world is not None or record.arrays is None:
                 left.append(f"{record.case} is left as it is: {_why_left(record, task)}")
                 changed.append(record)
@@ -133,21 +135,6 @@ def _of_rules(charges: Sequence[Charge], rules: str | None) -> Iterator[Charge]:
 def _world(pool: "WorldPool", task: "Task", variation: "Variation | None") -> "World":
     world: World = pool(task, variation if variation is not None and variation.changes_world else None)
     return world
-
-
-def _task_of(record: "Record", known: "Run", data: Path | None) -> "tuple[Task, Variation | None]":
-    """The record's task under the rules that it ran by, and its variation; what was only told to a policy is none."""
-    from pytest_vla.plan.manifests import load_suite
-    from pytest_vla.plan.task import with_rules
-    from pytest_vla.vary.parameters import given_back
-
-    said = known.invocation.get("settings", {}).get("data")
-    task = load_suite(record.suite, data=data or (Path(said) if said else None)).task(record.task_key)
-    label, parameters = str(record.variation.get("label", "")), record.variation.get("parameters", {})
-    if record.variation.get("dimension") == "language" and parameters.get("protocol") != UPSTREAM:
-        label = ""
-    variation = given_back(task, label, parameters, record.instruction) if label else None
-    return with_rules(task, str(record.protocol.get("rules", OURS))), variation
 
 
 def _copy_arrays(records: "Sequence[Record]", source: Path, target: Path) -> None:

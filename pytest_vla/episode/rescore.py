@@ -1,16 +1,12 @@
 """An episode charged anew from its recorded states and actions: no policy is asked and nothing is drawn.
 
-Contact forces belong to a control step, not to a state: what pressed on what depends on the motors. So each control
-step is taken again by itself, from the recorded state before it with the recorded action, and judged as it was then.
-Where the simulator is the one that recorded, that is the episode bit for bit; elsewhere no step drifts further than it
-drifts by itself, and `Rescored.drift` says how far that is.
+`pytest_vla.episode.again` takes its steps again, and they are judged as they were then; `Rescored.drift` says how far
+they come out otherwise.
 """
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from pytest_vla.errors import VlaError
+from pytest_vla.episode.again import taken_again
 from pytest_vla.plan.costs import Charge
 from pytest_vla.records.counting import is_complete
 from pytest_vla.records.record import Record
@@ -42,27 +38,10 @@ def rescored(world: World, record: Record, trajectory: Trajectory, variation: Va
         variation: of the episode: it may change actions.
 
     Raises:
-        VlaError: the states are not of this world's scene, or there are none.
+        VlaError: the states are not of this world's scene, there are none, or the record does not say how it began.
         EpisodeError: physics broke.
     """
-    if not len(trajectory.qpos):
-        raise VlaError(f"{record.case} has no recorded states")
-    if trajectory.qpos.shape[1] != world.model.nq or trajectory.qvel.shape[1] != world.model.nv:
-        raise VlaError(
-            f"{record.case}: its states have {trajectory.qpos.shape[1]} coordinates, and the scene has "
-            f"{world.model.nq}: its task file or assets were others"
-        )
-    world.reset(init_state=record.seeds["init_state"], scene_seed=record.seeds["scene"], settle=True)
-    changes = [start() for start in variation.actions] if variation is not None else []
-    drift = float(np.abs(world.data.qpos - trajectory.qpos[0]).max())
-    for step, recorded in enumerate(trajectory.actions):
-        action = recorded
-        for change in changes:
-            action = change(action)
-        world.data.qpos[:], world.data.qvel[:] = trajectory.qpos[step], trajectory.qvel[step]
-        world.step(action)
-        if step + 1 < len(trajectory.qpos):
-            drift = max(drift, float(np.abs(world.data.qpos - trajectory.qpos[step + 1]).max()))
+    drift = max(moment.drift for moment in taken_again(world, record, trajectory, variation))
     if is_complete(record.outcome):
         world.conclude()
     return Rescored(world.charged(), drift)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.rates import interval_text, left_out_text, share_text
 from pytest_vla.metrics.runs import rate_of
-from pytest_vla.plan.choices import INSTALLED
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.select import select_tasks
 from pytest_vla.plan.task import Task, with_textures
@@ -20,6 +19,7 @@ from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
 from pytest_vla.records.trajectory import load_trajectory, trajectory_file
 from pytest_vla.show.charged import charged_between, cost_label, headline_charges, outlined
+from pytest_vla.show.restored import data_of, restored_task, restored_variation, textures_of
 from pytest_vla.show.sheet import Cell, Picture, blank, check_layout, in_rows, sheet
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def _shown(pool: "WorldPool", task: Task, record: Record, folder: Path, frames: 
     qpos = load_trajectory(trajectory_file(folder, record.arrays)).qpos
     steps = _steps(len(qpos) - 1, frames)
     # Of the runs that stand side by side, each as it was drawn.
-    task = with_textures(task, _textures_of(record))
+    task = with_textures(task, textures_of(record))
     cells = _moments(task, record, steps)
     try:
         world: ShownWorld = pool(task, _variation_of(task, record))
@@ -239,17 +239,7 @@ def _label_of(record: Record) -> str:
 
 def _variation_of(task: Task, record: Record) -> "Variation | None":
     """What a world has to be reset under to be drawn as in an episode. Raises VlaError where it cannot be made."""
-    from pytest_vla.plan.labels import UPSTREAM
-    from pytest_vla.vary.parameters import given_back
-
-    label, parameters = _label_of(record), record.variation.get("parameters", {})
-    # What the robot was told is not seen, and may be from a file that is not here; upstream's code moves a camera too.
-    told_only = record.variation.get("dimension") == "language" and parameters.get("protocol") != UPSTREAM
-    if not label or told_only:
-        return None
-    # Not the task that is drawn: its cameras may be others.
-    own = load_suite(task.suite, data=task.data).task(task.key)
-    found = given_back(own, label, parameters, record.instruction)
+    found = restored_variation(task, record)
     return found if found is not None and found.changes_world else None
 
 
@@ -279,7 +269,7 @@ def _chosen(
     drawing: Drawing,
     labels: Sequence[str],
 ) -> list[Record]:
-    data = _data_of(run, drawing)
+    data = data_of(run.run, drawing.data)
     suites = [load_suite(name, data=data) for name in dict.fromkeys(record.suite for record in run.records)]
     names = {(task.suite, task.key) for task in select_tasks(suites, patterns)}
     records = [record for record in run.records if (record.suite, record.task_key) in names]
@@ -299,20 +289,8 @@ def _chosen(
 
 
 def _task_of(runs: Sequence[RunEpisodes], record: Record, drawing: Drawing) -> Task:
-    data = _data_of(next(run for run in runs if run.run.name == record.run), drawing)
-    task = load_suite(record.suite, data=data).task(record.task_key)
-    return as_drawn(with_textures(task, _textures_of(record)), drawing, 1)
-
-
-def _textures_of(record: Record) -> str:
-    """How the episode's textures were drawn; records that do not say are of versions that drew them as installed."""
-    return str(record.protocol.get("textures", INSTALLED))
-
-
-def _data_of(run: RunEpisodes, drawing: Drawing) -> Path | None:
-    """The folder of the run's task files and assets: a user's own tasks are known with it only."""
-    data = run.run.invocation.get("settings", {}).get("data")
-    return drawing.data or (Path(data) if data else None)
+    run = next(run.run for run in runs if run.run.name == record.run)
+    return as_drawn(restored_task(record, data_of(run, drawing.data)), drawing, 1)
 
 
 def _rate(run: Run) -> str:

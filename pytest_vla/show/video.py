@@ -2,9 +2,10 @@
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,6 +19,8 @@ from pytest_vla.util.install import what_to_install
 
 Frame = NDArray[np.uint8]
 """(H, W, 3), red first, upright."""
+
+Write = Callable[[Frame], None]
 
 _CODEC = "libx264"
 # As sharp as the strip's text needs, and cheap beside drawing. With more threads the bytes would be the machine's.
@@ -155,6 +158,30 @@ def encode(frames: Iterator[Frame], file: Path, fps: float) -> int:
 
 
 def _encode(frames: Iterator[Frame], file: Path, fps: float) -> int:
+    written = 0
+    with video_writer(file, fps) as write:
+        for picture in frames:
+            write(picture)
+            written += 1
+    return written
+
+
+@contextlib.contextmanager
+def video_writer(file: Path, fps: float, options: Mapping[str, str] = MappingProxyType({})) -> Iterator[Write]:
+    """Write a video, one picture at a time, one or more and all of one even size.
+
+    Args:
+        file: an absolute path, written as it goes: a half of it stays where something is raised.
+        fps: frames a second.
+        options: of libx264, in place of ours.
+
+    Yields:
+        Takes the next picture.
+
+    Raises:
+        VlaError: PyAV cannot encode.
+        OSError: the file cannot be written.
+    """
     av = _pyav()
     rate = Fraction(fps).limit_denominator(1000)
     stream = None
@@ -162,26 +189,29 @@ def _encode(frames: Iterator[Frame], file: Path, fps: float) -> int:
     try:
         # What is written last is put first: a browser can seek before it has all of the file.
         with av.open(str(file), "w", format="mp4", container_options={"movflags": "+faststart"}) as container:
-            for picture in frames:
+
+            def write(picture: Frame) -> None:
+                nonlocal stream, written
                 if stream is None:
-                    stream = _stream(container, picture, rate)
+                    stream = _stream(container, picture, rate, options)
                 frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="rgb24")
                 frame.pts, frame.time_base = written, 1 / rate
                 container.mux(stream.encode(frame))
                 written += 1
+
+            yield write
             if stream is not None:
                 container.mux(stream.encode())
     except av.error.FFmpegError as error:
         if isinstance(error, OSError):
             raise
         raise _unable(error) from error
-    return written
 
 
-def _stream(container: Any, picture: Frame, rate: Fraction) -> Any:
-    options = _OPTIONS | {"g": str(max(1, round(rate * _KEY_FRAME_SECONDS)))}
+def _stream(container: Any, picture: Frame, rate: Fraction, options: Mapping[str, str]) -> Any:
+    ours = _OPTIONS | {"g": str(max(1, round(rate * _KEY_FRAME_SECONDS)))}
     try:
-        stream = container.add_stream(_CODEC, rate=rate, options=options)
+        stream = container.add_stream(_CODEC, rate=rate, options=ours | dict(options))
     except ValueError as error:
         raise _unable(error) from error
     stream.height, stream.width = picture.shape[:2]

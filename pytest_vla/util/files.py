@@ -1,6 +1,7 @@
-"""Files that are written whole or not at all."""
+"""Files and folders that are written whole or not at all."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,5 +31,34 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         finally:
             with suppress(OSError):
                 temporary.unlink()
+    except OSError as error:
+        raise VlaError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """A new folder to write into: at the block's end it is renamed to `path`, and only if nothing is raised.
+
+    What lies beside it meanwhile begins with a dot, and is gone where something is raised.
+
+    Raises:
+        VlaError: `path` is there and is no empty folder, or the folder cannot be written.
+    """
+    # A link stays one.
+    path = path.resolve()
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise VlaError(f"{path} is there already, and nothing is overwritten: name a new folder, or an empty one")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.mkdir()
+        try:
+            yield temporary
+            if path.exists():
+                # Only an empty one can be removed so.
+                path.rmdir()
+            temporary.rename(path)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
     except OSError as error:
         raise VlaError(f"cannot write {path}: {error.strerror or error}") from error

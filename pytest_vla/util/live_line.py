@@ -2,12 +2,17 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
+from pytest_vla.util.text import printable
+
 PATIENCE = 1.0
 """Seconds until it is said what is being done."""
+
+REDRAW_EVERY, LOG_EVERY = 1.0, 30.0
+"""Seconds from one line of `progress` to the next, on a terminal and elsewhere."""
 
 
 @contextmanager
@@ -47,3 +52,40 @@ def told_when_slow(what: str, stream: TextIO) -> Iterator[None]:
     finally:
         ended.set()
         thread.join()
+
+
+@contextmanager
+def progress(stream: TextIO) -> Iterator[Callable[[str], None]]:
+    """Says what is being done where it takes long: rewritten on a terminal, a line now and then elsewhere.
+
+    Args:
+        stream: standard error, as results are on standard output.
+
+    Yields:
+        Takes what is being done from now on.
+    """
+    in_place = stream.isatty()
+    now = ("", time.monotonic())
+    ended = threading.Event()
+
+    def show() -> None:
+        while not ended.wait(REDRAW_EVERY if in_place else LOG_EVERY):
+            line, since = now
+            text = printable(f"{line}, {time.monotonic() - since:.0f} s so far")
+            stream.write(f"\r\x1b[K{text}" if in_place else f"{text}\n")
+            stream.flush()
+
+    def told(line: str) -> None:
+        nonlocal now
+        now = (line, time.monotonic())
+
+    shown = threading.Thread(target=show, name="vla-progress", daemon=True)
+    shown.start()
+    try:
+        yield told
+    finally:
+        ended.set()
+        shown.join()
+        if in_place:
+            stream.write("\r\x1b[K")
+            stream.flush()

@@ -1,9 +1,7 @@
 """``pytest-vla check-policy``: what it prints, what it exits with, and that nothing of a policy gets in between."""
 
 import argparse
-import io
 import json
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,12 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_vla.commands import check_policy
 from pytest_vla.commands.check_policy import declare, run
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.fit import CODES
 from tests.support.openpi_server import serving
-from tests.support.waiting import HANG, until
 
 MODULE = "policies_to_check"
 POLICIES = """
@@ -251,39 +247,3 @@ def test_a_batch_size_is_a_number(batch: str, capsys: pytest.CaptureFixture[str]
     with pytest.raises(SystemExit):
         checked("--vla-model=random", f"--batch={batch}")
     assert "--batch" in capsys.readouterr().err
-
-
-class Terminal(io.StringIO):
-    """A stream that is one, or is none."""
-
-    def __init__(self, yes: bool) -> None:
-        super().__init__()
-        self.yes = yes
-
-    def isatty(self) -> bool:
-        return self.yes
-
-
-@pytest.mark.parametrize("terminal", [True, False])
-def test_what_takes_long_is_told_meanwhile(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check_policy, "_REDRAW_EVERY", 0.01)
-    monkeypatch.setattr(check_policy, "_LOG_EVERY", 0.01)
-    stream = Terminal(terminal)
-    with check_policy._progress(stream) as told:
-        told("loading pi0\x1b")
-        until(lambda: "loading" in stream.getvalue())
-    shown = stream.getvalue()
-    if terminal:
-        assert re.match(r"\r\x1b\[Kloading pi0\?, \d+ s so far", shown)
-        assert shown.endswith("\r\x1b[K"), "the line is gone when the report comes"
-    else:
-        assert all(re.fullmatch(r"loading pi0\?, \d+ s so far", line) for line in shown.splitlines())
-
-
-def test_what_is_done_at_once_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check_policy, "_REDRAW_EVERY", HANG)
-    monkeypatch.setattr(check_policy, "_LOG_EVERY", HANG)
-    for stream in (Terminal(True), Terminal(False)):
-        with check_policy._progress(stream) as told:
-            told("loading")
-        assert stream.getvalue().strip("\r\x1b[K") == ""

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from pytest_vla.util import live_line as waiting
-from pytest_vla.util.live_line import told_when_slow
+from pytest_vla.util.live_line import progress, told_when_slow
 from tests.support.waiting import HANG, until
 
 
@@ -43,3 +43,28 @@ def test_on_a_terminal_seconds_are_counted_and_the_line_is_gone_at_the_end(monke
     assert re.match(r"comparing: \d+ s", first)
     assert last == ""
     assert stream.getvalue().split("\r")[-2].strip() == ""
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_what_takes_long_is_told_meanwhile(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "REDRAW_EVERY", 0.01)
+    monkeypatch.setattr(waiting, "LOG_EVERY", 0.01)
+    stream = Terminal() if terminal else io.StringIO()
+    with progress(stream) as told:
+        told("loading pi0\x1b")
+        until(lambda: "loading" in stream.getvalue())
+    shown = stream.getvalue()
+    if terminal:
+        assert re.match(r"\r\x1b\[Kloading pi0\?, \d+ s so far", shown)
+        assert shown.endswith("\r\x1b[K"), "the line is gone when the report comes"
+    else:
+        assert all(re.fullmatch(r"loading pi0\?, \d+ s so far", line) for line in shown.splitlines())
+
+
+def test_what_is_done_at_once_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "REDRAW_EVERY", HANG)
+    monkeypatch.setattr(waiting, "LOG_EVERY", HANG)
+    for stream in (Terminal(), io.StringIO()):
+        with progress(stream) as told:
+            told("loading")
+        assert stream.getvalue().strip("\r\x1b[K") == ""

@@ -1,0 +1,1 @@
+"""Recorded episodes as data sets to train on."""

@@ -1,0 +1,180 @@
+"""`pytest-vla export --format=lerobot`: a folder, whole or not at all, and what is said of it."""
+
+import dataclasses
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pytest_vla.cli import main
+from pytest_vla.records.trajectory import load_trajectory, save_trajectory
+from pytest_vla.reports.dataset import frames, lerobot
+from tests.support.dataset_runs import PLATE, RUN, STOVE, record_run
+
+STEPS = 3
+FORMAT = "--format=lerobot"
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A results folder: two episodes, one of which succeeded, as its record says, and one that broke."""
+    results = tmp_path_factory.mktemp("recorded") / ".vla"
+    success = {1: {"outcome": "success", "success_step": STEPS}}
+    record_run(results, [(PLATE, 1, ""), (STOVE, 0, ""), (STOVE, 3, "")], STEPS, changes=success)
+    return results
+
+
+@pytest.fixture
+def here(recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with these results."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(recorded, tmp_path / ".vla")
+    return tmp_path
+
+
+def told(capfd: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    assert main(["export", *arguments]) == code
+    out, err = capfd.readouterr()
+    return err if code else out
+
+
+def info(folder: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Path(folder, "meta", "info.json").read_text())
+    return found
+
+
+def test_the_last_run_becomes_a_folder(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    said = told(capfd, FORMAT, "-o", "new/folder")
+    assert said == (
+        "2 episodes (1 succeeded), 6 control steps; left out: 1 error; states repeat bit for bit\nnew/folder\n"
+    )
+    assert (info("new/folder")["total_episodes"], info("new/folder")["fps"]) == (2, 20)
+    assert len(list(Path("new/folder").rglob("*.mp4"))) == 2
+    assert os.listdir("new") == ["folder"]
+
+
+def test_of_successes_without_pictures_into_an_empty_folder(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    Path("empty").mkdir()
+    said = told(capfd, RUN, FORMAT, "-o", "empty", "--only=success", "--pictures=none")
+    assert said.startswith("1 episode (1 succeeded), 3 control steps; left out: 1 failed, 1 error; states repeat bit")
+    assert info("empty")["video_path"] is None
+    assert not [name for name in info("empty")["features"] if "image" in name]
+    assert not list(Path("empty").rglob("*.mp4"))
+
+
+def test_nothing_is_overwritten(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    Path("full").mkdir()
+    Path("full", "mine").touch()
+    Path("file").touch()
+    for name in ("full", "file"):
+        assert f"{name} is there already, and nothing is overwritten" in told(capfd, FORMAT, "-o", name, code=1)
+    assert os.listdir("full") == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([FORMAT], "a data set is a folder: name a new one with -o FOLDER"),
+        ([FORMAT, "-o", "-"], "a data set is a folder"),
+        (["--pictures=none"], "are of data sets: --format=lerobot"),
+        (["--only=all", "-o", "x.csv"], "--pictures, --only, --data and --allow-versions are of data sets"),
+        (["--data=."], "are of data sets: --format=lerobot"),
+        (["nobody", FORMAT, "-o", "x"], "no run 'nobody'"),
+    ],
+)
+def test_what_cannot_be_meant(
+    here: Path, capfd: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    assert message in told(capfd, *arguments, code=1)
+    assert os.listdir(".") == [".vla"]
+
+
+def test_an_interrupt_leaves_nothing_behind(
+    here: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, begun = frames.frames_of, []
+
+    def interrupted(*arguments: Any, **options: Any) -> Iterator[Any]:
+        for number, frame in enumerate(real(*arguments, **options)):
+            begun.extend(here.glob(".out.*.tmp/videos/*"))
+            if number == 2:
+                raise KeyboardInterrupt
+            yield frame
+
+    monkeypatch.setattr(frames, "frames_of", interrupted)
+    assert "interrupted" in told(capfd, FORMAT, "-o", "out", code=1)
+    assert begun, "it was on its way"
+    assert os.listdir(".") == [".vla"]
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing(
+    here: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(lerobot, "_write_json", full)
+    said = told(capfd, FORMAT, "-o", "out", "--pictures=none", code=1)
+    assert said.splitlines()[-1].endswith("out: No space left on device")
+    assert os.listdir(".") == [".vla"]
+
+
+@pytest.mark.parametrize(
+    ("module", "pictures", "message"),
+    [
+        ("pyarrow.parquet", "none", "a data set needs pyarrow: pip install 'pytest-vla[parquet]'"),
+        ("av", "video", "pip install --force-reinstall av; or export with --pictures=image"),
+    ],
+)
+def test_without_a_package_it_says_what_to_install(
+    here: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    module: str,
+    pictures: str,
+    message: str,
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    assert message in told(capfd, FORMAT, "-o", "out", f"--pictures={pictures}", code=1)
+    assert os.listdir(".") == [".vla"]
+
+
+def test_a_missing_trajectory_is_named(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (gone,) = Path(".vla", RUN).rglob(f"{STOVE}-seed0.npz")
+    gone.unlink()
+    assert f"{gone}: expected an npz file" in told(capfd, FORMAT, "-o", "out", "--pictures=none", code=1)
+    assert os.listdir(".") == [".vla"]
+
+
+def _rewritten(results: Path, **arrays: Any) -> Path:
+    """The trajectory of an episode, with other arrays."""
+    (file,) = (results / RUN).rglob(f"{STOVE}-seed0.npz")
+    save_trajectory(file, dataclasses.replace(load_trajectory(file), **arrays))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"actions": np.zeros((STEPS, 6))}, f"actions of shape ({STEPS}, 6), and its record says ({STEPS}, 7)"),
+        ({"actions": np.zeros((STEPS + 1, 7))}, f"actions of shape ({STEPS + 1}, 7), and its record says"),
+        ({"actions": np.full((STEPS, 7), np.nan)}, "[seed0] broke where it was taken again: action-nan"),
+        ({"qpos": np.zeros((STEPS + 1, 2))}, "its states have 2 coordinates, and the scene has"),
+        ({"qpos": np.zeros((0, 2))}, "has no recorded states"),
+    ],
+    ids=["narrow", "long", "nan", "another scene", "nothing"],
+)
+def test_a_trajectory_of_something_else_is_named(
+    here: Path, capfd: pytest.CaptureFixture[str], arrays: dict[str, Any], message: str
+) -> None:
+    _rewritten(here / ".vla", **arrays)
+    said = told(capfd, FORMAT, "-o", "out", "--pictures=none", code=1)
+    assert message in said
+    assert len(said.splitlines()) == 1
+    assert os.listdir(".") == [".vla"]

@@ -1,0 +1,87 @@
+"""A recorded episode taken again shows what its policy was shown, bit for bit."""
+
+import dataclasses
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pytest_vla.episode.again import taken_again
+from pytest_vla.episode.world_pool import WorldPool
+from pytest_vla.errors import VlaError
+from pytest_vla.policies.view import policy_view
+from pytest_vla.records.trajectory import load_trajectory
+from pytest_vla.show.restored import restored_task, restored_variation
+from tests.support.dataset_runs import PLATE, RUN, STOVE, record_run
+
+STEPS = 7
+
+
+# It has something that moves by itself, and costs of its own.
+MOVING = "L1-put_the_bottle_on_the_plate"
+
+
+@pytest.mark.parametrize(
+    ("suite", "tasks", "labels"),
+    [
+        ("tabletop", (STOVE, PLATE), ("",)),
+        ("tabletop", (STOVE,), ("camera.azimuth-L2", "noise.dropped-L3")),
+        ("tabletop", (PLATE,), ("robot.joints-L2+noise.glass-L1+action.noise-L3",)),
+        ("tabletop_safety", (MOVING,), ("",)),
+    ],
+    ids=["as it is", "varied", "joint", "moving"],
+)
+def test_what_the_policy_was_shown_comes_again(
+    suite: str, tasks: tuple[str, ...], labels: tuple[str, ...], tmp_path: Path
+) -> None:
+    cases = [(task, seed, label) for label in labels for task in tasks for seed in (0, 4)]
+    told = record_run(tmp_path, cases, STEPS, suite=suite)
+    with closing(WorldPool(False)) as pool:
+        # Not in the order in which they ran: nothing is to depend on what a world did before.
+        for record, seen in reversed(told.values()):
+            assert (record.outcome, len(seen)) == ("failure", STEPS)
+            trajectory = load_trajectory(tmp_path / RUN / str(record.arrays))
+            task = restored_task(record, None)
+            variation = restored_variation(task, record)
+            world = pool(task, variation if variation is not None and variation.changes_world else None)
+            moments = taken_again(world, record, trajectory, variation)
+            # Without strict: what follows the last action nobody was shown.
+            for number, (shown, moment) in enumerate(zip(seen, moments, strict=False)):
+                view = policy_view(moment.observation, task.protocol.image_transform)
+                assert (moment.step, moment.drift) == (number, 0.0)
+                assert np.array_equal(view["state"], shown.state)
+                assert np.array_equal(view["agentview_image"], shown.agentview)
+                assert np.array_equal(view["robot0_eye_in_hand_image"], shown.wrist)
+                assert np.array_equal(np.clip(shown.action, -1, 1), trajectory.actions[number])
+    for _, seen in told.values():
+        assert np.ptp([each.state for each in seen], axis=0).max() > 0.01, "the arm moves"
+
+
+def test_a_state_alone_would_show_something_else(tmp_path: Path) -> None:
+    ((record, seen),) = record_run(tmp_path, [(STOVE, 0, "")], STEPS).values()
+    qpos = load_trajectory(tmp_path / RUN / str(record.arrays)).qpos
+    with closing(WorldPool(False)) as pool:
+        world = pool(restored_task(record, None))
+        world.reset(init_state=record.seeds["init_state"], scene_seed=record.seeds["scene"], settle=False)
+        apart = [np.abs(world.show(qpos[step], step)["state"] - seen[step].state).max() for step in range(1, STEPS)]
+    assert max(apart) > 1e-4
+
+
+def test_what_is_no_recorded_episode_is_refused(tmp_path: Path) -> None:
+    ((record, _),) = record_run(tmp_path, [(STOVE, 0, "")], 2).values()
+    trajectory = load_trajectory(tmp_path / RUN / str(record.arrays))
+    nothing = dataclasses.replace(trajectory, qpos=trajectory.qpos[:0])
+    narrow = dataclasses.replace(trajectory, qpos=trajectory.qpos[:, 1:])
+    short = dataclasses.replace(trajectory, qpos=trajectory.qpos[:1], qvel=trajectory.qvel[:1])
+    seedless = dataclasses.replace(record, seeds={"scene": 0})
+    with closing(WorldPool(False)) as pool:
+        world = pool(restored_task(record, None))
+        for which, arrays, message in (
+            (record, nothing, "has no recorded states"),
+            (record, narrow, r"its states have \d+ coordinates, and the scene has \d+"),
+            (record, short, "2 actions, 1 positions and 1 velocities are no episode's"),
+            (seedless, trajectory, r"its record has no seeds\.init_state"),
+        ):
+            with pytest.raises(VlaError, match=message):
+                next(taken_again(world, which, arrays, None))
