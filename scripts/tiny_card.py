@@ -1,7 +1,7 @@
 """Measures what the model card of tiny says, part by part, by command lines of the plugin itself.
 
-    python scripts/tiny_card.py --results /tmp/card                      # all parts, hours on two cores
-    python scripts/tiny_card.py benign robustness --results /tmp/card --count benign=10 --count robustness=160
+    python scripts/tiny_card.py --results build/card                      # all parts, hours on two cores
+    python scripts/tiny_card.py benign robustness --results build/card --count benign=10 --count robustness=160
     python scripts/tiny_card.py --tables                                 # docs/tiny_numbers.md anew, of docs/tiny.json
 
 ``docs/tiny.json`` has each number with the command that makes it and the episodes that it stands on, and

@@ -1,15 +1,18 @@
 """The weights that ship: the card names them, and episodes of them repeat."""
 
+import hashlib
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_vla import World, load_suite
 from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.plan.case import Case
-from pytest_vla.policies.base import one_by_one
+from pytest_vla.policies.base import Episode, Observation, Session, one_by_one
+from pytest_vla.policies.tiny.inputs import REPLAN
 from pytest_vla.policies.tiny.policy import TinyPolicy
 from pytest_vla.policies.tiny.weights import CHECKPOINTS, load_weights, shipped
 from scripts.tiny_words import KEPT_OUT
@@ -17,7 +20,7 @@ from tests.support.data import REPOSITORY
 
 CARD = REPOSITORY / "docs" / "explanation" / "tiny.md"
 EPISODES = Path(__file__).with_name("episodes.json")
-"""Digests of ten episodes, and what drew their pictures. Where it is not there, the slow test writes it, and fails."""
+"""Digests of ten episodes and of their first pictures. Where it is not there, the slow test writes it, and fails."""
 
 
 @pytest.mark.parametrize("checkpoint", CHECKPOINTS)
@@ -36,26 +39,40 @@ def test_weights_are_small_and_say_how_they_were_made() -> None:
 
 
 @pytest.mark.slow
-def test_ten_episodes_are_the_same_on_any_machine_that_draws_alike() -> None:
+def test_ten_episodes_are_the_same_where_pictures_are_and_much_the_same_elsewhere() -> None:
     found = episodes()
     if not EPISODES.exists():
         EPISODES.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         pytest.fail(f"{EPISODES.name} was not there; it is now")
     expected = json.loads(EPISODES.read_text(encoding="utf-8"))
-    for name in ("renderer", "kernels"):
-        if found[name] != expected[name]:
-            pytest.skip(f"another {name} than the card's: {found[name]}, and not {expected[name]}")
-    assert found == expected
+    # A processor that rounds otherwise draws other pictures, by a level or two; from there on an episode is another.
+    if [found[name] for name in ("pictures", "kernels")] == [expected[name] for name in ("pictures", "kernels")]:
+        assert found == expected
+    succeeded = [name for name, told in found["episodes"].items() if told[0] == "success"]
+    assert len(succeeded) >= len(expected["episodes"]) - 2, found["episodes"]
 
 
-def episodes() -> dict[str, object]:
-    """An episode of each task: outcome, steps and digest; and what drew the pictures and computed."""
+def episodes() -> dict[str, Any]:
+    """An episode of each task: outcome, steps and digest; the first pictures' digest, and what kernels computed."""
     policy = one_by_one(TinyPolicy(load_weights(shipped(""))))
-    found: dict[str, object] = {}
-    digests = {}
+    drawn, kernels, told = hashlib.sha256(), set(), {}
+
+    def looking(episode: Episode) -> Session:
+        session, pictures = policy(episode), [drawn]
+
+        def act(observation: Observation) -> Any:
+            for digest in pictures:
+                for camera in ("agentview", "robot0_eye_in_hand"):
+                    digest.update(observation[f"{camera}_image"].tobytes())
+            pictures.clear()
+            return session(observation)
+
+        return act
+
     for task in load_suite("tabletop").tasks:
         case = Case("tabletop", task.name, 0)
-        record = run_episode(case, task, policy, World, Conditions("tiny", run="a-run")).record
-        digests[task.name] = [record.outcome, record.steps, record.digest]
-        found = {name: record.provenance[name] for name in ("renderer", "kernels")}
-    return {**found, "digests": digests}
+        conditions = Conditions("tiny", run="a-run", replan=REPLAN)
+        record = run_episode(case, task, looking, World, conditions).record
+        told[task.name] = [record.outcome, record.steps, record.digest]
+        kernels.add(record.provenance["kernels"])
+    return {"pictures": drawn.hexdigest(), "kernels": " ".join(sorted(map(str, kernels))), "episodes": told}
