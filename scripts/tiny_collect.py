@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from pytest_vla.errors import VlaError
 from pytest_vla.expert.answers import Answers
-from pytest_vla.policies.tiny.inputs import PROPRIOCEPTION, proprioception, small
+from pytest_vla.policies.tiny.inputs import OPEN, PROPRIOCEPTION, REPLAN, driven, proprioception, small
 from pytest_vla.policies.tiny.network import CHUNK, SCENE, VIEW, WRIST
 from pytest_vla.policies.view import policy_view
 from pytest_vla.sim.observation import Observation
@@ -28,8 +28,8 @@ Drive = Callable[[npt.NDArray[np.float32], npt.NDArray[np.float32], Observation]
 
 Pair = tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]
 
-REPLAN = 4
 LONGEST = 300
+"""Control steps after which an episode is given up."""
 _TRANSFORM = "rotate_180"
 
 
@@ -79,7 +79,6 @@ def episode(
     *,
     drive: Drive | None = None,
     pictures: float = 0.0,
-    own_share: float = 0.5,
 ) -> bool:
     """One episode; its labels are added if it was done. Says whether the task was done.
 
@@ -87,17 +86,16 @@ def episode(
         world: at its task.
         reader: of its scene vectors.
         task, number: for the labels.
-        init_state: where it begins.
+        init_state: where it begins, MuJoCo's flat state (time, qpos, qvel).
         rng: draws who drives when, and noise.
         labels: to which it adds, where the task was done.
         drive: the learner; None: the expert alone, with bursts of noise.
         pictures: the share of labels that get pictures.
-        own_share: of the learner's episodes, the part of time in which it drives.
     """
     observation = world.reset(init_state)
     answers = Answers(world)
     states = [np.array(observation["state"])]
-    gripper = -1.0
+    gripper = fingers = OPEN
     begun: list[tuple[int, npt.NDArray[np.float32], npt.NDArray[np.float32], Pair | None]] = []
     actions: list[tuple[Array, bool]] = []
     chunk: Chunk | None = None
@@ -107,9 +105,9 @@ def episode(
     for step in range(LONGEST):
         state = states[-1]
         before = states[max(0, len(states) - 1 - REPLAN)] if len(states) > 1 else None
-        scene, arm = reader(world.data), proprioception(state, before, gripper)
+        scene, arm = reader(world.data), proprioception(state, before, fingers, min(REPLAN, max(len(states) - 1, 1)))
         if left <= 0:
-            mode, left = _turn(mode, rng, drive is not None, own_share)
+            mode, left = _turn(mode, rng, drive is not None)
             chunk = None
             if mode == "noise":
                 burst = np.append(rng.uniform(-1, 1, 6) * rng.choice([0.3, 0.8], p=[0.5, 0.5]), gripper)
@@ -133,12 +131,12 @@ def episode(
             begun.append((step, scene, arm, pictures_of(observation) if rng.random() < pictures else None))
         actions.append((action, mode == "expert"))
         gripper = float(np.sign(action[6]))
+        fingers = driven(fingers, [gripper])
         observation = world.step(action)
         states.append(np.array(observation["state"]))
         if world.success():
             break
-    done = world.success()
-    if not done:
+    if not world.success():
         return False
     for step, scene, arm, pair in begun:
         chunk_, known = np.zeros((CHUNK, 7), np.float32), np.zeros(CHUNK, bool)
@@ -150,7 +148,7 @@ def episode(
         if not known[0]:
             continue
         # After success nothing is asked for: the last action goes on.
-        if done and known.sum() < CHUNK and step + int(known.sum()) == len(actions):
+        if known.sum() < CHUNK and step + int(known.sum()) == len(actions):
             chunk_[known.sum() :] = chunk_[known.sum() - 1]
             known[:] = True
         if pair is not None:
@@ -163,7 +161,7 @@ def episode(
         labels.known.append(known)
         labels.tasks.append(task)
         labels.episodes.append(number)
-    return bool(done)
+    return True
 
 
 def pictures_of(observation: Observation) -> Pair:
@@ -172,11 +170,11 @@ def pictures_of(observation: Observation) -> Pair:
     return small(seen["agentview_image"], VIEW), small(seen["robot0_eye_in_hand_image"], WRIST)
 
 
-def _turn(mode: str, rng: np.random.Generator, learns: bool, own_share: float) -> tuple[str, int]:
+def _turn(mode: str, rng: np.random.Generator, learns: bool) -> tuple[str, int]:
     """Who drives next, and for how many steps."""
     if not learns:
         return ("noise", int(rng.integers(1, 5))) if mode == "expert" else ("expert", int(rng.integers(15, 60)))
     if mode == "expert":
         kind = "learner" if rng.random() < 0.85 else "noise"
         return kind, (int(rng.integers(8, 60)) if kind == "learner" else int(rng.integers(2, 6)))
-    return "expert", int(rng.integers(9, 9 + max(1, int(30 * (1 - own_share)))))
+    return "expert", int(rng.integers(9, 24))

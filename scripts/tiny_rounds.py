@@ -16,6 +16,7 @@ import numpy.typing as npt
 from pytest_vla import World, load_suite
 from pytest_vla.policies.tiny.network import control, perceive, read_text
 from pytest_vla.sim.observation import Observation
+from pytest_vla.util.files import whole_file
 from scripts.tiny_collect import Drive, Labels, episode, pictures_of
 from scripts.tiny_states import drawn_states, scene_reader
 
@@ -128,10 +129,8 @@ def learner(weights: dict[str, Numbers], text: Numbers, rng: np.random.Generator
 
 
 def _keep(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Writes an npz whole or not at all."""
-    beside = path.with_suffix(".part.npz")
-    np.savez(beside, **dict(arrays))  # type: ignore[arg-type]
-    beside.rename(path)
+    with whole_file(path) as stream:
+        np.savez(stream, **dict(arrays))  # type: ignore[arg-type]
 
 
 def _run(work: Callable[..., None], todo: Sequence[tuple[object, ...]], workers: int, what: str) -> None:

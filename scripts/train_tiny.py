@@ -17,12 +17,13 @@ import torch
 
 from pytest_vla.policies.tiny.weights import save_weights
 from pytest_vla.policies.tiny.words import numbered, places_of, vocabulary_of
-from scripts.tiny_fit import Rows, fit_control, fit_perception, perceived_of, read_rows, read_words, without_waits
+from pytest_vla.util.files import whole_file
+from scripts.tiny_fit import Rows, fit_control, fit_perception, perceived_of, read_rows, read_words
 from scripts.tiny_network import Control, Perception, exported
 from scripts.tiny_rounds import Round, collect, draw_pool, task_names
 from scripts.tiny_words import KEPT_OUT, training_texts
 
-POOL = 200
+POOL = 120
 """Init states of each task."""
 
 
@@ -40,13 +41,13 @@ class Plan:
         perception: steps of a fit of the network that sees; and of the last.
     """
 
-    demonstrations: int = 70
+    demonstrations: int = 60
     told: tuple[float, ...] = (0.3, 0.5)
-    told_shards: int = 30
+    told_shards: int = 24
     seen_rounds: int = 1
     seen_shards: int = 24
-    control: tuple[int, int] = (3000, 9000)
-    perception: tuple[int, int] = (2500, 5000)
+    control: tuple[int, int] = (3000, 8000)
+    perception: tuple[int, int] = (2000, 4500)
 
 
 class Training:
@@ -70,7 +71,8 @@ class Training:
             "tasks": np.array([number for number, _ in rows]),
             "vocabulary": np.array(vocabulary),
         }
-        _keep(path, lambda beside: np.savez(beside, **arrays))
+        with whole_file(path) as stream:
+            np.savez(stream, **arrays)
 
     def vocabulary(self) -> tuple[str, ...]:
         """The words, by their numbers."""
@@ -83,7 +85,8 @@ class Training:
         times = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         if seconds > 1.0 and stage not in times:
             times[stage] = round(seconds, 1)
-            _keep(path, lambda beside: beside.write_text(json.dumps(times, indent=1), encoding="utf-8"))
+            with whole_file(path) as stream:
+                stream.write(json.dumps(times, indent=1).encode())
 
     def rows(self, last: int, *, pictures: bool) -> Rows:
         """All rows of the rounds up to one."""
@@ -97,7 +100,7 @@ class Training:
         path = self.out / f"{name}.pt"
         if path.exists():
             return
-        rows = without_waits(self.rows(last, pictures=sees is not None))
+        rows = self.rows(last, pictures=sees is not None)
         perceived = None
         if sees is not None:
             network = self.perception_of(sees)
@@ -105,7 +108,8 @@ class Training:
         words = read_words(self.out / "words.npz")
         start = None if begun is None else torch.load(self.out / f"{begun}.pt", weights_only=True)
         network = fit_control(rows, words, len(self.vocabulary()), steps, begun=start, perceived=perceived)
-        _keep(path, lambda beside: torch.save(network.state_dict(), beside))
+        with whole_file(path) as stream:
+            torch.save(network.state_dict(), stream)
 
     def perception(self, name: str, last: int, steps: int, begun: str | None = None) -> None:
         """Fits the network that sees to the rounds up to one."""
@@ -115,7 +119,8 @@ class Training:
         rows = self.rows(last, pictures=True)
         start = None if begun is None else torch.load(self.out / f"{begun}.pt", weights_only=True)
         network = fit_perception(rows, steps, begun=start)
-        _keep(path, lambda beside: torch.save(network.state_dict(), beside))
+        with whole_file(path) as stream:
+            torch.save(network.state_dict(), stream)
 
     def perception_of(self, name: str) -> Perception:
         """A network that sees, from its file."""
@@ -133,7 +138,8 @@ class Training:
             weights: dict[str, Any] = dict(
                 exported(None if perception is None else self.perception_of(perception), network)
             )
-            _keep(path, lambda beside: np.savez(beside, **weights))
+            with whole_file(path) as stream:
+                np.savez(stream, **weights)
         return str(path)
 
     def ship(self, name: str, control: str, perception: str, rounds: int, target: Path) -> None:
@@ -162,13 +168,6 @@ class Training:
         learner = None if control is None else self.driver(control, perception)
         words = str(self.out / "words.npz")
         collect(self.out, Round(number, shards, pictures, learner, perception is not None, words), self.workers)
-
-
-def _keep(path: Path, write: Callable[[Path], object]) -> None:
-    """Writes a file whole or not at all."""
-    beside = path.with_name(f"part-{path.name}")
-    write(beside)
-    beside.rename(path)
 
 
 def train(training: Training, until: str | None) -> None:

@@ -1,5 +1,7 @@
 """What tiny's network reads: proprioception as numbers near 1, and pictures brought to its size."""
 
+from collections.abc import Iterable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -9,34 +11,51 @@ CENTRE = np.array([-0.1, 0.0, 1.0])
 """The middle of the workspace (m, world frame), from which positions count."""
 SCALE = 0.25
 """Metres that are 1."""
+REPLAN = 4
+"""Steps of a chunk that are executed in training, and by default."""
 PROPRIOCEPTION = 17
-"""Position 3, rotation 6, fingers 2, change of position 3, change of fingers 2, the last gripper command 1."""
+"""Position 3, rotation 6, fingers 2, change of position 3, change of fingers 2, where the fingers are driven to 1."""
 PERCEIVED = 11
 """Of these, the first that perception reads: those of now."""
+OPEN = -1.0
+"""Where the fingers are driven to at first, of -1 (open) to 1 (closed)."""
 _FINGER, _CHANGE = 0.04, 0.05
+# What a step of closing adds to where the fingers are driven to (robosuite 1.4: 25 substeps of 0.01).
+_DRIVEN = 0.25
 
 
-def proprioception(state: Array, before: Array | None, gripper: float) -> npt.NDArray[np.float32]:
+def driven(drive: float, commands: Iterable[float]) -> float:
+    """Where the fingers are driven to, from -1 (open) to 1 (closed), after the gripper's numbers of some actions.
+
+    No observation shows it, and the fingers stand still long before they press: who grasps has to know it.
+    """
+    for command in commands:
+        drive = min(max(drive + _DRIVEN * float(np.sign(command)), -1.0), 1.0)
+    return drive
+
+
+def proprioception(state: Array, before: Array | None, drive: float, steps: int = REPLAN) -> npt.NDArray[np.float32]:
     """The network's view of the arm.
 
     Args:
         state: (8,): end effector position, m; axis-angle, rad; finger positions, m.
-        before: the state at the previous question; None at the first.
-        gripper: the gripper's number of the last action that was executed, -1 or 1; -1 at first.
+        before: the state some steps ago; None at the first question.
+        drive: where the fingers are driven to; see `driven`.
+        steps: how many steps ago that was; changes are told as those of `REPLAN` steps.
 
     Returns:
         (17,), see `PROPRIOCEPTION`.
     """
     state = np.asarray(state, dtype=np.float64)
-    before = state if before is None else np.asarray(before, dtype=np.float64)
+    change = np.zeros(8) if before is None else (state - np.asarray(before, dtype=np.float64)) * (REPLAN / steps)
     return np.concatenate(
         [
             (state[:3] - CENTRE) / SCALE,
             rotation_of(state[3:6])[:, :2].T.ravel(),
             state[6:8] / _FINGER,
-            (state[:3] - before[:3]) / _CHANGE,
-            (state[6:8] - before[6:8]) / _FINGER,
-            [gripper],
+            change[:3] / _CHANGE,
+            change[6:8] / _FINGER,
+            [drive],
         ]
     ).astype(np.float32)
 

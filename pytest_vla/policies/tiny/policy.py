@@ -9,16 +9,24 @@ import numpy.typing as npt
 from pytest_vla.errors import EpisodeError
 from pytest_vla.policies.base import Answer, Episode, Observation
 from pytest_vla.policies.fit import ACTION_SIZE
-from pytest_vla.policies.tiny.inputs import proprioception, small
-from pytest_vla.policies.tiny.network import BINS, HIDDEN, VIEW, WRIST, control, perceive, read_text, token_logits
+from pytest_vla.policies.tiny.inputs import OPEN, REPLAN, driven, proprioception, small
+from pytest_vla.policies.tiny.network import (
+    BINS,
+    CHUNK,
+    HIDDEN,
+    VIEW,
+    WRIST,
+    control,
+    perceive,
+    read_text,
+    token_logits,
+)
 from pytest_vla.policies.tiny.weights import Trained
 from pytest_vla.policies.tiny.words import numbered
 from pytest_vla.policies.traits import Traits
 
 Array = npt.NDArray[np.float32]
 
-REPLAN = 4
-"""Steps of a chunk that are executed in training, and by default."""
 DROPOUT = 0.1
 """The share of hidden numbers that a sample goes without, as in training."""
 _AGENTVIEW, _EYE_IN_HAND, _STATE = "agentview_image", "robot0_eye_in_hand_image", "state"
@@ -33,13 +41,18 @@ class TinySession:
         episode: whose.
         text: (64,) what its instruction says.
         before: the state at the previous question; None at the first.
-        gripper: the gripper's number of the last action of the previous chunk that is executed by default.
+        drive: where the fingers are driven to by now; see `pytest_vla.policies.tiny.inputs.driven`.
     """
 
     episode: Episode
     text: Array
     before: npt.NDArray[np.float64] | None = field(default=None)
-    gripper: float = -1.0
+    drive: float = OPEN
+
+    @property
+    def steps(self) -> int:
+        """Steps of a chunk that are executed."""
+        return min(self.episode.replan or REPLAN, CHUNK)
 
 
 class TinyPolicy:
@@ -48,7 +61,7 @@ class TinyPolicy:
     Attributes:
         max_batch: questions at once; each is answered on its own, so that a batch changes nothing.
         reads: the observations that are needed.
-        replan: see `REPLAN`.
+        replan: steps of a chunk that are executed unless ``--vla-replan`` says otherwise.
         digest: of the weights' file.
         trained: the checkpoint.
     """
@@ -91,7 +104,7 @@ class TinyPolicy:
         state = np.asarray(observation[_STATE], dtype=np.float64)
         if state.shape != (_STATE_SIZE,):
             raise EpisodeError("policy-input", f"tiny takes a state ({_STATE_SIZE},); this one is {state.shape}")
-        arm = proprioception(state, session.before, session.gripper)
+        arm = proprioception(state, session.before, session.drive, session.steps)
         view = _brought(observation[_AGENTVIEW], VIEW, _AGENTVIEW)
         wrist = _brought(observation[_EYE_IN_HAND], WRIST, _EYE_IN_HAND)
         scene = perceive(weights, view, wrist, arm)
@@ -107,7 +120,7 @@ class TinyPolicy:
             heat = token_logits(weights, hidden)
             shares = np.exp(heat - heat.max(axis=1, keepdims=True))
             probabilities = (shares.max(axis=1) / shares.sum(axis=1)).astype(np.float64)
-        session.before, session.gripper = state, float(chunk[REPLAN - 1, 6])
+        session.before, session.drive = state, driven(session.drive, chunk[: session.steps, 6])
         return Answer(chunk, samples, probabilities)
 
 
