@@ -136,9 +136,7 @@ class Training:
         elif lacks == BLIND:
             rows, noise = unseen(rows), 0.0
         start = None if begun is None else torch.load(self.out / f"{begun}.pt", weights_only=True)
-        network = fit_control(
-            rows, words, len(self.vocabulary()), steps, begun=start, perceived=perceived, noise=noise
-        )
+        network = fit_control(rows, words, len(self.vocabulary()), steps, begun=start, perceived=perceived, noise=noise)
         if lacks == DEAF:
             network = deafened(network)
         with whole_file(path) as stream:
@@ -267,7 +265,12 @@ def train(training: Training, until: str | None = None, *, ablations: bool = Fal
 
 def ablation_stages(training: Training, last: int) -> list[Stage]:
     """What comes after the last round's fits: these again, each without a sense, from the same weights on."""
-    steps, before, eyes, none = training.plan.control[1], f"control-{last - 1}", f"perception-{last}", "perception-blind"
+    steps, before, eyes, none = (
+        training.plan.control[1],
+        f"control-{last - 1}",
+        f"perception-{last}",
+        "perception-blind",
+    )
     deaf, blind = "control-deaf", "control-blind"
 
     def ship(name: str, control: str, perception: str) -> None:
