@@ -51,7 +51,7 @@ def benign_rows(parts: Mapping[str, Table]) -> Iterator[str]:
 def ablation_rows(parts: Mapping[str, Table]) -> Iterator[str]:
     """Success by task of who never hears and of who never sees, beside `tiny`'s own."""
     yield (
-        "Their hands were fitted to the same rows in as many steps: *deaf* reads each instruction as the empty one, and "
+        "Hands fitted to the same rows in as many steps: *deaf* reads each instruction as the empty one, and "
         "*blind* is told the mean scene of training, whatever its cameras show."
     )
     yield success_table(parts)

@@ -60,10 +60,8 @@ def least() -> Any:
     """Two steps a fit, and a shard a round."""
     from scripts.train_tiny import Plan
 
-    return Plan(
-        demonstrations=1, told=(1.0,), told_shards=1, seen_rounds=1, seen_shards=1, control=(2, 3),
-        perception=(2, 3), pool=2,
-    )  # fmt: skip
+    rounds = {"demonstrations": 1, "told": (1.0,), "told_shards": 1, "seen_rounds": 1, "seen_shards": 1}
+    return Plan(**rounds, control=(2, 3), perception=(2, 3), pool=2)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
