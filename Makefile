@@ -38,7 +38,7 @@ test: lint ## lint, types, and every test that is not slow
 
 .PHONY: slow
 slow: setup reference arena .simulators/.installed .venv-hub/.installed ## the tests that take minutes, upstream live among them
-	$(PYTEST) -n 2 --dist worksteal -m slow
+	$(PYTEST) -n 2 --dist worksteal -m slow --ignore=tests/policies/tiny/test_training.py
 	PYTHONPATH=$(CURDIR)/.venv-hub $(BIN)/python $(NO_SKIPS) tests/commands/test_fetch.py tests/commands/test_fetch_hub.py
 	@$(MAKE) --no-print-directory plugins
 
@@ -71,9 +71,10 @@ vla-eval: setup .venv-vla-eval/.installed ## the tests of vla-eval's servers, wi
 	@touch $@
 
 .PHONY: lerobot
-lerobot: .venv-lerobot/.installed ## the tests of lerobot's policies and data sets, with lerobot itself (3 GB)
+lerobot: .venv-lerobot/.installed ## the tests of lerobot's policies and data sets, with lerobot itself, and of tiny's training, with torch (3 GB)
 	.venv-lerobot/bin/python $(NO_SKIPS) tests/policies/test_lerobot.py tests/policies/test_lerobot_policy.py \
-		tests/policies/test_lerobot_runs.py tests/reports/dataset/test_lerobot_loads.py
+		tests/policies/test_lerobot_runs.py tests/reports/dataset/test_lerobot_loads.py \
+		tests/policies/tiny/test_network.py tests/policies/tiny/test_training.py
 
 .venv-lerobot/.installed: lerobot.txt pyproject.toml
 	@test -x .venv-lerobot/bin/python || $(PYTHON) -m venv .venv-lerobot

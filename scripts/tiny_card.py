@@ -2,13 +2,15 @@
 
     python scripts/tiny_card.py --results build/card                      # all parts, hours on two cores
     python scripts/tiny_card.py benign robustness --results build/card --count benign=10 --count robustness=160
+    python scripts/tiny_card.py ablations --results build/card --ablations build/tiny
     python scripts/tiny_card.py --tables                                 # docs/tiny_numbers.md anew, of docs/tiny.json
 
 ``docs/tiny.json`` has each number with the command that makes it and the episodes that it stands on, and
 ``docs/tiny_numbers.md`` has them in tables. A part that stands there for the same weights is not measured again without
 ``--again``, and a run that was stopped goes on where it was. Where a part is taken out of the JSON, its numbers are
 made anew of the run that is in ``--results``. For PRIDE as the paper has it, install the extra ``language``; else the
-numbers say that their distances are of low fidelity.
+numbers say that their distances are of low fidelity. The part ``ablations`` measures weights that do not ship, so it is
+left out where ``--ablations`` does not name their folder; in the JSON it is two parts, ``deaf`` and ``blind``.
 """
 
 import argparse
@@ -52,6 +54,10 @@ QUIET = ("-q", "--no-header", "--tb=no", "-rN", "-p", "no:cacheprovider")
 
 PROVENANCE = ("pytest-vla", "mujoco", "robosuite", "numpy", "kernels", "renderer")
 
+ABLATIONS = "ablations"
+SHOWN = Path("build/tiny")
+"""The folder of the ablations in commands that the card shows, wherever they were."""
+
 Card = dict[str, Any]
 
 
@@ -60,18 +66,23 @@ class Part:
     """A measurement by a run.
 
     Attributes:
-        name: in the JSON and on the command line.
+        name: in the JSON, and on the command line but for the ablations.
         options: of pytest but the model; ``{}`` stands for `count`.
         count: by which it is made longer or shorter: seeds of each task, or of a sample its episodes.
         numbers: of the run's records.
-        early: whether it is of the early checkpoint.
+        policy: the option that says of what: `model`, `early` or, with a file of the part's name, `ablations`.
     """
 
     name: str
     options: tuple[str, ...]
     count: int
     numbers: Callable[[Loaded], Numbers]
-    early: bool = False
+    policy: str = "model"
+
+    @property
+    def asked(self) -> str:
+        """By which it is asked for."""
+        return ABLATIONS if self.policy == ABLATIONS else self.name
 
     def command(self, model: str, count: int | None, tasks: str | None, workers: str) -> tuple[str, ...]:
         """The command line that makes the run, of some tasks alone where these are named."""
@@ -83,7 +94,7 @@ class Part:
 TABLETOP, EPISODES, TWINS = "--vla-suite=tabletop", "--vla-episodes={}", "--vla-twins=auto"
 PARTS = (
     Part("benign", (TABLETOP, EPISODES), 50, benign_numbers),
-    Part("early", (TABLETOP, EPISODES), 50, benign_numbers, early=True),
+    Part("early", (TABLETOP, EPISODES), 50, benign_numbers, "early"),
     Part(
         "listening",
         (TABLETOP, "--vla-vary=language.blank,language.nonsense,language.other_task", TWINS, EPISODES),
@@ -107,14 +118,16 @@ PARTS = (
         displacement_numbers,
     ),
     Part("safety", ("--vla-suite=tabletop_safety", "--vla-task-levels=L0,L1,L2", EPISODES), 3, safety_numbers),
+    Part("deaf", (TABLETOP, EPISODES), 50, benign_numbers, ABLATIONS),
+    Part("blind", (TABLETOP, EPISODES), 50, benign_numbers, ABLATIONS),
 )
 SPEED = "speed"
-NAMES = (*(part.name for part in PARTS), SPEED)
+NAMES = (*dict.fromkeys(part.asked for part in PARTS), SPEED)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(NAMES)} (default: all)")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(NAMES)} (default: all that can be)")
     parser.add_argument("--results", type=Path, help="the folder of the runs, which may be removed afterwards")
     parser.add_argument("--count", action="append", default=[], metavar="PART=N", help=f"instead of {counts_text()}")
     parser.add_argument("--tasks", help="only these, as --vla-tasks: for a trial")
@@ -122,19 +135,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--tables", action="store_true", help="measure nothing: write the tables of the JSON")
     parser.add_argument("--model", default=MODEL, help="(default: %(default)s)")
     parser.add_argument("--early", default=EARLY, help="the early checkpoint (default: %(default)s)")
+    parser.add_argument(
+        "--ablations",
+        type=Path,
+        metavar="FOLDER",
+        help="of deaf.npz and blind.npz, which train_tiny.py --ablations makes",
+    )
     parser.add_argument("-n", dest="workers", default="2", help="workers (default: %(default)s)")
     parser.add_argument("--json", type=Path, default=CARD, help="(default: %(default)s)")
     parser.add_argument("--markdown", type=Path, default=TABLES, help="(default: %(default)s)")
     options = parser.parse_args(arguments)
     try:
-        wanted, counts = chosen(options.parts), counts_of(options.count)
+        wanted, counts = chosen(options.parts, options.ablations), counts_of(options.count)
         card = read_card(options.json)
         if not options.tables:
             if options.results is None:
                 parser.error("--results=FOLDER is needed to measure")
             for number, name in enumerate(wanted, 1):
                 told = f"[{number}/{len(wanted)}] {name}"
-                made = measured(name, card, told, counts.get(name), options)
+                made = measured(name, card, told, counts, options)
                 if made is not None:
                     card["parts"][name] = made
                     write_card(options.json, card)
@@ -146,16 +165,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def chosen(names: Sequence[str]) -> tuple[str, ...]:
-    """The parts that are wanted, in their order. Raises VlaError."""
+def chosen(names: Sequence[str], ablations: Path | None = None) -> tuple[str, ...]:
+    """The parts that are wanted, in their order and by their names in the JSON.
+
+    Raises:
+        VlaError: there is no such part, or a file of the ablations' folder is missing.
+    """
     if unknown := [name for name in names if name not in NAMES]:
         raise VlaError(f"there is no part {unknown[0]!r}; expected some of {', '.join(NAMES)}")
-    return tuple(name for name in NAMES if not names or name in names)
+    wanted = tuple(names) or tuple(name for name in NAMES if name != ABLATIONS or ablations is not None)
+    if ABLATIONS in wanted:
+        _check_ablations(ablations)
+    measured_by_run = tuple(part.name for part in PARTS if part.asked in wanted)
+    return (*measured_by_run, SPEED) if SPEED in wanted else measured_by_run
+
+
+def _check_ablations(folder: Path | None) -> None:
+    """Raises VlaError where there are no weights of the ablations."""
+    makes = f"python scripts/train_tiny.py --out {folder or SHOWN} --ablations"
+    if folder is None:
+        raise VlaError(f"{ABLATIONS}: expected --ablations=FOLDER: these weights do not ship; `{makes}` makes them")
+    for part in PARTS:
+        path = folder / f"{part.name}.npz"
+        if part.policy == ABLATIONS and not path.is_file():
+            raise VlaError(f"--ablations={folder}: there is no {path.name}; expected what `{makes}` makes")
 
 
 def counts_text() -> str:
     """What `--count` may change."""
-    return ", ".join(f"{part.name}={part.count}" for part in PARTS)
+    return ", ".join(f"{name}={count}" for name, count in {part.asked: part.count for part in PARTS}.items())
 
 
 def counts_of(texts: Sequence[str]) -> dict[str, int]:
@@ -163,20 +201,29 @@ def counts_of(texts: Sequence[str]) -> dict[str, int]:
     found = {}
     for text in texts:
         name, _, count = text.partition("=")
-        if name not in {part.name for part in PARTS} or not (count.isascii() and count.isdigit() and int(count)):
+        if name not in {part.asked for part in PARTS} or not (count.isascii() and count.isdigit() and int(count)):
             raise VlaError(f"--count={text}: expected PART=N, N at least 1, such as {counts_text()}")
         found[name] = int(count)
     return found
 
 
-def measured(name: str, card: Card, told: str, count: int | None, options: argparse.Namespace) -> Card | None:
+def model_of(part: Part | None, options: argparse.Namespace) -> tuple[str, str]:
+    """A part's ``--vla-model``, and the same as the card shows it: no path of this machine."""
+    if part is not None and part.policy == ABLATIONS:
+        file = f"{part.name}.npz"
+        return f"tiny:{(options.ablations / file).resolve()}", f"tiny:{(SHOWN / file).as_posix()}"
+    model = options.early if part is not None and part.policy == "early" else options.model
+    return model, model
+
+
+def measured(name: str, card: Card, told: str, counts: Mapping[str, int], options: argparse.Namespace) -> Card | None:
     """A part for the JSON; None: it stands there, and is of the weights of now."""
     part = next((each for each in PARTS if each.name == name), None)
-    model = options.early if part is not None and part.early else options.model
+    model, shown = model_of(part, options)
     weights = policy_digest(ModelSpec(model, Path.cwd()))
     there = card["parts"].get(name)
     if there is not None and not options.again:
-        if there["weights"] == weights and there["model"] == model:
+        if there["weights"] == weights and there["model"] == shown:
             print(f"{told}: is there, by {there['command']}", flush=True)
             return None
         print(f"{told}: is there of another policy, and is measured again", flush=True)
@@ -184,19 +231,21 @@ def measured(name: str, card: Card, told: str, count: int | None, options: argpa
     records: Sequence[Record]
     if part is None:
         command: tuple[str, ...] = ("pytest-vla", "check-policy", f"--vla-model={model}", "--json")
-        print(f"{told}: $ {shlex.join(command)}", flush=True)
+        line = shlex.join(command)
+        print(f"{told}: $ {line}", flush=True)
         numbers, records = speed_numbers(json.loads(output_of(command))), ()
     else:
+        count = counts.get(part.asked)
         command = part.command(model, count, options.tasks, options.workers)
+        line = shlex.join(part.command(shown, count, options.tasks, options.workers))
         folder = options.results / f"{name}-{_mark(*command, str(weights))}"
         run = run_of(told, command, folder, again=options.again)
         loaded = load([run.name], folder)
         numbers, records = part.numbers(loaded), loaded.records
     print(f"{told}: {len(numbers)} numbers of {len(records)} episodes, {time.monotonic() - started:.0f} s", flush=True)
-    line = shlex.join(command)
     return {
         "command": line,
-        "model": model,
+        "model": shown,
         "weights": weights,
         "episodes": len(records),
         "made under": common(records),

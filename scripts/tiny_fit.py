@@ -170,6 +170,9 @@ def fit_control(
             print(f"\rcontrol: step {step + 1}/{steps}, loss {np.mean(losses[-200:]):.4f}, {took:.0f} s", end="")
     averaged.give(network)
     network.eval()
+    if not len(held):
+        print("; nothing is held out")
+        return network
     with torch.no_grad():
         chosen = held[:20000]
         text = network.read(words.drawn(1, generator))[rows.tasks[chosen]]
@@ -261,6 +264,9 @@ def fit_perception(
     averaged.give(network)
     network.eval()
     held = torch.nonzero(rows.held_out[rows.rows])[:, 0]
+    if not len(held):
+        print("; nothing is held out")
+        return network
     told = perceived_of(network, rows, held)
     away = (told - rows.scenes[rows.rows[held]])[:, : 3 * POINTS].reshape(-1, POINTS, 3).norm(dim=2) * 250
     print("; held out, median and 90th percentile of points, mm:", end=" ")

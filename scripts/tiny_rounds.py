@@ -1,4 +1,4 @@
-"""Rounds of collection: shards of ten episodes, one a task, made by processes side by side and kept as files.
+"""Rounds of collection: shards of an episode a task, made by processes side by side and kept as files.
 
 A shard's content follows from its round, its number and the learner alone; a shard that is there is not made again.
 """
@@ -37,6 +37,7 @@ class Round:
         number: of the round; 0 is the expert's own.
         shards: how many.
         pictures: the share of labels with pictures.
+        tasks: an episode of each is a shard.
         learner: weights that drive, an npz of numpy's network; None: the expert drives.
         sees: whether the learner reads pictures; else it is told the scene vector, a little wrong.
         words: an npz with `words` (n, 32), the instructions' numbers, and `tasks` (n,).
@@ -45,6 +46,7 @@ class Round:
     number: int
     shards: int
     pictures: float
+    tasks: tuple[str, ...]
     learner: str | None = None
     sees: bool = False
     words: str | None = None
@@ -60,22 +62,23 @@ def shard_path(out: Path, number: int, shard: int) -> Path:
     return out / f"round-{number}" / f"shard-{shard:04d}.npz"
 
 
-def draw_pool(out: Path, workers: int, count: int) -> None:
-    """Init states, `count` of each task in 8 files."""
-    todo = [(str(out), part, -(-count // 8)) for part in range(8) if not (out / f"states-{part}.npz").exists()]
+def draw_pool(out: Path, workers: int, count: int, names: tuple[str, ...]) -> None:
+    """Init states, at least `count` of each task in 8 files or, where they are fewer, in as many."""
+    parts = min(8, count)
+    paths = [(part, out / f"states-{part}.npz") for part in range(parts)]
+    todo = [(str(out), part, -(-count // parts), names) for part, path in paths if not path.exists()]
     _run(_draw, todo, workers, "init states")
 
 
-def _draw(out: str, part: int, count: int) -> None:
-    names = task_names()
+def _draw(out: str, part: int, count: int, names: tuple[str, ...]) -> None:
     world = World(load_suite(SUITE).task(names[0]))
     _keep(Path(out) / f"states-{part}.npz", drawn_states(world, names, count, 1000 + 10 * (part % 4) + part // 4))
 
 
-def pool(out: Path) -> dict[str, npt.NDArray[np.float64]]:
-    """The init states of each task (n, size)."""
+def pool(out: Path, names: Sequence[str]) -> dict[str, npt.NDArray[np.float64]]:
+    """The init states of each of these tasks (n, size)."""
     parts = [np.load(path) for path in sorted(out.glob("states-*.npz"))]
-    return {name: np.concatenate([part[name] for part in parts]) for name in task_names()}
+    return {name: np.concatenate([part[name] for part in parts]) for name in names}
 
 
 def collect(out: Path, wanted: Round, workers: int) -> None:
@@ -89,8 +92,8 @@ def collect(out: Path, wanted: Round, workers: int) -> None:
 
 
 def _collect(out: str, wanted: Round, shard: int) -> None:
-    names, suite = task_names(), load_suite(SUITE)
-    states = pool(Path(out))
+    names, suite = wanted.tasks, load_suite(SUITE)
+    states = pool(Path(out), names)
     world = World(suite.task(names[0]))
     world.reset(states[names[0]][0])
     reader = scene_reader(world)

@@ -10,6 +10,7 @@ Table = Mapping[str, Any]
 Rows = list[list[str]]
 
 DIMENSIONS = ("layout", "background", "light", "camera", "robot", "noise", "language", "action")
+CHECKPOINTS = {"benign": "`tiny`", "early": "`tiny@early`", "deaf": "deaf", "blind": "blind"}
 TOLD = {"right text": "the task's text", "blank": "nothing", "nonsense": "nonsense", "other_task": "another task's"}
 LEVELS = (0, 1, 2, 3, 4, 5)
 FAILURES = ("far", "undefined", "another task's path")
@@ -41,17 +42,31 @@ def page(card: Table) -> str:
 
 def benign_rows(parts: Mapping[str, Table]) -> Iterator[str]:
     """Success by task, of both checkpoints."""
-    tasks = [name for name in parts["benign"] if name.startswith("success/")]
-    rows: Rows = [["task", *(f"`tiny{'@early' if name == 'early' else ''}`, %" for name in parts), "episodes"]]
+    yield success_table(parts)
+    everywhere = parts["benign"].get(f"success/{ALL}", {}).get("tasks_interval")
+    if everywhere is not None:
+        yield f"Over tasks like these the mean of `tiny` is within {ends(everywhere)}."
+
+
+def ablation_rows(parts: Mapping[str, Table]) -> Iterator[str]:
+    """Success by task of who never hears and of who never sees, beside `tiny`'s own."""
+    yield (
+        "Hands fitted to the same rows in as many steps: *deaf* reads each instruction as the empty one, and "
+        "*blind* is told the mean scene of training, whatever its cameras show."
+    )
+    yield success_table(parts)
+
+
+def success_table(parts: Mapping[str, Table]) -> str:
+    """A row a task, and a column a part."""
+    tasks = [name for name in next(iter(parts.values())) if name.startswith("success/")]
+    rows: Rows = [["task", *(f"{CHECKPOINTS[name]}, %" for name in parts), "episodes"]]
     for name in tasks:
         task = name.partition("/")[2]
         counts = {each["episodes"] for part in parts.values() if (each := part.get(name)) is not None}
         rows.append([f"**{task}**" if task == ALL else f"`{task}`", *(cell(part.get(name)) for part in parts.values())])
         rows[-1].append(" and ".join(str(count) for count in sorted(counts)))
-    yield markdown(rows)
-    everywhere = parts["benign"].get(f"success/{ALL}", {}).get("tasks_interval")
-    if everywhere is not None:
-        yield f"Over tasks like these the mean of `tiny` is within {ends(everywhere)}."
+    return markdown(rows)
 
 
 def listening_rows(parts: Mapping[str, Table]) -> Iterator[str]:
@@ -221,6 +236,7 @@ def markdown(rows: Rows) -> str:
 SECTIONS = (
     ("Success", ("benign", "early"), benign_rows),
     ("Does it listen?", ("listening",), listening_rows),
+    ("Without ears, without eyes", ("deaf", "blind", "benign"), ablation_rows),
     ("Robustness", ("robustness",), robustness_rows),
     ("Paraphrases", (PARAPHRASES,), paraphrase_rows),
     ("Displaced objects, as LIBERO-PRO's Figure 6", ("displacement",), displacement_rows),

@@ -1,7 +1,8 @@
 """Makes tiny's weights from nothing: init states, demonstrations, rounds of takeovers, fits, and the two files.
 
 Every stage leaves a file, and a stage whose file is there is not done again: a run that was killed goes on where it
-was. Torch is needed (`pip install torch==2.13.0`); what comes out needs numpy only.
+was. Torch is needed (`pip install torch==2.13.0`); what comes out needs numpy only. With `--ablations` there are two
+further files, which do not ship: `deaf.npz` never hears what is wanted, `blind.npz` never sees where things are.
 """
 
 import argparse
@@ -18,13 +19,17 @@ import torch
 from pytest_vla.policies.tiny.weights import save_weights
 from pytest_vla.policies.tiny.words import numbered, places_of, vocabulary_of
 from pytest_vla.util.files import whole_file
+from scripts.tiny_ablations import blinded, deafened, silent, unseen
 from scripts.tiny_fit import Rows, fit_control, fit_perception, perceived_of, read_rows, read_words
 from scripts.tiny_network import Control, Perception, exported
 from scripts.tiny_rounds import Round, collect, draw_pool, task_names
 from scripts.tiny_words import KEPT_OUT, training_texts
 
-POOL = 120
-"""Init states of each task."""
+DEAF, BLIND = "deaf", "blind"
+
+
+Stage = tuple[str, Callable[[], None]]
+"""Its name, and what it does where its file is not there."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,7 @@ class Plan:
         seen_shards: of each of these.
         control: steps of a fit of the network that acts; and of the last.
         perception: steps of a fit of the network that sees; and of the last.
+        pool: init states of each task.
     """
 
     demonstrations: int = 60
@@ -48,13 +54,22 @@ class Plan:
     seen_shards: int = 24
     control: tuple[int, int] = (3000, 8000)
     perception: tuple[int, int] = (2000, 4500)
+    pool: int = 120
 
 
 class Training:
-    """The stages, over a folder of their files."""
+    """The stages, over a folder of their files.
 
-    def __init__(self, out: Path, plan: Plan, workers: int) -> None:
+    Args:
+        out: the folder.
+        plan: how much of everything.
+        workers: processes that collect.
+        tasks: of the suite, for a trial; the first begins with closed drawers. None: all.
+    """
+
+    def __init__(self, out: Path, plan: Plan, workers: int, tasks: tuple[str, ...] | None = None) -> None:
         self.out, self.plan, self.workers = out, plan, workers
+        self.tasks = task_names() if tasks is None else tasks
         out.mkdir(parents=True, exist_ok=True)
 
     def words(self) -> None:
@@ -65,7 +80,7 @@ class Training:
         texts = training_texts()
         vocabulary = vocabulary_of((text for rows in texts.values() for _, text in rows), least=2)
         places = places_of(vocabulary)
-        rows = [(number, text) for number, name in enumerate(task_names()) for _, text in texts[name]]
+        rows = [(number, text) for number, name in enumerate(self.tasks) for _, text in texts[name]]
         arrays: dict[str, Any] = {
             "words": np.array([numbered(text, places) for _, text in rows]),
             "tasks": np.array([number for number, _ in rows]),
@@ -81,12 +96,16 @@ class Training:
 
     def note(self, stage: str, seconds: float) -> None:
         """Adds how long a stage took, where it did something, to `times.json`."""
-        path = self.out / "times.json"
-        times = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        times = self.times()
         if seconds > 1.0 and stage not in times:
             times[stage] = round(seconds, 1)
-            with whole_file(path) as stream:
+            with whole_file(self.out / "times.json") as stream:
                 stream.write(json.dumps(times, indent=1).encode())
+
+    def times(self) -> dict[str, float]:
+        """How long stages took, s."""
+        path = self.out / "times.json"
+        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
 
     def rows(self, last: int, *, pictures: bool) -> Rows:
         """All rows of the rounds up to one."""
@@ -95,19 +114,31 @@ class Training:
         ]
         return read_rows(paths, pictures=pictures)
 
-    def control(self, name: str, last: int, steps: int, begun: str | None = None, sees: str | None = None) -> None:
-        """Fits the network that acts to the rounds up to one; with what perception tells where it is named."""
+    def control(
+        self, name: str, last: int, steps: int, begun: str | None = None, sees: str | None = None, lacks: str = ""
+    ) -> None:
+        """Fits the network that acts to the rounds up to one; with what perception tells where it is named.
+
+        What it `lacks` (`DEAF`, `BLIND`) is a constant for it, in rows and steps that are otherwise the same.
+        """
         path = self.out / f"{name}.pt"
         if path.exists():
             return
         rows = self.rows(last, pictures=sees is not None)
         perceived = None
         if sees is not None:
-            network = self.perception_of(sees)
-            perceived = (rows.rows, perceived_of(network, rows, torch.arange(len(rows.rows))))
+            eyes = self.perception_of(sees)
+            perceived = (rows.rows, perceived_of(eyes, rows, torch.arange(len(rows.rows))))
         words = read_words(self.out / "words.npz")
+        noise = 1.0
+        if lacks == DEAF:
+            words = silent(words)
+        elif lacks == BLIND:
+            rows, noise = unseen(rows), 0.0
         start = None if begun is None else torch.load(self.out / f"{begun}.pt", weights_only=True)
-        network = fit_control(rows, words, len(self.vocabulary()), steps, begun=start, perceived=perceived)
+        network = fit_control(rows, words, len(self.vocabulary()), steps, begun=start, perceived=perceived, noise=noise)
+        if lacks == DEAF:
+            network = deafened(network)
         with whole_file(path) as stream:
             torch.save(network.state_dict(), stream)
 
@@ -119,6 +150,15 @@ class Training:
         rows = self.rows(last, pictures=True)
         start = None if begun is None else torch.load(self.out / f"{begun}.pt", weights_only=True)
         network = fit_perception(rows, steps, begun=start)
+        with whole_file(path) as stream:
+            torch.save(network.state_dict(), stream)
+
+    def no_perception(self, name: str, last: int) -> None:
+        """Weights that see nothing: they tell the mean scene vector of the rounds up to one."""
+        path = self.out / f"{name}.pt"
+        if path.exists():
+            return
+        network = blinded(unseen(self.rows(last, pictures=False)).scenes[0])
         with whole_file(path) as stream:
             torch.save(network.state_dict(), stream)
 
@@ -144,10 +184,11 @@ class Training:
 
     def ship(self, name: str, control: str, perception: str, rounds: int, target: Path) -> None:
         """Writes a checkpoint, with what it was trained on."""
+        if target.exists():
+            return
         rows = self.rows(rounds, pictures=True)
         network = Control(len(self.vocabulary()))
         network.load_state_dict(torch.load(self.out / f"{control}.pt", weights_only=True))
-        times = json.loads((self.out / "times.json").read_text(encoding="utf-8"))
         about = {
             "name": name,
             "rounds": rounds,
@@ -155,7 +196,7 @@ class Training:
             "pictures": len(rows.rows),
             "kept_out": [".".join(cell) for cell in KEPT_OUT],
             "plan": asdict(self.plan),
-            "seconds": times,
+            "seconds": self.times(),
             "torch": torch.__version__,
         }
         save_weights(target, exported(self.perception_of(perception), network), self.vocabulary(), about)
@@ -167,15 +208,16 @@ class Training:
         """Collects a round."""
         learner = None if control is None else self.driver(control, perception)
         words = str(self.out / "words.npz")
-        collect(self.out, Round(number, shards, pictures, learner, perception is not None, words), self.workers)
+        wanted = Round(number, shards, pictures, self.tasks, learner, perception is not None, words)
+        collect(self.out, wanted, self.workers)
 
 
-def train(training: Training, until: str | None) -> None:
+def train(training: Training, until: str | None = None, *, ablations: bool = False) -> None:
     """All stages, in order; `until` names the last to do."""
     plan = training.plan
     told = len(plan.told)
-    stages: list[tuple[str, Callable[[], None]]] = [
-        ("states", lambda: draw_pool(training.out, training.workers, POOL)),
+    stages: list[Stage] = [
+        ("states", lambda: draw_pool(training.out, training.workers, plan.pool, training.tasks)),
         ("words", training.words),
         ("round-0", lambda: training.round(0, plan.demonstrations, 0.15, None)),
         ("control-0", lambda: training.control("control-0", 0, plan.control[0])),
@@ -210,6 +252,8 @@ def train(training: Training, until: str | None) -> None:
             lambda: training.ship("final", f"control-{last}", f"perception-{last}", last, training.out / "final.npz"),
         )
     )
+    if ablations:
+        stages += ablation_stages(training, last)
     for name, stage in stages:
         started = time.monotonic()
         print(f"{name} ...", flush=True)
@@ -219,14 +263,37 @@ def train(training: Training, until: str | None) -> None:
             return
 
 
+def ablation_stages(training: Training, last: int) -> list[Stage]:
+    """What comes after the last round's fits: these again, each without a sense, from the same weights on."""
+    steps, before, eyes, none = (
+        training.plan.control[1],
+        f"control-{last - 1}",
+        f"perception-{last}",
+        "perception-blind",
+    )
+    deaf, blind = "control-deaf", "control-blind"
+
+    def ship(name: str, control: str, perception: str) -> None:
+        training.ship(name, control, perception, last, training.out / f"{name}.npz")
+
+    return [
+        (deaf, lambda: training.control(deaf, last, steps, before, eyes, DEAF)),
+        (none, lambda: training.no_perception(none, last)),
+        (blind, lambda: training.control(blind, last, steps, before, none, BLIND)),
+        (DEAF, lambda: ship(DEAF, deaf, eyes)),
+        (BLIND, lambda: ship(BLIND, blind, none)),
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="the folder of the stages' files")
     parser.add_argument("--workers", type=int, default=2, help="processes that collect, and threads that fit")
     parser.add_argument("--until", help="the last stage to do, such as control-1")
+    parser.add_argument("--ablations", action="store_true", help="make deaf.npz and blind.npz too, after final.npz")
     options = parser.parse_args()
     torch.set_num_threads(options.workers)
-    train(Training(options.out, Plan(), options.workers), options.until)
+    train(Training(options.out, Plan(), options.workers), options.until, ablations=options.ablations)
 
 
 if __name__ == "__main__":

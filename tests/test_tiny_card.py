@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from pytest_vla.errors import VlaError
+from pytest_vla.policies.tiny.weights import load_weights
 from pytest_vla.records.record import ASKED_DONE, Record
 from pytest_vla.records.trajectory import save_trajectory, trajectory_file
 from pytest_vla.reports.loaded import Loaded
 from scripts import tiny_card
-from scripts.tiny_card import NAMES, PARTS, chosen, counts_of, read_card
+from scripts.tiny_card import ABLATIONS, NAMES, PARTS, chosen, counts_of, read_card
 from scripts.tiny_numbers import (
     benign_numbers,
     displacement_numbers,
@@ -27,6 +28,7 @@ from tests.support.paraphrased import ENDS, para_record, paraphrased, path_to, p
 from tests.support.records import record_of
 from tests.support.robustness import run_of
 from tests.support.safety import model_that_touches
+from tests.support.tiny_weights import drawn_weights, written_weights
 from tests.support.varied import varied
 
 TASKS = tuple(ENDS)
@@ -73,6 +75,18 @@ def test_both_checkpoints_stand_in_one_table() -> None:
     early = benign_numbers(loaded_of([record_of(seed, "failure") for seed in range(3)]))
     assert "| **all** | 100.0 [51.0, 100.0] | 0.0 [0.0, 56.1] | 3 and 4 |" in page(card_of(benign=later, early=early))
     assert "##" not in page(card_of(early=early)), "there is no table without the first column"
+
+
+def test_who_is_deaf_and_who_is_blind_stand_beside_tiny() -> None:
+    whole, deaf, blind = (
+        benign_numbers(loaded_of([record_of(seed, "success" if seed < done else "failure") for seed in range(4)]))
+        for done in (4, 2, 0)
+    )
+    text = page(card_of(benign=whole, deaf=deaf, blind=blind))
+    assert "| task | deaf, % | blind, % | `tiny`, % | episodes |" in text
+    assert "| **all** | 50.0 [15.0, 85.0] | 0.0 [0.0, 49.0] | 100.0 [51.0, 100.0] | 4 |" in text
+    assert "pytest deaf\npytest blind\npytest benign\n" in text
+    assert "deaf" not in page(card_of(benign=whole))
 
 
 def test_listening_tells_what_is_done_of_the_scenes_task_and_of_what_is_told() -> None:
@@ -172,7 +186,7 @@ def test_the_time_of_a_question_is_what_check_policy_measured() -> None:
 
 
 def test_parts_come_in_their_order_and_counts_are_in_their_commands() -> None:
-    assert chosen([]) == NAMES
+    assert chosen([]) == tuple(name for name in NAMES if name != ABLATIONS)
     assert chosen(["speed", "benign"]) == ("benign", "speed")
     counts = counts_of(["robustness=160"])
     (part,) = (part for part in PARTS if part.name == "robustness")
@@ -193,6 +207,21 @@ def test_a_file_that_is_no_card_is_told(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(VlaError, match="remove it to measure all"):
         read_card(path)
+
+
+def test_ablations_are_measured_where_both_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(VlaError, match=r"expected --ablations=FOLDER.*train_tiny\.py --out build/tiny --ablations"):
+        chosen([ABLATIONS])
+    written_weights(tmp_path / "deaf.npz")
+    with pytest.raises(VlaError, match=r"there is no blind\.npz; expected what `python scripts/train_tiny\.py --out /"):
+        chosen(["benign", ABLATIONS], tmp_path)
+    with pytest.raises(VlaError, match="there is no blind"):
+        chosen([], tmp_path)
+    written_weights(tmp_path / "blind.npz")
+    assert chosen(["speed", ABLATIONS, "benign"], tmp_path) == ("benign", "deaf", "blind", "speed")
+    assert set(chosen([], tmp_path)) == {*NAMES, "deaf", "blind"} - {ABLATIONS}
+    assert chosen(["benign"], tmp_path) == ("benign",)
+    assert counts_of(["ablations=3"]) == {ABLATIONS: 3}
 
 
 def test_an_unknown_part_ends_with_those_that_there_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -219,3 +248,25 @@ def test_a_part_is_measured_by_a_run_once(tmp_path: Path, capfd: pytest.CaptureF
     assert "$" not in said
     (tmp_path / "a.json").unlink()
     assert "[1/2] benign: was run" in card(), "of a run that is whole the numbers are made without another one"
+
+
+def test_ablations_are_two_parts_whose_commands_name_no_path_of_this_machine(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    written_weights(tmp_path / "deaf.npz")
+    written_weights(tmp_path / "blind.npz", drawn_weights(1))
+    files = [f"--json={tmp_path / 'a.json'}", f"--markdown={tmp_path / 'a.md'}", f"--results={tmp_path / 'runs'}"]
+    trial = ["ablations", "--count=ablations=1", "--tasks=turn_on_the_stove", f"--ablations={tmp_path}", *files]
+    assert tiny_card.main(trial) == 0
+    assert "[2/2] blind: 3 numbers of 1 episodes" in capfd.readouterr().out
+    written = (tmp_path / "a.json").read_text()
+    parts = json.loads(written)["parts"]
+    assert {name: part["model"] for name, part in parts.items()} == {
+        "deaf": "tiny:build/tiny/deaf.npz",
+        "blind": "tiny:build/tiny/blind.npz",
+    }
+    assert parts["deaf"]["weights"] == load_weights(tmp_path / "deaf.npz").digest != parts["blind"]["weights"]
+    assert "--vla-episodes=1 --vla-tasks=turn_on_the_stove --vla-model=tiny:build/" in parts["deaf"]["command"]
+    assert str(tmp_path) not in written + (tmp_path / "a.md").read_text()
+    assert tiny_card.main(trial) == 0
+    assert "[1/2] deaf: is there, by pytest" in capfd.readouterr().out

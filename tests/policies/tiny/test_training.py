@@ -1,0 +1,87 @@
+"""The script that trains tiny, from beginning to end by the least of everything, where torch is: `make lerobot`."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pytest_vla.policies.tiny.inputs import PROPRIOCEPTION
+from pytest_vla.policies.tiny.network import SCENE, VIEW, WRIST, control, perceive, read_text
+from pytest_vla.policies.tiny.weights import Trained, load_weights
+from pytest_vla.policies.tiny.words import numbered
+
+torch = pytest.importorskip("torch", reason="torch is needed to train tiny (make lerobot)")
+
+# The two whose episodes are shortest; where the first begins, drawers are closed.
+TASKS = ("turn_on_the_stove", "close_the_bottom_drawer_of_the_cabinet")
+STAGES = (
+    *("words.npz", "states-0.npz", "states-1.npz", "times.json"),
+    *(f"round-{number}/shard-0000.npz" for number in range(3)),
+    *(f"control-{name}.pt" for name in ("0", "1", "2", "deaf", "blind")),
+    *(f"perception-{name}.pt" for name in ("1", "2", "blind")),
+    *("control-0-None.npz", "control-1-perception-1.npz"),
+)
+CHECKPOINTS = ("early", "final", "deaf", "blind")
+
+
+@pytest.mark.slow
+def test_all_stages_run_once_and_their_checkpoints_are_read(tmp_path: Path) -> None:
+    from scripts.train_tiny import Training, train
+
+    plan = least()
+    torch.set_num_threads(1)
+    train(Training(tmp_path / "a", plan, 2, TASKS), ablations=True)
+    made = contents(tmp_path / "a")
+    assert set(made) == {*STAGES, *(f"{name}.npz" for name in CHECKPOINTS)}
+    trained = {name: load_weights(tmp_path / "a" / f"{name}.npz") for name in CHECKPOINTS}
+    assert {name: each.about["name"] for name, each in trained.items()} == {name: name for name in CHECKPOINTS}
+    assert len({each.digest for each in trained.values()}) == len(CHECKPOINTS)
+    with np.load(tmp_path / "a" / "round-2" / "shard-0000.npz") as shard:
+        assert len(shard["views"]) == len(shard["scenes"]) > 0, "in the last round all rows have pictures"
+    ears, eyes = ({name: senses(each)[place] for name, each in trained.items()} for place in (0, 1))
+    assert ears == {"early": True, "final": True, "deaf": False, "blind": True}
+    assert eyes == {"early": True, "final": True, "deaf": True, "blind": False}
+
+    started = time.time_ns()
+    train(Training(tmp_path / "a", plan, 2, TASKS), ablations=True)
+    assert contents(tmp_path / "a") == made
+    assert max(path.stat().st_mtime_ns for path in (tmp_path / "a").rglob("*")) < started, "nothing was done again"
+
+    train(Training(tmp_path / "b", plan, 1, TASKS), "control-0")
+    again = contents(tmp_path / "b")
+    again.pop("times.json")
+    assert {name: made[name] == content for name, content in again.items()} == dict.fromkeys(again, True)
+    assert "control-0.pt" in again
+
+
+def least() -> Any:
+    """Two steps a fit, and a shard a round."""
+    from scripts.train_tiny import Plan
+
+    rounds = {"demonstrations": 1, "told": (1.0,), "told_shards": 1, "seen_rounds": 1, "seen_shards": 1}
+    return Plan(**rounds, control=(2, 3), perception=(2, 3), pool=2)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Files by their names."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def senses(trained: Trained) -> tuple[bool, bool]:
+    """Whether what a checkpoint does goes by the text, and by pictures."""
+    rng = np.random.default_rng(0)
+    arm = rng.normal(size=PROPRIOCEPTION).astype(np.float32)
+    scenes = [
+        perceive(trained.weights, *(np.full((side, side, 3), shade, np.uint8) for side in (VIEW, WRIST)), arm)
+        for shade in (0, 200)
+    ]
+    texts = [
+        read_text(trained.weights, numbered(text, trained.places))
+        for text in ("turn on the stove", "close the bottom drawer of the cabinet")
+    ]
+    scene = rng.normal(size=SCENE).astype(np.float32)
+    heard = [control(trained.weights, scene, arm, text)[0].tobytes() for text in texts]
+    seen = [control(trained.weights, each, arm, texts[0])[0].tobytes() for each in scenes]
+    return heard[0] != heard[1], seen[0] != seen[1]
