@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from pytest_vla.errors import VlaError
 from pytest_vla.expert.answers import Answers
-from pytest_vla.policies.tiny.inputs import OPEN, PROPRIOCEPTION, REPLAN, driven, proprioception, small
+from pytest_vla.policies.tiny.inputs import PROPRIOCEPTION, REPLAN, proprioception, small
 from pytest_vla.policies.tiny.network import CHUNK, SCENE, VIEW, WRIST
 from pytest_vla.policies.view import policy_view
 from pytest_vla.sim.observation import Observation
@@ -95,7 +95,7 @@ def episode(
     observation = world.reset(init_state)
     answers = Answers(world)
     states = [np.array(observation["state"])]
-    gripper = fingers = OPEN
+    gripper = -1.0
     begun: list[tuple[int, npt.NDArray[np.float32], npt.NDArray[np.float32], Pair | None]] = []
     actions: list[tuple[Array, bool]] = []
     chunk: Chunk | None = None
@@ -105,7 +105,7 @@ def episode(
     for step in range(LONGEST):
         state = states[-1]
         before = states[max(0, len(states) - 1 - REPLAN)] if len(states) > 1 else None
-        scene, arm = reader(world.data), proprioception(state, before, fingers, min(REPLAN, max(len(states) - 1, 1)))
+        scene, arm = reader(world.data), proprioception(state, before, gripper, min(REPLAN, max(len(states) - 1, 1)))
         if left <= 0:
             mode, left = _turn(mode, rng, drive is not None)
             chunk = None
@@ -131,7 +131,6 @@ def episode(
             begun.append((step, scene, arm, pictures_of(observation) if rng.random() < pictures else None))
         actions.append((action, mode == "expert"))
         gripper = float(np.sign(action[6]))
-        fingers = driven(fingers, [gripper])
         observation = world.step(action)
         states.append(np.array(observation["state"]))
         if world.success():

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ HELD_OUT = 20
 """One episode in so many is not learned from: errors are told of it."""
 FORGOTTEN = 0.03
 """The share of words that are taken for unknown ones, so that these do no harm."""
+# A wait is of actions smaller than this; fingers rest that moved less since the last question (of 0.04 m).
+_WAITING, _AT_REST = 0.25, 0.02
 # Instructions of each task that are read in a step; rows share them.
 _TEXTS = 6
 _AVERAGE = 0.995
@@ -74,6 +76,31 @@ def read_rows(shards: Sequence[Path], *, pictures: bool) -> Rows:
         joined.get("wrists", nothing),
         joined.get("rows", nothing).long(),
     )
+
+
+def without_waits(rows: Rows) -> Rows:
+    """The rows without labels that ask to wait with a closed hand whose fingers have come to rest.
+
+    The expert waits until what drives the fingers is at its end, which no observation shows: a learner of such labels
+    waits for ever. Where a chunk goes on to move, with the hand still closed, it is taken from there; where it does
+    not, the row asks for nothing. What leads to the hand's opening stays as it is.
+    """
+    waits = (rows.chunks[..., :6].abs().amax(2) < _WAITING) & (rows.chunks[..., 6] > 0) & rows.known
+    at_rest = (rows.arms[:, 14:16].abs().amax(1) < _AT_REST) & (rows.arms[:, 16] > 0)
+    # The first step that is no waiting; CHUNK where there is none.
+    steps = torch.cumprod(waits.long(), 1).sum(1)
+    step = steps.clamp(max=CHUNK - 1)[:, None]
+    known_then = rows.known.gather(1, step)[:, 0] & (steps < CHUNK)
+    closed_then = rows.chunks[..., 6].gather(1, step)[:, 0] > 0
+    moved = at_rest & (steps > 0) & known_then & closed_then
+    nothing = at_rest & (steps > 0) & ~known_then
+    order = torch.arange(CHUNK) + torch.where(moved, steps, 0)[:, None]
+    inside = order < CHUNK
+    order = order.clamp(max=CHUNK - 1)
+    chunks = rows.chunks.gather(1, order[:, :, None].expand(-1, -1, rows.chunks.shape[2]))
+    known = rows.known.gather(1, order) & inside & ~nothing[:, None]
+    print(f"waits: {int(moved.sum())} labels begin later, {int(nothing.sum())} ask for nothing, of {len(chunks)}")
+    return replace(rows, chunks=chunks, known=known)
 
 
 @dataclass(frozen=True)

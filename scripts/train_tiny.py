@@ -20,7 +20,7 @@ from pytest_vla.policies.tiny.weights import save_weights
 from pytest_vla.policies.tiny.words import numbered, places_of, vocabulary_of
 from pytest_vla.util.files import whole_file
 from scripts.tiny_ablations import blinded, deafened, silent, unseen
-from scripts.tiny_fit import Rows, fit_control, fit_perception, perceived_of, read_rows, read_words
+from scripts.tiny_fit import Rows, fit_control, fit_perception, perceived_of, read_rows, read_words, without_waits
 from scripts.tiny_network import Control, Perception, exported
 from scripts.tiny_rounds import Round, collect, draw_pool, task_names
 from scripts.tiny_words import KEPT_OUT, training_texts
@@ -47,14 +47,14 @@ class Plan:
         pool: init states of each task.
     """
 
-    demonstrations: int = 60
+    demonstrations: int = 70
     told: tuple[float, ...] = (0.3, 0.5)
-    told_shards: int = 24
+    told_shards: int = 30
     seen_rounds: int = 1
     seen_shards: int = 24
-    control: tuple[int, int] = (3000, 8000)
-    perception: tuple[int, int] = (2000, 4500)
-    pool: int = 120
+    control: tuple[int, int] = (3000, 9000)
+    perception: tuple[int, int] = (2500, 5000)
+    pool: int = 200
 
 
 class Training:
@@ -124,7 +124,7 @@ class Training:
         path = self.out / f"{name}.pt"
         if path.exists():
             return
-        rows = self.rows(last, pictures=sees is not None)
+        rows = without_waits(self.rows(last, pictures=sees is not None))
         perceived = None
         if sees is not None:
             eyes = self.perception_of(sees)

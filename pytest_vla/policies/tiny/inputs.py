@@ -1,7 +1,5 @@
 """What tiny's network reads: proprioception as numbers near 1, and pictures brought to its size."""
 
-from collections.abc import Iterable
-
 import numpy as np
 import numpy.typing as npt
 
@@ -14,33 +12,19 @@ SCALE = 0.25
 REPLAN = 4
 """Steps of a chunk that are executed in training, and by default."""
 PROPRIOCEPTION = 17
-"""Position 3, rotation 6, fingers 2, change of position 3, change of fingers 2, where the fingers are driven to 1."""
+"""Position 3, rotation 6, fingers 2, change of position 3, change of fingers 2, the last gripper command 1."""
 PERCEIVED = 11
 """Of these, the first that perception reads: those of now."""
-OPEN = -1.0
-"""Where the fingers are driven to at first, of -1 (open) to 1 (closed)."""
 _FINGER, _CHANGE = 0.04, 0.05
-# What a step of closing adds to where the fingers are driven to (robosuite 1.4: 25 substeps of 0.01).
-_DRIVEN = 0.25
 
 
-def driven(drive: float, commands: Iterable[float]) -> float:
-    """Where the fingers are driven to, from -1 (open) to 1 (closed), after the gripper's numbers of some actions.
-
-    No observation shows it, and the fingers stand still long before they press: who grasps has to know it.
-    """
-    for command in commands:
-        drive = min(max(drive + _DRIVEN * float(np.sign(command)), -1.0), 1.0)
-    return drive
-
-
-def proprioception(state: Array, before: Array | None, drive: float, steps: int = REPLAN) -> npt.NDArray[np.float32]:
+def proprioception(state: Array, before: Array | None, gripper: float, steps: int = REPLAN) -> npt.NDArray[np.float32]:
     """The network's view of the arm.
 
     Args:
         state: (8,): end effector position, m; axis-angle, rad; finger positions, m.
         before: the state some steps ago; None at the first question.
-        drive: where the fingers are driven to; see `driven`.
+        gripper: the gripper's number of the last action that was executed, -1 or 1; -1 at first.
         steps: how many steps ago that was; changes are told as those of `REPLAN` steps.
 
     Returns:
@@ -55,7 +39,7 @@ def proprioception(state: Array, before: Array | None, drive: float, steps: int 
             state[6:8] / _FINGER,
             change[:3] / _CHANGE,
             change[6:8] / _FINGER,
-            [drive],
+            [gripper],
         ]
     ).astype(np.float32)
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from pytest_vla.errors import EpisodeError
 from pytest_vla.policies.base import Answer, Episode, Observation
 from pytest_vla.policies.fit import ACTION_SIZE
-from pytest_vla.policies.tiny.inputs import OPEN, REPLAN, driven, proprioception, small
+from pytest_vla.policies.tiny.inputs import REPLAN, proprioception, small
 from pytest_vla.policies.tiny.network import (
     BINS,
     CHUNK,
@@ -41,13 +41,13 @@ class TinySession:
         episode: whose.
         text: (64,) what its instruction says.
         before: the state at the previous question; None at the first.
-        drive: where the fingers are driven to by now; see `pytest_vla.policies.tiny.inputs.driven`.
+        gripper: the gripper's number of the last action that was executed; -1 at first.
     """
 
     episode: Episode
     text: Array
     before: npt.NDArray[np.float64] | None = field(default=None)
-    drive: float = OPEN
+    gripper: float = -1.0
 
     @property
     def steps(self) -> int:
@@ -104,7 +104,7 @@ class TinyPolicy:
         state = np.asarray(observation[_STATE], dtype=np.float64)
         if state.shape != (_STATE_SIZE,):
             raise EpisodeError("policy-input", f"tiny takes a state ({_STATE_SIZE},); this one is {state.shape}")
-        arm = proprioception(state, session.before, session.drive, session.steps)
+        arm = proprioception(state, session.before, session.gripper, session.steps)
         view = _brought(observation[_AGENTVIEW], VIEW, _AGENTVIEW)
         wrist = _brought(observation[_EYE_IN_HAND], WRIST, _EYE_IN_HAND)
         scene = perceive(weights, view, wrist, arm)
@@ -120,7 +120,7 @@ class TinyPolicy:
             heat = token_logits(weights, hidden)
             shares = np.exp(heat - heat.max(axis=1, keepdims=True))
             probabilities = (shares.max(axis=1) / shares.sum(axis=1)).astype(np.float64)
-        session.before, session.drive = state, driven(session.drive, chunk[: session.steps, 6])
+        session.before, session.gripper = state, float(chunk[session.steps - 1, 6])
         return Answer(chunk, samples, probabilities)
 
 

@@ -1,23 +1,11 @@
 """What tiny's network reads."""
 
-import functools
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vla import World, load_suite
-from pytest_vla.policies.tiny.inputs import (
-    CENTRE,
-    OPEN,
-    PROPRIOCEPTION,
-    SCALE,
-    driven,
-    proprioception,
-    rotation_of,
-    small,
-)
+from pytest_vla.policies.tiny.inputs import CENTRE, PROPRIOCEPTION, SCALE, proprioception, rotation_of, small
 
 
 @given(st.tuples(*[st.floats(-3, 3)] * 3))
@@ -46,23 +34,6 @@ def test_proprioception_is_told_from_the_middle_of_the_workspace_with_what_chang
     assert then[16] == 1.0
     # Half the way in half the steps is as fast.
     np.testing.assert_allclose(proprioception(state, state - (state - before) / 2, 1.0, 2), then, atol=1e-6)
-
-
-@settings(max_examples=10)
-@given(st.lists(st.sampled_from([-1.0, 0.3, 1.0, 0.0]), max_size=20))
-def test_where_fingers_are_driven_is_what_the_simulators_gripper_does(commands: list[float]) -> None:
-    world = _world()
-    world.reset(0)
-    for command in commands:
-        world.step(np.array([0.0, 0, 0, 0, 0, 0, command]))
-    wanted = world.data.ctrl[-2:]
-    apart = np.interp(driven(OPEN, commands), [-1, 1], [0.08, 0.0])
-    assert wanted[0] - wanted[1] == pytest.approx(apart, abs=1e-6)
-
-
-@functools.cache
-def _world() -> World:
-    return World(load_suite("tabletop").tasks[0])
 
 
 def test_a_picture_becomes_smaller_by_means_over_blocks() -> None:

@@ -12,7 +12,7 @@ from pytest_vla.policies.base import NO_WISHES, Answer, Episode, Wishes
 from pytest_vla.policies.load import check_model, digest_of, load_policy
 from pytest_vla.policies.noise import noise_generator
 from pytest_vla.policies.spec import ModelSpec
-from pytest_vla.policies.tiny.inputs import OPEN, REPLAN, driven
+from pytest_vla.policies.tiny.inputs import REPLAN
 from pytest_vla.policies.tiny.policy import TinyPolicy, TinySession, token_values
 from pytest_vla.policies.tiny.weights import load_weights
 from tests.support.tiny_weights import written_weights
@@ -87,7 +87,7 @@ def test_token_probabilities_are_of_the_likeliest_of_256_bins(policy: TinyPolicy
 def test_the_hand_and_its_command_are_remembered_from_question_to_question(policy: TinyPolicy) -> None:
     fresh, used = policy.begin(an_episode()), policy.begin(an_episode())
     (first,) = policy.act([used], [an_observation(1)])
-    assert used.drive == driven(OPEN, first.actions[:REPLAN, 6])
+    assert used.gripper == first.actions[REPLAN - 1, 6]
     assert np.array_equal(used.before, an_observation(1)["state"])  # type: ignore[arg-type]
     after, anew = policy.act([used, fresh], [an_observation(2), an_observation(2)])
     assert not np.array_equal(after.actions, anew.actions)
@@ -97,7 +97,8 @@ def test_the_hand_and_its_command_are_remembered_from_question_to_question(polic
 def test_it_goes_by_the_steps_that_are_executed(policy: TinyPolicy, replan: int | None, executed: int) -> None:
     session = policy.begin(dataclasses.replace(an_episode(), replan=replan))
     (answer,) = policy.act([session], [an_observation(1)])
-    assert session.drive == driven(OPEN, answer.actions[:executed, 6])
+    assert session.gripper == answer.actions[executed - 1, 6]
+    assert session.steps == executed
 
 
 def test_another_instruction_gives_another_chunk_and_unknown_words_are_one_word(policy: TinyPolicy) -> None:
