@@ -18,7 +18,7 @@ from tests.support.waiting import HANG
 
 SOURCES = ("pytest_vla", "suites", "fixtures", "reports", "pyproject.toml", "README.md", "LICENSE")
 LEFT_BEHIND = shutil.ignore_patterns("__pycache__", "*.pyc", "*.egg-info")
-README_PICTURE = "suites/tabletop/tabletop.png"
+SUITES_PICTURE = "suites/tabletop/tabletop.png"
 EDITABLE_INSTALL = shutil.ignore_patterns("*pytest_vla*", "*.pth", "__pycache__")
 
 
@@ -77,7 +77,7 @@ def test_the_wheel_has_every_package_its_data_and_nothing_else(distribution: dic
         f"{target}/{path.relative_to(REPOSITORY / folder).as_posix()}"
         for folder, target in folders.items()
         for path in (REPOSITORY / folder).rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts and path != REPOSITORY / README_PICTURE
+        if path.is_file() and "__pycache__" not in path.parts and path != REPOSITORY / SUITES_PICTURE
     }
     assert {name for name in names if ".dist-info/" not in name} == expected
     tabletop = "pytest_vla/suites/tabletop"
