@@ -26,6 +26,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+# Run as a file it is, whose folder Python knows, and not the checkout's.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.load import policy_digest
 from pytest_vla.policies.spec import ModelSpec

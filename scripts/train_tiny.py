@@ -7,6 +7,7 @@ further files, which do not ship: `deaf.npz` never hears what is wanted, `blind.
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -15,6 +16,9 @@ from typing import Any
 
 import numpy as np
 import torch
+
+# Run as a file it is, whose folder Python knows, and not the checkout's.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from pytest_vla.policies.tiny.weights import save_weights
 from pytest_vla.policies.tiny.words import numbered, places_of, vocabulary_of

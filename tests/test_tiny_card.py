@@ -1,6 +1,8 @@
 """The model card's numbers: what they are made of, and how the script goes about it."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from scripts.tiny_numbers import (
 )
 from scripts.tiny_tables import page
 from scripts.tiny_words import KEPT_OUT
+from tests.support.data import REPOSITORY
 from tests.support.paraphrased import ENDS, para_record, paraphrased, path_to, probed
 from tests.support.records import record_of
 from tests.support.robustness import run_of
@@ -31,6 +34,7 @@ from tests.support.safety import model_that_touches
 from tests.support.tiny_weights import drawn_weights, written_weights
 from tests.support.varied import varied
 
+SCRIPT = REPOSITORY / "scripts" / "tiny_card.py"
 TASKS = tuple(ENDS)
 TRAINED = ("none", "hint")
 
@@ -270,3 +274,9 @@ def test_ablations_are_two_parts_whose_commands_name_no_path_of_this_machine(
     assert str(tmp_path) not in written + (tmp_path / "a.md").read_text()
     assert tiny_card.main(trial) == 0
     assert "[1/2] deaf: is there, by pytest" in capfd.readouterr().out
+
+
+def test_the_script_runs_as_a_file_from_any_folder(tmp_path: Path) -> None:
+    told = subprocess.run([sys.executable, str(SCRIPT), "--help"], cwd=tmp_path, capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr
+    assert "--ablations" in told.stdout

@@ -1,5 +1,7 @@
 """The script that trains tiny, from beginning to end by the least of everything, where torch is: `make lerobot`."""
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from pytest_vla.policies.tiny.inputs import PROPRIOCEPTION
 from pytest_vla.policies.tiny.network import SCENE, VIEW, WRIST, control, perceive, read_text
 from pytest_vla.policies.tiny.weights import Trained, load_weights
 from pytest_vla.policies.tiny.words import numbered
+from tests.support.data import REPOSITORY
 
 torch = pytest.importorskip("torch", reason="torch is needed to train tiny (make lerobot)")
 
@@ -54,6 +57,14 @@ def test_all_stages_run_once_and_their_checkpoints_are_read(tmp_path: Path) -> N
     again.pop("times.json")
     assert {name: made[name] == content for name, content in again.items()} == dict.fromkeys(again, True)
     assert "control-0.pt" in again
+
+
+@pytest.mark.slow
+def test_the_script_runs_as_a_file_from_any_folder(tmp_path: Path) -> None:
+    script = str(REPOSITORY / "scripts" / "train_tiny.py")
+    told = subprocess.run([sys.executable, script, "--help"], cwd=tmp_path, capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr
+    assert "--ablations" in told.stdout
 
 
 def least() -> Any:
