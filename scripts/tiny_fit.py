@@ -26,10 +26,14 @@ HELD_OUT = 20
 """One episode in so many is not learned from: errors are told of it."""
 FORGOTTEN = 0.03
 """The share of words that are taken for unknown ones, so that these do no harm."""
+UNTOLD = 0.04
+"""The share of rows without an instruction, or under words that it never saw: there nothing is to be done."""
 # A wait is of actions smaller than this; fingers rest that moved less since the last question (of 0.04 m).
 _WAITING, _AT_REST = 0.25, 0.02
 # Instructions of each task that are read in a step; rows share them.
 _TEXTS = 6
+# So many words, and more, have no instructions that are not understood.
+_MEANINGLESS = 16
 _AVERAGE = 0.995
 _FIRST = 2.0
 _TOKENS, _GRIPPER, _ALONE, _HEAT = 0.05, 0.3, 0.3, 0.05
@@ -120,6 +124,12 @@ class Words:
         forgotten = (torch.rand(words.shape, generator=generator) < FORGOTTEN) & (words != NOTHING)
         return torch.where(forgotten, UNKNOWN, words)
 
+    def meaningless(self, count: int, generator: torch.Generator) -> Tensor:
+        """So many instructions (count, 32) that ask for nothing: an empty one, and words that were never learned."""
+        lengths = torch.randint(1, _MEANINGLESS, (count, 1), generator=generator)
+        lengths[0] = 0
+        return torch.where(torch.arange(self.words.shape[1]) < lengths, UNKNOWN, NOTHING)
+
 
 def read_words(path: Path) -> Words:
     """Of an npz with `words` and `tasks`."""
@@ -139,6 +149,7 @@ def fit_control(
     batch: int = 512,
     rate: float = 1e-3,
     noise: float = 1.0,
+    untold: float = UNTOLD,
 ) -> Control:
     """The network that acts.
 
@@ -153,6 +164,7 @@ def fit_control(
         batch: rows a step.
         rate: of learning, at first.
         noise: of `SCENE_NOISE`, what true scene vectors are given.
+        untold: the share of rows that are told nothing to be done.
     """
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
@@ -181,10 +193,15 @@ def fit_control(
             places = seen[(torch.rand(half, generator=generator) * len(seen)).long()]
             chosen = torch.cat([chosen[:half], perceived[0][places]])
             scenes = torch.cat([scenes[:half], perceived[1][places]])
-        texts = network.read(words.drawn(_TEXTS, generator))
-        text = texts[rows.tasks[chosen] * _TEXTS + torch.randint(_TEXTS, (len(chosen),), generator=generator)]
-        chunks, tokens = network(scenes, rows.arms[chosen], text)
-        loss = control_loss(chunks, tokens, rows.chunks[chosen], rows.known[chosen])
+        told = words.drawn(_TEXTS, generator)
+        texts = network.read(torch.cat([told, words.meaningless(_TEXTS, generator)]))
+        nothing = torch.rand(len(chosen), generator=generator) < untold
+        asked = torch.where(nothing, len(told) // _TEXTS, rows.tasks[chosen])
+        text = texts[asked * _TEXTS + torch.randint(_TEXTS, (len(chosen),), generator=generator)]
+        arms, known = rows.arms[chosen], rows.known[chosen] | nothing[:, None]
+        chunks, tokens = network(scenes, arms, text)
+        wanted = torch.where(nothing[:, None, None], resting(arms), rows.chunks[chosen])
+        loss = control_loss(chunks, tokens, wanted, known)
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
@@ -208,6 +225,13 @@ def fit_control(
         grips = ((chunks[:, 0, 6] > 0) == (rows.chunks[chosen][:, 0, 6] > 0)).float().mean()
     print(f"; held out: first action {error:.4f}, gripper {grips:.4f}")
     return network
+
+
+def resting(arms: Tensor) -> Tensor:
+    """Chunks (n, 8, 7) that leave the arms (n, 17) where they are, their grippers as they were last told."""
+    still = torch.zeros(len(arms), CHUNK, 7)
+    still[..., 6] = arms[:, -1:]
+    return still
 
 
 def control_loss(chunks: Tensor, tokens: Tensor, wanted: Tensor, known: Tensor) -> Tensor:

@@ -27,6 +27,8 @@ POINT_NOISE, JOINT_NOISE = 0.03, 0.05
 """What a learner without eyes is told wrongly: points (of 0.25 m), joints; half of it for a whole episode."""
 SCENE_NOISE = np.repeat([POINT_NOISE, JOINT_NOISE], [24, 16]).astype(np.float32)
 """The same for a scene vector (40,)."""
+STRANGE = 0.3
+"""The share of episodes that begin where another task of the scene does: else the scene tells what is wanted."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,8 @@ def _collect(out: str, wanted: Round, shard: int) -> None:
         if weights is not None and words is not None:
             said = words["words"][rng.choice(np.flatnonzero(words["tasks"] == task))]
             drive = learner(weights, read_text(weights, said), rng, sees=wanted.sees)
-        start = states[name][int(rng.integers(len(states[name])))]
+        begun = names[int(rng.integers(len(names)))] if rng.random() < STRANGE else name
+        start = states[begun][int(rng.integers(len(states[begun])))]
         number = shard * len(names) + task
         outcomes.append(episode(world, reader, task, number, start, rng, labels, drive=drive, pictures=wanted.pictures))
     path = shard_path(Path(out), wanted.number, shard)

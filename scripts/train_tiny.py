@@ -24,7 +24,16 @@ from pytest_vla.policies.tiny.weights import save_weights
 from pytest_vla.policies.tiny.words import numbered, places_of, vocabulary_of
 from pytest_vla.util.files import whole_file
 from scripts.tiny_ablations import blinded, deafened, silent, unseen
-from scripts.tiny_fit import Rows, fit_control, fit_perception, perceived_of, read_rows, read_words, without_waits
+from scripts.tiny_fit import (
+    UNTOLD,
+    Rows,
+    fit_control,
+    fit_perception,
+    perceived_of,
+    read_rows,
+    read_words,
+    without_waits,
+)
 from scripts.tiny_network import Control, Perception, exported
 from scripts.tiny_rounds import Round, collect, draw_pool, task_names
 from scripts.tiny_words import KEPT_OUT, training_texts
@@ -51,14 +60,14 @@ class Plan:
         pool: init states of each task.
     """
 
-    demonstrations: int = 70
+    demonstrations: int = 45
     told: tuple[float, ...] = (0.3, 0.5)
     told_shards: int = 30
     seen_rounds: int = 1
-    seen_shards: int = 24
+    seen_shards: int = 30
     control: tuple[int, int] = (3000, 9000)
     perception: tuple[int, int] = (2500, 5000)
-    pool: int = 200
+    pool: int = 120
 
 
 class Training:
@@ -134,13 +143,15 @@ class Training:
             eyes = self.perception_of(sees)
             perceived = (rows.rows, perceived_of(eyes, rows, torch.arange(len(rows.rows))))
         words = read_words(self.out / "words.npz")
-        noise = 1.0
+        noise, untold = 1.0, UNTOLD
         if lacks == DEAF:
-            words = silent(words)
+            words, untold = silent(words), 0.0
         elif lacks == BLIND:
             rows, noise = unseen(rows), 0.0
         start = None if begun is None else torch.load(self.out / f"{begun}.pt", weights_only=True)
-        network = fit_control(rows, words, len(self.vocabulary()), steps, begun=start, perceived=perceived, noise=noise)
+        network = fit_control(
+            rows, words, len(self.vocabulary()), steps, begun=start, perceived=perceived, noise=noise, untold=untold
+        )
         if lacks == DEAF:
             network = deafened(network)
         with whole_file(path) as stream:
