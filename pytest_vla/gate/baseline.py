@@ -118,7 +118,7 @@ class CaseResult:
         """Whether a rate is made of it: a success or a failure."""
         return self.outcome in ("success", "failure")
 
-    @property
+    @cached_property
     def protocol(self) -> Mapping[str, Any]:
         """The protocol's conditions by their own names."""
         prefix = "protocol."

@@ -29,8 +29,6 @@ from pytest_vla.util.documents import read_plain
 from pytest_vla.util.files import whole_file
 from pytest_vla.util.text import printable
 
-DEFAULT_FILE = "baseline.vla.json"
-
 _MENDING = "save it again (pytest-vla baseline save RUN -o FILE), or take it from version control"
 
 
@@ -102,11 +100,12 @@ def _line_of(case: CaseResult, shared: Conditions) -> dict[str, Any]:
     """A case as its line has it: what is usual is left out."""
     conditions = case.conditions
     charged = nothing_charged(conditions) if case.is_counted else {}
-    costs = {
-        account: {name: _short(each) for name, each in some.items() if each or name not in charged.get(account, ())}
-        for account, some in case.costs.items()
-    }
-    metrics = {name: _short(value) for name, value in case.metrics.items()}
+    costs = {}
+    for account, some in sorted(case.costs.items()):
+        usual = charged.get(account, {})
+        # What was watched and cost nothing is above.
+        costs[account] = {name: _short(some[name]) for name in sorted(some) if some[name] or name not in usual}
+    metrics = {name: _short(value) for name, value in sorted(case.metrics.items())}
     line: dict[str, Any] = {"case": case.case, "outcome": case.outcome}
     line |= {"reason": case.reason} if case.reason is not None else {}
     line |= {"steps": case.steps}

@@ -189,13 +189,19 @@ def paired(baseline: Baseline, new: Baseline) -> Paired:
     Raises:
         VlaError: there is no such case; says what both have, and what would help.
     """
-    pairs = tuple(_pairs(baseline.cases, new.cases))
-    if not pairs:
+    found = matched(baseline, new)
+    if not found.pairs and not found.agreement.probes:
         raise _nothing_common(baseline, new, "case under the same run seed")
-    matched = {pair.baseline.key for pair in pairs}, {pair.new.key for pair in pairs}
-    found = _disagreements(_compared(pairs))
+    return found
+
+
+def matched(baseline: Baseline, new: Baseline) -> Paired:
+    """As `paired`, also where nothing is in both."""
+    pairs = tuple(_pairs(baseline.cases, new.cases))
+    keys = {pair.baseline.key for pair in pairs}, {pair.new.key for pair in pairs}
     judged = tuple(pair for pair in pairs if not pair.new.is_probe)
-    return Paired(judged, _agreement(baseline, new, found, matched, len(pairs) - len(judged)))
+    disagreements = _disagreements(_compared(pairs))
+    return Paired(judged, _agreement(baseline, new, disagreements, keys, len(pairs) - len(judged)))
 
 
 def unpaired(baseline: Baseline, new: Baseline) -> Unpaired:
@@ -223,9 +229,9 @@ def unpaired(baseline: Baseline, new: Baseline) -> Unpaired:
             continue
         labels = {name: text for name, text in labels_of(of_new[0]).items() if name not in _OF_ONE}
         strata.append(Stratum(f"{key[0]}/{key[1]}", labels, of_baseline, of_new))
-    matched = [{case.key for key in common for case in side[key]} for side in sides]
+    keys = [{case.key for key in common for case in side[key]} for side in sides]
     found = _disagreements(differing)
-    return Unpaired(tuple(strata), _agreement(baseline, new, found, (matched[0], matched[1]), probes))
+    return Unpaired(tuple(strata), _agreement(baseline, new, found, (keys[0], keys[1]), probes))
 
 
 def labels_of(case: CaseResult) -> dict[str, str]:
@@ -345,14 +351,14 @@ def _agreement(
     baseline: Baseline,
     new: Baseline,
     disagreements: tuple[Disagreement, ...],
-    matched: tuple[set[Key], set[Key]],
+    keys: tuple[set[Key], set[Key]],
     probes: int,
 ) -> Agreement:
     digests = baseline.policy_digest, new.policy_digest
     return Agreement(
         disagreements,
-        tuple(case.key for case in baseline.cases if case.key not in matched[0]),
-        tuple(case.key for case in new.cases if case.key not in matched[1]),
+        tuple(case.key for case in baseline.cases if case.key not in keys[0]),
+        tuple(case.key for case in new.cases if case.key not in keys[1]),
         probes,
         None if None in digests else digests[0] == digests[1] and baseline.model == new.model,
     )
