@@ -43,6 +43,8 @@ def write(
 
 
 def call(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    # What pytester printed of runs.
+    capsys.readouterr()
     assert main(["baseline", *arguments]) == code
     out, err = capsys.readouterr()
     return str(err if code else out)
