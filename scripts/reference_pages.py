@@ -240,10 +240,13 @@ PAGES: Mapping[str, Callable[[], Iterable[str]]] = {
 
 
 def help_of(entry: entries.CommandEntry) -> str:
-    """What ``pytest-vla COMMAND --help`` prints, `WIDTH` columns wide."""
+    """What ``pytest-vla COMMAND --help`` prints, `WIDTH` columns wide, and then that of each command of its own."""
     parser = parser_of(entry, command_of(entry))
-    parser.formatter_class = lambda prog: argparse.HelpFormatter(prog, width=WIDTH)
-    return parser.format_help().rstrip()
+    own = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    found = [parser, *(each for action in own for each in action.choices.values())]
+    for each in found:
+        each.formatter_class = lambda prog: argparse.HelpFormatter(prog, width=WIDTH)
+    return "\n\n".join(each.format_help().rstrip() for each in found)
 
 
 def attributes_of(cls: type) -> dict[str, str]:

@@ -13,6 +13,7 @@ _ABOUT = {
     "report": "what runs say beyond their rates: success under paraphrases and variations, failure types, benchmarks' "
     "own tables",
     "export": "the episodes of a run as a table for other programs",
+    "baseline": "what later runs are compared with: make it of a run, look at it, bring it up to date",
     "import": "published logs as a run",
     "rescore": "a run's episodes charged anew, by other costs, from their recorded states",
     "rm": "remove runs: their records and their files",

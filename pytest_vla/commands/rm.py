@@ -75,7 +75,7 @@ def remove(store: "Store", runs: "Sequence[Run]", options: argparse.Namespace, a
     if options.dry_run:
         print(f"would remove {total}")
         return
-    if not options.yes and ask is not None and not _agrees(ask, total):
+    if not options.yes and ask is not None and not agrees(ask, f"Remove {total}, for good?"):
         raise VlaError("nothing was removed")
     freed = remove_runs(store, runs, elsewhere=options.elsewhere)
     print(f"removed {total}: the results folder takes {_size(freed)} less")
@@ -100,9 +100,10 @@ def _listed(runs: "Sequence[Run]", sizes: Sequence[int]) -> Iterator[str]:
         yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
 
 
-def _agrees(ask: Ask, total: str) -> bool:
+def agrees(ask: Ask, question: str) -> bool:
+    """Whether the user says yes, and nothing else."""
     try:
-        return ask(f"Remove {total}, for good? [y/N] ").strip().lower() in ("y", "yes")
+        return ask(f"{question} [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
         return False
 

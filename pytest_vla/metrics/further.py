@@ -68,7 +68,7 @@ def further(records: Sequence[Record]) -> tuple[Further, ...]:
         records: of any runs, in the order of their ends; which count is `pytest_vla.metrics.selection.that_count`'s.
     """
     found: list[Further] = []
-    if not any(any(_further_of(record)) for record in records):
+    if not any(any(further_names(record)) for record in records):
         return ()
     for (model, suite), some in by_model(records).items():
         selected = {origin: that_count(records) for origin, records in by_origin(some).items()}
@@ -104,7 +104,7 @@ def further_means(records: Sequence[Record], expected: Iterable[str] = ()) -> tu
         expected: names of numbers that are told of also where no record has them.
     """
     counted = list(filter(is_counted, records))
-    names = sorted({*expected, *(name for record in counted for name in _further_of(record))})
+    names = sorted({*expected, *(name for record in counted for name in further_names(record))})
     if not names or not counted:
         return ()
     groups = groups_of(counted) if any(record.variation for record in counted) else {"": counted}
@@ -113,7 +113,8 @@ def further_means(records: Sequence[Record], expected: Iterable[str] = ()) -> tu
     return tuple(_mean_of(name, group, some) for name in names for group, some in groups.items())
 
 
-def _further_of(record: Record) -> Iterator[str]:
+def further_names(record: Record) -> Iterator[str]:
+    """The names of a record's numbers that others keep, and not pytest-vla itself."""
     return (name for name in record.metrics if not _OURS.fullmatch(name))
 
 

@@ -32,6 +32,7 @@ TEST_NAME = "test_episode"
 _LEVEL, _PART = "-L", "."
 _LEVELLED = re.compile(rf"(.+){_LEVEL}(\d+)", re.ASCII)
 _TASK_KEY = re.compile(rf"(?:({TASK_LEVEL})-)?({TASK})")
+_CASE_ID = re.compile(rf"(\w+)/(?:({TASK_LEVEL})-)?(\w+)\[(?:({LABEL})-)?seed([0-9]{{1,10}})\]")
 _NODE_ID = re.compile(rf"(\w+)::{TEST_NAME}\[(?:({TASK_LEVEL})-)?(\w+)(?:-({LABEL}))?-seed(\d{{1,10}})\]")
 
 
@@ -72,6 +73,21 @@ def within(dimension: str, label: str) -> str:
 def levelled(name: str, level: int) -> str:
     """The label of a kind's level."""
     return f"{name}{_LEVEL}{level}"
+
+
+def usually_of(label: str) -> tuple[str, str, int | None]:
+    """Dimension, kind and level that a label says by itself; varied suites' and parts' own labels mean others.
+
+    ``light``, ``diffuse`` and 2 of ``light.diffuse-L2``; of a joint one those of its parts, as records have them.
+    """
+    parts = parts_of(label)
+    dimensions = [dimension_of(part) for part in parts]
+    levels = [level_of(part) for part in parts]
+    kinds = [
+        part.removeprefix(f"{dimension}.").removesuffix(f"{_LEVEL}{level}")
+        for part, dimension, level in zip(parts, dimensions, levels, strict=True)
+    ]
+    return joint_of(dimensions), joint_of(kinds), (levels[0] or None) if len({*levels}) == 1 else None
 
 
 def level_of(label: str) -> int:
@@ -148,6 +164,12 @@ class CaseParts(NamedTuple):
 def case_id(case: CaseParts) -> str:
     """The name in records: ``libero_goal/turn_on_the_stove[seed0]``, ``...[VARIATION-seed0]``, ``.../L1-...``."""
     return f"{case.suite}/{task_key(case.task, case.task_level)}[{_ending(case)}]"
+
+
+def parse_case_id(text: str) -> CaseParts | None:
+    """What an id as `case_id` writes it is made of; None for any other text."""
+    match = _CASE_ID.fullmatch(text)
+    return CaseParts(match[1], match[3], match[4] or "", int(match[5]), match[2] or "") if match else None
 
 
 def task_key_of(case_id: str, suite: str) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from math import isfinite
@@ -34,10 +35,15 @@ def is_time(text: object) -> bool:
     return True
 
 
-def parse_json(text: str | bytes) -> Any:
-    """JSON as its standard has it, without NaN. Raises VlaError, also where it is too deep or its numbers too long."""
+def parse_json(text: str | bytes, *, unique: bool = False) -> Any:
+    """JSON as its standard has it, without NaN. Raises VlaError, also where it is too deep or its numbers too long.
+
+    Args:
+        text: the JSON.
+        unique: whether a table that says a name twice is refused; else its last value stands.
+    """
     try:
-        return _DECODER.decode(text if isinstance(text, str) else text.decode())
+        return (_UNIQUE if unique else _DECODER).decode(text if isinstance(text, str) else text.decode())
     except RecursionError:
         raise VlaError("it is nested too deeply") from None
     except ValueError as error:
@@ -55,7 +61,7 @@ def check_record(table: Mapping[str, Any]) -> None:
 def check_unknown(table: Mapping[str, Any]) -> None:
     """Refuse fields of a later version that cannot be kept as they are. Raises VlaError that names the field."""
     for name, value in table.items():
-        if not _is_plain(value):
+        if not is_plain(value):
             told = printable(repr(name)[:60])
             raise VlaError(f"not a record: {told}: expected numbers, texts, lists and tables, {_DEEPEST} deep at most")
 
@@ -64,18 +70,29 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no number")
 
 
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        ((twice, _),) = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"{printable(twice)[:60]!r} is said twice")
+    return table
+
+
 _DECODER = json.JSONDecoder(parse_constant=_refuse)
+_UNIQUE = json.JSONDecoder(parse_constant=_refuse, object_pairs_hook=_once)
 
 
 def _is_text(value: object) -> bool:
     return type(value) is str
 
 
-def _is_count(value: object) -> bool:
+def is_count(value: object) -> bool:
+    """Whether it is an integer from 0 that numpy holds too."""
     return type(value) is int and 0 <= value < _LARGEST
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """Whether it is a finite number, and, as an integer, one that numpy holds too."""
     # An integer of 400 digits is no float.
     return isfinite(value) if type(value) is float else isinstance(value, int) and abs(value) < _LARGEST
 
@@ -88,19 +105,19 @@ def _table_of(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, dict) and all(map(fits, value.values()))
 
 
-def _is_plain(value: object, depth: int = 0) -> bool:
+def is_plain(value: object, depth: int = 0) -> bool:
     """Whether it is of numbers, texts, lists and tables, not too deep."""
     if depth > _DEEPEST:
         return False
     if isinstance(value, dict):
-        return all(_is_plain(inner, depth + 1) for inner in value.values())
+        return all(is_plain(inner, depth + 1) for inner in value.values())
     if isinstance(value, list):
-        return all(_is_plain(inner, depth + 1) for inner in value)
-    return value is None or isinstance(value, str) or _is_number(value)
+        return all(is_plain(inner, depth + 1) for inner in value)
+    return value is None or isinstance(value, str) or is_number(value)
 
 
 def _is_variation(value: object) -> bool:
-    if not isinstance(value, dict) or not _is_plain(value):
+    if not isinstance(value, dict) or not is_plain(value):
         return False
     return not value or (
         _is_text(value.get("label"))
@@ -123,25 +140,25 @@ def _is_ledger(value: object) -> bool:
 def _is_charge(value: object) -> bool:
     return (
         isinstance(value, dict)
-        and _is_plain(value)
+        and is_plain(value)
         and _is_text(value.get("name"))
-        and _is_number(value.get("amount"))
+        and is_number(value.get("amount"))
         and not isinstance(value["amount"], bool)
-        and (value.get("step") is None or _is_count(value["step"]))
+        and (value.get("step") is None or is_count(value["step"]))
         and all(value.get(name) is None or _is_text(value[name]) for name in ("by", "text", "account", "kind"))
         and (value.get("last_step") is None or _is_later(value["last_step"], value.get("step")))
         and (value.get("bodies") is None or (isinstance(value["bodies"], list) and all(map(_is_text, value["bodies"]))))
-        and (value.get("force") is None or _is_number(value["force"]))
+        and (value.get("force") is None or is_number(value["force"]))
         and (value.get("position") is None or _is_place(value["position"]))
     )
 
 
 def _is_later(last: object, first: object) -> bool:
-    return type(last) is int and type(first) is int and _is_count(last) and last >= first
+    return type(last) is int and type(first) is int and is_count(last) and last >= first
 
 
 def _is_place(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 3 and all(map(_is_number, value))
+    return isinstance(value, list) and len(value) == 3 and all(map(is_number, value))
 
 
 def is_inside(name: object) -> bool:
@@ -156,11 +173,11 @@ _TEXTS = ("case", "node", "suite", "task", "worker", "instruction", "policy", "d
 _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(_TEXTS, ("a text", _is_text)),
     **dict.fromkeys(("reason", "message", "policy_digest"), ("a text or null", _maybe(_is_text))),
-    **dict.fromkeys(("seed", "attempt", "steps"), ("an integer from 0", _is_count)),
-    **dict.fromkeys(("success_step", "replan"), ("an integer from 0, or null", _maybe(_is_count))),
+    **dict.fromkeys(("seed", "attempt", "steps"), ("an integer from 0", is_count)),
+    **dict.fromkeys(("success_step", "replan"), ("an integer from 0, or null", _maybe(is_count))),
     "costs": ("a ledger: a list of tables with name, amount and step", _is_ledger),
-    "metrics": ("a table of numbers", _table_of(_is_number)),
-    "timings": ("a table of numbers or null", _table_of(_maybe(_is_number))),
+    "metrics": ("a table of numbers", _table_of(is_number)),
+    "timings": ("a table of numbers or null", _table_of(_maybe(is_number))),
     "run": ("the name of a run", is_run_name),
     # Imported logs do not say when.
     "started": ("a time, ISO 8601", lambda value: value == "" or is_time(value)),
@@ -168,8 +185,8 @@ _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "outcome": (f"one of {', '.join(OUTCOMES)}", OUTCOMES.__contains__),
     "literals": ("a table of lists", _is_literals),
     "eef_pos": ("three numbers or null", _maybe(_is_place)),
-    "seeds": ("a table of integers", _table_of(_maybe(_is_count))),
-    "protocol": ("a table", lambda value: isinstance(value, dict) and _is_plain(value)),
+    "seeds": ("a table of integers", _table_of(_maybe(is_count))),
+    "protocol": ("a table", lambda value: isinstance(value, dict) and is_plain(value)),
     "provenance": ("a table of texts", _table_of(_maybe(_is_text))),
     "simulator": ("a list of texts", lambda value: isinstance(value, list) and all(map(_is_text, value))),
     "arrays": ("the relative path of an npz file in the run's folder, or null", _maybe(is_inside)),

@@ -313,6 +313,7 @@ def test_the_reference_has_all_that_the_code_has(reference: Path) -> None:
     assert [code for code in codes if f"| `{code}` |" not in page["codes.md"]] == []
     assert [name for name in Record.__dataclass_fields__ if f"| `{name}` |" not in page["records.md"]] == []
     assert [name for name in extensions.commands() if f"usage: pytest-vla {name} " not in page["commands.md"]] == []
+    assert "usage: pytest-vla baseline update " in page["commands.md"], "commands of commands too"
     assert [name for name in suite_names() if f"| `{name}` |" not in page["suites.md"]] == []
     assert page["hooks.md"].count("digits") == page["hooks.md"].count(f"their names are of {NAMES}.") == 1, (
         "as errors say"

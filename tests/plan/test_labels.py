@@ -49,6 +49,7 @@ def test_a_case_is_read_from_its_node_id(suite: str, task: str, variation: str, 
     assume(re.fullmatch(labels.TASK_LEVEL, task) is None)
     case = CaseParts(suite, task, variation, seed)
     assert labels.parse_node_id(labels.node_id(case)) == case
+    assert labels.parse_case_id(labels.case_id(case)) == case
     assert labels.parameter_id(case) in labels.node_id(case)
 
 
@@ -58,6 +59,25 @@ def test_a_case_of_a_level_is_read_from_its_node_id(suite: str, task: str, level
     assert labels.parse_node_id(labels.node_id(case)) == case
     assert labels.task_key_of(labels.case_id(case), suite) == f"L{level}-{task}"
     assert labels.parse_task_key(labels.task_key(task, f"L{level}")) == (task, f"L{level}")
+
+
+@pytest.mark.parametrize(
+    ("label", "said"),
+    [
+        ("light.diffuse-L2", ("light", "diffuse", 2)),
+        ("language.blank", ("language", "blank", None)),
+        ("camera.wider-L2+light.shadow-L2", ("camera+light", "wider+shadow", 2)),
+        ("camera.wider-L2+light.shadow-L1", ("camera+light", "wider+shadow", None)),
+        ("camera.wider-L2+language.blank", ("camera+language", "wider+blank", None)),
+    ],
+)
+def test_a_label_says_what_it_usually_is_of(label: str, said: tuple[str, str, int | None]) -> None:
+    assert labels.usually_of(label) == said
+
+
+@pytest.mark.parametrize("text", ["", "a/b", "a/b[seed]", "a/b[seed-1]", "../b[seed0]", "a/b/c[seed0]", "a/b[seed0]x"])
+def test_what_is_no_case_is_told_from_one(text: str) -> None:
+    assert labels.parse_case_id(text) is None
 
 
 def test_the_level_of_a_task_is_none_of_a_variation() -> None:

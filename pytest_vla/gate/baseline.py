@@ -1,0 +1,403 @@
+"""What a run is compared with: of each case how it ended, what it cost, and under which conditions it ran.
+
+A new run is made into the same values, so that the two are compared as equals: `baseline_of` both, or `read_baseline`
+of `pytest_vla.gate.baseline_file` and `baseline_of`. `pytest_vla.gate.comparable` says what can be compared.
+
+Conditions are what an episode ran under, by name: ``protocol.max_steps``, ``replan``, ``run_seed``, ``instruction``,
+``goal`` (the literals of the success rule), ``scene`` (digest), ``world.NAME`` (of a suite's own world),
+``provenance.NAME``, ``variation`` (where it is not what the label says), ``init_state`` (where it is not the seed's)
+and ``charged`` (the names of costs that were watched, by account). What is not said stands in no table.
+"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from pytest_vla.errors import VlaError
+from pytest_vla.metrics.further import further_names
+from pytest_vla.metrics.selection import by_model, is_counted, of_several_simulators, that_count
+from pytest_vla.plan import labels
+from pytest_vla.plan.case import init_state_of
+from pytest_vla.plan.costs import accounts_of, of_account, totals
+from pytest_vla.records.counting import OF_WORLD, is_complete, protocol_of, run_seed_of
+from pytest_vla.records.record import Record
+from pytest_vla.util.text import did_you_mean
+from pytest_vla.versions import installed
+
+Conditions = Mapping[str, Any]
+"""By name, values as JSON has them."""
+
+SHORT = 16
+"""Hex digits of a digest: of ten thousand cases two differ in them where they differ at all."""
+
+_OF_TASK = frozenset(("goal", "instruction", "scene"))
+"""Conditions that tasks have for themselves, also where there is one task."""
+
+_DIGITS = 9
+"""Significant digits of numbers: what differs behind them is another machine's rounding."""
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """How one case ended, and under which conditions; of the fields of a record that rates and intervals go by.
+
+    Attributes:
+        case: `Record.case`; suite, task, label and seed are read from it.
+        outcome, reason, steps, success_step: see `Record`.
+        costs: by account and name what was charged in all; a name that was watched and charged nothing has 0. Of
+            successes and failures; of others nothing is known.
+        metrics: further numbers that others keep (`pytest_vla.entries.MetricEntry`).
+        digest: the first `SHORT` digits of the record's; empty: it has none.
+        parameters: names what the variation was drawn as, to `_DIGITS` digits of each number; empty: there is nothing.
+        listed: the protocol under which an entry of a benchmark's list was drawn; empty: there is but one.
+        test: node id of the user's own test that ran it; empty: the suite's own item.
+        shared: the conditions that most cases of its task have.
+        own: its own where they are others; None: it has none of that name.
+        unknown: fields of a later version, as JSON has them.
+    """
+
+    case: str
+    outcome: str
+    reason: str | None
+    steps: int
+    success_step: int | None
+    costs: Mapping[str, Mapping[str, float]]
+    metrics: Mapping[str, float]
+    digest: str
+    parameters: str
+    listed: str
+    test: str
+    shared: Conditions
+    own: Conditions
+    unknown: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def parts(self) -> labels.CaseParts:
+        """What its id is made of."""
+        found = labels.parse_case_id(self.case)
+        if found is None:
+            raise VlaError(f"{self.case!r} is no case: expected an id such as tabletop/turn_on_the_stove[seed0]")
+        return found
+
+    @property
+    def suite(self) -> str:
+        """The suite's name."""
+        return self.parts.suite
+
+    @property
+    def task_key(self) -> str:
+        """What tells the task from the others of its suite."""
+        return labels.task_key(self.parts.task, self.parts.task_level)
+
+    @property
+    def seed(self) -> int:
+        """Of the case."""
+        return self.parts.seed
+
+    @property
+    def run_seed(self) -> int:
+        """Of ``--vla-run-seed``."""
+        return int(self.condition("run_seed") or 0)
+
+    @cached_property
+    def variation(self) -> Mapping[str, Any]:
+        """As in records, without parameters; empty: the task as it is."""
+        return variation_of(self.parts.variation, self.condition("variation"))
+
+    @property
+    def is_probe(self) -> bool:
+        """Whether its variation only asks what the policy does: it is in no rate."""
+        return self.variation.get("probe") is True
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether a rate is made of it: a success or a failure."""
+        return self.outcome in ("success", "failure")
+
+    @cached_property
+    def protocol(self) -> Mapping[str, Any]:
+        """The protocol's conditions by their own names."""
+        prefix = "protocol."
+        return {name.removeprefix(prefix): text for name, text in self.conditions.items() if name.startswith(prefix)}
+
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """All of them."""
+        return merged(self.shared, self.own)
+
+    def condition(self, name: str) -> Any:
+        """One of them; None: it has none of that name."""
+        return self.own[name] if name in self.own else self.shared.get(name)
+
+    @property
+    def key(self) -> tuple[str, int, str, str]:
+        """What tells it from the others of a baseline, by which they are ordered."""
+        return self.case, self.run_seed, self.listed, self.test
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The cases of one policy that count.
+
+    Attributes:
+        model: the ``--vla-model`` text.
+        policy_digest: names the content of what made the policy; None: not known.
+        made_by: what made it, such as ``pytest-vla 0.1.0``.
+        runs: names of the runs whose records they are, in the order of their beginnings.
+        began: when the first and the last episode began, UTC, ISO 8601; empty texts: not known.
+        cases: by `CaseResult.key`, none twice.
+        unknown: fields of a later version, as JSON has them.
+    """
+
+    model: str
+    policy_digest: str | None
+    made_by: str
+    runs: tuple[str, ...]
+    began: tuple[str, str]
+    cases: tuple[CaseResult, ...]
+    unknown: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Layers(NamedTuple):
+    """The conditions of cases, from what is common to what is not: each has what most of the ones below it have.
+
+    Attributes:
+        common: of all suites.
+        suites: by suite.
+        tasks: by suite and task key.
+    """
+
+    common: Conditions
+    suites: Mapping[str, Conditions]
+    tasks: Mapping[tuple[str, str], Conditions]
+
+
+class Counting(NamedTuple):
+    """Of records those of one model that count.
+
+    Attributes:
+        records: by suite and case.
+        left_out: what was there and does not count, and why, as reports say it.
+    """
+
+    records: tuple[Record, ...]
+    left_out: tuple[str, ...]
+
+
+def baseline_of(records: Iterable[Record], model: str | None = None) -> Baseline:
+    """The baseline that records make, or what is compared with one.
+
+    Equal records make equal ones. Errors and invalid episodes that know less, such as those whose process died, are
+    under the conditions of their task.
+
+    Args:
+        records: in the order in which they ended; those count that `pytest_vla.metrics.selection.that_count` says.
+        model: which of several; None: they have to be of one.
+
+    Raises:
+        VlaError: there is none, they are of several models, of several versions of the policy, or of several
+            simulators; says which.
+    """
+    found = counting_of(records, model).records
+    complete = [record for record in found if is_complete(record.outcome)]
+    if told := of_several_simulators(found):
+        raise VlaError(f"{told}: no baseline is of both; name runs of one (pytest-vla runs lists them)")
+    digests = sorted({record.policy_digest for record in complete or found if record.policy_digest is not None})
+    if len(digests) > 1:
+        told = ", ".join(digest[:8] for digest in digests)
+        raise VlaError(
+            f"these records are of {len(digests)} versions of the policy {found[0].policy} ({told}): no baseline is of "
+            "several; name runs of one (pytest-vla runs lists them)"
+        )
+    cases = tuple(sorted(_relayered([case_result(record) for record in found]), key=lambda case: case.key))
+    began = sorted(record.started for record in found)
+    runs = sorted({(record.run, record.started) for record in reversed(found)}, key=lambda each: each[::-1])
+    return Baseline(
+        found[0].policy,
+        digests[0] if digests else None,
+        f"pytest-vla {installed('pytest-vla')}",
+        tuple(dict.fromkeys(name for name, _ in runs)),
+        (began[0], began[-1]),
+        cases,
+    )
+
+
+def counting_of(records: Iterable[Record], model: str | None = None) -> Counting:
+    """The records of one model that count.
+
+    Args:
+        records: in the order in which they ended.
+        model: the ``--vla-model`` text, or the name under which a report has it; None: they have to be of one.
+
+    Raises:
+        VlaError: there is none, or they are of several models; names them.
+    """
+    grouped = by_model(records)
+    if not grouped:
+        raise VlaError("there is no episode: a baseline is made of a run with some")
+    policies = {name: some[0].policy for (name, _), some in grouped.items()}
+    meant = [name for name, policy in policies.items() if model in (None, name, policy)]
+    if not meant:
+        known = ", ".join(policies)
+        raise VlaError(f"no episode is of the model {model!r}: there are {known}.{did_you_mean(str(model), policies)}")
+    if len(meant) > 1:
+        raise VlaError(
+            f"the episodes are of {len(meant)} models: {', '.join(meant)}; a baseline is of one: --model=NAME"
+        )
+    selected = [that_count(some) for (name, _), some in grouped.items() if name == meant[0]]
+    return Counting(
+        tuple(record for each in selected for record in each.records),
+        tuple(text for each in selected for text in each.left_out),
+    )
+
+
+def case_result(record: Record) -> CaseResult:
+    """One record as a baseline has it, with all its conditions as its own. Raises VlaError: its id is no case's."""
+    accounts = accounts_of(record.costs) if is_counted(record) else ()
+    charged = {account: of_account(record.costs, account) for account in accounts}
+    costs = {
+        account: {name: _rounded(sum_) for name, sum_ in totals(some).items()} for account, some in charged.items()
+    }
+    result = CaseResult(
+        record.case,
+        record.outcome,
+        record.reason,
+        record.steps,
+        record.success_step,
+        costs,
+        {name: _rounded(record.metrics[name]) for name in sorted(further_names(record))},
+        record.digest[:SHORT],
+        _parameters_digest(record.variation.get("parameters") or {}),
+        protocol_of(record),
+        "" if record.of_suite else record.node,
+        {},
+        {},
+    )
+    return replace(result, own=_conditions_of(record, result))
+
+
+def layers_of(cases: Sequence[CaseResult]) -> Layers:
+    """What conditions have in common; those of successes and failures, where there are any."""
+    of_task: dict[tuple[str, str], list[Conditions]] = {}
+    for case in [case for case in cases if case.is_counted] or cases:
+        of_task.setdefault((case.suite, case.task_key), []).append(case.conditions)
+    tasks = {task: _most(some) for task, some in of_task.items()}
+    of_suite: dict[str, list[Conditions]] = {}
+    for (suite, _), conditions in tasks.items():
+        of_suite.setdefault(suite, []).append(conditions)
+    suites = {suite: _not_of_task(_most(some)) for suite, some in of_suite.items()}
+    common = _most([*suites.values()])
+    for case in cases:
+        # Of tasks and suites without any.
+        suites.setdefault(case.suite, common)
+        tasks.setdefault((case.suite, case.task_key), suites[case.suite])
+    return Layers(common, suites, tasks)
+
+
+def differences(conditions: Conditions, base: Conditions) -> dict[str, Any]:
+    """What makes `conditions` of `base`, by `merged`."""
+    return {
+        name: conditions.get(name) for name in sorted({*conditions, *base}) if conditions.get(name) != base.get(name)
+    }
+
+
+def merged(base: Conditions, changes: Conditions) -> dict[str, Any]:
+    """Conditions with others in their place; None: there is none of that name."""
+    return {name: value for name, value in {**base, **changes}.items() if value is not None}
+
+
+def variation_of(label: str, said: Any) -> dict[str, Any]:
+    """A record's variation without its parameters, of its label and of what is said beside that (a table or None)."""
+    if not label:
+        return {}
+    dimension, kind, level = labels.usually_of(label)
+    usual = {"label": label, "dimension": dimension, "kind": kind, "level": level, "probe": False}
+    return {**usual, **(said or {})}
+
+
+def _relayered(cases: Sequence[CaseResult]) -> Iterable[CaseResult]:
+    """The cases with what is shared apart from what is their own."""
+    layers = layers_of(cases)
+    for case in cases:
+        shared = layers.tasks[case.suite, case.task_key]
+        conditions = case.conditions if case.is_counted else {**shared, **case.conditions}
+        yield replace(case, shared=shared, own=differences(conditions, shared))
+
+
+def _most(tables: Sequence[Conditions]) -> dict[str, Any]:
+    """Of each name the value that most tables have, of several the first as text; a name that most lack is left out."""
+    found = {}
+    for name in sorted({name for table in tables for name in table}):
+        values = [table.get(name) for table in tables]
+        counts = Counter(map(_hashable, values))
+        most = max(counts.values())
+        best = min((value for value in values if counts[_hashable(value)] == most), key=_text)
+        if best is not None:
+            found[name] = best
+    return found
+
+
+def _not_of_task(conditions: Conditions) -> dict[str, Any]:
+    return {name: value for name, value in conditions.items() if name not in _OF_TASK}
+
+
+def _hashable(value: Any) -> Hashable:
+    return _text(value) if isinstance(value, list | dict) else (type(value), value)
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _conditions_of(record: Record, result: CaseResult) -> dict[str, Any]:
+    own = set(record.simulator)
+    parts, usual = result.parts, variation_of(result.parts.variation, None)
+    said = {name: record.variation.get(name, usual[name]) for name in usual} if record.variation else {}
+    found: dict[str, Any] = {f"protocol.{name}": _plain(value) for name, value in record.protocol.items()}
+    for name, text in record.provenance.items():
+        if name in own:
+            found[f"{OF_WORLD}{name}"] = text
+        else:
+            found["scene" if name == "scene" else f"provenance.{name}"] = text
+    found |= {
+        "run_seed": run_seed_of(record),
+        "replan": record.replan,
+        "instruction": record.instruction,
+        "goal": sorted(record.literals) or None,
+        "variation": {name: value for name, value in said.items() if value != usual[name]} or None,
+        "charged": {account: sorted(names) for account, names in sorted(result.costs.items())} or None,
+        "init_state": _unusual_start(record, parts.seed),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _unusual_start(record: Record, seed: int) -> int | None:
+    """The init state, where it is not the one that the seed and the protocol say."""
+    start, count = record.seeds.get("init_state"), record.seeds.get("init_states")
+    if start is None or not count:
+        return start
+    pinned = record.protocol.get("init_state")
+    return None if start == init_state_of(seed, count, pinned if isinstance(pinned, int) else None) else start
+
+
+def _rounded(number: float) -> float:
+    return float(f"{number:.{_DIGITS}g}") + 0.0
+
+
+def _plain(value: Any, number: Callable[[float], float] = float) -> Any:
+    """As JSON has it, with lists for tuples, and each float as `number` makes it."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(inner, number) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner, number) for inner in value]
+    return number(value) if isinstance(value, float) else value
+
+
+def _parameters_digest(parameters: Mapping[str, Any]) -> str:
+    if not parameters:
+        return ""
+    return hashlib.sha256(_text(_plain(parameters, _rounded)).encode()).hexdigest()[:SHORT]

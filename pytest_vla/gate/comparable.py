@@ -1,0 +1,402 @@
+"""Whether a run can be compared with a baseline, and the observations that are compared.
+
+Two shapes, and each comparison is one of them:
+
+- `paired`: of each case that both have under the same run seed, what both did. Task, variation and seed are the same,
+  so what differs is the policy's (and, of one that draws, its draws'). Over these cases' tasks and seeds.
+- `unpaired`: of each task and variation that both have, what each did from its own seeds. What differs is the policy's
+  and the seeds'.
+
+What an episode ran under decides, by the table in `pytest_vla.gate.conditions`: where that is another, the policies
+were not asked the same, and the comparison is refused; where only rounding may differ it is told. The policy itself is
+what is compared.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from pytest_vla.errors import VlaError
+from pytest_vla.gate.baseline import Baseline, CaseResult
+from pytest_vla.gate.conditions import CONDITIONS, OTHER, Effect, row_of
+from pytest_vla.metrics.clustered import Unit
+from pytest_vla.metrics.rates import BENIGN
+from pytest_vla.metrics.success import unit_of
+from pytest_vla.util.text import counted, printable
+
+_KEY = "run_seed"
+"""The condition by which cases are found, and not compared."""
+
+_OF_SEED = frozenset(("parameters", "init_state"))
+"""What other seeds have otherwise as a rule."""
+
+_OF_DRAW = frozenset(("scene", "instruction", "goal"))
+"""What a variation may draw from the seed."""
+
+_OF_ONE = ("seed", "run_seed", "test")
+"""Labels that a stratum's cases do not have in common."""
+
+_SHOWN = 3
+_LONGEST = 80
+
+Key = tuple[str, int, str, str]
+"""`CaseResult.key`."""
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A condition in which cases differ.
+
+    Attributes:
+        name: of the condition.
+        effect: of it, in `CONDITIONS`; what one side alone must say, and does not, warns only.
+        baseline: what the baseline says, as JSON has it; None: nothing.
+        new: what the run says.
+        cases: whose (`CaseResult.case`, of the run), in order.
+    """
+
+    name: str
+    effect: Effect
+    baseline: Any
+    new: Any
+    cases: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """``step budget (protocol.max_steps): 300 in the baseline, 400 in the run, 40 cases: more steps, ...``."""
+        row = row_of(self.name)
+        sides = f"{_value_text(self.baseline)} in the baseline, {_value_text(self.new)} in the run"
+        return f"{row.about} ({self.name}): {sides}, {counted(len(self.cases), 'case')}: {row.why}"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A case that both have, under the same run seed.
+
+    Attributes:
+        baseline: what the baseline's policy did.
+        new: what the run's did.
+    """
+
+    baseline: CaseResult
+    new: CaseResult
+
+    @property
+    def case(self) -> str:
+        """Its id."""
+        return self.new.case
+
+    @property
+    def task(self) -> str:
+        """``SUITE/TASK``: what clusters are of."""
+        return f"{self.new.suite}/{self.new.task_key}"
+
+    @property
+    def unit(self) -> Unit:
+        """Task and seed: pairs of one share an init state."""
+        return unit_of(self.new)
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """See `labels_of`."""
+        return labels_of(self.new)
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """A task under one variation that both have, each from its own seeds.
+
+    Attributes:
+        task: ``SUITE/TASK``.
+        labels: see `labels_of`; those that all cases have, so no seed.
+        baseline: what the baseline's policy did, by case.
+        new: what the run's did.
+    """
+
+    task: str
+    labels: Mapping[str, str]
+    baseline: tuple[CaseResult, ...]
+    new: tuple[CaseResult, ...]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What can be compared, and under what it ran.
+
+    Attributes:
+        disagreements: those that refuse first, in the order of `CONDITIONS`, the ones of most cases before others.
+        only_baseline: keys of cases (`CaseResult.key`) that the baseline alone has; of `unpaired`, whose task and
+            variation it alone has.
+        only_new: likewise the run.
+        probes: how many there are of cases that both have: they are in no rate, and not compared.
+        same_policy: whether both are of one policy, as far as its digest says; None: it is not known of what one is.
+    """
+
+    disagreements: tuple[Disagreement, ...]
+    only_baseline: tuple[Key, ...]
+    only_new: tuple[Key, ...]
+    probes: int
+    same_policy: bool | None
+
+    def of(self, effect: Effect, cases: Iterable[str] | None = None) -> tuple[Disagreement, ...]:
+        """The disagreements of one effect; of some cases (ids), such as a group's, or of all."""
+        some = None if cases is None else set(cases)
+        return tuple(
+            each for each in self.disagreements if each.effect == effect and (some is None or some & {*each.cases})
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be said beside disagreements, a line each."""
+        found = []
+        if self.only_baseline:
+            found.append(
+                f"{counted(len(self.only_baseline), 'case')} of the baseline not in the run{_some(self.only_baseline)}"
+            )
+        if self.only_new:
+            number = counted(len(self.only_new), "case")
+            found.append(f"{number} of the run not in the baseline{_some(self.only_new)}")
+        if self.probes:
+            found.append(f"{counted(self.probes, 'probe')} not compared: they are in no rate")
+        if self.same_policy:
+            found.append("the same policy: nothing can differ but its draws")
+        return tuple(found)
+
+
+@dataclass(frozen=True)
+class Paired:
+    """`Agreement`, with the pairs that are compared, by case; none is a probe."""
+
+    pairs: tuple[Pair, ...]
+    agreement: Agreement
+
+
+@dataclass(frozen=True)
+class Unpaired:
+    """`Agreement`, with the strata that are compared, by task and variation; none is of probes."""
+
+    strata: tuple[Stratum, ...]
+    agreement: Agreement
+
+
+def paired(baseline: Baseline, new: Baseline) -> Paired:
+    """The cases that both have under the same run seed.
+
+    Of a case with but one result on each side these are a pair, whichever test of the user's ran it; of several those
+    of the same test, and the same protocol of a list.
+
+    Raises:
+        VlaError: there is no such case; says what both have, and what would help.
+    """
+    found = matched(baseline, new)
+    if not found.pairs and not found.agreement.probes:
+        raise _nothing_common(baseline, new, "case under the same run seed")
+    return found
+
+
+def matched(baseline: Baseline, new: Baseline) -> Paired:
+    """As `paired`, also where nothing is in both."""
+    pairs = tuple(_pairs(baseline.cases, new.cases))
+    keys = {pair.baseline.key for pair in pairs}, {pair.new.key for pair in pairs}
+    judged = tuple(pair for pair in pairs if not pair.new.is_probe)
+    disagreements = _disagreements(_compared(pairs))
+    return Paired(judged, _agreement(baseline, new, disagreements, keys, len(pairs) - len(judged)))
+
+
+def unpaired(baseline: Baseline, new: Baseline) -> Unpaired:
+    """The tasks and variations that both have, each with all of its cases, common or not.
+
+    Conditions are compared that are the same for all of a task's cases on each side: what differs within a side is of
+    the case, such as the parameters that a seed draws.
+
+    Raises:
+        VlaError: there is none; says what both have, and what would help.
+    """
+    sides = _by_stratum(baseline.cases), _by_stratum(new.cases)
+    common = sorted(sides[0].keys() & sides[1].keys())
+    if not common:
+        raise _nothing_common(baseline, new, "task under the same variation")
+    strata: list[Stratum] = []
+    differing: list[tuple[CaseResult, CaseResult, Iterable[str]]] = []
+    probes = 0
+    for key in common:
+        of_baseline, of_new = sides[0][key], sides[1][key]
+        names = tuple(_once_said(of_baseline, of_new))
+        differing += [(of_baseline[0], case, names) for case in of_new]
+        if of_new[0].is_probe:
+            probes += len(of_new)
+            continue
+        labels = {name: text for name, text in labels_of(of_new[0]).items() if name not in _OF_ONE}
+        strata.append(Stratum(f"{key[0]}/{key[1]}", labels, of_baseline, of_new))
+    keys = [{case.key for key in common for case in side[key]} for side in sides]
+    found = _disagreements(differing)
+    return Unpaired(tuple(strata), _agreement(baseline, new, found, (keys[0], keys[1]), probes))
+
+
+def labels_of(case: CaseResult) -> dict[str, str]:
+    """By what results are grouped: suite, task, task_level, dimension, kind, level, label, seed, run_seed and test.
+
+    As text. Of a task as it is the dimension is ``benign``, and kind, level and label are empty; so are the level of a
+    kind without levels, the task level of a suite without these, and the test of a suite's own item.
+    """
+    variation = case.variation
+    level = variation.get("level")
+    return {
+        "suite": case.suite,
+        "task": case.task_key,
+        "task_level": case.parts.task_level,
+        "dimension": str(variation.get("dimension") or BENIGN),
+        "kind": str(variation.get("kind") or ""),
+        "level": "" if level is None else str(level),
+        "label": case.parts.variation,
+        "seed": str(case.seed),
+        "run_seed": str(case.run_seed),
+        "test": case.test.partition("[")[0],
+    }
+
+
+def lines_of(disagreements: Iterable[Disagreement]) -> list[str]:
+    """A line for each disagreement; of one condition no more than a few, and how many more there are."""
+    by_name: dict[str, list[Disagreement]] = {}
+    for each in disagreements:
+        by_name.setdefault(each.name, []).append(each)
+    lines = []
+    for name, some in by_name.items():
+        lines += [each.text for each in some[:_SHOWN]]
+        if more := some[_SHOWN:]:
+            cases = counted(sum(len(each.cases) for each in more), "case")
+            lines.append(f"{row_of(name).about} ({name}): {len(more)} more such differences, {cases}")
+    return lines
+
+
+def _pairs(baseline: Sequence[CaseResult], new: Sequence[CaseResult]) -> Iterator[Pair]:
+    sides: list[dict[tuple[str, int], list[CaseResult]]] = [{}, {}]
+    for side, cases in zip(sides, (baseline, new), strict=True):
+        for case in cases:
+            side.setdefault((case.case, case.run_seed), []).append(case)
+    for key in sorted(sides[0].keys() & sides[1].keys()):
+        one, other = sides[0][key], sides[1][key]
+        if len(one) == len(other) == 1:
+            yield Pair(one[0], other[0])
+            continue
+        by_key = {case.key: case for case in one}
+        yield from (Pair(by_key[case.key], case) for case in other if case.key in by_key)
+
+
+def _compared(pairs: Iterable[Pair]) -> Iterator[tuple[CaseResult, CaseResult, Iterable[str]]]:
+    """Each pair with the conditions in which it may differ."""
+    # Ten thousand cases share the conditions of a few tasks.
+    known: dict[tuple[int, int], list[str]] = {}
+    for pair in pairs:
+        one, other = pair.baseline, pair.new
+        key = id(one.shared), id(other.shared)
+        if key not in known:
+            names = {*one.shared, *other.shared}
+            known[key] = [name for name in names if one.shared.get(name) != other.shared.get(name)]
+        yield one, other, {"parameters", *known[key], *one.own, *other.own}
+
+
+def _once_said(baseline: Sequence[CaseResult], new: Sequence[CaseResult]) -> Iterator[str]:
+    """The conditions of which each side of a stratum has one value, for all of its cases, that no seed draws."""
+    names = {name for case in (*baseline, *new) for name in (*case.shared, *case.own)}
+    single = min(len({case.seed for case in side}) for side in (baseline, new)) == 1
+    for name in sorted(names - _OF_SEED):
+        drawn = name.startswith("world.") or (name in _OF_DRAW and baseline[0].parts.variation)
+        alike = all(all(case.condition(name) == side[0].condition(name) for case in side) for side in (baseline, new))
+        # Of one seed alone nobody knows what another would draw.
+        if alike and not (single and drawn):
+            yield name
+
+
+def _disagreements(compared: Iterable[tuple[CaseResult, CaseResult, Iterable[str]]]) -> tuple[Disagreement, ...]:
+    cases: dict[tuple[str, str, str], list[str]] = {}
+    values: dict[tuple[str, str, str], tuple[Effect, Any, Any]] = {}
+    for one, other, names in compared:
+        known_of_all = one.is_counted and other.is_counted
+        for name in names:
+            before, now = _value_of(one, name), _value_of(other, name)
+            if name == _KEY or before == now:
+                continue
+            if not known_of_all and None in (before, now):
+                # Whoever died could not tell.
+                continue
+            row, unknown = row_of(name), None in (before, now)
+            if row is OTHER and unknown:
+                continue
+            key = name, json.dumps(before, sort_keys=True), json.dumps(now, sort_keys=True)
+            cases.setdefault(key, []).append(other.case)
+            values[key] = "warns" if row.must_be_known and unknown else row.effect, before, now
+    found = [Disagreement(key[0], *values[key], tuple(dict.fromkeys(some))) for key, some in cases.items()]
+    effects, rows = get_args(Effect), [row.name for row in (*CONDITIONS, OTHER)]
+    return tuple(
+        sorted(
+            found,
+            key=lambda each: (
+                effects.index(each.effect),
+                rows.index(row_of(each.name).name),
+                each.name,
+                -len(each.cases),
+                each.cases,
+            ),
+        )
+    )
+
+
+def _value_of(case: CaseResult, name: str) -> Any:
+    return (case.parameters or None) if name == "parameters" else case.condition(name)
+
+
+def _agreement(
+    baseline: Baseline,
+    new: Baseline,
+    disagreements: tuple[Disagreement, ...],
+    keys: tuple[set[Key], set[Key]],
+    probes: int,
+) -> Agreement:
+    digests = baseline.policy_digest, new.policy_digest
+    return Agreement(
+        disagreements,
+        tuple(case.key for case in baseline.cases if case.key not in keys[0]),
+        tuple(case.key for case in new.cases if case.key not in keys[1]),
+        probes,
+        None if None in digests else digests[0] == digests[1] and baseline.model == new.model,
+    )
+
+
+def _by_stratum(cases: Iterable[CaseResult]) -> dict[tuple[str, str, str], tuple[CaseResult, ...]]:
+    found: dict[tuple[str, str, str], list[CaseResult]] = {}
+    for case in cases:
+        found.setdefault(_stratum_of(case), []).append(case)
+    return {key: tuple(some) for key, some in found.items()}
+
+
+def _stratum_of(case: CaseResult) -> tuple[str, str, str]:
+    return case.suite, case.task_key, case.parts.variation
+
+
+def _nothing_common(baseline: Baseline, new: Baseline, what: str) -> VlaError:
+    told = [f"{side} has {_held(each.cases)}" for side, each in (("the baseline", baseline), ("the run", new))]
+    return VlaError(
+        f"no {what} is in both: {', '.join(told)}. Run the baseline's cases (the same --vla-suite, --vla-tasks, "
+        "--vla-vary, --vla-seeds and --vla-run-seed), or make a baseline of this run: pytest-vla baseline save RUN"
+    )
+
+
+def _held(cases: Sequence[CaseResult]) -> str:
+    if not cases:
+        return "no case"
+    suites = sorted({case.suite for case in cases})
+    run_seeds = sorted({case.run_seed for case in cases})
+    seeds = f"run seed{'s' * (len(run_seeds) > 1)} {', '.join(map(str, run_seeds[:_SHOWN]))}"
+    return f"{counted(len(cases), 'case')} of {', '.join(suites)} ({cases[0].case}, ...; {seeds})"
+
+
+def _some(keys: Sequence[Key]) -> str:
+    more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
+    return f": {', '.join(key[0] for key in keys[:_SHOWN])}{more}"
+
+
+def _value_text(value: Any) -> str:
+    text = "not said" if value is None else value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    return printable(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")

@@ -1,0 +1,169 @@
+"""What a baseline holds, and what becomes of it: as lines for people, and as a table for programs."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pytest_vla.gate.baseline import Baseline, CaseResult, Layers, differences, layers_of
+from pytest_vla.gate.changes import Changes
+from pytest_vla.gate.comparable import Pair, lines_of
+from pytest_vla.gate.conditions import row_of
+from pytest_vla.metrics.rates import interval_text, judged_apart, left_out_text, rate_table, share_text
+from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
+from pytest_vla.reports.tables import aligned, printed, wrapped
+from pytest_vla.util.text import counted
+
+SCHEMA = 1
+"""Of the JSON; raised whenever a key changes its meaning or goes away."""
+
+_SHOWN = 10
+_NOT_TOLD = ("charged", "goal", "instruction", "scene", "run_seed", "init_state")
+
+
+def baseline_lines(baseline: Baseline) -> Iterator[str]:
+    """Model, runs, rates by suite (benign and varied episodes apart) with intervals over these tasks, conditions."""
+    layers = layers_of(baseline.cases)
+    tasks = len(layers.tasks)
+    of = f"{counted(len(baseline.cases), 'case')} of {counted(tasks, 'task')}"
+    lines = [
+        f"model: {_policy_text(baseline)}",
+        f"cases: {of}, {_run_seeds_text(baseline.cases)}",
+        f"runs: {', '.join(baseline.runs)}; {baseline.made_by}",
+    ]
+    if all(baseline.began):
+        lines.append(f"began: {' to '.join(text[:16].replace('T', ' ') for text in baseline.began)} UTC")
+    rows: list[tuple[str, ...]] = [("suite", "success", "rate", "95% interval", "not in the rate")]
+    rows += [
+        (rate.name, f"{rate.successes}/{rate.counted}", share_text(rate), interval_text(rate), left_out_text(rate))
+        for some in _by_suite(baseline.cases).values()
+        for rate in _rates(some).values()
+    ]
+    if not any(row[-1] for row in rows[1:]):
+        rows = [row[:-1] for row in rows]
+    lines += aligned(rows, 1, {4})
+    if probes := sum(case.is_probe for case in baseline.cases):
+        lines.append(f"in no rate: {counted(probes, 'probe')}")
+    lines += [line for text in _conditions_lines(layers, baseline.cases) for line in wrapped(text)]
+    return printed(lines)
+
+
+def baseline_table(baseline: Baseline) -> dict[str, Any]:
+    """For JSON: ``schema``, the fields of `pytest_vla.gate.baseline.Baseline` but ``cases``, which is their number.
+
+    ``suites`` by name: ``tasks`` and ``cases`` (how many), ``rates`` (``benign`` and ``varied``, or ``all`` where no
+    task is varied, each a `pytest_vla.metrics.rates.rate_table`) and ``conditions`` that most of its tasks have.
+    """
+    layers = layers_of(baseline.cases)
+    return {
+        "schema": SCHEMA,
+        "model": baseline.model,
+        "policy_digest": baseline.policy_digest,
+        "made_by": baseline.made_by,
+        "runs": baseline.runs,
+        "began": baseline.began,
+        "cases": len(baseline.cases),
+        "suites": {
+            suite: {
+                "tasks": sum(name == suite for name, _ in layers.tasks),
+                "cases": len(some),
+                "rates": {name or "all": rate_table(rate) for name, rate in _rates(some).items()},
+                "conditions": layers.suites[suite],
+            }
+            for suite, some in _by_suite(baseline.cases).items()
+        },
+    }
+
+
+def change_lines(changes: Changes) -> Iterator[str]:
+    """What changes, a line each; none where nothing does but names of runs and times."""
+    before, after, agreement = changes.before, changes.after, changes.agreement
+    lines = []
+    if _policy_text(before) != _policy_text(after):
+        lines.append(f"policy: {_policy_text(before)} before, {_policy_text(after)} now")
+    for told, keys in (("added", agreement.only_new), ("gone", agreement.only_baseline)):
+        if keys:
+            lines.append(f"{told}: {counted(len(keys), 'case')}: {_listed([key[0] for key in keys])}")
+    for told, pairs in (("fail now", changes.lost), ("succeed now", changes.gained)):
+        if pairs:
+            lines.append(f"{told}: {counted(len(pairs), 'case')}: {_listed([pair.case for pair in pairs])}")
+    if changes.otherwise:
+        ended = _listed([_ended_text(pair) for pair in changes.otherwise])
+        lines.append(f"end otherwise: {counted(len(changes.otherwise), 'case')}: {ended}")
+    if changes.moved:
+        lines.append(f"end as before by another trajectory: {counted(changes.moved, 'case')}")
+    lines += [f"differs: {line}" for line in lines_of(agreement.disagreements)]
+    rates = [
+        {rate.name: rate for some in _by_suite(each.cases).values() for rate in _rates(some).values()}
+        for each in (before, after)
+    ]
+    for name in dict.fromkeys([*rates[0], *rates[1]]):
+        one, other = (_share_text(each.get(name)) for each in rates)
+        if one != other:
+            lines.append(f"{name}: {one} before, {other} now")
+    return (line for text in printed(lines) for line in wrapped(text))
+
+
+def _by_suite(cases: Sequence[CaseResult]) -> dict[str, list[CaseResult]]:
+    found: dict[str, list[CaseResult]] = {}
+    for case in cases:
+        found.setdefault(case.suite, []).append(case)
+    return {suite: found[suite] for suite in sorted(found)}
+
+
+def _rates(cases: Sequence[CaseResult]) -> dict[str, SuccessRate]:
+    """By group of `judged_apart`; named by the suite with it."""
+    suite = cases[0].suite
+    return {
+        group: success_rate(f"{suite}, {group}" if group else suite, some, unit_of)
+        for group, some in judged_apart(cases).items()
+    }
+
+
+def _share_text(rate: SuccessRate | None) -> str:
+    return "none" if rate is None else f"{rate.successes}/{rate.counted} = {share_text(rate)}"
+
+
+def _policy_text(baseline: Baseline) -> str:
+    known = baseline.policy_digest
+    return f"{baseline.model} ({'of unknown content' if known is None else f'policy {known[:8]}'})"
+
+
+def _run_seeds_text(cases: Sequence[CaseResult]) -> str:
+    seeds = sorted({case.run_seed for case in cases})
+    return f"run seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
+
+
+def _conditions_lines(layers: Layers, cases: Sequence[CaseResult]) -> Iterator[str]:
+    yield from _told(layers.common, "")
+    for suite, conditions in layers.suites.items():
+        yield from _told(differences(conditions, layers.common), f" of {suite}")
+    differing: dict[str, int] = {}
+    for case in cases:
+        for name in case.own:
+            differing[name] = differing.get(name, 0) + 1
+    for name, number in sorted(differing.items()):
+        yield f"otherwise than most of the task: {row_of(name).about} ({name}) of {counted(number, 'case')}"
+
+
+def _told(conditions: Mapping[str, Any], of: str) -> Iterator[str]:
+    """What has to be the same where a run is compared, and then what only rounds."""
+    for title, warns in (("conditions", False), ("versions", True)):
+        names = [name for name in conditions if name not in _NOT_TOLD and (row_of(name).effect == "warns") == warns]
+        if names:
+            told = (f"{name.partition('.')[2] or name} {_value(conditions[name])}" for name in names)
+            yield f"{title}{of}: {', '.join(told)}"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list):
+        return "/".join(map(str, value))
+    return "none" if value is None else str(value)
+
+
+def _listed(texts: Sequence[str]) -> str:
+    more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
+    return f"{', '.join(texts[:_SHOWN])}{more}"
+
+
+def _ended_text(pair: Pair) -> str:
+    one, other = (f"{side.outcome} {side.reason or ''}".rstrip() for side in (pair.baseline, pair.new))
+    return f"{pair.case} {one} before, {other} now"
