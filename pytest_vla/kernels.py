@@ -1,7 +1,8 @@
 """Which machine code does the arithmetic: pinned, so that equal actions give equal records on every x86-64 machine.
 
 OpenBLAS (numpy's and scipy's, which the controller's matrices go through) chooses its kernels by the processor, and
-those of AVX-512 round otherwise than those of AVX2; numpy has transcendental functions of its own for AVX-512, which
+those of AVX-512 round otherwise than those of AVX2; it splits the sums of large matrices among as many threads as there
+are processors, which rounds otherwise too; numpy has transcendental functions of its own for AVX-512, which
 variations draw with. Pinned, all machines with AVX2 use what those without AVX-512 have. numba's code does not depend
 on its target, since LLVM neither reorders nor fuses here, and MuJoCo's wheel is compiled for one. What is left is libm,
 whose version stands in records. Nothing here imports numpy.
@@ -25,7 +26,8 @@ PINNED, NATIVE = KERNELS = ("pinned", "native")
 TOO_LATE = "native: numpy was imported first"
 """In a record, where kernels were to be pinned and could not be."""
 
-_BLAS = {"OPENBLAS_CORETYPE": "Haswell"}
+# Sums are split among threads, of which there are as many as processors.
+_BLAS = {"OPENBLAS_CORETYPE": "Haswell", "OPENBLAS_NUM_THREADS": "1"}
 # What of numpy's dispatch is beyond AVX2, by the first version; a name that a version does not know is a warning.
 _NUMPY = (
     ((2, 4), "X86_V4 AVX512_ICL AVX512_SPR"),

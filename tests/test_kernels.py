@@ -11,7 +11,8 @@ import pytest
 from pytest_vla import kernels
 from pytest_vla.kernels import KERNELS, NATIVE, PINNED, TOO_LATE
 
-VARIABLES = ("OPENBLAS_CORETYPE", "NPY_DISABLE_CPU_FEATURES")
+VARIABLES = ("OPENBLAS_CORETYPE", "OPENBLAS_NUM_THREADS", "NPY_DISABLE_CPU_FEATURES")
+BLAS = {"OPENBLAS_CORETYPE": "Haswell", "OPENBLAS_NUM_THREADS": "1"}
 can_pin = pytest.mark.skipif(not kernels._pins(), reason="this is no x86-64 processor with AVX2 under Linux")
 
 
@@ -39,6 +40,18 @@ BEGIN = "import sys; from pytest_vla import kernels; from pytest_vla.versions im
 @can_pin
 def test_pinned_before_numpy() -> None:
     assert printed(f"{BEGIN}kernels.pin(); {REPORT}") == "pinned | numpy Haswell, scipy Haswell | False"
+
+
+@can_pin
+def test_how_many_processors_there_are_changes_no_bit() -> None:
+    """Of large matrices, whose sums OpenBLAS would split among them."""
+    code = (
+        "import hashlib, os\nos.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:{most}])\n"
+        f"{BEGIN}kernels.pin()\nimport numpy as np\nrng = np.random.default_rng(0)\n"
+        "a, b = (rng.normal(size=size).astype(np.float32) for size in ((1024, 1200), (1200, 256)))\n"
+        "print(hashlib.sha256((a @ b).tobytes() + (b.T @ a.T).tobytes() + (a[0] @ b).tobytes()).hexdigest())"
+    )
+    assert printed(code.replace("{most}", "1")) == printed(code.replace("{most}", "64"))
 
 
 @can_pin
@@ -107,9 +120,9 @@ def test_nothing_is_pinned_on_a_processor_without_avx2(flags: set[str], monkeypa
 def test_numpys_names_are_those_of_its_version(installed: str, beyond: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "version", lambda name: installed)
     monkeypatch.setattr(kernels, "_processor_flags", lambda: frozenset({"avx2", "fma", "avx512f"}))
-    assert kernels._pins() == {"OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": beyond}
+    assert kernels._pins() == {**BLAS, "NPY_DISABLE_CPU_FEATURES": beyond}
     monkeypatch.setattr(kernels, "_processor_flags", lambda: frozenset({"avx2", "fma"}))
-    assert kernels._pins() == {"OPENBLAS_CORETYPE": "Haswell"}
+    assert kernels._pins() == BLAS
 
 
 def test_there_are_two_ways() -> None:

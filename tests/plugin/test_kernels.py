@@ -10,7 +10,7 @@ from tests.support.runs import records_of
 
 Run = Callable[..., pytest.RunResult]
 
-VARIABLES = ("OPENBLAS_CORETYPE", "NPY_DISABLE_CPU_FEATURES")
+VARIABLES = ("OPENBLAS_CORETYPE", "OPENBLAS_NUM_THREADS", "NPY_DISABLE_CPU_FEATURES")
 EPISODE = ("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove", "--vla-model=policies:straight")
 # What a test of the project's own sees.
 SEEN = "import os\ndef test_seen(): print('coretype', os.environ.get('OPENBLAS_CORETYPE'))\n"
