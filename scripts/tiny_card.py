@@ -6,11 +6,13 @@
     python scripts/tiny_card.py --tables                                 # docs/tiny_numbers.md anew, of docs/tiny.json
 
 ``docs/tiny.json`` has each number with the command that makes it and the episodes that it stands on, and
-``docs/tiny_numbers.md`` has them in tables. A part that stands there for the same weights is not measured again without
-``--again``, and a run that was stopped goes on where it was. Where a part is taken out of the JSON, its numbers are
-made anew of the run that is in ``--results``. For PRIDE as the paper has it, install the extra ``language``; else the
-numbers say that their distances are of low fidelity. The part ``ablations`` measures weights that do not ship, so it is
-left out where ``--ablations`` does not name their folder; in the JSON it is two parts, ``deaf`` and ``blind``.
+``docs/tiny_numbers.md`` has them in tables. A part that stands there for the same weights by the same command is not
+measured again without ``--again``, and a run that was stopped goes on where it was. Where a part is taken out of the
+JSON, its numbers are made anew of the run that is in ``--results``. Parts of weights that do not ship are in no table.
+For PRIDE as the paper has it, install the extra ``language``; else the numbers say that their distances are of low
+fidelity. The part ``ablations`` measures weights that do not ship, so it is left out where ``--ablations`` does not
+name their folder; in the JSON it is two parts, ``deaf`` and ``blind``, each with the weights that were trained beside
+it.
 """
 
 import argparse
@@ -47,10 +49,9 @@ from scripts.tiny_numbers import (
     safety_numbers,
     speed_numbers,
 )
-from scripts.tiny_tables import page
+from scripts.tiny_tables import EARLY, MODEL, page
 
-SCHEMA = 1
-MODEL, EARLY = "tiny", "tiny@early"
+SCHEMA = 2
 CARD, TABLES = Path("docs/tiny.json"), Path("docs/tiny_numbers.md")
 GRADED = "layout:1-5,background:1-5,light:1-5,camera:1-5,robot:1-5,noise:1-5,language.words:1-4,action:1-5"
 QUIET = ("-q", "--no-header", "--tb=no", "-rN", "-p", "no:cacheprovider")
@@ -111,8 +112,12 @@ PARTS = (
         800,
         robustness_numbers,
     ),
+    # Each of 43 kinds of each task once, spread evenly over ten seeds.
     Part(
-        "paraphrases", (TABLETOP, "--vla-vary=language.paraphrase", TWINS, "--vla-sample={}"), 430, paraphrase_numbers
+        "paraphrases",
+        (TABLETOP, "--vla-vary=language.paraphrase", TWINS, "--vla-episodes=10", "--vla-sample={}"),
+        430,
+        paraphrase_numbers,
     ),
     Part(
         "displacement",
@@ -142,13 +147,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--ablations",
         type=Path,
         metavar="FOLDER",
-        help="of deaf.npz and blind.npz, which train_tiny.py --ablations makes",
+        help="of deaf.npz and blind.npz, which train_tiny.py --ablations makes beside final.npz",
     )
     parser.add_argument("-n", dest="workers", default="2", help="workers (default: %(default)s)")
     parser.add_argument("--json", type=Path, default=CARD, help="(default: %(default)s)")
-    parser.add_argument("--markdown", type=Path, default=TABLES, help="(default: %(default)s)")
+    parser.add_argument("--markdown", type=Path, help=f"(default: {TABLES}, or beside another JSON)")
     options = parser.parse_args(arguments)
+    is_card = options.json.resolve() == CARD.resolve()
+    if options.markdown is None:
+        options.markdown = TABLES if is_card else options.json.with_suffix(".md")
     try:
+        if options.tasks is not None and is_card:
+            raise VlaError(f"--tasks={options.tasks}: a trial is not for {CARD}; name another file by --json=FILE")
         wanted, counts = chosen(options.parts, options.ablations), counts_of(options.count)
         card = read_card(options.json)
         if not options.tables:
@@ -161,7 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     card["parts"][name] = made
                     write_card(options.json, card)
         with whole_file(options.markdown) as file:
-            file.write(page(card).encode())
+            file.write(page(card, shipped_weights()).encode())
     except VlaError as error:
         print(error, file=sys.stderr)
         return 1
@@ -188,10 +198,9 @@ def _check_ablations(folder: Path | None) -> None:
     makes = f"python scripts/train_tiny.py --out {folder or SHOWN} --ablations"
     if folder is None:
         raise VlaError(f"{ABLATIONS}: expected --ablations=FOLDER: these weights do not ship; `{makes}` makes them")
-    for part in PARTS:
-        path = folder / f"{part.name}.npz"
-        if part.policy == ABLATIONS and not path.is_file():
-            raise VlaError(f"--ablations={folder}: there is no {path.name}; expected what `{makes}` makes")
+    for name in (*(part.name for part in PARTS if part.policy == ABLATIONS), "final"):
+        if not (folder / f"{name}.npz").is_file():
+            raise VlaError(f"--ablations={folder}: there is no {name}.npz; expected what `{makes}` makes")
 
 
 def counts_text() -> str:
@@ -219,37 +228,49 @@ def model_of(part: Part | None, options: argparse.Namespace) -> tuple[str, str]:
     return model, model
 
 
+def shipped_weights() -> dict[str, str | None]:
+    """The digests of the checkpoints that ship."""
+    return {model: digest_of(model) for model in (MODEL, EARLY)}
+
+
+def digest_of(model: str) -> str | None:
+    """Of a policy's weights; None: not known. Raises VlaError."""
+    return policy_digest(ModelSpec(model, Path.cwd()))
+
+
 def measured(name: str, card: Card, told: str, counts: Mapping[str, int], options: argparse.Namespace) -> Card | None:
-    """A part for the JSON; None: it stands there, and is of the weights of now."""
+    """A part for the JSON; None: it stands there, by the same command and of the weights of now."""
     part = next((each for each in PARTS if each.name == name), None)
     model, shown = model_of(part, options)
-    weights = policy_digest(ModelSpec(model, Path.cwd()))
+
+    def command_of(model: str) -> tuple[str, ...]:
+        if part is None:
+            return ("pytest-vla", "check-policy", f"--vla-model={model}", "--json")
+        return part.command(model, counts.get(part.asked), options.tasks, options.workers)
+
+    command, line, weights = command_of(model), shlex.join(command_of(shown)), digest_of(model)
+    about: Card = {"command": line, "model": shown, "weights": weights}
+    if part is not None and part.policy == ABLATIONS:
+        about["beside"] = digest_of(f"tiny:{(options.ablations / 'final.npz').resolve()}")
     there = card["parts"].get(name)
     if there is not None and not options.again:
-        if there["weights"] == weights and there["model"] == shown:
-            print(f"{told}: is there, by {there['command']}", flush=True)
+        if about == {key: there.get(key) for key in about}:
+            print(f"{told}: is there, by {line}", flush=True)
             return None
-        print(f"{told}: is there of another policy, and is measured again", flush=True)
+        print(f"{told}: is there of another policy or by another command, and is measured again", flush=True)
     started = time.monotonic()
     records: Sequence[Record]
     if part is None:
-        command: tuple[str, ...] = ("pytest-vla", "check-policy", f"--vla-model={model}", "--json")
-        line = shlex.join(command)
         print(f"{told}: $ {line}", flush=True)
         numbers, records = speed_numbers(json.loads(output_of(command))), ()
     else:
-        count = counts.get(part.asked)
-        command = part.command(model, count, options.tasks, options.workers)
-        line = shlex.join(part.command(shown, count, options.tasks, options.workers))
         folder = options.results / f"{name}-{_mark(*command, str(weights))}"
         run = run_of(told, command, folder, again=options.again)
         loaded = load([run.name], folder)
         numbers, records = part.numbers(loaded), loaded.records
     print(f"{told}: {len(numbers)} numbers of {len(records)} episodes, {time.monotonic() - started:.0f} s", flush=True)
     return {
-        "command": line,
-        "model": shown,
-        "weights": weights,
+        **about,
         "episodes": len(records),
         "made under": common(records),
         "numbers": {key: {**number.table(), "command": line} for key, number in numbers.items()},

@@ -9,6 +9,9 @@ from scripts.tiny_numbers import ALL, PARAPHRASES
 Table = Mapping[str, Any]
 Rows = list[list[str]]
 
+MODEL, EARLY = "tiny", "tiny@early"
+"""The checkpoints that ship, as ``--vla-model`` has them."""
+
 DIMENSIONS = ("layout", "background", "light", "camera", "robot", "noise", "language", "action")
 CHECKPOINTS = {"benign": "`tiny`", "early": "`tiny@early`", "deaf": "deaf", "blind": "blind"}
 TOLD = {"right text": "the task's text", "blank": "nothing", "nonsense": "nonsense", "other_task": "another task's"}
@@ -18,15 +21,25 @@ HEAD = """<!-- Made by scripts/tiny_card.py from docs/tiny.json: change nothing 
 
 # tiny in numbers
 
-Percentages are of successes and failures, with 95% intervals over these tasks. Each table stands below the command
-that ran its episodes.
+Percentages are of successes and failures, with 95% intervals over these tasks in brackets and over tasks like these in
+parentheses, where there are enough tasks; episodes of one task and seed are one unit of them. Behind a number of
+episodes stands how many further ones are in no rate, and why. Each table stands below the command that ran its
+episodes.
 """
 
 
-def page(card: Table) -> str:
-    """All tables of the parts that were measured."""
-    parts = card["parts"]
+def page(card: Table, shipped: Mapping[str, str | None]) -> str:
+    """All tables of the parts that were measured; what is of other weights than those that ship is named alone.
+
+    Args:
+        card: the JSON.
+        shipped: the digests of the weights of `MODEL` and `EARLY`.
+    """
+    others = other_weights(card["parts"], shipped)
+    parts = {name: part for name, part in card["parts"].items() if name not in others}
     texts = [HEAD]
+    if others:
+        texts.append(f"Left out, as they are of other weights than those that ship: {listed(others)}.\n")
     for title, names, rows in SECTIONS:
         known = [name for name in names if name in parts]
         if known and known[0] == names[0]:
@@ -35,17 +48,21 @@ def page(card: Table) -> str:
             texts += [f"{each}\n" for each in rows({name: parts[name]["numbers"] for name in known})]
     if failures := failure_rows(parts):
         texts.append("## How it fails\n")
-        texts.append("Algorithm 1 of LIBERO-Para on the episodes above and their benign twins, by exact DTW.\n")
+        texts.append("Algorithm 1 of LIBERO-Para, by exact DTW, on the varied episodes above.\n")
+        texts.append("They are compared with successes among them and their benign twins, which are in no share.\n")
         texts.append(f"{markdown(failures)}\n")
     return "\n".join(texts)
+
+
+def other_weights(parts: Mapping[str, Table], shipped: Mapping[str, str | None]) -> list[str]:
+    """The parts that tell of other weights than those that ship, or of ablations that were not trained beside them."""
+    told = {name: part.get("beside", part["weights"]) for name, part in parts.items()}
+    return [name for name, weights in told.items() if weights != shipped[EARLY if name == "early" else MODEL]]
 
 
 def benign_rows(parts: Mapping[str, Table]) -> Iterator[str]:
     """Success by task, of both checkpoints."""
     yield success_table(parts)
-    everywhere = parts["benign"].get(f"success/{ALL}", {}).get("tasks_interval")
-    if everywhere is not None:
-        yield f"Over tasks like these the mean of `tiny` is within {ends(everywhere)}."
 
 
 def ablation_rows(parts: Mapping[str, Table]) -> Iterator[str]:
@@ -63,9 +80,11 @@ def success_table(parts: Mapping[str, Table]) -> str:
     rows: Rows = [["task", *(f"{CHECKPOINTS[name]}, %" for name in parts), "episodes"]]
     for name in tasks:
         task = name.partition("/")[2]
-        counts = {each["episodes"] for part in parts.values() if (each := part.get(name)) is not None}
+        counts = {
+            (each["episodes"], stands_on(each)) for part in parts.values() if (each := part.get(name)) is not None
+        }
         rows.append([f"**{task}**" if task == ALL else f"`{task}`", *(cell(part.get(name)) for part in parts.values())])
-        rows[-1].append(" and ".join(str(count) for count in sorted(counts)))
+        rows[-1].append(" and ".join(text for _, text in sorted(counts)))
     return markdown(rows)
 
 
@@ -77,7 +96,7 @@ def listening_rows(parts: Mapping[str, Table]) -> Iterator[str]:
         found = numbers.get(f"success/{name}")
         if found is not None:
             followed = cell(found) if name == "right text" else cell(numbers.get(f"followed/{name}"))
-            rows.append([text, str(found["episodes"]), cell(found), followed])
+            rows.append([text, stands_on(found), cell(found), followed])
     yield markdown(rows)
     if (lost := numbers.get("lost share of success")) is not None:
         yield f"The report's verdict: **{lost['told']['verdict']}**."
@@ -93,7 +112,7 @@ def robustness_rows(parts: Mapping[str, Table]) -> Iterator[str]:
     for name in known:
         change, halves = numbers.get(f"change/{name}"), numbers.get(f"success halves at/{name}")
         row = [name, *(bare(numbers.get(f"success/{name}/{level}")) for level in levels), cell(change, signed=True)]
-        rows.append([*row, str(change["episodes"] if change else 0), level_of(halves)])
+        rows.append([*row, stands_on(change), level_of(halves)])
         if change is not None and "interval" in change and change["interval"][1] < 0:
             drops.append(name)
             adjusted = change["told"]["p adjusted"]
@@ -127,7 +146,7 @@ def paraphrase_rows(parts: Mapping[str, Table]) -> Iterator[str]:
         if kind == "success":
             others = [numbers.get(f"{each}/{group}") for each in ("distance", "PRIDE", "overestimation")]
             distance = bare(others[0], digits=3)
-            rows.append([group, str(found["episodes"]), cell(found), distance, cell(others[1]), cell(others[2])])
+            rows.append([group, stands_on(found), cell(found), distance, cell(others[1]), cell(others[2])])
     yield markdown(rows)
     source = numbers.get(f"PRIDE/{ALL}", {}).get("told", {})
     if source:
@@ -143,8 +162,8 @@ def displacement_rows(parts: Mapping[str, Table]) -> Iterator[str]:
     for axis in ("x", "y"):
         found = (counted(numbers.get(f"success/displace_{axis}/{each}")) for each in metres)
         change = numbers.get(f"change/displace_{axis}")
-        pairs = str(change["episodes"] if change else 0)
-        rows.append([f"along {axis}", counted(numbers.get("success/benign")), *found, cell(change, signed=True), pairs])
+        benign = counted(numbers.get("success/benign"))
+        rows.append([f"along {axis}", benign, *found, cell(change, signed=True), stands_on(change)])
     yield markdown(rows)
 
 
@@ -157,7 +176,7 @@ def safety_rows(parts: Mapping[str, Table]) -> Iterator[str]:
         if kind == "success":
             cost = next((each for key, each in numbers.items() if _is_account(key, level)), None)
             safe = cell(numbers.get(f"safe success/{level}"))
-            rows.append([level, str(found["episodes"]), cell(found), safe, cell(cost)])
+            rows.append([level, stands_on(found), cell(found), safe, cell(cost)])
     yield markdown(rows)
 
 
@@ -185,16 +204,21 @@ def failure_rows(parts: Mapping[str, Table]) -> Rows:
                 continue
             group = name.removeprefix("failures/near/")
             far, unlabelled, other = (numbers[f"failures/{kind}/{group}"] for kind in FAILURES)
-            rows.append([group, str(near["episodes"]), cell(near), cell(far), cell(unlabelled), bare(other)])
-    head = ["varied", "episodes", "near, %", "far, %", "without a label, %", "failures on another task's path, %"]
+            rows.append([group, stands_on(near), cell(near), cell(far), cell(unlabelled), cell(other)])
+    other = "of those with one, on another task's path, %"
+    head = ["varied", "episodes", "near, %", "far, %", "without a label, %", other]
     return [head, *rows] if rows else []
 
 
 def cell(number: Table | None, *, signed: bool = False) -> str:
-    """``97.5 [94.1, 99.2]``; a dash where nothing is known."""
-    text = bare(number, signed=signed)
-    interval = None if number is None else number.get("interval")
-    return text if interval is None else f"{text} {ends(interval, signed=signed)}"
+    """``97.5 [94.1, 99.2] (83.5, 99.5)``; a dash where nothing is known."""
+    known = {} if number is None else number
+    texts = [bare(number, signed=signed)]
+    if (interval := known.get("interval")) is not None:
+        texts.append(f"[{ends(interval, signed=signed)}]")
+    if (interval := known.get("tasks_interval")) is not None:
+        texts.append(f"({ends(interval, signed=signed)})")
+    return " ".join(texts)
 
 
 def bare(number: Table | None, *, signed: bool = False, digits: int = 1) -> str:
@@ -206,9 +230,17 @@ def bare(number: Table | None, *, signed: bool = False, digits: int = 1) -> str:
 
 def counted(number: Table | None) -> str:
     """``80 (5)``: percent, and of how many."""
-    if number is None or number["value"] is None:
+    if number is None:
         return "-"
-    return f"{number['value']:.0f} ({number['episodes']})"
+    return f"{'-' if number['value'] is None else format(number['value'], '.0f')} ({stands_on(number)})"
+
+
+def stands_on(number: Table | None) -> str:
+    """``39; not 1 policy-raised``: episodes, or pairs, and how many further ones are not among them, by reason."""
+    if number is None:
+        return "0"
+    reasons = ", ".join(f"{count} {reason}" for reason, count in number["not_counted"].items())
+    return f"{number['episodes']}; not {reasons}" if reasons else str(number["episodes"])
 
 
 def listed(names: Sequence[str]) -> str:
@@ -222,8 +254,8 @@ def level_of(number: Table | None) -> str:
 
 
 def ends(interval: Sequence[float], *, signed: bool = False) -> str:
-    """``[94.1, 99.2]``."""
-    return f"[{', '.join(f'{end:+.1f}' if signed else f'{end:.1f}' for end in interval)}]"
+    """``94.1, 99.2``."""
+    return ", ".join(f"{end:+.1f}" if signed else f"{end:.1f}" for end in interval)
 
 
 def markdown(rows: Rows) -> str:

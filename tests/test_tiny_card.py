@@ -1,21 +1,27 @@
 """The model card's numbers: what they are made of, and how the script goes about it."""
 
 import json
+import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_vla.errors import VlaError
+from pytest_vla.metrics.language_paths import text_failures
+from pytest_vla.metrics.rates import percents
+from pytest_vla.metrics.success import success_rate, unit_of
 from pytest_vla.policies.tiny.weights import load_weights
 from pytest_vla.records.record import ASKED_DONE, Record
-from pytest_vla.records.trajectory import save_trajectory, trajectory_file
+from pytest_vla.records.trajectory import load_trajectory, save_trajectory, trajectory_file
 from pytest_vla.reports.loaded import Loaded
 from scripts import tiny_card
-from scripts.tiny_card import ABLATIONS, NAMES, PARTS, chosen, counts_of, read_card
+from scripts.tiny_card import ABLATIONS, CARD, NAMES, PARTS, TABLES, chosen, counts_of, read_card, shipped_weights
 from scripts.tiny_numbers import (
+    Numbers,
     benign_numbers,
     displacement_numbers,
     listening_numbers,
@@ -24,7 +30,8 @@ from scripts.tiny_numbers import (
     safety_numbers,
     speed_numbers,
 )
-from scripts.tiny_tables import page
+from scripts.tiny_tables import EARLY, MODEL, cell, other_weights
+from scripts.tiny_tables import page as page_of
 from scripts.tiny_words import KEPT_OUT
 from tests.support.data import REPOSITORY
 from tests.support.paraphrased import ENDS, para_record, paraphrased, path_to, probed
@@ -37,6 +44,7 @@ from tests.support.varied import varied
 SCRIPT = REPOSITORY / "scripts" / "tiny_card.py"
 TASKS = tuple(ENDS)
 TRAINED = ("none", "hint")
+SHIPPED = {MODEL: "aa", EARLY: "bb"}
 
 
 def loaded_of(records: list[Record], folder: Path = Path()) -> Loaded:
@@ -44,12 +52,18 @@ def loaded_of(records: list[Record], folder: Path = Path()) -> Loaded:
 
 
 def card_of(**parts: Any) -> dict[str, Any]:
-    """A card's JSON, as it is read from its file."""
-    tables = {
-        name: {"command": f"pytest {name}", "numbers": {key: each.table() for key, each in numbers.items()}}
-        for name, numbers in parts.items()
-    }
-    return json.loads(json.dumps({"schema": 1, "parts": tables}))  # type: ignore[no-any-return]
+    """A card's JSON, as it is read from its file, of the weights that ship."""
+    tables = {}
+    for name, numbers in parts.items():
+        table = {"command": f"pytest {name}", "weights": SHIPPED[EARLY if name == "early" else MODEL]}
+        if name in ("deaf", "blind"):
+            table |= {"weights": name, "beside": SHIPPED[MODEL]}
+        tables[name] = {**table, "numbers": {key: each.table() for key, each in numbers.items()}}
+    return json.loads(json.dumps({"schema": 2, "parts": tables}))  # type: ignore[no-any-return]
+
+
+def page(card: dict[str, Any]) -> str:
+    return page_of(card, SHIPPED)
 
 
 def listening_records() -> list[Record]:
@@ -69,9 +83,10 @@ def test_benign_success_is_told_by_task_and_of_all() -> None:
     each, of_all = found["success/turn_on_the_stove"], found["success/all"]
     assert (each.value, each.episodes) == (of_all.value, of_all.episodes) == (75.0, 4)
     assert each.interval is not None
-    assert each.told == {"errors": {"policy-raised": 1}, "invalid": {}}
+    assert each.not_counted == {"policy-raised": 1}
+    assert found["wall time of an episode"].table()["not_counted"] == {}
     assert found["wall time of an episode"].value == 1.25
-    assert "| `turn_on_the_stove` | 75.0 [30.1, 95.4] | 4 |" in page(card_of(benign=found))
+    assert "| `turn_on_the_stove` | 75.0 [30.1, 95.4] | 4; not 1 policy-raised |" in page(card_of(benign=found))
 
 
 def test_both_checkpoints_stand_in_one_table() -> None:
@@ -104,10 +119,31 @@ def test_listening_tells_what_is_done_of_the_scenes_task_and_of_what_is_told() -
     assert "verdict: **listens**" in text
 
 
+def test_errors_under_a_text_are_told_by_reason_and_so_are_episodes_without_a_twin() -> None:
+    task = TASKS[0]
+    records = [*listening_records(), para_record(task, 7, "error", {}, ""), para_record(task, 8, "success", {}, "")]
+    records += [probed(task, "blank", "failure", 7), probed(task, "blank", "invalid", 8)]
+    found = listening_numbers(loaded_of(records))
+    assert found["success/right text"].not_counted == {"policy-raised": 1, "no-counted-probe": 1}
+    assert found["success/blank"].episodes == 15
+    assert found["success/blank"].not_counted == {"goal-holds-at-start": 1, "no-counted-twin": 1}
+    assert found["success/other_task"].not_counted == {}
+    assert "| nothing | 15; not 1 goal-holds-at-start, 1 no-counted-twin | 0.0" in page(card_of(listening=found))
+
+
+def test_a_text_under_which_nothing_was_counted_is_no_silence() -> None:
+    records = [para_record(TASKS[0], 7, "success", {}, ""), probed(TASKS[0], "blank", "error")]
+    found = listening_numbers(loaded_of(records))
+    assert (found["success/blank"].value, found["success/blank"].not_counted) == (None, {"policy-raised": 1})
+    assert "| nothing | 0; not 1 policy-raised | - | - |" in page(card_of(listening=found))
+
+
 def test_robustness_names_the_dimensions_whose_drop_leaves_out_zero() -> None:
     records = run_of("", [True] * 12)
     records += run_of("camera.azimuth-L1", [True] * 12) + run_of("camera.azimuth-L5", [False] * 12)
     records += run_of("light.diffuse-L3", [True] * 12)
+    records += [varied("light.diffuse-L3", "error", "a_task", 12), varied("light.diffuse-L3", True, "a_task", 13)]
+    records += [varied("noise.blur-L2", "invalid", "a_task", 1)]
     found = robustness_numbers(loaded_of(records))
     assert found["success/camera/L0"].value == found["success/camera/L1"].value == 100.0
     assert found["success/camera/L5"].value == found["kind/camera.azimuth/L5"].value == 0.0
@@ -115,8 +151,12 @@ def test_robustness_names_the_dimensions_whose_drop_leaves_out_zero() -> None:
     assert (change.value, change.episodes) == (-50.0, 24)
     assert change.interval is not None
     assert change.interval[1] < 0
+    assert found["change/light"].not_counted == {"policy-raised": 1, "no-counted-twin": 1}
     text = page(card_of(robustness=found))
-    assert "leaves out zero: camera. It may be none: light." in text
+    assert "| 12; not 1 policy-raised, 1 no-counted-twin | - |" in text
+    assert "| noise | - | - | - | - | - | - | - | 0; not 1 goal-holds-at-start | - |" in text
+    assert "| `noise.blur` | - | - (0; not 1 goal-holds-at-start) | - |" in text
+    assert "leaves out zero: camera. It may be none: light, noise." in text
     assert "Holm's correction for all dimensions: camera." in text
     assert "| `camera.azimuth` | 100 (12) | - | - | - | 0 (12) |" in text
 
@@ -138,6 +178,36 @@ def test_paraphrases_of_kinds_that_were_kept_out_stand_apart() -> None:
     assert "Distances by " in text
 
 
+def test_paraphrases_of_one_init_state_are_one_unit() -> None:
+    records = [
+        paraphrased(task, index, "success" if seed else "failure", seed, types=TRAINED)
+        for task in (*TASKS, "open_the_drawer", "close_the_drawer")
+        for seed in range(4)
+        for index in range(5)
+    ]
+    records.append(paraphrased(TASKS[0], 5, "error", types=TRAINED))
+    found = paraphrase_numbers(loaded_of(records))
+    of_all = found["success/all"]
+    assert (of_all.value, of_all.episodes, of_all.not_counted) == (75.0, 100, {"policy-raised": 1})
+    by_unit = success_rate("", records, unit_of)
+    assert of_all.interval == percents(by_unit.interval)
+    assert of_all.tasks_interval == percents(by_unit.tasks_interval)
+    pride = found["PRIDE/all"]
+    assert pride.interval is not None
+    assert of_all.interval is not None
+    assert pride.interval[1] - pride.interval[0] == pytest.approx(of_all.interval[1] - of_all.interval[0], rel=0.2)
+    one_each = success_rate("", records).interval
+    assert one_each is not None
+    assert of_all.interval[1] - of_all.interval[0] > 150 * (one_each[1] - one_each[0])
+    assert "| all | 100; not 1 policy-raised | 75.0 [" in page(card_of(paraphrases=found))
+
+
+def test_an_interval_over_tasks_like_these_stands_beside_that_over_these() -> None:
+    number = {"value": 94.84, "interval": [92.5, 96.4], "tasks_interval": [83.5, 98.51]}
+    assert cell(number) == "94.8 [92.5, 96.4] (83.5, 98.5)"
+    assert cell({"value": 94.84, "interval": [92.5, 96.4]}) == "94.8 [92.5, 96.4]"
+
+
 def test_failures_are_near_or_far_by_their_paths(tmp_path: Path) -> None:
     task, other = TASKS[:2]
     records = []
@@ -152,15 +222,36 @@ def test_failures_are_near_or_far_by_their_paths(tmp_path: Path) -> None:
         kept(para_record(other, seed, "success", {}, ""), ENDS[other])
         kept(paraphrased(task, 0, "success", seed=seed), ENDS[task])
     kept(paraphrased(task, 1, "failure"), ENDS[other])
-    found = paraphrase_numbers(loaded_of(records, tmp_path))
-    assert found["failures/near/paraphrases"].value == 0.0
+    kept(para_record(task, 9, "failure", {}, ""), ENDS[other])
+    records.append(paraphrased(task, 2, "failure"))
+
+    def shares(of: list[Record]) -> tuple[dict[str, float | None], Numbers]:
+        found = paraphrase_numbers(loaded_of(of, tmp_path))
+        names = ("near", "far", "undefined", "another task's path")
+        return {name: found[f"failures/{name}/paraphrases"].value for name in names}, found
+
+    values, found = shares(records)
+    assert values == pytest.approx({"near": 0.0, "far": 100 / 7, "undefined": 0.0, "another task's path": 100.0})
     far = found["failures/far/paraphrases"]
-    assert far.value == pytest.approx(100 / 19)
-    assert far.told == {"examples": [records[-1].case]}
-    assert found["failures/another task's path/paraphrases"].value == 100.0
+    assert far.told == {"examples": [paraphrased(task, 1, "failure").case]}
+    assert (far.episodes, far.not_counted) == (7, {"no-path": 1})
     text = page(card_of(paraphrases=found))
     assert "## How it fails" in text
-    assert "| paraphrases | 19 | 0.0" in text
+    assert "| paraphrases | 7; not 1 no-path | 0.0" in text
+
+    def path(record: Record) -> Any:
+        return record.arrays and load_trajectory(trajectory_file(tmp_path, record.arrays)).eef_pos
+
+    reported = text_failures([record for record in records if record.variation], path, "exact")
+    assert reported is not None
+    assert reported.levels["max"].far.value == far.value, "the report has the same share"
+
+    alone, _ = shares([record for record in records if record.task == task])
+    assert alone["another task's path"] is None, "there is no other task's path to tell"
+    assert alone["far"] == pytest.approx(100 / 7)
+    few, found = shares([record for record in records if record.outcome == "failure"])
+    assert few == {"near": None, "far": None, "undefined": 100.0, "another task's path": None}
+    assert "| paraphrases | 1; not 1 no-path | - | - | 100.0" in page(card_of(paraphrases=found))
 
 
 def test_displacement_is_told_by_axis_and_metres() -> None:
@@ -170,6 +261,7 @@ def test_displacement_is_told_by_axis_and_metres() -> None:
     found = displacement_numbers(loaded_of(records))
     assert (found["success/displace_x/0.1 m"].value, found["success/displace_x/0.4 m"].value) == (100.0, 0.0)
     assert found["change/displace_x"].value == -50.0
+    assert found["change/displace_x"].not_counted == {}
     assert "| along x | 100 (6) | 100 (6) | - | - | 0 (6) | - | -50.0 [" in page(card_of(displacement=found))
 
 
@@ -181,6 +273,23 @@ def test_safety_is_told_by_level() -> None:
     assert done is not None
     assert safe < done
     assert "| L1 | 18 |" in page(card_of(safety=found))
+
+
+def test_safety_tells_by_level_what_is_in_no_rate() -> None:
+    records = model_that_touches()
+    broken = [Record(**{**vars(record), "outcome": "error", "reason": "policy-raised"}) for record in records]
+    of_l2 = [
+        Record(**{**vars(record), "task_level": "L2", "case": record.case.replace("L0", "L2")})
+        for record in broken
+        if record.task_level == "L0"
+    ]
+    unpriced = Record(**{**vars(records[0]), "costs": ()})
+    found = safety_numbers(loaded_of([unpriced, *records[1:-1], broken[-1], *of_l2]))
+    assert found["success/L0"].not_counted == {"no-ledger": 1}
+    assert (found["safe success/L1"].episodes, found["safe success/L1"].not_counted) == (17, {"policy-raised": 1})
+    text = page(card_of(safety=found))
+    assert "| L1 | 17; not 1 policy-raised |" in text
+    assert "| L2 | 0; not 18 policy-raised | - | - | - |" in text
 
 
 def test_the_time_of_a_question_is_what_check_policy_measured() -> None:
@@ -199,13 +308,58 @@ def test_parts_come_in_their_order_and_counts_are_in_their_commands() -> None:
     assert "--vla-tasks=stove" in part.command("tiny", None, "stove", "2")
 
 
+def test_a_part_of_other_weights_is_named_and_in_no_table() -> None:
+    numbers = benign_numbers(loaded_of([record_of(seed, "success") for seed in range(4)]))
+    card = card_of(benign=numbers, early=numbers, deaf=numbers, blind=numbers)
+    assert "Left out" not in page(card)
+    for name, key in (("early", "weights"), ("blind", "beside")):
+        card["parts"][name][key] = "cc"
+    text = page(card)
+    assert "of other weights than those that ship: early, blind.\n" in text
+    assert "| task | `tiny`, % | episodes |" in text
+    assert "| task | deaf, % | `tiny`, % | episodes |" in text
+    assert "pytest blind" not in text
+    assert "##" not in page_of(card, {MODEL: "dd", EARLY: "dd"})
+
+
+def test_published_numbers_are_of_the_weights_that_ship_and_the_tables_are_theirs() -> None:
+    card = read_card(REPOSITORY / CARD)
+    assert other_weights(card["parts"], shipped_weights()) == []
+    assert page_of(card, shipped_weights()) == (REPOSITORY / TABLES).read_text(encoding="utf-8")
+
+
+def test_paraphrases_are_spread_over_init_states(pytester: pytest.Pytester) -> None:
+    (part,) = (part for part in PARTS if part.name == "paraphrases")
+    _, *options, _, _ = part.command("random", None, None, "2")
+    found = pytester.runpytest(*options, "--collect-only", "-q").outlines
+    names = [line for line in found if "language.paraphrase" in line]
+    assert len({re.sub(r"-seed\d+", "", name) for name in names}) == len(names) == 430
+    by_seed = Counter(re.findall(r"-seed(\d+)", "\n".join(names)))
+    assert len(by_seed) == 10
+    assert min(by_seed.values()) >= 30
+
+
+def test_a_trial_is_refused_for_the_card(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    trial = ["benign", "--tasks=turn_on_the_stove", "--results=runs"]
+    for more in ([], ["--json=docs/../docs/tiny.json"]):
+        assert tiny_card.main([*trial, *more]) == 1
+        told = capsys.readouterr().err
+        assert (
+            told == "--tasks=turn_on_the_stove: a trial is not for docs/tiny.json; name another file by --json=FILE\n"
+        )
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("text", ["robustness", "robustness=", "robustness=0", "robustness=-1", "speed=3", "=1", "a=b"])
 def test_a_count_that_is_none_is_told(text: str) -> None:
     with pytest.raises(VlaError, match=r"expected PART=N.*robustness=800"):
         counts_of([text])
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"schema": 7, "parts": {}}', '{"schema": 1, "parts": 3}'])
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"schema": 7, "parts": {}}', '{"schema": 2, "parts": 3}'])
 def test_a_file_that_is_no_card_is_told(tmp_path: Path, text: str) -> None:
     path = tmp_path / "card.json"
     path.write_text(text)
@@ -222,6 +376,9 @@ def test_ablations_are_measured_where_both_files_are_named(tmp_path: Path) -> No
     with pytest.raises(VlaError, match="there is no blind"):
         chosen([], tmp_path)
     written_weights(tmp_path / "blind.npz")
+    with pytest.raises(VlaError, match=r"there is no final\.npz"):
+        chosen([ABLATIONS], tmp_path)
+    written_weights(tmp_path / "final.npz")
     assert chosen(["speed", ABLATIONS, "benign"], tmp_path) == ("benign", "deaf", "blind", "speed")
     assert set(chosen([], tmp_path)) == {*NAMES, "deaf", "blind"} - {ABLATIONS}
     assert chosen(["benign"], tmp_path) == ("benign",)
@@ -235,7 +392,7 @@ def test_an_unknown_part_ends_with_those_that_there_are(tmp_path: Path, capsys: 
 
 def test_a_part_is_measured_by_a_run_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     def card(*more: str) -> str:
-        files = [f"--json={tmp_path / 'a.json'}", f"--markdown={tmp_path / 'a.md'}", f"--results={tmp_path / 'runs'}"]
+        files = [f"--json={tmp_path / 'a.json'}", f"--results={tmp_path / 'runs'}"]
         trial = ["benign", "speed", "--count=benign=2", "--tasks=turn_on_the_stove", "--model=random"]
         assert tiny_card.main([*trial, *files, *more]) == 0
         return capfd.readouterr().out
@@ -246,10 +403,16 @@ def test_a_part_is_measured_by_a_run_once(tmp_path: Path, capfd: pytest.CaptureF
     assert number["episodes"] == 2
     assert number["command"].startswith("pytest --vla-suite=tabletop --vla-episodes=2 --vla-tasks=turn_on_the_stove")
     assert "renderer" in parts["benign"]["made under"]
-    assert "# Success" in (tmp_path / "a.md").read_text()
+    text = (tmp_path / "a.md").read_text()
+    assert "than those that ship: benign, speed." in text
+    assert "## Success" not in text
     said = card()
     assert "[1/2] benign: is there, by pytest" in said
     assert "$" not in said
+    said = card("--count=benign=1")
+    assert "[1/2] benign: is there of another policy or by another command, and is measured again" in said
+    assert "[2/2] speed: is there, by" in said
+    assert json.loads((tmp_path / "a.json").read_text())["parts"]["benign"]["episodes"] == 1
     (tmp_path / "a.json").unlink()
     assert "[1/2] benign: was run" in card(), "of a run that is whole the numbers are made without another one"
 
@@ -259,6 +422,7 @@ def test_ablations_are_two_parts_whose_commands_name_no_path_of_this_machine(
 ) -> None:
     written_weights(tmp_path / "deaf.npz")
     written_weights(tmp_path / "blind.npz", drawn_weights(1))
+    written_weights(tmp_path / "final.npz", drawn_weights(2))
     files = [f"--json={tmp_path / 'a.json'}", f"--markdown={tmp_path / 'a.md'}", f"--results={tmp_path / 'runs'}"]
     trial = ["ablations", "--count=ablations=1", "--tasks=turn_on_the_stove", f"--ablations={tmp_path}", *files]
     assert tiny_card.main(trial) == 0
@@ -270,6 +434,8 @@ def test_ablations_are_two_parts_whose_commands_name_no_path_of_this_machine(
         "blind": "tiny:build/tiny/blind.npz",
     }
     assert parts["deaf"]["weights"] == load_weights(tmp_path / "deaf.npz").digest != parts["blind"]["weights"]
+    assert parts["deaf"]["beside"] == parts["blind"]["beside"] == load_weights(tmp_path / "final.npz").digest
+    assert "than those that ship: deaf, blind." in (tmp_path / "a.md").read_text()
     assert "--vla-episodes=1 --vla-tasks=turn_on_the_stove --vla-model=tiny:build/" in parts["deaf"]["command"]
     assert str(tmp_path) not in written + (tmp_path / "a.md").read_text()
     assert tiny_card.main(trial) == 0
