@@ -8,7 +8,6 @@ pair as it is, on whatever scale.
 """
 
 from collections.abc import Callable, Hashable, Sequence
-from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray

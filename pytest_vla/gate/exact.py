@@ -91,7 +91,9 @@ def stratified_p(
     """
     ours, theirs = unit_sums(new, new_units), unit_sums(baseline, baseline_units)
     if both := ours.keys() & theirs.keys():
-        raise ValueError(f"stratified_p: {min(both, key=str)} is on both sides: expected other seeds (or pairs of them)")
+        raise ValueError(
+            f"stratified_p: {min(both, key=str)} is on both sides: expected other seeds (or pairs of them)"
+        )
     strata: dict[Hashable, tuple[list[int], list[int]]] = {}
     for side, units in enumerate((ours, theirs)):
         for unit, (done, episodes) in units.items():
