@@ -8,7 +8,6 @@ pair as it is, on whatever scale.
 """
 
 from collections.abc import Callable, Hashable, Sequence
-from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +56,7 @@ def mean_bounds(
     if number < FEWEST_CLUSTERS:
         return None
     values = np.asarray(differences, float)
-    sums, counts = np.bincount(index, values), np.bincount(index).astype(float)
+    sums, counts = np.bincount(index, values).astype(float), np.bincount(index).astype(float)
     mean, error = _mean_and_error(np.ones((1, number)), sums, counts)
     if not error[0]:
         return None

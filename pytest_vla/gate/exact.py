@@ -74,7 +74,7 @@ def stratified_p(
     exchanged among those with as many episodes. Source: Gart 1970, Biometrika 57, 471-475.
 
     Where a task has more episodes of one policy than of the other, and tasks differ in which of the two does better,
-    the null of a mean over tasks is not this one: `pytest_vla.gate.score.unpaired_p` has that.
+    the null of a mean over tasks is not this one: `pytest_vla.gate.score.unpaired_change_p` has both.
 
     Args:
         new: (n,), each 0 or 1: success of the new policy's episodes.
@@ -91,7 +91,9 @@ def stratified_p(
     """
     ours, theirs = unit_sums(new, new_units), unit_sums(baseline, baseline_units)
     if both := ours.keys() & theirs.keys():
-        raise ValueError(f"stratified_p: {min(both, key=str)} is on both sides: expected other seeds (or pairs of them)")
+        raise ValueError(
+            f"stratified_p: {min(both, key=str)} is on both sides: expected other seeds (or pairs of them)"
+        )
     strata: dict[Hashable, tuple[list[int], list[int]]] = {}
     for side, units in enumerate((ours, theirs)):
         for unit, (done, episodes) in units.items():
