@@ -34,12 +34,15 @@ def test_bca_is_scipys() -> None:
 
 
 def test_a_ratio_of_sums() -> None:
-    """PRIDE is one: both bootstraps agree of a mean, which is one too, over clusters of several pairs."""
+    """PRIDE is one: both bootstraps agree of a weighted mean, over clusters of several pairs."""
     source = generator(5)
     clusters = np.repeat(np.arange(40), 3)
     values = source.normal(0.3, 1.0, 120) + source.normal(0, 1.0, 40)[clusters]
-    ratio = statistic_bounds(lambda i: float(values[i].sum() / len(i)), clusters.tolist(), generator(), draws=3000)
-    mean = mean_bounds(values.tolist(), clusters.tolist(), generator())
+    far = source.uniform(0.1, 1.0, 120)
+    ratio = statistic_bounds(
+        lambda i: float((far[i] * values[i]).sum() / far[i].sum()), clusters.tolist(), generator(), draws=3000
+    )
+    mean = mean_bounds(values.tolist(), clusters.tolist(), generator(), weights=far.tolist())
     assert ratio is not None
     assert mean is not None
     assert ratio == pytest.approx(mean, abs=0.12 * (mean[1] - mean[0]))
@@ -95,6 +98,8 @@ def test_nothing_is_said_of_few_clusters_or_of_none_that_strays() -> None:
 def test_bad_input() -> None:
     with pytest.raises(ValueError, match="expected as many"):
         mean_bounds([1.0], [], generator())
+    with pytest.raises(ValueError, match="2 weights of 8 differences"):
+        mean_bounds([1.0] * 8, range(8), generator(), weights=[1.0, 2.0])
     with pytest.raises(ValueError, match="a number between 0 and"):
         mean_bounds([1.0] * 8, range(8), generator(), alpha=0.5)
     with pytest.raises(ValueError, match="expected a finite number"):
