@@ -3,8 +3,10 @@
 Clusters are drawn whole: units for these tasks, tasks for tasks like these. Both bootstraps take the difference of a
 pair as it is, on whatever scale.
 
-- `mean_bounds`: of a mean of differences, studentised.
-- `statistic_bounds`: of any statistic, such as a difference of two ratios of sums: bias-corrected and accelerated.
+- `mean_bounds`: of a mean of differences, weighted or not, studentised. PRIDE's difference is one, weighted by how far
+  a paraphrase is from the original.
+- `statistic_bounds`: of any statistic, bias-corrected and accelerated. Of means of skewed differences it is off more
+  often: where each bound may be in 5%, in up to 11% of 12 clusters, the studentised one's in up to 7%.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -28,11 +30,12 @@ def mean_bounds(
     generator: np.random.Generator,
     alpha: float = 0.05,
     draws: int = DRAWS,
+    weights: Sequence[float] | None = None,
 ) -> tuple[float, float] | None:
     """One-sided bounds, each at alpha, of the mean difference of pairs: a bootstrap of Student's t over clusters.
 
-    The mean is sum / count over clusters, which may hold several pairs each; its standard error is the linearised
-    ratio's. Samples in which nothing strays count as infinitely far out, on the side where their mean lies, and a bound
+    The mean is a ratio of two sums, of weighted differences and of weights, over clusters that may hold several pairs
+    each; its standard error is the linearised ratio's. Samples in which nothing strays count as infinitely far out, on the side where their mean lies, and a bound
     lies no farther from the mean than the largest difference from the smallest: where most pairs do not differ, bounds
     are wide rather than wrong. Source: Efron and Tibshirani 1993, An Introduction to the
     Bootstrap, section 12.5.
@@ -43,12 +46,13 @@ def mean_bounds(
         generator: draws the samples.
         alpha: of each bound, in (0, .5).
         draws: how many samples.
+        weights: (n,), all above 0; None: all alike.
 
     Returns:
         None of fewer than `FEWEST_CLUSTERS`, and where no cluster strays: nothing tells how far another would.
 
     Raises:
-        ValueError: there is no pair, lengths differ, or alpha is out of range.
+        ValueError: there is no pair, lengths differ, or alpha or a weight is out of range.
     """
     _check(len(differences), clusters, alpha)
     index = _numbered(clusters)
@@ -56,7 +60,11 @@ def mean_bounds(
     if number < FEWEST_CLUSTERS:
         return None
     values = np.asarray(differences, float)
-    sums, counts = np.bincount(index, values), np.bincount(index).astype(float)
+    weighing = np.ones(len(values)) if weights is None else np.asarray(weights, float)
+    if len(weighing) != len(values) or not (weighing > 0).all():
+        raise ValueError(f"{len(weighing)} weights of {len(values)} differences: expected as many, each above 0")
+    sums = np.bincount(index, weighing * values).astype(float)
+    counts = np.bincount(index, weighing).astype(float)
     mean, error = _mean_and_error(np.ones((1, number)), sums, counts)
     if not error[0]:
         return None

@@ -2,9 +2,9 @@
 
 Both are conditional and stratified by task, and neither draws: the whole distribution is summed up. Their null is that
 the new policy and the baseline are alike in each task, so that which of the two an outcome belongs to says nothing.
-Where tasks differ and it is their mean that is null, `sign_flip_p` errs to the safe side, since what differs between
-tasks only lessens how far a sum strays; so does `stratified_p` where a task has as many episodes of either
-(``python benchmarks/gate.py`` counts both).
+Where tasks differ and it is their mean that is null, `sign_flip_p` of single pairs errs to the safe side, since what
+differs between tasks only lessens how far a sum strays; so does `stratified_p` where a task has as many episodes of
+either policy (``python benchmarks/gate.py`` counts both).
 """
 
 from collections import Counter
@@ -29,6 +29,10 @@ def sign_flip_p(differences: Sequence[int], units: Sequence[Unit], way: Way = "w
     lies as far out. Where each unit is one pair this is McNemar's exact test, one-sided: a binomial one on discordant
     pairs. Source: Fisher 1935, The Design of Experiments, section 21; for pairs Fagerland et al. 2013, BMC Medical
     Research Methodology 13:91.
+
+    Of units of several pairs the null is that their sums are symmetric. A mean of 0 that is made of many small losses
+    and a rare large gain is called worse too often as long as the gain is rarely seen (one unit of ten gains five
+    pairs, five of ten lose one: in 25% of runs of 10 units, 8% of 50); `pytest_vla.gate.wealth.running_p` is not.
 
     Args:
         differences: (n,), each -1, 0 or 1: the new policy's success less the baseline's.
@@ -74,7 +78,7 @@ def stratified_p(
     exchanged among those with as many episodes. Source: Gart 1970, Biometrika 57, 471-475.
 
     Where a task has more episodes of one policy than of the other, and tasks differ in which of the two does better,
-    the null of a mean over tasks is not this one: `pytest_vla.gate.score.unpaired_p` has that.
+    the null of a mean over tasks is not this one: `pytest_vla.gate.score.unpaired_change_p` has both.
 
     Args:
         new: (n,), each 0 or 1: success of the new policy's episodes.

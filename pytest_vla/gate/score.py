@@ -16,7 +16,7 @@ from math import fsum, inf
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_vla.gate.exact import unit_sums
+from pytest_vla.gate.exact import Way, stratified_p, unit_sums
 from pytest_vla.metrics.clustered import Interval, Unit, student_quantile, sums
 from pytest_vla.metrics.differences import difference_of, mean_difference
 
@@ -120,10 +120,11 @@ def unpaired_bounds(
     """Score bounds of the difference of success of episodes that share no seeds, stratified by task.
 
     The difference is the mean of the tasks' differences, weighted as Mantel and Haenszel do: n m / (n + m), alike where
-    all tasks have as many episodes. Its variance at a difference d is that of rates that are likeliest where each
-    task's difference is d. Where units hold several episodes, each side has as many as would stray as far, and Student's
-    t is in the place of the normal quantile. Source: Miettinen and Nurminen 1985, Statistics in Medicine 4, 213-226;
-    corrected for continuity.
+    all tasks have as many episodes. Its variance at a difference d is that of the rates that are likeliest where each
+    task's difference is d or, of several tasks, that of the rates as they are, whichever is larger: the first alone
+    errs in 9% of runs with 10 episodes of one policy, 60 of the other, and tasks that differ by .4 either way. Where
+    units hold several episodes, each side has as many as would stray as far, and Student's t is in the place of the
+    normal quantile. Source: Miettinen and Nurminen 1985, Statistics in Medicine 4, 213-226; corrected for continuity.
 
     Args:
         new: (n,), each 0 or 1.
@@ -154,10 +155,28 @@ def unpaired_p(
     return _upper_tail(float(stratified_statistic(done, mine, theirs, others, -margin, CORRECTION)), freedom)
 
 
+def unpaired_change_p(
+    new: Sequence[int],
+    new_units: Sequence[Unit],
+    baseline: Sequence[int],
+    baseline_units: Sequence[Unit],
+    way: Way = "worse",
+) -> float:
+    """One-sided p that success changed, of episodes that share no seeds: the larger of the exact one and the score's.
+
+    The exact one (`stratified_p`) is of policies that are alike in each task, whatever the numbers; the score's of
+    their mean over tasks, where tasks differ and one policy has more episodes. Arguments and errors are theirs.
+    """
+    exact = stratified_p(new, new_units, baseline, baseline_units, way)
+    if way == "worse":
+        return max(exact, unpaired_p(baseline, baseline_units, new, new_units, 0.0))
+    return max(exact, unpaired_p(new, new_units, baseline, baseline_units, 0.0))
+
+
 def stratified_bounds(
     new: Floats, new_n: Floats, baseline: Floats, baseline_n: Floats, quantile: Floats, correction: float = CORRECTION
 ) -> tuple[Floats, Floats, Floats]:
-    """The weighted difference, its lower and its upper bound, of counts (..., tasks), at so many standard errors (...)."""
+    """The weighted difference and its bounds (...,), of counts (..., tasks), at so many standard errors."""
     value = stratified_difference(new, new_n, baseline, baseline_n)
 
     def is_above(d: Floats) -> NDArray[np.bool_]:
@@ -186,7 +205,11 @@ def stratified_statistic(
     above = np.clip(below + d[..., None], 0.0, 1.0)
     variance = above * (1 - above) / new_n + below * (1 - below) / baseline_n
     # Of few episodes: their likeliest rates stray less than the true ones let them.
-    variance = (weights * weights * variance * total / (total - 1)).sum(-1)
+    likeliest = (weights * weights * variance * total / (total - 1)).sum(-1)
+    ours, theirs = new / new_n, baseline / baseline_n
+    # Where the differences of several tasks are not alike the rates themselves may stray more: the larger of both.
+    strays = ours * (1 - ours) / np.maximum(new_n - 1, 1) + theirs * (1 - theirs) / np.maximum(baseline_n - 1, 1)
+    variance = np.maximum(likeliest, (weights * weights * strays).sum(-1) if new.shape[-1] > 1 else 0.0)
     found = (stratified_difference(new, new_n, baseline, baseline_n) - d) * weights.sum(-1) - correction / 2
     statistic: Floats = found / np.sqrt(np.maximum(variance, 1e-12))
     return statistic
