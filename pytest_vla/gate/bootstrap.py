@@ -35,10 +35,10 @@ def mean_bounds(
     """One-sided bounds, each at alpha, of the mean difference of pairs: a bootstrap of Student's t over clusters.
 
     The mean is a ratio of two sums, of weighted differences and of weights, over clusters that may hold several pairs
-    each; its standard error is the linearised ratio's. Samples in which nothing strays count as infinitely far out, on the side where their mean lies, and a bound
-    lies no farther from the mean than the largest difference from the smallest: where most pairs do not differ, bounds
-    are wide rather than wrong. Source: Efron and Tibshirani 1993, An Introduction to the
-    Bootstrap, section 12.5.
+    each; its standard error is the linearised ratio's. Samples in which nothing strays count as infinitely far out, on
+    the side where their mean lies, and a bound lies no farther from the mean than the largest difference from the
+    smallest: where most pairs do not differ, bounds are wide rather than wrong. Source: Efron and Tibshirani 1993, An
+    Introduction to the Bootstrap, section 12.5.
 
     Args:
         differences: (n,), new less baseline.
