@@ -9,6 +9,7 @@ import sys
 from math import sqrt
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -93,8 +94,9 @@ def test_none_of_several_groups_is_called_worse_too_often(groups: int, shared: f
 @pytest.mark.slow
 @pytest.mark.parametrize("mean", [0.0, -0.05, -0.2])
 @pytest.mark.parametrize("design", gate.DESIGNS, ids=str)
-def test_the_paired_interval_holds_its_mean(design: object, mean: float) -> None:
-    held, width = gate.coverage(design, mean, RUNS)
+def test_the_paired_interval_holds_its_mean(design: Any, mean: float) -> None:
+    # Where units hold several pairs hardly two runs are alike, and each takes its own bounds: milliseconds.
+    held, width = gate.coverage(design, mean, RUNS if design.kinds == 1 else RUNS // 5)
     print(f"{design}, {mean}: held {held:.4f}, mean width {width:.3f}")
     assert held >= 0.94
 
