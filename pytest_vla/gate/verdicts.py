@@ -23,7 +23,7 @@ from typing import Literal, get_args
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.baseline import Baseline, CaseResult
 from pytest_vla.gate.comparable import Agreement, Disagreement, Pair, Stratum, matched, paired, unpaired
-from pytest_vla.gate.exact import sign_flip_p
+from pytest_vla.gate.exact import Way, sign_flip_p
 from pytest_vla.gate.score import (
     Bounds,
     paired_bounds,
@@ -281,11 +281,22 @@ def evidence_of(sample: Sample, terms: Terms, is_paired: bool) -> Evidence | Non
         differences.count(1),
         bounds,
         None if of_tasks is None else no_narrower(of_tasks, (bounds.lower, bounds.upper)),
-        sign_flip_p(differences, sample.new_units, "worse"),
-        sign_flip_p(differences, sample.new_units, "better"),
+        _changed_p(differences, sample.new_units, "worse"),
+        _changed_p(differences, sample.new_units, "better"),
         paired_p(differences, sample.new_units, margin) if margin < 1.0 else 0.0,
         difference_of(mean_difference(differences, sample.new_units)).detectable,
     )
+
+
+def _changed_p(differences: Sequence[int], units: Sequence[Unit], way: Way) -> float:
+    """One-sided p that success changed: the exact one; where units hold several pairs, the larger of it and the score's.
+
+    A unit of several pairs may lose a little often and gain much at times, which flips of its sign take for a loss.
+    """
+    exact = sign_flip_p(differences, units, way)
+    if len(set(units)) == len(units):
+        return exact
+    return max(exact, paired_p([-each if way == "worse" else each for each in differences], units, 0.0))
 
 
 def _groups(
