@@ -289,9 +289,9 @@ def evidence_of(sample: Sample, terms: Terms, is_paired: bool) -> Evidence | Non
 
 
 def _changed_p(differences: Sequence[int], units: Sequence[Unit], way: Way) -> float:
-    """One-sided p that success changed: the exact one; where units hold several pairs, the larger of it and the score's.
+    """One-sided p that success changed: the exact one, and of units of several pairs the larger of it and the score's.
 
-    A unit of several pairs may lose a little often and gain much at times, which flips of its sign take for a loss.
+    A unit of several pairs may lose a little often and gain much at times: flips of its sign take that for a loss.
     """
     exact = sign_flip_p(differences, units, way)
     if len(set(units)) == len(units):
