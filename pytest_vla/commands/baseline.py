@@ -33,7 +33,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "Of each case the first complete record counts (docs: What counts). The file is written whole or not at all, "
         "and none is overwritten: `pytest-vla baseline update` says what changes, and then does."
     )
-    _declare_runs(save)
+    declare_runs(save)
     save.add_argument(
         *("-o", "--output"),
         metavar="FILE",
@@ -56,14 +56,15 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "is written after your yes, whole or not at all."
     )
     update.add_argument("file", metavar="FILE", type=Path, help="the baseline")
-    _declare_runs(update)
+    declare_runs(update)
     update.add_argument("--yes", action="store_true", help="do not ask")
 
 
 _FILE_HELP = f"the baseline (default: {DEFAULT_FILE})"
 
 
-def _declare_runs(parser: argparse.ArgumentParser) -> None:
+def declare_runs(parser: argparse.ArgumentParser) -> None:
+    """Of which runs: ``which``, ``--model``, ``--allow-unfinished`` and ``--vla-results``."""
     parser.add_argument(
         "which",
         metavar="RUN",
@@ -110,7 +111,7 @@ def _save(options: argparse.Namespace) -> None:
             f"{options.output} is there already, and nothing is overwritten: pytest-vla baseline update "
             f"{options.output} {' '.join(options.which)}".rstrip()
         )
-    baseline, notes = _baseline_of_runs(options)
+    baseline, notes = baseline_of_runs(options)
     write_baseline(baseline, options.output)
     print("\n".join([*baseline_lines(baseline), *notes, f"saved: {options.output}"]))
 
@@ -128,7 +129,7 @@ def update(options: argparse.Namespace, ask: "Ask | None") -> None:
     from pytest_vla.reports.baselines import change_lines
 
     before = read_baseline(options.file)
-    after, notes = _baseline_of_runs(options)
+    after, notes = baseline_of_runs(options)
     if text_of(before) == text_of(after):
         print("\n".join([*notes, f"{options.file}: nothing changes"]))
         return
@@ -142,8 +143,16 @@ def update(options: argparse.Namespace, ask: "Ask | None") -> None:
     print(f"updated: {options.file}")
 
 
-def _baseline_of_runs(options: argparse.Namespace) -> "tuple[Baseline, list[str]]":
-    """The baseline that the runs make, and what is to be said of it. Raises VlaError: it would mislead."""
+def baseline_of_runs(options: argparse.Namespace, *, allow_broken: bool = False) -> "tuple[Baseline, list[str]]":
+    """The baseline that runs make, and what is to be said of it.
+
+    Args:
+        options: with `declare_runs`'s.
+        allow_broken: whether episodes may have broken, since the caller tells what that makes of its numbers.
+
+    Raises:
+        VlaError: there is no such run, or a baseline of it would mislead.
+    """
     from pytest_vla.gate.baseline import baseline_of, counting_of
     from pytest_vla.records.load import open_runs
     from pytest_vla.reports.loaded import load
@@ -157,14 +166,14 @@ def _baseline_of_runs(options: argparse.Namespace) -> "tuple[Baseline, list[str]
     baseline = baseline_of(records, options.model)
     against = _against([*runs.values()], baseline.runs)
     broken = [record for record in counting.records if record.outcome == "error"]
-    if broken:
+    if broken and not allow_broken:
         reasons = ", ".join(sorted({str(record.reason) for record in broken}))
         against.append(
             f"{counted(len(broken), 'episode')} broke ({reasons}): nothing is known of what the policy does there; "
             f"pytest --vla-resume={broken[-1].run} runs them again"
         )
     if against and not options.allow_unfinished:
-        raise VlaError("\n".join([*against, "--allow-unfinished makes a baseline all the same, of what there is"]))
+        raise VlaError("\n".join([*against, "--allow-unfinished goes by what there is all the same"]))
     return baseline, [*notes([*against, *counting.left_out])]
 
 

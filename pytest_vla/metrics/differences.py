@@ -98,8 +98,8 @@ def mean_difference(differences: Sequence[int], units: Sequence[Unit]) -> Mean:
     return Mean(value, n, sums(errors, units), sums([1 / n] * n, units), squares - value * value)
 
 
-def difference_of(mean: Mean) -> PairedDifference:
-    """The mean with its intervals, its p and what such a run could show."""
+def difference_of(mean: Mean, confidence: float = CONFIDENCE) -> PairedDifference:
+    """The mean with its intervals, of that confidence, its p and what such a run could show."""
     units = list(mean.influence)
     tasks = [task for task, _ in units]
     trials = 1.0 / fsum(share * share for share in mean.shares.values())
@@ -109,11 +109,12 @@ def difference_of(mean: Mean) -> PairedDifference:
         return PairedDifference(mean.value, mean.pairs, 1, None, None, None, None, None)
     variance = n / (n - 1) * fsum(error * error for error in errors)
     centre, error = _adjusted(mean.value, variance, trials)
-    interval, by_task = _interval(centre, error, n - 1), None
+    interval, by_task = _interval(centre, error, n - 1, confidence), None
     if len(set(tasks)) >= FEWEST_TASKS:
         spread = crossed_spread(errors, shares, mean.alike, [tasks])
         assert spread is not None
-        by_task = no_narrower(_interval(*_adjusted(mean.value, spread.variance, trials), spread.freedom), interval)
+        strayed = _adjusted(mean.value, spread.variance, trials)
+        by_task = no_narrower(_interval(*strayed, spread.freedom, confidence), interval)
     return PairedDifference(
         value=mean.value,
         pairs=mean.pairs,
@@ -203,13 +204,13 @@ def _adjusted(value: float, variance: float, trials: float) -> tuple[float, floa
     return value * kept, sqrt(variance * kept * kept + added)
 
 
-def _interval(centre: float, error: float, freedom: float) -> Interval:
-    low, high = _unbounded(centre, error, freedom)
+def _interval(centre: float, error: float, freedom: float, confidence: float) -> Interval:
+    low, high = _unbounded(centre, error, freedom, confidence)
     return max(low, -1.0), min(high, 1.0)
 
 
-def _unbounded(centre: float, error: float, freedom: float) -> Interval:
-    half = student_quantile(freedom, CONFIDENCE) * error
+def _unbounded(centre: float, error: float, freedom: float, confidence: float = CONFIDENCE) -> Interval:
+    half = student_quantile(freedom, confidence) * error
     return centre - half, centre + half
 
 

@@ -143,7 +143,7 @@ def test_what_would_mislead_is_refused(alone: None, capsys: pytest.CaptureFixtur
     write("part", ten(), planned=2, end="stopped")
     told = call(capsys, "save", code=1)
     assert "run part has 10 of 12 episodes: pytest --vla-resume=part runs the rest" in told
-    assert "--allow-unfinished makes a baseline all the same" in told
+    assert "--allow-unfinished goes by what there is all the same" in told
     write("broken", [*ten()[:9], record_of(9, "error")])
     assert "1 episode broke (policy-raised)" in call(capsys, "save", code=1)
     assert not FILE.exists()

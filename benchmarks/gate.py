@@ -1,0 +1,369 @@
+"""How often the gate errs, what it finds, and how many episodes it saves: simulated policies whose difference is known.
+
+``python benchmarks/gate.py [--runs 2000] [--only TEXT]`` prints five tables: how often each claim is made that is
+untrue, at one end and at any time; how often Holm's correction lets one of several groups be called worse; what the
+paired interval holds; what the tests of unpaired episodes do where tasks differ; and power, with the pairs that the
+sequential gate takes, against all of them. Then the exact error of Tango's bound, with corrections and without.
+
+Tasks have effects that differ and sum to what the design says; pairs of one unit are alike or not.
+"""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+from scipy.special import gammaln, xlogy
+
+from pytest_vla.gate.exact import sign_flip_p, stratified_p
+from pytest_vla.gate.score import (
+    CORRECTION,
+    paired_bounds,
+    paired_p,
+    stratified_statistic,
+    tango_statistic,
+    unpaired_change_p,
+)
+from pytest_vla.gate.wealth import Claim, running_p
+from pytest_vla.metrics.clustered import Unit
+from pytest_vla.metrics.paired import holm
+
+ALPHA = 0.05
+MARGIN = 0.05
+
+Pairs = NDArray[np.int8]
+"""Differences (runs, seeds, tasks, kinds)."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """A gate.
+
+    Attributes:
+        tasks: how many.
+        seeds: of each task, and so how many rounds.
+        kinds: pairs of each unit.
+        discordance: the share of pairs that differ, at least; more where an effect takes it.
+        effect: half of the tasks gain so much and half lose it, beside the mean.
+        drift: which half gains is the other in the second half of the rounds.
+        alike: the share of units whose pairs are all alike.
+    """
+
+    tasks: int
+    seeds: int
+    kinds: int = 1
+    discordance: float = 0.2
+    effect: float = 0.0
+    drift: bool = False
+    alike: float = 0.0
+
+    def __str__(self) -> str:
+        shape = f"{self.tasks} x {self.seeds}" + f" x {self.kinds} ({self.alike:.0%} alike)" * (self.kinds > 1)
+        turned = ", turning" * self.drift
+        return f"{shape}, discordant {self.discordance:.0%}" + f", effects {self.effect:.0%}{turned}" * bool(
+            self.effect
+        )
+
+
+DESIGNS = (
+    Design(10, 10, discordance=0.02),
+    Design(10, 10, discordance=0.1),
+    Design(10, 20, discordance=0.4),
+    Design(2, 25, discordance=0.2, effect=0.15),
+    Design(40, 5, discordance=0.2, effect=0.15),
+    Design(10, 10, discordance=0.1, effect=0.1, drift=True),
+    Design(10, 10, kinds=4, discordance=0.2, alike=0.5),
+    Design(2, 12, kinds=5, discordance=0.3, alike=0.8, effect=0.1),
+)
+
+
+def draw(design: Design, mean: float, runs: int, generator: np.random.Generator) -> Pairs:
+    """Pairs whose mean difference over tasks is `mean`, in every round."""
+    side = np.where(np.arange(design.tasks) % 2, 1.0, -1.0)
+    if design.tasks % 2:
+        side[-1] = 0.0
+    turned = np.where(design.drift & (np.arange(design.seeds) >= design.seeds / 2), -1.0, 1.0)
+    effects = mean + design.effect * turned[:, None] * side
+    discordance = np.maximum(design.discordance, np.abs(effects))
+    lost, gained = (discordance - effects) / 2, (discordance + effects) / 2
+    lot = generator.random((runs, design.seeds, design.tasks, design.kinds), dtype=np.float32)
+    if design.alike:
+        alike = generator.random(lot.shape[:-1]) < design.alike
+        lot[alike] = lot[alike][:, :1]
+    found: Pairs = (lot > 1 - gained[..., None]).astype(np.int8) - (lot < lost[..., None]).astype(np.int8)
+    return found
+
+
+def units_of(design: Design) -> list[Unit]:
+    """In the order of one run's pairs, raveled."""
+    return [(f"task {t}", s) for s in range(design.seeds) for t in range(design.tasks) for _ in range(design.kinds)]
+
+
+def fixed_p(design: Design, pairs: Pairs, claim: Claim) -> NDArray[np.float64]:
+    """The p (runs,) that the claim is made of after all pairs; where each unit is one pair, runs alike are one."""
+    units = units_of(design)
+
+    def p(differences: Sequence[int]) -> float:
+        if claim == "no worse":
+            return paired_p(differences, units, MARGIN)
+        return sign_flip_p(differences, units, "worse" if claim == "regression" else "better")
+
+    rows, which = different(design, pairs)
+    return np.array([p(row) for row in rows.tolist()])[which]
+
+
+def different(design: Design, pairs: Pairs) -> tuple[Pairs, NDArray[np.intp]]:
+    """The runs (different, pairs) that statistics over these tasks tell apart, and which of them each run is."""
+    runs = pairs.reshape(len(pairs), -1)
+    if design.kinds > 1:
+        return runs, np.arange(len(runs))
+    # Where each unit is one pair only how many were lost and gained matters.
+    counts = (runs < 0).sum(1) * (runs.shape[1] + 1) + (runs > 0).sum(1)
+    _, first, which = np.unique(counts, return_index=True, return_inverse=True)
+    return runs[first], which
+
+
+def sequential_p(pairs: Pairs, claim: Claim) -> NDArray[np.float64]:
+    """The p (runs, rounds) as it stands after each round."""
+    return running_p(pairs.mean(axis=-1), claim, MARGIN if claim == "no worse" else 0.0)
+
+
+def null_mean(claim: Claim) -> float:
+    """The mean at which the claim is just untrue."""
+    return -MARGIN if claim == "no worse" else 0.0
+
+
+def errors(design: Design, claim: Claim, runs: int, seed: int = 1) -> tuple[float, float]:
+    """How often the claim is made that is just untrue: after all pairs, and ever while they come."""
+    pairs = draw(design, null_mean(claim), runs, np.random.default_rng(seed))
+    fixed, ever = fixed_p(design, pairs, claim), sequential_p(pairs, claim)[:, -1]
+    return float((fixed <= ALPHA).mean()), float((ever <= ALPHA).mean())
+
+
+def familywise(groups: int, runs: int, seed: int = 1, shared: float = 0.0) -> tuple[float, float]:
+    """How often any of several groups, none of which is worse, is called so: after all pairs, and ever.
+
+    Args:
+        groups: how many.
+        runs: how many.
+        seed: of the generator.
+        shared: the share of pairs that every group has in common with the first.
+    """
+    design, generator = Design(2, 30, discordance=0.4, effect=0.1), np.random.default_rng(seed)
+    wrong = np.zeros(2)
+    # Not all at once: 20,000 runs of 20 groups are 24 million pairs.
+    for some in (len(part) for part in np.array_split(np.arange(runs), max(1, runs * groups // 20_000))):
+        pairs = draw(design, 0.0, some * groups, generator).reshape(some, groups, design.seeds, design.tasks, 1)
+        same = generator.random((some, 1, design.seeds, design.tasks, 1)) < shared
+        pairs = np.where(same, pairs[:, :1], pairs).reshape(-1, design.seeds, design.tasks, 1)
+        for number, p in enumerate((fixed_p(design, pairs, "regression"), sequential_p(pairs, "regression")[:, -1])):
+            wrong[number] += sum(min(holm(each)) <= ALPHA for each in p.reshape(some, groups).tolist())
+    return float(wrong[0] / runs), float(wrong[1] / runs)
+
+
+def coverage(design: Design, mean: float, runs: int, seed: int = 1) -> tuple[float, float]:
+    """The share of paired 95% intervals that hold the mean, and their mean width."""
+    rows, which = different(design, draw(design, mean, runs, np.random.default_rng(seed)))
+    units, times = units_of(design), np.bincount(which)
+    bounds = [paired_bounds(row, units, 0.025) for row in rows.tolist()]
+    held = np.array([each.lower - 1e-9 <= mean <= each.upper + 1e-9 for each in bounds])
+    width = np.array([each.upper - each.lower for each in bounds])
+    return float(np.average(held, weights=times)), float(np.average(width, weights=times))
+
+
+# Without pairs
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Two policies that share no seeds.
+
+    Attributes:
+        new: success rates by task.
+        baseline: likewise.
+        n: episodes of each task of the new policy.
+        m: of the baseline.
+    """
+
+    new: tuple[float, ...]
+    baseline: tuple[float, ...]
+    n: int
+    m: int
+
+    def __str__(self) -> str:
+        tasks = " ".join(f"{100 * b:g}>{100 * a:g}" for a, b in zip(self.new[:4], self.baseline[:4], strict=True))
+        return f"{len(self.new)} tasks, {self.n} against {self.m}: {tasks}" + " ..." * (len(self.new) > 4)
+
+
+SIDES = (
+    Sides((0.5, 0.5), (0.5, 0.5), 15, 15),
+    Sides((0.95, 0.95), (1.0, 1.0), 40, 40),
+    Sides((0.9, 0.0), (1.0, 0.0), 50, 50),
+    Sides((0.95, 0.95), (1.0, 1.0), 100, 20),
+    Sides((0.9, 0.9), (0.9, 0.9), 40, 10),
+    Sides((0.8, 0.6), (0.45, 0.95), 20, 20),
+    Sides((0.5, 0.5), (0.9, 0.1), 10, 60),
+    Sides((0.9, 0.4, 0.45, 0.0, 0.95), (1.0, 0.3, 0.7, 0.0, 0.95), 10, 10),
+    Sides((0.9, 0.9, 0.9, 0.0, 0.0, 1.0) * 3, (1.0, 1.0, 1.0, 0.0, 0.0, 1.0) * 3, 10, 10),
+)
+
+
+def unpaired_errors(sides: Sides, runs: int, seed: int = 1) -> tuple[float, float, float] | tuple[float]:
+    """How often what is just untrue is said: no worse by the mean drop that there is; worse, where it is 0.
+
+    Returns:
+        Of the score test; where the mean drop is 0, of both tests that the new policy is worse, and of the exact one.
+    """
+    generator, tasks = np.random.default_rng(seed), len(sides.new)
+    new = generator.binomial(sides.n, sides.new, (runs, tasks))
+    baseline = generator.binomial(sides.m, sides.baseline, (runs, tasks))
+    drop = float(np.mean(sides.baseline) - np.mean(sides.new))
+    n, m = np.full(tasks, float(sides.n)), np.full(tasks, float(sides.m))
+    quantile = stats.norm.isf(ALPHA)
+    no_worse = stratified_statistic(new, n, baseline, m, -drop, CORRECTION) >= quantile
+    if abs(drop) > 1e-9:
+        return (float(no_worse.mean()),)
+    rows, times = np.unique(np.hstack([new, baseline]), axis=0, return_counts=True)
+    p = [counts_p(row[:tasks], sides.n, row[tasks:], sides.m) for row in rows.tolist()]
+    both, exact = np.average(np.array(p) <= ALPHA, weights=times, axis=0)
+    return float(no_worse.mean()), float(both), float(exact)
+
+
+def counts_p(new: Sequence[int], n: int, baseline: Sequence[int], m: int) -> tuple[float, float]:
+    """`unpaired_change_p` and `stratified_p` of counts by task, that the new policy is worse."""
+    sides: list[tuple[list[int], list[Unit]]] = []
+    for counts, number, first in ((new, n, 0), (baseline, m, n)):
+        done = [int(seed < count) for count in counts for seed in range(number)]
+        sides.append((done, [(f"task {t}", first + seed) for t in range(len(counts)) for seed in range(number)]))
+    return unpaired_change_p(*sides[0], *sides[1]), stratified_p(*sides[0], *sides[1])
+
+
+# What it finds
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a gate says of a difference.
+
+    Attributes:
+        fixed: the share of runs of which the claim is made after all pairs.
+        sequential: while they come, before the other one is (a drop below the margin is a regression, and no worse).
+        pairs: that the sequential gate takes on average; it stops at this claim, or at that against it.
+        of: all pairs.
+    """
+
+    fixed: float
+    sequential: float
+    pairs: float
+    of: int
+
+
+def against(claim: Claim) -> Claim:
+    """The other claim that a sequential gate stops at."""
+    return "no worse" if claim == "regression" else "regression"
+
+
+def power(design: Design, mean: float, claim: Claim, runs: int, seed: int = 1) -> Found:
+    """How often a claim that is true is made, and of how many pairs."""
+    pairs = draw(design, mean, runs, np.random.default_rng(seed))
+    fixed = float((fixed_p(design, pairs, claim) <= ALPHA).mean())
+    made, other = sequential_p(pairs, claim) <= ALPHA, sequential_p(pairs, against(claim)) <= ALPHA
+    stopped = made | other
+    rounds = np.where(stopped[:, -1], stopped.argmax(axis=1) + 1, design.seeds)
+    said = made[np.arange(runs), rounds - 1]
+    each = design.tasks * design.kinds
+    return Found(fixed, float(said.mean()), float(rounds.mean()) * each, design.seeds * each)
+
+
+def tango_errors(n: int, margin: float, discordance: float, correction: float, alpha: float = ALPHA) -> float:
+    """How often single pairs that lose `margin` are called no worse, exactly: over all tables of n pairs."""
+    gained, lost = np.indices((n + 1, n + 1)).reshape(2, -1)
+    gained, lost = gained[gained + lost <= n], lost[gained + lost <= n]
+    said = tango_statistic(gained, lost, n, -margin, correction) >= stats.norm.isf(alpha)
+    gained, lost = gained[said], lost[said]
+    rest = n - gained - lost
+    ways = gammaln(n + 1) - gammaln(gained + 1) - gammaln(lost + 1) - gammaln(rest + 1)
+    likely = xlogy(gained, (discordance - margin) / 2) + xlogy(lost, (discordance + margin) / 2)
+    return float(np.exp(ways + likely + xlogy(rest, 1 - discordance)).sum())
+
+
+def show_errors(runs: int) -> None:
+    allowed = ALPHA + 3 * sqrt(ALPHA * (1 - ALPHA) / runs)
+    print(f"Claims made that are just untrue, of {runs} runs; at most {ALPHA} is promised (! above {allowed:.4f})")
+    print(f"{'design':58} {'claim':12} {'fixed':>7} {'ever':>7}")
+    for design in DESIGNS:
+        for claim in ("regression", "no worse", "better"):
+            found = errors(design, claim, runs)
+            texts = [f"{each:.4f}" + " !"[each > allowed] for each in found]
+            print(f"{design!s:58} {claim:12} {texts[0]:>7} {texts[1]:>7}", flush=True)
+    print("\nAny of several groups called worse, none of which is, with Holm's correction")
+    print(f"{'groups':>7} {'in common':>10} {'fixed':>7} {'ever':>7}")
+    for groups, shared in ((2, 0.0), (5, 0.0), (20, 0.0), (20, 0.5)):
+        found = familywise(groups, max(runs // groups, 100), shared=shared)
+        print(f"{groups:7} {shared:10.0%} {found[0]:7.4f} {found[1]:7.4f}", flush=True)
+
+
+def show_coverage(runs: int) -> None:
+    print(f"\nPaired 95% intervals that hold the mean, of {runs} runs, and their mean width")
+    for design in DESIGNS:
+        for mean in (0.0, -0.1):
+            held, width = coverage(design, mean, runs)
+            print(f"{design!s:58} {mean:5.2f} {held:7.4f}{' !'[held < 0.94]} {width:6.3f}", flush=True)
+
+
+def show_unpaired(runs: int) -> None:
+    print(
+        "\nUnpaired: no worse, though it is by just so much; worse, though it is not (both tests, the exact one alone)"
+    )
+    for sides in SIDES:
+        found = [f"{each:7.4f}" for each in unpaired_errors(sides, runs)]
+        print(f"{sides!s:58} {' '.join(found)}", flush=True)
+
+
+def show_power(runs: int, both: float) -> None:
+    print(f"\nWhat is found, of {runs} runs; pairs that go against the drop: {both / 2:.0%} of all")
+    print(f"{'drop':>5} {'claim':12} {'pairs':>6} {'fixed':>6} {'sequential':>10} {'takes':>6} {'saved':>6}")
+    for drop in (0.0, 0.03, 0.05, 0.1, 0.2):
+        for seeds in (10, 20, 50):
+            claim: Claim = "regression" if drop else "no worse"
+            found = power(Design(10, seeds, discordance=drop + both), -drop, claim, runs)
+            print(f"{drop:5.2f} {claim:12} {found.of:6} {found.fixed:6.2f} {found.sequential:10.2f}", end=" ")
+            print(f"{found.pairs:6.0f} {1 - found.pairs / found.of:6.0%}", flush=True)
+
+
+def show_tango() -> None:
+    print("\nThe largest exact error of Tango's bound at 5%, with a correction of so much of a pair, and where")
+    for correction in (0.0, 0.25, CORRECTION):
+        worst = max(
+            (tango_errors(n, margin, discordance, correction), n, margin, discordance)
+            for n in (10, 23, 40, 52, 70, 105, 150, 200)
+            for margin in (0.02, 0.05, 0.1, 0.2, 0.3)
+            for discordance in (margin, margin + 0.03, 0.4, 0.6)
+        )
+        print(f"{correction:5.2f} {worst[0]:.4f} at {worst[1]} pairs, margin {worst[2]}, discordant {worst[3]:.2f}")
+
+
+def main() -> None:
+    """Prints the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=2000)
+    parser.add_argument("--both", type=float, default=0.1, help="discordance where nothing differs, 0..1")
+    parser.add_argument("--only", default="", help="errors, coverage, unpaired, power or tango")
+    options = parser.parse_args()
+    tables = {
+        "errors": lambda: show_errors(options.runs),
+        "coverage": lambda: show_coverage(options.runs),
+        "unpaired": lambda: show_unpaired(options.runs),
+        "power": lambda: show_power(options.runs, options.both),
+        "tango": show_tango,
+    }
+    for name, show in tables.items():
+        if options.only in name:
+            show()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""Bounds for what is no success (costs, PRIDE, steps): bootstraps over clusters of pairs.
+
+Clusters are drawn whole: units for these tasks, tasks for tasks like these. Both bootstraps take the difference of a
+pair as it is, on whatever scale.
+
+- `mean_bounds`: of a mean of differences, weighted or not, studentised. PRIDE's difference is one, weighted by how far
+  a paraphrase is from the original.
+- `statistic_bounds`: of any statistic, bias-corrected and accelerated. Of means of skewed differences it is off more
+  often: where each bound may be in 5%, in up to 11% of 12 clusters, the studentised one's in up to 7%.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+DRAWS = 4000
+"""A bound at 5% strays by about a fiftieth of the interval's width between such draws."""
+
+FEWEST_CLUSTERS = 5
+"""Of fewer clusters too few different samples can be drawn."""
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+def mean_bounds(
+    differences: Sequence[float],
+    clusters: Sequence[Hashable],
+    generator: np.random.Generator,
+    alpha: float = 0.05,
+    draws: int = DRAWS,
+    weights: Sequence[float] | None = None,
+) -> tuple[float, float] | None:
+    """One-sided bounds, each at alpha, of the mean difference of pairs: a bootstrap of Student's t over clusters.
+
+    The mean is a ratio of two sums, of weighted differences and of weights, over clusters that may hold several pairs
+    each; its standard error is the linearised ratio's. Samples in which nothing strays count as infinitely far out, on
+    the side where their mean lies, and a bound lies no farther from the mean than the largest difference from the
+    smallest: where most pairs do not differ, bounds are wide rather than wrong. Source: Efron and Tibshirani 1993, An
+    Introduction to the Bootstrap, section 12.5.
+
+    Args:
+        differences: (n,), new less baseline.
+        clusters: (n,), of each pair its unit, or its task.
+        generator: draws the samples.
+        alpha: of each bound, in (0, .5).
+        draws: how many samples.
+        weights: (n,), all above 0; None: all alike.
+
+    Returns:
+        None of fewer than `FEWEST_CLUSTERS`, and where no cluster strays: nothing tells how far another would.
+
+    Raises:
+        ValueError: there is no pair, lengths differ, or alpha or a weight is out of range.
+    """
+    _check(len(differences), clusters, alpha)
+    index = _numbered(clusters)
+    number = int(index.max()) + 1
+    if number < FEWEST_CLUSTERS:
+        return None
+    values = np.asarray(differences, float)
+    weighing = np.ones(len(values)) if weights is None else np.asarray(weights, float)
+    if len(weighing) != len(values) or not (weighing > 0).all():
+        raise ValueError(f"{len(weighing)} weights of {len(values)} differences: expected as many, each above 0")
+    sums = np.bincount(index, weighing * values).astype(float)
+    counts = np.bincount(index, weighing).astype(float)
+    mean, error = _mean_and_error(np.ones((1, number)), sums, counts)
+    if not error[0]:
+        return None
+    times = generator.multinomial(number, np.full(number, 1 / number), size=draws).astype(float)
+    means, errors = _mean_and_error(times, sums, counts)
+    away = means - mean[0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        far = np.where(away == 0, 0.0, away / errors)
+    low, high = np.quantile(far, [alpha, 1 - alpha], method="nearest")
+    spread = float(values.max() - values.min())
+    lower = max(float(mean[0] - high * error[0]), float(mean[0]) - spread)
+    return lower, min(float(mean[0] - low * error[0]), float(mean[0]) + spread)
+
+
+def statistic_bounds(
+    statistic: Callable[[Indices], float],
+    clusters: Sequence[Hashable],
+    generator: np.random.Generator,
+    alpha: float = 0.05,
+    draws: int = DRAWS,
+) -> tuple[float, float] | None:
+    """One-sided bounds, each at alpha, of any statistic of pairs: the BCa bootstrap over clusters.
+
+    Source: Efron 1987, Journal of the American Statistical Association 82, 171-185; the acceleration is the jackknife's
+    over clusters.
+
+    Args:
+        statistic: of the pairs of these indices (m,), some of them several times.
+        clusters: (n,), of each pair its unit, or its task.
+        generator: draws the samples.
+        alpha: of each bound, in (0, .5).
+        draws: how many samples.
+
+    Returns:
+        None of fewer than `FEWEST_CLUSTERS`, and where no cluster pulls on the statistic.
+
+    Raises:
+        ValueError: there is no pair, alpha is out of range, or the statistic of a sample is no finite number.
+    """
+    from scipy.special import ndtr, ndtri
+
+    n = len(clusters)
+    _check(n, clusters, alpha)
+    index = _numbered(clusters)
+    members = [np.flatnonzero(index == cluster) for cluster in range(int(index.max()) + 1)]
+    number = len(members)
+    if number < FEWEST_CLUSTERS:
+        return None
+
+    def of(chosen: Sequence[Indices]) -> float:
+        found = float(statistic(np.concatenate(chosen)))
+        if not np.isfinite(found):
+            raise ValueError(f"statistic_bounds: the statistic of a sample is {found}: expected a finite number")
+        return found
+
+    value = of(members)
+    lots = generator.integers(0, number, size=(draws, number))
+    found = np.sort([of([members[cluster] for cluster in lot]) for lot in lots])
+    without = np.array([of(members[:cluster] + members[cluster + 1 :]) for cluster in range(number)])
+    pulls = without.mean() - without
+    strays = float((pulls**2).sum())
+    if not strays:
+        return None
+    acceleration = float((pulls**3).sum()) / (6 * strays**1.5)
+    # Samples as far out as the value itself count half.
+    below = float((found < value).mean() + (found == value).mean() / 2)
+    bias = float(ndtri(np.clip(below, 1 / (draws + 1), draws / (draws + 1))))
+    ends = []
+    for quantile in (ndtri(alpha), ndtri(1 - alpha)):
+        moved = bias + quantile
+        share = float(ndtr(bias + moved / max(1 - acceleration * moved, 1e-9)))
+        ends.append(float(np.quantile(found, share)))
+    return ends[0], ends[1]
+
+
+def _check(n: int, clusters: Sequence[Hashable], alpha: float) -> None:
+    if not n or n != len(clusters):
+        raise ValueError(f"{n} differences, {len(clusters)} clusters: expected as many, at least 1")
+    if not 0 < alpha < 0.5:
+        raise ValueError(f"alpha {alpha}: expected a number between 0 and .5")
+
+
+def _numbered(clusters: Sequence[Hashable]) -> Indices:
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(cluster, len(numbers)) for cluster in clusters], dtype=np.intp)
+
+
+def _mean_and_error(times: Floats, sums: Floats, counts: Floats) -> tuple[Floats, Floats]:
+    """Mean and standard error (samples,) of clusters that are drawn so many times (samples, clusters)."""
+    number, pairs = len(sums), times @ counts
+    means = times @ sums / pairs
+    strays = times @ sums**2 - 2 * means * (times @ (sums * counts)) + means**2 * (times @ counts**2)
+    # Rounding leaves what is 0 a little beside.
+    strays = np.where(strays < 1e-12 * (times @ sums**2), 0.0, strays)
+    return means, np.sqrt(number / (number - 1) * strays) / pairs

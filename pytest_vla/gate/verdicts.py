@@ -1,0 +1,411 @@
+"""What a gate says of each group of episodes against a baseline: one of five verdicts, with what it rests on.
+
+Success of the run less that of the baseline is tested each way at alpha, over these tasks: other seeds of just these
+tasks. The nulls are two, and both are the user's:
+
+- ``regression`` and ``better`` are against *no change*: where both policies do as well, either is said in at most a
+  share alpha of runs, over all groups together (Holm 1979);
+- ``no worse`` is against *a drop of the margin*: where success falls by the margin or more, it is said of a group in
+  at most a share alpha of runs. All groups together are no worse where each of them is, which takes no correction
+  (Berger 1982, Technometrics 24, 295-300).
+
+A drop that is there, and smaller than the margin, is no worse: the margin says which drop nobody minds. Where neither
+is shown it is ``undecided``. Errors and invalid episodes cannot hide anything: each verdict is found once more as if
+all of them had failed in the run and succeeded in the baseline, and the other way round; where these differ it is
+undecided.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Literal, get_args
+
+from pytest_vla.errors import VlaError
+from pytest_vla.gate.baseline import Baseline, CaseResult
+from pytest_vla.gate.comparable import Agreement, Disagreement, Pair, Stratum, matched, paired, unpaired
+from pytest_vla.gate.exact import Way, sign_flip_p
+from pytest_vla.gate.score import (
+    Bounds,
+    paired_bounds,
+    paired_p,
+    tasks_bounds,
+    unpaired_bounds,
+    unpaired_change_p,
+    unpaired_p,
+)
+from pytest_vla.metrics.clustered import Interval, Unit, no_narrower
+from pytest_vla.metrics.differences import difference_of, mean_difference
+from pytest_vla.metrics.paired import holm
+from pytest_vla.metrics.success import unit_of
+from pytest_vla.util.text import did_you_mean
+
+Verdict = Literal["better", "no worse", "regression", "undecided", "not comparable"]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+
+MARGIN, ALPHA = 5.0, 0.05
+"""Defaults: points of success that may be lost, and the share of runs in which a claim may be wrong."""
+
+LABELS = ("suite", "task", "task_level", "dimension", "kind", "level", "label")
+"""By which episodes may be grouped."""
+
+BY = ("suite", "dimension")
+"""By which they are where nothing else is said."""
+
+MOST_MORE = 100_000
+"""Where more pairs than this would settle it, nobody is told to run them."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What was agreed before a run is judged.
+
+    Attributes:
+        margin: points of success, in (0, 100].
+        alpha: in (0, .5).
+        by: labels by which episodes are grouped, some of `LABELS`.
+    """
+
+    margin: float = MARGIN
+    alpha: float = ALPHA
+    by: tuple[str, ...] = BY
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.margin <= 100.0:
+            raise VlaError(f"margin {self.margin:g}: expected points of success above 0, at most 100, such as 5")
+        if not 0.0 < self.alpha < 0.5:
+            raise VlaError(f"alpha {self.alpha:g}: expected a share above 0 and below .5, such as .05")
+        for name in self.by:
+            if name not in LABELS:
+                known = f"expected some of {', '.join(LABELS)}"
+                raise VlaError(f"nothing is grouped by {name!r}: {known}.{did_you_mean(name, LABELS)}")
+        if not self.by or len(set(self.by)) < len(self.by):
+            raise VlaError(f"grouped by {', '.join(self.by) or 'nothing'}: expected labels, none of them twice")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the successes and failures of a group say; differences are the run's success less the baseline's, -1..1.
+
+    Attributes:
+        pairs: how many are compared; of unpaired episodes those of the run.
+        baseline_rate: of the baseline in them.
+        new_rate: of the run.
+        lost: pairs in which only the baseline succeeded; 0 of unpaired episodes, and so is `gained`.
+        gained: pairs in which only the run did.
+        bounds: the difference with a bound each way at alpha, over these tasks.
+        tasks_bounds: the same over tasks like these, no narrower; None of too few tasks, and of unpaired episodes.
+        p_worse: that success did not fall.
+        p_better: that it did not rise.
+        p_no_worse: that it fell by the margin or more; small speaks for no worse.
+        detectable: the smallest drop that such pairs would show in four of five runs; None: not known.
+    """
+
+    pairs: int
+    baseline_rate: float
+    new_rate: float
+    lost: int
+    gained: int
+    bounds: Bounds
+    tasks_bounds: Interval | None
+    p_worse: float
+    p_better: float
+    p_no_worse: float
+    detectable: float | None
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group of episodes and what becomes of it.
+
+    Attributes:
+        name: such as ``libero_goal[camera]``.
+        verdict: on it.
+        reason: why, in a line; empty where the numbers say it.
+        evidence: what it rests on; None where nothing was measured on both sides, or nothing can be compared.
+        p_worse: `Evidence.p_worse` with Holm's correction among the groups; None without evidence.
+        p_better: likewise.
+        more: about how many pairs more would settle it; None where it is settled, or no such number is known.
+        uncounted: episodes that are errors or invalid, of the run and of the baseline.
+        refused: what makes it not comparable.
+        lost: cases in which only the baseline succeeded; () of unpaired episodes.
+        gained: cases in which only the run did; likewise.
+    """
+
+    name: str
+    verdict: Verdict
+    reason: str
+    evidence: Evidence | None
+    p_worse: float | None
+    p_better: float | None
+    more: int | None
+    uncounted: tuple[int, int]
+    refused: tuple[Disagreement, ...]
+    lost: tuple[str, ...] = ()
+    gained: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The verdict over a run.
+
+    Attributes:
+        verdict: over all groups: a regression where there is one, else not comparable, else undecided; better where a
+            group is and no other is worse; else no worse.
+        groups: by name.
+        terms: on which it was judged.
+        is_paired: whether the same cases were compared; else each policy's own seeds of the same tasks.
+        agreement: what both have, and what differs in how they ran.
+    """
+
+    verdict: Verdict
+    groups: tuple[Group, ...]
+    terms: Terms
+    is_paired: bool
+    agreement: Agreement
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Successes (1) and failures (0) of a group; `units` go with them.
+
+    Of pairs both sides have as many, in the same order, and the units are the same.
+    """
+
+    new: tuple[int, ...]
+    new_units: tuple[Unit, ...]
+    baseline: tuple[int, ...]
+    baseline_units: tuple[Unit, ...]
+
+
+Fills = tuple[int | None, int | None]
+"""What an error or invalid episode is taken for, of the run and of the baseline; None: it is left out."""
+
+AS_THEY_ARE: Fills = (None, None)
+WORST: Fills = (0, 1)
+BEST: Fills = (1, 0)
+
+
+def judge(baseline: Baseline, new: Baseline, terms: Terms, *, is_paired: bool | None = None) -> Judgement:
+    """The verdict of each group, and over all.
+
+    Args:
+        baseline: what the run is compared with.
+        new: the run, as `pytest_vla.gate.baseline.baseline_of` makes it.
+        terms: margin, alpha and groups.
+        is_paired: whether the same cases are compared; None: where there are any.
+
+    Raises:
+        VlaError: there is no common case; or, of unpaired episodes, no common task.
+    """
+    if is_paired is None:
+        is_paired = bool(matched(baseline, new).pairs)
+    sources: dict[str, list[Pair] | list[Stratum]] = {}
+    if is_paired:
+        of_pairs = paired(baseline, new)
+        agreement = of_pairs.agreement
+        for pair in of_pairs.pairs:
+            sources.setdefault(group_name(pair.labels, terms.by), []).append(pair)  # type: ignore[arg-type]
+    else:
+        of_strata = unpaired(baseline, new)
+        agreement = of_strata.agreement
+        for stratum in of_strata.strata:
+            sources.setdefault(group_name(stratum.labels, terms.by), []).append(stratum)  # type: ignore[arg-type]
+    groups = _groups({name: sources[name] for name in sorted(sources)}, terms, agreement, is_paired)
+    return Judgement(_over_all([group.verdict for group in groups]), groups, terms, is_paired, agreement)
+
+
+def group_name(labels: Mapping[str, str], by: Sequence[str]) -> str:
+    """``libero_goal[camera]`` by suite and dimension; ``libero_goal`` by suite, ``camera`` by dimension."""
+    suite = labels["suite"] if "suite" in by else ""
+    others = ",".join(labels[name] or "-" for name in by if name != "suite")
+    return f"{suite}[{others}]" if suite and others else suite or others
+
+
+def sample_of(sources: Iterable[Pair | Stratum], fills: Fills) -> Sample:
+    """The successes and failures of pairs or strata; what is invalid on both sides of a pair is in none."""
+    new: list[tuple[int, Unit]] = []
+    baseline: list[tuple[int, Unit]] = []
+    for source in sources:
+        if isinstance(source, Pair):
+            if source.new.outcome == source.baseline.outcome == "invalid":
+                continue
+            ours, theirs = _filled(source.new, fills[0]), _filled(source.baseline, fills[1])
+            if ours is not None and theirs is not None:
+                new.append((ours, source.unit))
+                baseline.append((theirs, source.unit))
+        else:
+            for cases, fill, found in ((source.new, fills[0], new), (source.baseline, fills[1], baseline)):
+                filled = ((_filled(case, fill), unit_of(case)) for case in cases)
+                found += [(success, unit) for success, unit in filled if success is not None]
+    return Sample(
+        tuple(success for success, _ in new),
+        tuple(unit for _, unit in new),
+        tuple(success for success, _ in baseline),
+        tuple(unit for _, unit in baseline),
+    )
+
+
+def evidence_of(sample: Sample, terms: Terms, is_paired: bool) -> Evidence | None:
+    """What a sample says; None where a side has nothing, or no task is on both."""
+    new, baseline = sample.new, sample.baseline
+    if not new or not baseline:
+        return None
+    margin = terms.margin / 100
+    rates = sum(baseline) / len(baseline), sum(new) / len(new)
+    if not is_paired:
+        common = {task for task, _ in sample.new_units} & {task for task, _ in sample.baseline_units}
+        if not common:
+            return None
+        sides = _of_tasks(new, sample.new_units, common), _of_tasks(baseline, sample.baseline_units, common)
+        both = (*sides[0], *sides[1])
+        return Evidence(
+            len(sides[0][0]),
+            sum(sides[1][0]) / len(sides[1][0]),
+            sum(sides[0][0]) / len(sides[0][0]),
+            0,
+            0,
+            unpaired_bounds(*both, terms.alpha),
+            None,
+            unpaired_change_p(*both, "worse"),
+            unpaired_change_p(*both, "better"),
+            unpaired_p(*both, margin) if margin < 1.0 else 0.0,
+            None,
+        )
+    differences = [ours - theirs for ours, theirs in zip(new, baseline, strict=True)]
+    bounds = paired_bounds(differences, sample.new_units, terms.alpha)
+    of_tasks = tasks_bounds(differences, sample.new_units, terms.alpha)
+    return Evidence(
+        len(differences),
+        *rates,
+        differences.count(-1),
+        differences.count(1),
+        bounds,
+        None if of_tasks is None else no_narrower(of_tasks, (bounds.lower, bounds.upper)),
+        _changed_p(differences, sample.new_units, "worse"),
+        _changed_p(differences, sample.new_units, "better"),
+        paired_p(differences, sample.new_units, margin) if margin < 1.0 else 0.0,
+        difference_of(mean_difference(differences, sample.new_units)).detectable,
+    )
+
+
+def _changed_p(differences: Sequence[int], units: Sequence[Unit], way: Way) -> float:
+    """One-sided p that success changed: the exact one, and of units of several pairs the larger of it and the score's.
+
+    A unit of several pairs may lose a little often and gain much at times: flips of its sign take that for a loss.
+    """
+    exact = sign_flip_p(differences, units, way)
+    if len(set(units)) == len(units):
+        return exact
+    return max(exact, paired_p([-each if way == "worse" else each for each in differences], units, 0.0))
+
+
+def _groups(
+    sources: Mapping[str, Sequence[Pair | Stratum]], terms: Terms, agreement: Agreement, is_paired: bool
+) -> tuple[Group, ...]:
+    refused = {name: agreement.of("refuses", _cases(some)) for name, some in sources.items()}
+    judged = {name: some for name, some in sources.items() if not refused[name]}
+    # Of all groups: Holm's correction of one goes by the p of the others.
+    is_whole = not any(any(_uncounted(some)) for some in judged.values())
+    scenarios = {
+        fills: _judged({name: sample_of(some, fills) for name, some in judged.items()}, terms, is_paired)
+        for fills in ((AS_THEY_ARE,) if is_whole else (AS_THEY_ARE, WORST, BEST))
+    }
+    found = []
+    for name, some in sources.items():
+        uncounted = _uncounted(some)
+        if refused[name]:
+            found.append(Group(name, "not comparable", "", None, None, None, None, uncounted, refused[name]))
+            continue
+        verdict, evidence, p_worse, p_better = scenarios[AS_THEY_ARE][name]
+        reason = "" if evidence is not None else "nothing was measured on both sides"
+        if not is_whole:
+            worst, best = scenarios[WORST][name][0], scenarios[BEST][name][0]
+            if {verdict, worst, best} != {verdict}:
+                reason = f"errors: {worst} if all that broke had failed, {best} if all of it had succeeded"
+                verdict = "undecided"
+        more = _more(evidence, terms) if verdict == "undecided" and evidence is not None and not reason else None
+        flipped = [_flipped(some, way) for way in (-1, 1)]
+        found.append(Group(name, verdict, reason, evidence, p_worse, p_better, more, uncounted, (), *flipped))
+    return tuple(found)
+
+
+Judged = tuple[Verdict, Evidence | None, float | None, float | None]
+
+
+def _judged(samples: Mapping[str, Sample], terms: Terms, is_paired: bool) -> dict[str, Judged]:
+    """Verdict, evidence and the corrected p of both ways, of each group."""
+    evidence = {name: evidence_of(sample, terms, is_paired) for name, sample in samples.items()}
+    measured = {name: each for name, each in evidence.items() if each is not None}
+    worse = dict(zip(measured, holm([each.p_worse for each in measured.values()]), strict=True))
+    better = dict(zip(measured, holm([each.p_better for each in measured.values()]), strict=True))
+    found: dict[str, Judged] = {}
+    for name, each in evidence.items():
+        if each is None:
+            found[name] = "undecided", None, None, None
+            continue
+        found[name] = _verdict(each, worse[name], better[name], terms), each, worse[name], better[name]
+    return found
+
+
+def _verdict(evidence: Evidence, p_worse: float, p_better: float, terms: Terms) -> Verdict:
+    is_within = evidence.p_no_worse <= terms.alpha
+    if p_worse <= terms.alpha and not is_within:
+        return "regression"
+    if p_better <= terms.alpha:
+        return "better"
+    return "no worse" if is_within else "undecided"
+
+
+def _over_all(verdicts: Sequence[Verdict]) -> Verdict:
+    for first in ("regression", "not comparable", "undecided", "better"):
+        if first in verdicts:
+            return first
+    return "no worse" if verdicts else "undecided"
+
+
+def _more(evidence: Evidence, terms: Terms) -> int | None:
+    """About how many pairs more settle it if they go on like these: bounds come nearer as the root of their number."""
+    bounds, margin = evidence.bounds, terms.margin / 100
+    times = []
+    if bounds.value > -margin:
+        times.append((bounds.value - bounds.lower) / (bounds.value + margin))
+    if bounds.value < 0:
+        times.append((bounds.upper - bounds.value) / -bounds.value)
+    more = min((ceil((max(each, 1.0) ** 2 - 1.0) * evidence.pairs) for each in times), default=MOST_MORE)
+    return max(more, 1) if more < MOST_MORE else None
+
+
+def _filled(case: CaseResult, fill: int | None) -> int | None:
+    return int(case.outcome == "success") if case.is_counted else fill
+
+
+def _of_tasks(
+    successes: Sequence[int], units: Sequence[Unit], tasks: set[str]
+) -> tuple[tuple[int, ...], tuple[Unit, ...]]:
+    kept = [(success, unit) for success, unit in zip(successes, units, strict=True) if unit[0] in tasks]
+    return tuple(success for success, _ in kept), tuple(unit for _, unit in kept)
+
+
+def _sides(source: Pair | Stratum) -> tuple[tuple[CaseResult, ...], tuple[CaseResult, ...]]:
+    return ((source.new,), (source.baseline,)) if isinstance(source, Pair) else (source.new, source.baseline)
+
+
+def _cases(sources: Iterable[Pair | Stratum]) -> list[str]:
+    return [case.case for source in sources for case in _sides(source)[0]]
+
+
+def _uncounted(sources: Sequence[Pair | Stratum]) -> tuple[int, int]:
+    new, baseline = (sum(not case.is_counted for source in sources for case in _sides(source)[side]) for side in (0, 1))
+    return new, baseline
+
+
+def _flipped(sources: Sequence[Pair | Stratum], way: int) -> tuple[str, ...]:
+    """The cases of pairs whose difference is that."""
+    return tuple(
+        source.case
+        for source in sources
+        if isinstance(source, Pair)
+        and source.new.is_counted
+        and source.baseline.is_counted
+        and int(source.new.outcome == "success") - int(source.baseline.outcome == "success") == way
+    )

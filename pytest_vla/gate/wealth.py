@@ -1,0 +1,106 @@
+"""Evidence that grows as episodes come in, and may be looked at after every round.
+
+For each claim a gambler bets on each unit that it speaks for the claim; were the claim untrue, no way of betting would
+be expected to win. Wealth that starts at 1 therefore ever reaches 1 / alpha in at most a share alpha of runs (Ville
+1939), and one over the highest wealth so far is a p that holds whenever one stops. Source: Waudby-Smith and Ramdas
+2024, Journal of the Royal Statistical Society B 86, 1-27 (capital of constant bets, and its mean over a grid of them).
+
+Claims and what a bet of b makes of a unit whose pairs differ by x on average, new less baseline:
+
+- ``regression``: 1 - b x, against a mean of 0 or more;
+- ``better``: 1 + b x, against a mean of 0 or less;
+- ``no worse``: 1 + b (x + margin), against a mean of -margin or less.
+
+Units come in *rounds*, one unit of every task, and wealth is looked at where a round is complete. Given what came
+before, the units of a round are independent, with means m_t that may differ between tasks and drift from round to
+round. The expected factor of a round is the product of the 1 + b (m_t + margin), which are none of them negative: by
+the inequality of arithmetic and geometric means it is at most (1 + b (mean of m_t + margin))^tasks, and so at most 1
+where the round's mean over tasks is null. It takes a bet that stays the same within a round, as a constant one does,
+and neither the order within the round nor which task is hard matters. Within a round wealth means nothing: the tasks
+that come first may be those that gain.
+
+Where each unit is one pair and the claim is ``regression`` or ``better``, pairs that do not differ leave wealth alone,
+and this is a mixture of likelihood ratios of Bernoulli variables on discordant pairs.
+"""
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Claim = Literal["regression", "better", "no worse"]
+
+BETS = 20
+"""How many bets wealth is split over: in equal steps, up to what one pair could ruin.
+
+The best bet is about the mean over the mean square: 1 where each discordant pair goes one way, .1 where one way is
+hardly more frequent than the other. Nobody knows it beforehand. The middles of equal steps are the midpoint rule for
+the uniform mixture: 10 or 40 of them take as many episodes, and steps that are finer near 0 take up to a sixth more
+(drops of 5 to 20 points, discordance of 2% to 30%).
+"""
+
+Floats = NDArray[np.float64]
+
+
+def bets(claim: Claim, margin: float = 0.0) -> Floats:
+    """The grid (`BETS`,), from 0 to where one pair lost (for ``regression``, won) would take all, both left out."""
+    most = 1.0 / (1.0 - margin) if claim == "no worse" else 1.0
+    found: Floats = (np.arange(BETS) + 0.5) / BETS * most
+    return found
+
+
+def log_wealth(rounds: ArrayLike, claim: Claim, margin: float = 0.0) -> Floats:
+    """The log of wealth after each round; it is 0 before the first.
+
+    Args:
+        rounds: (..., rounds, tasks), of each task's unit in a round the mean difference of its pairs, in [-1, 1].
+        claim: what wealth speaks for.
+        margin: for ``no worse``, in (0, 1); else 0.
+
+    Returns:
+        (..., rounds).
+
+    Raises:
+        ValueError: a difference is out of range, the shape is another, or the margin does not go with the claim.
+    """
+    x = np.asarray(rounds, float)
+    if x.ndim < 2 or not x.shape[-1]:
+        raise ValueError(f"log_wealth: differences of shape {x.shape}: expected (..., rounds, tasks), at least 1 task")
+    if not (np.abs(x) <= 1.0).all():
+        raise ValueError("log_wealth: expected differences within -1..1")
+    if not (0.0 < margin < 1.0 if claim == "no worse" else margin == 0.0):
+        raise ValueError(f"log_wealth: margin {margin} for {claim!r}: expected one within 0..1 for 'no worse', else 0")
+    won = -x if claim == "regression" else x + margin
+    total = np.full(x.shape[:-1], -np.inf)
+    # Differences take few values: the log of each is taken once.
+    values, which = np.unique(won, return_inverse=True)
+    which = which.reshape(x.shape)
+    for bet in bets(claim, margin):
+        # A bet's logs are summed over a round before its wealth is added to the others'.
+        capital = np.log1p(bet * values)[which].sum(-1).cumsum(-1)
+        total = np.logaddexp(total, capital)
+    found: Floats = total - np.log(BETS)
+    return found
+
+
+def running_p(rounds: ArrayLike, claim: Claim, margin: float = 0.0) -> Floats:
+    """After each round, one over the highest wealth so far, at most 1: a p that holds whenever one stops.
+
+    It never rises. At most a share alpha of runs of which the claim is untrue ever have one of alpha or less, so that
+    the p values of several groups, each as it stands when its group stops, go into Holm's correction as any others do
+    (`pytest_vla.metrics.paired.holm`, which asks for no independence).
+
+    Args:
+        rounds: as `log_wealth`.
+        claim: likewise.
+        margin: likewise.
+
+    Returns:
+        (..., rounds), in (0, 1].
+
+    Raises:
+        ValueError: as `log_wealth`.
+    """
+    highest = np.maximum.accumulate(log_wealth(rounds, claim, margin), axis=-1)
+    found: Floats = np.exp(-np.maximum(highest, 0.0))
+    return found

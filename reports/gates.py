@@ -1,0 +1,192 @@
+"""What a gate says of a run against a baseline: as lines, as a table for programs, and as Markdown for a summary."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pytest_vla.gate.baseline import Baseline
+from pytest_vla.gate.comparable import lines_of
+from pytest_vla.gate.verdicts import Evidence, Group, Judgement
+from pytest_vla.metrics.rates import percent, percents
+from pytest_vla.reports.tables import aligned, printed, wrapped
+from pytest_vla.util.text import counted, printable
+
+SCHEMA = 1
+"""Of the JSON; raised whenever a key changes its meaning or goes away."""
+
+SHOWN = 10
+"""Cases of a group that are named; how many more there are is said."""
+
+_HEAD = ("group", "baseline", "run", "points", "bounds", "lost", "gained", "verdict")
+
+
+def gate_lines(judgement: Judgement, baseline: Baseline, new: Baseline, name: str) -> Iterator[str]:
+    """The groups with their verdicts, what was lost and gained, what differs in how both ran, and the verdict.
+
+    Args:
+        judgement: of the run.
+        baseline: with which it was compared.
+        new: the run.
+        name: of the baseline, such as its file's.
+    """
+    lines = [line for text in _about(judgement, baseline, new, name) for line in wrapped(text)]
+    lines += aligned([_shown_head(judgement), *(_row(group, judgement) for group in judgement.groups)], 1, {7})
+    for group in judgement.groups:
+        lines += [line for text in _told(group) for line in wrapped(text)]
+    warned = [*lines_of(judgement.agreement.of("warns")), *judgement.agreement.notes]
+    lines += [line for text in warned for line in wrapped(f"note: {text}")]
+    return printed([*lines, *wrapped(verdict_line(judgement))])
+
+
+def verdict_line(judgement: Judgement) -> str:
+    """``gate: regression of libero_goal[camera] (margin 5 points, alpha 5% each way)``: the last line."""
+    terms = f"(margin {judgement.terms.margin:g} points, alpha {judgement.terms.alpha * 100:g}% each way)"
+    meant = [group.name for group in judgement.groups if group.verdict == judgement.verdict]
+    if not judgement.groups:
+        return f"gate: undecided: there was nothing to compare {terms}"
+    of = "" if len(meant) == len(judgement.groups) else f": {', '.join(meant)}"
+    return f"gate: {judgement.verdict}{of} {terms}"
+
+
+def gate_table(judgement: Judgement, baseline: Baseline, new: Baseline) -> dict[str, Any]:
+    """For JSON: ``schema``, ``verdict``, ``terms``, ``is_paired``, both sides' ``model`` and ``policy_digest``.
+
+    ``groups`` by name: ``verdict``, ``reason``, ``more``, ``uncounted`` (of the run, of the baseline), ``refused``
+    (texts), ``lost`` and ``gained`` (cases), ``p_worse`` and ``p_better`` (with Holm's correction) and ``evidence``:
+    percentages and percentage points, ``bounds`` each way at alpha over these tasks, ``tasks_bounds`` over tasks
+    like these; null where there is none. ``notes`` are texts.
+    """
+    return {
+        "schema": SCHEMA,
+        "verdict": judgement.verdict,
+        "terms": {
+            "margin": judgement.terms.margin,
+            "alpha": judgement.terms.alpha,
+            "by": list(judgement.terms.by),
+        },
+        "is_paired": judgement.is_paired,
+        "baseline": {"model": baseline.model, "policy_digest": baseline.policy_digest},
+        "run": {"model": new.model, "policy_digest": new.policy_digest},
+        "groups": {group.name: _group_table(group) for group in judgement.groups},
+        "notes": [*lines_of(judgement.agreement.of("warns")), *judgement.agreement.notes],
+    }
+
+
+def gate_markdown(judgement: Judgement, baseline: Baseline, new: Baseline, name: str) -> str:
+    """For a job's summary: the verdict, the table of groups, and the cases that flipped."""
+    head = [*_shown_head(judgement)]
+    rows = [head, ["---"] * len(head), *(_row(group, judgement) for group in judgement.groups)]
+    parts = [f"### {_escaped(verdict_line(judgement))}", ""]
+    parts += [_escaped(text) for text in _about(judgement, baseline, new, name)]
+    parts += ["", *(f"| {' | '.join(_escaped(cell) for cell in row)} |" for row in rows)]
+    for group in judgement.groups:
+        parts += [f"- {_escaped(text)}" for text in ("", *_told(group)) if text]
+    warned = [*lines_of(judgement.agreement.of("warns")), *judgement.agreement.notes]
+    parts += ["", *(f"- note: {_escaped(text)}" for text in warned)] if warned else []
+    return "\n".join(parts) + "\n"
+
+
+def _about(judgement: Judgement, baseline: Baseline, new: Baseline, name: str) -> Iterator[str]:
+    sides = " against ".join(
+        f"{each.model}{'' if each.policy_digest is None else f' (policy {each.policy_digest[:8]})'}"
+        for each in (new, baseline)
+    )
+    yield f"{sides} of {name}"
+    how = "the same cases" if judgement.is_paired else "the same tasks from other seeds (no case is in both)"
+    yield f"compared: {how}; bounds are each way at {judgement.terms.alpha * 100:g}%, over these tasks"
+
+
+def _shown_head(judgement: Judgement) -> tuple[str, ...]:
+    return _HEAD if judgement.is_paired else tuple(cell for cell in _HEAD if cell not in ("lost", "gained"))
+
+
+def _row(group: Group, judgement: Judgement) -> tuple[str, ...]:
+    evidence = group.evidence
+    flips: tuple[str, ...] = ("-", "-")
+    if evidence is None:
+        numbers: tuple[str, ...] = ("-",) * 4
+    else:
+        bounds = evidence.bounds
+        numbers = (
+            f"{evidence.baseline_rate:.1%}",
+            f"{evidence.new_rate:.1%}",
+            f"{bounds.value * 100:+.1f}",
+            _points_text((bounds.lower, bounds.upper)),
+        )
+        flips = f"{evidence.lost}/{evidence.pairs}", f"{evidence.gained}/{evidence.pairs}"
+    return (group.name, *numbers, *(flips if judgement.is_paired else ()), group.verdict)
+
+
+def _told(group: Group) -> Iterator[str]:
+    """What is to be said of a group beside its row."""
+    if group.refused:
+        for text in lines_of(group.refused):
+            yield f"{group.name}: not comparable: {text}"
+    if group.reason:
+        yield f"{group.name}: {group.reason}"
+    if group.verdict == "undecided" and group.evidence is not None and not group.reason:
+        yield f"{group.name}: {_undecided_text(group)}"
+    if group.verdict == "no worse" and group.evidence is not None and group.evidence.bounds.upper < 0:
+        yield f"{group.name}: success fell, by less than the margin"
+    if any(group.uncounted):
+        of_run, of_baseline = group.uncounted
+        yield f"{group.name}: not counted: {of_run} of the run, {of_baseline} of the baseline (errors, invalid)"
+    if group.evidence is not None and group.evidence.tasks_bounds is not None:
+        yield f"{group.name}: over tasks like these {_points_text(group.evidence.tasks_bounds)}"
+    for what, cases in (("lost", group.lost), ("gained", group.gained)):
+        if cases:
+            yield f"{group.name}: {what}: {_listed(cases)}"
+
+
+def _undecided_text(group: Group) -> str:
+    told = []
+    if group.more is not None:
+        told.append(f"about {counted(group.more, 'episode')} more like these would settle it")
+    evidence = group.evidence
+    if evidence is not None and evidence.detectable is not None:
+        drop = f"a drop of {evidence.detectable * 100:.0f} points"
+        told.append(f"{counted(evidence.pairs, 'pair')} show {drop} in four of five runs")
+    return "; ".join(told) or "no number of episodes like these would settle it"
+
+
+def _group_table(group: Group) -> dict[str, Any]:
+    return {
+        "verdict": group.verdict,
+        "reason": group.reason,
+        "more": group.more,
+        "uncounted": {"run": group.uncounted[0], "baseline": group.uncounted[1]},
+        "refused": [each.text for each in group.refused],
+        "p_worse": group.p_worse,
+        "p_better": group.p_better,
+        "lost": list(group.lost),
+        "gained": list(group.gained),
+        "evidence": None if group.evidence is None else _evidence_table(group.evidence),
+    }
+
+
+def _evidence_table(evidence: Evidence) -> dict[str, Any]:
+    return {
+        "pairs": evidence.pairs,
+        "baseline": percent(evidence.baseline_rate),
+        "run": percent(evidence.new_rate),
+        "points": percent(evidence.bounds.value),
+        "bounds": percents((evidence.bounds.lower, evidence.bounds.upper)),
+        "tasks_bounds": percents(evidence.tasks_bounds),
+        "lost": evidence.lost,
+        "gained": evidence.gained,
+        "p_no_worse": evidence.p_no_worse,
+        "detectable": percent(evidence.detectable),
+    }
+
+
+def _points_text(ends: tuple[float, float]) -> str:
+    return f"[{ends[0] * 100:+.1f}, {ends[1] * 100:+.1f}]"
+
+
+def _listed(cases: Sequence[str]) -> str:
+    more = f" and {len(cases) - SHOWN} more" if len(cases) > SHOWN else ""
+    return f"{', '.join(cases[:SHOWN])}{more}"
+
+
+def _escaped(text: str) -> str:
+    """Text that Markdown shows as it is."""
+    return "".join(f"\\{each}" if each in "\\`*_{}<>#|[]" else each for each in printable(text))

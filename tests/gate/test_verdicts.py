@@ -1,0 +1,208 @@
+"""What a gate says of groups: the five verdicts, what errors can and cannot hide, and numbers by other means."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+
+from pytest_vla.errors import VlaError
+from pytest_vla.gate.baseline import Baseline, baseline_of
+from pytest_vla.gate.verdicts import BY, Group, Judgement, Terms, group_name, judge
+from tests.support.records import RECORD
+from tests.support.varied import varied
+
+TASKS = tuple(f"task_{number}" for number in range(10))
+
+
+def side(outcomes: Sequence[bool | str], label: str = "", first: int = 0, **changes: Any) -> list[Any]:
+    """Records of ten tasks in turn, a seed after the other."""
+    return [
+        varied(label, outcome, task=TASKS[place % 10], seed=first + place // 10, **changes)
+        for place, outcome in enumerate(outcomes)
+    ]
+
+
+def made(*sides: list[Any]) -> Baseline:
+    return baseline_of([record for some in sides for record in some])
+
+
+def judged(
+    baseline: Sequence[bool | str], new: Sequence[bool | str], terms: Terms | None = None, first: int = 0
+) -> Judgement:
+    return judge(made(side(baseline)), made(side(new, first=first)), terms or Terms())
+
+
+def only(judgement: Judgement) -> Group:
+    (group,) = judgement.groups
+    return group
+
+
+def test_a_policy_that_loses_much_is_a_regression() -> None:
+    group = only(judged([True] * 100, [True] * 80 + [False] * 20))
+    assert group.verdict == "regression"
+    evidence = group.evidence
+    assert evidence is not None
+    assert (evidence.pairs, evidence.lost, evidence.gained) == (100, 20, 0)
+    assert evidence.p_worse == pytest.approx(0.5**20)
+    assert evidence.p_worse == pytest.approx(binomtest(20, 20, 0.5, alternative="greater").pvalue)
+    assert evidence.bounds.value == pytest.approx(-0.2)
+    assert len(group.lost) == 20
+    assert not group.gained
+
+
+def test_one_that_gains_much_is_better() -> None:
+    group = only(judged([True] * 80 + [False] * 20, [True] * 100))
+    assert group.verdict == "better"
+    assert len(group.gained) == 20
+
+
+def test_one_that_does_the_same_is_no_worse_if_there_are_enough() -> None:
+    outcomes = [True] * 80 + [False] * 20
+    assert only(judged(outcomes, outcomes)).verdict == "no worse"
+    few = only(judged(outcomes[:10], outcomes[:10]))
+    assert few.verdict == "undecided"
+    assert few.more is not None
+    enough = outcomes[:10] * (1 + -(-few.more // 10))
+    assert only(judged(enough, enough)).verdict == "no worse", "as many more as it said settle it"
+
+
+def test_a_drop_below_the_margin_is_no_worse_though_it_is_there() -> None:
+    new = [True] * 970 + [False] * 30
+    group = only(judged([True] * 1000, new))
+    assert group.p_worse is not None
+    assert group.p_worse < 0.001
+    assert group.verdict == "no worse"
+    assert only(judged([True] * 1000, new, Terms(margin=2.0))).verdict == "regression"
+
+
+def test_errors_cannot_hide_what_they_would_change() -> None:
+    outcomes: list[bool | str] = [True] * 200
+    few = only(judged(outcomes, [*outcomes[:199], "error"]))
+    assert few.verdict == "no worse"
+    assert few.uncounted == (1, 0)
+    many = only(judged(outcomes, [True] * 160 + ["error"] * 40))
+    assert many.verdict == "undecided"
+    assert many.reason == "errors: regression if all that broke had failed, no worse if all of it had succeeded"
+    assert many.more is None
+    of_baseline = only(judged([True] * 160 + ["error"] * 40, [True] * 160 + [False] * 40))
+    assert of_baseline.verdict == "undecided"
+    assert of_baseline.uncounted == (0, 40)
+
+
+def test_what_is_invalid_on_both_sides_is_in_no_pair() -> None:
+    outcomes: list[bool | str] = [True] * 100 + ["invalid"] * 50
+    group = only(judged(outcomes, outcomes))
+    assert group.verdict == "no worse"
+    assert group.evidence is not None
+    assert group.evidence.pairs == 100
+
+
+def test_nothing_measured_is_undecided() -> None:
+    group = only(judged([True] * 10, ["error"] * 10))
+    assert group.verdict == "undecided"
+    assert group.evidence is None
+    assert group.reason.startswith("nothing was measured") or group.reason.startswith("errors: ")
+
+
+def test_groups_are_suites_and_dimensions_and_others_as_is_asked() -> None:
+    benign, light = side([True] * 100), side([True] * 100, "light.diffuse-L3")
+    dark = side([False] * 100, "light.diffuse-L3")
+    judgement = judge(made(benign, light), made(benign, dark), Terms())
+    assert [(group.name, group.verdict) for group in judgement.groups] == [
+        ("libero_goal[benign]", "no worse"),
+        ("libero_goal[light]", "regression"),
+    ]
+    assert judgement.verdict == "regression"
+    by_level = judge(made(benign, light), made(benign, dark), Terms(by=("kind", "level")))
+    assert [group.name for group in by_level.groups] == ["-,-", "diffuse,3"]
+    assert len(judge(made(benign), made(benign), Terms(by=("suite", "task"))).groups) == 10
+
+
+def test_holm_corrects_over_groups() -> None:
+    """Five lost of five in one of two groups: p = 1/32 alone, 1/16 of two."""
+    worse, same = [True] * 95 + [False] * 5, [True] * 100
+    alone = judged(same, worse)
+    assert only(alone).verdict == "regression"
+    label = "light.diffuse-L3"
+    both = judge(made(side(same), side(same, label)), made(side(worse), side(same, label)), Terms())
+    assert both.groups[0].p_worse == pytest.approx(2 / 32)
+    assert both.groups[0].verdict == "undecided"
+
+
+def test_another_protocol_is_not_comparable_and_says_what_differs() -> None:
+    other = side([True] * 10, protocol={**RECORD.protocol, "max_steps": 400})
+    judgement = judge(made(side([True] * 10)), made(other), Terms())
+    group = only(judgement)
+    assert group.verdict == judgement.verdict == "not comparable"
+    assert group.evidence is None
+    assert [each.name for each in group.refused] == ["protocol.max_steps"]
+
+
+def test_other_seeds_are_compared_by_task() -> None:
+    judgement = judged([True] * 200, [True] * 120 + [False] * 80, first=100)
+    assert not judgement.is_paired
+    assert only(judgement).verdict == "regression"
+    assert only(judged([True] * 500, [True] * 500, first=100)).verdict == "no worse"
+    with pytest.raises(VlaError, match="no case under the same run seed is in both"):
+        judge(made(side([True] * 10)), made(side([True] * 10, first=5)), Terms(), is_paired=True)
+
+
+def test_no_common_task_is_refused() -> None:
+    with pytest.raises(VlaError, match="is in both"):
+        judge(made(side([True] * 10)), made(side([True] * 10, "light.diffuse-L3")), Terms())
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"margin": 0.0}, "margin 0: expected points of success above 0"),
+        ({"margin": 101.0}, "margin 101: expected"),
+        ({"alpha": 0.5}, "alpha 0.5: expected"),
+        ({"by": ("suite", "dimensions")}, "Did you mean dimension"),
+        ({"by": ()}, "grouped by nothing"),
+        ({"by": ("suite", "suite")}, "none of them twice"),
+    ],
+)
+def test_terms_that_make_no_sense_are_refused(changes: dict[str, Any], told: str) -> None:
+    with pytest.raises(VlaError, match=told):
+        Terms(**changes)
+
+
+def test_names_of_groups() -> None:
+    labels = {"suite": "s", "dimension": "camera", "level": ""}
+    assert group_name(labels, BY) == "s[camera]"
+    assert group_name(labels, ("suite",)) == "s"
+    assert group_name(labels, ("dimension", "level")) == "camera,-"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60))
+def test_turned_round_it_says_the_opposite(outcomes: list[tuple[bool, bool]]) -> None:
+    """What is a regression one way is better the other way, and p and bounds change sides."""
+    one, other = ([pair[place] for pair in outcomes] for place in (0, 1))
+    forth, back = only(judged(one, other)), only(judged(other, one))
+    assert forth.evidence is not None
+    assert back.evidence is not None
+    assert forth.p_worse == pytest.approx(back.p_better)
+    assert forth.evidence.bounds.value == pytest.approx(-back.evidence.bounds.value)
+    assert forth.evidence.bounds.lower == pytest.approx(-back.evidence.bounds.upper, abs=1e-9)
+    assert (forth.verdict == "regression") <= (back.verdict == "better")
+    assert forth.lost == back.gained
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_more_errors_never_make_a_verdict_out_of_none(seed: int) -> None:
+    """Where some episodes broke, no verdict is one that all of their outcomes could not have."""
+    rng = np.random.default_rng(seed)
+    baseline = [bool(each) for each in rng.random(60) < 0.8]
+    new: list[bool | str] = [bool(each) for each in rng.random(60) < rng.choice([0.4, 0.8, 1.0])]
+    broken: list[bool | str] = [("error" if rng.random() < 0.1 else each) for each in new]
+    said = only(judged(baseline, broken)).verdict
+    filled = [[fill if each == "error" else each for each in broken] for fill in (True, False)]
+    possible = {only(judged(baseline, some)).verdict for some in filled}
+    assert said == "undecided" or possible == {said}
