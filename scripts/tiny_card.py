@@ -159,6 +159,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.tasks is not None and is_card:
             raise VlaError(f"--tasks={options.tasks}: a trial is not for {CARD}; name another file by --json=FILE")
+        if options.tables and not options.json.is_file():
+            raise VlaError(f"--json={options.json}: there is no such file; expected the JSON of which tables are made")
         wanted, counts = chosen(options.parts, options.ablations), counts_of(options.count)
         card = read_card(options.json)
         if not options.tables:

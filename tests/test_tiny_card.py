@@ -19,7 +19,18 @@ from pytest_vla.records.record import ASKED_DONE, Record
 from pytest_vla.records.trajectory import load_trajectory, save_trajectory, trajectory_file
 from pytest_vla.reports.loaded import Loaded
 from scripts import tiny_card
-from scripts.tiny_card import ABLATIONS, CARD, NAMES, PARTS, TABLES, chosen, counts_of, read_card, shipped_weights
+from scripts.tiny_card import (
+    ABLATIONS,
+    CARD,
+    NAMES,
+    PARTS,
+    TABLES,
+    chosen,
+    counts_of,
+    main,
+    read_card,
+    shipped_weights,
+)
 from scripts.tiny_numbers import (
     Numbers,
     benign_numbers,
@@ -446,3 +457,10 @@ def test_the_script_runs_as_a_file_from_any_folder(tmp_path: Path) -> None:
     told = subprocess.run([sys.executable, str(SCRIPT), "--help"], cwd=tmp_path, capture_output=True, text=True)
     assert told.returncode == 0, told.stderr
     assert "--ablations" in told.stdout
+
+
+def test_tables_of_a_json_that_is_not_there_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "page.md"
+    assert main(["--tables", f"--json={tmp_path / 'typo.json'}", f"--markdown={page}"]) == 1
+    assert "typo.json: there is no such file" in capsys.readouterr().err
+    assert not page.exists()
