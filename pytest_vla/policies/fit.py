@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pytest_vla.plan.suite import Suite
 from pytest_vla.plan.task import Protocol
 from pytest_vla.policies.traits import GRIPPERS, Traits
-from pytest_vla.util.text import printable
+from pytest_vla.util.text import counted, printable
 
 ERROR, WARNING = "error", "warning"
 
@@ -233,7 +233,11 @@ def check_replan(traits: Traits, replan: int | None) -> tuple[Finding, ...]:
     """What ``--vla-replan`` asks for against what a policy says of its chunks; None: it is not given."""
     if replan is None or traits.chunk is None or replan <= traits.chunk:
         return ()
-    return (LONGER_THAN_CHUNK.found(f"--vla-replan={replan} of a policy whose chunks have {traits.chunk} actions"),)
+    return (
+        LONGER_THAN_CHUNK.found(
+            f"--vla-replan={replan} of a policy whose chunks have {counted(traits.chunk, 'action')}"
+        ),
+    )
 
 
 def has_errors(findings: Iterable[Finding]) -> bool:
