@@ -12,6 +12,7 @@ known defects of the benchmarks that are in the numbers, as texts.
 import argparse
 import json
 import os
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
 
 if TYPE_CHECKING:
+    from pytest_vla.records.record import Record
     from pytest_vla.reports.loaded import Loaded
     from pytest_vla.reports.sections import Section
 
@@ -96,7 +98,8 @@ def run(options: argparse.Namespace) -> None:
     if not (sections or troubles):
         raise VlaError(
             f"nothing to report: none of {counted(len(loaded.records), 'record')} has a variation, another text than "
-            "its task's or a number that others add. Run `pytest --vla-suite=... --vla-model=... --vla-vary=...` or "
+            f"its task's or a number that others add{_broken(loaded.records)}. Run "
+            "`pytest --vla-suite=... --vla-model=... --vla-vary=...` or "
             "`--vla-suite=libero_para`, or `pytest-vla import libero-para DIR`"
         )
     try:
@@ -106,6 +109,18 @@ def run(options: argparse.Namespace) -> None:
         raise VlaError("\n".join((*troubles, str(error)))) from error
     if troubles:
         raise VlaError("\n".join(troubles))
+
+
+def _broken(records: "Sequence[Record]") -> str:
+    """How many episodes came to no end, by why; empty: all did."""
+    from pytest_vla.metrics.selection import is_counted
+    from pytest_vla.util.text import printable
+
+    reasons = Counter(record.reason or record.outcome for record in records if not is_counted(record))
+    if not reasons:
+        return ""
+    listed = ", ".join(f"{number} {reason}" for reason, number in reasons.items())
+    return f"; {sum(reasons.values())} of them ended as errors or invalid: {printable(listed)}"
 
 
 def _sections(loaded: "Loaded", options: argparse.Namespace, format: str) -> "tuple[list[Section], list[str]]":

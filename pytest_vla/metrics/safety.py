@@ -48,7 +48,7 @@ class LiteralCost:
 
 @dataclass(frozen=True)
 class SafetyRow:
-    """The counted episodes of one suite, task level and group of variations that have a ledger.
+    """The counted episodes, but for probes, of one suite, task level and group of variations that have a ledger.
 
     Attributes:
         suite: its name.
@@ -117,7 +117,7 @@ def safety(
     left_out: dict[str, list[str]] = {}
     for (model, suite), some in by_model(records).items():
         selected = that_count(some)
-        counted = [record for record in selected.records if is_counted(record)]
+        counted = [record for record in selected.records if is_counted(record) and not record.is_probe]
         priced = [record for record in counted if accounts_of(record.costs)]
         if not priced:
             continue

@@ -86,7 +86,7 @@ def _lerobot_digest(text: str, spec: ModelSpec) -> str | None:
 def _tiny_file(text: str, spec: ModelSpec) -> Path:
     from pytest_vla.policies.tiny.weights import shipped
 
-    return spec.folder / text if text and not text.startswith("@") else shipped(text[1:])
+    return spec.folder / os.path.expanduser(text) if text and not text.startswith("@") else shipped(text[1:])
 
 
 def _tiny(text: str, spec: ModelSpec) -> "BatchPolicy":
@@ -99,7 +99,8 @@ def _tiny(text: str, spec: ModelSpec) -> "BatchPolicy":
 def _check_tiny(text: str, spec: ModelSpec) -> None:
     path = _tiny_file(text, spec)
     if not path.is_file():
-        raise VlaError(f"--vla-model={spec.text}: there is no file {path}; expected weights that were saved for tiny")
+        found = f"{path} is a folder" if path.is_dir() else f"there is no file {path}"
+        raise VlaError(f"--vla-model={spec.text}: {found}; expected an .npz that scripts/train_tiny.py wrote")
 
 
 def _checkpoint(checkpoint: Checkpoint) -> Kind:
@@ -118,6 +119,7 @@ def _checkpoint(checkpoint: Checkpoint) -> Kind:
         lambda text, spec: _check_lerobot(checkpoint.hub_id, spec),
         lambda text, spec: _lerobot_digest(checkpoint.hub_id, spec),
         batches=True,
+        offered=checkpoint.offered,
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pytest_vla.plan.suite import Suite
 from pytest_vla.plan.task import Protocol
 from pytest_vla.policies.traits import GRIPPERS, Traits
-from pytest_vla.util.text import printable
+from pytest_vla.util.text import counted, printable
 
 ERROR, WARNING = "error", "warning"
 
@@ -122,6 +122,11 @@ READS_NO_INSTRUCTION = Code(
     "VLA-P012", WARNING, "It reads no instruction, and the suite's tasks differ by it.",
     "select one task with --vla-tasks, or expect it to do any of them",
 )  # fmt: skip
+# Records say the number that was typed: it would name conditions that do not differ.
+LONGER_THAN_CHUNK = Code(
+    "VLA-P013", ERROR, "More steps are asked for (--vla-replan) than a chunk has actions.",
+    "give --vla-replan a number up to the chunk's",
+)  # fmt: skip
 
 ANSWER = Code(
     "VLA-P101", ERROR, "An answer is no array of numbers, an action (7,) or a chunk (k, 7).",
@@ -169,7 +174,8 @@ CODES = {
     code.name: code
     for code in (
         ACTION_DIMENSION, ACTION_CONVENTION, ROTATION, GRIPPER, OBSERVATION, PICTURE_SIZE, PICTURE_TRANSFORM, STATE,
-        CONTROL_RATE, NO_INSTRUCTION, OTHER_INSTRUCTIONS, READS_NO_INSTRUCTION, ANSWER, NOT_FINITE, OUT_OF_RANGE,
+        CONTROL_RATE, NO_INSTRUCTION, OTHER_INSTRUCTIONS, READS_NO_INSTRUCTION, LONGER_THAN_CHUNK, ANSWER, NOT_FINITE,
+        OUT_OF_RANGE,
         NOT_REPEATABLE, LEAK, BATCH, IGNORES_INSTRUCTION, IGNORES_PICTURES, CONSTANT_GRIPPER, RAISES,
     )
 }  # fmt: skip
@@ -221,6 +227,17 @@ def check_fit(traits: Traits, suite: Suite | tuple[str, Protocol]) -> tuple[Find
     if isinstance(suite, Suite):
         found += _instructions(traits, name, [task.language for task in suite.tasks])
     return tuple(found)
+
+
+def check_replan(traits: Traits, replan: int | None) -> tuple[Finding, ...]:
+    """What ``--vla-replan`` asks for against what a policy says of its chunks; None: it is not given."""
+    if replan is None or traits.chunk is None or replan <= traits.chunk:
+        return ()
+    return (
+        LONGER_THAN_CHUNK.found(
+            f"--vla-replan={replan} of a policy whose chunks have {counted(traits.chunk, 'action')}"
+        ),
+    )
 
 
 def has_errors(findings: Iterable[Finding]) -> bool:

@@ -28,6 +28,7 @@ class Kind:
         arguments: whether ``?NAME=VALUE&...`` after the text is of arguments, which `load` finds as
             `ModelSpec.arguments`; elsewhere it is part of the text.
         checkpoints: what may stand after an @ behind the name, as in ``tiny@early``; the text is then ``@early``.
+        offered: whether messages name it among what there is; one that cannot run here is none to try.
     """
 
     name: str
@@ -40,3 +41,4 @@ class Kind:
     batches: bool | None = False
     arguments: bool = False
     checkpoints: tuple[str, ...] = ()
+    offered: bool = True

@@ -115,8 +115,9 @@ def _parse(spec: ModelSpec) -> tuple[Kind | None, str, ModelSpec]:
     bare, mark, _ = model.partition(MARK)
     name, colon, text = bare.partition(":")
     kind = find_kind(name)
-    if kind is None and "@" in name and not colon:
-        return _checkpoint(spec, name, mark)
+    before, at, _ = name.partition("@")
+    if kind is None and at and (not colon or find_kind(before) is not None):
+        return _checkpoint(spec, name, after=f"{colon}{text}" or mark)
     if kind is None and colon and name and text:
         return None, text, replace(spec, arguments=split_arguments(model)[1])
     if kind is None:
@@ -125,25 +126,29 @@ def _parse(spec: ModelSpec) -> tuple[Kind | None, str, ModelSpec]:
         raise VlaError(f"--vla-model={model}: no such policy.{close} {known}")
     if kind.arguments:
         spec = replace(spec, arguments=split_arguments(model)[1])
-    elif mark and kind.takes is None:
+    elif mark and (kind.takes is None or not kind.required):
+        # Where a text has to be there, the mark may be part of it.
         raise VlaError(f"--vla-model={model}: {kind.name} takes no arguments; write --vla-model={kind.usage}")
     else:
         _, colon, text = model.partition(":")
     if kind.takes is None and colon:
         raise VlaError(f"--vla-model={model}: {kind.name} takes nothing after it; write --vla-model={kind.usage}")
-    if kind.takes and kind.required and not text:
+    if kind.takes and not text and (kind.required or (colon and kind.checkpoints)):
         raise VlaError(f"--vla-model={model}: {kind.takes} is missing; write --vla-model={kind.usage}")
     return kind, text, spec
 
 
-def _checkpoint(spec: ModelSpec, name: str, mark: str) -> tuple[Kind, str, ModelSpec]:
-    """The kind of ``NAME@CHECKPOINT``, and ``@CHECKPOINT`` as its text."""
+def _checkpoint(spec: ModelSpec, name: str, after: str) -> tuple[Kind, str, ModelSpec]:
+    """The kind of ``NAME@CHECKPOINT``, and ``@CHECKPOINT`` as its text; `after` is what must not stand behind it."""
     name, _, checkpoint = name.partition("@")
     kind = find_kind(name)
-    if kind is None or checkpoint not in kind.checkpoints or mark:
+    if kind is None or checkpoint not in kind.checkpoints:
         with_some = [each for known in kind_names() if (each := find_kind(known)) is not None and each.checkpoints]
         known = [f"{each.name}@{one}" for each in with_some for one in each.checkpoints]
         raise VlaError(f"--vla-model={spec.text}: no such checkpoint. Known: {', '.join(known)}")
+    if after:
+        takes = "takes no arguments" if after == MARK else "takes nothing after it"
+        raise VlaError(f"--vla-model={spec.text}: {name}@{checkpoint} {takes}; write --vla-model={name}@{checkpoint}")
     return kind, f"@{checkpoint}", spec
 
 

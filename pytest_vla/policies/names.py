@@ -13,12 +13,14 @@ class Checkpoint:
         source: the page that names the checkpoint for LIBERO.
         replan: how many steps of a chunk its publishers execute, where their evaluation says another number than the
             checkpoint's own config; None: the config's.
+        offered: whether messages name it among what there is.
     """
 
     name: str
     hub_id: str
     source: str
     replan: int | None = None
+    offered: bool = True
 
 
 _DOCS = "https://huggingface.co/docs/lerobot"
@@ -29,5 +31,5 @@ CHECKPOINTS = (
     Checkpoint("pi05", "lerobot/pi05_libero_finetuned", f"{_DOCS}/libero", replan=10),
     Checkpoint("smolvla", "HuggingFaceVLA/smolvla_libero", "https://github.com/huggingface/lerobot/issues/1369"),
     # Gives absolute poses (lerobot-eval runs it with --env.control_mode=absolute): loading it says so.
-    Checkpoint("xvla", "lerobot/xvla-libero", f"{_DOCS}/xvla"),
+    Checkpoint("xvla", "lerobot/xvla-libero", f"{_DOCS}/xvla", offered=False),
 )

@@ -33,8 +33,8 @@ def all_kinds() -> tuple[Kind, ...]:
 
 
 def usages() -> tuple[str, ...]:
-    """How every kind is written, for messages."""
-    return tuple(kind.usage for kind in all_kinds())
+    """How every kind that is offered is written, for messages."""
+    return tuple(kind.usage for kind in all_kinds() if kind.offered)
 
 
 def checked_policy(policy: Any, found: str) -> "Policy | BatchPolicy":

@@ -47,6 +47,7 @@ class Traits:
         control_freq: actions a second that it was trained on, Hz.
         language: whether it reads the instruction.
         instructions: the only ones that it was trained on.
+        chunk: the most actions that one answer has.
     """
 
     action_size: int | None = None
@@ -61,6 +62,7 @@ class Traits:
     control_freq: float | None = None
     language: bool | None = None
     instructions: tuple[str, ...] | None = None
+    chunk: int | None = None
 
     def __post_init__(self) -> None:
         for name, (read, expected) in _VALUES.items():
@@ -172,5 +174,6 @@ _VALUES: Mapping[str, tuple[Callable[[Any], Any], str]] = {
     "control_freq": (_rate, "actions a second, such as 20"),
     "language": (_flag, "True or False: whether it reads the instruction"),
     "instructions": (_texts, "a list of instructions"),
+    "chunk": (_count, "how many actions an answer has at most"),
 }
 """Of each name, what reads its value and what is expected. Readers raise TypeError, ValueError or OverflowError."""

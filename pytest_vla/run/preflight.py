@@ -117,7 +117,7 @@ def check_fits(policy: object, selection: Selection, suites: Iterable[str]) -> t
     Raises:
         VlaError: it does not fit one of them; the message has a line for each cause.
     """
-    from pytest_vla.policies.fit import ERROR, check_fit
+    from pytest_vla.policies.fit import ERROR, check_fit, check_replan
     from pytest_vla.policies.traits import traits_of
 
     try:
@@ -130,7 +130,8 @@ def check_fits(policy: object, selection: Selection, suites: Iterable[str]) -> t
         wanted = {case.task_key for case in selection.cases_of(name)}
         suite = load_suite(name, data=selection.settings.data)
         tasks = tuple(task for task in suite.tasks if task.key in wanted) or suite.tasks
-        found[name] = check_fit(traits, dataclasses.replace(suite, tasks=tasks))
+        misfits = check_fit(traits, dataclasses.replace(suite, tasks=tasks))
+        found[name] = (*misfits, *check_replan(traits, selection.settings.replan))
     errors = [f"\n  {finding}" for findings in found.values() for finding in findings if finding.severity == ERROR]
     if errors:
         listed = "".join(dict.fromkeys(errors))

@@ -18,7 +18,7 @@ from pytest_vla.policies.view import policy_view
 from pytest_vla.records.record import Record, parse_record
 from pytest_vla.records.runs import Run
 from pytest_vla.records.store import Store
-from pytest_vla.records.trajectory import load_trajectory, trajectory_file
+from pytest_vla.records.trajectory import digest_of, load_trajectory, trajectory_file
 from pytest_vla.reports.dataset.choices import SUCCESS
 from pytest_vla.reports.loaded import counted_episodes
 from pytest_vla.show.restored import data_of, restored_task, restored_variation
@@ -143,8 +143,8 @@ def frames_of(pool: WorldPool, episode: Recorded, *, pictures: bool) -> Iterator
         pictures: whether they are drawn.
 
     Raises:
-        VlaError: its trajectory cannot be read or is of another episode or scene, its variation cannot be made, or
-            physics broke.
+        VlaError: its trajectory cannot be read, is not the one that its record's digest is of, or is of another scene,
+            its variation cannot be made, or physics broke.
     """
     try:
         yield from _frames(pool, episode, pictures)
@@ -158,6 +158,11 @@ def _frames(pool: WorldPool, episode: Recorded, pictures: bool) -> Iterator[Fram
     expected = (record.steps, ACTION_SIZE)
     if trajectory.actions.shape != expected:
         raise VlaError(f"{episode.file}: actions of shape {trajectory.actions.shape}, and its record says {expected}")
+    if digest_of(record.outcome, record.steps, record.literals, trajectory) != record.digest:
+        raise VlaError(
+            f"{episode.file}: this is not what was recorded of {record.case} in run {record.run}: its states and "
+            "actions do not give the digest of its record; put the file back as it was, or run the episode again"
+        )
     variation = restored_variation(task, record)
     world = pool(task, variation if variation is not None and variation.changes_world else None)
     moments = taken_again(world, record, trajectory, variation)

@@ -263,6 +263,12 @@ def test_a_policy_that_listens(capsys: pytest.CaptureFixture[str]) -> None:
     assert heard["verdict"] == "listens"
 
 
+def test_a_run_of_errors_alone_says_so() -> None:
+    write(para_record(STOVE, seed, "error", {}, "turn on the stove") for seed in (0, 1))
+    with pytest.raises(VlaError, match=r"nothing to report: .*; 2 of them ended as errors or invalid: 2 policy-raised"):
+        report()
+
+
 def test_nothing_varied_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(VlaError, match=r"no runs in \.vla yet"):
         report()

@@ -41,6 +41,12 @@ def test_costs_are_means_over_successes_and_failures_by_account() -> None:
     assert {account: estimate.value for account, estimate in row.costs.items()} == {"paper": 4.0, "upstream": 14.0}
 
 
+def test_what_a_probe_cost_is_in_no_row() -> None:
+    probes = [priced(seed, 50, "failure", variation={"label": "language.blank", "probe": True}) for seed in (1, 2)]
+    row = row_of([priced(0, 4), *probes])
+    assert (row.success.count, row.success.of, row.costs["paper"].value) == (1, 1, 4.0)
+
+
 def test_intervals_of_independent_episodes_are_students() -> None:
     costs = [0, 3, 1, 7, 5, 2, 2, 9]
     interval = row_of([priced(seed, cost) for seed, cost in enumerate(costs)]).costs["paper"].interval

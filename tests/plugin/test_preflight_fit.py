@@ -32,6 +32,7 @@ plain_slow.traits = {"control_freq": 10}
 good = Batched(action_size=7, gripper="-1 opens, 1 closes", image_transform="rotate_180")
 bad = Batched(action_size=8, reads=("third_eye_image",))
 slow = Batched(control_freq=10)
+short = Batched(chunk=1)
 wrong = Batched(grip=1)
 """
 
@@ -51,6 +52,17 @@ def test_a_policy_that_does_not_fit_stops_the_run(vla: Run, project: pytest.Pyte
     assert "VLA-P005: the policy reads third_eye_image, libero_goal has " in told
     assert told.count("VLA-P001") <= 3, "not one error an episode"
     assert run_names(project.path / ".vla") == []
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_more_steps_than_a_chunk_has_stop_the_run(vla: Run, project: pytest.Pytester, workers: str) -> None:
+    result = vla(*GOAL, "--vla-model=fitting:short", "--vla-replan=2", workers)
+    assert result.ret != 0
+    assert (
+        "VLA-P013: --vla-replan=2 of a policy whose chunks have 1 action; " in result.stdout.str() + result.stderr.str()
+    )
+    assert run_names(project.path / ".vla") == []
+    assert vla(*GOAL, "--vla-model=fitting:short", "--vla-replan=1", workers).ret == 0
 
 
 def test_a_plain_policy_says_it_in_each_worker(vla: Run, project: pytest.Pytester) -> None:

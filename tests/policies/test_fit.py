@@ -19,6 +19,7 @@ from pytest_vla.policies.fit import (
     WORLD,
     Finding,
     check_fit,
+    check_replan,
     has_errors,
     suite_traits,
 )
@@ -34,7 +35,7 @@ FITTING = replace(
 
 # Whoever reads a log a year later looks a code up: neither names nor meanings move.
 SEVERITIES = {
-    **{f"VLA-P{number:03}": "error" for number in (1, 2, 3, 4, 5, 6, 7, 8, 10, 101, 102, 104, 105, 106, 110)},
+    **{f"VLA-P{number:03}": "error" for number in (1, 2, 3, 4, 5, 6, 7, 8, 10, 13, 101, 102, 104, 105, 106, 110)},
     **{f"VLA-P{number:03}": "warning" for number in (9, 11, 12, 103, 107, 108, 109)},
 }
 
@@ -123,6 +124,17 @@ def test_of_a_protocol_alone_instructions_are_not_checked() -> None:
     traits = Traits(language=False, instructions=("fly",), action_size=6)
     assert codes(check_fit(traits, ("mine", SUITE.protocol))) == ["VLA-P001"]
     assert codes(check_fit(traits, SUITE)) == ["VLA-P001", "VLA-P011", "VLA-P012"]
+
+
+@pytest.mark.parametrize(("chunk", "replan"), [(8, 8), (8, 1), (8, None), (None, 1000)])
+def test_a_number_of_steps_that_a_chunk_has_fits(chunk: int | None, replan: int | None) -> None:
+    assert check_replan(Traits(chunk=chunk), replan) == ()
+
+
+def test_more_steps_than_a_chunk_has_are_an_error() -> None:
+    (finding,) = check_replan(Traits(chunk=8), 9)
+    assert (finding.code, finding.severity) == ("VLA-P013", "error")
+    assert finding.message.startswith("--vla-replan=9 of a policy whose chunks have 8 actions; ")
 
 
 @given(any_traits())

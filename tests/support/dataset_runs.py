@@ -16,7 +16,7 @@ from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies.base import Episode
 from pytest_vla.records.record import Record
 from pytest_vla.records.store import open_store
-from pytest_vla.records.trajectory import save_trajectory
+from pytest_vla.records.trajectory import digest_of, save_trajectory
 from pytest_vla.vary.registry import find_variation
 
 STOVE, PLATE = "turn_on_the_stove", "put_the_bowl_on_the_plate"
@@ -99,6 +99,8 @@ def record_run(
             arrays = f"{suite}/{case.parameter_id}.npz"
             save_trajectory(results / run / arrays, ended.trajectory, ended.record.outcome)
             record = dataclasses.replace(ended.record, **{"arrays": arrays, **changes.get(case.seed, {})})
+            digest = digest_of(record.outcome, record.steps, record.literals, ended.trajectory)
+            record = dataclasses.replace(record, digest=digest)
             store.add(record)
             found[case.id] = (record, policy.seen[case.id])
         store.end(run, "finished")

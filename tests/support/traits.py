@@ -21,6 +21,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "control_freq": st.floats(0.01, 1000),
     "language": st.booleans(),
     "instructions": st.lists(st.text(), max_size=4).map(tuple),
+    "chunk": COUNTS,
 }
 
 

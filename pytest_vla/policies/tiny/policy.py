@@ -75,11 +75,13 @@ class TinyPolicy:
         rotation="axis_angle",
         gripper="-1 opens, 1 closes",
         reads=(_AGENTVIEW, _EYE_IN_HAND, _STATE),
+        image_size=(256, 256),
         image_transform="rotate_180",
         state_size=_STATE_SIZE,
         state_layout="eef_pos, axis_angle, gripper_qpos",
         control_freq=20.0,
         language=True,
+        chunk=CHUNK,
     )
 
     def __init__(self, trained: Trained) -> None:

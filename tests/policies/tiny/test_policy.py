@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies.base import NO_WISHES, Answer, Episode, Wishes
+from pytest_vla.policies.fit import check_fit, check_replan
 from pytest_vla.policies.load import check_model, digest_of, load_policy
 from pytest_vla.policies.noise import noise_generator
 from pytest_vla.policies.spec import ModelSpec
@@ -136,10 +138,48 @@ def test_a_file_is_named_after_the_colon_and_its_digest_is_the_policys(tmp_path:
     assert digest_of(policy, spec) == load_weights(path).digest
 
 
-@pytest.mark.parametrize("text", ["tiny@late", "tiny@", "random@early", "nobody@early", "tiny@early?a=b"])
+@pytest.mark.parametrize(
+    "text", ["tiny@late", "tiny@", "random@early", "nobody@early", "tiny@late:x", "random@early?a=b"]
+)
 def test_a_checkpoint_that_is_none_is_told_which_there_are(tmp_path: Path, text: str) -> None:
     with pytest.raises(VlaError, match=r"no such checkpoint\. Known: tiny@early"):
         check_model(ModelSpec(text, tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("tiny?x=1", "tiny takes no arguments; write --vla-model=tiny, tiny@early, tiny:PATH"),
+        ("tiny:a.npz?x=1", "tiny takes no arguments"),
+        ("tiny@early?x=1", "tiny@early takes no arguments; write --vla-model=tiny@early"),
+        ("tiny@early?", "tiny@early takes no arguments"),
+        ("tiny@early:foo", "tiny@early takes nothing after it; write --vla-model=tiny@early"),
+        ("tiny@early:", "tiny@early takes nothing after it"),
+        ("tiny:", "PATH is missing"),
+        ("tiny:sub", "sub is a folder; expected an .npz that scripts/train_tiny.py wrote"),
+    ],
+)
+def test_what_it_does_not_take_is_named(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "sub").mkdir()
+    with pytest.raises(VlaError) as refused:
+        check_model(ModelSpec(text, tmp_path))
+    assert str(refused.value).startswith(f"--vla-model={text}: ")
+    assert said in str(refused.value)
+
+
+def test_a_file_may_be_in_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    written_weights(tmp_path / "mine.npz")
+    assert isinstance(load_policy(ModelSpec("tiny:~/mine.npz", Path("elsewhere"))), TinyPolicy)
+
+
+def test_what_it_does_not_fit_is_known_before_an_episode() -> None:
+    suite = load_suite("tabletop")
+    small = dataclasses.replace(suite.protocol, image_size=(200, 200))
+    assert check_fit(TinyPolicy.traits, suite) == ()
+    assert [finding.code for finding in check_fit(TinyPolicy.traits, ("small", small))] == ["VLA-P006"]
+    assert check_replan(TinyPolicy.traits, 8) == ()
+    assert [finding.code for finding in check_replan(TinyPolicy.traits, 9)] == ["VLA-P013"]
 
 
 def test_a_file_that_is_not_there_is_refused_early(tmp_path: Path) -> None:
