@@ -14,7 +14,7 @@ ERROR_REASONS: Mapping[str, str] = {
     "policy-server-died": "The policy's own process ended while the episode ran.",
     "policy-batch-failed": "The policy raised on a batch of several episodes; each of them runs again alone.",
     "policy-privileged": "The policy reads the simulator's state, and was given no world.",
-    "policy-input": "`tiny`: a picture or a state is of another size than the policy takes.",
+    "policy-input": "`tiny`: a picture or a state is missing, or is other than the policy takes.",
     "policy-exhausted": "`replay`: the recorded actions are used up, and the episode goes on.",
     "replay-missing": "`replay`: there are no recorded actions of this case.",
     "action-shape": "`World.step` was given an action that is not of shape (7,).",

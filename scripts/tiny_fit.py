@@ -171,15 +171,12 @@ def fit_control(
     network = Control(vocabulary)
     if begun is not None:
         network.load_state_dict(begun)
-    averaged = _Average(network)
-    optimizer = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=1e-3)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, steps, pct_start=0.05)
+    descent = _Descent(network, rate, steps)
     train, held = torch.nonzero(~rows.held_out)[:, 0], torch.nonzero(rows.held_out)[:, 0]
     # Tasks count alike, however long they last.
     share = 1.0 / torch.bincount(rows.tasks[train], minlength=10).clamp(min=1)[rows.tasks[train]].float().sqrt()
     scale = torch.from_numpy(SCENE_NOISE) * noise
     seen = torch.nonzero(~rows.held_out[perceived[0]])[:, 0] if perceived is not None else None
-    network.train()
     started, losses = time.monotonic(), []
     cumulative = torch.cumsum(share.double(), 0)
     for step in range(steps):
@@ -202,18 +199,11 @@ def fit_control(
         chunks, tokens = network(scenes, arms, text)
         wanted = torch.where(nothing[:, None, None], resting(arms), rows.chunks[chosen])
         loss = control_loss(chunks, tokens, wanted, known)
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-        optimizer.step()
-        schedule.step()
-        averaged.take(network)
-        losses.append(float(loss.detach()))
+        losses.append(descent.step(loss))
         if step % 200 == 199 or step == steps - 1:
             took = time.monotonic() - started
             print(f"\rcontrol: step {step + 1}/{steps}, loss {np.mean(losses[-200:]):.4f}, {took:.0f} s", end="")
-    averaged.give(network)
-    network.eval()
+    descent.end()
     if not len(held):
         print("; nothing is held out")
         return network
@@ -276,11 +266,8 @@ def fit_perception(
     network.to(memory_format=torch.channels_last)
     if begun is not None:
         network.load_state_dict(begun)
-    averaged = _Average(network)
-    optimizer = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=1e-3)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, steps, pct_start=0.05)
+    descent = _Descent(network, rate, steps)
     usable = torch.nonzero(~rows.held_out[rows.rows])[:, 0]
-    network.train()
     started, losses = time.monotonic(), []
     order = usable[torch.randperm(len(usable), generator=generator)]
     at = 0
@@ -295,13 +282,7 @@ def fit_perception(
         loss = scene_loss(told, alone, truth)
         loss = loss + _HEAT * heat_loss(far, *seen_at(AGENTVIEW, points))
         loss = loss + _HEAT * heat_loss(near, *seen_at(EYE_IN_HAND, in_hand(points, arms)))
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-        optimizer.step()
-        schedule.step()
-        averaged.take(network)
-        losses.append(float(loss.detach()))
+        losses.append(descent.step(loss))
         if step % 50 == 49 or step == steps - 1:
             took = time.monotonic() - started
             print(
@@ -312,8 +293,7 @@ def fit_perception(
             )
             if limit is not None and took > limit:
                 break
-    averaged.give(network)
-    network.eval()
+    descent.end()
     held = torch.nonzero(rows.held_out[rows.rows])[:, 0]
     if not len(held):
         print("; nothing is held out")
@@ -352,6 +332,31 @@ def perceived_of(network: Perception, rows: Rows, places: Tensor) -> Tensor:
             view, wrist = as_input(rows.views[part], None), as_input(rows.wrists[part], None)
             found.append(network(view, wrist, rows.arms[rows.rows[part]])[0])
     return torch.cat(found)
+
+
+class _Descent:
+    """Gradient descent on a network, whose weights at the end are a moving average; the rate falls by a cosine."""
+
+    def __init__(self, network: torch.nn.Module, rate: float, steps: int) -> None:
+        self._network, self._averaged = network, _Average(network)
+        self._optimizer = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=1e-3)
+        self._schedule = torch.optim.lr_scheduler.OneCycleLR(self._optimizer, rate, steps, pct_start=0.05)
+        network.train()
+
+    def step(self, loss: Tensor) -> float:
+        """Goes down this loss, and gives it as a number."""
+        self._optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self._network.parameters(), 1.0)
+        self._optimizer.step()
+        self._schedule.step()
+        self._averaged.take(self._network)
+        return float(loss.detach())
+
+    def end(self) -> None:
+        """Gives the network its averaged weights, ready to be asked."""
+        self._averaged.give(self._network)
+        self._network.eval()
 
 
 class _Average:

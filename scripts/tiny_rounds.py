@@ -6,6 +6,8 @@ A shard's content follows from its round, its number and the learner alone; a sh
 import multiprocessing
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_vla import World, load_suite
+from pytest_vla.errors import VlaError
 from pytest_vla.policies.tiny.network import control, perceive, read_text
 from pytest_vla.sim.observation import Observation
 from pytest_vla.util.files import whole_file
@@ -29,6 +32,8 @@ SCENE_NOISE = np.repeat([POINT_NOISE, JOINT_NOISE], [24, 16]).astype(np.float32)
 """The same for a scene vector (40,)."""
 STRANGE = 0.3
 """The share of episodes that begin where another task of the scene does: else the scene tells what is wanted."""
+# Tasks after which a process is replaced, as worlds leave some memory behind.
+_REPLACED = 40
 
 
 @dataclass(frozen=True)
@@ -109,13 +114,48 @@ def _collect(out: str, wanted: Round, shard: int) -> None:
         if weights is not None and words is not None:
             said = words["words"][rng.choice(np.flatnonzero(words["tasks"] == task))]
             drive = learner(weights, read_text(weights, said), rng, sees=wanted.sees)
-        begun = names[int(rng.integers(len(names)))] if rng.random() < STRANGE else name
-        start = states[begun][int(rng.integers(len(states[begun])))]
+        start = start_of(world, states, rng)
         number = shard * len(names) + task
         outcomes.append(episode(world, reader, task, number, start, rng, labels, drive=drive, pictures=wanted.pictures))
     path = shard_path(Path(out), wanted.number, shard)
     path.parent.mkdir(parents=True, exist_ok=True)
     _keep(path, {**labels.arrays(), "outcomes": np.array(outcomes)})
+
+
+def start_of(
+    world: World, states: Mapping[str, npt.NDArray[np.float64]], rng: np.random.Generator
+) -> npt.NDArray[np.float64]:
+    """Where an episode of the world's task begins: in a state of its own; in a share of `STRANGE`, of another task's.
+
+    Of other tasks' states one is drawn that leaves something to be done; where none does, it is one of its own.
+
+    Args:
+        world: at its task; it is reset.
+        states: of each task (n, size).
+        rng: draws the tasks and the states.
+    """
+
+    def drawn(name: str) -> npt.NDArray[np.float64]:
+        return states[name][int(rng.integers(len(states[name])))]
+
+    others = [name for name in states if name != world.task.name]
+    if rng.random() < STRANGE:
+        for place in rng.permutation(len(others)):
+            state = drawn(others[place])
+            world.reset(state)
+            if not world.success():
+                return state
+    return drawn(world.task.name)
+
+
+def outcomes_of(out: Path, number: int, names: Sequence[str]) -> dict[str, dict[str, int]]:
+    """Of each task, how many episodes of a round there were, and in how many of them the task was done."""
+    shards = []
+    for path in sorted((out / f"round-{number}").glob("shard-????.npz")):
+        with np.load(path) as shard:
+            shards.append(shard["outcomes"])
+    done = np.sum(shards, axis=0)
+    return {name: {"episodes": len(shards), "done": int(done[task])} for task, name in enumerate(names)}
 
 
 def learner(weights: dict[str, Numbers], text: Numbers, rng: np.random.Generator, *, sees: bool) -> Drive:
@@ -140,14 +180,23 @@ def _keep(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
 
 
 def _run(work: Callable[..., None], todo: Sequence[tuple[object, ...]], workers: int, what: str) -> None:
-    """Does the work in processes, with a progress line."""
-    started = time.monotonic()
-    if not todo:
-        return
+    """Does the work in processes, with a progress line. Raises VlaError where one of them died."""
+    started, done = time.monotonic(), 0
     context = multiprocessing.get_context("spawn")
-    with context.Pool(workers, maxtasksperchild=40) as processes:
-        results = [processes.apply_async(work, item) for item in todo]
-        for done, result in enumerate(results, 1):
-            result.get()
-            print(f"\r{what}: {done}/{len(todo)} after {time.monotonic() - started:.0f} s", end="", flush=True)
-    print()
+    # Python 3.11's `max_tasks_per_child` waits for ever once a process has had all its tasks while others are queued.
+    for first in range(0, len(todo), _REPLACED * workers):
+        processes = ProcessPoolExecutor(workers, mp_context=context)
+        try:
+            for result in [processes.submit(work, *item) for item in todo[first : first + _REPLACED * workers]]:
+                result.result()
+                done += 1
+                print(f"\r{what}: {done}/{len(todo)} after {time.monotonic() - started:.0f} s", end="", flush=True)
+        except BrokenProcessPool as error:
+            raise VlaError(
+                f"{what}: a process died after {done} of {len(todo)}, killed perhaps for want of memory; what is done "
+                "is kept: run this again to go on, with fewer --workers if memory is short"
+            ) from error
+        finally:
+            processes.shutdown(cancel_futures=True)
+    if todo:
+        print()

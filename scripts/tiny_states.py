@@ -11,7 +11,7 @@ from pytest_vla.expert.articulated import handle_of, part_of
 from pytest_vla.expert.parts import corners
 from pytest_vla.expert.steady import Pose, in_frame, in_world
 from pytest_vla.policies.tiny.inputs import CENTRE, SCALE
-from pytest_vla.sim.settle import settled_state
+from pytest_vla.sim.settle import settled_states
 from pytest_vla.sim.world import World
 
 Array = npt.NDArray[np.float64]
@@ -73,5 +73,5 @@ def drawn_states(world: World, tasks: Sequence[str], count: int, seed: int) -> d
     for place, name in enumerate(tasks):
         generator = np.random.default_rng([seed, place])
         world.switch(suite.task(name))
-        found[name] = np.array([settled_state(world, generator, number=number)[0] for number in range(count)])
+        found[name] = settled_states(world, count, generator)
     return found

@@ -20,6 +20,7 @@ import torch
 # Run as a file it is, whose folder Python knows, and not the checkout's.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from pytest_vla.errors import VlaError
 from pytest_vla.policies.tiny.weights import save_weights
 from pytest_vla.policies.tiny.words import numbered, places_of, vocabulary_of
 from pytest_vla.util.files import whole_file
@@ -35,7 +36,7 @@ from scripts.tiny_fit import (
     without_waits,
 )
 from scripts.tiny_network import Control, Perception, exported
-from scripts.tiny_rounds import Round, collect, draw_pool, task_names
+from scripts.tiny_rounds import Round, collect, draw_pool, outcomes_of, task_names
 from scripts.tiny_words import KEPT_OUT, training_texts
 
 DEAF, BLIND = "deaf", "blind"
@@ -78,12 +79,39 @@ class Training:
         plan: how much of everything.
         workers: processes that collect.
         tasks: of the suite, for a trial; the first begins with closed drawers. None: all.
+
+    Raises:
+        VlaError: the folder's files follow from another plan, or from other tasks.
     """
 
     def __init__(self, out: Path, plan: Plan, workers: int, tasks: tuple[str, ...] | None = None) -> None:
         self.out, self.plan, self.workers = out, plan, workers
         self.tasks = task_names() if tasks is None else tasks
         out.mkdir(parents=True, exist_ok=True)
+
+        self._keep_plan()
+
+    def _keep_plan(self) -> None:
+        """Keeps the plan and the tasks beside the files that follow from them. Raises VlaError where others are kept."""
+        path, mend = self.out / "plan.json", "name another folder with --out, or delete this one to begin anew"
+        plan = json.loads(json.dumps({**asdict(self.plan), "tasks": self.tasks}))
+        if not path.exists():
+            with whole_file(path) as stream:
+                stream.write(json.dumps(plan, indent=1).encode())
+            return
+        try:
+            kept = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise VlaError(f"{path}: expected the plan of the files beside it, no JSON ({error}); {mend}") from error
+        if not isinstance(kept, dict):
+            raise VlaError(f"{path}: expected the plan of the files beside it, a table; {mend}")
+        if kept != plan:
+            others = [
+                f"{name} {kept.get(name)}, not {plan.get(name)}"
+                for name in {**plan, **kept}
+                if kept.get(name) != plan.get(name)
+            ]
+            raise VlaError(f"{path}: the files beside it follow from another plan: {'; '.join(others)}; {mend}")
 
     def words(self) -> None:
         """The instructions, as numbers of words."""
@@ -209,6 +237,8 @@ class Training:
             "rounds": rounds,
             "labels": len(rows.tasks),
             "pictures": len(rows.rows),
+            # Round 0 is the teacher's; in the others the learner drives, and the teacher relieves it.
+            "outcomes": [outcomes_of(self.out, number, self.tasks) for number in range(rounds + 1)],
             "kept_out": [".".join(cell) for cell in KEPT_OUT],
             "plan": asdict(self.plan),
             "seconds": self.times(),
@@ -308,7 +338,10 @@ def main() -> None:
     parser.add_argument("--ablations", action="store_true", help="make deaf.npz and blind.npz too, after final.npz")
     options = parser.parse_args()
     torch.set_num_threads(options.workers)
-    train(Training(options.out, Plan(), options.workers), options.until, ablations=options.ablations)
+    try:
+        train(Training(options.out, Plan(), options.workers), options.until, ablations=options.ablations)
+    except VlaError as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":

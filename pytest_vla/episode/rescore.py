@@ -31,15 +31,7 @@ class Rescored:
 def rescored(world: World, record: Record, trajectory: Trajectory, variation: Variation | None) -> Rescored:
     """Charges a recorded episode by the meters that the world has.
 
-    Args:
-        world: of the record's task, under its variation; it is reset, and must be reset before its next step.
-        record: of the episode.
-        trajectory: of the episode.
-        variation: of the episode: it may change actions.
-
-    Raises:
-        VlaError: the states are not of this world's scene, there are none, or the record does not say how it began.
-        EpisodeError: physics broke.
+    Args and errors are those of `pytest_vla.episode.again.taken_again`.
     """
     drift = max(moment.drift for moment in taken_again(world, record, trajectory, variation))
     if is_complete(record.outcome):

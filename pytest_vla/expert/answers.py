@@ -1,7 +1,8 @@
 """What the expert would do now: an action for any state of a world, for those who learn from it.
 
-Nothing is rehearsed and no phase is remembered. An aim is planned when the next goal literal begins, and once more
-where a state has become such that its aim cannot be reached.
+No phase is remembered, but an aim is: which grasp, and where to. It is planned when the next goal literal begins, its
+grasps tried in turn on a copy of the world, and kept until it is stale: until another literal is next, or things moved
+or fell over since.
 """
 
 from collections.abc import Sequence
@@ -79,10 +80,6 @@ class Answers:
         if self._in_the_way():
             return action_towards(self._hand, self._hand.position + np.array([0, 0, 0.01]), self._hand.rotation, OPEN)
         return self._aim(self._touch)
-
-    def again(self) -> None:
-        """Plans anew at the next call: after the world was reset, or things were moved by hand."""
-        self._literal = self._aim = None
 
     def _poses(self) -> Array:
         """Where the loose things are, and which of their ways is up (n, 6)."""

@@ -63,7 +63,13 @@ def read_npz(
     Raises:
         Unfit: there is no such file or array, it is damaged, holds anything else, or more than `limit` bytes.
     """
-    data = read_bytes(path, limit)
+    return unpacked_npz(read_bytes(path, limit), names, limit, also=also)
+
+
+def unpacked_npz(
+    data: bytes, names: Sequence[str], limit: int = MAX_BYTES, *, also: Callable[[str], bool] | None = None
+) -> dict[str, NDArray[Any]]:
+    """As `read_npz`, of the file's content."""
     if not data.startswith(ZIP_MAGIC):
         raise Unfit(f"expected a zip file, found one that starts with {data[:8]!r}")
     found: dict[str, NDArray[Any]] = {}

@@ -97,18 +97,16 @@ class TinyPolicy:
         """The chunks (8, 7), with samples and token probabilities where they are wished for.
 
         Raises:
-            EpisodeError: ``policy-input``: pictures or a state of another size than it takes.
+            EpisodeError: ``policy-input``: pictures or a state that are missing, or other than it takes.
         """
         return [self._answer(*pair) for pair in zip(sessions, observations, strict=True)]
 
     def _answer(self, session: TinySession, observation: Observation) -> Answer:
         weights, wishes = self.trained.weights, session.episode.wishes
-        state = np.asarray(observation[_STATE], dtype=np.float64)
-        if state.shape != (_STATE_SIZE,):
-            raise EpisodeError("policy-input", f"tiny takes a state ({_STATE_SIZE},); this one is {state.shape}")
+        state = _checked_state(observation)
         arm = proprioception(state, session.before, session.gripper, session.steps)
-        view = _brought(observation[_AGENTVIEW], VIEW, _AGENTVIEW)
-        wrist = _brought(observation[_EYE_IN_HAND], WRIST, _EYE_IN_HAND)
+        view = _brought(observation, _AGENTVIEW, VIEW)
+        wrist = _brought(observation, _EYE_IN_HAND, WRIST)
         scene = perceive(weights, view, wrist, arm)
         logits, hidden = control(weights, scene, arm, session.text)
         chunk = _actions(logits)
@@ -138,19 +136,43 @@ def _actions(logits: Array) -> npt.NDArray[np.float64]:
     return chunk
 
 
-def _brought(picture: npt.NDArray[np.uint8], side: int, name: str) -> npt.NDArray[np.uint8]:
+def _checked_state(observation: Observation) -> npt.NDArray[np.float64]:
+    """The state (8,). Raises EpisodeError where it is missing, or not of finite numbers."""
+    given = _given(observation, _STATE)
+    try:
+        state = np.asarray(given)
+    except ValueError:  # of rows that are not alike
+        state = np.array(None)
+    if state.shape != (_STATE_SIZE,) or state.dtype.kind not in "fiu":
+        kind = f"{state.dtype} {state.shape}" if state.shape else type(given).__name__
+        raise EpisodeError("policy-input", f"tiny takes a state ({_STATE_SIZE},) of numbers; this one is {kind}")
+    if not np.isfinite(state).all():
+        raise EpisodeError("policy-input", f"tiny takes a state of finite numbers; this one is {state.tolist()}")
+    return state.astype(np.float64)
+
+
+def _brought(observation: Observation, name: str, side: int) -> npt.NDArray[np.uint8]:
     """A picture at the network's size. Raises EpisodeError where it cannot be brought to it by means over blocks."""
-    shape = np.shape(picture)
+    picture: object = _given(observation, name)
     if (
-        len(shape) != 3
-        or shape[0] != shape[1]
-        or shape[2] != 3
-        or shape[0] % side
-        or np.asarray(picture).dtype != np.uint8
+        not isinstance(picture, np.ndarray)
+        or picture.dtype != np.uint8
+        or picture.shape != (*picture.shape[:1] * 2, 3)
+        or not picture.size
+        or len(picture) % side
     ):
+        kind = f"{picture.dtype} {picture.shape}" if isinstance(picture, np.ndarray) else type(picture).__name__
         raise EpisodeError(
             "policy-input",
-            f"tiny takes {name} as a square of uint8 colours whose side is a multiple of {side}; this one is "
-            f"{picture.dtype} {shape}. Run it on a suite whose pictures are 256 x 256, such as tabletop",
+            f"tiny takes {name} as a square of uint8 colours whose side is a multiple of {side}; this one is {kind}. "
+            "Run it on a suite whose pictures are 256 x 256, such as tabletop",
         )
     return small(picture, side)
+
+
+def _given(observation: Observation, name: str) -> object:
+    """What an observation has under a name. Raises EpisodeError where there is nothing."""
+    if name not in observation:
+        needed = ", ".join(TinyPolicy.reads)
+        raise EpisodeError("policy-input", f"tiny takes {needed}; this observation has no {name}")
+    return observation[name]

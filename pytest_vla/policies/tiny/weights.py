@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.tiny.network import Weights, shapes_of
-from pytest_vla.policies.tiny.words import places_of
-from pytest_vla.util.arrays import Unfit, read_npz
+from pytest_vla.policies.tiny.words import NOTHING, UNKNOWN, places_of
+from pytest_vla.util.arrays import Unfit, read_bytes, unpacked_npz
 from pytest_vla.util.files import whole_file
 
 CHECKPOINTS = {"": "final.npz", "early": "early.npz"}
@@ -57,15 +57,21 @@ def load_weights(path: Path) -> Trained:
     if not path.is_file():
         raise VlaError(f"{path}: there is no such file; {mend}")
     try:
-        texts = read_npz(path, (_WORDS, _ABOUT), _LIMIT)
+        content = read_bytes(path, _LIMIT)
+        texts = unpacked_npz(content, (_WORDS, _ABOUT), _LIMIT)
         vocabulary = [str(word) for word in np.atleast_1d(texts[_WORDS])]
         about = json.loads(str(np.atleast_1d(texts[_ABOUT])[0]))
         shapes = shapes_of(len(vocabulary))
-        arrays = read_npz(path, tuple(shapes), _LIMIT)
+        arrays = unpacked_npz(content, tuple(shapes), _LIMIT)
     except (Unfit, ValueError) as error:
         raise VlaError(f"{path}: {error}; {mend}") from error
     if not isinstance(about, dict):
         raise VlaError(f"{path}: {_ABOUT} is no table; {mend}")
+    if len(vocabulary) < 2 or vocabulary[NOTHING] or vocabulary[UNKNOWN]:
+        raise VlaError(
+            f"{path}: {_WORDS} begins with {vocabulary[:2]}, expected two empty texts, the places of no word and of an "
+            f"unknown one; {mend}"
+        )
     weights: dict[str, npt.NDArray[np.float32]] = {}
     for name, shape in shapes.items():
         array = arrays[name]
@@ -74,9 +80,7 @@ def load_weights(path: Path) -> Trained:
         weights[name] = np.ascontiguousarray(array, dtype=np.float32)
         if not np.isfinite(weights[name]).all():
             raise VlaError(f"{path}: {name} has values that are not finite; {mend}")
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return Trained(weights, places_of(vocabulary), about, digest)
+    return Trained(weights, places_of(vocabulary), about, hashlib.sha256(content).hexdigest())
 
 
 def save_weights(path: Path, weights: Weights, vocabulary: Sequence[str], about: Mapping[str, Any]) -> None:

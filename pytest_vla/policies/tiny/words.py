@@ -1,6 +1,7 @@
 """tiny's reading: an instruction as numbers of words that it has learned."""
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
@@ -11,12 +12,19 @@ NOTHING, UNKNOWN = 0, 1
 """Numbers of no word, and of a word that was never learned."""
 LONGEST = 32
 """Words that are read; what follows is not."""
-_WORD = re.compile(r"[a-z]+|[0-9]+")
+_WORD = re.compile(r"[^\W\d_]+|\d+")
+_APOSTROPHES = str.maketrans("", "", "'\N{RIGHT SINGLE QUOTATION MARK}")
 
 
 def tokens(instruction: str) -> list[str]:
-    """Its words in lower case and its numbers; all else parts them, but an apostrophe joins."""
-    return _WORD.findall(instruction.lower().replace("'", "").replace("\N{RIGHT SINGLE QUOTATION MARK}", ""))
+    """Its words, of any script, in lower case, without accents, and its numbers; all else parts, but an apostrophe joins.
+
+    Texts that are the same by Unicode's compatibility (NFKC) give the same words.
+    """
+    apart = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", instruction).lower())
+    # Marks of all kinds: some scripts write vowels as marks, which must not part a word either.
+    letters = "".join(character for character in apart if not unicodedata.category(character).startswith("M"))
+    return _WORD.findall(unicodedata.normalize("NFC", letters).translate(_APOSTROPHES))
 
 
 def vocabulary_of(instructions: Iterable[str], least: int = 1) -> tuple[str, ...]:

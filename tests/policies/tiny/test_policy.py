@@ -116,17 +116,38 @@ def test_another_instruction_gives_another_chunk_and_unknown_words_are_one_word(
     ("name", "value", "said"),
     [
         ("agentview_image", np.zeros((200, 200, 3), np.uint8), "multiple of 128"),
+        ("agentview_image", np.zeros((0, 0, 3), np.uint8), r"multiple of 128; this one is uint8 \(0, 0, 3\)"),
+        ("agentview_image", np.uint8(3), "square of uint8 colours .* this one is uint8"),
+        ("agentview_image", np.array(3, np.uint8), r"this one is uint8 \(\)"),
+        ("agentview_image", [[[0, 0, 0]]], "square of uint8 colours .* this one is list"),
+        ("robot0_eye_in_hand_image", None, "square of uint8 colours .* this one is NoneType"),
         ("agentview_image", np.zeros((256, 128, 3), np.uint8), "square"),
         ("robot0_eye_in_hand_image", np.zeros((256, 256, 3), np.float32), "float32"),
         ("state", np.zeros(9), r"state \(8,\)"),
+        ("state", [0.0, [1.0]], r"state \(8,\) of numbers; this one is list"),
+        ("state", "eight numbers", r"state \(8,\) of numbers; this one is str"),
+        ("state", ["1"] * 8, r"state \(8,\) of numbers; this one is <U1 \(8,\)"),
+        ("state", np.array([np.nan] + [0.0] * 7), r"finite numbers; this one is \[nan, "),
+        ("state", np.array([0.0] * 7 + [-np.inf]), r"finite numbers; .*-inf\]"),
     ],
 )
-def test_pictures_and_states_of_another_size_end_the_episode_with_an_error(
+def test_pictures_and_states_that_it_does_not_take_end_the_episode_with_an_error(
     policy: TinyPolicy, name: str, value: Any, said: str
 ) -> None:
     session: TinySession = policy.begin(an_episode())
-    with pytest.raises(EpisodeError, match=said):
+    with pytest.raises(EpisodeError, match=said) as caught:
         policy.act([session], [{**an_observation(0), name: value}])
+    assert caught.value.reason == "policy-input"
+    assert session.before is None, "it has answered nothing"
+
+
+@pytest.mark.parametrize("name", TinyPolicy.reads)
+def test_what_is_missing_is_named(policy: TinyPolicy, name: str) -> None:
+    observation = an_observation(0)
+    del observation[name]
+    with pytest.raises(EpisodeError, match=f"tiny takes agentview_image, .* this observation has no {name}") as caught:
+        policy.act([policy.begin(an_episode())], [observation])
+    assert caught.value.reason == "policy-input"
 
 
 def test_a_file_is_named_after_the_colon_and_its_digest_is_the_policys(tmp_path: Path) -> None:

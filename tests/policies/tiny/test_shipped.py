@@ -1,5 +1,6 @@
 """The weights that ship: the card names them, and episodes of them repeat."""
 
+import functools
 import hashlib
 import json
 import re
@@ -21,6 +22,8 @@ from tests.support.data import REPOSITORY
 CARD = REPOSITORY / "docs" / "explanation" / "tiny.md"
 EPISODES = Path(__file__).with_name("episodes.json")
 """Digests of ten episodes and of their first pictures. Where it is not there, the slow test writes it, and fails."""
+CAUSES = {"pictures": "the renderer's pictures", "kernels": "the kernels"}
+"""What episodes follow from beside the weights, by the names in their file."""
 
 
 @pytest.mark.parametrize("checkpoint", CHECKPOINTS)
@@ -39,19 +42,32 @@ def test_weights_are_small_and_say_how_they_were_made() -> None:
 
 
 @pytest.mark.slow
-def test_ten_episodes_are_the_same_where_pictures_are_and_much_the_same_elsewhere() -> None:
+def test_ten_episodes_are_the_same_where_pictures_are() -> None:
     found = episodes()
     if not EPISODES.exists():
         EPISODES.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         pytest.fail(f"{EPISODES.name} was not there; it is now")
     expected = json.loads(EPISODES.read_text(encoding="utf-8"))
     # A processor that rounds otherwise draws other pictures, by a level or two; from there on an episode is another.
-    if [found[name] for name in ("pictures", "kernels")] == [expected[name] for name in ("pictures", "kernels")]:
-        assert found == expected
-    succeeded = [name for name, told in found["episodes"].items() if told[0] == "success"]
-    assert len(succeeded) >= len(expected["episodes"]) - 2, found["episodes"]
+    others = [
+        f"{cause} ({found[name][:16]}, not {expected[name][:16]})"
+        for name, cause in CAUSES.items()
+        if found[name] != expected[name]
+    ]
+    if others:
+        pytest.skip(f"episodes are others where what makes them is: here {' and '.join(others)}")
+    assert found == expected
 
 
+@pytest.mark.slow
+def test_of_ten_episodes_eight_succeed_everywhere() -> None:
+    told = episodes()["episodes"]
+    succeeded = [name for name, (outcome, *_) in told.items() if outcome == "success"]
+    assert len(told) == 10
+    assert len(succeeded) >= 8, told
+
+
+@functools.cache
 def episodes() -> dict[str, Any]:
     """An episode of each task: outcome, steps and digest; the first pictures' digest, and what kernels computed."""
     policy = one_by_one(TinyPolicy(load_weights(shipped(""))))

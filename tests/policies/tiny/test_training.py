@@ -1,5 +1,6 @@
 """The script that trains tiny, from beginning to end by the least of everything, where torch is: `make lerobot`."""
 
+import dataclasses
 import subprocess
 import sys
 import time
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pytest_vla.errors import VlaError
 from pytest_vla.policies.tiny.inputs import PROPRIOCEPTION
 from pytest_vla.policies.tiny.network import SCENE, VIEW, WRIST, control, perceive, read_text
 from pytest_vla.policies.tiny.weights import Trained, load_weights
@@ -20,7 +22,7 @@ torch = pytest.importorskip("torch", reason="torch is needed to train tiny (make
 # The two whose episodes are shortest; where the first begins, drawers are closed.
 TASKS = ("turn_on_the_stove", "close_the_bottom_drawer_of_the_cabinet")
 STAGES = (
-    *("words.npz", "states-0.npz", "states-1.npz", "times.json"),
+    *("plan.json", "words.npz", "states-0.npz", "states-1.npz", "times.json"),
     *(f"round-{number}/shard-0000.npz" for number in range(3)),
     *(f"control-{name}.pt" for name in ("0", "1", "2", "deaf", "blind")),
     *(f"perception-{name}.pt" for name in ("1", "2", "blind")),
@@ -41,6 +43,11 @@ def test_all_stages_run_once_and_their_checkpoints_are_read(tmp_path: Path) -> N
     trained = {name: load_weights(tmp_path / "a" / f"{name}.npz") for name in CHECKPOINTS}
     assert {name: each.about["name"] for name, each in trained.items()} == {name: name for name in CHECKPOINTS}
     assert len({each.digest for each in trained.values()}) == len(CHECKPOINTS)
+    rounds = {name: each.about["outcomes"] for name, each in trained.items()}
+    assert [len(each) for each in rounds.values()] == [2, 3, 3, 3]
+    for outcomes in rounds["final"]:
+        assert tuple(outcomes) == TASKS
+        assert all(told["episodes"] == 1 and told["done"] in (0, 1) for told in outcomes.values())
     with np.load(tmp_path / "a" / "round-2" / "shard-0000.npz") as shard:
         assert len(shard["views"]) == len(shard["scenes"]) > 0, "in the last round all rows have pictures"
     ears, eyes = ({name: senses(each)[place] for name, each in trained.items()} for place in (0, 1))
@@ -57,6 +64,35 @@ def test_all_stages_run_once_and_their_checkpoints_are_read(tmp_path: Path) -> N
     again.pop("times.json")
     assert {name: made[name] == content for name, content in again.items()} == dict.fromkeys(again, True)
     assert "control-0.pt" in again
+
+
+def test_a_folder_keeps_its_plan_and_refuses_another(tmp_path: Path) -> None:
+    from scripts.train_tiny import Training
+
+    Training(tmp_path, least(), 2, TASKS)
+    kept = (tmp_path / "plan.json").read_bytes()
+    Training(tmp_path, least(), 1, TASKS)
+    with pytest.raises(VlaError, match=r"plan\.json: .* another plan: pool 2, not 3; name another folder with --out"):
+        Training(tmp_path, dataclasses.replace(least(), pool=3), 2, TASKS)
+    with pytest.raises(VlaError, match=r"another plan: tasks \['turn.*', 'close.*'\], not \['turn_on_the_stove'\]; "):
+        Training(tmp_path, least(), 2, TASKS[:1])
+    assert (tmp_path / "plan.json").read_bytes() == kept
+    for content in ("{", "[]"):
+        (tmp_path / "plan.json").write_text(content, encoding="utf-8")
+        with pytest.raises(VlaError, match=r"plan\.json: expected the plan of the files beside it.*; name another"):
+            Training(tmp_path, least(), 2, TASKS)
+
+
+@pytest.mark.slow
+def test_the_script_says_in_a_line_that_a_folder_is_of_another_plan(tmp_path: Path) -> None:
+    from scripts.train_tiny import Training
+
+    Training(tmp_path, least(), 1, TASKS)
+    script = str(REPOSITORY / "scripts" / "train_tiny.py")
+    told = subprocess.run([sys.executable, script, "--out", str(tmp_path)], capture_output=True, text=True)
+    assert told.returncode == 1
+    assert "Traceback" not in told.stderr
+    assert "the files beside it follow from another plan" in told.stderr
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Files of tiny's weights, and what is said of those that are none."""
 
+import hashlib
 import zipfile
 from pathlib import Path
 
@@ -22,6 +23,27 @@ def test_what_is_written_is_read_and_the_same_content_is_the_same_file(tmp_path:
     for name, array in weights.items():
         assert found.weights[name].dtype == np.float32
         np.testing.assert_array_equal(found.weights[name], array)
+
+
+@pytest.mark.parametrize("words", [("put", "the", *VOCABULARY[2:]), ("",), ("", "put")])
+def test_a_vocabulary_without_its_first_places_is_refused(tmp_path: Path, words: tuple[str, ...]) -> None:
+    path = written_weights(tmp_path / "a.npz")
+    rewritten(path, "words", np.array(words))
+    rewritten(path, "text.embedding", np.zeros((len(words), 48), np.float16))
+    with pytest.raises(VlaError, match=r"a\.npz: words begins with .*, expected two empty texts"):
+        load_weights(path)
+
+
+def test_the_digest_is_of_the_bytes_that_were_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written_weights(tmp_path / "a.npz")
+    content = path.read_bytes()
+
+    def once(file: Path, limit: int) -> bytes:
+        file.unlink()
+        return content
+
+    monkeypatch.setattr("pytest_vla.policies.tiny.weights.read_bytes", once)
+    assert load_weights(path).digest == hashlib.sha256(content).hexdigest()
 
 
 def test_a_file_that_is_not_there_says_what_is_expected(tmp_path: Path) -> None:

@@ -1,6 +1,10 @@
 """An instruction as numbers of words."""
 
+import re
+import unicodedata
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +17,39 @@ def test_words_are_lower_case_without_what_stands_between_them() -> None:
     assert tokens(" Put the bowl--on the PLATE, now! ") == ["put", "the", "bowl", "on", "the", "plate", "now"]
     assert tokens("Don't, or don\N{RIGHT SINGLE QUOTATION MARK}t") == ["dont", "or", "dont"]
     assert tokens("drawer2") == ["drawer", "2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("поставь миску на тарелку", ["поставь", "миску", "на", "тарелку"]),
+        ("把碗放在盘子上", ["把碗放在盘子上"]),
+        ("कटोरी रखो", 2),
+        ("그릇 2", ["그릇", "2"]),
+        ("\N{ARABIC-INDIC DIGIT TWO}", ["\N{ARABIC-INDIC DIGIT TWO}"]),
+        ("\uff30\uff35t the \uff42owl", ["put", "the", "bowl"]),
+    ],
+)
+def test_words_of_any_script_are_words(text: str, words: list[str] | int) -> None:
+    found = tokens(text)
+    assert len(found) == words if isinstance(words, int) else found == words
+    places = places_of(vocabulary_of(SENTENCES))
+    learned = [places.get(word, UNKNOWN) for word in found]
+    assert numbered(text, places)[: len(found) + 1].tolist() == [*learned, NOTHING]
+
+
+@given(st.text(max_size=60))
+def test_composed_and_decomposed_texts_read_alike(text: str) -> None:
+    assert tokens(unicodedata.normalize("NFC", text)) == tokens(unicodedata.normalize("NFD", text))
+
+
+def test_accents_are_left_out() -> None:
+    assert tokens("Café, CAFE\N{COMBINING ACUTE ACCENT}") == ["cafe", "cafe"]
+
+
+@given(st.text(st.characters(max_codepoint=127), max_size=300))
+def test_ascii_reads_as_when_it_was_trained(text: str) -> None:
+    assert tokens(text) == re.findall("[a-z]+|[0-9]+", text.lower().replace("'", ""))
 
 
 def test_a_vocabulary_holds_the_frequent_words_after_two_places_of_their_own() -> None:
