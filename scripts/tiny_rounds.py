@@ -136,7 +136,8 @@ def start_of(
     """
 
     def drawn(name: str) -> npt.NDArray[np.float64]:
-        return states[name][int(rng.integers(len(states[name])))]
+        found: npt.NDArray[np.float64] = states[name][int(rng.integers(len(states[name])))]
+        return found
 
     others = [name for name in states if name != world.task.name]
     if rng.random() < STRANGE:

@@ -92,7 +92,7 @@ class Training:
         self._keep_plan()
 
     def _keep_plan(self) -> None:
-        """Keeps the plan and the tasks beside the files that follow from them. Raises VlaError where others are kept."""
+        """Keeps the plan and the tasks beside the files that follow from them. Raises VlaError: others are kept."""
         path, mend = self.out / "plan.json", "name another folder with --out, or delete this one to begin anew"
         plan = json.loads(json.dumps({**asdict(self.plan), "tasks": self.tasks}))
         if not path.exists():
