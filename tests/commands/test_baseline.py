@@ -1,7 +1,6 @@
 """`pytest-vla baseline`: made of runs, shown, updated; what would mislead is refused, and nothing is written half."""
 
 import argparse
-import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +13,8 @@ from pytest_vla.commands import baseline as command
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.baseline_file import read_baseline
 from pytest_vla.records.record import Record
-from pytest_vla.records.store import open_store
 from tests.support.forks import forked
+from tests.support.kept_runs import write
 from tests.support.own_worlds import CONFTEST, POLICIES
 from tests.support.records import record_of
 from tests.support.varied import varied
@@ -27,19 +26,6 @@ VLA, FILE = Path(".vla"), Path("baseline.vla.json")
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.stdin", open("/dev/null"))  # noqa: SIM115
-
-
-def write(
-    run: str, records: list[Record], *, planned: int = 0, end: str = "finished", picked: str | None = None
-) -> None:
-    """A run with so many further episodes that have not run; an empty `end`: it still runs, in this process."""
-    with open_store(VLA, create=True) as store:
-        nodes = [record.node for record in records] + [f"left[{number}]" for number in range(planned)]
-        store.begin(run, nodes, command="pytest", model=records[0].policy, picked=picked)
-        for record in records:
-            store.add(dataclasses.replace(record, run=run))
-        if end:
-            store.end(run, end)
 
 
 def call(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:

@@ -10,7 +10,7 @@ from pytest_vla.cli import main
 from pytest_vla.gate.baseline import baseline_of
 from pytest_vla.gate.baseline_file import write_baseline
 from pytest_vla.records.record import Record
-from tests.commands.test_baseline import write
+from tests.support.kept_runs import write
 from tests.support.varied import varied
 
 FILE = Path("baseline.vla.json")

@@ -144,7 +144,7 @@ def test_what_is_prepared_is_shown_in_the_line(vla: Run, project: pytest.Pyteste
     text = on_a_terminal(project, *TWO, workers)
     for scene in STOVE_SCENE, MILK_SCENE:
         # A narrow terminal cuts the line.
-        assert re.search(rf"\rvla [01]/2: success [^\n]*; {scene[:33]}", text), text
+        assert re.search(rf"\rvla [01]/2: success [^\n]*; {scene[:28]}", text), text
     assert text.rpartition("\rvla ")[2].startswith("2/2: success 2/2")
     assert "compiling" not in text.rpartition("\rvla ")[2], "it has ended"
 

@@ -45,3 +45,16 @@ def keep_two_runs(folder: Path) -> Path:
     )
     keep(folder, "20260102-two", "random", ended(STOVE, 0, "failure", 9))
     return folder
+
+
+def write(
+    run: str, records: list[Record], *, planned: int = 0, end: str = "finished", picked: str | None = None
+) -> None:
+    """A run with so many further episodes that have not run; an empty `end`: it still runs, in this process."""
+    with open_store(Path(".vla"), create=True) as store:
+        nodes = [record.node for record in records] + [f"left[{number}]" for number in range(planned)]
+        store.begin(run, nodes, command="pytest", model=records[0].policy, picked=picked)
+        for record in records:
+            store.add(dataclasses.replace(record, run=run))
+        if end:
+            store.end(run, end)
