@@ -88,12 +88,11 @@ class Training:
         self.out, self.plan, self.workers = out, plan, workers
         self.tasks = task_names() if tasks is None else tasks
         out.mkdir(parents=True, exist_ok=True)
-
         self._keep_plan()
 
     def _keep_plan(self) -> None:
-        """Keeps the plan and the tasks beside the files that follow from them. Raises VlaError: others are kept."""
-        path, mend = self.out / "plan.json", "name another folder with --out, or delete this one to begin anew"
+        """Keeps the plan and the tasks beside what follows from them. Raises VlaError where others are kept."""
+        path, mend = self.out / "plan.json", "name another folder with --out, or delete this folder to begin anew"
         plan = json.loads(json.dumps({**asdict(self.plan), "tasks": self.tasks}))
         if not path.exists():
             with whole_file(path) as stream:
@@ -102,7 +101,7 @@ class Training:
         try:
             kept = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:
-            raise VlaError(f"{path}: expected the plan of the files beside it, no JSON ({error}); {mend}") from error
+            raise VlaError(f"{path}: expected the plan of the files beside it, JSON ({error}); {mend}") from error
         if not isinstance(kept, dict):
             raise VlaError(f"{path}: expected the plan of the files beside it, a table; {mend}")
         if kept != plan:

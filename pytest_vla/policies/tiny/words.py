@@ -17,10 +17,9 @@ _APOSTROPHES = str.maketrans("", "", "'\N{RIGHT SINGLE QUOTATION MARK}")
 
 
 def tokens(instruction: str) -> list[str]:
-    """Its words, of any script, in lower case, without accents, and its numbers.
+    """Its words, of any script, in lower case and without accents, and its numbers; an apostrophe joins.
 
-    All else parts them, but an apostrophe joins. Texts that are the same by Unicode's compatibility (NFKC) give the
-    same words.
+    All else parts words. Texts that are the same by Unicode's compatibility (NFKC) give the same words.
     """
     apart = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", instruction).lower())
     # Marks of all kinds: some scripts write vowels as marks, which must not part a word either.

@@ -46,7 +46,7 @@ def test_all_stages_run_once_and_their_checkpoints_are_read(tmp_path: Path) -> N
     rounds = {name: each.about["outcomes"] for name, each in trained.items()}
     assert [len(each) for each in rounds.values()] == [2, 3, 3, 3]
     for outcomes in rounds["final"]:
-        assert tuple(outcomes) == TASKS
+        assert set(outcomes) == set(TASKS)
         assert all(told["episodes"] == 1 and told["done"] in (0, 1) for told in outcomes.values())
     with np.load(tmp_path / "a" / "round-2" / "shard-0000.npz") as shard:
         assert len(shard["views"]) == len(shard["scenes"]) > 0, "in the last round all rows have pictures"
