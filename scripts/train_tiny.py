@@ -15,7 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
+
+try:
+    import torch
+except ImportError as error:
+    sys.exit(f"scripts/train_tiny.py trains with torch ({error}): pip install torch==2.13.0")
 
 # Run as a file it is, whose folder Python knows, and not the checkout's.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
