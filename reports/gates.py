@@ -5,7 +5,8 @@ from typing import Any
 
 from pytest_vla.gate.baseline import Baseline
 from pytest_vla.gate.comparable import lines_of
-from pytest_vla.gate.verdicts import Evidence, Group, Judgement
+from pytest_vla.gate.evidence import Evidence
+from pytest_vla.gate.verdicts import Group, Judgement
 from pytest_vla.metrics.rates import percent, percents
 from pytest_vla.reports.tables import aligned, printed, wrapped
 from pytest_vla.util.text import counted, printable

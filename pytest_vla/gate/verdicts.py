@@ -22,21 +22,9 @@ from typing import Literal, get_args
 
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.baseline import Baseline, CaseResult
-from pytest_vla.gate.comparable import Agreement, Disagreement, Pair, Stratum, matched, paired, unpaired
-from pytest_vla.gate.exact import Way, sign_flip_p
-from pytest_vla.gate.score import (
-    Bounds,
-    paired_bounds,
-    paired_p,
-    tasks_bounds,
-    unpaired_bounds,
-    unpaired_change_p,
-    unpaired_p,
-)
-from pytest_vla.metrics.clustered import Interval, Unit, no_narrower
-from pytest_vla.metrics.differences import difference_of, mean_difference
+from pytest_vla.gate.comparable import Agreement, Disagreement, Pair, Paired, Stratum, matched, paired, unpaired
+from pytest_vla.gate.evidence import AS_THEY_ARE, BEST, WORST, Evidence, Sample, evidence_of, sample_of
 from pytest_vla.metrics.paired import holm
-from pytest_vla.metrics.success import unit_of
 from pytest_vla.util.text import did_you_mean
 
 Verdict = Literal["better", "no worse", "regression", "undecided", "not comparable"]
@@ -80,37 +68,6 @@ class Terms:
                 raise VlaError(f"nothing is grouped by {name!r}: {known}.{did_you_mean(name, LABELS)}")
         if not self.by or len(set(self.by)) < len(self.by):
             raise VlaError(f"grouped by {', '.join(self.by) or 'nothing'}: expected labels, none of them twice")
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What the successes and failures of a group say; differences are the run's success less the baseline's, -1..1.
-
-    Attributes:
-        pairs: how many are compared; of unpaired episodes those of the run.
-        baseline_rate: of the baseline in them.
-        new_rate: of the run.
-        lost: pairs in which only the baseline succeeded; 0 of unpaired episodes, and so is `gained`.
-        gained: pairs in which only the run did.
-        bounds: the difference with a bound each way at alpha, over these tasks.
-        tasks_bounds: the same over tasks like these, no narrower; None of too few tasks, and of unpaired episodes.
-        p_worse: that success did not fall.
-        p_better: that it did not rise.
-        p_no_worse: that it fell by the margin or more; small speaks for no worse.
-        detectable: the smallest drop that such pairs would show in four of five runs; None: not known.
-    """
-
-    pairs: int
-    baseline_rate: float
-    new_rate: float
-    lost: int
-    gained: int
-    bounds: Bounds
-    tasks_bounds: Interval | None
-    p_worse: float
-    p_better: float
-    p_no_worse: float
-    detectable: float | None
 
 
 @dataclass(frozen=True)
@@ -164,27 +121,6 @@ class Judgement:
     agreement: Agreement
 
 
-@dataclass(frozen=True)
-class Sample:
-    """Successes (1) and failures (0) of a group; `units` go with them.
-
-    Of pairs both sides have as many, in the same order, and the units are the same.
-    """
-
-    new: tuple[int, ...]
-    new_units: tuple[Unit, ...]
-    baseline: tuple[int, ...]
-    baseline_units: tuple[Unit, ...]
-
-
-Fills = tuple[int | None, int | None]
-"""What an error or invalid episode is taken for, of the run and of the baseline; None: it is left out."""
-
-AS_THEY_ARE: Fills = (None, None)
-WORST: Fills = (0, 1)
-BEST: Fills = (1, 0)
-
-
 def judge(baseline: Baseline, new: Baseline, terms: Terms, *, is_paired: bool | None = None) -> Judgement:
     """The verdict of each group, and over all.
 
@@ -197,19 +133,14 @@ def judge(baseline: Baseline, new: Baseline, terms: Terms, *, is_paired: bool | 
     Raises:
         VlaError: there is no common case; or, of unpaired episodes, no common task.
     """
-    if is_paired is None:
-        is_paired = bool(matched(baseline, new).pairs)
-    sources: dict[str, list[Pair] | list[Stratum]] = {}
-    if is_paired:
-        of_pairs = paired(baseline, new)
-        agreement = of_pairs.agreement
-        for pair in of_pairs.pairs:
-            sources.setdefault(group_name(pair.labels, terms.by), []).append(pair)  # type: ignore[arg-type]
-    else:
-        of_strata = unpaired(baseline, new)
-        agreement = of_strata.agreement
-        for stratum in of_strata.strata:
-            sources.setdefault(group_name(stratum.labels, terms.by), []).append(stratum)  # type: ignore[arg-type]
+    found = unpaired(baseline, new) if is_paired is False else (paired if is_paired else matched)(baseline, new)
+    if is_paired is None and isinstance(found, Paired) and not found.pairs:
+        found = unpaired(baseline, new)
+    is_paired = isinstance(found, Paired)
+    sources: dict[str, list[Pair | Stratum]] = {}
+    for source in found.pairs if isinstance(found, Paired) else found.strata:
+        sources.setdefault(group_name(source.labels, terms.by), []).append(source)
+    agreement = found.agreement
     groups = _groups({name: sources[name] for name in sorted(sources)}, terms, agreement, is_paired)
     return Judgement(_over_all([group.verdict for group in groups]), groups, terms, is_paired, agreement)
 
@@ -219,84 +150,6 @@ def group_name(labels: Mapping[str, str], by: Sequence[str]) -> str:
     suite = labels["suite"] if "suite" in by else ""
     others = ",".join(labels[name] or "-" for name in by if name != "suite")
     return f"{suite}[{others}]" if suite and others else suite or others
-
-
-def sample_of(sources: Iterable[Pair | Stratum], fills: Fills) -> Sample:
-    """The successes and failures of pairs or strata; what is invalid on both sides of a pair is in none."""
-    new: list[tuple[int, Unit]] = []
-    baseline: list[tuple[int, Unit]] = []
-    for source in sources:
-        if isinstance(source, Pair):
-            if source.new.outcome == source.baseline.outcome == "invalid":
-                continue
-            ours, theirs = _filled(source.new, fills[0]), _filled(source.baseline, fills[1])
-            if ours is not None and theirs is not None:
-                new.append((ours, source.unit))
-                baseline.append((theirs, source.unit))
-        else:
-            for cases, fill, found in ((source.new, fills[0], new), (source.baseline, fills[1], baseline)):
-                filled = ((_filled(case, fill), unit_of(case)) for case in cases)
-                found += [(success, unit) for success, unit in filled if success is not None]
-    return Sample(
-        tuple(success for success, _ in new),
-        tuple(unit for _, unit in new),
-        tuple(success for success, _ in baseline),
-        tuple(unit for _, unit in baseline),
-    )
-
-
-def evidence_of(sample: Sample, terms: Terms, is_paired: bool) -> Evidence | None:
-    """What a sample says; None where a side has nothing, or no task is on both."""
-    new, baseline = sample.new, sample.baseline
-    if not new or not baseline:
-        return None
-    margin = terms.margin / 100
-    rates = sum(baseline) / len(baseline), sum(new) / len(new)
-    if not is_paired:
-        common = {task for task, _ in sample.new_units} & {task for task, _ in sample.baseline_units}
-        if not common:
-            return None
-        sides = _of_tasks(new, sample.new_units, common), _of_tasks(baseline, sample.baseline_units, common)
-        both = (*sides[0], *sides[1])
-        return Evidence(
-            len(sides[0][0]),
-            sum(sides[1][0]) / len(sides[1][0]),
-            sum(sides[0][0]) / len(sides[0][0]),
-            0,
-            0,
-            unpaired_bounds(*both, terms.alpha),
-            None,
-            unpaired_change_p(*both, "worse"),
-            unpaired_change_p(*both, "better"),
-            unpaired_p(*both, margin) if margin < 1.0 else 0.0,
-            None,
-        )
-    differences = [ours - theirs for ours, theirs in zip(new, baseline, strict=True)]
-    bounds = paired_bounds(differences, sample.new_units, terms.alpha)
-    of_tasks = tasks_bounds(differences, sample.new_units, terms.alpha)
-    return Evidence(
-        len(differences),
-        *rates,
-        differences.count(-1),
-        differences.count(1),
-        bounds,
-        None if of_tasks is None else no_narrower(of_tasks, (bounds.lower, bounds.upper)),
-        _changed_p(differences, sample.new_units, "worse"),
-        _changed_p(differences, sample.new_units, "better"),
-        paired_p(differences, sample.new_units, margin) if margin < 1.0 else 0.0,
-        difference_of(mean_difference(differences, sample.new_units)).detectable,
-    )
-
-
-def _changed_p(differences: Sequence[int], units: Sequence[Unit], way: Way) -> float:
-    """One-sided p that success changed: the exact one, and of units of several pairs the larger of it and the score's.
-
-    A unit of several pairs may lose a little often and gain much at times: flips of its sign take that for a loss.
-    """
-    exact = sign_flip_p(differences, units, way)
-    if len(set(units)) == len(units):
-        return exact
-    return max(exact, paired_p([-each if way == "worse" else each for each in differences], units, 0.0))
 
 
 def _groups(
@@ -334,7 +187,9 @@ Judged = tuple[Verdict, Evidence | None, float | None, float | None]
 
 def _judged(samples: Mapping[str, Sample], terms: Terms, is_paired: bool) -> dict[str, Judged]:
     """Verdict, evidence and the corrected p of both ways, of each group."""
-    evidence = {name: evidence_of(sample, terms, is_paired) for name, sample in samples.items()}
+    evidence = {
+        name: evidence_of(sample, terms.margin / 100, terms.alpha, is_paired) for name, sample in samples.items()
+    }
     measured = {name: each for name, each in evidence.items() if each is not None}
     worse = dict(zip(measured, holm([each.p_worse for each in measured.values()]), strict=True))
     better = dict(zip(measured, holm([each.p_better for each in measured.values()]), strict=True))
@@ -373,17 +228,6 @@ def _more(evidence: Evidence, terms: Terms) -> int | None:
         times.append((bounds.upper - bounds.value) / -bounds.value)
     more = min((ceil((max(each, 1.0) ** 2 - 1.0) * evidence.pairs) for each in times), default=MOST_MORE)
     return max(more, 1) if more < MOST_MORE else None
-
-
-def _filled(case: CaseResult, fill: int | None) -> int | None:
-    return int(case.outcome == "success") if case.is_counted else fill
-
-
-def _of_tasks(
-    successes: Sequence[int], units: Sequence[Unit], tasks: set[str]
-) -> tuple[tuple[int, ...], tuple[Unit, ...]]:
-    kept = [(success, unit) for success, unit in zip(successes, units, strict=True) if unit[0] in tasks]
-    return tuple(success for success, _ in kept), tuple(unit for _, unit in kept)
 
 
 def _sides(source: Pair | Stratum) -> tuple[tuple[CaseResult, ...], tuple[CaseResult, ...]]:

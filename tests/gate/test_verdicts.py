@@ -70,6 +70,15 @@ def test_one_that_does_the_same_is_no_worse_if_there_are_enough() -> None:
     assert only(judged(enough, enough)).verdict == "no worse", "as many more as it said settle it"
 
 
+def test_how_many_it_takes_is_as_the_page_says() -> None:
+    """docs/how-to/gate.md: with a margin of 5 points, 70 pairs that do not differ, or 144 of which one in ten does."""
+    assert only(judged([True] * 70, [True] * 70)).verdict == "no worse"
+    assert only(judged([True] * 69, [True] * 69)).verdict == "undecided"
+    baseline, new = ([*turn, *[True] * 130] for turn in ([True] * 7 + [False] * 7, [False] * 7 + [True] * 7))
+    assert only(judged(baseline, new)).verdict == "no worse"
+    assert only(judged(baseline[:-2], new[:-2])).verdict == "undecided"
+
+
 def test_a_drop_below_the_margin_is_no_worse_though_it_is_there() -> None:
     new = [True] * 970 + [False] * 30
     group = only(judged([True] * 1000, new))

@@ -1,0 +1,167 @@
+"""What the successes and failures of a group say of a run against a baseline: tests, bounds and rates, no verdict."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pytest_vla.gate.baseline import CaseResult
+from pytest_vla.gate.comparable import Pair, Stratum
+from pytest_vla.gate.exact import Way, sign_flip_p
+from pytest_vla.gate.score import (
+    Bounds,
+    paired_bounds,
+    paired_p,
+    tasks_bounds,
+    unpaired_bounds,
+    unpaired_change_p,
+    unpaired_p,
+)
+from pytest_vla.metrics.clustered import Interval, Unit, no_narrower
+from pytest_vla.metrics.differences import difference_of, mean_difference
+from pytest_vla.metrics.success import unit_of
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the successes and failures of a group say; differences are the run's success less the baseline's, -1..1.
+
+    Attributes:
+        pairs: how many are compared; of unpaired episodes those of the run.
+        baseline_rate: of the baseline in them.
+        new_rate: of the run.
+        lost: pairs in which only the baseline succeeded; 0 of unpaired episodes, and so is `gained`.
+        gained: pairs in which only the run did.
+        bounds: the difference with a bound each way at alpha, over these tasks.
+        tasks_bounds: the same over tasks like these, no narrower; None of too few tasks, and of unpaired episodes.
+        p_worse: that success did not fall.
+        p_better: that it did not rise.
+        p_no_worse: that it fell by the margin or more; small speaks for no worse.
+        detectable: the smallest drop that such pairs would show in four of five runs; None: not known.
+    """
+
+    pairs: int
+    baseline_rate: float
+    new_rate: float
+    lost: int
+    gained: int
+    bounds: Bounds
+    tasks_bounds: Interval | None
+    p_worse: float
+    p_better: float
+    p_no_worse: float
+    detectable: float | None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Successes (1) and failures (0) of a group; `units` go with them.
+
+    Of pairs both sides have as many, in the same order, and the units are the same.
+    """
+
+    new: tuple[int, ...]
+    new_units: tuple[Unit, ...]
+    baseline: tuple[int, ...]
+    baseline_units: tuple[Unit, ...]
+
+
+Fills = tuple[int | None, int | None]
+"""What an error or invalid episode is taken for, of the run and of the baseline; None: it is left out."""
+
+AS_THEY_ARE: Fills = (None, None)
+WORST: Fills = (0, 1)
+BEST: Fills = (1, 0)
+
+
+def sample_of(sources: Iterable[Pair | Stratum], fills: Fills) -> Sample:
+    """The successes and failures of pairs or strata; what is invalid on both sides of a pair is in none."""
+    new: list[tuple[int, Unit]] = []
+    baseline: list[tuple[int, Unit]] = []
+    for source in sources:
+        if isinstance(source, Pair):
+            if source.new.outcome == source.baseline.outcome == "invalid":
+                continue
+            ours, theirs = _filled(source.new, fills[0]), _filled(source.baseline, fills[1])
+            if ours is not None and theirs is not None:
+                new.append((ours, source.unit))
+                baseline.append((theirs, source.unit))
+        else:
+            for cases, fill, found in ((source.new, fills[0], new), (source.baseline, fills[1], baseline)):
+                filled = ((_filled(case, fill), unit_of(case)) for case in cases)
+                found += [(success, unit) for success, unit in filled if success is not None]
+    return Sample(
+        tuple(success for success, _ in new),
+        tuple(unit for _, unit in new),
+        tuple(success for success, _ in baseline),
+        tuple(unit for _, unit in baseline),
+    )
+
+
+def evidence_of(sample: Sample, margin: float, alpha: float, is_paired: bool) -> Evidence | None:
+    """What a sample says; None where a side has nothing, or no task is on both.
+
+    Args:
+        sample: of a group.
+        margin: the drop that nobody minds, 0..1.
+        alpha: of each bound.
+        is_paired: whether both sides are of the same cases.
+    """
+    new, baseline = sample.new, sample.baseline
+    if not new or not baseline:
+        return None
+    rates = sum(baseline) / len(baseline), sum(new) / len(new)
+    if not is_paired:
+        common = {task for task, _ in sample.new_units} & {task for task, _ in sample.baseline_units}
+        if not common:
+            return None
+        sides = _of_tasks(new, sample.new_units, common), _of_tasks(baseline, sample.baseline_units, common)
+        both = (*sides[0], *sides[1])
+        return Evidence(
+            len(sides[0][0]),
+            sum(sides[1][0]) / len(sides[1][0]),
+            sum(sides[0][0]) / len(sides[0][0]),
+            0,
+            0,
+            unpaired_bounds(*both, alpha),
+            None,
+            unpaired_change_p(*both, "worse"),
+            unpaired_change_p(*both, "better"),
+            unpaired_p(*both, margin) if margin < 1.0 else 0.0,
+            None,
+        )
+    differences = [ours - theirs for ours, theirs in zip(new, baseline, strict=True)]
+    bounds = paired_bounds(differences, sample.new_units, alpha)
+    of_tasks = tasks_bounds(differences, sample.new_units, alpha)
+    return Evidence(
+        len(differences),
+        *rates,
+        differences.count(-1),
+        differences.count(1),
+        bounds,
+        None if of_tasks is None else no_narrower(of_tasks, (bounds.lower, bounds.upper)),
+        _changed_p(differences, sample.new_units, "worse"),
+        _changed_p(differences, sample.new_units, "better"),
+        paired_p(differences, sample.new_units, margin) if margin < 1.0 else 0.0,
+        difference_of(mean_difference(differences, sample.new_units)).detectable,
+    )
+
+
+def _changed_p(differences: Sequence[int], units: Sequence[Unit], way: Way) -> float:
+    """One-sided p that success changed: the exact one, and of units of several pairs the larger of it and the score's.
+
+    A unit of several pairs may lose a little often and gain much at times: flips of its sign take that for a loss.
+    """
+    exact = sign_flip_p(differences, units, way)
+    if len(set(units)) == len(units):
+        return exact
+    return max(exact, paired_p([-each if way == "worse" else each for each in differences], units, 0.0))
+
+
+def _filled(case: CaseResult, fill: int | None) -> int | None:
+    return int(case.outcome == "success") if case.is_counted else fill
+
+
+def _of_tasks(
+    successes: Sequence[int], units: Sequence[Unit], tasks: set[str]
+) -> tuple[tuple[int, ...], tuple[Unit, ...]]:
+    kept = [(success, unit) for success, unit in zip(successes, units, strict=True) if unit[0] in tasks]
+    return tuple(success for success, _ in kept), tuple(unit for _, unit in kept)
