@@ -28,7 +28,7 @@ Drive = Callable[[npt.NDArray[np.float32], npt.NDArray[np.float32], Observation]
 
 Pair = tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]
 
-LONGEST = 300
+LONGEST = 420
 """Control steps after which an episode is given up."""
 _TRANSFORM = "rotate_180"
 

@@ -39,7 +39,11 @@ from pytest_vla.policies.tiny.policy import DROPOUT
 
 
 class Branch(nn.Module):
-    """A camera's part: key points, and a map."""
+    """A camera's part: key points, and a map.
+
+    Attributes:
+        coarse: whether convolutions are computed in bfloat16, to train faster where the processor can.
+    """
 
     def __init__(self, stem: tuple[Conv, ...], top: tuple[Conv, ...], side: int, points: int, size: int) -> None:
         super().__init__()
@@ -49,6 +53,7 @@ class Branch(nn.Module):
         self.stem_norms = nn.ModuleList(nn.BatchNorm2d(c.outputs) for c in stem)
         self.top_norms = nn.ModuleList(nn.BatchNorm2d(c.outputs) for c in top)
         self.points = nn.Conv2d(stem[-1].outputs, points, 1, bias=False)
+        self.coarse = False
         reduced = side
         for layer in (*stem, *top):
             reduced //= layer.stride
@@ -56,19 +61,23 @@ class Branch(nn.Module):
 
     def forward(self, picture: Tensor) -> tuple[Tensor, Tensor]:
         """From (n, 3, side, side) in [-1, 1]; beside it, the key points' heat as logits (n, points, cells)."""
-        values = picture
-        for layer, norm in zip(self.stem, self.stem_norms, strict=True):
-            values = functional.relu(norm(layer(values)))
+        values = self._through(picture, self.stem, self.stem_norms)
         logits = self.points(values).flatten(2)
         heat = torch.softmax(logits, dim=2)
         side = values.shape[-1]
         place = torch.linspace(-1, 1, side)
         across, down = place.repeat(side), place.repeat_interleave(side)
-        for layer, norm in zip(self.top, self.top_norms, strict=True):
-            values = functional.relu(norm(layer(values)))
+        values = self._through(values, self.top, self.top_norms)
         # As numpy's network lays a map out: rows, columns, channels.
         flat = values.permute(0, 2, 3, 1).flatten(1)
         return torch.cat([heat @ across, heat @ down, functional.relu(self.map(flat))], dim=1), logits
+
+    def _through(self, values: Tensor, layers: nn.ModuleList, norms: nn.ModuleList) -> Tensor:
+        """What convolutions make of values; places are told in float32, as millimetres want it."""
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.coarse):
+            for layer, norm in zip(layers, norms, strict=True):
+                values = functional.relu(norm(layer(values)))
+        return values.float()
 
 
 class Perception(nn.Module):

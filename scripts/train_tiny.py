@@ -67,11 +67,11 @@ class Plan:
 
     demonstrations: int = 45
     told: tuple[float, ...] = (0.3, 0.5)
-    told_shards: int = 30
+    told_shards: int = 33
     seen_rounds: int = 1
     seen_shards: int = 30
-    control: tuple[int, int] = (3000, 9000)
-    perception: tuple[int, int] = (2500, 5000)
+    control: tuple[int, int] = (3000, 16000)
+    perception: tuple[int, int] = (2500, 8500)
     pool: int = 120
 
 
