@@ -63,14 +63,12 @@ def declare(parser: argparse.ArgumentParser) -> None:
 _FILE_HELP = f"the baseline (default: {DEFAULT_FILE})"
 
 
-def declare_runs(parser: argparse.ArgumentParser) -> None:
-    """Of which runs: ``which``, ``--model``, ``--allow-unfinished`` and ``--vla-results``."""
-    parser.add_argument(
-        "which",
-        metavar="RUN",
-        nargs="*",
-        help="a run's name or its beginning, its folder, or a results folder; last (default); all",
-    )
+def declare_runs(
+    parser: argparse.ArgumentParser,
+    about: str = "a run's name or its beginning, its folder, or a results folder; last (default); all",
+) -> None:
+    """Of which runs: ``which`` (`about` is its help), ``--model``, ``--allow-unfinished`` and ``--vla-results``."""
+    parser.add_argument("which", metavar="RUN", nargs="*", help=about)
     parser.add_argument("--model", metavar="NAME", type=some_text, help="of several models the one that is meant")
     parser.add_argument(
         "--allow-unfinished",

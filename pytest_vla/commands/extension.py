@@ -15,6 +15,7 @@ _ABOUT = {
     "export": "the episodes of a run as a table for other programs",
     "baseline": "what later runs are compared with: make it of a run, look at it, bring it up to date",
     "gate": "whether a run is worse than a baseline: better, no worse, regression, undecided or not comparable",
+    "plan": "how many episodes a gate takes, simulated from a baseline before they run",
     "import": "published logs as a run",
     "rescore": "a run's episodes charged anew, by other costs, from their recorded states",
     "rm": "remove runs: their records and their files",

@@ -37,26 +37,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "else 1."
     )
     declare_runs(parser)
-    parser.add_argument(
-        "--baseline",
-        metavar="FILE|RUN",
-        default=DEFAULT_FILE,
-        help=f"what `pytest-vla baseline save` wrote, or a run (default: {DEFAULT_FILE})",
-    )
-    parser.add_argument(
-        "--margin", metavar="POINTS", type=_number, help="percentage points of success that may be lost (default: 5)"
-    )
-    parser.add_argument(
-        "--alpha",
-        metavar="A",
-        type=_number,
-        help="share of runs in which a claim may be wrong, each way (default: .05)",
-    )
-    parser.add_argument(
-        "--by",
-        metavar="LABEL,...",
-        help="what makes a group: suite, task, task_level, dimension, kind, level, label (default: suite,dimension)",
-    )
+    declare_terms(parser)
     parser.add_argument(
         "--unpaired", action="store_true", help="compare tasks over all seeds of either, also where cases are in both"
     )
@@ -75,6 +56,30 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def declare_terms(parser: argparse.ArgumentParser) -> None:
+    """What a gate goes by: ``--baseline``, ``--margin``, ``--alpha`` and ``--by``."""
+    parser.add_argument(
+        "--baseline",
+        metavar="FILE|RUN",
+        default=DEFAULT_FILE,
+        help=f"what `pytest-vla baseline save` wrote, or a run (default: {DEFAULT_FILE})",
+    )
+    parser.add_argument(
+        "--margin", metavar="POINTS", type=number, help="percentage points of success that may be lost (default: 5)"
+    )
+    parser.add_argument(
+        "--alpha",
+        metavar="A",
+        type=number,
+        help="share of runs in which a claim may be wrong, each way (default: .05)",
+    )
+    parser.add_argument(
+        "--by",
+        metavar="LABEL,...",
+        help="what makes a group: suite, task, task_level, dimension, kind, level, label (default: suite,dimension)",
+    )
+
+
 def run(options: argparse.Namespace) -> int:
     """Judge the run; 0: what is required was shown, 1: it was not.
 
@@ -84,8 +89,8 @@ def run(options: argparse.Namespace) -> int:
     from pytest_vla.gate.verdicts import judge
     from pytest_vla.reports.gates import gate_lines, gate_markdown, gate_table
 
-    terms = _terms(options)
-    baseline = _baseline(options)
+    terms = terms_of(options)
+    baseline = baseline_named(options)
     new, told = baseline_of_runs(options, allow_broken=True)
     judgement = judge(baseline, new, terms, is_paired=False if options.unpaired else None)
     if options.json:
@@ -102,7 +107,8 @@ def run(options: argparse.Namespace) -> int:
     return int(judgement.verdict not in REQUIRED[options.require])
 
 
-def _terms(options: argparse.Namespace) -> "Terms":
+def terms_of(options: argparse.Namespace) -> "Terms":
+    """Of `declare_terms`. Raises VlaError: a number is out of range, or nothing is grouped by such a label."""
     from pytest_vla.gate.verdicts import ALPHA, BY, MARGIN, Terms
 
     return Terms(
@@ -112,8 +118,8 @@ def _terms(options: argparse.Namespace) -> "Terms":
     )
 
 
-def _baseline(options: argparse.Namespace) -> "Baseline":
-    """Of a file; or of a run, where no such file is there. Raises VlaError."""
+def baseline_named(options: argparse.Namespace) -> "Baseline":
+    """Of a file; or of a run, where no such file is there. Raises VlaError: neither is there, or it cannot be read."""
     from pytest_vla.gate.baseline_file import read_baseline
 
     path = Path(options.baseline)
@@ -125,14 +131,15 @@ def _baseline(options: argparse.Namespace) -> "Baseline":
     return baseline_of_runs(of_run, allow_broken=True)[0]
 
 
-def _number(text: str) -> float:
+def number(text: str) -> float:
+    """For argparse."""
     try:
-        number = float(text)
+        found = float(text)
     except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
+        found = math.nan
+    if not math.isfinite(found):
         raise argparse.ArgumentTypeError(f"{text!r}: expected a number")
-    return number
+    return found
 
 
 COMMAND = Command(declare, run)

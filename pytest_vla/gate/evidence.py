@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from pytest_vla.gate.baseline import CaseResult
 from pytest_vla.gate.comparable import Pair, Stratum
-from pytest_vla.gate.exact import Way, sign_flip_p
+from pytest_vla.gate.exact import UnitCounts, Way, counted_flip_p, counted_units
 from pytest_vla.gate.score import (
     Bounds,
+    counted_paired_p,
     paired_bounds,
-    paired_p,
     tasks_bounds,
     unpaired_bounds,
     unpaired_change_p,
@@ -129,6 +129,7 @@ def evidence_of(sample: Sample, margin: float, alpha: float, is_paired: bool) ->
             None,
         )
     differences = [ours - theirs for ours, theirs in zip(new, baseline, strict=True)]
+    counts = counted_units(differences, sample.new_units)
     bounds = paired_bounds(differences, sample.new_units, alpha)
     of_tasks = tasks_bounds(differences, sample.new_units, alpha)
     return Evidence(
@@ -138,22 +139,25 @@ def evidence_of(sample: Sample, margin: float, alpha: float, is_paired: bool) ->
         differences.count(1),
         bounds,
         None if of_tasks is None else no_narrower(of_tasks, (bounds.lower, bounds.upper)),
-        _changed_p(differences, sample.new_units, "worse"),
-        _changed_p(differences, sample.new_units, "better"),
-        paired_p(differences, sample.new_units, margin) if margin < 1.0 else 0.0,
+        changed_p(counts, "worse"),
+        changed_p(counts, "better"),
+        counted_paired_p(counts, margin) if margin < 1.0 else 0.0,
         difference_of(mean_difference(differences, sample.new_units)).detectable,
     )
 
 
-def _changed_p(differences: Sequence[int], units: Sequence[Unit], way: Way) -> float:
+def changed_p(counts: UnitCounts, way: Way) -> float:
     """One-sided p that success changed: the exact one, and of units of several pairs the larger of it and the score's.
 
     A unit of several pairs may lose a little often and gain much at times: flips of its sign take that for a loss.
     """
-    exact = sign_flip_p(differences, units, way)
-    if len(set(units)) == len(units):
+    exact = counted_flip_p(counts, way)
+    if all(size == 1 for _, size in counts.units):
         return exact
-    return max(exact, paired_p([-each if way == "worse" else each for each in differences], units, 0.0))
+    if way == "worse":
+        turned = {(-total, size): number for (total, size), number in counts.units.items()}
+        counts = UnitCounts(counts.gained, counts.lost, turned)
+    return max(exact, counted_paired_p(counts, 0.0))
 
 
 def _filled(case: CaseResult, fill: int | None) -> int | None:

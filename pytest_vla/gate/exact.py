@@ -8,8 +8,8 @@ either policy (``python benchmarks/gate.py`` counts both).
 """
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
-from typing import Any, Literal
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from pytest_vla.metrics.clustered import Unit
 
 Way = Literal["worse", "better"]
 """What a small p speaks for: the new policy succeeds less often than the baseline, or more often."""
+WAYS: tuple[Way, ...] = get_args(Way)
 
 Floats = NDArray[np.float64]
 
@@ -45,21 +46,51 @@ def sign_flip_p(differences: Sequence[int], units: Sequence[Unit], way: Way = "w
     Raises:
         ValueError: there is no pair, lengths differ, or a difference is none of -1, 0 and 1.
     """
+    return counted_flip_p(counted_units(differences, units), way)
+
+
+class UnitCounts(NamedTuple):
+    """What tests take of paired episodes.
+
+    Attributes:
+        lost: pairs in which only the baseline succeeded.
+        gained: pairs in which only the new policy did.
+        units: by the sum of differences and the number of pairs of a unit, how many such units there are.
+    """
+
+    lost: int
+    gained: int
+    units: Mapping[tuple[int, int], int]
+
+
+def counted_units(differences: Sequence[int], units: Sequence[Unit]) -> UnitCounts:
+    """How many units of which kind there are. Raises ValueError: as `sign_flip_p`."""
     n = len(differences)
     if not n or n != len(units):
-        raise ValueError(f"sign_flip_p: {n} differences, {len(units)} units: expected as many, at least 1")
+        raise ValueError(f"{n} differences, {len(units)} units: expected as many, at least 1")
     if odd := [each for each in differences if each not in (-1, 0, 1)]:
-        raise ValueError(f"sign_flip_p: {odd[:3]}: expected differences of -1, 0 or 1")
+        raise ValueError(f"{odd[:3]}: expected differences of -1, 0 or 1")
     sums: Counter[Unit] = Counter()
     for unit, difference in zip(units, differences, strict=True):
         sums[unit] += int(difference)
-    sizes = Counter(abs(each) for each in sums.values() if each)
+    sizes = Counter(units)
+    counts = Counter((sums[unit], size) for unit, size in sizes.items())
+    return UnitCounts(differences.count(-1), differences.count(1), counts)
+
+
+def counted_flip_p(counts: UnitCounts, way: Way = "worse") -> float:
+    """`sign_flip_p` of so many units of each kind."""
+    sizes: Counter[int] = Counter()
+    fell = 0
+    for (total, _), number in counts.units.items():
+        fell += number * (-total if way == "worse" else total)
+        if total:
+            sizes[abs(total)] += number
     reach = sum(size * number for size, number in sizes.items())
     # A sum of flips is twice what is flipped up, less all there is.
     distribution = np.ones(1)
     for size, number in sorted(sizes.items()):
         distribution = _strided(distribution, _binomial(number, 0.5), size)
-    fell = -sum(sums.values()) if way == "worse" else sum(sums.values())
     return _tail(distribution, (reach + fell) // 2)
 
 

@@ -16,7 +16,7 @@ from math import fsum, inf
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_vla.gate.exact import Way, stratified_p, unit_sums
+from pytest_vla.gate.exact import UnitCounts, Way, counted_units, stratified_p, unit_sums
 from pytest_vla.metrics.clustered import Interval, Unit, student_quantile, sums
 from pytest_vla.metrics.differences import difference_of, mean_difference
 
@@ -58,7 +58,7 @@ def paired_bounds(differences: Sequence[int], units: Sequence[Unit], alpha: floa
     Raises:
         ValueError: there is no pair, lengths differ, a difference is none of -1, 0 and 1, or alpha is out of range.
     """
-    gained, lost, trials, freedom = _paired(differences, units)
+    gained, lost, trials, freedom = _effective(counted_units(differences, units))
     quantile = student_quantile(freedom, 1 - 2 * alpha)
     lower, upper = tango_bounds(gained, lost, trials, quantile)
     return Bounds((gained - lost) / trials, float(lower), float(upper), trials)
@@ -75,7 +75,12 @@ def paired_p(differences: Sequence[int], units: Sequence[Unit], margin: float) -
     Raises:
         ValueError: as `paired_bounds`.
     """
-    gained, lost, trials, freedom = _paired(differences, units)
+    return counted_paired_p(counted_units(differences, units), margin)
+
+
+def counted_paired_p(counts: UnitCounts, margin: float) -> float:
+    """`paired_p` of so many units of each kind."""
+    gained, lost, trials, freedom = _effective(counts)
     return _upper_tail(float(tango_statistic(gained, lost, trials, -margin, CORRECTION)), freedom)
 
 
@@ -250,31 +255,42 @@ def _last(holds: Callable[[Floats], NDArray[np.bool_]], end: Floats) -> Floats:
     return low
 
 
-def _paired(differences: Sequence[int], units: Sequence[Unit]) -> tuple[float, float, float, float]:
+def _effective(counts: UnitCounts) -> tuple[float, float, float, float]:
     """Effective gained, lost and all pairs, and degrees of freedom."""
-    n = len(differences)
-    if not n or n != len(units):
-        raise ValueError(f"{n} differences, {len(units)} units: expected as many, at least 1")
-    if odd := [each for each in differences if each not in (-1, 0, 1)]:
-        raise ValueError(f"{odd[:3]}: expected differences of -1, 0 or 1")
-    value = fsum(differences) / n
-    worth, freedom = _worth([each - value for each in differences], units)
-    gained, lost = differences.count(1), differences.count(-1)
-    return gained * worth, lost * worth, n * worth, freedom
+    lost, gained, units = counts
+    n = sum(size * number for (_, size), number in units.items())
+    number_of_units = sum(units.values())
+    if number_of_units == n:
+        return gained, lost, n, inf
+    value = (gained - lost) / n
+    size = sum(size * size * number for (_, size), number in units.items()) / n
+    totals = fsum(number * (total - size * value) ** 2 for (total, size), number in units.items())
+    worth = _worth_of(gained + lost - n * value * value, size, totals)
+    return gained * worth, lost * worth, n * worth, max(number_of_units - 1, 1)
 
 
-def _worth(errors: Sequence[float], units: Sequence[Unit]) -> tuple[float, float]:
-    """How much of an independent one each is worth, in (0, 1], and the degrees of freedom by which that is known.
+def _worth_of(strays: float, size: float, totals: float) -> float:
+    """How much of an independent one each is worth, in (0, 1].
 
     The variance of one is divided by that between units, in each of which one more unit is counted whose errors are
     all 1: where nothing strays each unit is worth one, and the more strays the less that matters.
+
+    Args:
+        strays: the sum of all squared errors.
+        size: of a unit, as it is on average for a pair.
+        totals: the sum of the squares of each unit's sum of errors.
     """
+    return min(1.0, (strays + size) / (totals + size * size))
+
+
+def _worth(errors: Sequence[float], units: Sequence[Unit]) -> tuple[float, float]:
+    """`_worth_of` errors, and the degrees of freedom by which that is known."""
     totals, sizes = sums(errors, units), sums([1.0] * len(errors), units)
     if len(totals) == len(errors):
         return 1.0, inf
     size = fsum(each * each for each in sizes.values()) / len(errors)
-    between = fsum(total * total for total in totals.values()) + size * size
-    return min(1.0, (fsum(error * error for error in errors) + size) / between), max(len(totals) - 1, 1)
+    squares = (fsum(each * each for each in some) for some in (errors, totals.values()))
+    return _worth_of(next(squares), size, next(squares)), max(len(totals) - 1, 1)
 
 
 def _unpaired(

@@ -198,12 +198,20 @@ def _judged(samples: Mapping[str, Sample], terms: Terms, is_paired: bool) -> dic
         if each is None:
             found[name] = "undecided", None, None, None
             continue
-        found[name] = _verdict(each, worse[name], better[name], terms), each, worse[name], better[name]
+        found[name] = verdict_of(worse[name], better[name], each.p_no_worse, terms), each, worse[name], better[name]
     return found
 
 
-def _verdict(evidence: Evidence, p_worse: float, p_better: float, terms: Terms) -> Verdict:
-    is_within = evidence.p_no_worse <= terms.alpha
+def verdict_of(p_worse: float, p_better: float, p_no_worse: float, terms: Terms) -> Verdict:
+    """What p values say.
+
+    Args:
+        p_worse: that success did not fall, with Holm's correction among the groups.
+        p_better: that it did not rise, likewise.
+        p_no_worse: that it fell by the margin or more.
+        terms: of the gate.
+    """
+    is_within = p_no_worse <= terms.alpha
     if p_worse <= terms.alpha and not is_within:
         return "regression"
     if p_better <= terms.alpha:

@@ -1,0 +1,85 @@
+"""``pytest-vla plan``: how many episodes a gate takes, before they run."""
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+from pytest_vla.commands.baseline import baseline_of_runs, declare_runs
+from pytest_vla.commands.gate import baseline_named, declare_terms, number, terms_of
+from pytest_vla.entries import Command
+from pytest_vla.errors import VlaError
+
+if TYPE_CHECKING:
+    from pytest_vla.gate.baseline import Baseline
+    from pytest_vla.gate.planning import Group
+    from pytest_vla.gate.verdicts import Terms
+
+# What the command needs is imported when it runs: --help has to come at once.
+
+DROP = 10.0
+"""Points of success: the drop that is to be found where nothing else is said."""
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.epilog = (
+        "Gates are simulated from the baseline's own episodes. Two policies that are equally good are taken to differ "
+        "in as many pairs as two seeds of one task do; where a RUN of another checkpoint is named, in as many as it "
+        "and the baseline do. Both succeed as often as the baseline does (with a RUN, as the two do on average), or "
+        "one of them less often by --drop. 400 gates are simulated of each number of seeds."
+    )
+    declare_runs(parser, "a run of another checkpoint in the baseline's cases (default: none)")
+    declare_terms(parser)
+    parser.add_argument(
+        "--drop",
+        metavar="POINTS",
+        type=number,
+        default=DROP,
+        help=f"percentage points of success whose loss is to be called a regression (default: {DROP:g})",
+    )
+    parser.add_argument("--seed", metavar="N", type=int, default=0, help="of the simulations (default: 0)")
+    parser.add_argument("--json", action="store_true", help="for programs")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Simulate, and print. Raises VlaError: there is no such baseline or run, or a number is out of range."""
+    import numpy as np
+
+    from pytest_vla.gate.planning import plan_group
+    from pytest_vla.reports.plans import plan_lines, plan_table
+
+    terms = terms_of(options)
+    if not 0.0 < options.drop <= 100.0:
+        raise VlaError(f"--drop={options.drop:g}: expected points of success above 0, at most 100, such as {DROP:g}")
+    if options.seed < 0:
+        raise VlaError(f"--seed={options.seed}: expected 0 or more")
+    baseline = baseline_named(options)
+    groups, told = _groups(options, baseline, terms)
+    if not groups:
+        raise VlaError("nothing can be planned: the baseline has no episode that is counted (a success or a failure)")
+    generators = np.random.default_rng(options.seed).spawn(len(groups))
+    plans = [
+        plan_group(group, options.drop / 100, terms, len(groups), generator)
+        for group, generator in zip(groups, generators, strict=True)
+    ]
+    if options.json:
+        print(json.dumps(plan_table(plans, terms, options.drop, bool(options.which)), indent=2))
+    else:
+        print("\n".join([*told, *plan_lines(plans, terms, options.drop, bool(options.which))]))
+
+
+def _groups(options: argparse.Namespace, baseline: "Baseline", terms: "Terms") -> "tuple[tuple[Group, ...], list[str]]":
+    """The groups that are planned for, and what is to be said of the run."""
+    from pytest_vla.gate.comparable import paired
+    from pytest_vla.gate.planning import groups_of_cases, groups_of_pairs
+
+    if not options.which:
+        return groups_of_cases(baseline.cases, terms.by), []
+    new, told = baseline_of_runs(options, allow_broken=True)
+    found = paired(baseline, new)
+    if refused := found.agreement.of("refuses"):
+        raise VlaError(f"{new.model} was not asked what the baseline was: {refused[0].text}")
+    return groups_of_pairs(found.pairs, terms.by), told
+
+
+COMMAND = Command(declare, run)

@@ -1,0 +1,300 @@
+"""How many episodes a gate takes: simulated before the first of them runs, from the episodes of a baseline.
+
+A unit is a task and a seed. What the two policies do in one is drawn from the baseline's own units of the task: for
+each policy by itself, as nothing is known of how alike they are, so that two equal policies differ in as many pairs as
+two seeds of a task do. Where a run of another checkpoint is given, its pairs with the baseline are drawn as they are,
+either way round, and pairs differ as often as theirs did. Beside the units that were seen each task has one more, as
+probable as any of them, that is done as often as the group is: a task that was always done is no task that never fails.
+
+The tests are the gate's own (`pytest_vla.gate.evidence`), which take of a unit how many of its pairs were lost, gained
+and are: a simulated gate is a draw of how many units are of which kind, and no tests are simulated but these.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+
+from pytest_vla.gate.baseline import CaseResult
+from pytest_vla.gate.comparable import Pair, labels_of
+from pytest_vla.gate.evidence import AS_THEY_ARE, changed_p, sample_of
+from pytest_vla.gate.exact import WAYS, UnitCounts
+from pytest_vla.gate.score import counted_paired_p
+from pytest_vla.gate.verdicts import Terms, Verdict, group_name, verdict_of
+from pytest_vla.metrics.clustered import Unit
+from pytest_vla.metrics.success import unit_of
+
+POWERS = (0.8, 0.95)
+"""The shares of runs in which the gate is to say what is so."""
+
+SIMULATIONS = 400
+"""Of each number of seeds: a power of .8 is found within four points, one of .95 within two (two standard errors)."""
+
+MOST_PAIRS = 20_000
+"""Where a group takes more pairs than this, nobody is told how many."""
+
+CLOSE = 20
+"""A number of seeds is found to within one in so many."""
+
+Outcomes = tuple[int, ...]
+"""Successes (1) and failures (0) of the episodes of a unit."""
+
+
+class Seen(NamedTuple):
+    """What was seen in a unit.
+
+    Attributes:
+        baseline: of the baseline's policy.
+        new: of the other checkpoint's in the same cases; None where there is no run of one.
+    """
+
+    baseline: Outcomes
+    new: Outcomes | None = None
+
+
+class Kind(NamedTuple):
+    """What tests take of a unit: its pairs that were lost, those that were gained, and all."""
+
+    lost: int
+    gained: int
+    pairs: int
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group of a baseline's episodes: by task its units."""
+
+    name: str
+    tasks: Mapping[str, tuple[Seen, ...]]
+
+    @property
+    def episodes(self) -> int:
+        """How many the baseline has."""
+        return sum(len(seen.baseline) for some in self.tasks.values() for seen in some)
+
+    @property
+    def seeds(self) -> float:
+        """How many units a task has, on average."""
+        return sum(map(len, self.tasks.values())) / len(self.tasks)
+
+    @property
+    def rate(self) -> float:
+        """The baseline's success."""
+        return sum(sum(seen.baseline) for some in self.tasks.values() for seen in some) / self.episodes
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a group takes.
+
+    Attributes:
+        name: of the group.
+        tasks: how many it has.
+        rate: the baseline's success.
+        has: the baseline's episodes.
+        differing: the share of pairs in which two equal policies are taken to differ.
+        no_worse: by power the pairs in which a policy as good as the baseline's is called no worse; None: more than
+            `MOST_PAIRS`.
+        regression: by power those in which one that does worse by the drop is called a regression; likewise, and
+            where the baseline does not succeed so often.
+        as_now: the shares of gates of as many seeds as the baseline has in which either is said.
+    """
+
+    name: str
+    tasks: int
+    rate: float
+    has: int
+    differing: float
+    no_worse: tuple[int | None, ...]
+    regression: tuple[int | None, ...]
+    as_now: tuple[float, float | None]
+
+
+def groups_of_cases(cases: Iterable[CaseResult], by: Sequence[str]) -> tuple[Group, ...]:
+    """The groups of a baseline; what is a probe, an error or invalid is in none."""
+    found: dict[str, dict[Unit, list[int]]] = {}
+    for case in cases:
+        if case.is_counted and not case.is_probe:
+            units = found.setdefault(group_name(labels_of(case), by), {})
+            units.setdefault(unit_of(case), []).append(int(case.outcome == "success"))
+    return _groups({name: {unit: Seen(tuple(of)) for unit, of in units.items()} for name, units in found.items()})
+
+
+def groups_of_pairs(pairs: Iterable[Pair], by: Sequence[str]) -> tuple[Group, ...]:
+    """The groups of pairs; a pair of which a side is an error or invalid is in none."""
+    found: dict[str, list[Pair]] = {}
+    for pair in pairs:
+        found.setdefault(group_name(pair.labels, by), []).append(pair)
+    units = {}
+    for name, some in found.items():
+        sample = sample_of(some, AS_THEY_ARE)
+        of: dict[Unit, tuple[list[int], list[int]]] = {}
+        for unit, theirs, ours in zip(sample.baseline_units, sample.baseline, sample.new, strict=True):
+            sides = of.setdefault(unit, ([], []))
+            sides[0].append(theirs)
+            sides[1].append(ours)
+        units[name] = {unit: Seen(tuple(theirs), tuple(ours)) for unit, (theirs, ours) in of.items()}
+    return _groups(units)
+
+
+def plan_group(group: Group, drop: float, terms: Terms, groups: int, generator: np.random.Generator) -> Plan:
+    """How many pairs a group takes.
+
+    Args:
+        group: of a baseline.
+        drop: of success, in (0, 1], that is to be called a regression.
+        terms: of the gate.
+        groups: how many there are: a regression is claimed at alpha over all of them, and here at alpha over so many
+            for each, the hardest that Holm's correction gets.
+        generator: of the simulations.
+    """
+    judge = lru_cache(maxsize=None)(lambda counts: gate_on(counts, terms, groups))
+    equal = _Simulation(_kinds(group, 0.0), ("no worse", "better"), judge, generator)
+    rate = _rate(group)
+    fallen = None
+    if drop < rate:
+        fallen = _Simulation(_kinds(group, drop / rate), ("regression",), judge, generator)
+    now = max(round(group.seeds), 1)
+    return Plan(
+        group.name,
+        len(group.tasks),
+        group.rate,
+        group.episodes,
+        equal.differing,
+        tuple(equal.fewest(power) for power in POWERS),
+        tuple(None if fallen is None else fallen.fewest(power) for power in POWERS),
+        (equal.power(now), None if fallen is None else fallen.power(now)),
+    )
+
+
+class _Simulation:
+    """Gates in which what is so is known.
+
+    Args:
+        tasks: of each the probability of each kind of unit.
+        right: the verdicts that are right.
+        judge: a gate's verdict on so many units of each kind.
+        generator: of what is drawn.
+    """
+
+    def __init__(
+        self,
+        tasks: Sequence[Mapping[Kind, float]],
+        right: tuple[Verdict, ...],
+        judge: Callable[[tuple[tuple[Kind, int], ...]], Verdict],
+        generator: np.random.Generator,
+    ) -> None:
+        self._kinds = tuple(sorted({kind for task in tasks for kind in task}))
+        self._shares = [np.array([task.get(kind, 0.0) for kind in self._kinds]) for task in tasks]
+        self._right, self._judge, self._generator = right, judge, generator
+        self._powers: dict[int, float] = {}
+        total = np.sum(self._shares, axis=0)
+        pairs = np.array([kind.pairs for kind in self._kinds])
+        self.differing = float(total @ [kind.lost + kind.gained for kind in self._kinds] / (total @ pairs))
+        """The share of pairs that differ."""
+        self._per_seed = float(total @ pairs)
+
+    def power(self, seeds: int) -> float:
+        """The share of gates of so many seeds of each task that say what is so."""
+        if seeds not in self._powers:
+            of_tasks = [self._generator.multinomial(seeds, each / each.sum(), SIMULATIONS) for each in self._shares]
+            found = 0
+            for row, times in Counter(map(tuple, np.sum(of_tasks, axis=0).tolist())).items():
+                counts = tuple((kind, number) for kind, number in zip(self._kinds, row, strict=True) if number)
+                found += times * (self._judge(counts) in self._right)
+            self._powers[seeds] = found / SIMULATIONS
+        return self._powers[seeds]
+
+    def fewest(self, power: float) -> int | None:
+        """The pairs of the fewest seeds of each task that have the power; None: more than `MOST_PAIRS`."""
+        low, high = 0, 1
+        while self.power(high) < power:
+            low, high = high, high * 2
+            if high * self._per_seed > MOST_PAIRS:
+                return None
+        while high - low > max(high // CLOSE, 1):
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.power(middle) >= power else (middle, high)
+        return round(high * self._per_seed)
+
+
+def gate_on(counts: Iterable[tuple[Kind, int]], terms: Terms, groups: int) -> Verdict:
+    """The verdict of a gate on so many units of each kind, which is one of so many groups of the least p."""
+    lost = gained = 0
+    units: Counter[tuple[int, int]] = Counter()
+    for kind, number in counts:
+        lost += kind.lost * number
+        gained += kind.gained * number
+        units[kind.gained - kind.lost, kind.pairs] += number
+    counted, margin = UnitCounts(lost, gained, units), terms.margin / 100
+    worse, better = (min(1.0, groups * changed_p(counted, way)) for way in WAYS)
+    return verdict_of(worse, better, counted_paired_p(counted, margin) if margin < 1.0 else 0.0, terms)
+
+
+def _groups(units: Mapping[str, Mapping[Unit, Seen]]) -> tuple[Group, ...]:
+    found = []
+    for name in sorted(units):
+        tasks: dict[str, list[Seen]] = {}
+        for (task, _), seen in sorted(units[name].items(), key=lambda each: str(each[0])):
+            tasks.setdefault(task, []).append(seen)
+        found.append(Group(name, {task: tuple(some) for task, some in tasks.items()}))
+    return tuple(found)
+
+
+def _drawn(group: Group, side: int) -> list[list[tuple[Outcomes, float]]]:
+    """Of each task the units that one policy is drawn from, with their probabilities; `side`: of `Seen`."""
+    everything = [seen[side] or () for some in group.tasks.values() for seen in some]
+    rate = (sum(map(sum, everything)) + 0.5) / (sum(map(len, everything)) + 1)
+    found = []
+    for some in group.tasks.values():
+        share = 1 / (len(some) + 1)
+        units = [(seen[side] or (), share) for seen in some]
+        size = round(sum(len(unit) for unit, _ in units) / len(units))
+        found.append([*units, ((1,) * size, share * rate), ((0,) * size, share * (1 - rate))])
+    return found
+
+
+def _joint(group: Group) -> list[list[tuple[Outcomes, Outcomes, float]]]:
+    """Of each task what two equal policies do in a unit, with its probability."""
+    sides = _drawn(group, 0), _drawn(group, 0 if _is_of_one(group) else 1)
+    found = []
+    for some, one, other in zip(group.tasks.values(), *sides, strict=True):
+        if _is_of_one(group):
+            found.append([(u, tuple(np.resize(v, len(u)).tolist()), p * q) for (u, p), (v, q) in product(one, other)])
+            continue
+        seen = [(each.baseline, each.new or (), one[0][1]) for each in some]
+        # The unit that was not seen, of either policy by itself.
+        unseen = [(u, v, p * q / one[0][1]) for (u, p), (v, q) in product(one[-2:], other[-2:])]
+        found.append([(*way, p / 2) for u, v, p in (*seen, *unseen) for way in ((u, v), (v, u))])
+    return found
+
+
+def _is_of_one(group: Group) -> bool:
+    return any(seen.new is None for some in group.tasks.values() for seen in some)
+
+
+def _rate(group: Group) -> float:
+    """Success of each of two equal policies."""
+    drawn = [each for task in _joint(group) for each in task]
+    return float(sum(p * sum(v) for _, v, p in drawn) / sum(p * len(v) for _, v, p in drawn))
+
+
+def _kinds(group: Group, lost: float) -> list[dict[Kind, float]]:
+    """Of each task the probability of each kind of unit, where so much of what the new policy does is lost.
+
+    It is lost by units: all that is done from an init state, or nothing.
+    """
+    found = []
+    for task in _joint(group):
+        kinds: dict[Kind, float] = {}
+        for baseline, new, share in task:
+            for ours, part in ((new, 1 - lost), ((0,) * len(new), lost)):
+                differences = [mine - theirs for mine, theirs in zip(ours, baseline, strict=True)]
+                kind = Kind(differences.count(-1), differences.count(1), len(differences))
+                kinds[kind] = kinds.get(kind, 0.0) + share * part
+        found.append({kind: share for kind, share in kinds.items() if share > 0.0})
+    return found

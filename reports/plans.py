@@ -1,0 +1,92 @@
+"""What a gate takes: as lines, and as a table for programs."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pytest_vla.gate.planning import MOST_PAIRS, POWERS, Plan
+from pytest_vla.gate.verdicts import Terms
+from pytest_vla.metrics.rates import percent
+from pytest_vla.reports.tables import aligned, printed, wrapped
+from pytest_vla.util.text import counted
+
+SCHEMA = 1
+"""Of the JSON; raised whenever a key changes its meaning or goes away."""
+
+_SEEN = "as the run and the baseline do; both succeed as often as these two on average"
+_INDEPENDENT = "where they are independent given the task; name a RUN of another checkpoint, and its pairs tell"
+
+
+def plan_lines(plans: Sequence[Plan], terms: Terms, drop: float, has_run: bool) -> Iterator[str]:
+    """A row for each group, and what the numbers rest on.
+
+    Args:
+        plans: of the groups.
+        terms: of the gate.
+        drop: in points, that is to be called a regression.
+        has_run: whether pairs were seen, and not simulated as independent ones.
+    """
+    shares = " and ".join(f"{power * 100:g}%" for power in POWERS)
+    agreed = f"margin {terms.margin:g} points, alpha {terms.alpha * 100:g}% each way"
+    about = f"episodes (pairs) that a gate takes for its verdict in {shares} of runs: {agreed}"
+    lines = [*wrapped(f"{about}, {counted(len(plans), 'group')}")]
+    head = ("group", "tasks", "success", "differ", "equal: no worse", f"drop of {drop:g}: regression")
+    lines += aligned([head, *(_row(plan) for plan in plans)], 1)
+    for plan in plans:
+        lines += wrapped(f"{plan.name}: {_as_now_text(plan, drop)}")
+    differ = _SEEN if has_run else _INDEPENDENT
+    lines += wrapped(f"differ: the share of pairs in which two equal policies end differently, {differ}")
+    if len(plans) > 1:
+        lines += wrapped("of several groups a regression takes the most that Holm's correction may ask for")
+    return printed(lines)
+
+
+def plan_table(plans: Sequence[Plan], terms: Terms, drop: float, has_run: bool) -> dict[str, Any]:
+    """For JSON: ``schema``, ``terms``, ``drop``, ``powers``, ``pairs`` (``seen`` or ``independent``) and ``groups``.
+
+    Of each group by name: ``tasks``, ``success`` and ``differing`` in percent, ``episodes`` of the baseline,
+    ``no_worse`` and ``regression`` (episodes by power; null: more than 20,000, or no such drop is possible) and
+    ``as_now``: the percentages of gates of as many episodes as the baseline has that say either.
+    """
+    return {
+        "schema": SCHEMA,
+        "terms": {"margin": terms.margin, "alpha": terms.alpha, "by": list(terms.by)},
+        "drop": drop,
+        "powers": [percent(power) for power in POWERS],
+        "pairs": "seen" if has_run else "independent",
+        "groups": {
+            plan.name: {
+                "tasks": plan.tasks,
+                "success": percent(plan.rate),
+                "differing": percent(plan.differing),
+                "episodes": plan.has,
+                "no_worse": list(plan.no_worse),
+                "regression": list(plan.regression),
+                "as_now": {"no_worse": percent(plan.as_now[0]), "regression": percent(plan.as_now[1])},
+            }
+            for plan in plans
+        },
+    }
+
+
+def _row(plan: Plan) -> tuple[str, ...]:
+    return (
+        plan.name,
+        str(plan.tasks),
+        f"{plan.rate:.1%}",
+        f"{plan.differing:.1%}",
+        _numbers_text(plan.no_worse),
+        "-" if plan.as_now[1] is None else _numbers_text(plan.regression),
+    )
+
+
+def _numbers_text(numbers: Sequence[int | None]) -> str:
+    return ", ".join(f"over {MOST_PAIRS:,}" if number is None else f"{number:,}" for number in numbers)
+
+
+def _as_now_text(plan: Plan, drop: float) -> str:
+    no_worse, regression = plan.as_now
+    now = f"{counted(plan.has, 'episode')}, as the baseline has"
+    told = f"{now}, tell that an equal policy is no worse in {no_worse:.0%} of runs"
+    if regression is None:
+        return f"{told}; success cannot fall by {drop:g} points"
+    return f"{told}, and find a drop of {drop:g} points in {regression:.0%}"
