@@ -26,7 +26,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "Gates are simulated from the baseline's own episodes. Two policies that are equally good are taken to differ "
         "in as many pairs as two seeds of one task do; where a RUN of another checkpoint is named, in as many as it "
         "and the baseline do. Both succeed as often as the baseline does (with a RUN, as the two do on average), or "
-        "one of them less often by --drop. 400 gates are simulated of each number of seeds."
+        "one of them less often by --drop."
     )
     declare_runs(parser, "a run of another checkpoint in the baseline's cases (default: none)")
     declare_terms(parser)

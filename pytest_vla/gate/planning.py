@@ -31,8 +31,8 @@ from pytest_vla.metrics.success import unit_of
 POWERS = (0.8, 0.95)
 """The shares of runs in which the gate is to say what is so."""
 
-SIMULATIONS = 400
-"""Of each number of seeds: a power of .8 is found within four points, one of .95 within two (two standard errors)."""
+SIMULATIONS = 2000
+"""Of each number of seeds: a power of .8 is found within two points, one of .95 within one (two standard errors)."""
 
 MOST_PAIRS = 20_000
 """Where a group takes more pairs than this, nobody is told how many."""

@@ -125,8 +125,11 @@ def check_pytest(config: pytest.Config) -> None:
     if vary and vary != LIST:
         parse_vary(vary)
     if model:
-        kind, _, rest = model.partition("?")[0].partition(":")
-        assert find_kind(kind) is not None or rest.isidentifier(), model
+        name, _, rest = model.partition("?")[0].partition(":")
+        name, at, checkpoint = name.partition("@")
+        kind = find_kind(name)
+        assert kind is not None or rest.isidentifier(), model
+        assert not at or (kind is not None and checkpoint in kind.checkpoints), model
 
 
 def check_python(arguments: list[str]) -> None:
