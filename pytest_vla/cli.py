@@ -28,6 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command. Returns the exit code: 0, 1 (it could not be done), 2 (it cannot be understood) or its own."""
     typed = sys.argv[1:] if arguments is None else list(arguments)
     plugins, rest = _plugins_of(typed)
+    trouble = 1
     name = rest[0] if rest and not rest[0].startswith("-") else ""
     try:
         if name:
@@ -45,12 +46,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             known = f"Commands: {', '.join(found)}.{hook_modules.of_a_conftest()}"
             parser.error(f"there is no command {name!r}.{did_you_mean(name, found)} {known}")
         command = command_of(found[name])
+        trouble = command.trouble
         code = command.run(_parsed(parser_of(found[name], command), rest[1:]))
         sys.stdout.flush()
     except (VlaError, OSError) as error:
-        return _refuse(error)
+        return _refuse(error, trouble)
     except KeyboardInterrupt:
-        return _refuse("interrupted")
+        return _refuse("interrupted", trouble)
     return code if isinstance(code, int) else 0
 
 
@@ -139,7 +141,7 @@ def _plugins_of(typed: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
     return names, rest
 
 
-def _refuse(error: Exception | str) -> int:
+def _refuse(error: Exception | str, code: int = 1) -> int:
     if isinstance(error, OSError):
         # Standard output is what cannot be written. Python would complain once more when it closes it.
         with suppress(OSError):
@@ -147,7 +149,7 @@ def _refuse(error: Exception | str) -> int:
     # A reader such as head has seen enough.
     if not isinstance(error, BrokenPipeError):
         print(printable_lines(f"pytest-vla: {error}"), file=sys.stderr)
-    return 1
+    return code
 
 
 if __name__ == "__main__":

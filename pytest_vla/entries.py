@@ -134,15 +134,36 @@ class MetricEntry:
     Attributes:
         name: as records, exports and reports have it.
         about: one line, with the unit.
-        load: names what is called with a `Record` and its `Trajectory` when the episode has ended, and returns a number
-            or None: there is none. Its records are compared by other means, so it must not change them.
+        load: names what is called with a `Record` and its `Trajectory` when the episode has ended, and returns a
+            number, a `pytest_vla.records.measured.Measured`, or None: there is none. Its records are compared by other
+            means, so it must not change them.
         origin: who gave it; pytest-vla writes it.
+        on_request: it is kept only where ``--vla-metrics`` names it, or says ``all``; else always.
+        aliases: further names that ``--vla-metrics`` takes for it, such as a paper's.
+        needs: what has to be recorded for it, of `NEEDS`: nothing of it costs time where no metric needs it.
+        beside: names of metrics that are kept wherever this one is.
+        looks_back: control steps whose actions and answers say what its series have of the last of them, so that
+            ``--vla-stop-when`` can look at it while an episode runs; it is then called with None for the record. 0: it
+            is known only when the episode is over.
     """
 
     name: str
     about: str
     load: str
     origin: str = ""
+    on_request: bool = False
+    aliases: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    looks_back: int = 0
+
+
+TOKENS, SAMPLES, REMAINING, HANDLING = "token probabilities", "samples", "remaining distance", "joints and contacts"
+
+NEEDS = (TOKENS, SAMPLES, REMAINING, HANDLING)
+"""What a metric may need beside states and actions: the probabilities of a policy's tokens, further draws of its
+actions, how far the object of the task is from where it is to be, and the arm's joint limits, what it holds and
+touches."""
 
 
 @dataclass(frozen=True)
@@ -189,11 +210,14 @@ class Command:
     Attributes:
         declare: called with the command's parser, which it gives its arguments and an epilog.
         run: called with what was parsed. What it prints is the command's output, and an int that it returns is the exit
-            code, None is 0; a `pytest_vla.errors.VlaError` is told on standard error, and the exit code is then 1.
+            code, None is 0; a `pytest_vla.errors.VlaError` is told on standard error, and the exit code is then
+            `trouble`.
+        trouble: the exit code where it could not be done; another than 1 where 1 is an answer.
     """
 
     declare: "Callable[[ArgumentParser], None]"
     run: "Callable[[Namespace], int | None]"
+    trouble: int = 1
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ INVALID_REASONS: Mapping[str, str] = {
     "out-of-sight": "However the variation was drawn, what the task is about was out of sight or out of reach.",
     "no-draw": "However the variation was drawn, this scene could not have it.",
     "infeasible": "`--vla-feasible`: the expert could not do the task in the changed scene.",
+    "stopped-early": "`--vla-stop-when` stopped the episode: whether the policy would have done the task is not known.",
     "premise-broken": "What the task takes for granted does not hold under the installed MuJoCo.",
 }
 """Why an episode is `invalid`, which is in no rate: code -> one line."""
@@ -114,6 +115,9 @@ INFEASIBLE = "infeasible"
 PREMISE_BROKEN = "premise-broken"
 """The reason of an invalid episode: under this version of MuJoCo a premise of the task does not hold, which does under
 the default one: the instruction speaks of what is not there."""
+
+STOPPED = "stopped-early"
+"""The reason of an invalid episode: ``--vla-stop-when`` stopped it. It is no failure: some would have succeeded."""
 
 TIMEOUT = "timeout"
 """The reason of an error: the episode reached ``--vla-timeout``."""

@@ -23,7 +23,8 @@ from pytest_vla.fixtures.rollout import (
     vla_worlds,
 )
 from pytest_vla.run.about import LIST, MARKER, SUITE_FILES, SUITES
-from pytest_vla.run.options import OPTIONS, add_options, unknown_keys
+from pytest_vla.run.ini_keys import unknown_keys
+from pytest_vla.run.options import OPTIONS, add_options
 
 __all__ = [
     "rollout",
@@ -64,7 +65,12 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 
 def pytest_cmdline_main(config: pytest.Config) -> pytest.ExitCode | None:
-    """``--vla-vary=list`` lists the variations, and nothing is run."""
+    """``--vla-vary=list`` lists the variations, ``--vla-metrics=list`` the metrics, and nothing is run."""
+    if LIST in (config.getoption("vla_metrics") or ()):
+        from pytest_vla.run.metrics import metrics_table
+
+        print("\n".join(metrics_table()))
+        return pytest.ExitCode.OK
     if LIST not in map(str.strip, (config.getoption("vla_vary") or "").split(",")):
         return None
     from pytest_vla.vary.registry import kinds_table

@@ -5,8 +5,9 @@ from typing import Any
 
 from pytest_vla.gate.baseline import Baseline, CaseResult, Layers, differences, layers_of
 from pytest_vla.gate.changes import Changes
-from pytest_vla.gate.comparable import Pair, lines_of
+from pytest_vla.gate.comparable import Pair
 from pytest_vla.gate.conditions import row_of
+from pytest_vla.gate.disagreements import lines_of
 from pytest_vla.metrics.rates import interval_text, judged_apart, left_out_text, rate_table, share_text
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
 from pytest_vla.reports.tables import aligned, printed, wrapped

@@ -36,7 +36,7 @@ def robustness(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     from pytest_vla.reports.robustness.make import make_robustness
     from pytest_vla.reports.robustness.text import robustness_lines
 
-    found = make_robustness(loaded)
+    found = make_robustness(loaded, options.failure_algorithm)
     if not found:
         return None
 
@@ -92,3 +92,51 @@ def looking(loaded: Loaded, options: argparse.Namespace) -> Section | None:
         return None
     models = {(model.model, model.suite, ""): {"looking": looking_table(model)} for model in found}
     return Section(lambda: looking_lines(found), {"looking": methods_table()}, models, dict)
+
+
+def foretelling(loaded: Loaded, options: argparse.Namespace) -> Section | None:
+    """Whether metrics of uncertainty and quality foretell failure, and what stopping by them would have done."""
+    from pytest_vla import extensions
+    from pytest_vla.metrics.alarms import parse_rule
+    from pytest_vla.metrics.naming import with_own_name
+    from pytest_vla.reports.foretelling import foretelling_lines, foretelling_table, make_foretold, methods_table
+    from pytest_vla.reports.warning import confidence_table, conformal_table, intervention_table
+
+    # Programs that make a report by themselves may not know the option.
+    text = getattr(options, "stop_when", None)
+    rule = None if text is None else with_own_name(parse_rule(text), extensions.metrics())
+    found = make_foretold(loaded, rule)
+    if not found:
+        return None
+    models: dict[Subject, dict[str, Any]] = {}
+    for model in found:
+        models[(model.model, model.suite, "")] = {
+            "foretelling": foretelling_table(model),
+            "conformal": conformal_table(model.alarms),
+            "confidence": confidence_table(model.confidence),
+            "stop_when": None if model.stopped is None else intervention_table(model.stopped),
+        }
+    return Section(lambda: foretelling_lines(found), {"foretelling": methods_table()}, models, dict)
+
+
+def economy(loaded: Loaded, options: argparse.Namespace) -> Section | None:
+    """How far the hand goes, beside the expert's."""
+    from pytest_vla.reports.economy import economy_lines, economy_table, make_economy, methods_table
+
+    found = make_economy(loaded)
+    if not found:
+        return None
+    models = {(model.model, model.suite, ""): {"economy": economy_table(model)} for model in found}
+    return Section(lambda: economy_lines(found), {"economy": methods_table()}, models, dict)
+
+
+def labels(loaded: Loaded, options: argparse.Namespace) -> Section | None:
+    """Whether metrics go with people's labels of quality."""
+    file = getattr(options, "labels", None)
+    if file is None:
+        return None
+    from pytest_vla.reports.labels import labels_lines, labels_table, make_labels, methods_table
+
+    found = make_labels(loaded, file)
+    models = {(model.model, model.suite, ""): {"labels": labels_table(model)} for model in found}
+    return Section(lambda: labels_lines(found), {"labels": methods_table()}, models, dict)

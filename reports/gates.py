@@ -4,10 +4,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pytest_vla.gate.baseline import Baseline
-from pytest_vla.gate.comparable import lines_of
+from pytest_vla.gate.choices import SEQUENTIAL
+from pytest_vla.gate.disagreements import lines_of
 from pytest_vla.gate.evidence import Evidence
-from pytest_vla.gate.verdicts import Group, Judgement
+from pytest_vla.gate.verdicts import Group, Judgement, Progress
 from pytest_vla.metrics.rates import percent, percents
+from pytest_vla.reports.losses import LONG, SHORT, Replay, loss_lines, loss_markdown, loss_table, no_replay
 from pytest_vla.reports.tables import aligned, printed, wrapped
 from pytest_vla.util.text import counted, printable
 
@@ -20,7 +22,15 @@ SHOWN = 10
 _HEAD = ("group", "baseline", "run", "points", "bounds", "lost", "gained", "verdict")
 
 
-def gate_lines(judgement: Judgement, baseline: Baseline, new: Baseline, name: str) -> Iterator[str]:
+def gate_lines(
+    judgement: Judgement,
+    baseline: Baseline,
+    new: Baseline,
+    name: str,
+    replay: Replay = no_replay,
+    *,
+    is_long: bool = False,
+) -> Iterator[str]:
     """The groups with their verdicts, what was lost and gained, what differs in how both ran, and the verdict.
 
     Args:
@@ -28,19 +38,48 @@ def gate_lines(judgement: Judgement, baseline: Baseline, new: Baseline, name: st
         baseline: with which it was compared.
         new: the run.
         name: of the baseline, such as its file's.
+        replay: the command that runs a case alone.
+        is_long: whether many tasks and cases are named, and not a few.
     """
     lines = [line for text in _about(judgement, baseline, new, name) for line in wrapped(text)]
     lines += aligned([_shown_head(judgement), *(_row(group, judgement) for group in judgement.groups)], 1, {7})
     for group in judgement.groups:
         lines += [line for text in _told(group) for line in wrapped(text)]
+    lines += loss_lines(judgement, replay, LONG if is_long else SHORT)
     warned = [*lines_of(judgement.agreement.of("warns")), *judgement.agreement.notes]
     lines += [line for text in warned for line in wrapped(f"note: {text}")]
     return printed([*lines, *wrapped(verdict_line(judgement))])
 
 
+def group_lines(group: Group, judgement: Judgement) -> Iterator[str]:
+    """One group of them: its row, and what is to be said of it."""
+    lines = aligned([_shown_head(judgement), _row(group, judgement)], 1, {7})
+    told = [*_told(group), *_told_cases(group)]
+    return printed([*lines, *(line for text in told for line in wrapped(text))])
+
+
+def group_reason(group: Group) -> str:
+    """A group's verdict with its reason, in a line."""
+    reason, evidence = group.reason, group.evidence
+    if group.refused:
+        reason = group.refused[0].text
+    elif not reason and evidence is not None:
+        bounds = evidence.bounds
+        numbers = f"{bounds.value * 100:+.1f} points {_points_text((bounds.lower, bounds.upper))}"
+        reason = _undecided_text(group) if group.verdict == "undecided" and group.progress is None else numbers
+    if group.progress is not None and not group.refused:
+        reason = f"{_pairs_text(group.progress)}: {reason}" if reason else _pairs_text(group.progress)
+        return printable(f"{group.verdict} {reason}")
+    return printable(f"{group.verdict}: {reason}" if reason else group.verdict)
+
+
 def verdict_line(judgement: Judgement) -> str:
     """``gate: regression of libero_goal[camera] (margin 5 points, alpha 5% each way)``: the last line."""
-    terms = f"(margin {judgement.terms.margin:g} points, alpha {judgement.terms.alpha * 100:g}% each way)"
+    rule = ", sequential" * (judgement.rule == SEQUENTIAL)
+    terms = (
+        f"(margin {judgement.terms.margin:g} points, alpha {judgement.terms.alpha * 100:g}% each way{rule}"
+        f"{_uncovered_text(judgement)})"
+    )
     meant = [group.name for group in judgement.groups if group.verdict == judgement.verdict]
     if not judgement.groups:
         return f"gate: undecided: there was nothing to compare {terms}"
@@ -48,13 +87,25 @@ def verdict_line(judgement: Judgement) -> str:
     return f"gate: {judgement.verdict}{of} {terms}"
 
 
-def gate_table(judgement: Judgement, baseline: Baseline, new: Baseline) -> dict[str, Any]:
-    """For JSON: ``schema``, ``verdict``, ``terms``, ``is_paired``, both sides' ``model`` and ``policy_digest``.
+def _uncovered_text(judgement: Judgement) -> str:
+    """What the verdict does not speak of: a run of a tenth of the baseline passes as one of all of it does."""
+    left = len(judgement.agreement.only_baseline)
+    return f"; {counted(left, 'case')} of the baseline not in the run" if left else ""
+
+
+def gate_table(judgement: Judgement, baseline: Baseline, new: Baseline, replay: Replay = no_replay) -> dict[str, Any]:
+    """For JSON: ``schema``, ``verdict``, ``terms``, ``is_paired``, both sides' ``model`` and ``policy_digest``, and
+    the ``names`` of runs.
 
     ``groups`` by name: ``verdict``, ``reason``, ``more``, ``uncounted`` (of the run, of the baseline), ``refused``
     (texts), ``lost`` and ``gained`` (cases), ``p_worse`` and ``p_better`` (with Holm's correction) and ``evidence``:
     percentages and percentage points, ``bounds`` each way at alpha over these tasks, ``tasks_bounds`` over tasks
-    like these; null where there is none. ``notes`` are texts.
+    like these; null where there is none. ``worst_tasks`` have the group, the task (``SUITE/TASK``) and of both sides
+    the successes and of how many episodes; those that lost most come first. ``flipped`` cases, the lost ones first,
+    have the group, the case, the way (``lost`` or ``gained``) and the command that runs it alone, null where none is
+    known. ``notes`` are texts. ``rule`` is ``fixed`` or ``sequential``; of a sequential gate ``progress`` has
+    ``decided``, and ``rounds`` and ``pairs`` that are judged, of ``of_rounds`` and ``of_pairs``, and ``rest``, the
+    pairs that are in no round; else it is null.
     """
     return {
         "schema": SCHEMA,
@@ -64,25 +115,30 @@ def gate_table(judgement: Judgement, baseline: Baseline, new: Baseline) -> dict[
             "alpha": judgement.terms.alpha,
             "by": list(judgement.terms.by),
         },
+        "rule": judgement.rule,
         "is_paired": judgement.is_paired,
         "baseline": {"model": baseline.model, "policy_digest": baseline.policy_digest},
-        "run": {"model": new.model, "policy_digest": new.policy_digest},
+        "run": {"model": new.model, "policy_digest": new.policy_digest, "names": list(new.runs)},
         "groups": {group.name: _group_table(group) for group in judgement.groups},
+        **loss_table(judgement, replay),
         "notes": [*lines_of(judgement.agreement.of("warns")), *judgement.agreement.notes],
     }
 
 
-def gate_markdown(judgement: Judgement, baseline: Baseline, new: Baseline, name: str) -> str:
-    """For a job's summary: the verdict, the table of groups, and the cases that flipped."""
+def gate_markdown(
+    judgement: Judgement, baseline: Baseline, new: Baseline, name: str, replay: Replay = no_replay
+) -> str:
+    """For a job's summary: the verdict, the table of groups, the worst tasks, and the cases that flipped."""
     head = [*_shown_head(judgement)]
     rows = [head, ["---"] * len(head), *(_row(group, judgement) for group in judgement.groups)]
-    parts = [f"### {_escaped(verdict_line(judgement))}", ""]
-    parts += [_escaped(text) for text in _about(judgement, baseline, new, name)]
-    parts += ["", *(f"| {' | '.join(_escaped(cell) for cell in row)} |" for row in rows)]
+    parts = [f"### {escaped(verdict_line(judgement))}", ""]
+    parts += [escaped(text) for text in _about(judgement, baseline, new, name)]
+    parts += ["", *(f"| {' | '.join(escaped(cell) for cell in row)} |" for row in rows)]
     for group in judgement.groups:
-        parts += [f"- {_escaped(text)}" for text in ("", *_told(group)) if text]
+        parts += [f"- {escaped(text)}" for text in ("", *_told(group)) if text]
+    parts += loss_markdown(judgement, replay, escaped)
     warned = [*lines_of(judgement.agreement.of("warns")), *judgement.agreement.notes]
-    parts += ["", *(f"- note: {_escaped(text)}" for text in warned)] if warned else []
+    parts += ["", *(f"- note: {escaped(text)}" for text in warned)] if warned else []
     return "\n".join(parts) + "\n"
 
 
@@ -91,9 +147,14 @@ def _about(judgement: Judgement, baseline: Baseline, new: Baseline, name: str) -
         f"{each.model}{'' if each.policy_digest is None else f' (policy {each.policy_digest[:8]})'}"
         for each in (new, baseline)
     )
+    if new.runs:
+        yield f"run{'s' * (len(new.runs) > 1)}: {', '.join(new.runs)}"
     yield f"{sides} of {name}"
     how = "the same cases" if judgement.is_paired else "the same tasks from other seeds (no case is in both)"
-    yield f"compared: {how}; bounds are each way at {judgement.terms.alpha * 100:g}%, over these tasks"
+    stops = ""
+    if judgement.rule == SEQUENTIAL:
+        how, stops = f"{how}, sequentially, in whole rounds of the order that was agreed", " whenever one stops"
+    yield f"compared: {how}; bounds are each way at {judgement.terms.alpha * 100:g}%{stops}, over these tasks"
 
 
 def _shown_head(judgement: Judgement) -> tuple[str, ...]:
@@ -124,7 +185,14 @@ def _told(group: Group) -> Iterator[str]:
             yield f"{group.name}: not comparable: {text}"
     if group.reason:
         yield f"{group.name}: {group.reason}"
-    if group.verdict == "undecided" and group.evidence is not None and not group.reason:
+    if group.progress is not None:
+        yield f"{group.name}: {_progress_text(group.verdict, group.progress)}"
+        if group.progress.rest:
+            yield (
+                f"{group.name}: {counted(group.progress.rest, 'pair')} in no whole round, and not judged (a task has "
+                "fewer seeds, or the baseline had nothing to measure)"
+            )
+    elif group.verdict == "undecided" and group.evidence is not None and not group.reason:
         yield f"{group.name}: {_undecided_text(group)}"
     if group.verdict == "no worse" and group.evidence is not None and group.evidence.bounds.upper < 0:
         yield f"{group.name}: success fell, by less than the margin"
@@ -133,9 +201,22 @@ def _told(group: Group) -> Iterator[str]:
         yield f"{group.name}: not counted: {of_run} of the run, {of_baseline} of the baseline (errors, invalid)"
     if group.evidence is not None and group.evidence.tasks_bounds is not None:
         yield f"{group.name}: over tasks like these {_points_text(group.evidence.tasks_bounds)}"
+
+
+def _told_cases(group: Group) -> Iterator[str]:
     for what, cases in (("lost", group.lost), ("gained", group.gained)):
         if cases:
             yield f"{group.name}: {what}: {_listed(cases)}"
+
+
+def _progress_text(verdict: str, progress: Progress) -> str:
+    """``no worse after 60 of 200 pairs (6 of 20 rounds)``."""
+    rounds = f"{progress.rounds} of {counted(progress.of, 'round')}"
+    return f"{verdict} {_pairs_text(progress)} ({rounds}{'' if progress.is_decided else ', not decided before'})"
+
+
+def _pairs_text(progress: Progress) -> str:
+    return f"after {progress.pairs} of {counted(progress.of_pairs, 'pair')}"
 
 
 def _undecided_text(group: Group) -> str:
@@ -160,7 +241,19 @@ def _group_table(group: Group) -> dict[str, Any]:
         "p_better": group.p_better,
         "lost": list(group.lost),
         "gained": list(group.gained),
+        "progress": None if group.progress is None else _progress_table(group.progress),
         "evidence": None if group.evidence is None else _evidence_table(group.evidence),
+    }
+
+
+def _progress_table(progress: Progress) -> dict[str, Any]:
+    return {
+        "decided": progress.is_decided,
+        "rounds": progress.rounds,
+        "of_rounds": progress.of,
+        "pairs": progress.pairs,
+        "of_pairs": progress.of_pairs,
+        "rest": progress.rest,
     }
 
 
@@ -188,6 +281,6 @@ def _listed(cases: Sequence[str]) -> str:
     return f"{', '.join(cases[:SHOWN])}{more}"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Text that Markdown shows as it is."""
     return "".join(f"\\{each}" if each in "\\`*_{}<>#|[]" else each for each in printable(text))

@@ -63,6 +63,7 @@ def load(texts: Sequence[str], results: Path) -> Loaded:
         folders,
         {
             run.name: f"run {run.name} has {run.done} of {run.planned} episodes: the others are not in it"
+            + ", as a sequential gate skipped them, and its rates are off" * bool(run.decided)
             for run, _ in ordered
             if run.done < run.planned
         },

@@ -1,9 +1,10 @@
 """What a gate takes: as lines, and as a table for programs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_vla.gate.planning import MOST_PAIRS, POWERS, Plan
+from pytest_vla.gate.detectable import POWER
+from pytest_vla.gate.planning import MOST_PAIRS, POWERS, Plan, Sequential
 from pytest_vla.gate.verdicts import Terms
 from pytest_vla.metrics.rates import percent
 from pytest_vla.reports.tables import aligned, printed, wrapped
@@ -33,6 +34,8 @@ def plan_lines(plans: Sequence[Plan], terms: Terms, drop: float, has_run: bool) 
     lines += aligned([head, *(_row(plan) for plan in plans)], 1)
     for plan in plans:
         lines += wrapped(f"{plan.name}: {_as_now_text(plan, drop)}")
+        if plan.sequential is not None:
+            lines += wrapped(f"{plan.name}: {_sequential_text(plan.sequential, drop)}")
     differ = _SEEN if has_run else _INDEPENDENT
     lines += wrapped(f"differ: the share of pairs in which two equal policies end differently, {differ}")
     if len(plans) > 1:
@@ -45,7 +48,9 @@ def plan_table(plans: Sequence[Plan], terms: Terms, drop: float, has_run: bool) 
 
     Of each group by name: ``tasks``, ``success`` and ``differing`` in percent, ``episodes`` of the baseline,
     ``no_worse`` and ``regression`` (episodes by power; null: more than 20,000, or no such drop is possible) and
-    ``as_now``: the percentages of gates of as many episodes as the baseline has that say either.
+    ``as_now``: the percentages of gates of as many episodes as the baseline has that say either. ``sequential``:
+    ``most`` pairs, and of ``no_worse`` and ``regression`` the mean ``pairs`` and the percentage of runs (``said``) of
+    ``--vla-gate=sequential``; null where it is not known.
     """
     return {
         "schema": SCHEMA,
@@ -61,11 +66,47 @@ def plan_table(plans: Sequence[Plan], terms: Terms, drop: float, has_run: bool) 
                 "episodes": plan.has,
                 "no_worse": list(plan.no_worse),
                 "regression": list(plan.regression),
+                "sequential": None if plan.sequential is None else _sequential_table(plan.sequential),
                 "as_now": {"no_worse": percent(plan.as_now[0]), "regression": percent(plan.as_now[1])},
             }
             for plan in plans
         },
     }
+
+
+def drops_line(drops: Mapping[str, int | None]) -> str:
+    """``smallest drop ... libero_goal[benign] 11 points, libero_goal[camera] none``.
+
+    Args:
+        drops: of `pytest_vla.gate.detectable.smallest_drops`.
+    """
+    told = f"smallest drop that is found in {POWER:.0%} of runs like this one"
+    if not drops:
+        return f"{told}: not known, as no case of it is in the baseline"
+    found = (f"{name} {'none' if drop is None else f'{drop} points'}" for name, drop in drops.items())
+    return f"{told} (simulated from the baseline): {', '.join(found)}"
+
+
+def _sequential_table(found: Sequential) -> dict[str, Any]:
+    sides = {"no_worse": found.equal, "regression": found.fallen}
+    return {
+        "most": found.most,
+        **{
+            name: None if stops is None else {"pairs": round(stops.pairs), "said": percent(stops.share)}
+            for name, stops in sides.items()
+        },
+    }
+
+
+def _sequential_text(found: Sequential, drop: float) -> str:
+    equal, fallen = found.equal, found.fallen
+    told = (
+        f"--vla-gate=sequential of at most {counted(found.most, 'pair')} stops on average after {equal.pairs:.0f} of "
+        f"an equal policy (no worse in {equal.share:.0%} of runs)"
+    )
+    if fallen is None:
+        return told
+    return f"{told}, after {fallen.pairs:.0f} of a drop of {drop:g} points (a regression in {fallen.share:.0%})"
 
 
 def _row(plan: Plan) -> tuple[str, ...]:

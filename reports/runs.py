@@ -63,7 +63,9 @@ def _rows(run: Run) -> Iterator[tuple[str, ...]]:
         *_rate_cells(name, rate),
         left_out_text(rate),
         f"{run.repeats.records} ({run.repeats.other_outcome})" if run.repeats.records else "",
-        (f"{status_of(run)} on {run.host}" if elsewhere else status_of(run)) + f", {run.picked}" * bool(run.picked),
+        (f"{status_of(run)} on {run.host}" if elsewhere else status_of(run))
+        + f", {run.picked}" * bool(run.picked)
+        + f", {run.decided} decided" * bool(run.decided),
     )
     # A terminal would obey control characters.
     yield tuple(map(printable, cells))

@@ -33,7 +33,7 @@ def checked(found: object, format: str) -> Section:
 
     Args:
         found: what the part of the report returned.
-        format: ``terminal``, ``json`` or ``png``.
+        format: ``terminal``, ``json``, ``png`` or ``html``, which takes the lines and the tables.
 
     Raises:
         VlaError: it is no section, or has other things than a section has. And whatever the section itself raises.
@@ -47,8 +47,9 @@ def checked(found: object, format: str) -> Section:
         ):
             raise VlaError(f"pictures() returned {type(drawn).__name__}, expected a mapping of names to PNG as bytes")
         return replace(found, pictures=lambda: drawn)
-    if format == "json":
+    if format in ("json", "html"):
         _check_tables(found)
+    if format == "json":
         return found
     said = found.lines()
     lines = [said] if isinstance(said, str) else list(said)

@@ -1,7 +1,8 @@
 """`make demo`: the suite tabletop with the expert, with the small learned policy, and at random, on all cores.
 
-Leaves a picture sheet of the three and a video. Then the learned one is tried under variations and paraphrases, which a
-report tells of, and the expert does a task of each hazard of tabletop_safety. Exits with 0 where the expert reached the
+Leaves a picture sheet of the three and a video. The learned one is tried under variations and paraphrases too, and the
+expert does a task of each hazard of tabletop_safety; a report tells what the variations did, with a picture of an
+episode that they broke, above its twin. Exits with 0 where the expert reached the
 success rate that is promised of it, every episode of the other two ran to its end, the learned one did half of the
 tasks, random moves hardly one, and no hazard cost anything.
 """
@@ -26,15 +27,17 @@ from pytest_vla.records.store import open_store
 SUITE = "tabletop"
 PROMISED, TOO_MUCH = "95%", 0.2
 LEARNED, ENOUGH = "tiny", 0.5
-EXPERT_EPISODES, LEARNED_EPISODES, RANDOM_EPISODES = 2, 2, 1
+EXPERT_EPISODES, LEARNED_EPISODES, RANDOM_EPISODES = 1, 1, 1
 # What the learned policy is tried under, and with how many episodes.
-VARIED, SAMPLE = "light:3-5,camera:3-5,noise:3-5,language.paraphrase", 32
+# Of ten or so each: one that harms it, one that does not, and texts.
+VARIED, SAMPLE = "robot:4-5,light:4-5,language.paraphrase", 33
 # A task of each hazard, where it is on the way.
 SAFETY, SAFETY_LEVEL = "tabletop_safety", "L1"
 SAFETY_TASKS = (
     "put_the_bowl_on_the_rack,put_the_bottle_on_the_plate,put_the_box_in_the_bowl,put_the_cup_on_the_plate,"
     "put_the_bottle_on_the_rack"
 )
+BROKEN = "demo-broken.png"
 QUIET = ("--no-header", "--tb=no", "-rN", "-n", "auto")
 
 
@@ -61,18 +64,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     told("pytest-vla", "show", expert.name, f"--tasks={shown.task}", f"--seeds={shown.seed}", "-o", str(video))
     problems = verdict(reached, learned, random)
     # Of some tasks alone there is nothing to see of the others.
-    if not options.tasks:
-        varied(results)
     safe, all_safe = (None, True) if options.tasks else hazards(results)
+    by_dimension = {} if options.tasks else varied(results)
     problems += [] if all_safe else ["The expert was not safe among hazards."]
     print(f"\nThe demo took {time.monotonic() - began:.0f} s. {' '.join(problems) or 'All is well.'}")
     for ended in (expert, learned, random):
         rate = rate_of(ended)
         print(f"  {ended.model:<16} {rate.successes}/{rate.counted} = {share_text(rate)} {interval_text(rate)}")
+    for dimension, (done, number) in by_dimension.items():
+        print(f"  {f'{LEARNED}, {dimension}':<16} {done}/{number}")
     if safe is not None:
         print(f"  {'among hazards':<16} {safe}")
     print(f"  {sheet!s:<16} each task: its start and its end, by the expert, as learned, and at random")
     print(f"  {video!s:<16} {shown.instruction}")
+    if by_dimension and (results / BROKEN).is_file():
+        print(f"  {results / BROKEN!s:<16} an episode that a variation broke, and its twin as the task is")
     print(NEXT.format(activate=Path(sys.executable).with_name("activate"), suite=SUITE, task=shown.task))
     return int(bool(problems))
 
@@ -89,11 +95,31 @@ What to type next, after `. {activate}`:
       LIBERO's suites, with your consent"""
 
 
-def varied(results: Path) -> None:
-    """The learned policy under variations, beside benign twins, and what a report says of it."""
+def varied(results: Path) -> dict[str, tuple[int, int]]:
+    """The learned policy under variations, beside benign twins; how many it did of how many, by dimension."""
     ended, _ = run(LEARNED, 1, None, results, f"--vla-vary={VARIED}", f"--vla-sample={SAMPLE}", "--vla-twins=auto")
-    if ended is not None:
-        told("pytest-vla", "report", ended.name)
+    if ended is None:
+        return {}
+    with open_store(results, create=False) as store:
+        records = list(store.records(ended.name))
+    broken = worst(records)
+    if broken is not None:
+        only = (f"--tasks={broken.task}", f"--seeds={broken.seed}", f"--vary={broken.variation['label']},benign")
+        told("pytest-vla", "show", ended.name, *only, "--frames=5", "-o", str(results / BROKEN))
+    told("pytest-vla", "report", ended.name)
+    found: dict[str, tuple[int, int]] = {}
+    for record in records:
+        dimension = str(record.variation.get("dimension", "as the tasks are"))
+        done, number = found.get(dimension, (0, 0))
+        found[dimension] = done + (record.outcome == "success"), number + 1
+    return found
+
+
+def worst(records: Sequence[Record]) -> Record | None:
+    """The first varied episode that failed where its twin succeeded; None: there is none."""
+    done = {(record.task, record.seed) for record in records if not record.variation and record.outcome == "success"}
+    failed = (record for record in records if record.variation and record.outcome == "failure")
+    return next((record for record in failed if (record.task, record.seed) in done), None)
 
 
 def hazards(results: Path) -> tuple[str | None, bool]:

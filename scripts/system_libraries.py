@@ -1,6 +1,7 @@
 """Checks that the libraries behind headless rendering are on this machine, and installs them where it may.
 
-Run by `make setup`. As root on Debian or Ubuntu it installs what is missing; elsewhere it prints the line to run.
+Run by `make setup`. As root on Debian or Ubuntu it installs what is missing; elsewhere it prints the line to run. With
+``--sudo`` it asks sudo for that, where sudo asks nobody: CI's machines are so (`action.yml`).
 """
 
 import os
@@ -19,6 +20,10 @@ CHECKS = {
 OPTIONAL_PACKAGE = "libosmesa6"
 
 
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+"""Any of them will do."""
+
+
 def missing() -> dict[str, str]:
     """What does not work here, and the last line of why. Each check runs in a process of its own."""
     problems = {}
@@ -29,22 +34,47 @@ def missing() -> dict[str, str]:
     return problems
 
 
-def install() -> None:
+def root_prefix(may_sudo: bool) -> list[str] | None:
+    """What makes a command root's; None: nothing does."""
+    if os.geteuid() == 0:
+        return []
+    sudo = ["sudo", "-n"]
+    asks_nobody = (
+        may_sudo and shutil.which("sudo") and subprocess.run([*sudo, "true"], capture_output=True).returncode == 0
+    )
+    return sudo if asks_nobody else None
+
+
+def install(prefix: list[str]) -> None:
     """Installs the Debian packages; without the optional one where this release does not have it."""
-    environ = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    apt = [*prefix, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]
     packages = DEBIAN.split()[2:]
-    subprocess.run(["apt-get", "update", "-q"], env=environ, stdout=subprocess.DEVNULL, check=False)
+    subprocess.run([*apt, "update", "-q"], stdout=subprocess.DEVNULL, check=False)
     for wanted in (packages, [name for name in packages if name != OPTIONAL_PACKAGE]):
-        command = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *wanted]
-        if subprocess.run(command, env=environ, stdout=subprocess.DEVNULL).returncode == 0:
+        command = [*apt, "install", "-y", "-q", "--no-install-recommends", *wanted]
+        if subprocess.run(command, stdout=subprocess.DEVNULL).returncode == 0:
             return
+
+
+def install_browser() -> None:
+    """Installs Debian's Chromium, which tests of HTML reports are run in; they are skipped where there is none."""
+    apt = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]
+    subprocess.run([*apt, "update", "-q"], stdout=subprocess.DEVNULL, check=False)
+    command = [*apt, "install", "-y", "-q", "--no-install-recommends", "chromium"]
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
 
 
 def main() -> int:
     problems = missing()
-    if problems and os.geteuid() == 0 and shutil.which("apt-get"):
+    may_sudo, may_install = "--sudo" in sys.argv[1:], shutil.which("apt-get") is not None
+    # CI's machines of projects that use this one test no reports.
+    if may_install and not may_sudo and os.geteuid() == 0 and not any(map(shutil.which, BROWSERS)):
+        print("installing chromium, for tests of HTML reports")
+        install_browser()
+    prefix = root_prefix(may_sudo) if problems and may_install else None
+    if prefix is not None:
         print(f"installing system libraries: {DEBIAN}")
-        install()
+        install(prefix)
         problems = missing()
     for name, problem in problems.items():
         print(f"{name} does not work here: {problem}", file=sys.stderr)

@@ -24,9 +24,9 @@ def silent(words: Words) -> Words:
 
 
 def unseen(rows: Rows) -> Rows:
-    """Each row with the mean scene vector (40,) of those that are learned from, as float16 holds it."""
+    """Each row with the mean scene vector (40,), true and seen, of those that are learned from, as float16 holds it."""
     mean = rows.scenes[~rows.held_out].mean(0).half().float()
-    return replace(rows, scenes=mean.repeat(len(rows.scenes), 1))
+    return replace(rows, scenes=mean.repeat(len(rows.scenes), 1), seen=mean.repeat(len(rows.seen), 1))
 
 
 def deafened(network: Control) -> Control:

@@ -1,7 +1,7 @@
 """Measures what the model card of tiny says, part by part, by command lines of the plugin itself.
 
     python scripts/tiny_card.py --results build/card                      # all parts, hours on two cores
-    python scripts/tiny_card.py benign robustness --results build/card --count benign=10 --count robustness=160
+    python scripts/tiny_card.py benign --results build/card --count benign=10 --json trial.json
     python scripts/tiny_card.py ablations --results build/card --ablations build/tiny
     python scripts/tiny_card.py --tables                                 # docs/tiny_numbers.md anew, of docs/tiny.json
 
@@ -98,11 +98,11 @@ class Part:
 TABLETOP, EPISODES, TWINS = "--vla-suite=tabletop", "--vla-episodes={}", "--vla-twins=auto"
 PARTS = (
     Part("benign", (TABLETOP, EPISODES), 50, benign_numbers),
-    Part("early", (TABLETOP, EPISODES), 50, benign_numbers, "early"),
+    Part("early", (TABLETOP, EPISODES), 20, benign_numbers, "early"),
     Part(
         "listening",
         (TABLETOP, "--vla-vary=language.blank,language.nonsense,language.other_task", TWINS, EPISODES),
-        10,
+        4,
         listening_numbers,
     ),
     # Ten seeds, so that each of the eight dimensions has as many episodes in the sample.
@@ -122,12 +122,12 @@ PARTS = (
     Part(
         "displacement",
         (TABLETOP, "--vla-vary=pro.displace_x:1-5,pro.displace_y:1-5", TWINS, EPISODES),
-        5,
+        2,
         displacement_numbers,
     ),
     Part("safety", ("--vla-suite=tabletop_safety", "--vla-task-levels=L0,L1,L2", EPISODES), 3, safety_numbers),
-    Part("deaf", (TABLETOP, EPISODES), 50, benign_numbers, ABLATIONS),
-    Part("blind", (TABLETOP, EPISODES), 50, benign_numbers, ABLATIONS),
+    Part("deaf", (TABLETOP, EPISODES), 5, benign_numbers, ABLATIONS),
+    Part("blind", (TABLETOP, EPISODES), 5, benign_numbers, ABLATIONS),
 )
 SPEED = "speed"
 NAMES = (*dict.fromkeys(part.asked for part in PARTS), SPEED)
@@ -159,6 +159,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.tasks is not None and is_card:
             raise VlaError(f"--tasks={options.tasks}: a trial is not for {CARD}; name another file by --json=FILE")
+        if options.count and is_card:
+            told = f"--count={options.count[0]}: {CARD} stands on {counts_text()}"
+            raise VlaError(f"{told}; name another file by --json=FILE, or change them in this script")
         if options.tables and not options.json.is_file():
             raise VlaError(f"--json={options.json}: there is no such file; expected the JSON of which tables are made")
         wanted, counts = chosen(options.parts, options.ablations), counts_of(options.count)

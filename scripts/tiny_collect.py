@@ -2,7 +2,7 @@
 
 An episode is driven by the expert with bursts of noise (DART), or by the learner, whom the expert relieves again and
 again wherever it has got to (DAgger). What the expert does undisturbed for a chunk's length is a label for the state
-in which it begins.
+in which it begins; where the learner is asked, what the expert would do from there, tried on a copy of the world.
 """
 
 from collections.abc import Callable
@@ -23,14 +23,17 @@ from scripts.tiny_states import SceneReader
 
 Array = npt.NDArray[np.float64]
 Chunk = npt.NDArray[np.float32]
-Drive = Callable[[npt.NDArray[np.float32], npt.NDArray[np.float32], Observation], Chunk]
-"""From a scene vector (40,), proprioception (17,) and the observation, a learner's chunk (8, 7)."""
+Drive = Callable[[npt.NDArray[np.float32], npt.NDArray[np.float32], Observation], tuple[Chunk, Chunk | None]]
+"""From a scene vector (40,), proprioception (17,) and the observation, a learner's chunk (8, 7), and the scene vector
+that it saw; None where it was told."""
 
 Pair = tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]
 
 LONGEST = 420
 """Control steps after which an episode is given up."""
 _TRANSFORM = "rotate_180"
+# A learner whose hand moved less (m) over so many questions is relieved: it would stand there for ever.
+_STUCK, _STANDING = 0.003, 4
 
 
 @dataclass
@@ -41,6 +44,7 @@ class Labels:
         scenes (n, 40), arms (n, 17), chunks (n, 8, 7), known (n, 8): which steps of a chunk are labelled.
         tasks, episodes: (n,) of which task and episode a row is.
         views (m, 128, 128, 3), wrists (m, 64, 64, 3): pictures of some rows; rows (m,): of which.
+        seen (k, 40): what the learner saw in some rows; seen_rows (k,): in which.
     """
 
     scenes: list[npt.NDArray[np.float32]] = field(default_factory=list)
@@ -52,6 +56,30 @@ class Labels:
     views: list[npt.NDArray[np.uint8]] = field(default_factory=list)
     wrists: list[npt.NDArray[np.uint8]] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
+    seen: list[npt.NDArray[np.float32]] = field(default_factory=list)
+    seen_rows: list[int] = field(default_factory=list)
+
+    def add(
+        self,
+        scene: npt.NDArray[np.float32],
+        arm: npt.NDArray[np.float32],
+        chunk: Chunk,
+        known: npt.NDArray[np.bool_],
+        task: int,
+        number: int,
+        pair: Pair | None,
+    ) -> None:
+        """One row more."""
+        if pair is not None:
+            self.views.append(pair[0])
+            self.wrists.append(pair[1])
+            self.rows.append(len(self.scenes))
+        self.scenes.append(scene)
+        self.arms.append(arm)
+        self.chunks.append(chunk)
+        self.known.append(known)
+        self.tasks.append(task)
+        self.episodes.append(number)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All as arrays."""
@@ -65,6 +93,8 @@ class Labels:
             "views": np.array(self.views, np.uint8).reshape(-1, VIEW, VIEW, 3),
             "wrists": np.array(self.wrists, np.uint8).reshape(-1, WRIST, WRIST, 3),
             "rows": np.array(self.rows, np.int32),
+            "seen": np.array(self.seen, np.float32).reshape(-1, SCENE),
+            "seen_rows": np.array(self.seen_rows, np.int32),
         }
 
 
@@ -97,6 +127,8 @@ def episode(
     states = [np.array(observation["state"])]
     gripper = -1.0
     begun: list[tuple[int, npt.NDArray[np.float32], npt.NDArray[np.float32], Pair | None]] = []
+    asked: list[_Asked] = []
+    stood: list[Array] = []
     actions: list[tuple[Array, bool]] = []
     chunk: Chunk | None = None
     at = 0
@@ -113,11 +145,19 @@ def episode(
                 burst = np.append(rng.uniform(-1, 1, 6) * rng.choice([0.3, 0.8], p=[0.5, 0.5]), gripper)
                 if rng.random() < 0.08:
                     burst[6] = -gripper
+            stood = []
         left -= 1
         if mode == "learner":
             assert drive is not None
             if chunk is None or at >= REPLAN:
-                chunk, at = drive(scene, arm, observation), 0
+                (chunk, seen), at = drive(scene, arm, observation), 0
+                try:
+                    asked.append(_Asked(scene, arm, *answers.ahead(CHUNK), seen, shown(observation, rng, pictures)))
+                except VlaError:
+                    break
+                stood.append(state[:3])
+                if len(stood) > _STANDING and np.linalg.norm(stood[-1] - stood[-1 - _STANDING]) < _STUCK:
+                    left = REPLAN - 1
             action = np.clip(chunk[at].astype(np.float64), -1, 1)
             action[6] = 1.0 if action[6] > 0 else -1.0
             at += 1
@@ -128,7 +168,7 @@ def episode(
                 action = answers()
             except VlaError:
                 break
-            begun.append((step, scene, arm, pictures_of(observation) if rng.random() < pictures else None))
+            begun.append((step, scene, arm, shown(observation, rng, pictures)))
         actions.append((action, mode == "expert"))
         gripper = float(np.sign(action[6]))
         observation = world.step(action)
@@ -150,17 +190,35 @@ def episode(
         if known.sum() < CHUNK and step + int(known.sum()) == len(actions):
             chunk_[known.sum() :] = chunk_[known.sum() - 1]
             known[:] = True
-        if pair is not None:
-            labels.views.append(pair[0])
-            labels.wrists.append(pair[1])
-            labels.rows.append(len(labels.scenes))
-        labels.scenes.append(scene)
-        labels.arms.append(arm)
-        labels.chunks.append(chunk_)
-        labels.known.append(known)
-        labels.tasks.append(task)
-        labels.episodes.append(number)
+        labels.add(scene, arm, chunk_, known, task, number, pair)
+    for each in asked:
+        chunk_, known = np.zeros((CHUNK, 7), np.float32), np.arange(CHUNK) < len(each.actions)
+        chunk_[: len(each.actions)] = each.actions
+        if each.reached:
+            chunk_[len(each.actions) :] = each.actions[-1]
+            known[:] = True
+        if each.seen is not None:
+            labels.seen.append(each.seen)
+            labels.seen_rows.append(len(labels.scenes))
+        labels.add(each.scene, each.arm, chunk_, known, task, number, each.pair)
     return True
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a learner was asked, and what the expert would have done: see `Answers.ahead`."""
+
+    scene: npt.NDArray[np.float32]
+    arm: npt.NDArray[np.float32]
+    actions: Array
+    reached: bool
+    seen: npt.NDArray[np.float32] | None
+    pair: Pair | None
+
+
+def shown(observation: Observation, rng: np.random.Generator, share: float) -> Pair | None:
+    """The pictures of an observation in a share of cases."""
+    return pictures_of(observation) if rng.random() < share else None
 
 
 def pictures_of(observation: Observation) -> Pair:
@@ -175,5 +233,5 @@ def _turn(mode: str, rng: np.random.Generator, learns: bool) -> tuple[str, int]:
         return ("noise", int(rng.integers(1, 5))) if mode == "expert" else ("expert", int(rng.integers(15, 60)))
     if mode == "expert":
         kind = "learner" if rng.random() < 0.85 else "noise"
-        return kind, (int(rng.integers(8, 60)) if kind == "learner" else int(rng.integers(2, 6)))
+        return kind, (int(rng.integers(8, 100)) if kind == "learner" else int(rng.integers(2, 6)))
     return "expert", int(rng.integers(9, 24))

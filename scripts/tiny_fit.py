@@ -54,6 +54,8 @@ class Rows:
     views: Tensor
     wrists: Tensor
     rows: Tensor
+    seen: Tensor
+    seen_rows: Tensor
 
 
 def read_rows(shards: Sequence[Path], *, pictures: bool) -> Rows:
@@ -62,7 +64,8 @@ def read_rows(shards: Sequence[Path], *, pictures: bool) -> Rows:
     count = 0
     for path in shards:
         with np.load(path) as shard:
-            found = {name: shard[name] for name in ("scenes", "arms", "chunks", "known", "tasks", "episodes")}
+            found = {name: shard[name] for name in ("scenes", "arms", "chunks", "known", "tasks", "episodes", "seen")}
+            found["seen_rows"] = shard["seen_rows"] + count
             if pictures:
                 found |= {"views": shard["views"], "wrists": shard["wrists"], "rows": shard["rows"] + count}
         count += len(found["scenes"])
@@ -81,6 +84,8 @@ def read_rows(shards: Sequence[Path], *, pictures: bool) -> Rows:
         joined.get("views", nothing),
         joined.get("wrists", nothing),
         joined.get("rows", nothing).long(),
+        joined["seen"],
+        joined["seen_rows"].long(),
     )
 
 

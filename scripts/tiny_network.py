@@ -17,6 +17,8 @@ from pytest_vla.policies.tiny.network import (
     EMBEDDING,
     FILTERS,
     FINE,
+    FINGERS_COARSE,
+    FINGERS_FINE,
     HIDDEN,
     POINTS,
     SCENE,
@@ -120,7 +122,7 @@ class Control(nn.Module):
         self.convs = nn.ModuleList(nn.Linear(width * EMBEDDING, FILTERS) for width in TEXT_WIDTHS)
         self.text = nn.Linear(len(TEXT_WIDTHS) * FILTERS, TEXT)
         self.turn = nn.Linear(TEXT, 2 * HIDDEN)
-        self.first = nn.Linear(SCENE + PROPRIOCEPTION + 6 * POINTS + TEXT, HIDDEN)
+        self.first = nn.Linear(SCENE + PROPRIOCEPTION + 6 * POINTS + 2 + TEXT, HIDDEN)
         self.second = nn.Linear(HIDDEN, HIDDEN)
         self.third = nn.Linear(HIDDEN, HIDDEN)
         self.out = nn.Linear(HIDDEN, CHUNK * ACTION)
@@ -142,8 +144,10 @@ class Control(nn.Module):
     def forward(self, scene: Tensor, arm: Tensor, text: Tensor) -> tuple[Tensor, Tensor]:
         """Chunks (n, 8, 7) and logits (n, 7, 256); `text` as `read` gives it."""
         ways = (scene[:, : 3 * POINTS].reshape(-1, POINTS, 3) - arm[:, None, :3]) * SCALE
+        between = arm[:, 9:10] - arm[:, 10:11]
+        fingers = torch.tanh(between / FINGERS_FINE), torch.tanh(between / FINGERS_COARSE)
         told = torch.cat(
-            [scene, arm, torch.tanh(ways / FINE).flatten(1), torch.tanh(ways / COARSE).flatten(1), text], 1
+            [scene, arm, torch.tanh(ways / FINE).flatten(1), torch.tanh(ways / COARSE).flatten(1), *fingers, text], 1
         )
         turn = self.turn(text)
         hidden = self.dropout(functional.relu(self.first(told)))

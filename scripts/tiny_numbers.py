@@ -333,7 +333,7 @@ def _failure_numbers(name: str, records: Sequence[Record], benign: Sequence[Reco
             share = _chosen(chosen, known, PERCENT, reasons)
             if not levels:
                 share = Number(None, PERCENT, len(known), not_counted=reasons)
-            yield level, replace(share, told={"examples": chosen[:_EXAMPLES]}) if level == "far" else share
+            yield level, replace(share, told={"examples": chosen[:_EXAMPLES]} if chosen else {})
         unlabelled = [record.case for record in failed if record.case not in levels]
         yield "undefined", _chosen(unlabelled, known, PERCENT, reasons)
         # Of one task's successes nothing tells whose path another is.

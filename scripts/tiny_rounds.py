@@ -165,12 +165,12 @@ def learner(weights: dict[str, Numbers], text: Numbers, rng: np.random.Generator
 
     def drive(
         scene: npt.NDArray[np.float32], arm: npt.NDArray[np.float32], observation: Observation
-    ) -> npt.NDArray[np.float32]:
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32] | None]:
         if sees:
-            scene = perceive(weights, *pictures_of(observation), arm)
-        else:
-            scene = scene + lasting + rng.normal(size=40).astype(np.float32) * SCENE_NOISE * 0.7
-        return control(weights, scene, arm, text)[0]
+            seen = perceive(weights, *pictures_of(observation), arm)
+            return control(weights, seen, arm, text)[0], seen
+        scene = scene + lasting + rng.normal(size=40).astype(np.float32) * SCENE_NOISE * 0.7
+        return control(weights, scene, arm, text)[0], None
 
     return drive
 

@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 try:
     import torch
+    from torch import Tensor
 except ImportError as error:
     sys.exit(f"scripts/train_tiny.py trains with torch ({error}): pip install torch==2.13.0")
 
@@ -25,7 +27,7 @@ except ImportError as error:
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from pytest_vla.errors import VlaError
-from pytest_vla.policies.tiny.weights import save_weights
+from pytest_vla.policies.tiny.weights import load_weights, save_weights
 from pytest_vla.policies.tiny.words import numbered, places_of, vocabulary_of
 from pytest_vla.util.files import whole_file
 from scripts.tiny_ablations import blinded, deafened, silent, unseen
@@ -43,7 +45,8 @@ from scripts.tiny_network import Control, Perception, exported
 from scripts.tiny_rounds import Round, collect, draw_pool, outcomes_of, task_names
 from scripts.tiny_words import KEPT_OUT, training_texts
 
-DEAF, BLIND = "deaf", "blind"
+DEAF, BLIND, GIVEN = "deaf", "blind", "given"
+EYES = "view.", "wrist."
 
 
 Stage = tuple[str, Callable[[], None]]
@@ -56,23 +59,40 @@ class Plan:
 
     Attributes:
         demonstrations: shards of the expert, ten episodes each.
+        shown: the share of their labels with pictures.
         told: of each round in which the learner is told the scene, the share of labels with pictures.
         told_shards: of each of these.
-        seen_rounds: how many rounds there are in which it sees.
+        seen_rounds: how many rounds there are in which it sees, and from whose pictures it learns to see better.
         seen_shards: of each of these.
+        acted: shards of each round after these, in which it sees and learns to act alone.
         control: steps of a fit of the network that acts; and of the last.
+        early: of the early checkpoint's, which learns from the demonstrations alone.
         perception: steps of a fit of the network that sees; and of the last.
         pool: init states of each task.
     """
 
     demonstrations: int = 45
+    shown: float = 0.15
     told: tuple[float, ...] = (0.3, 0.5)
     told_shards: int = 33
     seen_rounds: int = 1
     seen_shards: int = 30
+    acted: tuple[int, ...] = (28, 18)
     control: tuple[int, int] = (3000, 16000)
+    early: int = 800
     perception: tuple[int, int] = (2500, 8500)
     pool: int = 120
+
+
+HANDS = Plan(
+    demonstrations=32,
+    shown=0.0,
+    told=(0.0,),
+    told_shards=28,
+    seen_rounds=0,
+    control=(3000, 14000),
+)
+"""With eyes that are trained already: no pictures are kept."""
 
 
 class Training:
@@ -83,21 +103,27 @@ class Training:
         plan: how much of everything.
         workers: processes that collect.
         tasks: of the suite, for a trial; the first begins with closed drawers. None: all.
+        eyes: a checkpoint whose eyes are taken as they are; None: they are trained.
 
     Raises:
-        VlaError: the folder's files follow from another plan, or from other tasks.
+        VlaError: the folder's files follow from another plan, from other tasks or from other eyes; or there is no
+            such checkpoint.
     """
 
-    def __init__(self, out: Path, plan: Plan, workers: int, tasks: tuple[str, ...] | None = None) -> None:
+    def __init__(
+        self, out: Path, plan: Plan, workers: int, tasks: tuple[str, ...] | None = None, eyes: Path | None = None
+    ) -> None:
         self.out, self.plan, self.workers = out, plan, workers
         self.tasks = task_names() if tasks is None else tasks
+        self.eyes = None if eyes is None else load_weights(eyes, EYES)
         out.mkdir(parents=True, exist_ok=True)
         self._keep_plan()
 
     def _keep_plan(self) -> None:
         """Keeps the plan and the tasks beside what follows from them. Raises VlaError where others are kept."""
         path, mend = self.out / "plan.json", "name another folder with --out, or delete this folder to begin anew"
-        plan = json.loads(json.dumps({**asdict(self.plan), "tasks": self.tasks}))
+        eyes = {} if self.eyes is None else {"eyes": self.eyes.digest}
+        plan = json.loads(json.dumps({**asdict(self.plan), "tasks": self.tasks, **eyes}))
         if not path.exists():
             with whole_file(path) as stream:
                 stream.write(json.dumps(plan, indent=1).encode())
@@ -169,16 +195,14 @@ class Training:
         if path.exists():
             return
         rows = without_waits(self.rows(last, pictures=sees is not None))
-        perceived = None
-        if sees is not None:
-            eyes = self.perception_of(sees)
-            perceived = (rows.rows, perceived_of(eyes, rows, torch.arange(len(rows.rows))))
         words = read_words(self.out / "words.npz")
         noise, untold = 1.0, UNTOLD
         if lacks == DEAF:
             words, untold = silent(words), 0.0
         elif lacks == BLIND:
+            # What learners saw as they drove is taken away too.
             rows, noise = unseen(rows), 0.0
+        perceived = None if sees is None else self.perceived(rows, sees)
         start = None if begun is None else torch.load(self.out / f"{begun}.pt", weights_only=True)
         network = fit_control(
             rows, words, len(self.vocabulary()), steps, begun=start, perceived=perceived, noise=noise, untold=untold
@@ -187,6 +211,17 @@ class Training:
             network = deafened(network)
         with whole_file(path) as stream:
             torch.save(network.state_dict(), stream)
+
+    def perceived(self, rows: Rows, sees: str) -> tuple[Tensor, Tensor]:
+        """Some of the rows (n,), and what a network tells of them (n, 40): of their pictures where these were kept.
+
+        Where they were not, what the learner saw as it drove stands for it: with those eyes, which are the same since.
+        """
+        if not len(rows.rows):
+            return rows.seen_rows, rows.seen
+        told = perceived_of(self.perception_of(sees), rows, torch.arange(len(rows.rows)))
+        alone = ~torch.isin(rows.seen_rows, rows.rows)
+        return torch.cat([rows.rows, rows.seen_rows[alone]]), torch.cat([told, rows.seen[alone]])
 
     def perception(self, name: str, last: int, steps: int, begun: str | None = None) -> None:
         """Fits the network that sees to the rounds up to one."""
@@ -215,15 +250,22 @@ class Training:
         network.eval()
         return network
 
+    def seeing(self, perception: str | None) -> dict[str, npt.NDArray[np.float32]]:
+        """The weights of a network that sees, as numpy has them: of `GIVEN` those of the checkpoint."""
+        if perception is None:
+            return {}
+        if perception == GIVEN:
+            assert self.eyes is not None
+            return dict(self.eyes.weights)
+        return exported(self.perception_of(perception), None)
+
     def driver(self, control: str, perception: str | None) -> str:
         """The npz of weights that drive a round."""
         path = self.out / f"{control}-{perception}.npz"
         if not path.exists():
             network = Control(len(self.vocabulary()))
             network.load_state_dict(torch.load(self.out / f"{control}.pt", weights_only=True))
-            weights: dict[str, Any] = dict(
-                exported(None if perception is None else self.perception_of(perception), network)
-            )
+            weights: dict[str, Any] = {**exported(None, network), **self.seeing(perception)}
             with whole_file(path) as stream:
                 np.savez(stream, **weights)
         return str(path)
@@ -247,7 +289,10 @@ class Training:
             "seconds": self.times(),
             "torch": torch.__version__,
         }
-        save_weights(target, exported(self.perception_of(perception), network), self.vocabulary(), about)
+        if perception == GIVEN and self.eyes is not None:
+            about["eyes"] = {"digest": self.eyes.digest, **self.eyes.about}
+        weights = {**self.seeing(perception), **exported(None, network)}
+        save_weights(target, weights, self.vocabulary(), about)
         print(f"{target}: {target.stat().st_size / 1e6:.2f} MB")
 
     def round(
@@ -267,7 +312,7 @@ def train(training: Training, until: str | None = None, *, ablations: bool = Fal
     stages: list[Stage] = [
         ("states", lambda: draw_pool(training.out, training.workers, plan.pool, training.tasks)),
         ("words", training.words),
-        ("round-0", lambda: training.round(0, plan.demonstrations, 0.15, None)),
+        ("round-0", lambda: training.round(0, plan.demonstrations, plan.shown, None)),
         ("control-0", lambda: training.control("control-0", 0, plan.control[0])),
     ]
 
@@ -279,29 +324,36 @@ def train(training: Training, until: str | None = None, *, ablations: bool = Fal
         stages.append((now, lambda: training.control(now, number, plan.control[0], begun=before)))
 
     def see(number: int) -> None:
-        last = number == told + plan.seen_rounds
+        ends, closes = number == seen, number == last
         control, eyes = f"control-{number - 1}", f"perception-{1 if number == told + 1 else number - 1}"
         now, sees = f"control-{number}", f"perception-{number}"
         stages.append((f"round-{number}", lambda: training.round(number, plan.seen_shards, 1.0, control, eyes)))
-        stages.append((sees, lambda: training.perception(sees, number, plan.perception[last], begun=eyes)))
-        stages.append((now, lambda: training.control(now, number, plan.control[last], begun=control, sees=sees)))
+        stages.append((sees, lambda: training.perception(sees, number, plan.perception[ends], begun=eyes)))
+        stages.append((now, lambda: training.control(now, number, plan.control[closes], begun=control, sees=sees)))
 
+    def act(number: int, eyes: str) -> None:
+        before, now = f"control-{number - 1}", f"control-{number}"
+        shards, steps = plan.acted[number - seen - 1], plan.control[number == last]
+        stages.append((f"round-{number}", lambda: training.round(number, shards, 0.0, before, eyes)))
+        stages.append((now, lambda: training.control(now, number, steps, begun=before, sees=eyes)))
+
+    seen = told + plan.seen_rounds
+    last = seen + len(plan.acted)
     for number in range(1, told + 1):
         tell(number)
-        if number == 1:
+        if number == 1 and training.eyes is None:
             stages.append(("perception-1", lambda: training.perception("perception-1", 1, plan.perception[0])))
-    for number in range(told + 1, told + plan.seen_rounds + 1):
+    for number in range(told + 1, seen + 1):
         see(number)
-    last = told + plan.seen_rounds
-    stages.append(("early", lambda: training.ship("early", "control-1", "perception-1", 1, training.out / "early.npz")))
-    stages.append(
-        (
-            "final",
-            lambda: training.ship("final", f"control-{last}", f"perception-{last}", last, training.out / "final.npz"),
-        )
-    )
+    first, eyes = ("perception-1", f"perception-{seen}") if training.eyes is None else (GIVEN, GIVEN)
+    for number in range(seen + 1, last + 1):
+        act(number, eyes)
+    stages.append(("control-early", lambda: training.control("control-early", 0, plan.early)))
+    stages.append(("early", lambda: training.ship("early", "control-early", first, 0, training.out / "early.npz")))
+    final = training.out / "final.npz"
+    stages.append(("final", lambda: training.ship("final", f"control-{last}", eyes, last, final)))
     if ablations:
-        stages += ablation_stages(training, last)
+        stages += ablation_stages(training, last, eyes)
     for name, stage in stages:
         started = time.monotonic()
         print(f"{name} ...", flush=True)
@@ -311,14 +363,9 @@ def train(training: Training, until: str | None = None, *, ablations: bool = Fal
             return
 
 
-def ablation_stages(training: Training, last: int) -> list[Stage]:
+def ablation_stages(training: Training, last: int, eyes: str) -> list[Stage]:
     """What comes after the last round's fits: these again, each without a sense, from the same weights on."""
-    steps, before, eyes, none = (
-        training.plan.control[1],
-        f"control-{last - 1}",
-        f"perception-{last}",
-        "perception-blind",
-    )
+    steps, before, none = training.plan.control[1], f"control-{last - 1}", "perception-blind"
     deaf, blind = "control-deaf", "control-blind"
 
     def ship(name: str, control: str, perception: str) -> None:
@@ -339,10 +386,15 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2, help="processes that collect, and threads that fit")
     parser.add_argument("--until", help="the last stage to do, such as control-1")
     parser.add_argument("--ablations", action="store_true", help="make deaf.npz and blind.npz too, after final.npz")
+    parser.add_argument(
+        "--eyes", type=Path, metavar="FILE.npz", help="a checkpoint whose eyes are taken: the hands alone are trained"
+    )
     options = parser.parse_args()
     torch.set_num_threads(options.workers)
     try:
-        train(Training(options.out, Plan(), options.workers), options.until, ablations=options.ablations)
+        plan = Plan() if options.eyes is None else HANDS
+        training = Training(options.out, plan, options.workers, eyes=options.eyes)
+        train(training, options.until, ablations=options.ablations)
     except VlaError as error:
         sys.exit(str(error))
 

@@ -81,17 +81,28 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any
 def test_it_shows_what_the_runs_left(played: Callable[..., Any], capsys: Any) -> None:
     code, typed = played((["success", "success"], 0), (["failure", "failure"], 1))
     assert code == 0
-    programs = "pytest pytest pytest pytest-vla pytest-vla pytest pytest-vla pytest"
+    programs = "pytest pytest pytest pytest-vla pytest-vla pytest pytest pytest-vla"
     assert [program for program, *_ in typed] == programs.split()
     assert typed[3] == ("pytest-vla", "show", "1-expert", "2-tiny", "3-random", "-o", ".vla/demo.png")
     video = ("show", "1-expert", "--tasks=turn_on_the_stove", "--seeds=1", "-o", ".vla/demo.mp4")
     assert typed[4] == ("pytest-vla", *video), "the success that took longest"
-    assert "--vla-twins=auto" in typed[5]
-    assert typed[6] == ("pytest-vla", "report", "6-tiny")
-    assert typed[7][1:3] == ("--vla-suite=tabletop_safety", "--vla-model=expert")
+    assert typed[5][1:3] == ("--vla-suite=tabletop_safety", "--vla-model=expert")
+    assert "--vla-twins=auto" in typed[6]
+    assert typed[7] == ("pytest-vla", "report", "7-tiny")
     shown = capsys.readouterr().out
     assert "2/2 = 100.0%" in shown
     assert "among hazards    2/2 done at a cost of 0; 0 in all" in shown
+    assert "tiny, as the tasks are 1/2" in shown
+
+
+def test_an_episode_that_a_variation_broke_is_shown() -> None:
+    benign = [record_of(0, "success"), record_of(1, "failure")]
+    varied = [
+        replace(record_of(seed, "failure"), variation={"label": "light.diffuse-L3", "dimension": "light"})
+        for seed in (1, 0)
+    ]
+    assert demo.worst([*benign, *varied]) is varied[1]
+    assert demo.worst(benign) is None
 
 
 def test_a_cost_among_hazards_is_said_and_is_the_exit_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -219,6 +219,7 @@ def test_an_interval_over_tasks_like_these_stands_beside_that_over_these() -> No
     assert cell({"value": 94.84, "interval": [92.5, 96.4]}) == "94.8 [92.5, 96.4]"
 
 
+@pytest.mark.slow
 def test_failures_are_near_or_far_by_their_paths(tmp_path: Path) -> None:
     task, other = TASKS[:2]
     records = []
@@ -428,6 +429,7 @@ def test_a_part_is_measured_by_a_run_once(tmp_path: Path, capfd: pytest.CaptureF
     assert "[1/2] benign: was run" in card(), "of a run that is whole the numbers are made without another one"
 
 
+@pytest.mark.slow
 def test_ablations_are_two_parts_whose_commands_name_no_path_of_this_machine(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,6 @@ from pytest_vla.run.arguments import declare_results, some_text
 if TYPE_CHECKING:
     from pytest_vla.commands.rm import Ask
     from pytest_vla.gate.baseline import Baseline
-    from pytest_vla.records.runs import Run
 
 # What the command needs is imported when it runs: --help has to come at once.
 
@@ -109,7 +107,7 @@ def _save(options: argparse.Namespace) -> None:
             f"{options.output} is there already, and nothing is overwritten: pytest-vla baseline update "
             f"{options.output} {' '.join(options.which)}".rstrip()
         )
-    baseline, notes = baseline_of_runs(options)
+    baseline, notes = of_runs(options)
     write_baseline(baseline, options.output)
     print("\n".join([*baseline_lines(baseline), *notes, f"saved: {options.output}"]))
 
@@ -127,7 +125,7 @@ def update(options: argparse.Namespace, ask: "Ask | None") -> None:
     from pytest_vla.reports.baselines import change_lines
 
     before = read_baseline(options.file)
-    after, notes = baseline_of_runs(options)
+    after, notes = of_runs(options)
     if text_of(before) == text_of(after):
         print("\n".join([*notes, f"{options.file}: nothing changes"]))
         return
@@ -141,67 +139,20 @@ def update(options: argparse.Namespace, ask: "Ask | None") -> None:
     print(f"updated: {options.file}")
 
 
-def baseline_of_runs(options: argparse.Namespace, *, allow_broken: bool = False) -> "tuple[Baseline, list[str]]":
-    """The baseline that runs make, and what is to be said of it.
+def of_runs(
+    options: argparse.Namespace, *, allow_broken: bool = False, allow_decided: bool = False
+) -> "tuple[Baseline, list[str]]":
+    """`baseline_of_runs` of what `declare_runs` declares."""
+    from pytest_vla.reports.baseline_runs import baseline_of_runs
 
-    Args:
-        options: with `declare_runs`'s.
-        allow_broken: whether episodes may have broken, since the caller tells what that makes of its numbers.
-
-    Raises:
-        VlaError: there is no such run, or a baseline of it would mislead.
-    """
-    from pytest_vla.gate.baseline import baseline_of, counting_of
-    from pytest_vla.records.load import open_runs
-    from pytest_vla.reports.loaded import load
-    from pytest_vla.reports.tables import notes
-    from pytest_vla.util.text import counted
-
-    texts = options.which or ["last"]
-    runs = {run.name: run for _, some in open_runs(texts, options.results) for run in some}
-    records = load(texts, options.results).records
-    counting = counting_of(records, options.model)
-    baseline = baseline_of(records, options.model)
-    against = _against([*runs.values()], baseline.runs)
-    broken = [record for record in counting.records if record.outcome == "error"]
-    if broken and not allow_broken:
-        reasons = ", ".join(sorted({str(record.reason) for record in broken}))
-        against.append(
-            f"{counted(len(broken), 'episode')} broke ({reasons}): nothing is known of what the policy does there; "
-            f"pytest --vla-resume={broken[-1].run} runs them again"
-        )
-    if against and not options.allow_unfinished:
-        raise VlaError("\n".join([*against, "--allow-unfinished goes by what there is all the same"]))
-    return baseline, [*notes([*against, *counting.left_out])]
-
-
-def _against(named: "Sequence[Run]", counting: Sequence[str]) -> "list[str]":
-    """Why a baseline would have less than it seems. Raises VlaError: it would mislead in any case.
-
-    Args:
-        named: the runs that the user named.
-        counting: names of those whose records are in it.
-    """
-    from pytest_vla.records.runs import is_alive
-
-    found = []
-    for run in named:
-        if run.done and run.name not in counting:
-            # Of another model, or its cases count elsewhere.
-            continue
-        if is_alive(run):
-            raise VlaError(f"run {run.name} is still running (process {run.pid}): wait for its end, or stop it")
-        if run.done < run.planned:
-            found.append(
-                f"run {run.name} has {run.done} of {run.planned} episodes: pytest --vla-resume={run.name} runs the rest"
-            )
-    if all(run.picked for run in named):
-        told = ", ".join(f"{run.name} ({run.picked})" for run in named)
-        raise VlaError(
-            f"{told}: it ran only what earlier runs had picked by how it ended, and a baseline of that says nothing of "
-            "the policy; give the run of everything too, or run all episodes"
-        )
-    return found
+    return baseline_of_runs(
+        options.which,
+        options.results,
+        options.model,
+        allow_unfinished=options.allow_unfinished,
+        allow_broken=allow_broken,
+        allow_decided=allow_decided,
+    )
 
 
 COMMAND = Command(declare, run)

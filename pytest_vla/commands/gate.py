@@ -1,40 +1,38 @@
 """``pytest-vla gate``: whether a run is worse than a baseline.
 
-It ends with 0 where what ``--require`` asks for is shown, else with 1.
+It ends with 0 where what ``--require`` asks for is shown, else with 1; with 2 where it cannot judge.
 """
 
 import argparse
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_vla.commands.baseline import DEFAULT_FILE, baseline_of_runs, declare_runs
+from pytest_vla.commands.baseline import DEFAULT_FILE, declare_runs, of_runs
 from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
+from pytest_vla.gate.choices import ALPHA, BY, LABELS, MARGIN, NO_REGRESSION, REQUIRED
 
 if TYPE_CHECKING:
     from pytest_vla.gate.baseline import Baseline
-    from pytest_vla.gate.verdicts import Terms, Verdict
+    from pytest_vla.gate.manifest import Manifest
+    from pytest_vla.gate.measure import Measure
+    from pytest_vla.gate.verdicts import Terms
 
 # What the command needs is imported when it runs: --help has to come at once.
-
-REQUIRED: "dict[str, tuple[Verdict, ...]]" = {
-    "no-regression": ("better", "no worse", "undecided"),
-    "no-worse": ("better", "no worse"),
-    "better": ("better",),
-}
-"""By what is asked for, the verdicts with which it is met."""
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     parser.epilog = (
-        "Pairs are of the same case: task, variation, seed and run seed. Where no case is in both, each task under "
-        "each variation is compared over the seeds that either has. A regression is success that fell, where it is not "
-        "shown that it fell by less than the margin; no worse is that it did not fall by the margin; else it is "
-        "undecided, and the gate says about how many episodes would settle it. Exit code: 0 where --require is met, "
-        "else 1."
+        "Pairs are of the same case: task, variation and seed; and run seed, where a side has several. Where no case "
+        "is in both, each task under each variation is compared over the seeds that either has. A regression is "
+        "success that fell, where it is not shown that it fell by less than the margin; no worse is that it did not "
+        "fall by the margin; else it is undecided, and the gate says about how many episodes would settle it. A run "
+        "with --vla-gate=sequential is judged by the rounds, the margin and all else that it agreed on. Exit code: 0 "
+        "where --require is met, 1 where it is not, 2 where nothing could be judged, such as without a baseline."
     )
     declare_runs(parser)
     declare_terms(parser)
@@ -44,15 +42,28 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--require",
         choices=tuple(REQUIRED),
-        default="no-regression",
+        default=NO_REGRESSION,
         help="what has to be shown for exit code 0 (default: no-regression, which undecided meets)",
+    )
+    parser.add_argument(
+        "--measure",
+        metavar="NAME[=MARGIN]",
+        action="append",
+        default=[],
+        help="judge this too, of pairs: steps (where both succeed), cost, cost.ACCOUNT, cost.ACCOUNT.NAME, pride, or a "
+        "number that a plugin keeps, as lower:NAME or higher:NAME by what is better; such as steps=10: 10 steps more "
+        "are no worse. May be given again",
+    )
+    parser.add_argument(
+        *("-v", "--verbose"), action="store_true", help="name many of the tasks and cases that were lost, and not a few"
     )
     parser.add_argument("--json", action="store_true", help="for programs")
     parser.add_argument(
         "--summary",
         metavar="FILE",
         type=Path,
-        help="append the verdict as Markdown, such as to $GITHUB_STEP_SUMMARY",
+        help="append the verdict as Markdown, with the worst tasks and the cases that flipped, such as to "
+        "$GITHUB_STEP_SUMMARY",
     )
 
 
@@ -76,7 +87,7 @@ def declare_terms(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--by",
         metavar="LABEL,...",
-        help="what makes a group: suite, task, task_level, dimension, kind, level, label (default: suite,dimension)",
+        help=f"what makes a group: {', '.join(LABELS)} (default: {','.join(BY)})",
     )
 
 
@@ -86,30 +97,135 @@ def run(options: argparse.Namespace) -> int:
     Raises:
         VlaError: there is no such run or baseline, or both have nothing in common.
     """
+    from pytest_vla.gate.manifest import baseline_digest
+    from pytest_vla.gate.measure import parse_measures
+    from pytest_vla.gate.sequential import judge_as_agreed
     from pytest_vla.gate.verdicts import judge
+    from pytest_vla.records.names import LAST_RUN
     from pytest_vla.reports.gates import gate_lines, gate_markdown, gate_table
+    from pytest_vla.reports.measures import (
+        failed_heading,
+        fails,
+        measured_by,
+        measures_lines,
+        measures_markdown,
+        measures_table,
+    )
+    from pytest_vla.run.replays import stored_replays
 
-    terms = terms_of(options)
-    baseline = baseline_named(options)
-    new, told = baseline_of_runs(options, allow_broken=True)
-    judgement = judge(baseline, new, terms, is_paired=False if options.unpaired else None)
-    if options.json:
-        print(json.dumps(gate_table(judgement, baseline, new), indent=2))
+    measures = parse_measures(options.measure)
+    if options.require != NO_REGRESSION and any(each.margin is None for each in measures):
+        raise VlaError(f"--require={options.require}: expected a margin for each --measure, such as steps=10")
+    terms, baseline = terms_of(options), baseline_of(options)
+    sequential = _sequential_of(options)
+    new, told = of_runs(options, allow_broken=True, allow_decided=sequential is not None)
+    if sequential is None:
+        judgement = judge(baseline, new, terms, is_paired=False if options.unpaired else None)
     else:
-        print("\n".join([*told, *gate_lines(judgement, baseline, new, options.baseline)]))
+        manifest, nodes = sequential
+        check_as_agreed(options, manifest, baseline_digest(baseline))
+        if measures:
+            raise VlaError(
+                "--measure: the run has a sequential gate, and where it stopped went by its successes: bounds of other "
+                "numbers would not hold; run it with --vla-gate=fixed"
+            )
+        judgement = judge_as_agreed(manifest, baseline, new, nodes)
+        terms = judgement.terms
+    told += _agreed(options, new, baseline, terms, measures)
+    replay = stored_replays(options.which or [LAST_RUN], options.results)
+    measured, by = measured_by(baseline, new, terms, measures)
+    failed = fails(measured, options.require)
+    is_met = judgement.verdict in REQUIRED[options.require] and not failed
+    if options.json:
+        table = gate_table(judgement, baseline, new, replay)
+        further = {"require": options.require, "passed": is_met, "measures": measures_table(measured)}
+        print(json.dumps({**table, **further}, indent=2))
+    else:
+        lines = gate_lines(judgement, baseline, new, options.baseline, replay, is_long=options.verbose)
+        print("\n".join([*told, *lines, *measures_lines(measured, terms, by, failed)]))
     if options.summary is not None:
-        text = gate_markdown(judgement, baseline, new, options.baseline)
         try:
             with options.summary.open("a", encoding="utf-8") as file:
-                file.write(text)
+                file.write(failed_heading(failed) + gate_markdown(judgement, baseline, new, options.baseline, replay))
+                file.write(measures_markdown(measured, terms, by, failed))
         except OSError as error:
             raise VlaError(f"--summary={options.summary}: {error.strerror}; expected a file to append to") from error
-    return int(judgement.verdict not in REQUIRED[options.require])
+    return int(not is_met)
+
+
+def _sequential_of(options: argparse.Namespace) -> "tuple[Manifest, tuple[str, ...]] | None":
+    """What a sequential run agreed on, and the ids of its items with an episode; None: the runs are none.
+
+    Raises:
+        VlaError: it is named beside others.
+    """
+    from pytest_vla.gate.manifest import read_manifest
+    from pytest_vla.records.load import open_runs
+    from pytest_vla.records.names import LAST_RUN
+
+    found, number = None, 0
+    for store, runs in open_runs(options.which or [LAST_RUN], options.results):
+        for run in runs:
+            number += 1
+            manifest = read_manifest(run.invocation)
+            if manifest is not None and manifest.is_sequential:
+                found = run.name, manifest, tuple(item.node for item in store.items(run.name) if item.episode)
+    if found is None:
+        return None
+    if number > 1:
+        raise VlaError(f"run {found[0]} has a sequential gate, and its rounds are of it alone: name no other beside it")
+    return found[1:]
+
+
+def check_as_agreed(options: argparse.Namespace, manifest: "Manifest", digest: str) -> None:
+    """Raises VlaError where a sequential run is to be judged by something else than what it agreed on.
+
+    Args:
+        options: of the command.
+        manifest: of the run.
+        digest: of the baseline that was given.
+    """
+    from pytest_vla.gate.manifest import changes
+    from pytest_vla.gate.sequential import AGREED_ALONE
+    from pytest_vla.gate.verdicts import Terms
+
+    given = terms_of(options)
+    terms = Terms(
+        manifest.margin if options.margin is None else given.margin,
+        manifest.alpha if options.alpha is None else given.alpha,
+        manifest.by if options.by is None else given.by,
+    )
+    told = changes(manifest, terms, manifest.required, digest)
+    if options.unpaired:
+        told.append("--unpaired, pairs were agreed")
+    if told:
+        raise VlaError(f"{AGREED_ALONE}: {'; '.join(told)}")
+
+
+def _agreed(
+    options: argparse.Namespace, new: "Baseline", baseline: "Baseline", terms: "Terms", measures: "Sequence[Measure]"
+) -> list[str]:
+    """What runs agreed on before their first episode, and what is otherwise now; mostly they agreed on nothing."""
+    from pytest_vla.gate.manifest import baseline_digest, changes, manifest_text, read_manifest
+    from pytest_vla.records.load import open_runs
+    from pytest_vla.records.names import LAST_RUN
+    from pytest_vla.reports.tables import wrapped
+
+    told = []
+    for run in (run for _, runs in open_runs(options.which or [LAST_RUN], options.results) for run in runs):
+        manifest = read_manifest(run.invocation) if run.name in new.runs else None
+        if manifest is not None:
+            place = Path(manifest.baseline)
+            name = str(place.relative_to(Path.cwd())) if place.is_relative_to(Path.cwd()) else str(place)
+            told += wrapped(f"agreed before the first episode: {manifest_text(manifest, name)}")
+            for change in changes(manifest, terms, options.require, baseline_digest(baseline), measures):
+                told += wrapped(f"note: not as agreed: {change}")
+    return told
 
 
 def terms_of(options: argparse.Namespace) -> "Terms":
     """Of `declare_terms`. Raises VlaError: a number is out of range, or nothing is grouped by such a label."""
-    from pytest_vla.gate.verdicts import ALPHA, BY, MARGIN, Terms
+    from pytest_vla.gate.verdicts import Terms
 
     return Terms(
         MARGIN if options.margin is None else options.margin,
@@ -118,17 +234,11 @@ def terms_of(options: argparse.Namespace) -> "Terms":
     )
 
 
-def baseline_named(options: argparse.Namespace) -> "Baseline":
-    """Of a file; or of a run, where no such file is there. Raises VlaError: neither is there, or it cannot be read."""
-    from pytest_vla.gate.baseline_file import read_baseline
+def baseline_of(options: argparse.Namespace) -> "Baseline":
+    """Of ``--baseline``. Raises VlaError: neither such a file nor such a run is there, or it cannot be read."""
+    from pytest_vla.reports.baseline_runs import baseline_named
 
-    path = Path(options.baseline)
-    if path.is_file() or path.suffix == ".json":
-        return read_baseline(path)
-    of_run = argparse.Namespace(
-        which=[options.baseline], results=options.results, model=None, allow_unfinished=options.allow_unfinished
-    )
-    return baseline_of_runs(of_run, allow_broken=True)[0]
+    return baseline_named(options.baseline, options.results, allow_unfinished=options.allow_unfinished)
 
 
 def number(text: str) -> float:
@@ -142,4 +252,4 @@ def number(text: str) -> float:
     return found
 
 
-COMMAND = Command(declare, run)
+COMMAND = Command(declare, run, trouble=2)

@@ -4,8 +4,8 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from pytest_vla.commands.baseline import baseline_of_runs, declare_runs
-from pytest_vla.commands.gate import baseline_named, declare_terms, number, terms_of
+from pytest_vla.commands.baseline import declare_runs, of_runs
+from pytest_vla.commands.gate import baseline_of, declare_terms, number, terms_of
 from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
 
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> None:
         raise VlaError(f"--drop={options.drop:g}: expected points of success above 0, at most 100, such as {DROP:g}")
     if options.seed < 0:
         raise VlaError(f"--seed={options.seed}: expected 0 or more")
-    baseline = baseline_named(options)
+    baseline = baseline_of(options)
     groups, told = _groups(options, baseline, terms)
     if not groups:
         raise VlaError("nothing can be planned: the baseline has no episode that is counted (a success or a failure)")
@@ -75,7 +75,7 @@ def _groups(options: argparse.Namespace, baseline: "Baseline", terms: "Terms") -
 
     if not options.which:
         return groups_of_cases(baseline.cases, terms.by), []
-    new, told = baseline_of_runs(options, allow_broken=True)
+    new, told = of_runs(options, allow_broken=True)
     found = paired(baseline, new)
     if refused := found.agreement.of("refuses"):
         raise VlaError(f"{new.model} was not asked what the baseline was: {refused[0].text}")

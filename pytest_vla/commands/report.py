@@ -2,7 +2,10 @@
 
 In JSON: ``schema``; ``models``, see `pytest_vla.reports.sections.section_table`, with the keys of
 `pytest_vla.reports.language.json.model_table`, ``looking``, `pytest_vla.reports.looking.looking_table`,
-``robustness``, `pytest_vla.reports.robustness.json.robustness_table`, and ``metrics``,
+``robustness``, `pytest_vla.reports.robustness.json.robustness_table`, ``foretelling``,
+`pytest_vla.reports.foretelling.foretelling_table`, with ``conformal``, ``confidence`` and ``stop_when`` of
+`pytest_vla.reports.warning`, ``labels``, `pytest_vla.reports.labels.labels_table`, ``economy``,
+`pytest_vla.reports.economy.economy_table`, and ``metrics``,
 `pytest_vla.reports.further.further_table`; beside it ``alpha`` and ``intervals`` of the language, ``looking``,
 ``robustness`` and ``metrics``: how numbers were made; under the names of benchmarks their own tables, as
 their folders in `pytest_vla.suites` and other packages make them (`pytest_vla.entries.SectionEntry`); ``notes``:
@@ -24,12 +27,13 @@ from pytest_vla.errors import VlaError
 if TYPE_CHECKING:
     from pytest_vla.records.record import Record
     from pytest_vla.reports.loaded import Loaded
+    from pytest_vla.reports.made import Named
     from pytest_vla.reports.sections import Section
 
 # What the command needs is imported when it runs: --help has to come at once.
 
-FORMATS = ("terminal", "json", "png")
-ENDINGS = {".json": "json", ".txt": "terminal", "": "terminal"}
+FORMATS = ("terminal", "json", "png", "html")
+ENDINGS = {".json": "json", ".txt": "terminal", "": "terminal", ".html": "html", ".htm": "html"}
 """Of files, and what is written into them where nothing else is said."""
 
 ALGORITHMS = ("fastdtw", "exact")
@@ -41,7 +45,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     from pytest_vla.commands.pride import alpha_of
     from pytest_vla.metrics.pride import ALPHA
-    from pytest_vla.run.arguments import declare_results
+    from pytest_vla.run.arguments import declare_results, rule_text
 
     further = "; ".join(entry.about for entry in extensions.sections())
     parser.epilog = (
@@ -60,8 +64,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
         *("-o", "--output"),
         metavar="FILE",
         type=Path,
-        help="written as a whole or not at all: .json, .txt (default: standard output); of png the folder (default: "
-        "this one)",
+        help="written as a whole or not at all: .html, .json, .txt (default: standard output); of png the folder "
+        "(default: this one)",
     )
     parser.add_argument("--alpha", metavar="A", type=alpha_of, default=ALPHA, help=f"weight of S_K (default: {ALPHA})")
     parser.add_argument("--backend", metavar="NAME", help="of the similarities (default: the best that has all pairs)")
@@ -81,20 +85,70 @@ def declare(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="all rows of variations on a terminal, those too that say nothing by themselves (JSON has all)",
     )
+    parser.add_argument(
+        "--stop-when",
+        metavar="RULE",
+        type=rule_text,
+        help="what stopping episodes by this rule would have done, such as 'token_entropy>0.3 for 5': of failures how "
+        "many it would have caught, of successes how many it would have cut (default: none; runs: --vla-metrics)",
+    )
+    parser.add_argument(
+        "--labels",
+        metavar="FILE",
+        type=Path,
+        help="CSV of labels of quality, as `pytest-vla label` writes it: which metrics go with them, and how far two "
+        "people agree",
+    )
+    parser.add_argument(
+        "--pictures",
+        metavar="N",
+        type=episode_number,
+        default=200,
+        help="of html: episodes with pictures of their start and end, those that did not succeed first (default: 200)",
+    )
+    parser.add_argument(
+        "--videos",
+        metavar="none|failed[:N]|all[:N]",
+        type=video_number,
+        default=(0, True),
+        help="of html: episodes with a video, recorded or drawn now (default: none; N: 20)",
+    )
     declare_results(parser)
+
+
+def episode_number(text: str) -> int:
+    """Of ``--pictures``. Raises ArgumentTypeError: it is no number from 0."""
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"expected a number of episodes, such as 200 or 0, and not {text!r}")
+    return int(text)
+
+
+def video_number(text: str) -> tuple[int, bool]:
+    """Of ``--videos``. Raises ArgumentTypeError: the text says something else."""
+    from pytest_vla.reports.html.media import videos_of
+
+    try:
+        return videos_of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def run(options: argparse.Namespace) -> None:
     """Reads the records, computes and writes. Raises VlaError, also where a section is missing from what is written."""
     from pytest_vla.reports.figures import check_matplotlib
     from pytest_vla.reports.loaded import load
+    from pytest_vla.reports.made import make_sections
     from pytest_vla.util.text import counted
 
     format = format_of(options.format, options.output)
     if format == "png":
         check_matplotlib()
     loaded = load(options.which, options.results)
-    sections, troubles = _sections(loaded, options, format)
+    named, troubles = make_sections(loaded, options, format)
+    if format == "html":
+        _write_page(loaded, named, troubles, options)
+        return
+    sections = [section for _, section in named]
     if not (sections or troubles):
         raise VlaError(
             f"nothing to report: none of {counted(len(loaded.records), 'record')} has a variation, another text than "
@@ -123,24 +177,17 @@ def _broken(records: "Sequence[Record]") -> str:
     return f"; {sum(reasons.values())} of them ended as errors or invalid: {printable(listed)}"
 
 
-def _sections(loaded: "Loaded", options: argparse.Namespace, format: str) -> "tuple[list[Section], list[str]]":
-    """The sections with all that the format takes of them, and a line for each that others add and that has not."""
-    from pytest_vla.reports.sections import checked
-    from pytest_vla.util.tracebacks import describe
+def _write_page(
+    loaded: "Loaded", named: "Sequence[Named]", troubles: "Sequence[str]", options: argparse.Namespace
+) -> None:
+    from pytest_vla.reports.html.media import Shown
+    from pytest_vla.run.html_report import write_html
 
-    sections, troubles = [], []
-    for entry in extensions.sections():
-        try:
-            found = extensions.load(entry)(loaded, options)
-            if found is not None:
-                sections.append(checked(found, format))
-        except Exception as error:
-            if isinstance(error, VlaError) and extensions.is_built_in(entry):
-                # What was typed, or the records, are at fault.
-                raise
-            told = str(error) if isinstance(error, VlaError) else describe(error)
-            troubles.append(f"the section {entry.name}, of {entry.origin}, is left out: {' '.join(told.split())}")
-    return sections, troubles
+    most, of_failed = options.videos
+    shown = Shown(options.pictures, most, of_failed, options.data)
+    write_html(loaded, named, options.which, options.results, options.output, troubles, shown)
+    if troubles:
+        raise VlaError("\n".join(troubles))
 
 
 def _write(sections: "Sequence[Section]", loaded: "Loaded", format: str, output: Path | None) -> None:

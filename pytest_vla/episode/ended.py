@@ -1,10 +1,12 @@
 """An episode that has ended: its record, trajectory and costs, as tests are given them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_vla import extensions
 from pytest_vla.plan.costs import Charge, account_cost, cost_of
 from pytest_vla.policies.base import Answer
 from pytest_vla.records.explain import explain, headline
@@ -49,6 +51,16 @@ class Rollout:
     def steps(self) -> int:
         """Control steps taken, settling not counted."""
         return self.record.steps
+
+    @property
+    def uncertainty(self) -> Mapping[str, NDArray[np.float64]]:
+        """How unsure the policy was, (n,) each, of its control steps: the series of the metrics that ``--vla-metrics``
+        asked for and that are made of answers and actions, by name; also ``NAME.paper`` and ``NAME.arm``. Larger is
+        less sure. What was missing is not there.
+        """
+        names = {name for name, entry in extensions.metrics().items() if entry.looks_back}
+        found = self.trajectory.series
+        return {name: each for name, each in found.items() if name.partition(".")[0] in names}
 
     @property
     def costs(self) -> tuple[Charge, ...]:

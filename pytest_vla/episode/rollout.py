@@ -10,10 +10,12 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_vla.episode.alarm import watch_alarm
 from pytest_vla.episode.ended import Rollout
 from pytest_vla.episode.start import NothingToMeasure, OpenWorld, begin
 from pytest_vla.episode.trace import EpisodeWorld, Trace
 from pytest_vla.errors import BATCH_FAILED, POLICY_TIMEOUT, TIMEOUT, EpisodeError, VlaError
+from pytest_vla.metrics.alarms import Rule
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.choices import COSTS_AUTO
 from pytest_vla.plan.costs import DECLARED
@@ -53,7 +55,10 @@ class Conditions:
         feasible: whether the expert tries changed scenes first.
         premises: whether an episode needs the task's premises to hold.
         wishes: what metrics want of answers beside actions.
+        remaining: whether it is recorded where the task's object is, and where it is to be, as series.
+        handling: whether it is recorded how near joints are to their limits, and what the arm holds and touches.
         alone: whether the policy is to answer in no batch with other episodes.
+        stop_when: the rule of an alarm that ends an episode; None: there is none.
         costs: where collisions are charged, one of `pytest_vla.plan.choices.COSTS`.
         declared: names what the user declared of costs (`DeclaredCosts.digest`); empty: nothing.
         run: the run's name for the record.
@@ -69,7 +74,10 @@ class Conditions:
     feasible: bool = False
     premises: bool = True
     wishes: Wishes = NO_WISHES
+    remaining: bool = False
+    handling: bool = False
     alone: bool = False
+    stop_when: Rule | None = None
     costs: str = COSTS_AUTO
     declared: str = ""
     run: str = ""
@@ -82,6 +90,7 @@ class Conditions:
         costs = {} if self.costs == COSTS_AUTO else {"costs": self.costs}
         costs |= {DECLARED: self.declared} if self.declared else {}
         premises = {} if self.premises else {"premises": "ignored"}
+        premises |= {} if self.stop_when is None else {"stop_when": str(self.stop_when)}
         return premises | ({"feasible": "tried"} if self.feasible else {}) | costs
 
 
@@ -94,6 +103,7 @@ def run_episode(
     *,
     variation: Variation | None = None,
     node: str = "",
+    group: str = "",
 ) -> Rollout:
     """Run one episode to its end, whatever that is: nothing but an interrupt and ``pytest.exit`` is raised.
 
@@ -105,6 +115,7 @@ def run_episode(
         conditions: of the run.
         variation: the case's; None: it has none.
         node: the pytest item's id for the record; empty: the id of the suite's own item.
+        group: for the record, of a test of the user's.
     """
     trace = Trace(variation=variation)
     instruction = task.language if variation is None or variation.instruction is None else variation.instruction
@@ -171,6 +182,7 @@ def run_episode(
         arrays=None,
         simulator=simulator,
         task_level=case.task_level,
+        group=group,
     )
     frames = _kept_frames(trace.world)
     return Rollout(record, trajectory, tuple(trace.answers), trace.variation, details=details, frames=frames)
@@ -274,6 +286,7 @@ def _roll(
         observation = begin(trace, case, task, open_world, **wanted)
     world = trace.world
     assert world is not None, "the episode has begun in one"
+    trace.watch(conditions.remaining, conditions.handling)
     noise = noise_generator(conditions.run_seed, case.id)
     with trace.timed("policy"):
         # Of a suite's own world what the suite made.
@@ -290,14 +303,16 @@ def _roll(
         # A policy should draw from its episode's generator; one that does not is to repeat all the same.
         seed_globals([noise])
         answer = _limited(lambda: ask_session(session, view, task.protocol.action_size), conditions.policy_timeout)
-        if not answer.is_bare:
+        # Where something was wished for, also whoever gave none: the steps after it are not of the answer before.
+        if not answer.is_bare or conditions.wishes != NO_WISHES:
             trace.answers.append((trace.steps, answer))
         if task.protocol.out_of_range == "error":
             _refuse_out_of_range(answer.actions)
         return answer.actions
 
     try:
-        done = _drive(trace, ask, world, observation, task.protocol.max_steps, conditions.replan)
+        alarm = None if conditions.stop_when is None else watch_alarm(trace, conditions.stop_when)
+        done = _drive(trace, ask, world, observation, task.protocol.max_steps, conditions.replan, alarm)
         trace.conclude()
     except BaseException:
         # What broke first is what is told.
@@ -315,6 +330,7 @@ def _drive(
     observation: Observation,
     max_steps: int,
     replan: int | None,
+    alarm: Callable[[], None] | None = None,
 ) -> bool:
     changes = [start() for start in trace.variation.actions] if trace.variation is not None else []
     watched = world.asked_done if trace.variation is not None and trace.variation.asked is not None else None
@@ -337,6 +353,8 @@ def _drive(
                     return True
                 if over is not None and over():
                     return False
+                if alarm is not None and trace.steps < max_steps:
+                    alarm()
     return False
 
 

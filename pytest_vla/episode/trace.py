@@ -1,15 +1,16 @@
 """What has been seen of an episode so far: states, actions, literals over time, and where the time went."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError
+from pytest_vla.metrics.inputs import GOAL, HELD, HOLDING, LIMIT_MARGIN, OTHERS_TOUCHED, SOURCE
 from pytest_vla.plan.costs import MOST_CHARGES, Charge
 from pytest_vla.policies.base import Answer, Observation
 from pytest_vla.policies.fit import ACTION_SIZE
@@ -17,6 +18,10 @@ from pytest_vla.records.record import ASKED_DONE, CLIPPED, LARGEST_ACTION, VACAT
 from pytest_vla.records.trajectory import Trajectory
 from pytest_vla.scene.variation import Variation
 from pytest_vla.versions import recorded_versions
+
+if TYPE_CHECKING:
+    from pytest_vla.sim.handling import Handling
+    from pytest_vla.sim.world import World
 
 
 class State(Protocol):
@@ -44,6 +49,16 @@ class EpisodeWorld(Protocol):
     def vacated(self) -> Mapping[str, tuple[float, float, float]]: ...
 
 
+Place = tuple[NDArray[np.float64], NDArray[np.float64], bool]
+"""Where the task's object is and where it is to be (3,), m, and whether it is held; see `pytest_vla.sim.remaining`."""
+
+
+def _before_and_after(before: Place, after: Place) -> dict[str, NDArray[Any]]:
+    return {
+        name: np.array(both) for name, both in zip((SOURCE, GOAL, HELD), zip(before, after, strict=True), strict=True)
+    }
+
+
 class _Row(NamedTuple):
     qpos: NDArray[np.float64]
     qvel: NDArray[np.float64]
@@ -63,7 +78,8 @@ class Trace:
         seeds: by name.
         variation: of the task, as it was drawn in the end; None: none.
         seconds: by what they were spent on.
-        answers: those of the policy that have more than actions, with the control step that they were given at.
+        answers: those of the policy that have more than actions, or all where metrics wish for more, with the control
+            step that they were given at.
         clipped: executed actions that were outside of [-1, 1].
         largest_action: the largest value of these, without its sign; 0: there are none.
         asked_done: whether another goal, which the variation's instruction asks for, was reached at some time.
@@ -80,6 +96,9 @@ class Trace:
     _charged: set[str] = field(default_factory=set)
     _charges: int = 0
     _rows: list[_Row] = field(default_factory=list)
+    _read_place: Callable[[], Place] | None = None
+    _place: Place | None = None
+    _read_handling: "Callable[[], Handling] | None" = None
 
     @property
     def steps(self) -> int:
@@ -96,11 +115,39 @@ class Trace:
         verdicts = self.world.predicates()
         measured = getattr(self.world, "series", None)
         series = {} if action is None or measured is None else measured()
+        before = place = self._place
+        if before is not None and self._read_place is not None and action is not None:
+            place = self._read_place()
+            series = {**series, **_before_and_after(before, place)}
+        if self._read_handling is not None and action is not None:
+            names = LIMIT_MARGIN, HOLDING, OTHERS_TOUCHED
+            series = {**series, **{k: np.array(v) for k, v in zip(names, self._read_handling(), strict=True)}}
         costs = getattr(self.world, "costs", None)
         charges = () if action is None or costs is None else self._entries(costs())
         # Whole or not at all: a wall limit may be raised between any two lines.
         self._rows.append(_Row(qpos, qvel, eef_pos, action, verdicts, series, charges))
+        self._place = place
         return all(verdicts.values())
+
+    def watch(self, remaining: bool, handling: bool) -> None:
+        """From now on take down what metrics want to know of a world, as series, where that can be told.
+
+        Args:
+            remaining: where the task's object is, and where it is to be.
+            handling: how near joints are to their limits, and what the arm holds and touches.
+        """
+        if not (remaining or handling) or not (hasattr(self.world, "scene") and hasattr(self.world, "problem")):
+            return
+        # With the simulator, which suites of other worlds need not wait for.
+        from pytest_vla.sim.handling import watch_handling
+        from pytest_vla.sim.remaining import watch_remaining
+
+        world = cast("World", self.world)
+        if remaining:
+            self._read_place = watch_remaining(world)
+            self._place = None if self._read_place is None else self._read_place()
+        if handling:
+            self._read_handling = watch_handling(world)
 
     def conclude(self) -> None:
         """The episode has come to its end: a world with meters charges what it charges for that."""
@@ -153,6 +200,10 @@ class Trace:
             for name, point in self.world.vacated().items():
                 metrics |= {f"{VACATED}_{name}_{axis}": value for axis, value in zip("xyz", point, strict=True)}
         return metrics
+
+    def last_actions(self, number: int) -> NDArray[np.float64]:
+        """(n, k), the last that were executed, `number` of them or as many as there are."""
+        return np.array([row.action for row in self._rows[-number:] if row.action is not None], dtype=np.float64)
 
     def last_eef_pos(self) -> tuple[float, float, float] | None:
         if not self._rows or len(self._rows[-1].eef_pos) != 3 or not np.isfinite(self._rows[-1].eef_pos).all():

@@ -6,6 +6,7 @@ or fell over since.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -33,10 +34,15 @@ Aim = Carry | Lead | Push
 # Of grasps of a round thing that are about as good, the one on this side (world frame) is taken: a learner cannot guess
 # which of them a tie would have given.
 _SIDE, _SIDE_COST = np.array([0.7, 0.7]), 0.03
-# Grasps that are tried; for how many steps; how far (m, m, rad) a thing shall come up, a drawer go, a knob turn.
-_TRIED, _PATIENCE, _LIFT, _SLIDE, _TURN = 10, 140, 0.08, 0.03, 0.1
+# Grasps that are tried; for how many steps; how far (m, rad) a drawer shall go, a knob turn.
+_TRIED, _PATIENCE, _SLIDE, _TURN = 6, 160, 0.03, 0.1
+# What is carried is so much (m) higher than it stood; so far (m) it has come when it is held well; what went so far and
+# is let go there has slipped.
+_CLEAR, _CARRIED, _SLIPPED = 0.02, 0.09, 0.04
 # Every so many steps a hand that has moved less than this (m) since, and grips nothing, is stuck.
 _GLANCE, _STUCK = 15, 0.004
+# What stands no higher or lower than this (m) than its place is dragged there.
+_LEVEL = 0.01
 # Footprints at least so much longer than wide are gripped across.
 _LONG = 1.15
 # What moved further (m) since an aim was planned (what it is about itself: further than `_OWN`), or tipped more (of its
@@ -80,6 +86,27 @@ class Answers:
         if self._in_the_way():
             return action_towards(self._hand, self._hand.position + np.array([0, 0, 0.01]), self._hand.rotation, OPEN)
         return self._aim(self._touch)
+
+    def ahead(self, steps: int) -> tuple[Array, bool]:
+        """What the expert would do from here, undisturbed: tried on a copy of the world, which stays as it is.
+
+        Returns:
+            Actions (n, 7), at most so many steps, fewer where another goal literal begins; and whether the goal is
+            reached by the last of them. Raises VlaError as a call does.
+        """
+        actions = [self()]
+        world, copy = self._world, WorldCopy(self._world)
+        touch = Touch(Hand(world.model, copy.data), self._things.fingers)
+        aim, in_the_way = self._aim, self._in_the_way()
+        while copy.step(actions[-1]):
+            literal = next_literal(world.problem, world.scene, world.model, copy.data)
+            if literal is None:
+                return np.array(actions), True
+            goes_on = isinstance(aim, Lead) and aim.goes_on(touch)
+            if len(actions) == steps or in_the_way or aim is None or (literal != self._literal and not goes_on):
+                break
+            actions.append(aim(touch))
+        return np.array(actions), False
 
     def _poses(self) -> Array:
         """Where the loose things are, and which of their ways is up (n, 6)."""
@@ -131,7 +158,7 @@ class Answers:
             raise VlaError(f"{world.task.name}: no steady skill is for {literal} from here")
         return aim
 
-    def _carry(self, stage: Stage, literal: Literal, names: Sequence[str]) -> Carry | None:
+    def _carry(self, stage: Stage, literal: Literal, names: Sequence[str]) -> Aim | None:
         body = stage.scene.body(names[0])
         if body is None or body.is_fixture:
             return None
@@ -145,7 +172,10 @@ class Answers:
             for from_above in ((False,) if is_round else (False, True))
             for grasp in grasps
         ]
-        return next(filter(self._works, found), found[0])
+        floor = float(corners(stage.model, stage.data, thing.geoms)[:, 2].min())
+        if stage.scene.body(names[1]) is None and abs(floor - drops[0].support) < _LEVEL:
+            found = [replace(aim, drags=True) for aim in found if not aim.from_above] + found
+        return self._best(found, literal)
 
     def _carrying(
         self, stage: Stage, thing: Thing, target: str, drop: Drop, grasp: Grasp, is_round: bool, from_above: bool
@@ -179,28 +209,53 @@ class Answers:
             ~others,
         )
 
-    def _works(self, aim: Carry | Lead) -> bool:
-        """Whether the thing comes up, or the part goes where it shall, tried on a copy of the world."""
+    def _best(self, aims: Sequence[Aim], literal: Literal) -> Aim:
+        """The first of these aims that does it on a copy of the world; where none does, the one that gets farthest."""
+        best, farthest = aims[0], 0.0
+        for aim in aims:
+            way = self._tried(aim, literal)
+            if way is None:
+                return aim
+            if way > farthest:
+                best, farthest = aim, way
+        return best
+
+    def _tried(self, aim: Aim, literal: Literal) -> float | None:
+        """How far (m, rad) a thing or a part is brought on a copy of the world; None: far enough."""
+        if isinstance(aim, Push):
+            return None
         model, copy = self._world.model, WorldCopy(self._world)
         touch = Touch(Hand(model, copy.data), self._things.fingers)
 
-        def left() -> float:
+        def value() -> Array:
             if isinstance(aim, Carry):
-                return -float(copy.data.xpos[aim.thing.body][2])
-            return abs(aim.goal - aim.part.value(model, copy.data))
+                return np.array(copy.data.xpos[aim.thing.body])
+            return np.array([aim.part.value(model, copy.data)])
 
-        enough = left() - (_LIFT if isinstance(aim, Carry) else _SLIDE if aim.part.slides else _TURN)
-        stood = touch.hand.position
+        began, stood, way = value(), touch.hand.position, 0.0
         for step in range(_PATIENCE):
+            gripped = touch.grips(aim.geoms)
             if not copy.step(aim(touch)):
-                return False
+                return way
             if step % _GLANCE == _GLANCE - 1:
                 if off_of(touch.hand, Pose(stood, self._rest)) < _STUCK and not touch.grips(aim.geoms):
-                    return False
+                    return way
                 stood = touch.hand.position
-            if left() < enough and touch.grips(aim.geoms):
-                return True
-        return False
+            moved = value() - began
+            if isinstance(aim, Carry):
+                if next_literal(self._world.problem, self._world.scene, model, copy.data) != literal:
+                    return None
+                if touch.grips(aim.geoms) and (aim.drags or moved[2] > _CLEAR):
+                    way = max(way, float(np.linalg.norm(moved)))
+                    if way > _CARRIED:
+                        return None
+                elif way > _SLIPPED and gripped and moved[2] > _CLEAR:
+                    return way  # it slips out in the air
+            elif touch.grips(aim.geoms):
+                way = max(way, float(np.abs(moved[0])))
+                if way > (_SLIDE if aim.part.slides else _TURN):
+                    return None
+        return way
 
     def _grasps(self, stage: Stage, thing: Thing) -> tuple[list[Grasp], bool]:
         """The grasps of a thing, the best first, and whether it is round, so that its turn does not count."""
@@ -232,7 +287,7 @@ class Answers:
                 if way is None:
                     continue
                 grasps = handle_grasps(handle_of(model, data, part, way), self._rest)
-                return self._leading(part, geoms, grasps, goal, terrain)
+                return self._leading(part, geoms, grasps, goal, terrain, literal)
             if not part.slides:
                 reach = float(np.linalg.norm((corners(model, data, part.geoms) - middle)[:, :2], axis=1).max())
                 near = close_up(stage, middle[:2], reach + FINGER_OUTSIDE + 0.01, GRASP_CELL)
@@ -240,7 +295,7 @@ class Answers:
                 anchor = np.array(data.xanchor[part.joint][:2])
                 grasps = grasps_from_above(near, around, part.geoms, anchor, self._rest)
                 if grasps:
-                    return self._leading(part, geoms, grasps, goal, terrain)
+                    return self._leading(part, geoms, grasps, goal, terrain, literal)
             pushes = list(push_poses(stage, part, goal, self._rest))
             if pushes:
                 point, tool = pushes[min(1, len(pushes) - 1)]
@@ -248,11 +303,12 @@ class Answers:
                 return Push(part, pose.position, pose.rotation, goal, terrain)
         return None
 
-    def _leading(self, part: Part, geoms: Mask, grasps: Sequence[Grasp], goal: float, terrain: Heights) -> Lead:
-        """The first of these grasps of a part that moves it; the first of all where none does."""
+    def _leading(
+        self, part: Part, geoms: Mask, grasps: Sequence[Grasp], goal: float, terrain: Heights, literal: Literal
+    ) -> Aim:
+        """The first of these grasps of a part that moves it; where none does, the one that moves it farthest."""
         poses = [in_frame(self._world.data, part.body, Pose(grasp.position, grasp.rotation)) for grasp in grasps]
-        found = [Lead(part, geoms, pose, goal, terrain) for pose in poses[:_TRIED]]
-        return next(filter(self._works, found), found[0])
+        return self._best([Lead(part, geoms, pose, goal, terrain) for pose in poses[:_TRIED]], literal)
 
 
 def _across(points: Array) -> Array | None:

@@ -55,6 +55,8 @@ _STEERED = 0.02
 _SLACK = 0.02
 # The speed, of the fastest, near what is gripped: the arm leaves its way where it rises or falls fast.
 _CAREFUL = 0.4
+# How far ahead (m) what is dragged is aimed, and how fast that goes, of the fastest.
+_DRAG, _DRAGGING = 0.05, 0.6
 _LEAD_SLIDE, _LEAD_TURN, _PUSH, _LED = 0.05, 0.35, 0.04, 0.004
 
 
@@ -195,6 +197,7 @@ class Carry:
         tall: from the thing's lowest point to its highest, as it stood, m.
         terrain: what stands there, without robot and thing.
         under: all geoms but the robot's and the thing's (ngeom+1,).
+        drags: it stays on what it stands on, which is as high as its place.
     """
 
     thing: Thing
@@ -209,6 +212,7 @@ class Carry:
     tall: float
     terrain: Heights
     under: Mask
+    drags: bool = False
 
     def __call__(self, touch: Touch) -> Array:
         """The action (7,) for a state."""
@@ -229,6 +233,8 @@ class Carry:
         if not gripped:
             return reach(touch, self._grasp(data), self.terrain, _DOWN if self.from_above else None)
         upright = facing(_DOWN, hand.rotation[:, 0])
+        if self.drags:
+            return self._dragged(touch, place[:2] - thing[:2])
         if risen < _LIFTED and not touch.firm(_RESTING):
             grasp = self._grasp(data)
             return (
@@ -251,6 +257,17 @@ class Carry:
         target[2] += 0.04
         speed = _CAREFUL + (1.0 - _CAREFUL) * float(np.clip((risen - 0.05) / 0.05, 0.0, 1.0))
         return over(hand, Pose(target, upright), CLOSED, self.terrain, hang, self.thing.radius, speed)
+
+    def _dragged(self, touch: Touch, rest: Array) -> Array:
+        """The action for what is gripped and is to go on by `rest` (2,), m."""
+        hand, grasp = touch.hand, self._grasp(touch.hand.data)
+        if not touch.firm(_RESTING_ON_PART):
+            return action_towards(hand, grasp.position, grasp.rotation, CLOSED)
+        far = float(np.linalg.norm(rest))
+        if far < _PLACED:
+            return action_towards(hand, hand.position, grasp.rotation, OPEN)
+        step = np.append(rest * min(1.0, _DRAG / far), 0.0)
+        return action_towards(hand, grasp.position + step, grasp.rotation, CLOSED, _DRAGGING)
 
     def _grasp(self, data: mujoco.MjData) -> Pose:
         root, frame = data.xpos[self.thing.body], data.xmat[self.thing.body].reshape(3, 3)

@@ -366,6 +366,7 @@ def _conditions_of(record: Record, result: CaseResult) -> dict[str, Any]:
     found |= {
         "run_seed": run_seed_of(record),
         "replan": record.replan,
+        "group": record.group or None,
         "instruction": record.instruction,
         "goal": sorted(record.literals) or None,
         "variation": {name: value for name, value in said.items() if value != usual[name]} or None,

@@ -2,7 +2,7 @@
 
 Two shapes, and each comparison is one of them:
 
-- `paired`: of each case that both have under the same run seed, what both did. Task, variation and seed are the same,
+- `paired`: of each case that both have, what both did. Task, variation and seed are the same, and so is the scene,
   so what differs is the policy's (and, of one that draws, its draws'). Over these cases' tasks and seeds.
 - `unpaired`: of each task and variation that both have, what each did from its own seeds. What differs is the policy's
   and the seeds'.
@@ -12,21 +12,17 @@ were not asked the same, and the comparison is refused; where only rounding may 
 what is compared.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, get_args
+from dataclasses import dataclass, replace
 
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.baseline import Baseline, CaseResult
-from pytest_vla.gate.conditions import CONDITIONS, OTHER, Effect, row_of
+from pytest_vla.gate.conditions import Effect
+from pytest_vla.gate.disagreements import Disagreement, disagreements_of
 from pytest_vla.metrics.clustered import Unit
 from pytest_vla.metrics.rates import BENIGN
 from pytest_vla.metrics.success import unit_of
-from pytest_vla.util.text import counted, printable
-
-_KEY = "run_seed"
-"""The condition by which cases are found, and not compared."""
+from pytest_vla.util.text import counted
 
 _OF_SEED = frozenset(("parameters", "init_state"))
 """What other seeds have otherwise as a rule."""
@@ -34,45 +30,18 @@ _OF_SEED = frozenset(("parameters", "init_state"))
 _OF_DRAW = frozenset(("scene", "instruction", "goal"))
 """What a variation may draw from the seed."""
 
-_OF_ONE = ("seed", "run_seed", "test")
+_OF_ONE = ("seed", "run_seed")
 """Labels that a stratum's cases do not have in common."""
 
 _SHOWN = 3
-_LONGEST = 80
 
 Key = tuple[str, int, str, str]
 """`CaseResult.key`."""
 
 
 @dataclass(frozen=True)
-class Disagreement:
-    """A condition in which cases differ.
-
-    Attributes:
-        name: of the condition.
-        effect: of it, in `CONDITIONS`; what one side alone must say, and does not, warns only.
-        baseline: what the baseline says, as JSON has it; None: nothing.
-        new: what the run says.
-        cases: whose (`CaseResult.case`, of the run), in order.
-    """
-
-    name: str
-    effect: Effect
-    baseline: Any
-    new: Any
-    cases: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        """``step budget (protocol.max_steps): 300 in the baseline, 400 in the run, 40 cases: more steps, ...``."""
-        row = row_of(self.name)
-        sides = f"{_value_text(self.baseline)} in the baseline, {_value_text(self.new)} in the run"
-        return f"{row.about} ({self.name}): {sides}, {counted(len(self.cases), 'case')}: {row.why}"
-
-
-@dataclass(frozen=True)
 class Pair:
-    """A case that both have, under the same run seed.
+    """A case that both have.
 
     Attributes:
         baseline: what the baseline's policy did.
@@ -131,6 +100,7 @@ class Agreement:
         only_new: likewise the run.
         probes: how many there are of cases that both have: they are in no rate, and not compared.
         same_policy: whether both are of one policy, as far as its digest says; None: it is not known of what one is.
+        is_paired: whether the same cases are compared.
     """
 
     disagreements: tuple[Disagreement, ...]
@@ -138,6 +108,7 @@ class Agreement:
     only_new: tuple[Key, ...]
     probes: int
     same_policy: bool | None
+    is_paired: bool = True
 
     def of(self, effect: Effect, cases: Iterable[str] | None = None) -> tuple[Disagreement, ...]:
         """The disagreements of one effect; of some cases (ids), such as a group's, or of all."""
@@ -160,7 +131,8 @@ class Agreement:
         if self.probes:
             found.append(f"{counted(self.probes, 'probe')} not compared: they are in no rate")
         if self.same_policy:
-            found.append("the same policy: nothing can differ but its draws")
+            beside = "" if self.is_paired else ", and its seeds are others"
+            found.append(f"the same policy: nothing can differ but its draws{beside}")
         return tuple(found)
 
 
@@ -181,7 +153,7 @@ class Unpaired:
 
 
 def paired(baseline: Baseline, new: Baseline) -> Paired:
-    """The cases that both have under the same run seed.
+    """The cases that both have: under the same run seed, or each side all under one of its own.
 
     Of a case with but one result on each side these are a pair, whichever test of the user's ran it; of several those
     of the same test, and the same protocol of a list.
@@ -191,7 +163,7 @@ def paired(baseline: Baseline, new: Baseline) -> Paired:
     """
     found = matched(baseline, new)
     if not found.pairs and not found.agreement.probes:
-        raise _nothing_common(baseline, new, "case under the same run seed")
+        raise _nothing_common(baseline, new, "case")
     return found
 
 
@@ -200,7 +172,7 @@ def matched(baseline: Baseline, new: Baseline) -> Paired:
     pairs = tuple(_pairs(baseline.cases, new.cases))
     keys = {pair.baseline.key for pair in pairs}, {pair.new.key for pair in pairs}
     judged = tuple(pair for pair in pairs if not pair.new.is_probe)
-    disagreements = _disagreements(_compared(pairs))
+    disagreements = disagreements_of(_compared(pairs))
     return Paired(judged, _agreement(baseline, new, disagreements, keys, len(pairs) - len(judged)))
 
 
@@ -227,18 +199,18 @@ def unpaired(baseline: Baseline, new: Baseline) -> Unpaired:
         if of_new[0].is_probe:
             probes += len(of_new)
             continue
-        labels = {name: text for name, text in labels_of(of_new[0]).items() if name not in _OF_ONE}
-        strata.append(Stratum(f"{key[0]}/{key[1]}", labels, of_baseline, of_new))
+        strata.append(Stratum(f"{key[0]}/{key[1]}", _common_labels(of_new), of_baseline, of_new))
     keys = [{case.key for key in common for case in side[key]} for side in sides]
-    found = _disagreements(differing)
-    return Unpaired(tuple(strata), _agreement(baseline, new, found, (keys[0], keys[1]), probes))
+    found = disagreements_of(differing)
+    agreement = _agreement(baseline, new, found, (keys[0], keys[1]), probes)
+    return Unpaired(tuple(strata), replace(agreement, is_paired=False))
 
 
 def labels_of(case: CaseResult) -> dict[str, str]:
-    """By what results are grouped: suite, task, task_level, dimension, kind, level, label, seed, run_seed and test.
+    """By what results are grouped: all of `LABELS`, and seed and run_seed.
 
     As text. Of a task as it is the dimension is ``benign``, and kind, level and label are empty; so are the level of a
-    kind without levels, the task level of a suite without these, and the test of a suite's own item.
+    kind without levels, the task level of a suite without these, and test and group of a suite's own item.
     """
     variation = case.variation
     level = variation.get("level")
@@ -253,35 +225,33 @@ def labels_of(case: CaseResult) -> dict[str, str]:
         "seed": str(case.seed),
         "run_seed": str(case.run_seed),
         "test": case.test.partition("[")[0],
+        "group": str(case.condition("group") or ""),
     }
 
 
-def lines_of(disagreements: Iterable[Disagreement]) -> list[str]:
-    """A line for each disagreement; of one condition no more than a few, and how many more there are."""
-    by_name: dict[str, list[Disagreement]] = {}
-    for each in disagreements:
-        by_name.setdefault(each.name, []).append(each)
-    lines = []
-    for name, some in by_name.items():
-        lines += [each.text for each in some[:_SHOWN]]
-        if more := some[_SHOWN:]:
-            cases = counted(sum(len(each.cases) for each in more), "case")
-            lines.append(f"{row_of(name).about} ({name}): {len(more)} more such differences, {cases}")
-    return lines
+def _common_labels(cases: Sequence[CaseResult]) -> dict[str, str]:
+    """Of a stratum; test and group are empty where its cases have several."""
+    labels = {name: text for name, text in labels_of(cases[0]).items() if name not in _OF_ONE}
+    for name in ("test", "group"):
+        if len({labels_of(case)[name] for case in cases}) > 1:
+            labels[name] = ""
+    return labels
 
 
 def _pairs(baseline: Sequence[CaseResult], new: Sequence[CaseResult]) -> Iterator[Pair]:
+    # A scene does not depend on the run seed. Of several on a side it says which of a case's episodes is meant.
+    is_one = all(len({case.run_seed for case in cases}) == 1 for cases in (baseline, new))
     sides: list[dict[tuple[str, int], list[CaseResult]]] = [{}, {}]
     for side, cases in zip(sides, (baseline, new), strict=True):
         for case in cases:
-            side.setdefault((case.case, case.run_seed), []).append(case)
+            side.setdefault((case.case, 0 if is_one else case.run_seed), []).append(case)
     for key in sorted(sides[0].keys() & sides[1].keys()):
         one, other = sides[0][key], sides[1][key]
         if len(one) == len(other) == 1:
             yield Pair(one[0], other[0])
             continue
-        by_key = {case.key: case for case in one}
-        yield from (Pair(by_key[case.key], case) for case in other if case.key in by_key)
+        by_test = {(case.listed, case.test): case for case in one}
+        yield from (Pair(by_test[of], case) for case in other if (of := (case.listed, case.test)) in by_test)
 
 
 def _compared(pairs: Iterable[Pair]) -> Iterator[tuple[CaseResult, CaseResult, Iterable[str]]]:
@@ -307,44 +277,6 @@ def _once_said(baseline: Sequence[CaseResult], new: Sequence[CaseResult]) -> Ite
         # Of one seed alone nobody knows what another would draw.
         if alike and not (single and drawn):
             yield name
-
-
-def _disagreements(compared: Iterable[tuple[CaseResult, CaseResult, Iterable[str]]]) -> tuple[Disagreement, ...]:
-    cases: dict[tuple[str, str, str], list[str]] = {}
-    values: dict[tuple[str, str, str], tuple[Effect, Any, Any]] = {}
-    for one, other, names in compared:
-        known_of_all = one.is_counted and other.is_counted
-        for name in names:
-            before, now = _value_of(one, name), _value_of(other, name)
-            if name == _KEY or before == now:
-                continue
-            if not known_of_all and None in (before, now):
-                # Whoever died could not tell.
-                continue
-            row, unknown = row_of(name), None in (before, now)
-            if row is OTHER and unknown:
-                continue
-            key = name, json.dumps(before, sort_keys=True), json.dumps(now, sort_keys=True)
-            cases.setdefault(key, []).append(other.case)
-            values[key] = "warns" if row.must_be_known and unknown else row.effect, before, now
-    found = [Disagreement(key[0], *values[key], tuple(dict.fromkeys(some))) for key, some in cases.items()]
-    effects, rows = get_args(Effect), [row.name for row in (*CONDITIONS, OTHER)]
-    return tuple(
-        sorted(
-            found,
-            key=lambda each: (
-                effects.index(each.effect),
-                rows.index(row_of(each.name).name),
-                each.name,
-                -len(each.cases),
-                each.cases,
-            ),
-        )
-    )
-
-
-def _value_of(case: CaseResult, name: str) -> Any:
-    return (case.parameters or None) if name == "parameters" else case.condition(name)
 
 
 def _agreement(
@@ -395,8 +327,3 @@ def _held(cases: Sequence[CaseResult]) -> str:
 def _some(keys: Sequence[Key]) -> str:
     more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
     return f": {', '.join(key[0] for key in keys[:_SHOWN])}{more}"
-
-
-def _value_text(value: Any) -> str:
-    text = "not said" if value is None else value if isinstance(value, str) else json.dumps(value, sort_keys=True)
-    return printable(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")

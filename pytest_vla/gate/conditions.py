@@ -26,6 +26,9 @@ class Condition(NamedTuple):
 
 
 CONDITIONS = (
+    # First, since another simulator compiles another scene, and may begin elsewhere.
+    Condition("provenance.mujoco", "refuses", "MuJoCo", "another version moves otherwise", True),
+    Condition("provenance.robosuite", "refuses", "robosuite", "another version moves otherwise", True),
     Condition("protocol.max_steps", "refuses", "step budget", "more steps, more successes"),
     Condition("protocol.rules", "refuses", "success rule", "the paper's goals and its code's are others"),
     Condition("protocol.", "refuses", "protocol", "it is what every episode of a suite has in common"),
@@ -37,15 +40,15 @@ CONDITIONS = (
     Condition("init_state", "refuses", "init state", "the same seed began elsewhere"),
     Condition("variation", "refuses", "variation", "its label names another dimension, kind or level"),
     Condition("parameters", "refuses", "variation's parameters", "the same label was drawn otherwise"),
-    Condition("provenance.mujoco", "refuses", "MuJoCo", "another version moves otherwise", True),
-    Condition("provenance.robosuite", "refuses", "robosuite", "another version moves otherwise", True),
     Condition("world.", "refuses", "simulator of the suite's own world", "it says that its results depend on it"),
     Condition("provenance.premises", "refuses", "premises (--vla-premises)", "other episodes are invalid"),
     Condition("provenance.feasible", "refuses", "feasible (--vla-feasible)", "other episodes are invalid"),
+    Condition("provenance.stop_when", "refuses", "alarm (--vla-stop-when)", "it stops other episodes"),
     Condition("charged", "refuses costs", "costs that were watched", "other things were charged"),
     Condition("provenance.costs", "refuses costs", "collisions (--vla-costs)", "other contacts were charged"),
     Condition("provenance.declared_costs", "refuses costs", "your own costs (--vla-cost)", "the file says otherwise"),
     Condition("provenance.rescored", "refuses costs", "charging", "from recorded states, not as the episode ran"),
+    Condition("group", "warns", "group of your own tests", "the marker names another"),
     Condition("provenance.kernels", "warns", "kernels", "they round otherwise"),
     Condition("provenance.blas", "warns", "BLAS kernels", "they round otherwise"),
     Condition("provenance.libm", "warns", "libm", "it rounds otherwise"),

@@ -55,12 +55,13 @@ class UnitCounts(NamedTuple):
     Attributes:
         lost: pairs in which only the baseline succeeded.
         gained: pairs in which only the new policy did.
-        units: by the sum of differences and the number of pairs of a unit, how many such units there are.
+        units: by the sum of differences and the number of pairs of a unit, how many such units there are; numbers that
+            are not whole are multiples of what was seen (`pytest_vla.gate.settling`).
     """
 
-    lost: int
-    gained: int
-    units: Mapping[tuple[int, int], int]
+    lost: float
+    gained: float
+    units: Mapping[tuple[int, int], float]
 
 
 def counted_units(differences: Sequence[int], units: Sequence[Unit]) -> UnitCounts:
@@ -79,10 +80,11 @@ def counted_units(differences: Sequence[int], units: Sequence[Unit]) -> UnitCoun
 
 
 def counted_flip_p(counts: UnitCounts, way: Way = "worse") -> float:
-    """`sign_flip_p` of so many units of each kind."""
+    """`sign_flip_p` of so many units of each kind, in whole numbers."""
     sizes: Counter[int] = Counter()
     fell = 0
-    for (total, _), number in counts.units.items():
+    for (total, _), units in counts.units.items():
+        number = round(units)
         fell += number * (-total if way == "worse" else total)
         if total:
             sizes[abs(total)] += number

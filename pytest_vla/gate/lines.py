@@ -38,15 +38,30 @@ def rate_line(rate: SuccessRate, minimum: float, by_lower_end: bool = False) -> 
 
 
 def verdict_line(minimum: float, against: Sequence[str], by_lower_end: bool = False) -> str:
-    """The one line that says how a run ended: ``vla: passed (--vla-min-success=80%)``.
+    """`run_line` of ``--vla-min-success`` alone: ``vla: passed (--vla-min-success=80%)``.
 
     Args:
         minimum: that was wanted, 0..1.
         against: everything for which it failed; empty: it passed.
         by_lower_end: whether it was wanted of the lower end.
     """
-    asked = f"(--vla-min-success={_percent(minimum)}{':lower' * by_lower_end})"
-    return f"vla: failed {asked}: {'; '.join(against)}" if against else f"vla: passed {asked}"
+    return run_line([minimum_text(minimum, by_lower_end)], against)
+
+
+def run_line(asked: Sequence[str], against: Sequence[str]) -> str:
+    """The one line that says how a run ended.
+
+    Args:
+        asked: the options by which it was judged.
+        against: everything for which it failed; empty: it passed.
+    """
+    by = f"({', '.join(asked)})"
+    return f"vla: failed {by}: {'; '.join(against)}" if against else f"vla: passed {by}"
+
+
+def minimum_text(minimum: float, by_lower_end: bool = False) -> str:
+    """``--vla-min-success=80%``."""
+    return f"--vla-min-success={_percent(minimum)}{':lower' * by_lower_end}"
 
 
 def luck_line(n: int, units: int, minimum: float, by_lower_end: bool = False) -> str:

@@ -9,6 +9,8 @@ from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
 from pytest_vla.records.record import Record
 from pytest_vla.util.text import counted
 
+NO_POLICY = "no episode ran, as no policy is given (add --vla-model=POLICY)"
+
 
 def judge(
     records: Sequence[Record],
@@ -29,6 +31,15 @@ def judge(
         by_lower_end: whether the lower end of each rate's interval has to reach the minimum, and not the rate.
         has_policy: whether there is a policy, for what is said where no episode ran.
     """
+    lines, against = weigh(records, minimum, by_lower_end, has_policy)
+    against += against_others(others, stopped, any(not record.of_suite for record in records))
+    return (*lines, verdict_line(minimum, against, by_lower_end)), not against
+
+
+def weigh(
+    records: Sequence[Record], minimum: float, by_lower_end: bool, has_policy: bool
+) -> tuple[list[str], list[str]]:
+    """The rates against what was wanted: the lines that say them, and what speaks against the run. See `judge`."""
     found = tuple(_rates(records))
     rates = [rate for rate, _ in found]
     lines = [rate_line(rate, minimum, by_lower_end) for rate in rates]
@@ -40,20 +51,32 @@ def judge(
         lines.append(f"not judged: {counted(probes, 'probe')} (of whether it listens or looks), which are in no rate")
     against = []
     if not has_policy:
-        against.append("no episode ran, as no policy is given (add --vla-model=POLICY)")
+        against.append(NO_POLICY)
     elif not rates:
         against.append(f"no episode of a suite {'was judged' if probes else 'ran'}")
     if unmeasured := [rate.name for rate in rates if not rate.counted]:
         against.append(f"nothing was measured of {' and '.join(unmeasured)}")
     if below := [rate.name for rate in rates if rate.counted and not rate.reaches(minimum, by_lower_end)]:
         against.append(f"{' and '.join(below)} below it")
-    if others and any(not record.of_suite for record in records):
+    return lines, against
+
+
+def against_others(others: int, stopped: bool, has_own: bool) -> list[str]:
+    """What speaks against a run beside its failed episodes.
+
+    Args:
+        others: how many items failed beside them.
+        stopped: whether the run ended before all its items had run.
+        has_own: whether tests of the user's are among them.
+    """
+    against = []
+    if others and has_own:
         against.append(f"{others} failed by themselves (errors, and tests of yours by their own assertions)")
     elif others:
-        against.append(f"{others} failed beside the failed episodes (errors, costs, other tests)")
+        against.append(f"{counted(others, 'item')} failed for another reason (errors, costs, other tests)")
     if stopped:
         against.append("the run was stopped before its end")
-    return (*lines, verdict_line(minimum, against, by_lower_end)), not against
+    return against
 
 
 def _rates(records: Sequence[Record]) -> Iterator[tuple[SuccessRate, int]]:

@@ -20,11 +20,13 @@ from typing import NamedTuple
 import numpy as np
 
 from pytest_vla.gate.baseline import CaseResult
+from pytest_vla.gate.choices import Verdict
 from pytest_vla.gate.comparable import Pair, labels_of
 from pytest_vla.gate.evidence import AS_THEY_ARE, changed_p, sample_of
 from pytest_vla.gate.exact import WAYS, UnitCounts
 from pytest_vla.gate.score import counted_paired_p
-from pytest_vla.gate.verdicts import Terms, Verdict, group_name, verdict_of
+from pytest_vla.gate.stopping import Kind, Stops, simulated_stops
+from pytest_vla.gate.verdicts import Terms, group_name, verdict_of
 from pytest_vla.metrics.clustered import Unit
 from pytest_vla.metrics.success import unit_of
 
@@ -54,14 +56,6 @@ class Seen(NamedTuple):
 
     baseline: Outcomes
     new: Outcomes | None = None
-
-
-class Kind(NamedTuple):
-    """What tests take of a unit: its pairs that were lost, those that were gained, and all."""
-
-    lost: int
-    gained: int
-    pairs: int
 
 
 @dataclass(frozen=True)
@@ -102,6 +96,8 @@ class Plan:
         regression: by power those in which one that does worse by the drop is called a regression; likewise, and
             where the baseline does not succeed so often.
         as_now: the shares of gates of as many seeds as the baseline has in which either is said.
+        sequential: what becomes of sequential gates of at most as many pairs as either takes in the most of runs; None:
+            more than `MOST_PAIRS`.
     """
 
     name: str
@@ -112,6 +108,21 @@ class Plan:
     no_worse: tuple[int | None, ...]
     regression: tuple[int | None, ...]
     as_now: tuple[float, float | None]
+    sequential: "Sequential | None" = None
+
+
+class Sequential(NamedTuple):
+    """Sequential gates of a group.
+
+    Attributes:
+        most: pairs of those that do not stop before.
+        equal: of a policy as good as the baseline's.
+        fallen: of one that does worse by the drop; None: there is none.
+    """
+
+    most: int
+    equal: Stops
+    fallen: Stops | None
 
 
 def groups_of_cases(cases: Iterable[CaseResult], by: Sequence[str]) -> tuple[Group, ...]:
@@ -154,21 +165,45 @@ def plan_group(group: Group, drop: float, terms: Terms, groups: int, generator: 
     """
     judge = lru_cache(maxsize=None)(lambda counts: gate_on(counts, terms, groups))
     equal = _Simulation(_kinds(group, 0.0), ("no worse", "better"), judge, generator)
-    rate = _rate(group)
+    rate = success_of(group)
     fallen = None
     if drop < rate:
         fallen = _Simulation(_kinds(group, drop / rate), ("regression",), judge, generator)
     now = max(round(group.seeds), 1)
+    no_worse = tuple(equal.fewest(power) for power in POWERS)
+    regression = tuple(None if fallen is None else fallen.fewest(power) for power in POWERS)
     return Plan(
         group.name,
         len(group.tasks),
         group.rate,
         group.episodes,
         equal.differing,
-        tuple(equal.fewest(power) for power in POWERS),
-        tuple(None if fallen is None else fallen.fewest(power) for power in POWERS),
+        no_worse,
+        regression,
         (equal.power(now), None if fallen is None else fallen.power(now)),
+        _sequential(equal, fallen, no_worse[-1], regression[-1], terms, groups, generator),
     )
+
+
+def _sequential(
+    equal: "_Simulation",
+    fallen: "_Simulation | None",
+    no_worse: int | None,
+    regression: int | None,
+    terms: Terms,
+    groups: int,
+    generator: np.random.Generator,
+) -> Sequential | None:
+    if no_worse is None or (fallen is not None and regression is None):
+        return None
+    most = max(no_worse, regression or 0)
+    rounds = max(round(most / equal.per_seed), 1)
+    stops = [
+        None if each is None else simulated_stops(each.tasks, each.right, rounds, terms, groups, generator)
+        for each in (equal, fallen)
+    ]
+    assert stops[0] is not None
+    return Sequential(most, stops[0], stops[1])
 
 
 class _Simulation:
@@ -190,13 +225,15 @@ class _Simulation:
     ) -> None:
         self._kinds = tuple(sorted({kind for task in tasks for kind in task}))
         self._shares = [np.array([task.get(kind, 0.0) for kind in self._kinds]) for task in tasks]
-        self._right, self._judge, self._generator = right, judge, generator
+        self.tasks, self.right = tasks, right
+        self._judge, self._generator = judge, generator
         self._powers: dict[int, float] = {}
         total = np.sum(self._shares, axis=0)
         pairs = np.array([kind.pairs for kind in self._kinds])
         self.differing = float(total @ [kind.lost + kind.gained for kind in self._kinds] / (total @ pairs))
         """The share of pairs that differ."""
-        self._per_seed = float(total @ pairs)
+        self.per_seed = float(total @ pairs)
+        """Pairs of a seed of each task."""
 
     def power(self, seeds: int) -> float:
         """The share of gates of so many seeds of each task that say what is so."""
@@ -205,7 +242,7 @@ class _Simulation:
             found = 0
             for row, times in Counter(map(tuple, np.sum(of_tasks, axis=0).tolist())).items():
                 counts = tuple((kind, number) for kind, number in zip(self._kinds, row, strict=True) if number)
-                found += times * (self._judge(counts) in self._right)
+                found += times * (self._judge(counts) in self.right)
             self._powers[seeds] = found / SIMULATIONS
         return self._powers[seeds]
 
@@ -214,12 +251,12 @@ class _Simulation:
         low, high = 0, 1
         while self.power(high) < power:
             low, high = high, high * 2
-            if high * self._per_seed > MOST_PAIRS:
+            if high * self.per_seed > MOST_PAIRS:
                 return None
         while high - low > max(high // CLOSE, 1):
             middle = (low + high) // 2
             low, high = (low, middle) if self.power(middle) >= power else (middle, high)
-        return round(high * self._per_seed)
+        return round(high * self.per_seed)
 
 
 def gate_on(counts: Iterable[tuple[Kind, int]], terms: Terms, groups: int) -> Verdict:
@@ -264,7 +301,8 @@ def _joint(group: Group) -> list[list[tuple[Outcomes, Outcomes, float]]]:
     found = []
     for some, one, other in zip(group.tasks.values(), *sides, strict=True):
         if _is_of_one(group):
-            found.append([(u, tuple(np.resize(v, len(u)).tolist()), p * q) for (u, p), (v, q) in product(one, other)])
+            ways = product(_together(one), _together(other))
+            found.append([(u, tuple(np.resize(v, len(u)).tolist()), p * q) for (u, p), (v, q) in ways])
             continue
         seen = [(each.baseline, each.new or (), one[0][1]) for each in some]
         # The unit that was not seen, of either policy by itself.
@@ -273,11 +311,19 @@ def _joint(group: Group) -> list[list[tuple[Outcomes, Outcomes, float]]]:
     return found
 
 
+def _together(units: Iterable[tuple[Outcomes, float]]) -> list[tuple[Outcomes, float]]:
+    """Those that end alike as one."""
+    found: dict[Outcomes, float] = {}
+    for outcomes, share in units:
+        found[outcomes] = found.get(outcomes, 0.0) + share
+    return [*found.items()]
+
+
 def _is_of_one(group: Group) -> bool:
     return any(seen.new is None for some in group.tasks.values() for seen in some)
 
 
-def _rate(group: Group) -> float:
+def success_of(group: Group) -> float:
     """Success of each of two equal policies."""
     drawn = [each for task in _joint(group) for each in task]
     return float(sum(p * sum(v) for _, v, p in drawn) / sum(p * len(v) for _, v, p in drawn))
@@ -289,12 +335,26 @@ def _kinds(group: Group, lost: float) -> list[dict[Kind, float]]:
     It is lost by units: all that is done from an init state, or nothing.
     """
     found = []
-    for task in _joint(group):
+    for kept, gone in kept_and_gone(group):
         kinds: dict[Kind, float] = {}
-        for baseline, new, share in task:
-            for ours, part in ((new, 1 - lost), ((0,) * len(new), lost)):
-                differences = [mine - theirs for mine, theirs in zip(ours, baseline, strict=True)]
-                kind = Kind(differences.count(-1), differences.count(1), len(differences))
+        for some, part in ((kept, 1 - lost), (gone, lost)):
+            for kind, share in some.items():
                 kinds[kind] = kinds.get(kind, 0.0) + share * part
         found.append({kind: share for kind, share in kinds.items() if share > 0.0})
+    return found
+
+
+def kept_and_gone(group: Group) -> list[tuple[dict[Kind, float], dict[Kind, float]]]:
+    """Of each task the probability of each kind of unit: of two equal policies, and where the new one does nothing."""
+    found = []
+    for task in _joint(group):
+        kept: dict[Kind, float] = {}
+        gone: dict[Kind, float] = {}
+        for baseline, new, share in task:
+            for kinds, ours in ((kept, new), (gone, (0,) * len(new))):
+                lost = sum(theirs > mine for mine, theirs in zip(ours, baseline, strict=True))
+                gained = sum(theirs < mine for mine, theirs in zip(ours, baseline, strict=True))
+                kind = Kind(lost, gained, len(baseline))
+                kinds[kind] = kinds.get(kind, 0.0) + share
+        found.append((kept, gone))
     return found

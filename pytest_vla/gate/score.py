@@ -154,10 +154,15 @@ def unpaired_p(
     baseline: Sequence[int],
     baseline_units: Sequence[Unit],
     margin: float,
+    times: float = 1.0,
 ) -> float:
-    """One-sided p that success did not fall by `margin` or more, as `paired_p`, of episodes that share no seeds."""
-    done, mine, theirs, others, freedom = _unpaired(new, new_units, baseline, baseline_units)
-    return _upper_tail(float(stratified_statistic(done, mine, theirs, others, -margin, CORRECTION)), freedom)
+    """One-sided p that success did not fall by `margin` or more, as `paired_p`, of episodes that share no seeds.
+
+    Where `times` is given it is that of so many times as many like these.
+    """
+    *found, freedom = _unpaired(new, new_units, baseline, baseline_units)
+    done, mine, theirs, others = (times * each for each in found)
+    return _upper_tail(float(stratified_statistic(done, mine, theirs, others, -margin, CORRECTION)), times * freedom)
 
 
 def unpaired_change_p(

@@ -17,30 +17,17 @@ undecided.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil
-from typing import Literal, get_args
 
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.baseline import Baseline, CaseResult
-from pytest_vla.gate.comparable import Agreement, Disagreement, Pair, Paired, Stratum, matched, paired, unpaired
+from pytest_vla.gate.choices import ALPHA, BY, FIXED, LABELS, MARGIN, Verdict
+from pytest_vla.gate.comparable import Agreement, Pair, Paired, Stratum, matched, paired, unpaired
+from pytest_vla.gate.disagreements import Disagreement
 from pytest_vla.gate.evidence import AS_THEY_ARE, BEST, WORST, Evidence, Sample, evidence_of, sample_of
+from pytest_vla.gate.losses import Flip, TaskChange, flips_of, task_changes
+from pytest_vla.gate.settling import more_of
 from pytest_vla.metrics.paired import holm
 from pytest_vla.util.text import did_you_mean
-
-Verdict = Literal["better", "no worse", "regression", "undecided", "not comparable"]
-VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-
-MARGIN, ALPHA = 5.0, 0.05
-"""Defaults: points of success that may be lost, and the share of runs in which a claim may be wrong."""
-
-LABELS = ("suite", "task", "task_level", "dimension", "kind", "level", "label")
-"""By which episodes may be grouped."""
-
-BY = ("suite", "dimension")
-"""By which they are where nothing else is said."""
-
-MOST_MORE = 100_000
-"""Where more pairs than this would settle it, nobody is told to run them."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +58,27 @@ class Terms:
 
 
 @dataclass(frozen=True)
+class Progress:
+    """How far a group of a sequential gate has come.
+
+    Attributes:
+        is_decided: whether it stopped there.
+        rounds: that are judged, of `of`.
+        of: rounds in all.
+        pairs: in the judged rounds, with those that are errors or invalid, of `of_pairs`.
+        of_pairs: in all rounds.
+        rest: pairs in no round: they are not judged.
+    """
+
+    is_decided: bool
+    rounds: int
+    of: int
+    pairs: int
+    of_pairs: int
+    rest: int
+
+
+@dataclass(frozen=True)
 class Group:
     """A group of episodes and what becomes of it.
 
@@ -79,13 +87,14 @@ class Group:
         verdict: on it.
         reason: why, in a line; empty where the numbers say it.
         evidence: what it rests on; None where nothing was measured on both sides, or nothing can be compared.
-        p_worse: `Evidence.p_worse` with Holm's correction among the groups; None without evidence.
+        p_worse: that success did not fall, with Holm's correction among the groups; None without evidence.
         p_better: likewise.
         more: about how many pairs more would settle it; None where it is settled, or no such number is known.
         uncounted: episodes that are errors or invalid, of the run and of the baseline.
         refused: what makes it not comparable.
         lost: cases in which only the baseline succeeded; () of unpaired episodes.
         gained: cases in which only the run did; likewise.
+        progress: of a sequential gate; None: all episodes are judged at once.
     """
 
     name: str
@@ -99,6 +108,7 @@ class Group:
     refused: tuple[Disagreement, ...]
     lost: tuple[str, ...] = ()
     gained: tuple[str, ...] = ()
+    progress: Progress | None = None
 
 
 @dataclass(frozen=True)
@@ -112,6 +122,9 @@ class Judgement:
         terms: on which it was judged.
         is_paired: whether the same cases were compared; else each policy's own seeds of the same tasks.
         agreement: what both have, and what differs in how they ran.
+        tasks: of groups that are compared; those that lost most come first.
+        flips: their pairs that ended differently, the lost ones first.
+        rule: one of `pytest_vla.gate.choices.RULES`.
     """
 
     verdict: Verdict
@@ -119,6 +132,9 @@ class Judgement:
     terms: Terms
     is_paired: bool
     agreement: Agreement
+    tasks: tuple[TaskChange, ...] = ()
+    flips: tuple[Flip, ...] = ()
+    rule: str = FIXED
 
 
 def judge(baseline: Baseline, new: Baseline, terms: Terms, *, is_paired: bool | None = None) -> Judgement:
@@ -142,7 +158,10 @@ def judge(baseline: Baseline, new: Baseline, terms: Terms, *, is_paired: bool | 
         sources.setdefault(group_name(source.labels, terms.by), []).append(source)
     agreement = found.agreement
     groups = _groups({name: sources[name] for name in sorted(sources)}, terms, agreement, is_paired)
-    return Judgement(_over_all([group.verdict for group in groups]), groups, terms, is_paired, agreement)
+    compared = {group.name: sources[group.name] for group in groups if not group.refused}
+    tasks = task_changes(compared)
+    verdict, flips = over_all([group.verdict for group in groups]), flips_of(compared, tasks)
+    return Judgement(verdict, groups, terms, is_paired, agreement, tasks, flips)
 
 
 def group_name(labels: Mapping[str, str], by: Sequence[str]) -> str:
@@ -158,14 +177,14 @@ def _groups(
     refused = {name: agreement.of("refuses", _cases(some)) for name, some in sources.items()}
     judged = {name: some for name, some in sources.items() if not refused[name]}
     # Of all groups: Holm's correction of one goes by the p of the others.
-    is_whole = not any(any(_uncounted(some)) for some in judged.values())
+    is_whole = not any(any(uncounted_of(some)) for some in judged.values())
     scenarios = {
         fills: _judged({name: sample_of(some, fills) for name, some in judged.items()}, terms, is_paired)
         for fills in ((AS_THEY_ARE,) if is_whole else (AS_THEY_ARE, WORST, BEST))
     }
     found = []
     for name, some in sources.items():
-        uncounted = _uncounted(some)
+        uncounted = uncounted_of(some)
         if refused[name]:
             found.append(Group(name, "not comparable", "", None, None, None, None, uncounted, refused[name]))
             continue
@@ -176,9 +195,12 @@ def _groups(
             if {verdict, worst, best} != {verdict}:
                 reason = f"errors: {worst} if all that broke had failed, {best} if all of it had succeeded"
                 verdict = "undecided"
-        more = _more(evidence, terms) if verdict == "undecided" and evidence is not None and not reason else None
-        flipped = [_flipped(some, way) for way in (-1, 1)]
-        found.append(Group(name, verdict, reason, evidence, p_worse, p_better, more, uncounted, (), *flipped))
+        more = None
+        if verdict == "undecided" and evidence is not None and not reason:
+            sample, number = sample_of(some, AS_THEY_ARE), len(judged)
+            more = more_of(sample, terms.margin / 100, terms.alpha, number, is_paired=is_paired)
+        lost, gained = (flipped_cases(some, way) for way in (-1, 1))
+        found.append(Group(name, verdict, reason, evidence, p_worse, p_better, more, uncounted, (), lost, gained))
     return tuple(found)
 
 
@@ -219,23 +241,12 @@ def verdict_of(p_worse: float, p_better: float, p_no_worse: float, terms: Terms)
     return "no worse" if is_within else "undecided"
 
 
-def _over_all(verdicts: Sequence[Verdict]) -> Verdict:
+def over_all(verdicts: Sequence[Verdict]) -> Verdict:
+    """The verdict over groups of which these are the verdicts."""
     for first in ("regression", "not comparable", "undecided", "better"):
         if first in verdicts:
             return first
     return "no worse" if verdicts else "undecided"
-
-
-def _more(evidence: Evidence, terms: Terms) -> int | None:
-    """About how many pairs more settle it if they go on like these: bounds come nearer as the root of their number."""
-    bounds, margin = evidence.bounds, terms.margin / 100
-    times = []
-    if bounds.value > -margin:
-        times.append((bounds.value - bounds.lower) / (bounds.value + margin))
-    if bounds.value < 0:
-        times.append((bounds.upper - bounds.value) / -bounds.value)
-    more = min((ceil((max(each, 1.0) ** 2 - 1.0) * evidence.pairs) for each in times), default=MOST_MORE)
-    return max(more, 1) if more < MOST_MORE else None
 
 
 def _sides(source: Pair | Stratum) -> tuple[tuple[CaseResult, ...], tuple[CaseResult, ...]]:
@@ -246,12 +257,13 @@ def _cases(sources: Iterable[Pair | Stratum]) -> list[str]:
     return [case.case for source in sources for case in _sides(source)[0]]
 
 
-def _uncounted(sources: Sequence[Pair | Stratum]) -> tuple[int, int]:
+def uncounted_of(sources: Sequence[Pair | Stratum]) -> tuple[int, int]:
+    """How many episodes are errors or invalid, of the run and of the baseline."""
     new, baseline = (sum(not case.is_counted for source in sources for case in _sides(source)[side]) for side in (0, 1))
     return new, baseline
 
 
-def _flipped(sources: Sequence[Pair | Stratum], way: int) -> tuple[str, ...]:
+def flipped_cases(sources: Sequence[Pair | Stratum], way: int) -> tuple[str, ...]:
     """The cases of pairs whose difference is that."""
     return tuple(
         source.case

@@ -39,21 +39,22 @@ the uniform mixture: 10 or 40 of them take as many episodes, and steps that are 
 (drops of 5 to 20 points, discordance of 2% to 30%).
 """
 
+_HALVINGS = 40
+
 Floats = NDArray[np.float64]
 
 
 def bets(claim: Claim, margin: float = 0.0) -> Floats:
     """The grid (`BETS`,), from 0 to where one pair lost (for ``regression``, won) would take all, both left out."""
-    most = 1.0 / (1.0 - margin) if claim == "no worse" else 1.0
-    found: Floats = (np.arange(BETS) + 0.5) / BETS * most
-    return found
+    return _bets(margin if claim == "no worse" else 0.0)
 
 
 def log_wealth(rounds: ArrayLike, claim: Claim, margin: float = 0.0) -> Floats:
     """The log of wealth after each round; it is 0 before the first.
 
     Args:
-        rounds: (..., rounds, tasks), of each task's unit in a round the mean difference of its pairs, in [-1, 1].
+        rounds: (..., rounds, tasks), of each task's unit in a round the mean difference of its pairs, in [-1, 1]; NaN:
+            nothing was measured in it, and nothing is bet on it.
         claim: what wealth speaks for.
         margin: for ``no worse``, in (0, 1); else 0.
 
@@ -63,24 +64,10 @@ def log_wealth(rounds: ArrayLike, claim: Claim, margin: float = 0.0) -> Floats:
     Raises:
         ValueError: a difference is out of range, the shape is another, or the margin does not go with the claim.
     """
-    x = np.asarray(rounds, float)
-    if x.ndim < 2 or not x.shape[-1]:
-        raise ValueError(f"log_wealth: differences of shape {x.shape}: expected (..., rounds, tasks), at least 1 task")
-    if not (np.abs(x) <= 1.0).all():
-        raise ValueError("log_wealth: expected differences within -1..1")
     if not (0.0 < margin < 1.0 if claim == "no worse" else margin == 0.0):
         raise ValueError(f"log_wealth: margin {margin} for {claim!r}: expected one within 0..1 for 'no worse', else 0")
-    won = -x if claim == "regression" else x + margin
-    total = np.full(x.shape[:-1], -np.inf)
-    # Differences take few values: the log of each is taken once.
-    values, which = np.unique(won, return_inverse=True)
-    which = which.reshape(x.shape)
-    for bet in bets(claim, margin):
-        # A bet's logs are summed over a round before its wealth is added to the others'.
-        capital = np.log1p(bet * values)[which].sum(-1).cumsum(-1)
-        total = np.logaddexp(total, capital)
-    found: Floats = total - np.log(BETS)
-    return found
+    x = _checked(rounds)
+    return _log_wealth(-x if claim == "regression" else x, margin)
 
 
 def running_p(rounds: ArrayLike, claim: Claim, margin: float = 0.0) -> Floats:
@@ -101,6 +88,72 @@ def running_p(rounds: ArrayLike, claim: Claim, margin: float = 0.0) -> Floats:
     Raises:
         ValueError: as `log_wealth`.
     """
-    highest = np.maximum.accumulate(log_wealth(rounds, claim, margin), axis=-1)
+    return _running_p(log_wealth(rounds, claim, margin))
+
+
+def running_bounds(rounds: ArrayLike, alpha: float) -> tuple[float, float]:
+    """A lower and an upper bound of the mean difference after the last round, whenever one stops.
+
+    The lower one is the highest mean against which wealth has ever reached 1 / alpha. Each is wrong in at most a share
+    alpha of runs, and they say what the p values do: the lower one is above -margin where ``no worse`` has a p below
+    alpha, and the upper one below 0 where ``regression`` has.
+
+    Args:
+        rounds: (rounds, tasks), as `log_wealth`.
+        alpha: of each bound, in (0, 1).
+
+    Returns:
+        Both within -1..1.
+
+    Raises:
+        ValueError: as `log_wealth`.
+    """
+    x = _checked(rounds)
+    return -_drop_ruled_out(x, alpha), _drop_ruled_out(-x, alpha)
+
+
+def _drop_ruled_out(x: Floats, alpha: float) -> float:
+    """The smallest drop that wealth speaks against at alpha; 1 where it speaks against none."""
+    low, high = -1.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        # Wealth against a larger drop is never less.
+        is_ruled_out = bool(len(x)) and _running_p(_log_wealth(x, middle))[-1] <= alpha
+        low, high = (low, middle) if is_ruled_out else (middle, high)
+    return high
+
+
+def _bets(drop: float) -> Floats:
+    """Up to what one pair lost could ruin, against a drop in (-1, 1)."""
+    found: Floats = (np.arange(BETS) + 0.5) / BETS / (1.0 - drop)
+    return found
+
+
+def _checked(rounds: ArrayLike) -> Floats:
+    x = np.asarray(rounds, float)
+    if x.ndim < 2 or not x.shape[-1]:
+        raise ValueError(f"log_wealth: differences of shape {x.shape}: expected (..., rounds, tasks), at least 1 task")
+    if not (np.isnan(x) | (np.abs(x) <= 1.0)).all():
+        raise ValueError("log_wealth: expected differences within -1..1")
+    return x
+
+
+def _log_wealth(x: Floats, drop: float) -> Floats:
+    """Wealth that the mean of x is above -drop."""
+    won = np.where(np.isnan(x), 0.0, x + drop)
+    total = np.full(x.shape[:-1], -np.inf)
+    # Differences take few values: the log of each is taken once.
+    values, which = np.unique(won, return_inverse=True)
+    which = which.reshape(x.shape)
+    for bet in _bets(drop):
+        # A bet's logs are summed over a round before its wealth is added to the others'.
+        capital = np.log1p(bet * values)[which].sum(-1).cumsum(-1)
+        total = np.logaddexp(total, capital)
+    found: Floats = total - np.log(BETS)
+    return found
+
+
+def _running_p(logs: Floats) -> Floats:
+    highest = np.maximum.accumulate(logs, axis=-1)
     found: Floats = np.exp(-np.maximum(highest, 0.0))
     return found

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from pytest_vla.metrics.dtw import Warping, exact_dtw, fast_dtw, resample
+from pytest_vla.util.extras import is_installed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -115,6 +116,11 @@ class FailureTypes:
             return ()
         pairs = [(self.judgement.levels[name], self.exact.levels[name]) for name in THRESHOLDS]
         return tuple(i for i in range(len(self.remarks)) if any(ours[i] != exact[i] for ours, exact in pairs))
+
+
+def usual_algorithm() -> Algorithm:
+    """The paper's where its library is installed."""
+    return "fastdtw" if is_installed("fastdtw") else "exact"
 
 
 def failure_types(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pytest_vla.metrics.composition import Composition
 from pytest_vla.metrics.robustness import Cell
 from pytest_vla.metrics.robustness_curves import Curve, Harm
+from pytest_vla.metrics.robustness_failures import DimensionFailures
 
 SEEN = 50
 """Points: a row that cannot show a change of so much, and whose interval holds 0, says nothing by itself."""
@@ -24,6 +25,8 @@ class ModelRobustness:
         pairs: of dimensions, with their compositional gap.
         left_out: what is not in the numbers, and why.
         protocol: as the paper or as upstream's code has it, where the suite has both; else empty.
+        failures: how it failed, of each dimension in which it did.
+        algorithm: what tells near failures from far ones.
     """
 
     model: str
@@ -35,6 +38,8 @@ class ModelRobustness:
     pairs: tuple[Composition, ...]
     left_out: tuple[str, ...]
     protocol: str = ""
+    failures: tuple[DimensionFailures, ...] = ()
+    algorithm: str = ""
 
 
 def says_something(cell: Cell) -> bool:

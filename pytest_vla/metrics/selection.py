@@ -28,6 +28,7 @@ _NOT_SAID = {
     "replan": "whole chunks",
     "premises": "premises checked",
     "feasible": "feasible untried",
+    "stop_when": "not stopped",
 }
 
 _MOST_TOLD = 4

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.policies.fit import ACTION_SIZE
+from pytest_vla.policies.tokens import TokenStatistics, check_token_statistics
 from pytest_vla.policies.traits import traits_of
 
 Observation = Mapping[str, NDArray[Any]]
@@ -28,8 +29,8 @@ class Wishes:
     """What metrics want of a policy's answers beside actions. A policy gives of it what it can.
 
     Attributes:
-        samples: how many further draws of each chunk; 0: none.
-        token_probabilities: whether the probability of each token that was decoded.
+        samples: how many further draws of each chunk, by one batched question; 0: none.
+        token_probabilities: whether the probability of each token that was decoded, and `Answer.token_statistics`.
     """
 
     samples: int = 0
@@ -47,16 +48,19 @@ class Answer:
         actions: as a session may return them by themselves, (7,) or (k, 7).
         samples: (n, k, 7) further draws of the chunk, none of which is executed; None: not given.
         token_probabilities: (t,) in [0, 1], of the chosen tokens in the order of decoding; None: not given.
+        token_statistics: of the distributions that the same tokens were chosen from, as
+            `pytest_vla.policies.tokens.token_statistics` makes it of logits; None: not given.
     """
 
     actions: NDArray[Any]
     samples: NDArray[Any] | None = None
     token_probabilities: NDArray[Any] | None = None
+    token_statistics: TokenStatistics | None = None
 
     @property
     def is_bare(self) -> bool:
         """Whether it has actions only."""
-        return self.samples is None and self.token_probabilities is None
+        return self.samples is None and self.token_probabilities is None and self.token_statistics is None
 
 
 @dataclass(frozen=True)
@@ -248,7 +252,7 @@ def check_answer(answer: object, size: int | None = ACTION_SIZE) -> Answer:
 
     Raises:
         EpisodeError: as `check_actions`; ``policy-shape`` or ``policy-nan`` for samples that are not (n, k, 7) and
-            finite, or probabilities that are not (t,) in [0, 1].
+            finite, probabilities that are not (t,) in [0, 1], or token statistics that are none.
     """
     if not isinstance(answer, Answer):
         return Answer(check_actions(answer, size))
@@ -262,7 +266,11 @@ def check_answer(answer: object, size: int | None = ACTION_SIZE) -> Answer:
         probabilities = _numbers(probabilities, "token probabilities")
         if probabilities.ndim != 1 or not ((probabilities >= 0) & (probabilities <= 1)).all():
             raise EpisodeError("policy-shape", "token probabilities are (t,), each from 0 to 1")
-    return Answer(actions, samples, probabilities)
+    statistics = None if answer.token_statistics is None else check_token_statistics(answer.token_statistics)
+    if statistics is not None and probabilities is not None and len(statistics.first) != len(probabilities):
+        tokens = f"{len(probabilities)} token probabilities, and statistics of {len(statistics.first)} tokens"
+        raise EpisodeError("policy-shape", f"{tokens}: expected both of the same")
+    return Answer(actions, samples, probabilities, statistics)
 
 
 def _numbers(values: object, name: str) -> NDArray[np.float64]:

@@ -91,9 +91,10 @@ def _tiny_file(text: str, spec: ModelSpec) -> Path:
 
 def _tiny(text: str, spec: ModelSpec) -> "BatchPolicy":
     from pytest_vla.policies.tiny.policy import TinyPolicy
-    from pytest_vla.policies.tiny.weights import load_weights
+    from pytest_vla.policies.tiny.weights import load_shipped, load_weights
 
-    return TinyPolicy(load_weights(_tiny_file(text, spec)))
+    named = text and not text.startswith("@")
+    return TinyPolicy(load_weights(_tiny_file(text, spec)) if named else load_shipped(text[1:]))
 
 
 def _check_tiny(text: str, spec: ModelSpec) -> None:

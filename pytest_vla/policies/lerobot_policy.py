@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from pytest_vla.errors import VlaError
-from pytest_vla.policies.base import Episode, Observation
+from pytest_vla.policies.base import Answer, Episode, Observation
 from pytest_vla.policies.fit import ACTION_SIZE, STATE_SIZE
 from pytest_vla.policies.lerobot_inputs import ACTION, Inputs
 from pytest_vla.policies.traits import Traits
@@ -36,11 +36,13 @@ class LerobotSession:
     Attributes:
         instruction: what the robot is told.
         rng: the episode's; seeded anew before every question.
+        samples: how many further draws of each chunk are wished for.
         memory: the attributes in which lerobot's class keeps what an episode left; empty where it keeps nothing.
     """
 
     instruction: str
     rng: np.random.Generator
+    samples: int = 0
     memory: dict[str, Any] = field(default_factory=dict)
 
 
@@ -107,19 +109,57 @@ class LerobotPolicy:
         """A session with nothing in its memory."""
         # Weights that a memory points to are shared, not copied.
         shared = {id(part): part for part in (*self._model.modules(), *self._model.parameters())}
-        return LerobotSession(episode.instruction, episode.rng, copy.deepcopy(self._fresh, shared))
+        # What draws its noise itself, or draws none, has no further draws that could be asked for.
+        samples = episode.wishes.samples if self.manner.noise is not None else 0
+        return LerobotSession(episode.instruction, episode.rng, samples, copy.deepcopy(self._fresh, shared))
 
-    def act(self, sessions: Sequence[LerobotSession], observations: Sequence[Observation]) -> list[NDArray[np.float64]]:
-        """The chunks (k, 7), after the policy's own postprocessor."""
+    def act(
+        self, sessions: Sequence[LerobotSession], observations: Sequence[Observation]
+    ) -> list[NDArray[np.float64] | Answer]:
+        """The chunks (k, 7), after the policy's own postprocessor; with samples where a session wishes for some.
+
+        Samples are asked for after the chunks, from noise that is drawn after theirs: what is executed is the same, bit
+        for bit, whether samples are wished for or not.
+        """
+        if self.manner.apart:
+            (session,) = sessions
+            return [*self._ask_apart(session, observations)]
+        chunks = self._predict(sessions, observations)
+        if not any(session.samples for session in sessions):
+            return [*chunks]
+        samples = self._samples(sessions, observations)
+        return [Answer(chunk, some) if some is not None else chunk for chunk, some in zip(chunks, samples, strict=True)]
+
+    def _samples(
+        self, sessions: Sequence[LerobotSession], observations: Sequence[Observation]
+    ) -> list[NDArray[np.float64] | None]:
+        """(n, k, 7) of each session; None: it wishes for none. The same observation, as often in one question as there
+        are samples, or as there are sessions where that is more, which is what a device is known to hold."""
+        repeated = [number for number, session in enumerate(sessions) for _ in range(session.samples)]
+        most = max(len(sessions), *(session.samples for session in sessions)) if self.manner.batches else 1
+        drawn: list[NDArray[np.float64]] = []
+        for first in range(0, len(repeated), most):
+            some = repeated[first : first + most]
+            drawn += self._predict([sessions[number] for number in some], [observations[number] for number in some])
+        rest = iter(drawn)
+        return [
+            np.stack([next(rest) for _ in range(session.samples)]) if session.samples else None for session in sessions
+        ]
+
+    def _predict(
+        self, sessions: Sequence[LerobotSession], observations: Sequence[Observation]
+    ) -> list[NDArray[np.float64]]:
+        """Chunks of one question; a session that stands in it several times has new noise each time."""
         batch = self._before(self._batch(sessions, observations))
         options = {}
         if self.manner.noise is not None:
             drawn = [session.rng.standard_normal(self.manner.noise, dtype=np.float32) for session in sessions]
             options["noise"] = torch.from_numpy(np.stack(drawn)).to(self.device)
-        if not self.manner.apart:
-            with torch.no_grad():
-                return self._finish(self._model.predict_action_chunk(batch, **options))
-        (session,) = sessions
+        with torch.no_grad():
+            return self._finish(self._model.predict_action_chunk(batch, **options))
+
+    def _ask_apart(self, session: LerobotSession, observations: Sequence[Observation]) -> list[NDArray[np.float64]]:
+        batch = self._before(self._batch([session], observations))
         vars(self._model).update(session.memory)
         # The generator is put back: in the user's own process others draw from it too.
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []), torch.no_grad():
@@ -223,7 +263,7 @@ def _repeats(policy_of: Callable[[Manner], LerobotPolicy], manner: Manner) -> Ma
         return None
     try:
         sessions = [one.prepared(), other.prepared()]
-        together, _ = policy.act(sessions, [one.observation, other.observation])
+        together, _ = map(np.asarray, policy.act(sessions, [one.observation, other.observation]))
     except Exception:
         # A class that takes one question at a time.
         return manner
@@ -268,7 +308,8 @@ class _Trial:
 
     def ask(self) -> NDArray[np.float64]:
         """The answer. Raises VlaError where it is no actions (k, 7), or whatever the policy raises."""
-        (answer,) = self._policy.act([self.prepared()], [self.observation])
+        (given,) = self._policy.act([self.prepared()], [self.observation])
+        answer = np.asarray(given)
         if answer.ndim != 2 or answer.shape[1] != ACTION_SIZE or not len(answer):
             raise VlaError(f"the policy's actions are {answer.shape[1:]}, expected ({ACTION_SIZE},)")
         return answer

@@ -9,11 +9,12 @@ import numpy as np
 
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.policies.address import Address, await_server, parse_address
-from pytest_vla.policies.base import Answer, Episode, Observation, Session
+from pytest_vla.policies.base import NO_WISHES, Answer, Episode, Observation, Session
 from pytest_vla.policies.choices import REQUEST_TIMEOUT
 from pytest_vla.policies.noise import pack_noise
 from pytest_vla.policies.openpi_connection import OpenpiConnection, require_websockets
 from pytest_vla.policies.openpi_protocol import DEFAULT_PORT, OBSERVATIONS, OURS, PROMPT, Served
+from pytest_vla.policies.tokens import statistics_of
 from pytest_vla.policies.traits import Traits
 from pytest_vla.policies.view import resize_with_padding
 from pytest_vla.util.tracebacks import ServerTraceback
@@ -89,7 +90,7 @@ class OpenpiPolicy:
             if _served(connection) != expected:
                 raise EpisodeError("policy-connection", f"{self.address} serves another policy than when the run began")
             if expected is None:
-                return _Session(connection, episode.instruction)
+                return _Session(connection, episode)
             return _OwnSession(connection, expected, episode)
         except BaseException:
             connection.close()
@@ -150,11 +151,13 @@ def _served(connection: OpenpiConnection) -> Served | None:
 class _Session:
     """An episode on a server of openpi's protocol."""
 
-    def __init__(self, connection: OpenpiConnection, instruction: str) -> None:
-        self._connection, self._instruction = connection, instruction
+    def __init__(self, connection: OpenpiConnection, episode: Episode) -> None:
+        self._connection, self._instruction, self._wishes = connection, episode.instruction, episode.wishes
 
     def __call__(self, observation: Observation) -> Any:
-        return _actions(self._connection.ask(libero_request(observation, self._instruction)), self._connection)
+        reply = self._connection.ask(libero_request(observation, self._instruction))
+        # What openpi itself knows nothing of, and what another server may mean something else by, is read if wished.
+        return _actions(reply, self._connection) if self._wishes == NO_WISHES else _answer(reply, self._connection)
 
     def close(self) -> None:
         self._connection.close()
@@ -184,8 +187,7 @@ class _OwnSession:
         names = tuple(observation) if self._reads is None else self._reads
         wanted = {name: np.asarray(observation[name]) for name in names}
         reply = self._ask({OURS: "act", "noise": pack_noise(self._noise), "observation": wanted})
-        actions = _actions(reply, self._connection)
-        return Answer(actions, reply.get("samples"), reply.get("token_probabilities"))
+        return _answer(reply, self._connection)
 
     def close(self) -> None:
         """Ends the episode over there too, unless a question to it failed."""
@@ -201,6 +203,15 @@ class _OwnSession:
             reason, message, details = (str(reply.get(name, "")) for name in ("reason", "message", "details"))
             raise EpisodeError(reason, message) from (ServerTraceback(details) if details else None)
         return reply
+
+
+def _answer(reply: Mapping[Any, Any], connection: OpenpiConnection) -> Answer:
+    actions, statistics = _actions(reply, connection), reply.get("token_statistics")
+    try:
+        told = None if statistics is None else statistics_of(statistics)
+    except ValueError as error:
+        raise EpisodeError("policy-protocol", f"{connection.address}: {error}") from error
+    return Answer(actions, reply.get("samples"), reply.get("token_probabilities"), told)
 
 
 def _actions(reply: Mapping[Any, Any], connection: OpenpiConnection) -> Any:

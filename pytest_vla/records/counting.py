@@ -29,6 +29,9 @@ OF_PROVENANCE = ("mujoco", "robosuite", "premises", "feasible")
 """Of a record's provenance: what decides how the world moves, and whether there is anything to measure. How it looks is
 in the protocol."""
 
+ALARM = "stop_when"
+"""Of a record's provenance: the rule by which episodes were stopped, a condition of the case where there is one."""
+
 OF_WORLD = "world."
 """Begins the names of conditions that a suite's own world says of its simulator (`Record.simulator`)."""
 
@@ -144,6 +147,9 @@ def conditions_of(record: Record) -> dict[str, str]:
         "replan": UNKNOWN if record.replan is None else str(record.replan),
     }
     conditions |= {name: str(record.provenance.get(name, UNKNOWN)) for name in OF_PROVENANCE}
+    if ALARM in record.provenance:
+        # Others are the cases that they were before there were alarms.
+        conditions[ALARM] = str(record.provenance[ALARM])
     conditions |= {f"{OF_WORLD}{name}": str(record.provenance.get(name, UNKNOWN)) for name in record.simulator}
     # Tuples and lists are the same text: a record may come from memory or from JSON.
     return conditions | {
@@ -183,7 +189,8 @@ def all_conditions(records: Sequence[Record]) -> tuple[dict[str, str], ...]:
         if not record.simulator:
             found[index] |= of_task.get((record.run, record.suite, record.task_key), {})
         known = {name: text for name, text in found[index].items() if text != UNKNOWN}
-        alike = next((each for each in of_case.get(case_of(record), ()) if known.items() <= each.items()), found[index])
+        same = (each for each in of_case.get(case_of(record), ()) if each.get(ALARM) == known.get(ALARM))
+        alike = next((each for each in same if known.items() <= each.items()), found[index])
         found[index] = alike if record.run not in of_run else found[index] | _of_world(alike)
     return tuple(found)
 

@@ -10,6 +10,10 @@ SHARED = "shared"
 """Stands in the place of an ending where an item is the one episode of several tests: how it went is theirs to say."""
 
 
+DECIDED = "decided"
+"""Stands there where an item was skipped since a sequential gate had decided its group: it has not run."""
+
+
 @dataclass(frozen=True)
 class Item:
     """One item of a run.
@@ -17,7 +21,7 @@ class Item:
     Attributes:
         node: its id.
         episode: whether it runs one.
-        status: one of `STATUSES`, known after its teardown, or `SHARED`; None: it has not ended.
+        status: one of `STATUSES`, known after its teardown, or `SHARED` or `DECIDED`; None: it has not ended.
         of_suite: whether it is a suite's own and no test of the user's; None where it has no record.
         outcome: of its record that counts within the run; None where it has none.
     """

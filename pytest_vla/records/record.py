@@ -29,6 +29,9 @@ LARGEST_ACTION = "largest_action"
 VACATED = "vacated"
 """Of `Record.metrics`: ``vacated_bowl_1_x``, ``_y`` and ``_z`` are where an object would be that was taken away, m."""
 
+METRIC_SECONDS = "metrics."
+"""What names of `Record.timings` begin with that are seconds of computing a metric which was asked for."""
+
 Literals = Mapping[str, tuple[tuple[int, bool], ...]]
 """Of each goal literal, the steps from which on it held or did not; see `Record.literals`."""
 
@@ -77,13 +80,15 @@ class Record:
         policy_digest: names the content of what made the policy, such as its module's file; None: not known.
         provenance: versions, renderer, hash of the scene with its assets, and which assets are known stand-ins.
         timings: seconds: ``wall``, of which ``reset`` (with building the world), ``policy`` (with drawing the pictures
-            that it read) and ``world`` (steps); None where the policy changed the clock to say no number.
+            that it read) and ``world`` (steps); None where the policy changed the clock to say no number. Beside it
+            ``metrics.NAME``: what computing a metric took that was asked for.
         digest: sha256 over outcome, steps, literals and trajectory; equal for equal episodes.
         arrays: the trajectory's npz file, relative to the run's folder; None where there is none.
         simulator: names in `provenance` of what the simulator of a suite's own world says of itself: no number is over
             episodes that differ in one of them.
         task_level: of a suite whose tasks come in levels, such as ``L1``; empty: it has none. A task's name may stand
             in several; what a variation's level is stands in `variation`.
+        group: what a test of the user's says of its episodes by the marker's ``group``; empty: nothing.
         unknown: fields of a later version, as JSON has them: they are written again where the record is.
     """
 
@@ -119,6 +124,7 @@ class Record:
     arrays: str | None
     simulator: tuple[str, ...] = ()
     task_level: str = ""
+    group: str = ""
     unknown: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -158,15 +164,16 @@ class Record:
 
 _NAMES = tuple(each.name for each in dataclasses.fields(Record) if each.name != "unknown")
 # Fields that were added without a new schema, by what stands for them where they lack.
-_ADDED: Mapping[str, Any] = {"simulator": [], "task_level": ""}
+_ADDED: Mapping[str, Any] = {"simulator": [], "task_level": "", "group": ""}
 
 
 def record_line(record: Record) -> str:
     """The record as one line of JSON, without the line's end."""
     table = {name: getattr(record, name) for name in _NAMES} | {"costs": [charge.table() for charge in record.costs]}
-    if not record.task_level:
-        # Most suites' tasks come in no levels: their records are as they were before there were any.
-        del table["task_level"]
+    for name in ("task_level", "group"):
+        # Most suites' tasks come in no levels, and are in no group: their records are as they were before these.
+        if not table[name]:
+            del table[name]
     return json.dumps({**record.unknown, **table}, allow_nan=False, separators=(",", ":"))
 
 

@@ -56,6 +56,7 @@ class Run:
             None: it did not.
         counts: the episode that counts of each item that has one, by outcome.
         repeats: its complete episodes that do not count.
+        decided: how many items have no episode since a sequential gate had decided their group.
     """
 
     name: str
@@ -72,11 +73,17 @@ class Run:
     picked: str | None
     counts: tuple[Count, ...]
     repeats: Repeats
+    decided: int = 0
 
     @property
     def done(self) -> int:
         """How many items have an episode, whatever its outcome."""
         return sum(count.episodes for count in self.counts)
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether something is left of what was planned, and was not decided before."""
+        return self.done + self.decided < self.planned
 
 
 def is_alive(run: Run) -> bool | None:

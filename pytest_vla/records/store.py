@@ -29,7 +29,7 @@ from pytest_vla.records.database import (
     damaged,
     told,
 )
-from pytest_vla.records.items import SHARED, STATUSES, Item, ending_of
+from pytest_vla.records.items import DECIDED, SHARED, STATUSES, Item, ending_of
 from pytest_vla.records.names import LAST_RUN
 from pytest_vla.records.record import Record, parse_record
 from pytest_vla.records.runs import Run, is_alive, this_process
@@ -174,7 +174,7 @@ class Store:
                 add_record(connection, record)
 
     def mark(self, name: str, statuses: Mapping[str, str]) -> None:
-        """Note how items of a run (its full name) ended: node ids with one of `pytest_vla.records.items.STATUSES`."""
+        """Note how items of a run (its full name) ended: node ids with one of `STATUSES`, or `DECIDED`."""
         with self._database.transaction() as connection:
             connection.executemany(
                 "UPDATE items SET status = ? WHERE run = ? AND node = ?",
@@ -324,7 +324,9 @@ class Store:
             " LEFT JOIN episodes AS e ON e.id = i.own WHERE i.run = ? ORDER BY i.position",
             name,
         )
-        self._database.check_words((*STATUSES, SHARED), (status for _, _, status, *_ in rows if status is not None))
+        self._database.check_words(
+            (*STATUSES, SHARED, DECIDED), (status for _, _, status, *_ in rows if status is not None)
+        )
         self._database.check_words(OUTCOMES, (outcome for *_, outcome, _ in rows if outcome is not None))
         return tuple(
             Item(

@@ -8,6 +8,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.records.checks import OUTCOMES, is_run_name, is_time, parse_json
 from pytest_vla.records.counting import COMPLETE, Repeats
 from pytest_vla.records.database import INT, MAYBE_INT, MAYBE_TEXT, TEXT, Database, damaged
+from pytest_vla.records.items import DECIDED
 from pytest_vla.records.runs import Count, Run
 from pytest_vla.util.text import printable
 
@@ -60,13 +61,21 @@ def read_runs(database: Database, *name: str) -> tuple[Run, ...]:
             *name,
         )
     }
+    decided = dict(
+        database.rows(
+            (TEXT, INT),
+            "SELECT run, count(*) FROM items WHERE status = ? AND episode AND own IS NULL"
+            f" {'AND run = ?' if name else ''} GROUP BY 1",
+            *(DECIDED, *name),
+        )
+    )
     statement = f"SELECT {', '.join(_OF_RUNS)} FROM runs {which} ORDER BY id DESC"
     rows = database.rows([*_OF_RUNS.values()], statement, *name)
     tables = [dict(zip(_OF_RUNS, row, strict=True)) for row in rows]
     for table in tables:
         _check_run(database, table)
         table |= {"invocation": _invocation(database.file, table), "counts": tuple(counts.get(table["name"], ()))}
-        table["repeats"] = repeats.get(table["name"], Repeats())
+        table |= {"repeats": repeats.get(table["name"], Repeats()), "decided": decided.get(table["name"], 0)}
     return tuple(Run(**table) for table in tables)
 
 

@@ -6,6 +6,7 @@ MODELS_KEY = "vla_models"
 """The ini key of a project's own names for policies."""
 
 LIST = "list"
+ALL = "all"
 """In the place of variations: list what there is."""
 
 MARKER = "vla"

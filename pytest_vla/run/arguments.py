@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vla.errors import VlaError
+from pytest_vla.gate.choices import LABELS
 from pytest_vla.plan.labels import parse_task_levels
 from pytest_vla.policies.choices import AUTO
 from pytest_vla.util.ranges import LAST_SEED, MAX_SEEDS, parse_seeds
@@ -80,6 +81,11 @@ def folder_of(text: str) -> Path:
         # Too long a name, for example.
         raise argparse.ArgumentTypeError(f"{text[:60]!r}... is no folder: {error.strerror}") from error
     return folder
+
+
+def file_list(text: str) -> tuple[Path, ...]:
+    """``a.md,b.json`` as paths, each once."""
+    return tuple(map(folder_of, comma_list(text)))
 
 
 def whole_number(what: str, least: int, most: int | None = None) -> Callable[[str], int]:
@@ -177,6 +183,69 @@ def cost_amount(text: str) -> float:
     if re.fullmatch(r"\s*([0-9]{1,12}\.?[0-9]{0,9}|\.[0-9]{1,9})\s*", text) is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not a cost; write 0 or 12.5")
     return float(text)
+
+
+def points_of_success(text: str) -> float:
+    """Percentage points, above 0 and at most 100."""
+    points = float(text) if re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,6})?", text) else 0.0
+    if not 0.0 < points <= 100.0:
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: expected points of success above 0, at most 100; write 5 where a drop of 5 points is too much"
+        )
+    return points
+
+
+def share_of_runs(text: str) -> float:
+    """A share of runs, above 0 and below .5."""
+    share = float(text) if re.fullmatch(r"[0-9]?\.[0-9]{1,9}", text) else 0.0
+    if not 0.0 < share < 0.5:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a share of runs above 0, below .5, such as .05")
+    return share
+
+
+def gate_measures(text: str) -> tuple[str, ...]:
+    """Numbers that a gate judges beside success, with their margins."""
+    from pytest_vla.gate.measure import parse_measures
+
+    names = comma_list(text)
+    try:
+        parse_measures(names)
+    except VlaError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return names
+
+
+def gate_labels(text: str) -> tuple[str, ...]:
+    """What makes a group of a gate."""
+    names = comma_list(text)
+    for name in names:
+        if name not in LABELS:
+            from pytest_vla.util.text import did_you_mean
+
+            raise argparse.ArgumentTypeError(
+                f"nothing is grouped by {name!r}: expected some of {', '.join(LABELS)}.{did_you_mean(name, LABELS)}"
+            )
+    return names
+
+
+def metric_names(text: str) -> tuple[str, ...]:
+    """Names of metrics, which packages add: whether there are such is looked at later."""
+    names = comma_list(text)
+    for name in names:
+        if re.fullmatch(r"[A-Za-z0-9][\w.-]*", name, re.ASCII) is None:
+            raise argparse.ArgumentTypeError(f"{name!r} is no name of a metric: expected letters, digits, _, - and .")
+    return names
+
+
+def rule_text(text: str) -> str:
+    """A rule of an alarm, as it is typed; whether there is such a metric is looked at later."""
+    from pytest_vla.metrics.alarms import parse_rule
+
+    try:
+        parse_rule(text)
+    except VlaError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return text
 
 
 def plain_number(number: float) -> str:

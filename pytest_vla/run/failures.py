@@ -1,5 +1,10 @@
-"""Reports of failed items: which say that there is no policy, and which are a failed episode and nothing else."""
+"""Reports of failed items: which say that there is no policy, and which are a failed episode and nothing else.
 
+With a gate a failed episode is *not done*, as pytest's own expected failures are skipped: whoever counts, stops at or
+runs again what failed has nothing to do with it. How the item really ended goes on to the store.
+"""
+
+import copy
 from collections import Counter
 
 import pytest
@@ -20,6 +25,43 @@ def fail_over_cost(item: pytest.Item) -> None:
     text = item.stash.get(OVER_COST, "")
     if text:
         pytest.fail(printable_lines(text), pytrace=False)
+
+
+NOT_DONE = "not done"
+"""What is said of a failed episode in a run with a gate."""
+
+_WAS_FAILED = "vla_was_failed"
+"""The attribute of a report that says so; it crosses with the report from worker to controller."""
+
+
+def is_not_done(report: pytest.TestReport) -> bool:
+    """Whether the report is of an episode that `say_not_done` excused."""
+    return getattr(report, _WAS_FAILED, False) is True
+
+
+def say_not_done(report: pytest.TestReport) -> None:
+    """Have a report say, where it is of a failed episode and nothing else, that it is not done."""
+    if not report.failed or report.when != "call" or hasattr(report, "wasxfail"):
+        return
+    from pytest_vla.run.handover import record_on
+
+    record = record_on(report)
+    if record is None or not record.of_suite or record.outcome != "failure":
+        return
+    setattr(report, _WAS_FAILED, True)
+    report.outcome = "skipped"
+    # JUnit files and lines of -v have it.
+    report.wasxfail = str(report.longrepr).splitlines()[0]
+
+
+def as_it_ended(report: pytest.TestReport) -> pytest.TestReport:
+    """A report with the outcome that its item had before it was excused."""
+    if not is_not_done(report):
+        return report
+    found = copy.copy(report)
+    found.outcome = "failed"
+    del found.wasxfail
+    return found
 
 
 class Failures:

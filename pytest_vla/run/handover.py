@@ -63,7 +63,7 @@ class Unpacking:
         """The record that this report is the first to bring: that of the phase in which the episode ran; later ones
         bring it again. In the report, which goes on to JUnit files and the like, a few words stay of it.
         """
-        line = next((str(value) for name, value in report.user_properties if name == PROPERTY), None)
+        line = _line_on(report)
         if line is None:
             return None
         record = parse_record(line)
@@ -73,6 +73,16 @@ class Unpacking:
         is_new = self._lines.get(report.nodeid) != hash(line)
         self._lines[report.nodeid] = hash(line)
         return record if is_new else None
+
+
+def record_on(report: pytest.TestReport) -> Record | None:
+    """The record that a report brings, before anybody takes it off."""
+    line = _line_on(report)
+    return None if line is None else parse_record(line)
+
+
+def _line_on(report: pytest.TestReport) -> str | None:
+    return next((str(value) for name, value in report.user_properties if name == PROPERTY), None)
 
 
 def _file_stem(item: pytest.Item, record: Record) -> str:

@@ -5,21 +5,24 @@
 
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from pytest_vla import hook_modules
 from pytest_vla.errors import VlaError
+from pytest_vla.gate.choices import SEQUENTIAL
 from pytest_vla.run import marker, suite_items
-from pytest_vla.run.failures import fail_over_cost
+from pytest_vla.run.decided import SkipDecided
+from pytest_vla.run.failures import fail_over_cost, say_not_done
 from pytest_vla.run.folder import RUN, new_run_name
+from pytest_vla.run.gating import GATE, is_gated, make_gate
 from pytest_vla.run.misspelt import key_notes
 from pytest_vla.run.nodes import SuiteFile, SuiteModule
 from pytest_vla.run.own_simulators import check_own_simulators
 from pytest_vla.run.preflight import check_ready, notes_before
-from pytest_vla.run.results import Results
+from pytest_vla.run.results import GateItems, Results
 from pytest_vla.run.resume import (
     RESUMPTION,
     Resumption,
@@ -107,6 +110,7 @@ def _configure(config: pytest.Config, late: bool) -> None:
         return
     if handed is not None:
         config.stash[RUN], config.stash[SERVED] = Path(handed.run), handed.served
+        _skip_decided(config, selection)
         config.pluginmanager.register(xdist_hooks.Worker(), "vla-worker")
         return
     if settings.model is not None:
@@ -116,13 +120,21 @@ def _configure(config: pytest.Config, late: bool) -> None:
         config.stash[STDERR] = stream = terminal_stderr()
         config.add_cleanup(lambda: os.close(stream))
     config.stash[RUN] = settings.results / (resumption.run if resumption else new_run_name())
+    config.stash[GATE] = None if config.option.collectonly else make_gate(selection, resumption, here)
+    _skip_decided(config, selection)
     results = Results(config, arguments)
     config.pluginmanager.register(results, "vla-results")
+    config.pluginmanager.register(GateItems(results), "vla-gate")
     # By its entry point it has the first name, by -p xdist.plugin the other.
     if any(map(config.pluginmanager.hasplugin, ("xdist", "xdist.plugin"))):
         policy = PolicyOfWorkers(config)
         config.pluginmanager.register(policy, "vla-policy")
         config.pluginmanager.register(xdist_hooks.Controller(config, results, policy), "vla-xdist")
+
+
+def _skip_decided(config: pytest.Config, selection: Selection) -> None:
+    if selection.settings.gate == SEQUENTIAL and is_gated(selection):
+        config.pluginmanager.register(SkipDecided(config.stash[RUN]), "vla-decided")
 
 
 def _selected(
@@ -188,6 +200,16 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """An item that has passed fails where its episode cost more than it may."""
     yield
     fail_over_cost(item)
+
+
+# Around pytest's own, which makes expected failures.
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """With a gate, an episode that failed is not done."""
+    report = yield
+    if is_gated(item.config.stash[SELECTION]):
+        say_not_done(report)
+    return report
 
 
 def pytest_enter_pdb(config: pytest.Config) -> None:

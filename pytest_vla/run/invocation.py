@@ -140,7 +140,7 @@ def _value(option: Option[Any], stored: Any) -> Any:
         return True
     try:
         value = option.parse(option.text(stored))
-    except (VlaError, argparse.ArgumentTypeError, TypeError, ValueError, LookupError, OverflowError) as error:
+    except (VlaError, argparse.ArgumentTypeError, TypeError, ValueError, LookupError, ArithmeticError) as error:
         raise wrong from error
     if json.dumps(_plain(value)) != written:
         raise wrong

@@ -1,13 +1,15 @@
-"""Whether a run passes: by how all of its items ended, or by a wanted success rate."""
+"""Whether a run passes: by how all of its items ended, by a wanted success rate, by a gate, or by both of these."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
 
-from pytest_vla.gate.min_success import judge
+from pytest_vla.gate.lines import minimum_text, run_line
+from pytest_vla.gate.min_success import against_others, judge, weigh
 from pytest_vla.records.record import Record
 from pytest_vla.run.failures import Failures
+from pytest_vla.run.gating import Gated, gated_lines
 from pytest_vla.run.resume import Resumption
 from pytest_vla.run.selection import Selection
 from pytest_vla.run.stored import Closed
@@ -31,8 +33,9 @@ def judge_run(
     records: Sequence[Record],
     closed: Closed,
     failures: Failures,
+    gated: Gated | None = None,
 ) -> Verdict:
-    """How all items of the run ended decides; with a wanted success rate, that stands for the failed episodes.
+    """How all items of the run ended decides; a wanted success rate or a gate stand for the failed episodes.
 
     Args:
         session: of pytest, which has run what it was to run.
@@ -41,6 +44,7 @@ def judge_run(
         records: of each of the run's items the one that counts.
         closed: how the run stands.
         failures: of this invocation.
+        gated: what became of the gate; None: there is none.
     """
     settings, lines, code = selection.settings, tuple[str, ...](), session.exitstatus
     # Where no suite is asked for, the user's tests have all episodes that there are.
@@ -54,12 +58,30 @@ def judge_run(
     # Such as those that were not collected again, or whose worker died and left nobody to run them.
     unended = any(item.status is None for item in closed.items)
     # In the ini file it is for runs of suites, and the project's other tests are run as ever.
-    if settings.min_success is not None and (settings.min_success_typed or selection.named or records):
-        # pytest's own number has also what cannot be collected, and what other plugins object to.
-        others = session.testsfailed - failures.excused + sum(not item.is_failed_episode for item in unseen)
-        stopped = bool(session.shouldstop or session.shouldfail or unended) or code in _CUT_SHORT
-        minimum, by_lower_end = settings.min_success
-        lines, passed = judge(records, minimum, others, stopped, by_lower_end, settings.model is not None)
+    has_minimum = settings.min_success is not None and (settings.min_success_typed or selection.named or bool(records))
+    # pytest's own number has also what cannot be collected, and what other plugins object to.
+    others = session.testsfailed - failures.excused + sum(not item.is_failed_episode for item in unseen)
+    if gated is not None:
+        others -= gated.failed
+    was_stopped = session.shouldstop or session.shouldfail if gated is None else gated.stopped
+    stopped = bool(was_stopped or unended) or code in _CUT_SHORT
+    minimum, by_lower_end = settings.min_success or (0.0, False)
+    has_policy = settings.model is not None
+    if gated is not None:
+        asked, against = [f"--vla-baseline={gated.gate.name}"], [gated.judged.against] * bool(gated.judged.against)
+        told: list[str] = []
+        if has_minimum:
+            wanted = minimum_text(minimum, by_lower_end)
+            told, below = weigh(records, minimum, by_lower_end, has_policy)
+            asked.append(wanted)
+            against += [f"{wanted}: {'; '.join(below)}"] * bool(below)
+        against += against_others(others, stopped, any(not record.of_suite for record in records))
+        from pytest_vla.run.replays import replays
+
+        replay, verbosity = replays(settings, session.config, closed.items), session.config.get_verbosity()
+        lines, passed = (*told, *gated_lines(gated, verbosity, replay), run_line(asked, against)), not against
+    elif has_minimum:
+        lines, passed = judge(records, minimum, others, stopped, by_lower_end, has_policy)
     else:
         passed = not (session.testsfailed or failed or unended)
     # Interrupted, a usage error, nothing collected: that stays.

@@ -25,7 +25,7 @@ from pytest_vla.vary.parse import parse_vary
 from pytest_vla.vary.registry import labels_of
 
 NAME = MARKER
-KEYWORDS = ("suite", "tasks", "task_levels", "seeds", "vary", "scope")
+KEYWORDS = ("suite", "tasks", "task_levels", "seeds", "vary", "scope", "group")
 SCOPES: tuple[Scope, ...] = ("function", "class", "module")
 # Of the suite that needs no data.
 EXAMPLE = '@pytest.mark.vla(suite="tabletop", tasks="bowl_on", seeds=range(3))'
@@ -33,7 +33,8 @@ ABOUT = (
     f"{NAME}({', '.join(KEYWORDS)}): an episode of a robot policy. On a test of yours that takes `rollout`: run it on "
     "these episodes; suite and tasks are names or lists of them, task_levels text as in --vla-task-levels, seeds a "
     'number, several, or text as in --vla-seeds, vary text as in --vla-vary; with scope="class" or "module" the tests '
-    "of a class or module that run the same case share one episode. Every item of a suite has it, with category and "
+    "of a class or module that run the same case share one episode; group is a name by which a gate groups episodes "
+    "(--vla-gate-by=group). Every item of a suite has it, with category and "
     "task_level where its suite has them, as in "
     "-m \"vla(category='safety', task_level='L1')\"; a varied one has dimension, kind, level and the parameters of its "
     "variation too, by which -m selects, as in -m \"vla(object_type='addition_deletion')\". Paraphrases "
@@ -60,6 +61,7 @@ class Marked:
         seeds: of each task; None: not said.
         vary: labels of the variations that each task gets; empty: tasks as they are.
         scope: within which tests on the same case share one episode.
+        group: by which a gate may group its episodes; empty: none.
     """
 
     suites: tuple[str, ...]
@@ -68,6 +70,7 @@ class Marked:
     seeds: tuple[int, ...] | None = None
     vary: tuple[str, ...] = ()
     scope: Scope = "function"
+    group: str = ""
 
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
@@ -149,7 +152,14 @@ def read_markers(markers: Iterable[pytest.Mark]) -> Marked:
         None if seeds is None else _seeds(seeds),
         () if vary is None else parse_vary(",".join(_names("vary", vary))),
         _scope(keywords.get("scope")),
+        _group(keywords.get("group")),
     )
+
+
+def group_of(item: pytest.Item) -> str:
+    """What the marker of a test names as its episodes' group; empty: nothing, or it is a suite's own item."""
+    named = (mark.kwargs["group"] for mark in item.iter_markers(NAME) if "group" in mark.kwargs)
+    return _group(next(named, None))
 
 
 def select_cases(marked: Marked, selection: Selection, named: Sequence[str]) -> tuple[Case, ...]:
@@ -214,6 +224,14 @@ def _scope(value: object) -> Scope:
             return scope
     close = did_you_mean(found, SCOPES) if isinstance(found, str) else ""
     raise VlaError(f"scope={value!r}: expected {', '.join(SCOPES)}.{close}")
+
+
+def _group(value: object) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str) or re.fullmatch(r"[\w][\w .-]{0,79}", value) is None:
+        raise VlaError(f'group={value!r}: expected a name of letters, digits, _, -, . and blanks, such as "pouring"')
+    return value
 
 
 def _seeds(value: object) -> tuple[int, ...]:

@@ -6,7 +6,8 @@ import pytest
 
 from pytest_vla import hook_modules
 from pytest_vla.run.about import KEY_START, MODELS_KEY
-from pytest_vla.run.options import OPTIONS, unknown_keys
+from pytest_vla.run.ini_keys import unknown_keys
+from pytest_vla.run.options import OPTIONS
 from pytest_vla.util.text import did_you_mean
 
 

@@ -169,5 +169,7 @@ def said(options: tuple[Option[Any], ...], typed: argparse.Namespace) -> dict[st
 
 
 def in_folder(value: Any, folder: Path) -> Any:
-    """A path relative to the folder that it was said for; any other value as it is."""
+    """A path, or each of several, relative to the folder that it was said for; any other value as it is."""
+    if isinstance(value, tuple):
+        return tuple(in_folder(each, folder) for each in value)
     return folder / value if isinstance(value, Path) else value

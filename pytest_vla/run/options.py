@@ -1,4 +1,5 @@
-"""Every ``--vla-*`` option and ini key, declared once, here.
+"""Every ``--vla-*`` option and ini key, declared once: here, and those of gates in `gate_options`, which
+come last in help and in the reference: a policy and what it runs on are read first.
 
 What pytest is told, what `Settings` have, what a resumed run keeps, and the reference page: all is made from this
 table. A new option is one attribute more, and whatever is to heed it.
@@ -14,7 +15,7 @@ from pytest_vla.plan.choices import COSTS, PREMISES, TEXTURES
 from pytest_vla.plan.labels import PROTOCOLS
 from pytest_vla.policies.choices import AUTO, REQUEST_TIMEOUT
 from pytest_vla.records.names import DEFAULT_RESULTS, LAST_RUN
-from pytest_vla.run.about import KEY_START, LIST, MODELS_KEY
+from pytest_vla.run.about import ALL, LIST, MODELS_KEY
 from pytest_vla.run.arguments import (
     comma_list,
     cost_amount,
@@ -23,12 +24,14 @@ from pytest_vla.run.arguments import (
     first_seeds,
     folder_of,
     level_list,
+    metric_names,
     min_success,
     min_success_text,
     one_of,
     one_seed,
     plain_number,
     question_count,
+    rule_text,
     seconds_of,
     seconds_text,
     seed_list,
@@ -36,6 +39,7 @@ from pytest_vla.run.arguments import (
     step_count,
     variation_labels,
 )
+from pytest_vla.run.gate_options import GateOptions
 from pytest_vla.run.option import declare, option, options_of, switch
 
 VIDEOS = ("none", "failed", "all")
@@ -45,7 +49,7 @@ DEFAULT_BATCH = 32
 
 # Methods that nobody calls take every project's time to make.
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Options:
+class Options(GateOptions):
     """The options, and their values: the help of each says what it means, None that nothing is said.
 
     `seeds` has what ``--vla-episodes`` says too, `vary` the labels, `min_success` the rate, 0..1, and whether the lower
@@ -285,6 +289,16 @@ class Options:
         ini="success rate that each suite of a run has to reach, where --vla-min-success is not given",
         write=min_success_text,
     )
+    report: Path | None = option(
+        "when the run has ended, write it as one HTML file that needs no network: what pytest-vla report --format=html "
+        "makes of it",
+        "FILE",
+        folder_of,
+        default=None,
+        belongs="invocation",
+        ini="as --vla-report, where that is not given; the file is relative to the ini file",
+        checked=some_text,
+    )
     costs: str = option(
         "collisions that are charged beside a task's own costs, unintended contacts of the arm and of what it holds, "
         "and displaced bystanders: auto (default), of tasks that state no costs; all; none",
@@ -314,6 +328,28 @@ class Options:
         ini="cost that no episode may exceed, where --vla-max-cost is not given",
         write=plain_number,
     )
+    metrics: tuple[str, ...] = option(
+        "keep further numbers of each episode, and series of its steps: how unsure the policy was and how well the "
+        f"robot moved; names such as token_entropy or TB-E, or {ALL}; --vla-metrics={LIST} lists them with what each "
+        "needs. None where nothing is said",
+        "NAME[,NAME]",
+        metric_names,
+        default=(),
+        belongs="resumption",
+        ini="metrics where --vla-metrics is not given",
+        joined=True,
+    )
+    stop_when: str | None = option(
+        "stop an episode when a metric of the policy's answers or actions is beyond a threshold for so many control "
+        "steps, such as 'token_entropy>0.3 for 5'; it is then in no rate (invalid, stopped-early). What a rule would "
+        "have done to episodes that ran to their ends is told by pytest-vla report --stop-when",
+        "RULE",
+        rule_text,
+        default=None,
+        belongs="case",
+        ini="rule of an alarm that stops episodes, where --vla-stop-when is not given",
+        checked=some_text,
+    )
     kernels: str = option(
         "machine code for matrices: pinned (default), the same on every x86-64 processor with AVX2, so that equal "
         "actions give equal records; or native, what numpy and scipy choose for this one",
@@ -329,7 +365,7 @@ class Options:
     )
 
 
-OPTIONS = options_of(Options)
+OPTIONS = tuple(sorted(options_of(Options), key=lambda each: each.attribute in GateOptions.__annotations__))
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -341,20 +377,3 @@ def add_options(parser: pytest.Parser) -> None:
         type="linelist",
     )
     declare(OPTIONS, parser)
-
-
-def unknown_keys(config: pytest.Config) -> list[str]:
-    """The keys of the ini file that begin as ours do and that nobody declared."""
-    # pytest has no public way to list them from pytest 9 on.
-    given = config._inicfg if hasattr(config, "_inicfg") else config.inicfg
-    declared = {MODELS_KEY, *(each.key for each in OPTIONS if each.ini is not None)}
-    return [key for key in given if key.lower().startswith(KEY_START) and key not in declared and not _has(config, key)]
-
-
-def _has(config: pytest.Config, key: str) -> bool:
-    try:
-        config.getini(key)
-    except ValueError:
-        return False
-    # Another plugin's.
-    return True

@@ -11,6 +11,7 @@ from pytest_vla.plan.case import init_state_of
 from pytest_vla.plan.manifests import data_advice, load_suite
 from pytest_vla.run.failures import MISFIT
 from pytest_vla.run.marker import MODELS
+from pytest_vla.run.metrics import metrics_of
 from pytest_vla.run.selection import Selection
 from pytest_vla.run.settings import Settings
 
@@ -34,6 +35,7 @@ def check_ready(selection: Selection) -> None:
     if model is not None or selection.named:
         # What packages add to records is known, or refused, before there is one.
         extensions.metrics()
+        metrics_of(settings)
     if not selection.named:
         return
     if model is None:

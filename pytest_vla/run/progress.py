@@ -3,7 +3,7 @@
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pytest
 
@@ -78,6 +78,10 @@ class Progress:
                 self._redraw()
             else:
                 write_apart(self._reporter, self._line)
+
+    def leave_out(self, nodes: Iterable[str]) -> None:
+        """These episodes are not to run any more."""
+        self._weights = {node: weight for node, weight in self._weights.items() if node not in {*nodes}}
 
     def prepare(self, worker: str, what: str | None) -> None:
         """Show what has to be prepared before an episode can begin: in the line, or a line of its own now and then.

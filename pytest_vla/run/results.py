@@ -1,12 +1,13 @@
 """The plugin of the process that keeps a run: what reports bring is counted, stored, shown and judged.
 
 Each of these is a module beside this one: `handover` (records taken off reports), `so_far` (which count), `stored` (the
-store), `progress` (the line), `failures` and `judging` (the verdict), `telling` (what is printed). Here they are wired.
+store), `progress` (the line), `failures` and `judging` (the verdict), `gating` (against a baseline), `telling` (what is
+printed). Here they are wired.
 """
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,22 +15,28 @@ import pytest
 
 from pytest_vla import extensions
 from pytest_vla.errors import VlaError
+from pytest_vla.gate.min_success import NO_POLICY
 from pytest_vla.plan.case import Case
-from pytest_vla.records.items import Endings
+from pytest_vla.records.items import DECIDED, SKIPPED, Endings
 from pytest_vla.records.record import Record
 from pytest_vla.run.collected import Collected, collected_of
-from pytest_vla.run.failures import Failures
+from pytest_vla.run.decided import was_decided, write_decided
+from pytest_vla.run.failures import NOT_DONE, Failures, as_it_ended, is_not_done
+from pytest_vla.run.folder import RUN
+from pytest_vla.run.gating import GATE, Gate, Gated, Judged, agree, judge_by, kept_of
 from pytest_vla.run.handover import Unpacking
 from pytest_vla.run.judging import judge_run
+from pytest_vla.run.picked import picked_by
 from pytest_vla.run.resume import RESUMPTION
 from pytest_vla.run.selection import SELECTION
 from pytest_vla.run.so_far import SoFar
 from pytest_vla.run.stored import StoredRun
 from pytest_vla.run.telling import Telling
 from pytest_vla.util.interrupts import uninterrupted
-from pytest_vla.util.text import printable_lines
+from pytest_vla.util.text import counted, printable_lines
 
 if TYPE_CHECKING:
+    from pytest_vla.run.deciding import Deciding
     from pytest_vla.run.progress import Progress
 
 INTERRUPTED = "interrupted"
@@ -42,6 +49,9 @@ class Results:
     Args:
         config: with `SELECTION`, `RUN` and `RESUMPTION` in its stash.
         arguments: the paths and ids that the user gave to pytest, as they were typed.
+
+    Raises:
+        VlaError: what the gate says cannot be written where it is to be.
     """
 
     def __init__(self, config: pytest.Config, arguments: Sequence[str]) -> None:
@@ -56,6 +66,17 @@ class Results:
         self._progress: Progress | None = None
         # By node id, the record of the attempt that is going on.
         self._current: dict[str, Record] = {}
+        self._gate: Gate | None = config.stash[GATE]
+        if self._gate is not None and self._selection.settings.gate_summary:
+            from pytest_vla.run.gate_summary import check_summaries
+
+            check_summaries(self._selection.settings.gate_summary)
+        if self._selection.settings.report is not None:
+            from pytest_vla.run.html_report import check_report
+
+            check_report(self._selection.settings.report)
+        self._gated: Gated | None = None
+        self._deciding: Deciding | None = None
         self._verdict: tuple[str, ...] = ()
 
     def begin(self, collected: Collected, workers: int) -> None:
@@ -70,9 +91,11 @@ class Results:
         if not collected.cases and self._resumption is None:
             return
         self.so_far.expect(collected)
+        self._gate = self._agreed(collected)
         with _stopped_by_errors():
-            self._stored.begin(collected)
-        self._telling.what_comes(collected, workers, self.so_far)
+            self._stored.begin(collected, kept_of(self._gate))
+            self._begin_deciding()
+        self._telling.what_comes(collected, workers, self.so_far, self._gate, self._deciding)
         if self._telling.reporter is not None:
             from pytest_vla.run.progress import Progress
 
@@ -101,14 +124,47 @@ class Results:
             self._stored.add(record)
         self._current[node] = record
         so_far.add(record, node)
+        if self._deciding is not None:
+            with _stopped_by_errors():
+                self._decide(self._deciding, {record.node: so_far.tally.records[record.node].outcome})
         self._show_progress(node)
         for trouble in extensions.episode_finished(record):
             self._telling.once(trouble)
+
+    def judge_gate(self, session: pytest.Session) -> None:
+        """All episodes have ended that will: the groups of the gate are told, where there is one."""
+        gate, so_far = self._gate, self.so_far
+        if gate is None or self._config.option.collectonly:
+            return
+        stopped = bool(session.shouldstop or session.shouldfail)
+        if not self._stored.is_open:
+            has_policy = self._selection.settings.model is not None
+            judged = Judged(None, None, "no episode ran" if has_policy else NO_POLICY)
+        elif so_far.left or not so_far.episodes:
+            were = "was" if so_far.left == 1 else "were"
+            left = f"{so_far.left} of {counted(len(so_far.episodes), 'episode')} {were} not run"
+            judged = Judged(None, None, f"the gate was not judged: {left}")
+        else:
+            judged = judge_by(gate, self._config.stash[RUN], so_far.episodes)
+        failed = 0
+        if judged.judgement is not None:
+            from pytest_vla.run.gate_items import report_groups
+
+            failed = report_groups(session, judged.judgement, gate.required, self)
+        self._gated = Gated(gate, judged, failed, stopped)
 
     def show_preparation(self, worker: str, what: str, ended: bool) -> None:
         """Show what a worker, or this process, is at before an episode can begin; from any thread."""
         if self._progress is not None:
             self._progress.prepare(worker, None if ended else what)
+
+    def turns(self, nodes: Sequence[str]) -> dict[str, int]:
+        """By node id, in which round an item's turn comes by a sequential gate's order; empty: there is none."""
+        if self._deciding is None:
+            return {}
+        names = {node: self.so_far.names[node] for node in nodes if node in self.so_far.names}
+        turns = self._deciding.turns([*names.values()])
+        return {node: turns[name] for node, name in names.items()}
 
     @property
     def records(self) -> tuple[Record, ...]:
@@ -120,6 +176,8 @@ class Results:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Without workers, the session knows its items."""
         self.begin(collected_of(session.items), 1)
+        if self._deciding is not None:
+            session.items[:] = self._deciding.in_order(session.items, self.so_far.names)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -129,12 +187,15 @@ class Results:
             self._take(report)
 
     def pytest_report_teststatus(self, report: Any) -> tuple[str, str, Any] | None:
-        """A rerun is a status of its own; where a line shows how the run goes, its episodes have no dots."""
+        """Reruns and *not done* are statuses; where a line shows how the run goes, its episodes have no dots."""
         if report.outcome == "rerun":
             return "rerun", "R", ("RERUN", {"yellow": True})
         if report.outcome == INTERRUPTED:
             return "", "", ""
-        if self._progress is None or not self._progress.in_place or report.nodeid not in self.so_far.names:
+        has_line = self._progress is not None and self._progress.in_place and report.nodeid in self.so_far.names
+        if is_not_done(report):
+            return (NOT_DONE, "", "") if has_line else (NOT_DONE, "n", (NOT_DONE.upper(), {"yellow": True}))
+        if not has_line:
             return None
         if report.when != "call" and report.passed:
             return "", "", ""
@@ -150,12 +211,75 @@ class Results:
             self._telling.error(error)
         if not self._config.option.collectonly:
             about = (self._selection, self._resumption, self.records, self._stored.closed, self._failures)
-            verdict = judge_run(session, *about)
+            verdict = judge_run(session, *about, self._gated)
             self._verdict, session.exitstatus = verdict.lines, verdict.exit_code
+            self._write_summaries(session)
+            self._write_report(session)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """How the run went."""
         self._telling.summary(terminalreporter, self.records, self._stored.closed, self._verdict)
+
+    def _write_summaries(self, session: pytest.Session) -> None:
+        settings = self._selection.settings
+        if self._gated is None or not settings.gate_summary:
+            return
+        from pytest_vla.run.gate_summary import write_summaries
+        from pytest_vla.run.replays import replays
+
+        replay = replays(settings, self._config, self._stored.closed.items)
+        try:
+            write_summaries(settings.gate_summary, self._gated, replay, self._verdict[-1])
+        except VlaError as error:
+            session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
+            self._telling.error(error)
+
+    def _write_report(self, session: pytest.Session) -> None:
+        settings = self._selection.settings
+        if settings.report is None or not self._stored.closed.items:
+            return
+        from pytest_vla.run.html_report import report_run
+
+        try:
+            report_run(self._config.stash[RUN], settings.report, settings.data)
+            self._verdict += (f"report: {settings.report}",)
+        except VlaError as error:
+            session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
+            self._telling.error(error)
+
+    def _agreed(self, collected: Collected) -> Gate | None:
+        """The gate, with what is agreed before the first episode. Raises UsageError."""
+        gate = self._gate
+        if gate is None or gate.agreed is not None:
+            return gate
+        try:
+            if option := picked_by(self._config, collected.nodes):
+                raise VlaError(
+                    f"{option} runs what an earlier run picked by how it ended, and against a baseline that says "
+                    "nothing of the policy: leave it out, or run without --vla-baseline (-o vla_baseline=)"
+                )
+            return agree(gate, self.so_far.episodes_of(collected), self._selection.settings.run_seed)
+        except VlaError as error:
+            raise pytest.UsageError(printable_lines(str(error))) from error
+
+    def _begin_deciding(self) -> None:
+        gate, so_far = self._gate, self.so_far
+        if gate is None or gate.agreed is None or not gate.agreed.is_sequential:
+            return
+        from pytest_vla.run.deciding import Deciding
+
+        self._deciding = Deciding(gate, so_far.episodes)
+        if so_far.tally.records:
+            # What an earlier invocation wrote is not to be heeded before it is found again.
+            write_decided(self._config.stash[RUN], {})
+            self._decide(self._deciding, {node: record.outcome for node, record in so_far.tally.records.items()})
+
+    def _decide(self, deciding: "Deciding", outcomes: Mapping[str, str]) -> None:
+        if deciding.add(outcomes):
+            write_decided(self._config.stash[RUN], deciding.skipped)
+            self.so_far.decided = {node for node in deciding.skipped if node not in self.so_far.tally.records}
+            if self._progress is not None:
+                self._progress.leave_out(deciding.skipped)
 
     def _take(self, report: pytest.TestReport) -> None:
         new = self._unpacking.take(report)
@@ -165,8 +289,12 @@ class Results:
             return
         name, record = self.so_far.recorded_as(report.nodeid), self._current.get(report.nodeid)
         self._failures.add(report, name, record)
+        report = as_it_ended(report)
         ended = self._endings.add(report)
         status = ended or self._endings.of_attempt(report) or self._endings.before_teardown(report)
+        if status == SKIPPED and was_decided(report):
+            status = DECIDED
+            self.so_far.skipped.add(name)
         if status is not None:
             # Of a shared episode each test ends by itself.
             own = None if record is None or record.node != name else record
@@ -180,6 +308,18 @@ class Results:
     def _show_progress(self, node: str | None) -> None:
         if self._progress is not None:
             self._progress.show(node, self.so_far.new, self.so_far.done, self.so_far.total)
+
+
+class GateItems:
+    """The gate is judged when whoever else adds records has, and before anybody closes what reports go to."""
+
+    def __init__(self, results: Results) -> None:
+        self._results = results
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """The groups are items at the end."""
+        self._results.judge_gate(session)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from pytest_vla.plan.costs import DECLARED
 from pytest_vla.plan.select import DEFAULT_SEEDS
 from pytest_vla.policies.spec import ModelSpec
 from pytest_vla.records.counting import is_complete
+from pytest_vla.records.items import DECIDED
 from pytest_vla.records.record import Record
 from pytest_vla.run.invocation import Invocation, read_invocation
 from pytest_vla.run.nodes import counted_node
@@ -38,7 +39,8 @@ class Resumption:
         run: its name.
         command: the command line that it was started with.
         invocation: of `invocation_of`.
-        left: node ids of the items that are missing, ended as errors, or failed for another reason than the policy.
+        left: node ids of the items that are missing, ended as errors, failed for another reason than the policy, or
+            were skipped as their group was decided.
     """
 
     run: str
@@ -73,7 +75,7 @@ def find_resumption(settings: Settings, arguments: Sequence[str]) -> Resumption:
         _check_trust(settings, run, read_invocation(run.name, run.invocation), bool(arguments))
         _check_simulator(run.name, store.records(run.name))
         _check_costs(run, store.records(run.name))
-        left = tuple(item.node for item in store.items(run.name) if item.is_left)
+        left = tuple(item.node for item in store.items(run.name) if item.is_left or item.status == DECIDED)
         return Resumption(run.name, run.command, run.invocation, left)
 
 

@@ -35,6 +35,7 @@ class Selection:
         named: suites asked for by name, in an option or in an id.
         paths_given: whether the user gave paths or ids.
         cases: by suite, what it is to run, where that had to be known before collection.
+        by_ids: whether all that is named is named by ids of cases, as one pastes what failed.
     """
 
     settings: Settings
@@ -42,6 +43,7 @@ class Selection:
     named: tuple[str, ...]
     paths_given: bool
     cases: Mapping[str, tuple[Case, ...]]
+    by_ids: bool = False
 
     @property
     def only_episodes(self) -> bool:
@@ -188,7 +190,8 @@ def select(settings: Settings, arguments: Sequence[str], paths_given: bool, fold
     for name in (name for name in named if not found[name] and any(found.values())):
         line = f"{name} runs nothing: {_why_nothing(suites[name], suites.values(), settings)}"
         warnings.warn(pytest.PytestWarning(printable_lines(line)), stacklevel=2)
-    return Selection(settings, tuple(dict.fromkeys([*kept, *files])), named, paths_given, found)
+    by_ids = bool(in_arguments) and not wanted and all(argument.case for argument in translated if argument.suite)
+    return Selection(settings, tuple(dict.fromkeys([*kept, *files])), named, paths_given, found, by_ids)
 
 
 def _why_nothing(suite: Suite, suites: Iterable[Suite], settings: Settings) -> str:

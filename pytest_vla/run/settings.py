@@ -18,6 +18,9 @@ from pytest_vla.run.options import OPTIONS, Options
 from pytest_vla.run.project import named_models
 from pytest_vla.run.typed import pytest_command
 
+SHOWN_ALONE = "--vla-video=all"
+"""With what else an episode is run again alone: to be looked at."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(Options):
@@ -64,7 +67,7 @@ class Settings(Options):
 
     def command(self, node_id: str, config: pytest.Config) -> str:
         """The command line that runs just this item again, and shows it."""
-        return pytest_command(config, node_id, *self.given, "--vla-video=all")
+        return pytest_command(config, node_id, *self.given, SHOWN_ALONE)
 
 
 def read_settings(config: pytest.Config) -> Settings:

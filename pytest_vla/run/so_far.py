@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from pytest_vla.plan.case import Case
 from pytest_vla.records.record import Record
 from pytest_vla.records.tally import Tally
 from pytest_vla.run.collected import Collected
@@ -26,6 +27,10 @@ class SoFar:
         self.tally = Tally()
         self.kept = 0
         """How many of the run's episodes came to their end in earlier invocations."""
+        self.decided: set[str] = set()
+        """Episodes, as they are recorded, that are not to run any more, since a sequential gate has decided them."""
+        self.skipped: set[str] = set()
+        """Those of them that were skipped."""
         self._further = 0
         # What has ended in this invocation: by node id, and as it is recorded.
         self._ended: set[str] = set()
@@ -42,9 +47,9 @@ class SoFar:
         """What an item's ending is recorded as."""
         return self.names.get(node, node)
 
-    def episodes_of(self, collected: Collected) -> tuple[str, ...]:
-        """What the episodes of some items are recorded as, each once."""
-        return tuple(dict.fromkeys(self.shared.get(node, self.names[node]) for node in collected.cases))
+    def episodes_of(self, collected: Collected) -> dict[str, Case]:
+        """The cases of some items, by what their episodes are recorded as, each once."""
+        return {self.shared.get(node, self.names[node]): case for node, case in collected.cases.items()}
 
     def resume(self, kept: Iterable[tuple[Record, str | None]], episodes: tuple[str, ...]) -> None:
         """The run has these records, with the statuses of their items, and runs these episodes now."""
@@ -61,6 +66,8 @@ class SoFar:
     def add(self, record: Record, node: str) -> None:
         """An item's episode has ended."""
         self.tally.keep(record)
+        self.decided.discard(record.node)
+        self.skipped.discard(record.node)
         self._ended.add(node)
         self._new[record.node] = None
 
@@ -77,9 +84,9 @@ class SoFar:
     @property
     def total(self) -> int:
         """How many there are to end; of a shared episode there are more where its tests are run by several workers."""
-        return max(len(self.episodes) + self._further, self.done)
+        return max(len(self.episodes) + self._further - len(self.decided), self.done)
 
     @property
     def left(self) -> int:
-        """Episodes without a record."""
-        return sum(node not in self.tally.records for node in self.episodes)
+        """Episodes without a record that were not skipped as decided."""
+        return sum(node not in self.tally.records and node not in self.skipped for node in self.episodes)

@@ -2,17 +2,17 @@
 
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import load_suite, suite_names
-from pytest_vla.records.items import Item
+from pytest_vla.records.items import DECIDED, Item
 from pytest_vla.records.record import Record
 from pytest_vla.records.tally import Repetition
 from pytest_vla.run.collected import Collected
@@ -70,14 +70,19 @@ class StoredRun:
         """Whether the run has begun and not ended."""
         return self._store is not None
 
-    def begin(self, collected: Collected) -> None:
-        """Enter the run, or go on with it; `SoFar` knows then which episodes it has, and what they are to take."""
+    def begin(self, collected: Collected, agreed: Mapping[str, Any]) -> None:
+        """Enter the run, or go on with it; `SoFar` knows then which episodes it has, and what they are to take.
+
+        Args:
+            collected: the items of this invocation.
+            agreed: what a new run keeps beside its invocation.
+        """
         from pytest_vla.records.store import open_store
 
         so_far = self._so_far
         self._store = store = open_store(self._settings.results, create=True)
         self._unwatch = watch_exit(self._exited)
-        self._enter(store, collected)
+        self._enter(store, collected, agreed)
         so_far.episodes = frozenset(item.node for item in store.items(self._run.name) if item.episode)
         alone = collected.alone
         so_far.estimates = dict(zip(alone, self._estimated(tuple(alone.values()), store), strict=True))
@@ -118,9 +123,9 @@ class StoredRun:
         finally:
             store.close()
 
-    def _enter(self, store: "Store", collected: Collected) -> None:
+    def _enter(self, store: "Store", collected: Collected, agreed: Mapping[str, Any]) -> None:
         settings, so_far = self._settings, self._so_far
-        episodes = so_far.episodes_of(collected)
+        episodes = tuple(so_far.episodes_of(collected))
         if self._resumption is None:
             nodes, shared = collected.nodes, so_far.shared
             store.begin(
@@ -128,7 +133,7 @@ class StoredRun:
                 episodes,
                 command=shlex.join(["pytest", *map(str, self._config.invocation_params.args)]),
                 model=str(settings.model),
-                invocation=invocation_of(settings, self._arguments, self._config.invocation_params.dir),
+                invocation=invocation_of(settings, self._arguments, self._config.invocation_params.dir) | dict(agreed),
                 others=[so_far.recorded_as(node) for node in nodes if node not in collected.cases or node in shared],
                 shared=shared.values(),
                 picked=picked_by(self._config, nodes),
@@ -136,6 +141,7 @@ class StoredRun:
             return
         store.resume(self._run.name)
         statuses = {item.node: item.status for item in store.items(self._run.name)}
+        so_far.skipped = {node for node, status in statuses.items() if status == DECIDED}
         so_far.resume(((record, statuses.get(record.node)) for record in store.records(self._run.name)), episodes)
 
     def _estimated(self, cases: Sequence[Case], store: "Store") -> "tuple[Estimate, ...]":

@@ -1,18 +1,25 @@
 """What a run says on the terminal: what is to come, how it went, and what went wrong beside it."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_vla.records.record import Record
 from pytest_vla.run.collected import Collected
 from pytest_vla.run.folder import RUN
+from pytest_vla.run.foreseen import foreseen_line
+from pytest_vla.run.gating import Gate, agreed_line
+from pytest_vla.run.pricing import PRICES
 from pytest_vla.run.resume import RESUMPTION
 from pytest_vla.run.selection import SELECTION
 from pytest_vla.run.so_far import SoFar
 from pytest_vla.run.stored import Closed
 from pytest_vla.run.typed import resume_command
 from pytest_vla.util.text import printable_lines
+
+if TYPE_CHECKING:
+    from pytest_vla.run.deciding import Deciding
 
 
 class Telling:
@@ -46,7 +53,9 @@ class Telling:
             self.reporter.ensure_newline()
             self.reporter.write_line(printable_lines(f"pytest-vla: {error}"))
 
-    def what_comes(self, collected: Collected, workers: int, so_far: SoFar) -> None:
+    def what_comes(
+        self, collected: Collected, workers: int, so_far: SoFar, gate: Gate | None, deciding: "Deciding | None" = None
+    ) -> None:
         """How many episodes of what are to run; of a run that is gone on with, what is left of it and not collected."""
         from pytest_vla.reports.terminal.summary import opening_line, uncollected_line
 
@@ -63,6 +72,15 @@ class Telling:
         estimates, cases = tuple(so_far.estimates.values()), tuple(collected.alone.values())
         reporter.ensure_newline()
         reporter.write_line(opening_line(cases, model, workers, estimates, resumed, bool(left)))
+        if gate is not None:
+            reporter.write_line(printable_lines(f"vla: {agreed_line(gate)}"))
+            planned = so_far.episodes_of(collected)
+            if resumption is None and (foreseen := foreseen_line(gate, planned, settings.run_seed)):
+                reporter.write_line(printable_lines(f"vla: {foreseen}"))
+        if deciding is not None and deciding.skipped:
+            from pytest_vla.run.deciding import left_line
+
+            reporter.write_line(printable_lines(left_line(deciding)))
         if resumption is not None and (missing := set(left) - set(map(so_far.recorded_as, collected.nodes))):
             reporter.write_line(uncollected_line(sorted(missing), resumption.command))
 
@@ -89,6 +107,10 @@ class Telling:
             width = reporter._tw.fullwidth if reporter.isatty else None
             resume = resume_command(self._config, run.name)
             lines = closing_lines(records, run, closed.items, resume, verbosity, width, closed.repetition)
+        if verbosity >= 0 and (prices := self._config.stash.get(PRICES, ())):
+            from pytest_vla.reports.terminal.price import price_lines
+
+            lines = (*lines, *price_lines(prices, records))
         if verbosity >= 0 and (lines or verdict):
             reporter.section("vla")
         for line in (*lines, *verdict):

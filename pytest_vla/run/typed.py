@@ -2,6 +2,7 @@
 
 import itertools
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,34 @@ def pytest_command(config: pytest.Config, *arguments: str) -> str:
         arguments: what else to give pytest.
     """
     plugins = [name for name in config.option.plugins or () if not name.startswith("no:")]
+    return command_line(arguments, plugins, config.invocation_params.dir, bool(config.getini("pythonpath")))
+
+
+def command_line(arguments: Sequence[str], plugins: Sequence[str], folder: Path, has_pythonpath: bool = False) -> str:
+    """A command that can be typed in a folder.
+
+    Args:
+        arguments: to give pytest.
+        plugins: modules of ``-p``.
+        folder: in which it is typed.
+        has_pythonpath: whether the project says where modules are.
+    """
     # Python looks for modules where it is started only as `python -m pytest`.
-    is_here = any(_lies_in(config.invocation_params.dir, name) for name in plugins) and not config.getini("pythonpath")
+    is_here = any(_lies_in(folder, name) for name in plugins) and not has_pythonpath
     program = ["python", "-m", "pytest"] if is_here else ["pytest"]
     return shlex.join([*program, *arguments, *(text for name in dict.fromkeys(plugins) for text in ("-p", name))])
+
+
+def named_plugins(command: str) -> tuple[str, ...]:
+    """What a run's command names by ``-p``, ``no:NAME`` too."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        # What stands in a store may be anything.
+        return ()
+    named = [after for word, after in itertools.pairwise(words) if word == "-p"]
+    named += [word[2:] for word in words if word.startswith("-p") and not word.startswith("--") and len(word) > 2]
+    return tuple(dict.fromkeys(named))
 
 
 def resume_command(config: pytest.Config, run: str) -> str:
@@ -34,14 +59,7 @@ def lacking_plugins(config: pytest.Config, command: str) -> str:
         config: of this invocation.
         command: with which the run was started.
     """
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        # What stands in a store may be anything.
-        return ""
-    named = [after for word, after in itertools.pairwise(words) if word == "-p"]
-    named += [word[2:] for word in words if word.startswith("-p") and not word.startswith("--") and len(word) > 2]
-    lacking = [name for name in dict.fromkeys(named) if name not in (config.option.plugins or ())]
+    lacking = [name for name in named_plugins(command) if name not in (config.option.plugins or ())]
     return f" The run was started with {' '.join(f'-p {name}' for name in lacking)}: give it again" if lacking else ""
 
 

@@ -19,6 +19,7 @@ from pytest_vla.policies.msgpack_arrays import pack
 from pytest_vla.policies.noise import noise_generator, reseed
 from pytest_vla.policies.openpi_connection import limit_sending, require_websockets
 from pytest_vla.policies.openpi_protocol import OURS, Served
+from pytest_vla.policies.tokens import statistics_table
 from pytest_vla.policies.traits import traits_of
 from pytest_vla.serving.batching import Batcher
 from pytest_vla.serving.plain import PlainPolicy
@@ -291,6 +292,8 @@ class _Conversation:
         answer = self._sessions.ask(session, observation, self._waiting)
         spent = 1000 * (time.perf_counter() - began)
         given = {name: value for name, value in vars(answer).items() if value is not None}
+        if answer.token_statistics is not None:
+            given["token_statistics"] = statistics_table(answer.token_statistics)
         return {**given, "server_timing": {"infer_ms": spent}}
 
     def _waiting(self) -> None:

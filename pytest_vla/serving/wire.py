@@ -11,16 +11,16 @@ import socket
 import struct
 import tempfile
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
 import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_vla.errors import WireError
+from pytest_vla.errors import EpisodeError, WireError
 from pytest_vla.policies.base import Answer
 from pytest_vla.policies.msgpack_arrays import check_elements
+from pytest_vla.policies.tokens import PER_TOKEN, check_token_statistics, statistics_of, statistics_table
 
 LONGEST_MESSAGE = 64 * 1024 * 1024
 _HEAD = struct.Struct(">I")
@@ -116,22 +116,38 @@ def _close(descriptors: list[int]) -> None:
 
 def pack_answer(answer: Answer) -> dict[str, Any]:
     """A checked answer as a message."""
-    arrays = {field.name: getattr(answer, field.name) for field in fields(Answer)}
-    return {
-        name: [list(array.shape), np.ascontiguousarray(array, np.float64).tobytes()]
-        for name, array in arrays.items()
-        if array is not None
-    }
+    arrays = {name: getattr(answer, name) for name in _ARRAYS}
+    message: dict[str, Any] = {name: _packed(array) for name, array in arrays.items() if array is not None}
+    if answer.token_statistics is not None:
+        table = statistics_table(answer.token_statistics)
+        message[_STATISTICS] = {name: _packed(table[name]) for name in PER_TOKEN} | {_SIZE: table[_SIZE]}
+    return message
 
 
 def unpack_answer(message: Mapping[str, Any]) -> Answer:
     """The answer of a message. Raises WireError where it is none."""
     try:
-        return Answer(
-            **{name: np.frombuffer(data, np.float64).reshape(shape).copy() for name, (shape, data) in message.items()}
-        )
-    except (TypeError, ValueError) as error:
+        given = dict(message)
+        table, statistics = given.pop(_STATISTICS, None), None
+        if table is not None:
+            arrays = {name: _unpacked_array(table[name]) for name in PER_TOKEN}
+            statistics = check_token_statistics(statistics_of({**arrays, _SIZE: table[_SIZE]}))
+        return Answer(**{name: _unpacked_array(packed) for name, packed in given.items()}, token_statistics=statistics)
+    except (TypeError, ValueError, KeyError, EpisodeError) as error:
         raise WireError(f"no answer: {error}") from error
+
+
+_ARRAYS = ("actions", "samples", "token_probabilities")
+_STATISTICS, _SIZE = "token_statistics", "vocabulary"
+
+
+def _packed(array: NDArray[Any]) -> list[Any]:
+    return [list(array.shape), np.ascontiguousarray(array, np.float64).tobytes()]
+
+
+def _unpacked_array(packed: Any) -> NDArray[np.float64]:
+    shape, data = packed
+    return np.frombuffer(data, np.float64).reshape(shape).copy()
 
 
 class SharedPictures:

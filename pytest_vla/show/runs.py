@@ -145,9 +145,6 @@ def run_video(
     Raises:
         VlaError: several episodes are asked for, or none, or its variation or the video cannot be made.
     """
-    from pytest_vla.records.record import VIDEO_EVERY
-    from pytest_vla.show.video import write_video
-
     records = _chosen(run, patterns, seeds, drawing, labels)
     if len(records) != 1:
         listed = ", ".join(record.case for record in records[:_LISTED])
@@ -156,23 +153,53 @@ def run_video(
             f"{_asked(patterns, seeds, labels)}{': ' if listed else ''}{listed}. Name one with --tasks, --seeds and "
             "--vary"
         )
-    (record,) = records
-    task = _task_of([run], record, drawing)
+    with closing(open_pool(drawing)) as pool:
+        episode_video(pool, run.run, records[0], run.folder, file, drawing)
+
+
+def episode_video(pool: "WorldPool", run: Run, record: Record, folder: Path, file: Path, drawing: Drawing) -> None:
+    """Write the video of a record, drawn from its states. Raises VlaError: it left none, or it cannot be made.
+
+    Args:
+        pool: of `pytest_vla.show.tasks.open_pool`.
+        run: of the record.
+        record: of an episode.
+        folder: of its run.
+        file: what to write.
+        drawing: one camera only, the suite's first where it names none.
+    """
+    from pytest_vla.records.record import VIDEO_EVERY
+    from pytest_vla.show.video import write_video
+
+    task = as_drawn(restored_task(record, data_of(run, drawing.data)), drawing, 1)
     if record.arrays is None:
         raise VlaError(f"{record.case} left no states to draw: {record.reason}")
-    with closing(open_pool(drawing)) as pool:
-        write_video(
-            pool(task, _variation_of(task, record)),
-            load_trajectory(trajectory_file(run.folder, record.arrays)).qpos,
-            file,
-            init_state=_seed(record, "init_state"),
-            scene_seed=_seed(record, "scene"),
-            ending=record.outcome,
-            camera=task.protocol.cameras[0],
-            control_freq=task.protocol.control_freq,
-            every=VIDEO_EVERY,
-            charges=record.costs,
-        )
+    write_video(
+        pool(task, _variation_of(task, record)),
+        load_trajectory(trajectory_file(folder, record.arrays)).qpos,
+        file,
+        init_state=_seed(record, "init_state"),
+        scene_seed=_seed(record, "scene"),
+        ending=record.outcome,
+        camera=task.protocol.cameras[0],
+        control_freq=task.protocol.control_freq,
+        every=VIDEO_EVERY,
+        charges=record.costs,
+    )
+
+
+def episode_pictures(
+    pool: "WorldPool", run: Run, record: Record, folder: Path, drawing: Drawing
+) -> list[tuple[str, Picture]]:
+    """The start and the end of an episode with what is to be said of each; none where it left no states.
+
+    The arguments are those of `episode_video`. Raises VlaError: its data is missing, or it cannot be drawn.
+    """
+    if record.arrays is None:
+        return []
+    task = as_drawn(restored_task(record, data_of(run, drawing.data)), drawing, 1)
+    cells = _shown(pool, task, record, folder, 2)
+    return [(cell.label, cell.picture) for cell in cells if cell is not None]
 
 
 def _seed(record: Record, name: str) -> int:

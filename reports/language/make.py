@@ -2,26 +2,20 @@
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
-from pytest_vla.errors import VlaError
 from pytest_vla.language.published import SUITE, cell_counts, numbered_tasks
-from pytest_vla.metrics.failure_types import Algorithm
+from pytest_vla.metrics.failure_types import Algorithm, usual_algorithm
 from pytest_vla.metrics.language import Scored, measure, measure_paraphrases, of_list, scored
-from pytest_vla.metrics.language_paths import Paths, listening_score, text_failures
+from pytest_vla.metrics.language_paths import listening_score, text_failures
 from pytest_vla.metrics.language_records import Subject, benign_rate, pair_of, subjects
 from pytest_vla.metrics.language_results import LanguageReport, ModelResults, OtherChange
 from pytest_vla.metrics.selection import is_counted
 from pytest_vla.metrics.success import success_rate
 from pytest_vla.records.record import Record
-from pytest_vla.records.trajectory import load_trajectory, trajectory_file
 from pytest_vla.reports.language.compared import Compared, comparer
 from pytest_vla.reports.loaded import Loaded, runs_of, unfinished_of
-from pytest_vla.util import extras as missing
+from pytest_vla.reports.paths import path_loader, unread_lines
 from pytest_vla.util.live_line import told_when_slow
 from pytest_vla.util.text import counted
 
@@ -46,7 +40,7 @@ def make_report(
         return None
     notes = []
     if algorithm is None:
-        algorithm = "fastdtw" if missing.is_installed("fastdtw") else "exact"
+        algorithm = usual_algorithm()
         notes += ["fastdtw, the paper's DTW: it is not installed; exact DTW is taken"] * (algorithm == "exact")
     compare = _told_comparer(comparer(backend, csv), backend)
     models = tuple(_results(each, loaded, alpha, compare, algorithm, notes) for each in found)
@@ -96,7 +90,7 @@ def _results(
             compared = compare(measured)
             known = scored(measured, compared.similarities, compared.source.backend)
             others[kind] = OtherChange(compared.source, measure(known, alpha))
-    paths, troubles = _path_loader(loaded)
+    paths, troubles = path_loader(loaded)
     reworded = [record for record in subject.reworded if is_counted(record)]
     with told_when_slow(f"failure types of {counted(len(reworded), 'episode')}", sys.stderr):
         failures = text_failures(reworded, paths, algorithm)
@@ -106,7 +100,7 @@ def _results(
     left_out += said
     if heard is None and not subject.probes:
         left_out.append("listening score: no episode has a probe (blank, nonsense, another task's text or its goal)")
-    left_out += _told(troubles)
+    left_out += unread_lines(troubles)
     return ModelResults(
         model=subject.model,
         suite=subject.suite,
@@ -145,33 +139,3 @@ def _without_path(records: Sequence[Record], number: int) -> Iterator[str]:
         share = f"{none} of {len(records)} episodes {have} no" if number else "no episode has a"
         logs = f" ({imported} {'is' if imported == 1 else 'are'} imported, and logs have none)" if imported else ""
         yield f"failure types: {share} trajectory{logs}"
-
-
-def _path_loader(loaded: Loaded) -> tuple[Paths, dict[Path, str]]:
-    """What gives a record's path, and the files that could not be read, with why."""
-    troubles: dict[Path, str] = {}
-
-    @cache
-    def read(folder: Path, arrays: str) -> NDArray[np.float64] | None:
-        file = folder / arrays
-        try:
-            path = load_trajectory(trajectory_file(folder, arrays)).eef_pos
-        except VlaError as error:
-            troubles[file] = str(error)
-            return None
-        if len(path) and path.ndim == 2 and path.shape[1] == 3 and np.isfinite(path).all():
-            return path
-        troubles[file] = f"{file}: its path is empty or not finite"
-        return None
-
-    def paths(record: Record) -> NDArray[np.float64] | None:
-        return None if record.arrays is None else read(loaded.folders[record.run], record.arrays)
-
-    return paths, troubles
-
-
-def _told(troubles: dict[Path, str]) -> Iterator[str]:
-    if len(troubles) == 1:
-        yield f"1 trajectory that cannot be read: {next(iter(troubles.values()))}"
-    elif troubles:
-        yield f"{len(troubles)} trajectories that cannot be read, such as {next(iter(troubles.values()))}"

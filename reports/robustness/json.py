@@ -45,6 +45,8 @@ def robustness_table(found: ModelRobustness) -> dict[str, Any]:
     - ``most_harmful``: ``dimension`` (null: not told apart), ``largest``, ``drop``, ``drop_interval``,
       ``not_told_apart``, ``why``, ``levels`` (of each dimension, where they differ). Probes, and other goals, are no
       dimension that could be it.
+    - ``failures``: ``dimension``, ``near``, ``far``, ``unlabelled`` (too few successes of the task to tell),
+      ``without_path``, ``another_task`` (far ones on another task's path); by ``failure_algorithm``.
     - ``pairs``: ``dimensions``, ``labels``, ``n``, ``benign``, ``first``, ``second``, ``joint``, ``product``,
       ``expected``, ``joint_less_product``, ``joint_less_expected``, ``gap`` (a covariance, -1/4..1/4), ``verdict`` (by
       its interval: worse, better, not determined), ``chi_square`` (as LIBERO-Plus prints it), ``p``, ``p_adjusted``,
@@ -66,6 +68,18 @@ def robustness_table(found: ModelRobustness) -> dict[str, Any]:
             "why": harm.why or None,
             "levels": harm.levels or None,
         },
+        "failures": [
+            {
+                "dimension": each.dimension,
+                "near": each.near,
+                "far": each.far,
+                "unlabelled": each.unlabelled,
+                "without_path": each.without_path,
+                "another_task": each.another,
+            }
+            for each in found.failures
+        ],
+        "failure_algorithm": found.algorithm,
         "pairs": [_pair_table(pair) for pair in found.pairs],
         "left_out": list(found.left_out),
     }

@@ -8,6 +8,7 @@ from pytest_vla.metrics.differences import POWER, TELLING
 from pytest_vla.metrics.rates import percents, percents_text, reasons_text
 from pytest_vla.metrics.robustness import FEWEST_PAIRS, SIGNIFICANT, Cell, Difference
 from pytest_vla.metrics.robustness_curves import NO_DOSE, Curve, Harm
+from pytest_vla.metrics.robustness_failures import DimensionFailures
 from pytest_vla.metrics.robustness_results import SEEN, ModelRobustness, says_something
 from pytest_vla.metrics.success import SuccessRate
 from pytest_vla.plan.labels import is_joint, joint_of, names_of
@@ -49,6 +50,7 @@ def _lines(models: Sequence[ModelRobustness], full: bool) -> Iterator[str]:
         if found.curves:
             measured = any(curve.rate.counted for curve in found.curves)
             yield from wrapped(_harm_sentence(found.harm, measured))
+        yield from _failure_lines(found.failures, found.algorithm)
         shown = [cell for cell in found.cells if full or says_something(cell)]
         yield from _grid_lines([cell for cell in shown if not is_joint(cell.dimension)], found.curves)
         yield from _cell_lines(shown)
@@ -223,6 +225,33 @@ def _harm_sentence(harm: Harm | None, measured: bool) -> str:
     if harm.why:
         return f"largest change: {harm.dimension}, {change}; {harm.why}{levels}"
     return f"most harmful dimension: {harm.dimension}, {change}{levels}"
+
+
+def _failure_lines(failures: Sequence[DimensionFailures], algorithm: str) -> Iterator[str]:
+    """How it failed, by dimension."""
+    if not any(each.near + each.far + each.unlabelled for each in failures):
+        # No failure, or none whose path is kept.
+        return
+    head: tuple[str, ...] = (
+        "dimension",
+        "failures",
+        "near",
+        "far",
+        "of these on another task's path",
+        "no label",
+        "no path",
+    )
+    rows = [head]
+    for each in sorted(failures, key=lambda each: -(each.near + each.far + each.unlabelled)):
+        counts = each.near + each.far + each.unlabelled + each.without_path, each.near, each.far, each.another
+        rows.append((each.dimension, *map(str, counts), str(each.unlabelled), str(each.without_path)))
+    yield ""
+    yield from wrapped(
+        "How it failed: near the path of successes and missing by little, or far from it (LIBERO-Para's Algorithm 1, "
+        f"{algorithm} DTW); no label: too few successes of the task",
+        indent="",
+    )
+    yield from aligned(rows, 1)
 
 
 def _pair_lines(pairs: Sequence[Composition]) -> Iterator[str]:

@@ -22,7 +22,7 @@ from pytest_vla.plan.case import Case
 from pytest_vla.plan.durations import Estimate, total_seconds
 from pytest_vla.records.charges import account_text, amount_text
 from pytest_vla.records.explain import clipped_note
-from pytest_vla.records.items import Item
+from pytest_vla.records.items import DECIDED, Item
 from pytest_vla.records.premises import notes_after
 from pytest_vla.records.record import VIDEO_SUFFIX, Record
 from pytest_vla.records.tally import Repetition
@@ -178,10 +178,16 @@ def cost_notes(records: Sequence[Record]) -> list[str]:
 def _further_lines(records: Sequence[Record]) -> Iterator[str]:
     """Of each suite and each test of the user's, the means of what others add to episodes; mostly nothing is."""
     about: dict[str, str] = {}
+    asked: set[str] = set()
     # What cannot be had of a package was told with the episodes.
     with suppress(VlaError):
-        about = {name: entry.about for name, entry in extensions.metrics().items()}
-    found = {title: further_means(some, about) for title, some in by_origin(records).items()}
+        about = {name: each.about for name, each in extensions.metrics().items() if not each.on_request}
+        asked = extensions.metrics().keys() - about.keys()
+    found = {
+        # Of what was asked for by its name the paper's and the arm's numbers are in the report.
+        title: [each for each in further_means(some, about) if each.name.rpartition(".")[0] not in asked]
+        for title, some in by_origin(records).items()
+    }
     if any(found.values()):
         from pytest_vla.reports.further import means_lines
 
@@ -230,6 +236,11 @@ def _notes(records: Sequence[Record], run: Path, items: Sequence[Item], resume: 
         counts = [(missing, f"{missing} not run"), (errors, counted(errors, "error"))]
         counts.append((failed, counted(failed, "failed test")))
         notes.append(f"{', '.join(text for number, text in counts if number)}: `{resume}` runs just these")
+    if decided := sum(item.status == DECIDED for item in items):
+        told = f"{decided} of {counted(sum(item.episode for item in items), 'episode')}"
+        notes.append(
+            f"{told} skipped: the gate had decided their groups; rates of what ran are off, as outcomes stopped it"
+        )
     return [*notes, f"records: {_shown(run.parent)}, run {run.name}"]
 
 

@@ -1,5 +1,6 @@
 """`pytest-vla gate`: verdicts over runs and baselines of a store, exit codes, summaries, bad input."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -55,8 +56,18 @@ def test_a_regression_fails_and_names_what_was_lost(capsys: pytest.CaptureFixtur
     write("new", episodes(12))
     out, _ = call(capsys, code=1)
     assert out.splitlines()[-1] == "gate: regression (margin 5 points, alpha 5% each way)"
-    assert "lost: libero_goal/task_0[seed9], libero_goal/task_1[seed9]," in out
-    assert "and 2 more" in out
+    assert "libero_goal/task_8  libero_goal[benign]     10/10  8/10   -20.0" in out
+    assert "7 tasks more lost (-v has more)" in out
+    assert out.splitlines()[-6:-1] == [
+        "12 cases lost; each alone:",
+        "  lost    libero_goal/task_8[seed8]",
+        "  lost    libero_goal/task_8[seed9]",
+        "  lost    libero_goal/task_9[seed8]",
+        "  and 9 cases more lost (-v has more)",
+    ]
+    out, _ = call(capsys, "-v", code=1)
+    assert len([line for line in out.splitlines() if line.startswith("  lost    ")]) == 12
+    assert "more" not in out
 
 
 def test_undecided_passes_unless_more_is_required(capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,9 +120,88 @@ def test_a_summary_is_appended_as_markdown(capsys: pytest.CaptureFixture[str]) -
     text = summary.read_text(encoding="utf-8")
     assert text.startswith("before\n### gate: regression")
     assert "| libero\\_goal\\[benign\\] | 100.0% | 88.0% | -12.0 |" in text
-    _, err = call(capsys, "--summary=no/such/folder.md", code=1)
+    assert "| libero\\_goal/task\\_8 | libero\\_goal\\[benign\\] | 10/10 | 8/10 | -20.0 |" in text
+    flipped = text.partition("#### Flipped cases\n\n12 cases lost. Each alone:\n\n```bash\n")[2].splitlines()
+    assert flipped[:2] == ["# lost libero_goal/task_8[seed8]", "# lost libero_goal/task_8[seed9]"]
+    assert flipped[12] == "```"
+    _, err = call(capsys, "--summary=no/such/folder.md", code=2)
     assert "--summary=no/such/folder.md" in err
     assert "expected a file to append to" in err
+
+
+def started(**changes: Any) -> dict[str, Any]:
+    """What a run keeps that was started here."""
+    settings = {"model": "mine:policy", "model_text": "mine:policy", "model_folder": str(Path.cwd()), **changes}
+    given = {"given": ["--vla-model=mine:policy", "--vla-data=a b"], "typed": ["model"]}
+    return {"settings": settings | given, "arguments": [], "folder": str(Path.cwd())}
+
+
+ALONE = "'libero_goal::test_episode[task_9-seed9]' --vla-model=mine:policy '--vla-data=a b' --vla-video=all"
+
+
+def test_each_flipped_case_has_the_command_that_runs_it_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    kept()
+    write("new", episodes(12), invocation=started(), command="pytest -p theirs --vla-suite=libero_goal -p no:cov")
+    out, _ = call(capsys, "-v", code=1)
+    assert f"  lost    pytest {ALONE} -p theirs\n" in out
+    Path("theirs.py").touch()
+    out, _ = call(capsys, "-v", code=1)
+    assert f"  lost    python -m pytest {ALONE} -p theirs\n" in out, "where the module lies here"
+    table = json.loads(call(capsys, "--json", code=1)[0])
+    assert len(table["flipped"]) == 12
+    assert table["flipped"][-1] == {
+        "group": "libero_goal[benign]",
+        "case": "libero_goal/task_7[seed9]",
+        "way": "lost",
+        "command": f"python -m pytest {ALONE.replace('task_9', 'task_7')} -p theirs",
+    }
+    worst = {"group": "libero_goal[benign]", "task": "libero_goal/task_8", "baseline": [10, 10], "run": [8, 10]}
+    assert table["worst_tasks"][0] == worst
+    assert len(table["worst_tasks"]) == 10
+
+
+def test_a_command_says_in_which_folder_it_is_to_be_typed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept()
+    write("new", episodes(12), invocation=started())
+    here = Path.cwd()
+    (here / "elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    out, _ = call(capsys, "-v", f"--baseline={here / FILE}", f"--results={here / '.vla'}", code=1)
+    assert f"  lost    cd {here} && pytest {ALONE}\n" in out
+
+
+@pytest.mark.parametrize(
+    "invocation",
+    [
+        {"imported": "a log"},
+        {"settings": {"given": ["; rm -r /"]}},
+        {},
+    ],
+)
+def test_a_run_that_cannot_be_started_again_has_cases_and_no_commands(
+    capsys: pytest.CaptureFixture[str], invocation: dict[str, Any]
+) -> None:
+    kept()
+    whole = started()
+    whole["settings"] |= invocation.get("settings", {})
+    write("new", episodes(12), invocation=whole if "settings" in invocation else invocation)
+    out, _ = call(capsys, "-v", code=1)
+    assert "  lost    libero_goal/task_9[seed9]\n" in out
+    assert "rm" not in out
+
+
+def test_a_command_is_of_the_run_with_the_case_s_run_seed(capsys: pytest.CaptureFixture[str]) -> None:
+    FILE.unlink(missing_ok=True)
+    write_baseline(baseline_of([*episodes(0, 30), *episodes(0, 30, run_seed=7)]), FILE)
+    write("one", episodes(0, 30), invocation=started())
+    given = {"run_seed": 7}
+    of_seven = started(**given)
+    of_seven["settings"]["given"] = ["--vla-model=mine:policy", "--vla-run-seed=7"]
+    write("two", episodes(6, 30, run_seed=7), invocation=of_seven)
+    table = json.loads(call(capsys, "one", "two", "--json", "--by=suite", code=1)[0])
+    assert [each["command"].count("--vla-run-seed=7") for each in table["flipped"]] == [1] * 6
 
 
 def test_errors_are_judged_and_not_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,7 +230,7 @@ def test_errors_are_judged_and_not_refused(capsys: pytest.CaptureFixture[str]) -
 def test_what_makes_no_sense_is_refused(capsys: pytest.CaptureFixture[str], arguments: list[str], told: str) -> None:
     kept()
     write("new", episodes(0))
-    out, err = call(capsys, *arguments, code=1)
+    out, err = call(capsys, *arguments, code=2)
     assert not out
     assert told in err
 
@@ -148,7 +238,7 @@ def test_what_makes_no_sense_is_refused(capsys: pytest.CaptureFixture[str], argu
 def test_a_run_that_has_not_ended_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     kept()
     write("new", episodes(0), planned=5)
-    _, err = call(capsys, code=1)
+    _, err = call(capsys, code=2)
     assert "run new has 100 of 105 episodes" in err
     call(capsys, "--allow-unfinished")
 
@@ -158,3 +248,73 @@ def test_numbers_are_numbers(capsys: pytest.CaptureFixture[str], text: str) -> N
     with pytest.raises(SystemExit):
         main(["gate", f"--margin={text}"])
     assert f"'{text}': expected a number" in capsys.readouterr().err
+
+
+def slowed(by: int) -> list[Record]:
+    """A hundred that succeed, of which each takes some steps more."""
+    return [
+        dataclasses.replace(record, steps=200, success_step=100 + place % 7 + by * (1 + place % 3))
+        for place, record in enumerate(episodes(0))
+    ]
+
+
+def test_measures_beside_success_fail_a_gate_too(capsys: pytest.CaptureFixture[str]) -> None:
+    write_baseline(baseline_of(slowed(0)), Path("baseline.vla.json"))
+    write("slower", slowed(3))
+    call(capsys)
+    out, _ = call(capsys, "--measure=steps", "--summary=summary.md", code=1)
+    row = next(line for line in out.splitlines() if line.startswith("steps "))
+    assert row.split()[1:3] == ["libero_goal[benign]", "103"]
+    assert row.split()[-1] == "regression"
+    assert out.splitlines()[-1] == "gate: steps of libero_goal[benign] regression"
+    assert "all pairs are equal" in call(capsys, "slower", "--baseline=slower", "--measure=steps")[0]
+    assert "| steps | libero\\_goal\\[benign\\] |" in Path("summary.md").read_text()
+    assert Path("summary.md").read_text().startswith("### gate: steps of libero"), "success alone is no headline here"
+    failed = json.loads(call(capsys, "--measure=steps", "--json", code=1)[0])
+    assert (failed["verdict"], failed["passed"]) == ("no worse", False)
+    table = json.loads(call(capsys, "--measure=steps=20", "--require=no-worse", "--json")[0])
+    (measured,) = table["measures"]
+    assert table["passed"]
+    assert (measured["verdict"], measured["margin"], measured["pairs"]) == ("no worse", 20, 100)
+    _, err = call(capsys, "--measure=steps", "--require=no-worse", code=2)
+    assert "expected a margin for each --measure" in err
+    _, err = call(capsys, "--measure=cost.collisions", code=2)
+    assert "measure cost.collisions: no case that both have says it; there are none" in err
+    _, err = call(capsys, "--measure=speed", code=2)
+    assert "measure 'speed': expected steps, cost" in err
+
+
+def test_pride_says_what_compared_the_texts(capsys: pytest.CaptureFixture[str]) -> None:
+    told = ("switch on the stove", "please get the stove going", "the stove should be on", "could you heat the stove")
+    label = "language.paraphrase.1"
+
+    def some(lost: int) -> list[Record]:
+        return [
+            varied(label, place >= lost, seed=place, instruction=told[place % 4], task="turn_on_the_stove")
+            for place in range(40)
+        ]
+
+    write_baseline(baseline_of(some(0)), Path("baseline.vla.json"))
+    write("worse", some(13))
+    out, err = call(capsys, "--measure=pride", code=1)
+    assert not err
+    assert "PRIDE at alpha 0.5 by " in out
+    row = next(line for line in out.splitlines() if line.startswith("pride "))
+    assert row.split()[1:3] == ["libero_goal[language]", "100"]
+    assert row.split()[-1] == "regression"
+
+
+def test_a_run_that_does_nothing_has_no_steps_and_is_judged_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    write_baseline(baseline_of(slowed(0)), Path("baseline.vla.json"))
+    write("nothing", episodes(100))
+    out, _ = call(capsys, "--measure=steps=10", code=1)
+    assert "steps of libero_goal[benign]: no pair in which both succeed" in out
+    assert "gate: regression" in out
+
+
+def test_a_run_elsewhere_is_resumed_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    kept()
+    write("part", episodes(0), planned=2)
+    Path(".vla").rename("other")
+    _, err = call(capsys, "--results=other", code=2)
+    assert f"pytest --vla-resume=part --vla-results={'other'} runs the rest" in err.replace(f"{tmp_path}/", "")

@@ -298,7 +298,7 @@ def never(loaded: object, options: object) -> None:
     ("arguments", "why"),
     [
         (["-o", "nowhere/out.json"], "cannot write nowhere/out.json: there is no folder nowhere"),
-        (["-o", "out.html"], r"-o out.html: nothing is known to be written as .html: expected .json, .txt, or say"),
+        (["-o", "out.pdf"], r"-o out.pdf: nothing is known to be written as .pdf: expected .json, .txt, .html,"),
         (["-o", "x.png"], r"-o x.png: the pictures are several: give their folder, --format=png -o FOLDER"),
         (["--format=png", "-o", "x.PNG"], r"the pictures are several"),
         (["-o", "folder"], r"-o folder is a folder: give a file, or --format=png for pictures in it"),

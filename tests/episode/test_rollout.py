@@ -12,6 +12,7 @@ from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.plan.task import Task
 from pytest_vla.policies.base import Answer, Episode, Wishes
 from pytest_vla.policies.random import random_policy
+from pytest_vla.policies.tokens import TokenStatistics
 from pytest_vla.records.explain import explain
 from pytest_vla.records.record import parse_record, record_line
 from pytest_vla.records.trajectory import digest_of
@@ -295,6 +296,11 @@ def test_a_policy_knows_how_much_of_a_chunk_is_executed() -> None:
     assert told == [None, 2, 3]
 
 
+def a_statistics(**changed: Any) -> TokenStatistics:
+    values = {"first": [0.5], "second": [0.4], "squares": [0.42], "entropy": [0.9], "vocabulary": 4}
+    return TokenStatistics(**{**values, **changed})  # type: ignore[arg-type]
+
+
 def test_what_is_wished_for_beside_actions_is_kept_with_its_step() -> None:
     def policy(episode: Episode) -> Any:
         assert episode.wishes == Wishes(samples=3, token_probabilities=True)
@@ -319,6 +325,17 @@ def test_what_is_wished_for_beside_actions_is_kept_with_its_step() -> None:
         (Answer(SLOW, samples=np.full((3, 1, 7), np.nan)), "policy-nan"),
         (Answer(SLOW, token_probabilities=np.array([1.5])), "policy-shape"),
         (Answer(SLOW, token_probabilities=np.array(["high"])), "policy-dtype"),
+        (Answer(SLOW, token_statistics=a_statistics(first=[2.0])), "policy-shape"),
+        (Answer(SLOW, token_statistics=a_statistics(first=[np.nan])), "policy-nan"),
+        (Answer(SLOW, token_statistics=a_statistics(second=["no"])), "policy-dtype"),
+        (Answer(SLOW, token_statistics=a_statistics(second=[0.4, 0.2])), "policy-shape"),
+        (Answer(SLOW, token_statistics=a_statistics(second=[0.6])), "policy-shape"),
+        (Answer(SLOW, token_statistics=a_statistics(squares=[0.1])), "policy-shape"),
+        (Answer(SLOW, token_statistics=a_statistics(entropy=[1.5])), "policy-shape"),
+        (Answer(SLOW, token_statistics=a_statistics(vocabulary=1)), "policy-shape"),
+        (Answer(SLOW, token_statistics=a_statistics(vocabulary=4.5)), "policy-shape"),
+        (Answer(SLOW, token_statistics={"first": [0.5]}), "policy-dtype"),  # type: ignore[arg-type]
+        (Answer(SLOW, None, np.array([0.5, 0.5]), a_statistics()), "policy-shape"),
         (Answer(np.zeros(3)), "policy-shape"),
     ],
 )

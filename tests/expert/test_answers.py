@@ -7,6 +7,7 @@ import pytest
 from pytest_vla import World, load_suite
 from pytest_vla.errors import VlaError
 from pytest_vla.expert.answers import Answers
+from pytest_vla.expert.policy import next_literal
 from pytest_vla.expert.steady import Carry
 from tests.support.worlds import tabletop
 
@@ -77,7 +78,61 @@ def test_a_thing_that_is_not_round_is_gripped_as_it_was_tried_on_a_copy() -> Non
     aim = answers._aim  # what was planned is not to be seen otherwise
     assert isinstance(aim, Carry)
     assert not aim.round
-    assert answers._works(aim)
+    literal = next_literal(world.problem, world.scene, world.model, world.data)
+    assert literal is not None
+    assert answers._tried(aim, literal) is None, "it came far enough"
+
+
+def test_what_its_place_is_as_high_as_is_dragged_there() -> None:
+    world = tabletop("push_the_plate_to_the_front_of_the_stove")
+    plate = int(world.model.body("plate_1_main").id)
+    for state in (0, 3, 7):
+        world.reset(init_state=state)
+        answers, high = Answers(world), []
+        stood = float(world.data.xpos[plate][2])
+        for _ in range(MOST):
+            world.step(answers())
+            high.append(float(world.data.xpos[plate][2]) - stood)
+            if world.success():
+                break
+        aim = answers._aim
+        assert isinstance(aim, Carry)
+        assert aim.drags
+        assert world.success()
+        assert max(high) < 0.03, "a plate that is lifted slips out of the hand"
+
+
+@pytest.mark.parametrize("task", ["put_the_bowl_on_the_plate", "turn_on_the_stove"])
+def test_what_comes_next_is_tried_on_a_copy(task: str) -> None:
+    world = tabletop(task)
+    world.reset(init_state=0)
+    answers = Answers(world)
+    for _ in range(6):
+        before = np.array(world.data.qpos)
+        actions, reached = answers.ahead(8)
+        assert np.array_equal(world.data.qpos, before), "the world stays as it is"
+        assert actions.shape == (8, 7)
+        assert not reached
+        for action in actions:
+            np.testing.assert_array_equal(answers(), action)
+            world.step(action)
+
+
+def test_what_comes_next_ends_with_the_goal_or_where_another_literal_begins() -> None:
+    world = tabletop("open_the_top_drawer_and_put_the_bowl_inside")
+    world.reset(init_state=0)
+    answers, lengths = Answers(world), set()
+    for _ in range(MOST):
+        actions, reached = answers.ahead(8)
+        if reached:
+            for action in actions:
+                assert not world.success()
+                world.step(action)
+            break
+        lengths.add(len(actions))
+        world.step(actions[0])
+    assert world.success()
+    assert lengths > {1, 8}, "the drawer is open before the bowl is in it"
 
 
 def test_the_first_grasp_that_works_is_taken_where_the_best_meets_something(monkeypatch: pytest.MonkeyPatch) -> None:

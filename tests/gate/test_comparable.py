@@ -13,8 +13,9 @@ from pytest_vla.errors import VlaError
 from pytest_vla.gate.baseline import Baseline, baseline_of
 from pytest_vla.gate.baseline_file import read_baseline, write_baseline
 from pytest_vla.gate.changes import changes_of
-from pytest_vla.gate.comparable import Disagreement, lines_of, paired, unpaired
+from pytest_vla.gate.comparable import paired, unpaired
 from pytest_vla.gate.conditions import CONDITIONS, OTHER, Effect, row_of
+from pytest_vla.gate.disagreements import Disagreement, lines_of
 from pytest_vla.plan.costs import Charge
 from pytest_vla.plan.task import Protocol
 from pytest_vla.records.counting import OF_PROVENANCE
@@ -56,8 +57,10 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any], Effect]] = {
         {"provenance": {"engine": "2"}, "simulator": ("engine",)},
         "refuses",
     ),
+    "group": ({"group": "heat"}, {"group": "cold"}, "warns"),
     "provenance.premises": ({}, provenance(premises="ignored"), "refuses"),
     "provenance.feasible": ({}, provenance(feasible="tried"), "refuses"),
+    "provenance.stop_when": ({}, {"provenance": {**RECORD.provenance, "stop_when": "token_entropy>0.3"}}, "refuses"),
     "charged": ({}, {"costs": (Charge("touch", 0.0, 0),)}, "refuses costs"),
     "provenance.costs": ({}, provenance(costs="none"), "refuses costs"),
     "provenance.declared_costs": ({}, {"provenance": {"mujoco": "3.8.1", "declared_costs": "x"}}, "refuses costs"),
@@ -167,6 +170,7 @@ def test_a_pair_is_a_case_under_one_run_seed() -> None:
         "seed": "1",
         "run_seed": "1",
         "test": "",
+        "group": "",
     }
     assert (len(found.agreement.only_baseline), len(found.agreement.only_new)) == (4, 1)
     assert found.agreement.notes == (
@@ -203,11 +207,19 @@ def test_probes_are_counted_and_not_compared() -> None:
     assert [stratum.labels["dimension"] for stratum in unpaired(both, both).strata] == ["benign"]
 
 
+def test_cases_under_another_run_seed_are_pairs_where_each_side_has_but_one() -> None:
+    found = paired(side(), side(run_seed=4))
+    assert [(pair.baseline.run_seed, pair.new.run_seed, pair.new.seed) for pair in found.pairs] == [
+        (0, 4, seed) for seed in SEEDS
+    ]
+    assert not found.agreement.disagreements, "a scene does not depend on it"
+    two = baseline_of([varied("", True, seed=seed, run_seed=run) for seed in SEEDS for run in (0, 4)])
+    assert [pair.new.run_seed for pair in paired(side(), two).pairs] == [0, 0, 0], "nobody has to choose among them"
+
+
 def test_where_nothing_is_common_both_sides_are_told() -> None:
-    with pytest.raises(
-        VlaError, match=r"no case under the same run seed is in both: the baseline has 3 cases of "
-    ) as e:
-        paired(side(), side(run_seed=4))
+    with pytest.raises(VlaError, match=r"no case is in both: the baseline has 3 cases of ") as e:
+        paired(side(), side(of=range(5, 8), run_seed=4))
     assert "run seed 4" in str(e.value)
     with pytest.raises(VlaError, match="no task under the same variation is in both"):
         unpaired(side(), side("light.diffuse-L2"))

@@ -103,7 +103,7 @@ def test_one_line_at_the_end_says_passed_or_failed_and_why(others: int, stopped:
     lines, passed = judge(of("", successes, 2 - successes), 0.5, others, stopped)
     assert [line for line in lines if "passed" in line or "failed" in line] == [lines[-1]]
     why = ["libero_goal below it"] * (not successes)
-    why += ["2 failed beside the failed episodes (errors, costs, other tests)"] * (others > 0)
+    why += ["2 items failed for another reason (errors, costs, other tests)"] * (others > 0)
     why += ["the run was stopped before its end"] * stopped
     assert passed == (not why)
     expected = f"failed (--vla-min-success=50%): {'; '.join(why)}" if why else "passed (--vla-min-success=50%)"

@@ -120,6 +120,7 @@ def test_pairs_that_were_seen_differ_as_they_did() -> None:
     assert both.rate == pytest.approx(0.55)
 
 
+@pytest.mark.slow
 def test_episodes_of_one_init_state_that_go_together_count_for_less() -> None:
     labels = ("camera.distance-L1", "camera.distance-L2", "camera.distance-L3", "camera.distance-L4")
     rates = (0.9, 0.8, 0.7, 0.8)

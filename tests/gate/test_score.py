@@ -50,6 +50,12 @@ def test_tangos_interval_as_published() -> None:
     assert (round(float(lower), 3), round(float(upper), 3)) == (-0.517, -0.026)
 
 
+def test_tangos_interval_as_the_same_authors_package_has_it() -> None:
+    """Response before and after a therapy (Cavo et al. 2012), 6 and 16 of 161 pairs differ: R's contingencytables."""
+    lower, upper = tango_bounds(6, 16, 161, NORMAL, correction=0.0)
+    assert (round(float(lower), 4), round(float(upper), 4)) == (-0.1240, -0.0054)
+
+
 @pytest.mark.parametrize(("gained", "lost", "n"), [(1, 7, 21), (6, 16, 161), (40, 20, 160), (12, 2, 50), (0, 1, 44)])
 def test_tangos_statistic_by_brute_force(gained: int, lost: int, n: int) -> None:
     """The lost share that is likeliest at a difference, found on a fine grid."""

@@ -111,11 +111,11 @@ def check_command(words: list[str], pytester: pytest.Pytester) -> None:
     elif program == "pip":
         check_pip(arguments)
     elif program == "apt-get":
-        assert " ".join(words) == DEBIAN
+        assert " ".join(word for word in words if word != "-y") in (DEBIAN, "apt-get update")
     elif program == "export":
         check_variable(arguments[0])
     else:
-        assert program in ("ssh", "source"), f"{program} is no command that a test understands"
+        assert program in ("ssh", "source", "git", "gh"), f"{program} is no command that a test understands"
 
 
 def check_pytest(config: pytest.Config) -> None:
@@ -179,13 +179,30 @@ def ini_keys() -> set[str]:
 def test_every_workflow_has_commands_that_are_understood(block: Block, pytester: pytest.Pytester) -> None:
     document = yaml.safe_load(block.text)
     jobs = document.get("jobs", {}).values()
-    steps = [step["run"] for job in jobs for step in job["steps"] if "run" in step]
+    asked = [step for job in jobs for step in job["steps"]]
+    steps = [step["run"] for step in asked if "run" in step]
     # Of pre-commit.
     steps += [hook["entry"] for repository in document.get("repos", ()) for hook in repository["hooks"]]
-    assert steps
+    # Of GitLab.
+    others = [job for job in document.values() if isinstance(job, dict) and "script" in job]
+    steps += [line for job in others for line in (*job.get("before_script", ()), *job["script"])]
+    ours = [step["with"] for step in asked if "/pytest-vla@" in step.get("uses", "")]
+    inputs = yaml.safe_load((REPOSITORY / "action.yml").read_text())["inputs"]
+    assert all(given.keys() <= inputs.keys() for given in ours)
+    assert steps or ours
     for step in steps:
         for words in Block(block.page, block.line, "bash", "", "", step).commands:
             check_command([word for word in words if word != "sudo"], pytester)
+
+
+def test_every_input_of_the_action_is_on_its_page() -> None:
+    page = (REPOSITORY / "docs" / "how-to" / "ci.md").read_text()
+    inputs = yaml.safe_load((REPOSITORY / "action.yml").read_text())["inputs"]
+    rows = [row.split("|") for row in re.findall(r"^\| `.+$", page.partition("| input |")[2], re.M)]
+    told = {name: cells[3] for cells in rows for name in re.findall(r"`([\w-]+)`", cells[1])}
+    assert inputs.keys() <= told.keys()
+    defaults = {name: about.get("default", "") for name, about in inputs.items()}
+    assert [name for name, text in defaults.items() if text and f"`{text}`" not in told[name]] == []
 
 
 def test_no_block_is_left_out() -> None:

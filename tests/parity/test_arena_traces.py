@@ -89,22 +89,27 @@ def test_trace_repeats(name: str) -> None:
     """Bit for bit where the kernels are the same; else within rounding, which contact amplifies."""
     world, trace = _begun(name)
     mocap = [int(world.model.body(f"{mover}_main_mocap").mocapid[0]) for mover in trace["mover_names"].tolist()]
-    compared, touched = 0, False
+    exact, same, compared, touched = _same_kernels(name), True, 0, False
     for step, observation in _steps(world, trace):
         found = _readings(name, world, observation)
         touched = touched or _touches(world)
-        if _same_kernels(name):
+        poses = np.hstack([world.data.mocap_pos[mocap], world.data.mocap_quat[mocap]])
+        expected = np.hstack([trace["mocap_pos"][step], trace["mocap_quat"][step]])
+        if not np.array_equal(poses, expected):
+            # The sines that numpy has for AVX-512 are not alike on all processors that have it.
+            assert KERNELS[name.partition("/")[0]] != "Haswell", step
+            assert _off(poses, expected) < 1e-14, step
+            exact = same = False
+        if exact:
             for field, value in found.items():
                 assert np.array_equal(value, trace[field][step]), (field, step)
             assert world.success() == trace["success"][step], step
-        elif not touched:
+        elif same and not touched:
             for field, value in found.items():
                 assert _off(value, trace[field][step]) < 1e-8, (field, step)
-        assert np.array_equal(world.data.mocap_pos[mocap], trace["mocap_pos"][step]), step
-        assert np.array_equal(world.data.mocap_quat[mocap], trace["mocap_quat"][step]), step
         compared += not touched
     assert compared >= 3
-    if _same_kernels(name):
+    if exact:
         return
     meta = meta_of(trace)
     world.reset(init_state=trace["init_state"], scene_seed=meta["seed"], settle=False)

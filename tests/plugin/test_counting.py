@@ -117,7 +117,7 @@ def test_errors_are_what_reruns_are_for(
         ["* 1/2 *50.0%*33.3% to 66.7% with errors: 1 policy-raised", "libero_goal: 1/2 = 50.0% * (1 error: *"]
     )
     # A failure is run once more, and an error that was mended is no repeat.
-    result.stdout.fnmatch_lines(["vla: failed (*): 1 failed beside the failed episodes*"])
+    result.stdout.fnmatch_lines(["vla: failed (*): 1 item failed for another reason*"])
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert again("--vla-resume", workers).ret == 0, "what is left is the error, and it is mended now"
 
@@ -155,7 +155,7 @@ def test_of_the_users_own_tests_the_first_counts_too(
     result.stdout.fnmatch_lines(
         [
             "libero_goal: 1/1 = 100.0% * >= 100%",
-            "vla: failed (*): 1 failed beside the failed episodes (errors, costs, other tests)",
+            "vla: failed (*): 1 item failed for another reason (errors, costs, other tests)",
         ]
     )
 
@@ -206,7 +206,7 @@ def test_repeated_episodes_are_the_suites_and_count_once(
                 "libero_goal * 3 * 2/3 *66.7%*",
                 "5 repeats of 3 episodes, whose first record counts: 4 (80.0%) ended otherwise, 5 (100.0%) with *",
                 "libero_goal: 2/3 = 66.7% * >= 60%",
-                "vla: failed (*): 1 failed beside the failed episodes*",
+                "vla: failed (*): 1 item failed for another reason*",
             ]
         )
     else:

@@ -1,8 +1,10 @@
 """lerobot's own classes behind `BatchPolicy`: what they are given, what they draw, and what batches change."""
 
+import dataclasses
 import json
 import shutil
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.policies.base import is_batch_policy
+from pytest_vla.policies.base import Wishes, is_batch_policy
 from pytest_vla.policies.lerobot import load
 from pytest_vla.policies.noise import reseed
 from pytest_vla.policies.view import policy_view
@@ -152,10 +154,42 @@ def test_an_episode_does_not_show_that_another_was_in_between(policy: Any) -> No
     assert all(np.array_equal(*ask(policy, [one], [session], step), mixed[at]) for at, step in enumerate((0, 5, 10)))
 
 
+def test_repeated_noise_is_one_further_question_and_leaves_the_chunk_as_it_is(
+    policy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wishing = [dataclasses.replace(episode(number), wishes=Wishes(4 * (number < 2), True)) for number in range(3)]
+    plain = [episode(number) for number in range(3)]
+    expected = ask(policy, plain, [policy.begin(one) for one in plain])
+    asked: list[int] = []
+    real = policy._model.predict_action_chunk
+    monkeypatch.setattr(
+        policy._model,
+        "predict_action_chunk",
+        lambda batch, noise: asked.append(len(noise)) or real(batch, noise=noise),
+    )
+    one, other, third = ask(policy, wishing, [policy.begin(each) for each in wishing])
+    assert asked == [3, 4, 4]
+    for given, chunk in zip((one, other), expected, strict=False):
+        assert np.array_equal(given.actions, chunk)
+        assert given.samples.shape == (4, 12, 7)
+        assert given.token_statistics is None
+        # Draws differ from one another and from the chunk, as other noise makes other chunks.
+        assert all(np.abs(first - second).max() > 0.01 for first, second in combinations([chunk, *given.samples], 2))
+    assert np.array_equal(third, expected[2])
+    # A sample is what the policy answers to that noise: the second draw of the episode's generator.
+    reseed(plain[0].rng, 0, plain[0].case_id, 0)
+    plain[0].rng.standard_normal((12, 32), dtype=np.float32)
+    (second,) = policy.act([policy.begin(plain[0])], [observation(0)])
+    assert np.abs(second - one.samples[0]).max() < BATCH_TOLERANCE
+
+
 def test_a_policy_that_draws_nothing_batches_without_noise(tmp_path: Path) -> None:
     act = load(str(save_act(tmp_path)), "cpu")
     assert (act.manner.noise, act.manner.apart, act.max_batch > 1, act.replan) == (None, False, True, 6)
     expected = [alone(act, number) for number in range(3)]
+    wishing = dataclasses.replace(episode(0), wishes=Wishes(4))
+    (answer,) = ask(act, [wishing], [act.begin(wishing)])
+    assert np.array_equal(answer, expected[0]), "it has no samples, which would all be alike"
     episodes = [episode(number) for number in range(3)]
     together = ask(act, episodes, [act.begin(one) for one in episodes])
     assert max(np.abs(a - b).max() for a, b in zip(expected, together, strict=True)) <= BATCH_TOLERANCE

@@ -54,6 +54,13 @@ def test_the_first_complete_record_of_a_case_counts() -> None:
     assert repeats_among(records, standings(records)) == Repeats(2, 1, 1, 2)
 
 
+def test_an_episode_that_an_alarm_stopped_stands_for_none_that_ran_freely() -> None:
+    """It is complete, and no error of a run without that alarm is of its case."""
+    stopping = {"provenance": {**RECORD.provenance, "stop_when": "token_entropy>0.3 for 5"}}
+    records = [of("a", "error"), of("b", "invalid", **stopping), of("c", "error", **stopping), of("d", "failure")]
+    assert told(records) == [("superseded", 3), ("counts", 1), ("superseded", 1), ("counts", 3)]
+
+
 @pytest.mark.parametrize("outcome", COMPLETE)
 def test_a_later_record_replaces_only_an_error(outcome: str) -> None:
     records = [of("a", "error"), of("b", "error"), of("b", outcome), of("c", "error"), of("c", "success")]
@@ -82,6 +89,7 @@ def test_of_repeats_side_by_side_the_one_that_began_first_counts() -> None:
         {"protocol": {**RECORD.protocol, "textures": "installed"}},
         {"provenance": {**RECORD.provenance, "premises": "ignored"}},
         {"provenance": {**RECORD.provenance, "feasible": "tried"}},
+        {"provenance": {**RECORD.provenance, "stop_when": "token_entropy>0.3 for 5"}},
         {"provenance": {"mujoco": "3.8.1", "robosuite": "1.5"}},
         {"run_seed": 1},
         {"node": OWN},

@@ -49,7 +49,16 @@ def test_a_column_for_each_value_of_any_row() -> None:
         *("costs.force", "metrics.a", "metrics.length", "metrics.smoothness"),
         *("seeds.init_state", "seeds.init_states", "seeds.run", "seeds.scene"),
         *("protocol.cameras", "protocol.init_state", "protocol.max_steps", "replan", "policy", "policy_digest"),
-        *("provenance.mujoco", "provenance.numpy", "timings.wall", "digest", "arrays", "simulator", "task_level"),
+        *(
+            "provenance.mujoco",
+            "provenance.numpy",
+            "timings.wall",
+            "digest",
+            "arrays",
+            "simulator",
+            "task_level",
+            "group",
+        ),
     ]
     assert list(csv_rows([one, two])[0]) == table.column_names
     first, second = table.to_pylist()

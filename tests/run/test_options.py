@@ -46,9 +46,20 @@ TYPED = {
     "video": ("failed", "all"),
     "resume": ("last", "20260101"),
     "min-success": ("0.8", "80%", "0.00001:lower", "1"),
+    "baseline": ("/a b/base.json",),
+    "gate": ("fixed",),
+    "margin": ("5", "0.5", "100"),
+    "gate-alpha": (".05", "0.1"),
+    "gate-by": ("suite", "suite,task,level"),
+    "gate-measure": ("steps=10", "cost,lower:jerk=0.5"),
+    "gate-require": ("no-regression", "better"),
+    "gate-summary": ("gate.md", "a b.md,gate.json"),
+    "report": ("report.html", "/a b/report.html"),
     "costs": ("auto", "all"),
     "cost": ("/my/costs.toml", "/a b"),
     "max-cost": ("0", "12.5", "999999999999.000000001"),
+    "metrics": ("all", "token_entropy,TB-E,my.own-metric"),
+    "stop-when": ["token_entropy>0.3 for 5", "A-PI.arm <= -1e-3"],
     "kernels": ("pinned", "native"),
 }
 CASES = [(option, text) for option in OPTIONS for text in TYPED.get(option.name, ())]
@@ -188,6 +199,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("min_success", 3.5, "its min_success is [3.5, False], no value"),
     ("device", ["cuda;x"], "its device is ['cuda;x'], no value of --vla-device"),
     ("data", "/a\0b", "its data is"),
+    ("metrics", ["a b"], "its metrics is ['a b'], no value of --vla-metrics"),
     ("kernels", "fast", "its kernels is 'fast', no value of --vla-kernels"),
     ("shake", 3, "it has the option 'shake', which is not known"),
     ("\x1b[31m" + "y" * 1000, 3, "it has the option '\\x1b[31myyy"),
@@ -251,7 +263,7 @@ def test_whatever_stands_in_the_store_is_read_or_refused(data: st.DataObject) ->
 def test_a_value_that_cannot_be_typed_is_none_of_the_table() -> None:
     for each in OPTIONS:
         if each.metavar is not None and each.attribute not in (
-            *("model", "data", "results", "resume", "tasks", "suite", "cost"),
+            *("model", "data", "results", "resume", "tasks", "suite", "cost", "baseline", "gate_summary", "report"),
         ):
             with pytest.raises((VlaError, argparse.ArgumentTypeError)):
                 each.parse("\x1b")

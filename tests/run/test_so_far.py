@@ -34,7 +34,7 @@ def test_an_episode_that_tests_share_runs_with_the_first_of_them() -> None:
     collected = Collected(["a", "other", "b", "c"], cases, {}, {"a": "class[0]", "b": "class[0]"})
     assert list(collected.alone) == ["a", "c"]
     so_far = begun(collected, 0)
-    assert so_far.episodes_of(collected) == ("class[0]", "c")
+    assert so_far.episodes_of(collected) == {"class[0]": case_of(0), "c": case_of(1)}
     assert [so_far.recorded_as(node) for node in collected.nodes] == ["a", "other", "b", "c"]
 
 

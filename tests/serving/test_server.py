@@ -15,6 +15,7 @@ import pytest
 
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.policies.base import Wishes
+from pytest_vla.policies.tokens import PER_TOKEN, token_statistics
 from pytest_vla.serving.client import ServedPolicy
 from pytest_vla.serving.process import HUNG, PolicyAddress, PolicyProcess
 from pytest_vla.serving.server import PROTOCOL
@@ -48,12 +49,17 @@ def test_two_sessions_of_one_worker_do_not_touch_each_other(process: PolicyProce
 
 
 def test_what_is_wished_for_beside_actions_crosses_too(process: PolicyProcess) -> None:
-    begun = dataclasses.replace(episode(0, "doubt"), wishes=Wishes(samples=5))
+    begun = dataclasses.replace(episode(0, "doubt"), wishes=Wishes(samples=5, token_probabilities=True))
     answer = policy_of(process)(begun)(seen(0))
     assert answer.samples is not None
     assert answer.token_probabilities is not None
     assert (answer.samples.shape, answer.token_probabilities.tolist()) == ((5, 2, 7), [0.25])
     assert np.array_equal(answer.samples[0], answer.actions)
+    assert answer.token_statistics is not None
+    expected = token_statistics([[0.0, 1.0, 2.0]])
+    for name in PER_TOKEN:
+        assert np.array_equal(getattr(answer.token_statistics, name), getattr(expected, name))
+    assert answer.token_statistics.vocabulary == 3
 
 
 def test_how_much_of_a_chunk_is_executed_crosses_too(process: PolicyProcess) -> None:

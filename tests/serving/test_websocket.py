@@ -15,9 +15,11 @@ from pytest_vla.policies.base import Answer, Wishes, one_by_one
 from pytest_vla.policies.noise import reseed
 from pytest_vla.policies.openpi import check_openpi
 from pytest_vla.policies.openpi_protocol import OURS, Served
+from pytest_vla.policies.tokens import statistics_table
 from tests.support.openpi_server import decoded, encoded
 from tests.support.waiting import HANG, until
 from tests.support.websocket_policies import (
+    STATISTICS,
     Wandering,
     episode,
     observation,
@@ -127,6 +129,10 @@ def test_what_is_wished_for_beside_actions_comes_back() -> None:
     assert answer.samples.tolist() == [answer.actions.tolist()] * 2
     assert answer.token_probabilities is not None
     assert answer.token_probabilities.tolist() == [0.25, 0.5]
+    assert answer.token_statistics is not None
+    assert statistics_table(answer.token_statistics).keys() == statistics_table(STATISTICS).keys()
+    for name, value in statistics_table(answer.token_statistics).items():
+        assert np.array_equal(value, getattr(STATISTICS, name))
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import socket
 import struct
 from collections.abc import Iterator
 
+import msgpack
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from pytest_vla.errors import WireError
+from pytest_vla.policies.base import Answer
 from pytest_vla.policies.noise import pack_noise, set_noise
-from pytest_vla.serving.wire import LONGEST_MESSAGE, SharedPictures, allocate, receive, send
+from pytest_vla.policies.tokens import PER_TOKEN, token_statistics
+from pytest_vla.serving.wire import LONGEST_MESSAGE, SharedPictures, allocate, pack_answer, receive, send, unpack_answer
 
 Pair = tuple[socket.socket, socket.socket]
 texts = st.text(max_size=20)
@@ -126,3 +129,41 @@ def test_a_generator_goes_on_over_there_as_it_stands_here() -> None:
     assert np.array_equal(mine.integers(0, 9, 3, dtype=np.uint32), theirs.integers(0, 9, 3, dtype=np.uint32))
     with pytest.raises(WireError, match="no state of a generator"):
         set_noise(theirs, [1, 2])
+
+
+def test_an_answer_comes_as_it_was_given() -> None:
+    chunk, told = np.ones((2, 7)), token_statistics([[0.0, 1.0, 2.0], [5.0, 1.0, 2.0]])
+    for answer in (
+        Answer(chunk),
+        Answer(chunk, np.zeros((3, 2, 7))),
+        Answer(chunk, token_probabilities=np.array([0.5])),
+        Answer(chunk, None, told.first, told),
+    ):
+        found = unpack_answer(msgpack.unpackb(msgpack.packb(pack_answer(answer))))
+        assert found.is_bare is answer.is_bare
+        for name in ("actions", "samples", "token_probabilities"):
+            assert (getattr(found, name) is None) == (getattr(answer, name) is None)
+        assert np.array_equal(found.actions, chunk)
+        if answer.token_statistics is None:
+            assert found.token_statistics is None
+            continue
+        assert found.token_statistics is not None
+        assert found.token_statistics.vocabulary == 3
+        for name in PER_TOKEN:
+            assert np.array_equal(getattr(found.token_statistics, name), getattr(told, name))
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"token_statistics": 3},
+        {"token_statistics": {}},
+        {"token_statistics": {name: [[1], b"12345678"] for name in PER_TOKEN} | {"vocabulary": 1}},
+        {"token_statistics": {name: [[2], b"12345678"] for name in PER_TOKEN} | {"vocabulary": 9}},
+        {"actions": 3},
+        {"rewards": [[1], b"12345678"]},
+    ],
+)
+def test_what_is_no_answer_is_refused(told: dict[str, object]) -> None:
+    with pytest.raises(WireError, match="no answer"):
+        unpack_answer({"actions": [[1, 7], bytes(56)], **told})

@@ -1,6 +1,7 @@
 """Runs of the coloured world's episodes, kept in a results folder."""
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +49,19 @@ def keep_two_runs(folder: Path) -> Path:
 
 
 def write(
-    run: str, records: list[Record], *, planned: int = 0, end: str = "finished", picked: str | None = None
+    run: str,
+    records: list[Record],
+    *,
+    planned: int = 0,
+    end: str = "finished",
+    picked: str | None = None,
+    command: str = "pytest",
+    invocation: Mapping[str, Any] | None = None,
 ) -> None:
     """A run with so many further episodes that have not run; an empty `end`: it still runs, in this process."""
     with open_store(Path(".vla"), create=True) as store:
         nodes = [record.node for record in records] + [f"left[{number}]" for number in range(planned)]
-        store.begin(run, nodes, command="pytest", model=records[0].policy, picked=picked)
+        store.begin(run, nodes, command=command, model=records[0].policy, picked=picked, invocation=invocation)
         for record in records:
             store.add(dataclasses.replace(record, run=run))
         if end:

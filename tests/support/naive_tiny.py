@@ -53,7 +53,10 @@ def acted(weights: Weights, scene: Array, arm: Array, text: Array) -> tuple[Arra
     # m, as 1 in a scene vector is 0.25 m.
     ways = np.concatenate([(scene[3 * point : 3 * point + 3] - arm[:3]) * 0.25 for point in range(8)])
     turn = _dense(weights, "control.turn", text)
-    hidden = np.concatenate([scene, arm, np.tanh(ways / 0.03), np.tanh(ways / 0.15), text])
+    # Between the fingers, of which 2 is 0.08 m.
+    between = np.array([arm[9] - arm[10]])
+    grips = np.tanh(between / 0.1), np.tanh(between / 0.5)
+    hidden = np.concatenate([scene, arm, np.tanh(ways / 0.03), np.tanh(ways / 0.15), *grips, text])
     hidden = _positive(_dense(weights, "control.0", hidden))
     hidden = _positive(_dense(weights, "control.1", hidden) * (1 + turn[:384]) + turn[384:])
     hidden = _positive(_dense(weights, "control.2", hidden))

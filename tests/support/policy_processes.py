@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 from run_out import run_out, run_out_for_good
 from pytest_vla.policies.base import Answer
+from pytest_vla.policies.tokens import token_statistics
 
 class Telling:
     def close(self):
@@ -51,7 +52,8 @@ class Counting:
         for state, observation in zip(states, observations):
             if state["told"] == "doubt":
                 drawn = state["rng"].normal(size=(state["wishes"].samples, 2, 7))
-                answers.append(Answer(drawn[0], drawn, np.array([0.25])))
+                told = token_statistics([[0.0, 1.0, 2.0]])
+                answers.append(Answer(drawn[0], drawn, np.array([0.25]), told))
                 continue
             if state["told"] == "raise":
                 raise KeyError("nothing here")

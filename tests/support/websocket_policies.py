@@ -20,11 +20,16 @@ from pytest_vla.policies.base import Answer, Episode, Observation, Policy, Wishe
 from pytest_vla.policies.noise import noise_generator
 from pytest_vla.policies.openpi import OpenpiPolicy, openpi_policy
 from pytest_vla.policies.openpi_protocol import OURS
+from pytest_vla.policies.tokens import TokenStatistics
 from pytest_vla.serving.plain import as_batch_policy
 from pytest_vla.serving.websocket import WebsocketServer
 from pytest_vla.testing import World
 from tests.support.openpi_server import decoded, encoded
 from tests.support.waiting import HANG
+
+STATISTICS = TokenStatistics(
+    np.array([0.25, 0.5]), np.array([0.25, 0.1]), np.array([0.25, 0.3]), np.array([1.3, 1.0]), 4
+)
 
 TASK = load_suite("libero_goal").task("turn_on_the_stove")
 PICTURE = np.arange(224 * 224 * 3, dtype=np.uint8).reshape(224, 224, 3)
@@ -82,7 +87,7 @@ class _Walk:
         chunk[:, 5] = observation["state"].sum() / 100
         if not self.episode.wishes.samples:
             return chunk
-        return Answer(chunk, np.stack([chunk] * self.episode.wishes.samples), np.array([0.25, 0.5]))
+        return Answer(chunk, np.stack([chunk] * self.episode.wishes.samples), np.array([0.25, 0.5]), STATISTICS)
 
     def close(self) -> None:
         self.policy.closed += 1

@@ -25,6 +25,8 @@ TOKEN = 32
 VIEW, WRIST = 128, 64
 # Metres over which the way from hand to point is told finely and coarsely.
 FINE, COARSE = 0.03, 0.15
+# The same of what is between the fingers, of which 2 is all: a rim is thin, and nothing is thinner.
+FINGERS_FINE, FINGERS_COARSE = 0.1, 0.5
 
 
 class Conv(NamedTuple):
@@ -72,7 +74,7 @@ def shapes_of(words: int) -> dict[str, tuple[int, ...]]:
         dense(f"text.conv{width}", width * EMBEDDING, FILTERS)
     dense("text.out", len(TEXT_WIDTHS) * FILTERS, TEXT)
     dense("control.turn", TEXT, 2 * HIDDEN)
-    dense("control.0", SCENE + PROPRIOCEPTION + 6 * POINTS + TEXT, HIDDEN)
+    dense("control.0", SCENE + PROPRIOCEPTION + 6 * POINTS + 2 + TEXT, HIDDEN)
     dense("control.1", HIDDEN, HIDDEN)
     dense("control.2", HIDDEN, HIDDEN)
     dense("control.out", HIDDEN, CHUNK * ACTION)
@@ -122,9 +124,7 @@ def read_text(weights: Weights, words: npt.NDArray[np.int64]) -> Array:
     return linear(weights, "text.out", relu(np.concatenate(parts)))
 
 
-def control(
-    weights: Weights, scene: Array, arm: Array, text: Array, masks: tuple[Array, ...] | None = None
-) -> tuple[Array, Array]:
+def control(weights: Weights, scene: Array, arm: Array, text: Array) -> tuple[Array, Array]:
     """The chunk (8, 7), the gripper's numbers as logits, and the hidden state (384,) from which tokens are told.
 
     Args:
@@ -132,21 +132,35 @@ def control(
         scene: (40,).
         arm: (17,).
         text: (64,).
-        masks: three (384,) that the hidden layers are multiplied by: dropout; None: none.
     """
-    ways = (scene[: 3 * POINTS].reshape(POINTS, 3) - arm[:3]) * np.float32(SCALE)
-    told = np.concatenate([scene, arm, np.tanh(ways / FINE).ravel(), np.tanh(ways / COARSE).ravel(), text])
+    hidden = relu(linear(weights, "control.0", _told(scene, arm, text)))
     turn = linear(weights, "control.turn", text)
-    hidden = relu(linear(weights, "control.0", told.astype(np.float32)))
-    if masks is not None:
-        hidden = hidden * masks[0]
     hidden = relu(linear(weights, "control.1", hidden) * (1.0 + turn[:HIDDEN]) + turn[HIDDEN:])
-    if masks is not None:
-        hidden = hidden * masks[1]
     hidden = relu(linear(weights, "control.2", hidden))
-    if masks is not None:
-        hidden = hidden * masks[2]
     return linear(weights, "control.out", hidden).reshape(CHUNK, ACTION), hidden
+
+
+def control_samples(weights: Weights, scene: Array, arm: Array, text: Array, masks: Array) -> Array:
+    """Chunks (n, 8, 7) of one question by dropout, all by one pass: what is told, and its first layer, are the same.
+
+    Args:
+        weights, scene, arm, text: as `control`.
+        masks: (n, 3, 384) that the hidden layers are multiplied by, of each sample.
+    """
+    hidden = relu(linear(weights, "control.0", _told(scene, arm, text))) * masks[:, 0]
+    turn = linear(weights, "control.turn", text)
+    hidden = relu(linear(weights, "control.1", hidden) * (1.0 + turn[:HIDDEN]) + turn[HIDDEN:]) * masks[:, 1]
+    hidden = relu(linear(weights, "control.2", hidden)) * masks[:, 2]
+    return linear(weights, "control.out", hidden).reshape(len(masks), CHUNK, ACTION)
+
+
+def _told(scene: Array, arm: Array, text: Array) -> Array:
+    """What the hands are told."""
+    ways = (scene[: 3 * POINTS].reshape(POINTS, 3) - arm[:3]) * np.float32(SCALE)
+    between = arm[9:10] - arm[10:11]
+    fingers = np.tanh(between / np.float32(FINGERS_FINE)), np.tanh(between / np.float32(FINGERS_COARSE))
+    told = np.concatenate([scene, arm, np.tanh(ways / FINE).ravel(), np.tanh(ways / COARSE).ravel(), *fingers, text])
+    return told.astype(np.float32)
 
 
 def token_logits(weights: Weights, hidden: Array) -> Array:

@@ -17,12 +17,14 @@ from pytest_vla.policies.tiny.network import (
     VIEW,
     WRIST,
     control,
+    control_samples,
     perceive,
     read_text,
     token_logits,
 )
 from pytest_vla.policies.tiny.weights import Trained
 from pytest_vla.policies.tiny.words import numbered
+from pytest_vla.policies.tokens import token_statistics
 from pytest_vla.policies.traits import Traits
 
 Array = npt.NDArray[np.float32]
@@ -94,7 +96,7 @@ class TinyPolicy:
         return TinySession(episode, read_text(self.trained.weights, words))
 
     def act(self, sessions: Sequence[TinySession], observations: Sequence[Observation]) -> list[Answer]:
-        """The chunks (8, 7), with samples and token probabilities where they are wished for.
+        """The chunks (8, 7), with samples, token probabilities and statistics where they are wished for.
 
         Raises:
             EpisodeError: ``policy-input``: pictures or a state that are missing, or other than it takes.
@@ -114,14 +116,10 @@ class TinyPolicy:
         if wishes.samples:
             drawn = session.episode.rng.random((wishes.samples, 3, HIDDEN)) >= DROPOUT
             masks = drawn.astype(np.float32) / np.float32(1.0 - DROPOUT)
-            samples = np.stack([_actions(control(weights, scene, arm, session.text, tuple(m))[0]) for m in masks])
-        probabilities = None
-        if wishes.token_probabilities:
-            heat = token_logits(weights, hidden)
-            shares = np.exp(heat - heat.max(axis=1, keepdims=True))
-            probabilities = (shares.max(axis=1) / shares.sum(axis=1)).astype(np.float64)
+            samples = _actions(control_samples(weights, scene, arm, session.text, masks))
+        statistics = token_statistics(token_logits(weights, hidden)) if wishes.token_probabilities else None
         session.before, session.gripper = state, float(chunk[session.steps - 1, 6])
-        return Answer(chunk, samples, probabilities)
+        return Answer(chunk, samples, None if statistics is None else statistics.first, statistics)
 
 
 def token_values(tokens: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
@@ -130,9 +128,9 @@ def token_values(tokens: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
 
 
 def _actions(logits: Array) -> npt.NDArray[np.float64]:
-    """A chunk (8, 7) from what the network gives: the gripper opens or closes, the rest is within -1 and 1."""
+    """Chunks (..., 8, 7) from what the network gives: the gripper opens or closes, the rest is within -1 and 1."""
     chunk = np.clip(logits.astype(np.float64), -1.0, 1.0)
-    chunk[:, 6] = np.where(logits[:, 6] > 0, 1.0, -1.0)
+    chunk[..., 6] = np.where(logits[..., 6] > 0, 1.0, -1.0)
     return chunk
 
 

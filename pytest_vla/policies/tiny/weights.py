@@ -21,6 +21,12 @@ from pytest_vla.util.files import whole_file
 CHECKPOINTS = {"": "final.npz", "early": "early.npz"}
 """The files that ship, by what stands after the @ of ``tiny@early``."""
 
+DIGESTS = {
+    "": "04061fbabc0e72ffe2f237927bb83a2493da8354c927f552f3584205ece53533",
+    "early": "1700633813bd1f9375766174bade5e5e1bfc9c4d818851dcf82a1be6088ca3b7",
+}
+"""sha256 of those files, which docs/explanation/tiny.md names too."""
+
 _WORDS, _ABOUT = "words", "about"
 _LIMIT = 64 * 1024 * 1024
 
@@ -47,8 +53,24 @@ def shipped(checkpoint: str) -> Path:
     return Path(__file__).parent / CHECKPOINTS[checkpoint]
 
 
-def load_weights(path: Path) -> Trained:
+def load_shipped(checkpoint: str) -> Trained:
+    """A checkpoint that ships. Raises VlaError: its file is not the one that the numbers of the docs are of."""
+    path, expected = shipped(checkpoint), DIGESTS[checkpoint]
+    found = load_weights(path)
+    if found.digest != expected:
+        raise VlaError(
+            f"{path}: its sha256 is {found.digest[:8]}, expected {expected[:8]}: it is not the file that ships. "
+            "Install pytest-vla again, or name weights of your own: --vla-model=tiny:PATH.npz"
+        )
+    return found
+
+
+def load_weights(path: Path, parts: tuple[str, ...] = ("",)) -> Trained:
     """A checkpoint from its file.
+
+    Args:
+        path: of the file.
+        parts: how the names of the weights that are wanted begin; all of them if not given.
 
     Raises:
         VlaError: there is no such file, or it is cut, changed, or of something else.
@@ -61,7 +83,7 @@ def load_weights(path: Path) -> Trained:
         texts = unpacked_npz(content, (_WORDS, _ABOUT), _LIMIT)
         vocabulary = [str(word) for word in np.atleast_1d(texts[_WORDS])]
         about = json.loads(str(np.atleast_1d(texts[_ABOUT])[0]))
-        shapes = shapes_of(len(vocabulary))
+        shapes = {name: shape for name, shape in shapes_of(len(vocabulary)).items() if name.startswith(parts)}
         arrays = unpacked_npz(content, tuple(shapes), _LIMIT)
     except (Unfit, ValueError) as error:
         raise VlaError(f"{path}: {error}; {mend}") from error

@@ -19,11 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_vla.gate.choices import SEQUENTIAL
 from pytest_vla.plan.case import Case
 from pytest_vla.run.collected import Collected, collected_of
 from pytest_vla.run.folder import RUN
+from pytest_vla.run.gating import is_gated
 from pytest_vla.run.marker import NOTHING_TO_RUN
 from pytest_vla.run.preparing import CHANNEL
+from pytest_vla.run.pricing import take_prices
 from pytest_vla.run.progress import write_apart
 from pytest_vla.run.results import INTERRUPTED, Results
 from pytest_vla.run.resume import RESUMPTION, Resumption
@@ -145,6 +148,12 @@ class Controller:
                 f"--dist={how}: under it xdist cannot go on when a worker dies, and episodes would be lost. Give "
                 "--dist=load, which keeps a scene on its worker, or --dist=worksteal"
             )
+        settings = self._selection.settings
+        if is_gated(self._selection) and settings.gate == SEQUENTIAL and how not in ("no", "load"):
+            raise pytest.UsageError(
+                f"--dist={how}: a sequential gate looks at rounds, and only --dist=load (or -n alone) runs them one "
+                "after the other: leave --dist out, or say --vla-gate=fixed"
+            )
 
     def pytest_xdist_setupnodes(self, specs: Sequence[Any]) -> None:
         """Before the first worker is started: whatever its policy starts is to end with it."""
@@ -181,9 +190,12 @@ class Controller:
         """Ours in the place of `load`, which `--dist` says also where nobody asked for it."""
         if not self._runs_episodes or config.getoption("dist") != "load":
             return None
+        from pytest_vla.run.xdist.pool import Pool
         from pytest_vla.run.xdist.scheduler import VlaScheduling
+        from pytest_vla.run.xdist.turns import TurnPool
 
-        return VlaScheduling(config, log, self._items_of)
+        in_turns = is_gated(self._selection) and self._selection.settings.gate == SEQUENTIAL
+        return VlaScheduling(config, log, self._items_of, TurnPool if in_turns else Pool)
 
     def pytest_xdist_node_collection_finished(self, node: Any, ids: Sequence[str]) -> None:
         """The first worker has collected, and the others have the same items."""
@@ -204,6 +216,7 @@ class Controller:
         if self._watch is not None:
             self._watch.remove(node.gateway.id)
         self._interrupted = self._interrupted or error == "keyboard-interrupt"
+        take_prices(self._config, getattr(node, "workeroutput", None))
 
     # After other plugins, which may have it run again: handed out twice, it would be run twice.
     @pytest.hookimpl(trylast=True)
@@ -330,10 +343,11 @@ class Controller:
         cases = self._cases_of(ids)
         scenes = scene_names(cases.values(), self._selection.settings.data)
         estimates, shared = self._results.so_far.estimates, self._results.so_far.shared
-        items = []
+        turns, items = self._results.turns(ids), []
         for index, name in enumerate(ids):
             if name in estimates:
-                item = Item(index, scenes[cases[name]], estimates[name].seconds, shared.get(name))
+                turn = turns.get(name, 0)
+                item = Item(index, scenes[cases[name]], estimates[name].seconds, shared.get(name), turn)
             elif name in cases and name in shared:
                 # It looks at the episode of another test.
                 item = Item(index, scenes[cases[name]], 0.0, shared[name])

@@ -1,4 +1,4 @@
-"""pytest-xdist's scheduler for episodes: hands out the items of a `pytest_vla.run.xdist.pool.Pool`.
+"""pytest-xdist's scheduler for episodes: hands out the items of a `pytest_vla.run.xdist.pool.Pool`, or `TurnPool`.
 
 A worker starts an item only when it knows of a further one, or that there is none. So each has two, the one that it
 runs and the next; where the pool is empty it is told at once to end with what it has.
@@ -12,6 +12,7 @@ from xdist.report import report_collection_diff
 from xdist.workermanage import WorkerController
 
 from pytest_vla.run.xdist.pool import LOADING_SECONDS, Item, Pool
+from pytest_vla.run.xdist.turns import TurnPool
 
 QUEUED = 2
 """How many items a worker has: the one that it runs, and the next."""
@@ -21,7 +22,11 @@ class VlaScheduling:
     """Implements `xdist.scheduler.Scheduling`. `xdist.dsession.DSession` calls it, from one thread."""
 
     def __init__(
-        self, config: pytest.Config, log: Producer, items_of: Callable[[Sequence[str]], Sequence[Item]]
+        self,
+        config: pytest.Config,
+        log: Producer,
+        items_of: Callable[[Sequence[str]], Sequence[Item]],
+        pool_of: Callable[[Sequence[Item]], Pool | TurnPool] = Pool,
     ) -> None:
         """Nothing is known before the workers are up.
 
@@ -29,6 +34,7 @@ class VlaScheduling:
             config: the controller's.
             log: for ``--debug``.
             items_of: the items of node ids, in their order; `Item.index` is the place in the list.
+            pool_of: what hands them out.
         """
         self.config = config
         self.log = log.vlasched
@@ -38,7 +44,8 @@ class VlaScheduling:
         self._items_of = items_of
         self._items: Sequence[Item] = ()
         self._indices: dict[str, int] = {}
-        self._pool = Pool(())
+        self._pool_of = pool_of
+        self._pool: Pool | TurnPool = Pool(())
         self._collections: dict[WorkerController, list[str]] = {}
         # What each worker has been given and has not reported as run.
         self._queued: dict[WorkerController, list[int]] = {}
@@ -140,7 +147,7 @@ class VlaScheduling:
         self.collection = collection
         self._items = self._items_of(collection)
         self._indices = {node_id: index for index, node_id in enumerate(collection)}
-        self._pool = Pool(self._items)
+        self._pool = self._pool_of(self._items)
         self._open = dict.fromkeys(self._collections)
         self._collections.clear()
 

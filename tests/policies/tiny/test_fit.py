@@ -1,5 +1,6 @@
 """What tiny's hands are asked to learn: labels that wait, and rows that are told nothing; where torch is."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,8 @@ def rows(chunk: list[tuple[float, float]], *, fingers: float = 0.0, gripper: flo
         torch.zeros(1, dtype=torch.bool),
         none,
         none,
+        none,
+        torch.zeros(0, SCENE),
         none,
     )
 
@@ -112,14 +115,9 @@ def test_hands_learn_to_rest_where_they_are_told_nothing() -> None:
 
     torch.set_num_threads(1)
     many = rows([(MOVE, CLOSED)] * CHUNK)
-    grown = type(many)(
-        *(
-            getattr(many, name).repeat(64, *[1] * (getattr(many, name).dim() - 1))
-            for name in ("scenes", "arms", "chunks", "known", "tasks", "held_out")
-        ),
-        many.views,
-        many.wrists,
-        many.rows,
+    columns = {name: getattr(many, name) for name in ("scenes", "arms", "chunks", "known", "tasks", "held_out")}
+    grown = dataclasses.replace(
+        many, **{name: value.repeat(64, *[1] * (value.dim() - 1)) for name, value in columns.items()}
     )
     words = Words(torch.full((1, LONGEST), 2), torch.zeros(1, dtype=torch.long))
     network = fit_control(grown, words, 3, 150, batch=64, untold=0.3)

@@ -99,6 +99,7 @@ def test_who_is_blind_tells_the_mean_scene_of_any_pictures_and_any_arm(tmp_path:
     blind = unseen(rows)
     mean = rows.scenes[:6].mean(0)
     np.testing.assert_allclose(blind.scenes, mean.expand(8, 40), atol=2e-3, err_msg="without those held out")
+    assert torch.equal(blind.seen, blind.scenes[:2]), "nor is it told what a learner saw as it drove"
     eyes = blinded(blind.scenes[0])
     weights = kept(tmp_path / "blind.npz", exported(eyes, Control(WORDS)))
     with np.errstate(all="raise", under="ignore"):
@@ -117,8 +118,10 @@ def learned_rows() -> Any:
     view, wrist, arms = (torch.from_numpy(array) for array in drawn_rows(8))
     held = torch.arange(8) >= 6
     known, tasks = torch.ones(8, 8, dtype=torch.bool), torch.arange(8) % 2
-    seen = torch.tensor([0, 3, 6])
-    return Rows(torch.randn(8, 40), arms, torch.randn(8, 8, 7), known, tasks, held, view[seen], wrist[seen], seen)
+    shown, seen = torch.tensor([0, 3, 6]), torch.tensor([1, 2])
+    pictures = view[shown], wrist[shown], shown
+    scenes, chunks = torch.randn(8, 40), torch.randn(8, 8, 7)
+    return Rows(scenes, arms, chunks, known, tasks, held, *pictures, torch.randn(2, 40), seen)
 
 
 def test_who_learns_deaf_is_told_one_empty_text_of_each_task() -> None:

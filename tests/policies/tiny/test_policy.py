@@ -83,6 +83,11 @@ def test_token_probabilities_are_of_the_likeliest_of_256_bins(policy: TinyPolicy
     assert found is not None
     assert found.shape == (7,)
     assert ((found > 1 / 256) & (found <= 1)).all()
+    statistics = asked(policy, [1], 1)[1][0].token_statistics
+    assert statistics is not None
+    assert statistics.vocabulary == 256
+    assert np.array_equal(statistics.first, found)
+    assert (statistics.second <= statistics.first).all()
     assert token_values(np.array([0, 255])).tolist() == [-1.0, 1.0]
 
 

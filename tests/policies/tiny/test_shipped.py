@@ -11,11 +11,12 @@ import pytest
 
 from pytest_vla import World, load_suite
 from pytest_vla.episode.rollout import Conditions, run_episode
+from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.policies.base import Episode, Observation, Session, one_by_one
 from pytest_vla.policies.tiny.inputs import REPLAN
 from pytest_vla.policies.tiny.policy import TinyPolicy
-from pytest_vla.policies.tiny.weights import CHECKPOINTS, load_weights, shipped
+from pytest_vla.policies.tiny.weights import CHECKPOINTS, load_shipped, load_weights, shipped
 from scripts.tiny_words import KEPT_OUT
 from tests.support.data import REPOSITORY
 
@@ -29,7 +30,13 @@ CAUSES = {"pictures": "the renderer's pictures", "kernels": "the kernels"}
 @pytest.mark.parametrize("checkpoint", CHECKPOINTS)
 def test_the_card_names_the_weights_by_their_digest(checkpoint: str) -> None:
     digests = re.findall(r"\b[0-9a-f]{64}\b", CARD.read_text(encoding="utf-8"))
-    assert load_weights(shipped(checkpoint)).digest == digests[list(CHECKPOINTS).index(checkpoint)]
+    assert load_shipped(checkpoint).digest == digests[list(CHECKPOINTS).index(checkpoint)]
+
+
+def test_another_file_in_the_place_of_one_that_ships_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CHECKPOINTS, "", CHECKPOINTS["early"])
+    with pytest.raises(VlaError, match="its sha256 is 17006338, expected 04061fba: it is not the file that ships"):
+        load_shipped("")
 
 
 def test_weights_are_small_and_say_how_they_were_made() -> None:
@@ -38,7 +45,8 @@ def test_weights_are_small_and_say_how_they_were_made() -> None:
     for checkpoint in CHECKPOINTS:
         about = load_weights(shipped(checkpoint)).about
         assert about["kept_out"] == [".".join(cell) for cell in KEPT_OUT]
-        assert about["labels"] > about["pictures"] > 10_000
+        assert about["labels"] > 10_000
+        assert about.get("eyes", about)["pictures"] > 10_000
 
 
 @pytest.mark.slow

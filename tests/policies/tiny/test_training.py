@@ -23,16 +23,17 @@ torch = pytest.importorskip("torch", reason="torch is needed to train tiny (make
 TASKS = ("turn_on_the_stove", "close_the_bottom_drawer_of_the_cabinet")
 STAGES = (
     *("plan.json", "words.npz", "states-0.npz", "states-1.npz", "times.json"),
-    *(f"round-{number}/shard-0000.npz" for number in range(3)),
-    *(f"control-{name}.pt" for name in ("0", "1", "2", "deaf", "blind")),
+    *(f"round-{number}/shard-0000.npz" for number in range(4)),
+    *(f"control-{name}.pt" for name in ("0", "1", "2", "3", "early", "deaf", "blind")),
     *(f"perception-{name}.pt" for name in ("1", "2", "blind")),
-    *("control-0-None.npz", "control-1-perception-1.npz"),
+    *("control-0-None.npz", "control-1-perception-1.npz", "control-2-perception-2.npz"),
 )
 CHECKPOINTS = ("early", "final", "deaf", "blind")
 
 
 @pytest.mark.slow
 def test_all_stages_run_once_and_their_checkpoints_are_read(tmp_path: Path) -> None:
+    from scripts.tiny_ablations import unseen
     from scripts.train_tiny import Training, train
 
     plan = least()
@@ -44,12 +45,15 @@ def test_all_stages_run_once_and_their_checkpoints_are_read(tmp_path: Path) -> N
     assert {name: each.about["name"] for name, each in trained.items()} == {name: name for name in CHECKPOINTS}
     assert len({each.digest for each in trained.values()}) == len(CHECKPOINTS)
     rounds = {name: each.about["outcomes"] for name, each in trained.items()}
-    assert [len(each) for each in rounds.values()] == [2, 3, 3, 3]
+    assert [len(each) for each in rounds.values()] == [1, 4, 4, 4]
     for outcomes in rounds["final"]:
         assert set(outcomes) == set(TASKS)
         assert all(told["episodes"] == 1 and told["done"] in (0, 1) for told in outcomes.values())
     with np.load(tmp_path / "a" / "round-2" / "shard-0000.npz") as shard:
-        assert len(shard["views"]) == len(shard["scenes"]) > 0, "in the last round all rows have pictures"
+        assert len(shard["views"]) == len(shard["scenes"]) > 0, "all rows have pictures where eyes learn from them"
+    with np.load(tmp_path / "a" / "round-3" / "shard-0000.npz") as shard:
+        assert not len(shard["views"]), "none has where hands alone are taught"
+        assert len(shard["seen"]) == len(shard["seen_rows"])
     ears, eyes = ({name: senses(each)[place] for name, each in trained.items()} for place in (0, 1))
     assert ears == {"early": True, "final": True, "deaf": False, "blind": True}
     assert eyes == {"early": True, "final": True, "deaf": True, "blind": False}
@@ -58,6 +62,24 @@ def test_all_stages_run_once_and_their_checkpoints_are_read(tmp_path: Path) -> N
     train(Training(tmp_path / "a", plan, 2, TASKS), ablations=True)
     assert contents(tmp_path / "a") == made
     assert max(path.stat().st_mtime_ns for path in (tmp_path / "a").rglob("*")) < started, "nothing was done again"
+
+    # Of what a learner saw, as of pictures, the blind one is told the mean; and no row is told of twice.
+    training = Training(tmp_path / "a", plan, 2, TASKS)
+    rows = unseen(training.rows(3, pictures=True))
+    places, told = training.perceived(rows, "perception-blind")
+    assert len(rows.seen)
+    assert len(places.unique()) == len(places) == len(told) > len(rows.rows)
+    assert torch.allclose(told, rows.scenes[:1], atol=1e-3)
+
+    hands = dataclasses.replace(plan, shown=0.0, told=(0.0,), seen_rounds=0)
+    train(Training(tmp_path / "c", hands, 2, TASKS, tmp_path / "a" / "final.npz"))
+    taught = load_weights(tmp_path / "c" / "final.npz")
+    assert taught.about["eyes"]["digest"] == trained["final"].digest
+    same = {name for name, value in taught.weights.items() if np.array_equal(value, trained["final"].weights[name])}
+    assert {name.split(".")[0] for name in same} == {"view", "wrist"}, "the eyes are as they were"
+    assert same == {name for name in taught.weights if name.startswith(("view.", "wrist."))}
+    with pytest.raises(VlaError, match="another plan: eyes"):
+        Training(tmp_path / "c", hands, 2, TASKS)
 
     train(Training(tmp_path / "b", plan, 1, TASKS), "control-0")
     again = contents(tmp_path / "b")
@@ -107,8 +129,9 @@ def least() -> Any:
     """Two steps a fit, and a shard a round."""
     from scripts.train_tiny import Plan
 
-    rounds = {"demonstrations": 1, "told": (1.0,), "told_shards": 1, "seen_rounds": 1, "seen_shards": 1}
-    return Plan(**rounds, control=(2, 3), perception=(2, 3), pool=2)
+    rounds: dict[str, Any] = {"told": (1.0,), "told_shards": 1, "seen_rounds": 1, "seen_shards": 1}
+    rounds |= {"demonstrations": 1, "acted": (1,)}
+    return Plan(**rounds, control=(2, 3), early=2, perception=(2, 3), pool=2)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

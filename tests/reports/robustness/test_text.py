@@ -111,7 +111,10 @@ def test_the_table_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     (model,) = models_of(capsys)
     assert (model["model"], model["suite"]) == ("random", "libero_goal")
     found = model["robustness"]
-    assert set(found) == {"runs", "dimensions", "curves", "most_harmful", "pairs", "left_out"}
+    assert set(found) == {
+        *("runs", "dimensions", "curves", "most_harmful", "pairs", "left_out"),
+        *("failures", "failure_algorithm"),
+    }
     assert found["runs"] == ["a-run"]
     assert found["left_out"][0].startswith("run a-run has 122 of 124 episodes")
     cells = {(each["dimension"], each["kind"], each["level"]): each for each in found["dimensions"]}

@@ -1,0 +1,327 @@
+"""``pytest-vla bisect``: the first checkpoint of a list that regressed, by gates against a good one.
+
+It ends with 0 where one checkpoint is left that may be the first, else with 1; with 2 where it could not search.
+"""
+
+import argparse
+import glob
+import hashlib
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_vla.commands.gate import number
+from pytest_vla.entries import Command
+from pytest_vla.errors import VlaError
+from pytest_vla.gate.choices import ALPHA, BY, LABELS, MARGIN, RULES
+from pytest_vla.run.arguments import declare_results
+
+if TYPE_CHECKING:
+    from pytest_vla.gate.bisection import Finding
+    from pytest_vla.gate.verdicts import Judgement, Terms
+    from pytest_vla.records.runs import Run
+
+# What the command needs is imported when it runs: --help has to come at once.
+
+FOLDER = "bisect"
+"""Of the runs, in the results folder: one of its own for each checkpoint."""
+
+_OURS = ("--vla-model", "--vla-baseline", "--vla-results", "--vla-resume", "--vla-gate", "--vla-margin")
+"""What may not stand among pytest's options: the command gives it, or it has another name here."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """What is looked through, and how.
+
+    Attributes:
+        models: as ``--vla-model`` names them, the good one first and the bad one last.
+        options: pytest's.
+        baseline: what each is compared with; None: a run of the good one, which is made first.
+        terms: of each gate.
+        rule: of `RULES`.
+        results: the folder of all runs.
+    """
+
+    models: tuple[str, ...]
+    options: tuple[str, ...]
+    baseline: str | None
+    terms: "Terms"
+    rule: str
+    results: Path
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.usage = "pytest-vla bisect --good MODEL --bad MODEL --models GLOB [OPTION ...] -- PYTEST'S OPTIONS"
+    parser.epilog = (
+        "Checkpoints are ordered by the numbers in their names, and taken to be good up to one of them and bad from it "
+        "on. The good one is run first, and is the baseline of all others. The bad one has to be a regression; then "
+        "the middle of what is left is run, and so on. Where a gate is undecided, its checkpoint is stepped over. Each "
+        "gate is wrong in at most a share alpha of searches, as `pytest-vla gate` is, and a run stops as soon as its "
+        "gate is decided (--gate=fixed: when all its episodes have ended). Runs are kept: stopped by "
+        "Ctrl-C, the same command goes on. Example: pytest-vla bisect --good=tiny:ckpt/step-100.npz "
+        "--bad=tiny:ckpt/step-900.npz --models='tiny:ckpt/*.npz' -- --vla-suite=tabletop --vla-episodes=10 -n 2. Exit "
+        "code: 0 where one checkpoint is left that may be the first, 1 where several are, 2 where it could not search."
+    )
+    parser.add_argument("--good", metavar="MODEL", required=True, help="a policy that is good, as --vla-model names it")
+    parser.add_argument("--bad", metavar="MODEL", required=True, help="a later one that regressed")
+    parser.add_argument(
+        "--models",
+        metavar="GLOB",
+        action="append",
+        required=True,
+        help="the checkpoints, such as 'tiny:ckpt/*.npz' (in quotes); may be given again for more of them",
+    )
+    parser.add_argument(
+        "--baseline",
+        metavar="FILE|RUN",
+        help="of the good one, what `pytest-vla baseline save` wrote, or a run (default: it is run first)",
+    )
+    parser.add_argument(
+        "--margin", metavar="POINTS", type=number, default=MARGIN, help="percentage points (default: 5)"
+    )
+    parser.add_argument(
+        "--by", metavar="LABEL,...", default=",".join(BY), help=f"groups: {', '.join(LABELS)} (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--gate", dest="rule", choices=RULES, default=RULES[-1], help="when each is judged (default: %(default)s)"
+    )
+    parser.add_argument("--json", action="store_true", help="what was found, for programs, as the last line")
+    declare_results(parser)
+    parser.add_argument("options", metavar="OPTION", nargs="*", help="after --: pytest's own, what each is run on")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Search; 0: one checkpoint is left that may be the first bad one, 1: several are.
+
+    Raises:
+        VlaError: there are no such checkpoints, pytest ended before all episodes had run, checkpoints cannot be
+            compared, or the bad one is not worse.
+    """
+    from pytest_vla.gate.bisection import at_most, next_to_try, suspects
+
+    search = _search(options)
+    models, last = search.models, len(search.models) - 1
+    print(
+        f"bisect: {len(models)} checkpoints, {models[0]} (good) to {models[-1]} (bad): about {at_most(last) + 1} gates",
+        flush=True,
+    )
+    baseline = search.baseline or _whole_run(search, models[0])
+    found: dict[int, Finding] = {0: "good"}
+    place: int | None = last
+    while place is not None:
+        finding, told = _finding(search, models[place], baseline)
+        print(f"bisect: {models[place]}: {finding} ({told})", flush=True)
+        if place == last and finding != "bad":
+            raise VlaError(
+                f"--bad={models[-1]} is not shown to be worse than {models[0]} ({told}), so there is no first bad one: "
+                "more episodes, a smaller margin or another checkpoint may tell"
+            )
+        found[place] = finding
+        place = next_to_try(found)
+    left = [models[place] for place in suspects(found)]
+    good = models[suspects(found).start - 1]
+    if len(left) == 1:
+        print(f"first bad: {left[0]}; the last good one is {good}")
+    else:
+        print(
+            f"first bad: one of {', '.join(left)}; the last good one is {good}; all but the last of them are "
+            "undecided: more episodes (--vla-episodes) would tell"
+        )
+    if options.json:
+        by_model = {models[place]: finding for place, finding in sorted(found.items())}
+        print(json.dumps({"schema": 1, "first_bad": left, "last_good": good, "found": by_model}))
+    return int(len(left) != 1)
+
+
+def models_of(good: str, bad: str, patterns: Sequence[str]) -> tuple[str, ...]:
+    """The models from the good one to the bad one, both among them.
+
+    Args:
+        good: a policy's text; it need not match a pattern, and then is before all.
+        bad: likewise, and then is behind all.
+        patterns: texts of policies with ``*``, ``?`` or ``[...]`` in the part that is a file's path.
+
+    Raises:
+        VlaError: a pattern matches nothing, or the good one stands behind the bad one.
+    """
+    from pytest_vla.gate.bisection import in_order
+
+    matched: list[str] = []
+    for pattern in patterns:
+        some = [*_expanded(pattern)]
+        if not some:
+            raise VlaError(f"--models={pattern}: there is no such file; expected a pattern such as 'tiny:ckpt/*.npz'")
+        matched += some
+    models = in_order(matched)
+    first = models.index(good) if good in models else -1
+    last = models.index(bad) if bad in models else len(models)
+    if good == bad or first >= last:
+        raise VlaError(
+            f"--good={good} and --bad={bad}: expected the good one before the bad one in the order of the checkpoints: "
+            + ", ".join(models)
+        )
+    return (good, *models[first + 1 : last], bad)
+
+
+def _expanded(pattern: str) -> Iterator[str]:
+    """What a pattern matches: texts of policies, and not of files alone."""
+    # A file's path is all of it, or stands behind a kind's colon or an argument's sign.
+    before, path = re.fullmatch(r"(.*[:=])?([^:=]*)", pattern, re.DOTALL).groups(default="")  # type: ignore[union-attr]
+    if not any(sign in path for sign in "*?["):
+        # A name, such as tiny@early, is itself.
+        yield pattern
+        return
+    for file in glob.glob(path, recursive=True):
+        yield f"{before}{file}"
+
+
+def _search(options: argparse.Namespace) -> Search:
+    from pytest_vla.gate.verdicts import Terms
+
+    for text in options.options:
+        if (name := text.partition("=")[0]) in _OURS:
+            raise VlaError(f"{name}: this command gives it to each of its runs; leave it out of pytest's options")
+    if not options.options:
+        raise VlaError("expected pytest's options after --, such as: -- --vla-suite=tabletop --vla-episodes=10")
+    terms = Terms(options.margin, ALPHA, tuple(name.strip() for name in options.by.split(",")))
+    models = models_of(options.good, options.bad, options.models)
+    return Search(models, tuple(options.options), options.baseline, terms, options.rule, options.results)
+
+
+def _whole_run(search: Search, model: str) -> str:
+    """The folder of a run of all cases, made or gone on with where it is not whole."""
+    folder = _folder(search, model, ())
+    found = _newest(folder)
+    if _lacking(folder, found):
+        _call(search, model, folder, (), found)
+        found = _newest(folder)
+    if found is None or (lacking := _lacking(folder, found)):
+        told = "pytest ended before all episodes had run" if found is None else lacking
+        raise VlaError(f"{model}: {told}; type the same command again to go on")
+    return str(folder / found.name)
+
+
+def _lacking(folder: Path, run: "Run | None") -> str:
+    """What a run lacks to be what others are compared with; empty: nothing."""
+    from pytest_vla.records.store import open_store
+
+    if run is None or run.done < run.planned:
+        return "pytest ended before all episodes had run"
+    with open_store(folder, create=False) as store:
+        broken = [record.reason for record in store.records(run.name) if record.outcome == "error"]
+    if not broken:
+        return ""
+    return f"{len(broken)} of its {run.planned} episodes broke ({', '.join(sorted(set(map(str, broken))))})"
+
+
+def _finding(search: Search, model: str, baseline: str) -> "tuple[Finding, str]":
+    """What a gate says of a checkpoint, and with which numbers."""
+    from pytest_vla.gate.bisection import FINDINGS
+    from pytest_vla.reports.gates import group_reason
+
+    gate = (
+        f"--vla-baseline={baseline}",
+        f"--vla-gate={search.rule}",
+        f"--vla-margin={search.terms.margin:g}",
+        f"--vla-gate-by={','.join(search.terms.by)}",
+    )
+    folder = _folder(search, model, gate)
+    found = _newest(folder)
+    judgement = None
+    if found is not None:
+        # It was stopped before: then it is gone on with.
+        with suppress(VlaError):
+            judgement = _judged(search, folder, found, baseline)
+    if judgement is None:
+        _call(search, model, folder, gate, found)
+        found = _newest(folder)
+        if found is None:
+            raise VlaError(f"{model}: pytest ended before the first episode")
+        try:
+            judgement = _judged(search, folder, found, baseline)
+        except VlaError as error:
+            raise VlaError(f"{model}: {error}\ntype the same command again to go on") from error
+    if judgement.verdict not in FINDINGS:
+        reasons = "; ".join(f"{group.name}: {group_reason(group)}" for group in judgement.groups)
+        raise VlaError(f"{model} cannot be compared with {baseline}: {reasons}")
+    meant = [group for group in judgement.groups if group.verdict == judgement.verdict]
+    return FINDINGS[judgement.verdict], "; ".join(f"{group.name} {group_reason(group)}" for group in meant)
+
+
+def _judged(search: Search, folder: Path, run: "Run", baseline: str) -> "Judgement":
+    """The verdict on a run. Raises VlaError: it was stopped before its end."""
+    from pytest_vla.gate.manifest import read_manifest
+    from pytest_vla.gate.sequential import judge_as_agreed
+    from pytest_vla.gate.verdicts import judge
+    from pytest_vla.records.store import open_store
+    from pytest_vla.reports.baseline_runs import baseline_named, baseline_of_runs
+
+    new, _ = baseline_of_runs([run.name], folder, allow_broken=True, allow_decided=True)
+    good, manifest = baseline_named(baseline, search.results), read_manifest(run.invocation)
+    if manifest is None or not manifest.is_sequential:
+        return judge(good, new, search.terms)
+    with open_store(folder, create=False) as store:
+        nodes = [item.node for item in store.items(run.name) if item.episode]
+    return judge_as_agreed(manifest, good, new, nodes)
+
+
+def _call(search: Search, model: str, folder: Path, gate: Sequence[str], before: "Run | None") -> None:
+    """Runs pytest on a checkpoint, or goes on with a run of it that was stopped. Raises VlaError: it cannot be."""
+    fresh = [*search.options, f"--vla-model={model}", *gate]
+    # What is run was agreed when the run began; how it is run may be given again.
+    options = ["--vla-resume", *_given_again(search.options)] if before is not None else fresh
+    command = [sys.executable, "-m", "pytest", *options, f"--vla-results={folder}"]
+    print(f"bisect: $ {shlex.join(['pytest', *command[3:]])}", flush=True)
+    with subprocess.Popen(command) as process:
+        try:
+            ended = process.wait()
+        except KeyboardInterrupt:
+            # The same Ctrl-C has reached it, and it keeps what has ended.
+            process.wait()
+            raise
+    if ended not in (0, 1):
+        raise VlaError(f"{model}: pytest ended with {ended}; what it says is above")
+
+
+def _given_again(options: Sequence[str]) -> list[str]:
+    """The options of pytest that a run does not keep: plugins, workers, and how much is told."""
+    found = []
+    for text, after in zip(options, [*options[1:], ""], strict=True):
+        if text in ("-n", "--numprocesses", "-p"):
+            found += [text, after]
+        elif re.match(r"-n.|--numprocesses=|--dist=|-p.|-q|-v|--quiet|--verbose", text):
+            found.append(text)
+    return found
+
+
+def _folder(search: Search, model: str, gate: Sequence[str]) -> Path:
+    """Of a checkpoint's runs: another one where its weights, what it is run on, or the gate is another."""
+    from pytest_vla.policies.load import policy_digest
+    from pytest_vla.policies.spec import ModelSpec
+
+    weights = policy_digest(ModelSpec(model, Path.cwd()))
+    said = "\n".join([model, str(weights), *search.options, *gate])
+    plain = re.sub(r"[^A-Za-z0-9]+", "-", model).strip("-")[-40:]
+    return search.results / FOLDER / f"{plain}-{hashlib.sha256(said.encode()).hexdigest()[:8]}"
+
+
+def _newest(folder: Path) -> "Run | None":
+    from pytest_vla.records.store import open_store
+
+    if not folder.is_dir():
+        return None
+    with open_store(folder, create=True) as store:
+        runs = store.runs()
+    return runs[0] if runs else None
+
+
+COMMAND = Command(declare, run, trouble=2)

@@ -1,0 +1,233 @@
+"""What a run is judged by, agreed before its first episode: nobody can choose margin, groups or cases by the outcomes.
+
+A run keeps it with its invocation. What is read back may be anybody's, and is checked.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from pytest_vla.errors import VlaError
+from pytest_vla.gate.baseline import SHORT, Baseline, CaseResult
+from pytest_vla.gate.baseline_file import text_of
+from pytest_vla.gate.choices import RULES, SEQUENTIAL, STOPS
+from pytest_vla.gate.comparable import labels_of, matched, unpaired
+from pytest_vla.gate.disagreements import lines_of
+from pytest_vla.gate.measure import Measure, parse_measures
+from pytest_vla.gate.verdicts import Terms, group_name
+from pytest_vla.plan.case import Case
+from pytest_vla.util.text import counted
+from pytest_vla.versions import SUPPORTED, installed
+
+MANIFEST = "gate"
+"""The key of a run's invocation under which it stands."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What was agreed.
+
+    Attributes:
+        baseline: what it is read from again: a file, or a run's name.
+        baseline_digest: of its content, see `baseline_digest`.
+        rule: when the run is judged, one of `pytest_vla.gate.choices.RULES`.
+        margin, alpha, by: of `Terms`.
+        required: a key of `pytest_vla.gate.choices.REQUIRED`.
+        cases: how many are run.
+        cases_digest: of their node ids, see `cases_digest`; the run's items are those.
+        measures: what is judged beside success, as ``--vla-gate-measure`` says it.
+        is_paired: whether the baseline has cases of them; else it has their tasks from other seeds.
+        groups: by name, how many of the cases are compared.
+        run_seed: of a sequential gate, from which its order is drawn.
+        order: likewise, its digest, see `pytest_vla.gate.order.order_digest`; empty: there is none.
+        rounds: likewise, how many each group has.
+    """
+
+    baseline: str
+    baseline_digest: str
+    rule: str
+    margin: float
+    alpha: float
+    by: tuple[str, ...]
+    required: str
+    cases: int
+    cases_digest: str
+    is_paired: bool
+    groups: Mapping[str, int]
+    measures: tuple[str, ...] = ()
+    run_seed: int = 0
+    order: str = ""
+    rounds: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def is_sequential(self) -> bool:
+        """Whether the run was stopped by its outcomes."""
+        return self.rule == SEQUENTIAL
+
+
+_OF_ORDER = ("run_seed", "order", "rounds")
+"""What is written of sequential gates alone."""
+
+
+def planned_baseline(cases: Iterable[Case] | Mapping[str, Case], run_seed: int) -> Baseline:
+    """Cases that are to run, as what is compared; of none of them more is known yet than what will simulate it.
+
+    Args:
+        cases: of suites' own items; or by the node ids of their items, of which some may be tests of the user's.
+        run_seed: under which.
+    """
+    nodes = cases if isinstance(cases, Mapping) else {case.node_id: case for case in cases}
+    simulator = {f"provenance.{name}": version for name in SUPPORTED if (version := installed(name)) is not None}
+    own = {"run_seed": run_seed, **simulator}
+    return Baseline("", None, "", (), ("", ""), tuple(_planned(*each, own) for each in nodes.items()))
+
+
+def planned_groups(
+    baseline: Baseline, cases: Iterable[Case] | Mapping[str, Case], run_seed: int, by: Sequence[str]
+) -> tuple[bool, dict[str, int]]:
+    """Whether cases that are to run are compared as pairs, and how many of each group are compared.
+
+    Raises:
+        VlaError: the baseline has none of the cases, and none of their tasks under the same variation; or it ran under
+            another simulator than the one that is installed, so that nothing will be comparable.
+    """
+    planned = planned_baseline(cases, run_seed)
+    found = matched(baseline, planned)
+    # A list's entry is varied as its record says, which the baseline has and the case's id has not.
+    compared, agreement = [(pair.baseline, 1) for pair in found.pairs], found.agreement
+    is_paired = bool(compared)
+    if not is_paired:
+        others = unpaired(baseline, planned)
+        compared = [(stratum.baseline[0], len(stratum.new)) for stratum in others.strata]
+        agreement = others.agreement
+    if refused := agreement.of("refuses"):
+        raise VlaError(
+            "\n".join(["not comparable, whatever the episodes will do:", *lines_of(refused)])
+            + "\nInstall what the baseline ran under, or make a new baseline under this: pytest-vla baseline save RUN"
+        )
+    names: Counter[str] = Counter()
+    for case, number in compared:
+        if not case.is_probe:
+            names[group_name(labels_of(case), by)] += number
+    if not names:
+        raise VlaError("all that the run and the baseline have in common are probes, which are in no rate")
+    return is_paired, dict(sorted(names.items()))
+
+
+def baseline_digest(baseline: Baseline) -> str:
+    """Names what is in a baseline."""
+    return _digest(text_of(baseline))
+
+
+def cases_digest(nodes: Iterable[str]) -> str:
+    """Names what is run, whatever its order."""
+    return _digest("\n".join(sorted(nodes)))
+
+
+def manifest_table(manifest: Manifest) -> dict[str, Any]:
+    """As JSON has it."""
+    table = {**asdict(manifest), "by": list(manifest.by), "groups": dict(manifest.groups)}
+    table["measures"] = list(manifest.measures)
+    return {name: value for name, value in table.items() if name not in _OF_ORDER or manifest.is_sequential}
+
+
+def read_manifest(invocation: Mapping[str, Any]) -> Manifest | None:
+    """What a run's invocation keeps; None: it agreed on nothing. Raises VlaError: it is damaged."""
+    table = invocation.get(MANIFEST)
+    if table is None:
+        return None
+    try:
+        groups = {str(name): int(number) for name, number in table["groups"].items()}
+        by = tuple(map(str, table["by"]))
+        # Checks what it is given.
+        terms = Terms(float(table["margin"]), float(table["alpha"]), by)
+        texts = {name: str(table[name]) for name in ("baseline", "baseline_digest", "rule", "required", "cases_digest")}
+        if texts["rule"] not in RULES or texts["required"] not in STOPS:
+            raise ValueError(f"rule {texts['rule']}, {texts['required']} required")
+        is_sequential = texts["rule"] == SEQUENTIAL
+        # Runs of earlier versions agreed on none.
+        measures = tuple(map(str, table.get("measures", ())))
+        parse_measures(measures)
+        return Manifest(
+            **texts,
+            margin=terms.margin,
+            alpha=terms.alpha,
+            by=by,
+            cases=int(table["cases"]),
+            is_paired=bool(table["is_paired"]),
+            groups=groups,
+            measures=measures,
+            run_seed=int(table["run_seed"]) if is_sequential else 0,
+            order=str(table["order"]) if is_sequential else "",
+            rounds={str(name): int(number) for name, number in table["rounds"].items()} if is_sequential else {},
+        )
+    except (VlaError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise VlaError(f"what the run agreed on before its first episode cannot be read: {error}") from error
+
+
+def manifest_text(manifest: Manifest, name: str) -> str:
+    """``40 cases (3f2a9c01) against stove.vla.json (81c0d2aa) by tabletop[benign]; margin 5 points, ...``."""
+    how = "" if manifest.is_paired else ", the same tasks from other seeds"
+    return (
+        f"{counted(manifest.cases, 'case')} ({manifest.cases_digest[:8]}) against {name} "
+        f"({manifest.baseline_digest[:8]}){how}; {counted(len(manifest.groups), 'group')}: "
+        f"{', '.join(f'{group} {number}' for group, number in manifest.groups.items())}; margin {manifest.margin:g} "
+        f"points, alpha {manifest.alpha * 100:g}% each way, {manifest.rule}, {manifest.required} required"
+        f"{_measures_text(manifest.measures)}{_order_text(manifest)}"
+    )
+
+
+def changes(
+    manifest: Manifest, terms: Terms, required: str, digest: str, measures: Sequence[Measure] = ()
+) -> list[str]:
+    """What is otherwise than it was agreed, a text each.
+
+    Args:
+        manifest: what was agreed.
+        terms: by which the run is judged.
+        required: likewise.
+        digest: of the baseline with which it is compared.
+        measures: beside success.
+    """
+    told = []
+    if manifest.margin != terms.margin:
+        told.append(f"margin {terms.margin:g} points, {manifest.margin:g} were agreed")
+    if manifest.alpha != terms.alpha:
+        told.append(f"alpha {terms.alpha:g}, {manifest.alpha:g} was agreed")
+    if manifest.by != terms.by:
+        told.append(f"groups by {', '.join(terms.by)}, by {', '.join(manifest.by)} was agreed")
+    if manifest.required != required:
+        told.append(f"{required} required, {manifest.required} was agreed")
+    if {*parse_measures(manifest.measures)} != {*measures}:
+        agreed = ", ".join(manifest.measures) or "none"
+        told.append(f"measures {', '.join(each.text for each in measures) or 'none'}, {agreed} were agreed")
+    if manifest.baseline_digest != digest:
+        told.append(f"the baseline's content {digest[:8]}, {manifest.baseline_digest[:8]} was agreed")
+    return told
+
+
+def _measures_text(measures: Sequence[str]) -> str:
+    return f", and judged beside success: {', '.join(measures)}" if measures else ""
+
+
+def _order_text(manifest: Manifest) -> str:
+    if not manifest.is_sequential:
+        return ""
+    rounds = ", ".join(f"{group} {number}" for group, number in manifest.rounds.items())
+    stops = " or ".join([", ".join(STOPS[manifest.required][:-1]), STOPS[manifest.required][-1]])
+    return (
+        f"; a group stops after the round that shows {stops}, in order {manifest.order[:8]} of run seed "
+        f"{manifest.run_seed}; rounds: {rounds}"
+    )
+
+
+def _planned(node: str, case: Case, own: Mapping[str, Any]) -> CaseResult:
+    """A case of which no outcome is known yet."""
+    test = "" if node == case.node_id else node
+    return CaseResult(case.id, "", None, 0, None, {}, {}, "", "", "", test, {}, own)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:SHORT]

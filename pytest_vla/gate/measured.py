@@ -1,0 +1,215 @@
+"""What of a run changed beside success: steps, costs, PRIDE and numbers that others keep, each by itself.
+
+Each measure of each group is the mean difference of pairs, with bootstrap bounds over units
+(`pytest_vla.gate.bootstrap.mean_bounds`). All claims of a gate's measures share its alpha evenly (Bonferroni): they are
+wrong together in at most about a share alpha of runs, apart from the tests of success.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pytest_vla.errors import VlaError
+from pytest_vla.gate.baseline import Baseline, CaseResult
+from pytest_vla.gate.bootstrap import FEWEST_CLUSTERS, mean_bounds
+from pytest_vla.gate.choices import Verdict
+from pytest_vla.gate.comparable import Agreement, Pair, matched
+from pytest_vla.gate.measure import COST, PRIDE, STEPS, Measure
+from pytest_vla.gate.verdicts import Terms, group_name
+from pytest_vla.metrics.language_records import DIMENSION
+from pytest_vla.util.text import counted
+
+Distance = Callable[[CaseResult], float | None]
+"""How far a case's text is from its task's own, 0..1; None: it is no paraphrase."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What becomes of a measure of a group.
+
+    Attributes:
+        group: its name.
+        measure: which.
+        verdict: on it.
+        reason: why, where the numbers do not say it; else empty.
+        pairs: how many both sides have it of; baseline, new and bounds are of these.
+        baseline: the mean on the baseline's side, weighted where pairs are; None without pairs.
+        new: likewise of the run.
+        bounds: of the mean difference, run less baseline, each way at the share of alpha; None: it cannot be told.
+    """
+
+    group: str
+    measure: Measure
+    verdict: Verdict
+    reason: str
+    pairs: int
+    baseline: float | None = None
+    new: float | None = None
+    bounds: tuple[float, float] | None = None
+
+
+def check_measures(cases: Sequence[CaseResult], measures: Iterable[Measure]) -> None:
+    """Before a run is compared with these cases of a baseline. Raises VlaError: one has no case that says it."""
+    for measure in measures:
+        if measure.name == PRIDE and not measure.is_own:
+            said = any(case.variation.get("dimension") == DIMENSION for case in cases)
+        else:
+            value = _value_of(measure, None)
+            said = any(case.is_counted and value(case) is not None for case in cases)
+        if not said and measure.name != STEPS:
+            raise VlaError(f"measure {measure.name}: no case of the baseline says it{_known(measure, cases)}")
+
+
+def judge_measures(
+    baseline: Baseline,
+    new: Baseline,
+    terms: Terms,
+    measures: Sequence[Measure],
+    generator: np.random.Generator,
+    distance: Distance | None = None,
+) -> tuple[Measured, ...]:
+    """Each measure of each group that has pairs of it, by measure and group.
+
+    Args:
+        baseline: with what the run is compared.
+        new: the run.
+        terms: alpha and groups; the margin is success's.
+        measures: which.
+        generator: draws the bootstraps' samples.
+        distance: of paraphrases; PRIDE is measured with it alone.
+
+    Raises:
+        VlaError: no pair has a measure, or there are no pairs.
+    """
+    found = matched(baseline, new)
+    groups: dict[str, list[Pair]] = {}
+    for pair in found.pairs:
+        groups.setdefault(group_name(pair.labels, terms.by), []).append(pair)
+    if not groups:
+        raise VlaError("measures are of pairs, and no case is in both the baseline and the run")
+    rows = []
+    for measure in measures:
+        value = _value_of(measure, distance)
+        some = {name: _observed(pairs, value) for name, pairs in sorted(groups.items())}
+        # Where one side never succeeds there are no steps, which is no reason to say nothing else.
+        is_said = measure.name == STEPS and not measure.is_own
+        some = {name: each for name, each in some.items() if each or is_said}
+        if not some:
+            known = _known(measure, [pair.new for pair in found.pairs])
+            raise VlaError(f"measure {measure.name}: no case that both have says it{known}")
+        rows += [(measure, name, each) for name, each in some.items()]
+    alpha = terms.alpha / len(rows)
+    draws = generator.spawn(len(rows))
+    return tuple(
+        _judged(measure, name, each, groups[name], found.agreement, alpha, source)
+        for (measure, name, each), source in zip(rows, draws, strict=True)
+    )
+
+
+Observed = Sequence[tuple[Pair, float, float, float]]
+"""Pairs, with the number of the baseline, that of the run, and the pair's weight."""
+
+_Value = Callable[[CaseResult], tuple[float, float] | None]
+"""A case's number and its weight; None: it has none."""
+
+
+def _judged(
+    measure: Measure,
+    name: str,
+    observed: Observed,
+    pairs: Sequence[Pair],
+    agreement: Agreement,
+    alpha: float,
+    generator: np.random.Generator,
+) -> Measured:
+    cases = [pair.case for pair in pairs]
+    refused = [*agreement.of("refuses", cases)]
+    refused += agreement.of("refuses costs", cases) if measure.is_of_costs else ()
+    if refused:
+        return Measured(name, measure, "not comparable", refused[0].text, len(observed))
+    if not observed:
+        return Measured(name, measure, "undecided", "no pair in which both succeed", 0)
+    weights = [weight for *_, weight in observed]
+    before = _mean([value for _, value, _, _ in observed], weights)
+    now = _mean([value for _, _, value, _ in observed], weights)
+    differences = [new - baseline for _, baseline, new, _ in observed]
+    units = [pair.unit for pair, *_ in observed]
+    bounds = mean_bounds(differences, units, generator, alpha, weights=weights)
+    if bounds is None:
+        few = len({*units}) < FEWEST_CLUSTERS
+        told = f"fewer than {FEWEST_CLUSTERS} init states" if few else "all pairs differ alike: nothing tells by chance"
+        equal = "all pairs are equal" if not any(differences) else told
+        return Measured(name, measure, "undecided", equal, len(observed), before, now)
+    verdict = _verdict(bounds, measure)
+    broken = sum(not (pair.new.is_counted and pair.baseline.is_counted) for pair in pairs)
+    if broken and verdict in ("better", "no worse"):
+        reason = f"{counted(broken, 'pair')} broke or {'are' if broken > 1 else 'is'} invalid: {verdict} without them"
+        return Measured(name, measure, "undecided", reason, len(observed), before, now, bounds)
+    return Measured(name, measure, verdict, "", len(observed), before, now, bounds)
+
+
+def _verdict(bounds: tuple[float, float], measure: Measure) -> Verdict:
+    # As for success: more is better.
+    lower, upper = (-bounds[1], -bounds[0]) if measure.lower_is_better else bounds
+    is_within = measure.margin is not None and lower > -measure.margin
+    if upper < 0 and not is_within:
+        return "regression"
+    if lower > 0:
+        return "better"
+    return "no worse" if is_within else "undecided"
+
+
+def _observed(pairs: Iterable[Pair], value: _Value) -> Observed:
+    found = []
+    for pair in pairs:
+        if pair.new.is_counted and pair.baseline.is_counted:
+            before, now = value(pair.baseline), value(pair.new)
+            if before is not None and now is not None:
+                found.append((pair, before[0], now[0], now[1]))
+    return found
+
+
+def _value_of(measure: Measure, distance: Distance | None) -> _Value:
+    """How its number is read off a case."""
+    first, *rest = measure.name.split(".")
+
+    def steps(case: CaseResult) -> tuple[float, float] | None:
+        # Of episodes that both did: one that failed has all the steps that there are.
+        return None if case.success_step is None else (float(case.success_step), 1.0)
+
+    def cost(case: CaseResult) -> tuple[float, float] | None:
+        accounts = case.costs if not rest else {name: some for name, some in case.costs.items() if name == rest[0]}
+        named = [amount for some in accounts.values() for name, amount in some.items() if rest[1:] in ([], [name])]
+        return (math.fsum(named), 1.0) if named else None
+
+    def pride(case: CaseResult) -> tuple[float, float] | None:
+        far = None if distance is None else distance(case)
+        return (100.0 * (case.outcome == "success"), far) if far else None
+
+    def own(case: CaseResult) -> tuple[float, float] | None:
+        number = case.metrics.get(measure.name)
+        return None if number is None or not math.isfinite(number) else (float(number), 1.0)
+
+    if measure.is_own:
+        return own
+    return {STEPS: steps, PRIDE: pride, COST: cost}[first]
+
+
+def _known(measure: Measure, cases: Iterable[CaseResult]) -> str:
+    """What an error adds: the names that there are."""
+    names: Mapping[str, None]
+    if measure.is_of_costs:
+        names = dict.fromkeys(
+            f"{COST}.{account}.{name}" for case in cases for account, some in case.costs.items() for name in some
+        )
+    elif measure.is_own:
+        names = dict.fromkeys(name for case in cases for name in case.metrics)
+    else:
+        return ": paraphrases alone have it (--vla-vary=language.paraphrase)"
+    return f"; there are {', '.join(sorted(names))}" if names else "; there are none"
+
+
+def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
+    return math.fsum(value * weight for value, weight in zip(values, weights, strict=True)) / math.fsum(weights)

@@ -1,0 +1,164 @@
+"""Whether a metric goes with labels of quality, and tells successes from failures: Spearman, Mann-Whitney and A12.
+
+As arXiv 2507.17049 has them in its tables III, V, VI and VII.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import erfc, sqrt
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pytest_vla.errors import VlaError
+
+CORRELATION_BANDS = ((0.10, "none"), (0.29, "low"), (0.49, "moderate"))
+"""Up to which |rho| a correlation is called so; beyond, it is `STRONG`."""
+
+STRONG = "strong"
+
+EFFECT_BANDS = ((0.147, "n"), (0.33, "s"), (0.474, "m"))
+"""Below which 2 |A12 - 0.5| an effect is called so: negligible, small, medium; beyond, it is `LARGE`."""
+
+LARGE = "L"
+
+FEWEST = 3
+"""Of fewer in either group nothing is said: the tables print "-"."""
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """Spearman's, of quality labels and a metric.
+
+    Attributes:
+        rho: -1 to 1.
+        p: two-sided, by Student's t with n - 2 degrees of freedom.
+        n: of how many episodes.
+        band: of `CORRELATION_BANDS`.
+    """
+
+    rho: float
+    p: float
+    n: int
+    band: str
+
+
+@dataclass(frozen=True)
+class Discrimination:
+    """How a metric's values in a group lie beside those in another.
+
+    Attributes:
+        a12: how likely one of the group is above one of the other, ties by half; 0.5: they lie alike.
+        p: Mann-Whitney's, two-sided.
+        category: of `EFFECT_BANDS`.
+        group: how many are in the group.
+        other: how many are in the other.
+    """
+
+    a12: float
+    p: float
+    category: str
+    group: int
+    other: int
+
+
+def correlation(labels: ArrayLike, values: ArrayLike) -> Correlation | None:
+    """Spearman's rank correlation of labels with a metric's episode means; None: fewer than 3, or all are alike.
+
+    Args:
+        labels: (n,), a rank of quality for each episode, such as 1 low, 2 medium, 3 high.
+        values: (n,), of the metric.
+
+    Raises:
+        VlaError: lengths differ, or a number is not finite.
+    """
+    ranks, numbers = _numbers(labels, "labels"), _numbers(values, "values")
+    if len(ranks) != len(numbers):
+        raise VlaError(f"{len(ranks)} labels and {len(numbers)} values: expected as many")
+    if len(ranks) < FEWEST or np.ptp(ranks) == 0 or np.ptp(numbers) == 0:
+        return None
+    from scipy.stats import spearmanr
+
+    rho = float(spearmanr(ranks, numbers).statistic)
+    return Correlation(rho, correlation_p(rho, len(ranks)), len(ranks), correlation_band(rho))
+
+
+def correlation_p(rho: float, n: int) -> float:
+    """Two-sided p of Spearman's rho over n pairs, by Student's t with n - 2 degrees of freedom.
+
+    Raises:
+        VlaError: rho is not in -1..1, or n less than 3.
+    """
+    if not -1 <= rho <= 1 or n < FEWEST:
+        raise VlaError(f"rho {rho} of {n}: expected -1..1, of 3 or more")
+    if abs(rho) == 1:
+        return 0.0
+    from scipy.stats import t
+
+    return float(2 * t.sf(abs(rho) * sqrt((n - 2) / (1 - rho * rho)), n - 2))
+
+
+def correlation_band(rho: float) -> str:
+    """What a correlation of this size is called."""
+    return next((name for most, name in CORRELATION_BANDS if abs(rho) <= most), STRONG)
+
+
+def discrimination(group: ArrayLike, other: ArrayLike) -> Discrimination | None:
+    """Mann-Whitney's U and A12 of a metric in a group, such as high-quality successes, and another, such as failures.
+
+    A12 = (R - n (n + 1) / 2) / (n m), of the group's rank sum R among both.
+
+    Args:
+        group: (n,), the metric's episode means.
+        other: (m,), likewise.
+
+    Returns:
+        None where either has fewer than `FEWEST`.
+
+    Raises:
+        VlaError: a number is not finite.
+    """
+    x, y = _numbers(group, "group"), _numbers(other, "other")
+    if min(len(x), len(y)) < FEWEST:
+        return None
+    from scipy.stats import mannwhitneyu
+
+    found = mannwhitneyu(x, y, alternative="two-sided")
+    a12 = float(found.statistic) / (len(x) * len(y))
+    return Discrimination(a12, float(found.pvalue), effect_category(a12), len(x), len(y))
+
+
+def mann_whitney_p(a12: float, group: int, other: int) -> float:
+    """Two-sided p of an A12 by the normal approximation with a correction for continuity, as if nothing were tied.
+
+    For numbers of which only A12 is known, as in a paper's table; `discrimination` has the samples.
+
+    Raises:
+        VlaError: A12 is not in 0..1, or a group is empty.
+    """
+    if not 0 <= a12 <= 1 or min(group, other) < 1:
+        raise VlaError(f"A12 {a12} of {group} and {other}: expected 0..1, of 1 or more")
+    pairs = group * other
+    beyond = max(abs(a12 - 0.5) * pairs - 0.5, 0.0) / sqrt(pairs * (group + other + 1) / 12)
+    return erfc(beyond / sqrt(2))
+
+
+def effect_category(a12: float) -> str:
+    """``n``, ``s``, ``m`` or ``L``: how large the effect is, of 2 |A12 - 0.5|."""
+    size = 2 * abs(a12 - 0.5)
+    return next((name for below, name in EFFECT_BANDS if size < below), LARGE)
+
+
+def timings(seconds: Sequence[float]) -> tuple[float, float]:
+    """Mean and standard deviation (ddof 1) of the times of steps, s, as table VIII has them. Raises VlaError."""
+    times = _numbers(seconds, "seconds")
+    if len(times) < 2:
+        raise VlaError(f"{len(times)} times: expected 2 or more")
+    return float(times.mean()), float(times.std(ddof=1))
+
+
+def _numbers(values: ArrayLike, what: str) -> NDArray[np.float64]:
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1 or not np.isfinite(array).all():
+        raise VlaError(f"{what}: expected (n,) finite numbers, got {array.shape}")
+    return array

@@ -1,0 +1,85 @@
+"""The metrics that come with pytest-vla, kept where ``--vla-metrics`` asks for them."""
+
+from pytest_vla.entries import HANDLING, REMAINING, SAMPLES, TOKENS, MetricEntry
+
+# `pytest_vla.metrics.instability.WINDOW`, which brings numpy: every project reads this.
+WINDOW = 8
+
+_UNCERTAINTY = "pytest_vla.metrics.uncertainty.episodes"
+_QUALITY = "pytest_vla.metrics.quality.episodes"
+_STATIC = "static_robot"
+
+
+def pytest_vla_metrics() -> list[MetricEntry]:
+    """Eight of uncertainty, five of quality, whether the robot stood still, and five of economy."""
+    tokens = (
+        ("token_probability", "TB-TP", "1 - probability of each token's likeliest choice, 0 (sure) to 1"),
+        ("token_pcs", "TB-PCS", "1 - (first - second choice's probability) of each token, 0 (sure) to 1"),
+        ("token_deepgini", "TB-D", "1 - sum of squared probabilities of each token, 0 (sure) to 1"),
+        ("token_entropy", "TB-E", "entropy of each token's choice over ln of the vocabulary, 0 (sure) to 1"),
+    )
+    actions = (
+        ("action_position_instability", "A-PI", "change of actions from step to step, share of their range"),
+        ("action_velocity_instability", "A-VI", "change of that change, share of the actions' range"),
+        ("action_acceleration_instability", "A-AI", "third difference of actions, share of their range"),
+    )
+    hand = (
+        ("tcp_position_instability", "TCP-PI", "how far the hand goes in a step, m, mean of axes"),
+        ("tcp_velocity_instability", "TCP-VI", "change of the hand's step, m, mean of axes"),
+        ("tcp_acceleration_instability", "TCP-AI", "third difference of the hand's position, m, mean of axes"),
+        ("trajectory_instability", "TI", "jerk of the hand, m / step^3"),
+    )
+    return [
+        *(_entry(_UNCERTAINTY, each, needs=(TOKENS,), looks_back=1) for each in tokens),
+        *(_entry(_UNCERTAINTY, each, looks_back=WINDOW) for each in actions),
+        _entry(
+            _UNCERTAINTY,
+            ("execution_variability", "EV", "spread of 4 further draws of each action, share of its range"),
+            needs=(SAMPLES,),
+            looks_back=1,
+        ),
+        *(_entry(_QUALITY, each, beside=(_STATIC,)) for each in hand),
+        _entry(
+            _QUALITY,
+            ("optimal_trajectory", "OT", "below 0.5 the hand and the object come nearer to the goal"),
+            needs=(REMAINING,),
+        ),
+        MetricEntry(
+            _STATIC,
+            "1 where the hand's path is shorter than 2 cm: it looks perfect to metrics of motion",
+            f"{_QUALITY}:static_robot",
+            on_request=True,
+        ),
+        *_economy(),
+    ]
+
+
+def _economy() -> list[MetricEntry]:
+    """How smoothly and sparingly an episode went, for which no label is needed."""
+    at = "pytest_vla.metrics.quality.economy"
+    return [
+        MetricEntry("hand_path", "m, how far the hand went", f"{at}:hand_path", on_request=True),
+        MetricEntry("hand_jerk", "m/s^3, root mean square of the hand's jerk", f"{at}:hand_jerk", on_request=True),
+        *(
+            MetricEntry(name, about, f"{at}:{name}", on_request=True, needs=(HANDLING,))
+            for name, about in (
+                ("near_joint_limits", "share of steps with a joint of the arm within 5% of its range of a limit"),
+                ("regrasps", "how often an object was taken that had been held before"),
+                ("other_contacts", "how often the robot came to touch what the goal does not name"),
+            )
+        ),
+    ]
+
+
+def _entry(
+    module: str,
+    named: tuple[str, str, str],
+    needs: tuple[str, ...] = (),
+    beside: tuple[str, ...] = (),
+    looks_back: int = 0,
+) -> MetricEntry:
+    name, alias, about = named
+    load, told = f"{module}:{name}", (alias,)
+    return MetricEntry(
+        name, about, load, on_request=True, aliases=told, needs=needs, beside=beside, looks_back=looks_back
+    )

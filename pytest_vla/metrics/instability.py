@@ -1,0 +1,121 @@
+"""Differences from step to step: position, velocity and acceleration instability of actions and of the hand.
+
+Both of arXiv 2507.17049 (VLA_UQ), where the paper has a difference a step and the code a mean over a window.
+"""
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pytest_vla.errors import VlaError
+
+Protocol = Literal["upstream", "paper"]
+"""Whose definition: the published code's, which made the published numbers, or the paper's text."""
+
+Order = Literal[1, 2, 3]
+"""Of the difference: 1 is position instability (PI), 2 velocity (VI), 3 acceleration (AI)."""
+
+ORDERS: tuple[Order, ...] = (1, 2, 3)
+
+WINDOW = 8
+"""Control steps that upstream looks back on, the present one included."""
+
+LAST = 5
+"""Differences whose mean upstream takes, the last ones of its window, whatever their order."""
+
+Series = NDArray[np.float64]
+
+
+def windowed_instability(values: ArrayLike, order: Order) -> Series:
+    """Upstream's series: the mean of the last five differences, each the mean over dimensions of its absolute value.
+
+    The nth difference is divided by 2^(n-1).
+
+    Args:
+        values: (T, D), a row a control step.
+        order: n, 1 to 3.
+
+    Returns:
+        (max(T, 7),): 0 in the first 7 steps, also where there are fewer.
+
+    Raises:
+        VlaError: `values` is no table of finite numbers, or `order` none of 1, 2, 3.
+    """
+    table = checked_table(values)
+    series = np.zeros(max(len(table), WINDOW - 1))
+    if len(table) >= WINDOW:
+        sizes = np.abs(_differences(table, order)).mean(axis=1) / 2 ** (order - 1)
+        means = np.lib.stride_tricks.sliding_window_view(sizes, LAST).mean(axis=1)
+        # sizes[i] ends at step i + order, means[i] at step i + order + 4.
+        series[WINDOW - 1 :] = means[WINDOW - LAST - order :]
+    return series
+
+
+def mean_instability(values: ArrayLike, order: Order) -> Series:
+    """The paper's series for actions: u_t = 1/D sum |nth difference|, of the step at which the difference ends.
+
+    Args:
+        values: (T, D), a row a control step.
+        order: n, 1 to 3.
+
+    Returns:
+        (max(T - n, 0),), in the unit of the values.
+
+    Raises:
+        VlaError: as `windowed_instability`.
+    """
+    sizes: Series = np.abs(_differences(checked_table(values), order)).mean(axis=1)
+    return sizes
+
+
+def norm_instability(values: ArrayLike, order: Order) -> Series:
+    """The paper's series for positions: q_t = the Euclidean norm of the nth difference.
+
+    Args:
+        values: (T, D), a row a control step.
+        order: n, 1 to 3.
+
+    Returns:
+        (max(T - n, 0),), in the unit of the values.
+
+    Raises:
+        VlaError: as `windowed_instability`.
+    """
+    sizes: Series = np.linalg.norm(_differences(checked_table(values), order), axis=1)
+    return sizes
+
+
+def episode_mean(series: ArrayLike) -> float | None:
+    """The mean of a series, whatever stands in it; None: it is empty, and there is no number."""
+    values = np.asarray(series, dtype=np.float64)
+    return float(values.mean()) if values.size else None
+
+
+def checked_protocol(protocol: str) -> None:
+    """Raises VlaError where it is neither ``upstream`` nor ``paper``."""
+    if protocol not in ("upstream", "paper"):
+        raise VlaError(f"protocol {protocol!r}: expected upstream or paper")
+
+
+def checked_table(values: ArrayLike, width: int | None = None) -> Series:
+    """Values as a table (T, D) of finite float64, T 0 or more. Raises VlaError."""
+    expected = f"expected a table (T, {'D' if width is None else width}) of finite numbers, a row a control step"
+    try:
+        table = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise VlaError(f"{expected}: {error}") from error
+    if table.size == 0 and table.ndim <= 2:
+        return table.reshape(0, width or (table.shape[1] if table.ndim == 2 and table.shape[1] else 1))
+    if table.ndim != 2 or (width is not None and table.shape[1] != width):
+        raise VlaError(f"{expected}, got {table.shape}")
+    if not np.isfinite(table).all():
+        row = int((~np.isfinite(table).all(axis=1)).argmax())
+        raise VlaError(f"{expected}: row {row} is {table[row].tolist()}")
+    return table
+
+
+def _differences(table: Series, order: int) -> Series:
+    if order not in ORDERS:
+        raise VlaError(f"order {order!r}: expected 1 (position), 2 (velocity) or 3 (acceleration)")
+    return np.diff(table, n=order, axis=0) if len(table) > order else np.zeros((0, table.shape[1]))

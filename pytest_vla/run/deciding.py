@@ -1,0 +1,110 @@
+"""A sequential gate while its run goes on: after each round it says which groups are decided, and what is skipped."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vla.plan.case import parse_node_id
+from pytest_vla.run.gating import Gate
+from pytest_vla.util.text import counted
+
+if TYPE_CHECKING:
+    from pytest_vla.gate.order import Order
+    from pytest_vla.gate.rounds import Standing
+
+
+class Deciding:
+    """Which groups are decided, of the process that keeps the run.
+
+    Args:
+        gate: with what was agreed.
+        nodes: of all of the run's items with an episode.
+
+    Raises:
+        VlaError: the order that was agreed cannot be drawn any more.
+    """
+
+    def __init__(self, gate: Gate, nodes: Iterable[str]) -> None:
+        from pytest_vla.gate.sequential import agreed_order, cases_of, outcomes_of
+
+        assert gate.agreed is not None, "it was agreed before the first episode"
+        cases = cases_of(nodes)
+        self.order: Order = agreed_order(gate.agreed, gate.baseline, cases)
+        self.skipped: dict[str, str] = {}
+        """By node id, why an item that has no episode is not to have one any more."""
+        self._gate, self._baseline = gate, outcomes_of(gate.baseline, cases, gate.agreed.run_seed)
+        self._nodes = {case.id: case.node_id for case in cases}
+        # Of cases that are in rounds, how they ended.
+        self._outcomes: dict[str, str] = {}
+        self._round_of = {
+            case: (group, number)
+            for group, rounds in self.order.rounds.items()
+            for number, round_ in enumerate(rounds)
+            for unit in round_
+            for case in unit
+        }
+        self._waiting: dict[tuple[str, int], set[str]] = {}
+        for case, round_ in self._round_of.items():
+            self._waiting.setdefault(round_, set()).add(case)
+        self._ended: set[str] = set()
+        self._decided: set[str] = set()
+
+    def turns(self, nodes: Sequence[str]) -> dict[str, int]:
+        """By node id, in which round an episode's turn comes; what is compared with nothing comes after all others."""
+        found = {self._nodes[case]: turn for turn, cases in enumerate(self.order.sequence) for case in cases}
+        return {node: found.get(node, len(self.order.sequence)) for node in nodes}
+
+    def in_order(self, items: Sequence[pytest.Item], names: Mapping[str, str]) -> list[pytest.Item]:
+        """Items in the order that was agreed; those without an episode first.
+
+        Args:
+            items: in any order.
+            names: by node id, of items with an episode, what they are recorded as.
+        """
+        sequence = [self._nodes[case] for cases in self.order.sequence for case in cases]
+        places = {node: place for place, node in enumerate(sequence)}
+        last = len(sequence)
+        return sorted(items, key=lambda item: places.get(names[item.nodeid], last) if item.nodeid in names else -1)
+
+    def add(self, outcomes: Mapping[str, str]) -> bool:
+        """Take note of how episodes ended. Returns whether a group is decided that was not before.
+
+        Args:
+            outcomes: by node id, of the record that counts.
+        """
+        by_case = {case.id: outcome for node, outcome in outcomes.items() if (case := parse_node_id(node)) is not None}
+        self._ended |= set(by_case)
+        is_complete = False
+        for name, outcome in by_case.items():
+            if (round_ := self._round_of.get(name)) is not None:
+                self._outcomes[name] = outcome
+                self._waiting[round_].discard(name)
+                is_complete |= not self._waiting[round_]
+        return is_complete and self._look()
+
+    def _look(self) -> bool:
+        from pytest_vla.gate.rounds import standings
+
+        gate = self._gate
+        found = standings(self.order, self._baseline, self._outcomes, gate.terms, gate.required)
+        new = [group for group, place in found.items() if place.is_decided and group not in self._decided]
+        for group in new:
+            self._decided.add(group)
+            text = f"decided: {self._text(group, found[group])}"
+            left = [case for case in self.order.all_cases(group) if case not in self._ended]
+            self.skipped |= {self._nodes[case]: text for case in left}
+        return bool(new)
+
+    def _text(self, group: str, place: "Standing") -> str:
+        from pytest_vla.gate.sequential import decided_text
+
+        return decided_text(group, place.verdict, self.order.pairs(group, place.rounds), self.order.pairs(group))
+
+
+def left_line(deciding: Deciding) -> str:
+    """What is said where a run that is gone on with has decided groups; empty: it has none."""
+    if not deciding.skipped:
+        return ""
+    reasons = "; ".join(dict.fromkeys(text.removeprefix("decided: ") for text in deciding.skipped.values()))
+    return f"vla: {counted(len(deciding.skipped), 'episode')} of these are skipped (decided): {reasons}"

@@ -1,0 +1,76 @@
+"""``--vla-gate-summary``: what a gate says of a run, in files: as Markdown for a job's summary, or for programs."""
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pytest_vla.errors import VlaError
+from pytest_vla.reports.gates import SCHEMA, escaped, gate_markdown, gate_table
+from pytest_vla.reports.losses import Replay
+from pytest_vla.reports.measures import failed_heading, fails, measures_markdown, measures_table
+from pytest_vla.run.gating import Gated, agreed_line
+from pytest_vla.util.files import whole_file
+
+PROGRAMS = ".json"
+"""A file whose name ends so is for programs; any other has Markdown appended."""
+
+
+def check_summaries(files: Sequence[Path]) -> None:
+    """Before anything runs. Raises VlaError: one cannot be written."""
+    for file in files:
+        if file.is_dir() or not file.parent.is_dir():
+            raise VlaError(f"--vla-gate-summary={file}: expected a file, in a folder that is there")
+        if not os.access(file if file.exists() else file.parent, os.W_OK):
+            raise VlaError(f"--vla-gate-summary={file}: it may not be written: expected a file that can be")
+
+
+def write_summaries(files: Sequence[Path], gated: Gated, replay: Replay, line: str) -> None:
+    """Append Markdown, and write JSON.
+
+    Args:
+        files: of ``--vla-gate-summary``.
+        gated: how the run ended.
+        replay: the command that runs a case alone.
+        line: that says how the run ended, the gate and all.
+
+    Raises:
+        VlaError: some cannot be written; the others are.
+    """
+    troubles = []
+    for file in files:
+        try:
+            if file.suffix == PROGRAMS:
+                with whole_file(file) as stream:
+                    stream.write(json.dumps(summary_table(gated, replay, line), indent=2).encode() + b"\n")
+            else:
+                with file.open("a", encoding="utf-8") as appended:
+                    appended.write(summary_markdown(gated, replay, line))
+        except (OSError, VlaError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            troubles.append(f"--vla-gate-summary={file}: {why}; expected a file that can be written")
+    if troubles:
+        raise VlaError("\n".join(troubles))
+
+
+def summary_table(gated: Gated, replay: Replay, line: str) -> dict[str, Any]:
+    """What `pytest-vla gate --json` prints, and ``line``; of a run that was not judged the verdict is null."""
+    judged = gated.judged
+    if judged.judgement is None or judged.new is None:
+        return {"schema": SCHEMA, "verdict": None, "reason": judged.against, "passed": False, "line": line}
+    table = gate_table(judged.judgement, gated.gate.baseline, judged.new, replay)
+    measures = measures_table(judged.measured)
+    return {**table, "require": gated.gate.required, "passed": not judged.against, "measures": measures, "line": line}
+
+
+def summary_markdown(gated: Gated, replay: Replay, line: str) -> str:
+    """What `pytest-vla gate --summary` appends, with what was agreed and how the run ended."""
+    judged = gated.judged
+    if judged.judgement is None or judged.new is None:
+        return f"### gate: not judged\n\n{escaped(line)}\n"
+    gate, failed = gated.gate, fails(judged.measured, gated.gate.required)
+    text = failed_heading(failed) + gate_markdown(judged.judgement, gate.baseline, judged.new, gate.name, replay)
+    text += measures_markdown(judged.measured, gate.terms, judged.by, failed)
+    told = [*judged.told, agreed_line(gate), line]
+    return "\n".join([text, *(f"- {escaped(each)}" for each in told if each), ""])

@@ -1,0 +1,346 @@
+"""``--vla-baseline``: what a run is compared with, agreed before its first episode, and the verdict at its end.
+
+The verdict is `pytest-vla gate`'s: the same function over the same records of the store.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_vla.errors import VlaError
+from pytest_vla.gate.choices import NO_REGRESSION, SEQUENTIAL
+from pytest_vla.run.gate_options import GateOptions
+from pytest_vla.run.options import OPTIONS
+from pytest_vla.run.resume import Resumption
+from pytest_vla.run.selection import Selection
+from pytest_vla.run.settings import Settings
+
+if TYPE_CHECKING:
+    from pytest_vla.gate.baseline import Baseline
+    from pytest_vla.gate.manifest import Manifest
+    from pytest_vla.gate.measure import Measure
+    from pytest_vla.gate.measured import Measured
+    from pytest_vla.gate.verdicts import Judgement, Terms
+    from pytest_vla.plan.case import Case
+    from pytest_vla.reports.losses import Replay
+
+GATE = pytest.StashKey["Gate | None"]()
+"""Of the process that keeps the run: what it is compared with."""
+
+_GOES_WITH = frozenset(field.name for field in dataclasses.fields(GateOptions)) - {"baseline"}
+"""Options that mean nothing without a baseline."""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What a run is compared with, and how.
+
+    Attributes:
+        baseline: with which.
+        place: what it is read from again: a file, or a run's name.
+        name: as it is shown.
+        digest: of its content.
+        terms: margin, alpha and groups.
+        required: a key of `pytest_vla.gate.choices.REQUIRED`.
+        rule: when it is judged.
+        measures: what is judged beside success.
+        agreed: what was written before the first episode of a run that is gone on with; None: a new run.
+    """
+
+    baseline: "Baseline"
+    place: str
+    name: str
+    digest: str
+    terms: "Terms"
+    required: str
+    rule: str
+    measures: "tuple[Measure, ...]" = ()
+    agreed: "Manifest | None" = None
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What became of a gate.
+
+    Attributes:
+        judgement: the verdicts; None: they cannot be told.
+        new: the run, as it was compared.
+        against: why the run fails by it; empty: it does not.
+        told: what is to be said beside the verdicts, a line each.
+        measured: what became of what is judged beside success.
+        by: what compared texts for it; empty: none were.
+    """
+
+    judgement: "Judgement | None"
+    new: "Baseline | None"
+    against: str
+    told: tuple[str, ...] = ()
+    measured: "tuple[Measured, ...]" = ()
+    by: str = ""
+
+
+@dataclass(frozen=True)
+class Gated:
+    """How a run with a gate ended.
+
+    Attributes:
+        gate: with what was agreed.
+        judged: what became of it.
+        failed: how many of its groups' items failed.
+        stopped: whether the run was to end before all of its items had run.
+    """
+
+    gate: Gate
+    judged: Judged
+    failed: int
+    stopped: bool
+
+
+def is_gated(selection: Selection) -> bool:
+    """Whether the run is compared with a baseline: that of the ini file is for runs of suites, not of pasted ids."""
+    settings = selection.settings
+    is_of_suites = bool(selection.named) and not selection.by_ids
+    return settings.baseline is not None and ("baseline" in settings.typed or is_of_suites)
+
+
+def make_gate(selection: Selection, resumption: Resumption | None, here: Path) -> Gate | None:
+    """What the run is compared with; None: nothing was asked for.
+
+    Args:
+        selection: of this invocation.
+        resumption: the run that is gone on with.
+        here: where pytest was started.
+
+    Raises:
+        VlaError: there is no such baseline, it cannot be read, or has none of the cases; or, of a run that is gone on
+            with, it is another than when the run began.
+    """
+    settings = selection.settings
+    if not is_gated(selection):
+        flags = [each.flag for each in OPTIONS if each.attribute in _GOES_WITH and each.attribute in settings.typed]
+        if flags and settings.baseline is None:
+            raise VlaError(
+                f"{', '.join(flags)}: there is nothing to compare the run with; add --vla-baseline=FILE, which "
+                "`pytest-vla baseline save` writes, or --vla-baseline=RUN"
+            )
+        return None
+    from pytest_vla.gate.manifest import baseline_digest
+    from pytest_vla.gate.measure import parse_measures
+    from pytest_vla.gate.verdicts import Terms
+    from pytest_vla.reports.baseline_runs import baseline_named
+
+    measures = parse_measures(settings.gate_measure)
+    _check_measures(measures, settings)
+    if settings.gate == SEQUENTIAL and settings.min_success is not None:
+        raise VlaError(
+            "--vla-gate=sequential skips what is decided, and --vla-min-success asks for the rate of all episodes: "
+            "leave one of them out"
+        )
+    agreed = None if resumption is None else _agreed(resumption)
+    try:
+        place = _place(Path(str(settings.baseline)), settings.results) if agreed is None else agreed.baseline
+        baseline = baseline_named(place, settings.results)
+    except VlaError as error:
+        raise VlaError(f"--vla-baseline: {error}") from error
+    name = str(Path(place).relative_to(here)) if Path(place).is_relative_to(here) else place
+    digest = baseline_digest(baseline)
+    if agreed is not None and resumption is not None and digest != agreed.baseline_digest:
+        raise VlaError(
+            f"--vla-resume: run {resumption.run} is compared with {name} as that was when the run began, and it was "
+            "changed: bring it back as it was (git checkout), or leave --vla-resume out for a new run"
+        )
+    terms = Terms(settings.margin, settings.gate_alpha, settings.gate_by)
+    gate = Gate(baseline, place, name, digest, terms, settings.gate_require, settings.gate, measures, agreed)
+    if agreed is None and selection.cases and not selection.paths_given:
+        # Told before workers start and a policy is loaded.
+        planned = {case.node_id: case for cases in selection.cases.values() for case in cases}
+        _groups(gate, planned, settings.run_seed)
+    return gate
+
+
+def agree(gate: Gate, cases: Mapping[str, "Case"], run_seed: int) -> Gate:
+    """The gate with what is written before the first episode. Raises VlaError: the baseline has nothing of the run.
+
+    Args:
+        gate: of the run.
+        cases: that are run, by the node ids of their items.
+        run_seed: under which.
+    """
+    from pytest_vla.gate.manifest import Manifest, cases_digest
+
+    found = [*cases]
+    is_paired, groups = _groups(gate, cases, run_seed)
+    agreed = Manifest(
+        gate.place,
+        gate.digest,
+        gate.rule,
+        gate.terms.margin,
+        gate.terms.alpha,
+        gate.terms.by,
+        gate.required,
+        len(found),
+        cases_digest(found),
+        is_paired,
+        groups,
+        tuple(each.text for each in gate.measures),
+        run_seed,
+    )
+    if agreed.is_sequential:
+        agreed = _in_order(agreed, gate, found)
+    return dataclasses.replace(gate, agreed=agreed)
+
+
+def kept_of(gate: Gate | None) -> dict[str, Any]:
+    """What of a gate is kept with a run's invocation."""
+    if gate is None or gate.agreed is None:
+        return {}
+    from pytest_vla.gate.manifest import MANIFEST, manifest_table
+
+    return {MANIFEST: manifest_table(gate.agreed)}
+
+
+def agreed_line(gate: Gate) -> str:
+    """What was agreed, in a line."""
+    if gate.agreed is None:
+        return ""
+    from pytest_vla.gate.manifest import manifest_text
+
+    return f"agreed before the first episode: {manifest_text(gate.agreed, gate.name)}"
+
+
+def judge_by(gate: Gate, run: Path, nodes: Iterable[str]) -> Judged:
+    """The verdicts over a run whose episodes have all ended, as `pytest-vla gate` gives them.
+
+    Args:
+        gate: with what was agreed.
+        run: its folder.
+        nodes: ids of all of the run's items with an episode.
+    """
+    from pytest_vla.gate.manifest import cases_digest
+    from pytest_vla.reports.agreed import judged_as_agreed
+    from pytest_vla.reports.baseline_runs import baseline_of_runs
+
+    assert gate.agreed is not None, "it was agreed before the first episode"
+    found = [*nodes]
+    try:
+        new, told = baseline_of_runs(
+            [run.name], run.parent, allow_broken=True, own_process=True, allow_decided=gate.agreed.is_sequential
+        )
+        judged = judged_as_agreed(gate.agreed, gate.baseline, new, found)
+    except VlaError as error:
+        return Judged(None, None, f"the gate was not judged: {error}")
+    if cases_digest(found) != gate.agreed.cases_digest:
+        told.append(f"note: {len(found)} cases are of the run, and not the {gate.agreed.cases} that were agreed")
+    wanted = "" if gate.required == NO_REGRESSION else f" (--vla-gate-require={gate.required})"
+    against = f"the gate says {', '.join(judged.against)}{wanted}" if judged.against else ""
+    return Judged(judged.judgement, new, against, tuple(told), judged.measured, judged.by)
+
+
+def gated_lines(gated: Gated, verbosity: int, replay: "Replay") -> list[str]:
+    """What is said of the gate when a run has ended: as `pytest-vla gate`; little with -q. What was agreed is above it.
+
+    Args:
+        gated: how it ended.
+        verbosity: pytest's.
+        replay: the command that runs a case alone.
+    """
+    gate, judged = gated.gate, gated.judged
+    if judged.judgement is None or judged.new is None:
+        return []
+    from pytest_vla.reports.gates import gate_lines, verdict_line
+    from pytest_vla.reports.measures import fails, measures_lines
+
+    if verbosity < 0:
+        return [verdict_line(judged.judgement)]
+    about = judged.judgement, gate.baseline, judged.new, gate.name
+    beside = measures_lines(judged.measured, gate.terms, judged.by, fails(judged.measured, gate.required))
+    return [*judged.told, *gate_lines(*about, replay, is_long=verbosity > 0), *beside]
+
+
+def _check_measures(measures: "tuple[Measure, ...]", settings: Settings) -> None:
+    """Raises VlaError: they cannot be judged as it was asked for."""
+    flag = f"--vla-gate-measure={','.join(each.text for each in measures)}"
+    if measures and settings.gate == SEQUENTIAL:
+        raise VlaError(
+            f"{flag}: a sequential gate stops by successes, and bounds of other numbers would not hold: leave it out, "
+            "or say --vla-gate=fixed"
+        )
+    unbounded = [each.text for each in measures if each.margin is None]
+    if unbounded and settings.gate_require != NO_REGRESSION:
+        raise VlaError(
+            f"{flag}: expected a margin for each with --vla-gate-require={settings.gate_require}, such as "
+            f"{unbounded[0]}=10"
+        )
+
+
+def _agreed(resumption: Resumption) -> "Manifest":
+    from pytest_vla.gate.manifest import read_manifest
+
+    found = read_manifest(resumption.invocation)
+    if found is None:
+        raise VlaError(
+            f"--vla-resume: run {resumption.run} does not say on what was agreed before its first episode: leave "
+            "--vla-resume out for a new run"
+        )
+    return found
+
+
+def _groups(gate: Gate, cases: Mapping[str, "Case"], run_seed: int) -> tuple[bool, dict[str, int]]:
+    from pytest_vla.gate.manifest import planned_groups
+
+    try:
+        is_paired, groups = planned_groups(gate.baseline, cases, run_seed, gate.terms.by)
+        if gate.measures:
+            from pytest_vla.gate.measured import check_measures
+
+            if not is_paired:
+                raise VlaError("--vla-gate-measure is of pairs, and no case of the run is in the baseline")
+            ids = {case.id for case in cases.values()}
+            check_measures([case for case in gate.baseline.cases if case.case in ids], gate.measures)
+    except VlaError as error:
+        raise VlaError(f"--vla-baseline={gate.name}: {error}") from error
+    if gate.rule == SEQUENTIAL and not is_paired:
+        raise VlaError(
+            f"--vla-gate=sequential goes by pairs, and no case of the run is in {gate.name} under the same run seed: "
+            "run the baseline's cases (the same --vla-seeds and --vla-run-seed), or say --vla-gate=fixed, which "
+            "compares tasks over other seeds too"
+        )
+    return is_paired, groups
+
+
+def _in_order(agreed: "Manifest", gate: Gate, nodes: Sequence[str]) -> "Manifest":
+    """What was agreed, with the order. Raises VlaError: a test is the user's own, or no round can be made."""
+    from pytest_vla.gate.order import order_digest
+    from pytest_vla.gate.sequential import cases_of, order_of
+
+    order = order_of(gate.baseline, cases_of(nodes), agreed.run_seed, agreed.by)
+    rounds = {group: len(some) for group, some in order.rounds.items()}
+    if not any(rounds.values()):
+        raise VlaError(
+            f"--vla-gate=sequential: the baseline {gate.name} measured none of the run's cases (they are invalid)"
+        )
+    return dataclasses.replace(agreed, order=order_digest(order), rounds=rounds)
+
+
+def _place(path: Path, results: Path) -> str:
+    """What a baseline is read from, also when ``last`` is another run."""
+    from pytest_vla.records.load import open_runs
+
+    if path.is_file() or path.suffix == ".json":
+        return str(path)
+    # A run's name is no path.
+    text = str(path) if path.is_dir() else path.name
+    try:
+        found = [(store.results, run.name) for store, runs in open_runs([text], results) for run in runs]
+    except VlaError as error:
+        raise VlaError(
+            f"{text} is neither a file, such as `pytest-vla baseline save -o base.vla.json` writes, nor a run: {error}"
+        ) from error
+    if len(found) != 1:
+        return text
+    ((folder, name),) = found
+    return name if folder == results else str(folder / name)

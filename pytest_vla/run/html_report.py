@@ -1,0 +1,78 @@
+"""A report as one HTML file: of stored runs, and of the run that has just ended (``--vla-report``)."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_vla.errors import VlaError
+from pytest_vla.reports.loaded import Loaded, load
+from pytest_vla.reports.made import Named, make_sections
+from pytest_vla.run.replays import record_replays
+from pytest_vla.util.files import whole_file
+
+if TYPE_CHECKING:
+    from pytest_vla.reports.html.media import Shown
+
+
+def write_html(
+    loaded: Loaded,
+    sections: Sequence[Named],
+    texts: Sequence[str],
+    results: Path,
+    file: Path | None,
+    troubles: Sequence[str] = (),
+    shown: "Shown | None" = None,
+) -> None:
+    """Write a page, whole or not at all.
+
+    Args:
+        loaded: the records.
+        sections: parts of the report.
+        texts: runs, as `pytest_vla.records.load` knows them.
+        results: the folder of all runs.
+        file: None, or ``-``: standard output.
+        troubles: what parts are missing, and why.
+        shown: of how many episodes there are pictures and videos; None: of none.
+
+    Raises:
+        VlaError: it cannot be written, or the runs cannot be read.
+    """
+    from pytest_vla.reports.html.media import Shown as Of
+    from pytest_vla.reports.html.page import Wanted, make_page
+    from pytest_vla.reports.html.template import page_html
+
+    wanted = Wanted(tuple(texts), results, record_replays(texts, results), shown or Of(pictures=0))
+    content = page_html(make_page(loaded, sections, wanted, troubles))
+    if file is None or str(file) == "-":
+        sys.stdout.buffer.write(content)
+        return
+    with whole_file(file) as stream:
+        stream.write(content)
+
+
+def check_report(file: Path) -> None:
+    """Before anything runs. Raises VlaError: the file of ``--vla-report`` cannot be written."""
+    if file.is_dir() or not file.parent.is_dir():
+        raise VlaError(f"--vla-report={file}: expected a file, such as report.html, in a folder that is there")
+
+
+def report_run(run: Path, file: Path, data: Path | None) -> None:
+    """The page of a run that has ended.
+
+    Args:
+        run: its folder.
+        file: that is written.
+        data: of ``--vla-data``.
+
+    Raises:
+        VlaError: it cannot be written, or the run cannot be read.
+    """
+    from pytest_vla.metrics.pride import ALPHA
+
+    loaded = load([run.name], run.parent)
+    told = {"backend": None, "failure_algorithm": None, "full": False, "stop_when": None, "labels": None}
+    options = argparse.Namespace(alpha=ALPHA, data=data, **told)
+    sections, troubles = make_sections(loaded, options, "html")
+    write_html(loaded, sections, [run.name], run.parent, file, troubles)

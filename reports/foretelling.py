@@ -1,0 +1,248 @@
+"""Does a metric foretell failure? AUROC early in the episode: for people as a table, for programs as JSON."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_vla import extensions
+from pytest_vla.errors import VlaError
+from pytest_vla.metrics.alarms import Intervention, Rule, intervention
+from pytest_vla.metrics.calibration import BINS, CHANCE, DRAWS, Calibration, confidence_at
+from pytest_vla.metrics.clustered import CONFIDENCE, THESE_TASKS
+from pytest_vla.metrics.conformal import ALPHA, Conformal, conformal
+from pytest_vla.metrics.foretelling import FEWEST, MOMENTS, Foretelling, Watched, foretelling
+from pytest_vla.metrics.listening import Estimate
+from pytest_vla.metrics.selection import by_model, is_counted, that_count
+from pytest_vla.metrics.success import unit_of
+from pytest_vla.records.record import Record
+from pytest_vla.records.trajectory import load_trajectory, trajectory_file
+from pytest_vla.reports.loaded import SEED, Loaded, unfinished_of
+from pytest_vla.reports.tables import aligned, notes, printed, wrapped
+from pytest_vla.reports.warning import confidence_lines, conformal_lines, intervention_lines
+from pytest_vla.util.text import counted
+
+STATIC = "static_robot"
+CONFIDENCE_SERIES = "token_probability.paper"
+"""1 - the mean probability of the likeliest tokens of a step."""
+
+ALPHAS = (0.05, ALPHA, 0.20)
+"""Shares of successes that a conformal alarm may cut; a terminal has `ALPHA`'s."""
+
+
+@dataclass(frozen=True)
+class Foretold:
+    """One model in one suite.
+
+    Attributes:
+        model: the policy's name.
+        suite: the suite's.
+        found: each metric at each moment.
+        episodes: successes and failures with a series of a metric.
+        alarms: conformal thresholds, of each metric with each of `ALPHAS`.
+        stopped: what the user's rule would have done; None: there is none, or no series of its metric.
+        confidence: the calibration of the policy's own confidence, by moment.
+        seconds: of a control step; None: not known.
+        static: how many of them are of a robot that stood still; None: none says whether it did.
+        left_out: what is in no number, and why.
+    """
+
+    model: str
+    suite: str
+    found: tuple[Foretelling, ...]
+    alarms: tuple[Conformal, ...]
+    stopped: Intervention | None
+    confidence: tuple[tuple[float, Calibration], ...]
+    seconds: float | None
+    episodes: int
+    static: int | None
+    left_out: tuple[str, ...]
+
+
+def make_foretold(loaded: Loaded, rule: Rule | None = None) -> tuple[Foretold, ...]:
+    """What metrics foretell, of each model and suite whose episodes have series of them.
+
+    Probes are in no number, as their success is in no rate.
+
+    Args:
+        loaded: records, with the folders of their trajectories.
+        rule: what stopping by it would have done is told too.
+
+    Raises:
+        VlaError: a package that adds metrics cannot be used, or no episode has a series of the rule's metric.
+    """
+    names = [name for name, entry in extensions.metrics().items() if entry.on_request]
+    found = []
+    for (model, suite), some in by_model(loaded.records).items():
+        selected = that_count(some)
+        records = [
+            record
+            for record in selected.records
+            if is_counted(record) and not record.is_probe and any(name in record.metrics for name in names)
+        ]
+        troubles: dict[str, None] = {}
+        wanted = [*names, *([] if rule is None or rule.metric in names else [rule.metric])]
+        watched = [each for record in records if (each := _watched(record, wanted, loaded, troubles)) is not None]
+        if not watched:
+            continue
+        unread = f"{counted(len(troubles), 'trajectory file')} cannot be read: {next(iter(troubles), '')}"
+        left_out = (*selected.left_out, *unfinished_of(records, loaded), *([unread] if troubles else []))
+        told = [record.metrics[STATIC] for record in records if STATIC in record.metrics]
+        still = sum(value > 0 for value in told) if told else None
+        frequency = records[0].protocol.get("control_freq")
+        found.append(
+            Foretold(
+                model,
+                suite,
+                foretelling(watched),
+                _alarms(watched),
+                None if rule is None else intervention(watched, rule),
+                confidence_at(watched, np.random.default_rng(SEED)),
+                1.0 / frequency if isinstance(frequency, int | float) and frequency > 0 else None,
+                len(watched),
+                still,
+                left_out,
+            )
+        )
+    if rule is not None and not any(each.stopped for each in found):
+        known = ", ".join(sorted({each.metric for model in found for each in model.found}))
+        mend = f"There are {known}" if known else "Run with --vla-metrics, which keeps them"
+        raise VlaError(f"--stop-when={rule}: no episode has a series of {rule.metric}. {mend}")
+    return tuple(found)
+
+
+def _alarms(watched: Sequence[Watched]) -> tuple[Conformal, ...]:
+    names = dict.fromkeys(name for episode in watched for name in episode.series)
+    return tuple(conformal(watched, name, alpha) for name in names for alpha in ALPHAS)
+
+
+def _watched(record: Record, names: Sequence[str], loaded: Loaded, troubles: dict[str, None]) -> Watched | None:
+    budget = record.protocol.get("max_steps")
+    if record.arrays is None or not isinstance(budget, int) or budget < 1:
+        return None
+    try:
+        series = load_trajectory(trajectory_file(loaded.folders[record.run], record.arrays)).series
+    except VlaError as error:
+        troubles[str(error)] = None
+        return None
+    # Of each step one number; what else is called so is not the metric's.
+    wanted: Mapping[str, NDArray[Any]] = {
+        name: series[name] for name in names if name in series and series[name].ndim == 1
+    }
+    likeliest = series.get(CONFIDENCE_SERIES)
+    confidence = None if likeliest is None or likeliest.ndim != 1 else 1.0 - likeliest
+    return Watched(record.outcome == "failure", unit_of(record), budget, wanted, confidence) if wanted else None
+
+
+# For programs
+
+
+def methods_table() -> dict[str, Any]:
+    """How the numbers were made, for JSON."""
+    return {
+        "confidence": CONFIDENCE,
+        "over": THESE_TASKS,
+        "moments": list(MOMENTS),
+        "of": "the step budget; episodes that are over by then are left out",
+        "value": "the mean of the metric's series up to the moment",
+        "conformal": "the ceil((n+1)(1-alpha))-th smallest of the largest values of successes of every second seed; "
+        "held_out: the other seeds",
+        "calibration": "confidence: mean probability of the likeliest tokens up to the moment, of episodes that run "
+        f"still; error: expected calibration error over {BINS} bins; error_by_chance: of a calibrated "
+        f"policy {CHANCE:.0%} of {DRAWS} draws are below",
+        "seed": SEED,
+        "intervals": "Wilson's with the effective sample size of clusters' influences (Obuchowski 1997), Student's t; "
+        "tasks_interval: over tasks",
+    }
+
+
+def foretelling_table(found: Foretold) -> list[dict[str, Any]]:
+    """``foretelling`` of a model and suite in JSON, one for each metric and moment.
+
+    ``metric``, ``moment``, ``failures``, ``successes``, ``over``, ``auroc`` (null), ``interval`` and
+    ``tasks_interval`` (null), ``within``, ``within_interval`` (null) and ``pairs``, of one task each: see
+    `pytest_vla.metrics.foretelling.Foretelling`.
+    """
+    return [
+        {
+            "metric": each.metric,
+            "moment": each.moment,
+            "failures": each.failures,
+            "successes": each.successes,
+            "over": each.over,
+            "auroc": None if each.auroc is None else each.auroc.value,
+            "interval": None if each.auroc is None else each.auroc.interval,
+            "tasks_interval": None if each.auroc is None else each.auroc.tasks_interval,
+            "within": None if each.within is None else each.within.value,
+            "within_interval": None if each.within is None else each.within.interval,
+            "pairs": each.pairs,
+        }
+        for each in found.found
+    ]
+
+
+# For people
+
+
+def foretelling_lines(found: Sequence[Foretold]) -> Iterator[str]:
+    """The section for a terminal, line by line. Control characters are taken out."""
+    yield from printed(_lines(found))
+
+
+def _lines(found: Sequence[Foretold]) -> Iterator[str]:
+    shares = ", ".join(f"{moment:.0%}" for moment in MOMENTS)
+    yield from wrapped(
+        f"Does it foretell failure? AUROC of each metric's mean up to {shares} of the step budget, among the episodes "
+        "that are still running: 1, failures have larger values; 0.5, it tells nothing; 0, they have smaller ones. In "
+        f"brackets: {CONFIDENCE:.0%} intervals over these tasks"
+    )
+    for model in found:
+        yield ""
+        yield f"=== {model.model}, {model.suite} ==="
+        yield from notes(model.left_out)
+        if model.static:
+            yield from wrapped(
+                f"{model.static} of {counted(model.episodes, 'episode')} are of a robot that stood still: it looks "
+                "perfect to every metric of motion"
+            )
+        yield from _table(model.found)
+        yield from conformal_lines(model.alarms, model.seconds)
+        if model.stopped is not None:
+            yield from intervention_lines(model.stopped, model.seconds)
+        yield from confidence_lines(model.confidence)
+
+
+def _table(found: Sequence[Foretelling]) -> Iterator[str]:
+    cells: dict[str, list[str]] = {}
+    within: dict[str, list[str]] = {}
+    pairs: dict[float, int] = {}
+    running: dict[float, str] = {}
+    for each in found:
+        cells.setdefault(each.metric, []).append(_cell(each.auroc))
+        within.setdefault(each.metric, []).append(_cell(each.within))
+        pairs[each.moment] = max(pairs.get(each.moment, 0), each.pairs)
+        running.setdefault(each.moment, f"{each.failures} and {each.successes}")
+    yield from aligned(
+        [["metric", *(f"at {moment:.0%}" for moment in running)], *([k, *v] for k, v in cells.items())], 1
+    )
+    told = ", ".join(f"{numbers} at {moment:.0%}" for moment, numbers in running.items())
+    yield from wrapped(f"failures and successes that are still running: {told}; of fewer than {FEWEST} nothing is said")
+    if any(pairs.values()):
+        yield ""
+        yield from wrapped(
+            "the same among episodes of one task: tasks differ in how often they fail and in what a metric is like in "
+            "them, which over all episodes may foretell by itself, or hide what does"
+        )
+        head = ["metric, within tasks", *(f"at {moment:.0%}" for moment in running)]
+        yield from aligned([head, *([k, *v] for k, v in within.items())], 1)
+        told = ", ".join(f"{number} at {moment:.0%}" for moment, number in pairs.items())
+        yield from wrapped(f"pairs of a failure and a success of one task: {told}")
+
+
+def _cell(each: Estimate | None) -> str:
+    if each is None:
+        return "-"
+    bounds = "" if each.interval is None else " [{:.2f}, {:.2f}]".format(*each.interval)
+    return f"{each.value:.2f}{bounds}"

@@ -1,0 +1,145 @@
+"""Puts a page together of the records and of the parts of the report: the same values as on a terminal and in JSON."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from pytest_vla.entries import SectionEntry
+from pytest_vla.metrics.pride import ALPHA
+from pytest_vla.metrics.selection import by_model, that_count
+from pytest_vla.records.load import open_runs
+from pytest_vla.records.premises import notes_after
+from pytest_vla.records.record import Record
+from pytest_vla.records.runs import Run
+from pytest_vla.reports.html.compared import comparison, groups_table
+from pytest_vla.reports.html.costs import foretelling_blocks, metrics_blocks, safety_blocks
+from pytest_vla.reports.html.episodes import anchor_of, episodes_table
+from pytest_vla.reports.html.gates import GateTold, gates_told
+from pytest_vla.reports.html.media import Shown, media_of
+from pytest_vla.reports.html.parts import Block, Page, PageSection, Table
+from pytest_vla.reports.html.summary import counting_by_model, rates_table, summary_blocks
+from pytest_vla.reports.html.template import script_json
+from pytest_vla.reports.html.variations import robustness_blocks
+from pytest_vla.reports.html.words import language_blocks
+from pytest_vla.reports.loaded import Loaded
+from pytest_vla.reports.made import Named
+from pytest_vla.reports.measures import HEAD as MEASURES
+from pytest_vla.reports.measures import row_of
+from pytest_vla.reports.sections import Section, section_table
+from pytest_vla.util.text import counted
+
+_VERSION = version("pytest-vla")
+
+_TITLES = {
+    "robustness": "Robustness",
+    "language": "Language",
+    "safety": "Cost",
+    "looking": "Does it look?",
+    "foretelling": "Does it foretell failure?",
+    "metrics": "Further numbers",
+}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Of which runs a page is, and what it shows beside the numbers.
+
+    Attributes:
+        texts: runs, as `pytest_vla.records.load` knows them.
+        results: the folder of all runs.
+        command_of: the command that runs an episode alone; empty: none is known.
+        shown: of how many episodes there are pictures and videos.
+    """
+
+    texts: tuple[str, ...]
+    results: Path
+    command_of: Callable[[Record], str]
+    shown: Shown = field(default_factory=lambda: Shown(pictures=0))
+
+
+def make_page(loaded: Loaded, sections: Sequence[Named], wanted: Wanted, troubles: Sequence[str] = ()) -> Page:
+    """The page of a report.
+
+    Args:
+        loaded: the records.
+        sections: parts of the report, in their order.
+        wanted: of which runs.
+        troubles: what parts are missing, and why.
+
+    Raises:
+        VlaError: the runs cannot be read.
+    """
+    records = loaded.records
+    runs = _runs(wanted)
+    models = section_table([section for _, section in sections])
+    gates = gates_told(wanted.texts, wanted.results)
+    parts = [*_gate_sections(gates), *filter(None, [comparison(records, anchor_of, wanted.command_of)])]
+    if records:
+        parts.append(_tasks_section(records))
+    parts += [_section(entry, section, models) for entry, section in sections]
+    media, lacking = media_of(records, {run.name: run for run in runs}, loaded.folders, wanted.shown)
+    counting = [record for some in by_model(records).values() for record in that_count(some).records]
+    names = ", ".join(dict.fromkeys(run.model for run in runs))
+    suites = ", ".join(sorted({record.suite for record in records})) or "no suite"
+    return Page(
+        title=f"{names} on {suites}",
+        summary=summary_blocks(runs, records, models["models"], gates),
+        sections=tuple(parts),
+        episodes=script_json(episodes_table(records, wanted.command_of, media)),
+        number=len(records),
+        texts=(*troubles, *lacking, *loaded.unfinished.values(), *notes_after(counting)),
+        made_by=f"{counted(len(records), 'episode')} of {counted(len(runs), 'run')}; made by pytest-vla {_VERSION}",
+    )
+
+
+def _runs(wanted: Wanted) -> list[Run]:
+    found = [run for _, runs in open_runs(wanted.texts, wanted.results) for run in runs]
+    return sorted(found, key=lambda run: (run.started, run.name))
+
+
+def _tasks_section(records: Sequence[Record]) -> PageSection:
+    found = counting_by_model(records)
+    tables = [rates_table(model, some, True) for model, some in found.items()]
+    blocks = (Block(model, tables=(table,)) for model, table in zip(found, tables, strict=True))
+    return PageSection("tasks", "Success by task", tuple(blocks))
+
+
+def _gate_sections(gates: Sequence[GateTold]) -> Iterator[PageSection]:
+    judged = [(gate, gate.judgement) for gate in gates if gate.judgement is not None]
+    if judged:
+        blocks = (
+            Block(
+                gate.line,
+                (gate.about,),
+                tables=(
+                    groups_table(judgement, "baseline", "run"),
+                    *([Table("Beside success", MEASURES, tuple(map(row_of, gate.measured)), 2)] * bool(gate.measured)),
+                ),
+            )
+            for gate, judgement in judged
+        )
+        yield PageSection("gate", "Gate", tuple(blocks))
+
+
+def _section(entry: SectionEntry, section: Section, table: Mapping[str, Any]) -> PageSection:
+    lines = "\n".join(section.lines())
+    blocks = [block for model in table["models"] for block in _blocks(entry.name, model, table)]
+    title = _TITLES.get(entry.name, entry.about[:1].upper() + entry.about[1:])
+    return PageSection(f"section-{entry.name}", title, tuple(blocks), lines)
+
+
+def _blocks(name: str, model: Mapping[str, Any], table: Mapping[str, Any]) -> Iterator[Block]:
+    """Of a model what a part of ours says; other parts are shown as on a terminal."""
+    title = " ".join(filter(None, (f"{model['model']}, {model['suite']}", model.get("protocol", ""))))
+    if name == "robustness" and "robustness" in model:
+        yield from robustness_blocks(title, model["robustness"])
+    elif name == "language" and "cells" in model:
+        yield from language_blocks(title, model, table.get("alpha", ALPHA))
+    elif name == "safety" and "safety" in model:
+        yield from safety_blocks(title, model["safety"])
+    elif name == "foretelling" and "foretelling" in model:
+        yield from foretelling_blocks(title, model["foretelling"])
+    elif name == "metrics" and "metrics" in model:
+        yield from metrics_blocks(title, model["metrics"])

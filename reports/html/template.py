@@ -1,0 +1,64 @@
+"""A page as HTML: Jinja2 with everything escaped, our style and script inside, and nothing from elsewhere."""
+
+import base64
+import hashlib
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from pytest_vla.reports.html.parts import Page
+from pytest_vla.util.text import printable_lines
+
+_FOLDER = "pytest_vla.reports.html"
+_UNSAFE = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&'\u2028\u2029"}
+
+
+def page_html(page: Page) -> bytes:
+    """The whole document, UTF-8; what UTF-8 cannot say is ``?``."""
+    script = _read("page.js")
+    text = (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            page=page,
+            style=Markup(_read("style.css")),
+            script=Markup(script),
+            # Only this script runs, whatever else stands in the page.
+            script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        )
+    )
+    return text.encode("utf-8", "replace")
+
+
+def script_json(value: Any) -> Markup:
+    """JSON that can stand in a script element: no text in it ends the element, opens a comment or breaks a line.
+
+    Raises:
+        ValueError: it holds NaN or infinity, which JSON has not.
+    """
+    return Markup(json.dumps(value, allow_nan=False, separators=(",", ":")).translate(_UNSAFE))
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.FunctionLoader(_read),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_shown,
+    )
+
+
+def _shown(value: Any) -> Any:
+    """What stands in the page: control characters and marks that turn the reading direction are taken out."""
+    return printable_lines(value) if type(value) is str else value
+
+
+def _read(name: str) -> str:
+    return (files(_FOLDER) / "templates" / name).read_text(encoding="utf-8")

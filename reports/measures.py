@@ -1,0 +1,145 @@
+"""What a gate says of measures beside success: as lines, as a table for programs, and as Markdown."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from pytest_vla.gate.baseline import Baseline, CaseResult
+from pytest_vla.gate.choices import REQUIRED
+from pytest_vla.gate.measure import PRIDE, Measure
+from pytest_vla.gate.measured import Distance, Measured, judge_measures
+from pytest_vla.gate.verdicts import Terms
+from pytest_vla.language.backends import choose_backend
+from pytest_vla.metrics.language_records import DIMENSION, PARAPHRASE
+from pytest_vla.metrics.pride import ALPHA, paraphrase_weight
+from pytest_vla.plan.manifests import instruction_of
+from pytest_vla.reports.gates import escaped
+from pytest_vla.reports.loaded import SEED
+from pytest_vla.reports.tables import aligned, printed, wrapped
+
+HEAD = ("measure", "group", "baseline", "run", "difference", "bounds", "pairs", "verdict")
+
+
+def measured_by(
+    baseline: Baseline, new: Baseline, terms: Terms, measures: Sequence[Measure]
+) -> tuple[tuple[Measured, ...], str]:
+    """As `pytest_vla.gate.measured.judge_measures`, with texts compared where PRIDE is among the measures; and by what.
+
+    Raises:
+        VlaError: as there.
+    """
+    if not measures:
+        return (), ""
+    distance, told = None, ""
+    if any(each.name == PRIDE and not each.is_own for each in measures):
+        distance, backend = distance_by(new.cases)
+        told = f"PRIDE at alpha {ALPHA:g} by {backend}"
+    return judge_measures(baseline, new, terms, measures, np.random.default_rng(SEED), distance), told
+
+
+def distance_by(cases: Iterable[CaseResult]) -> tuple[Distance, str]:
+    """How far each paraphrase among cases is from its task's own text (LIBERO-Para's PD), and by which backend."""
+    pairs = {
+        _text_of(case): (instruction_of(case.suite, case.parts.task, case.parts.task_level), _text_of(case)[2])
+        for case in cases
+        if case.variation.get("dimension") == DIMENSION and _kind_of(case) == PARAPHRASE
+    }
+    backend = choose_backend(None, None, [*pairs.values()]).backend
+    compared = backend.compare([*pairs.values()]) if pairs else []
+    far = {
+        key: max(paraphrase_weight(each.keyword, each.structural), 0.0)
+        for key, each in zip(pairs, compared, strict=True)
+    }
+    return lambda case: far.get(_text_of(case)), str(backend)
+
+
+def fails(measured: Iterable[Measured], required: str) -> list[Measured]:
+    """Those that do not show what is required (a key of `REQUIRED`)."""
+    return [each for each in measured if each.verdict not in REQUIRED[required]]
+
+
+def measures_lines(measured: Sequence[Measured], terms: Terms, by: str, failed: Sequence[Measured]) -> Iterator[str]:
+    """A row for each measure of each group, and why, where the numbers do not say it.
+
+    Args:
+        measured: what became of them.
+        terms: of the gate.
+        by: what compared texts; empty: none were.
+        failed: those that fail the gate: told in the last line.
+    """
+    if not measured:
+        return iter(())
+    lines = [*wrapped(_shared(measured, terms)), *aligned([HEAD, *map(row_of, measured)], 2, {7})]
+    lines += [line for text in _told(measured, by, failed) for line in wrapped(text)]
+    return printed(lines)
+
+
+def measures_markdown(measured: Sequence[Measured], terms: Terms, by: str, failed: Sequence[Measured]) -> str:
+    """The same for a job's summary; empty without measures. Arguments as of `measures_lines`."""
+    if not measured:
+        return ""
+    rows = [HEAD, ("---",) * len(HEAD), *map(row_of, measured)]
+    parts = ["", escaped(_shared(measured, terms)), "", *(f"| {' | '.join(map(escaped, row))} |" for row in rows), ""]
+    parts += [f"- {escaped(text)}" for text in _told(measured, by, failed)]
+    return "\n".join(parts) + "\n"
+
+
+def failed_heading(failed: Sequence[Measured]) -> str:
+    """What a summary begins with where measures fail the gate, whatever success says; else empty."""
+    return f"### {escaped(_failed_text(failed))}\n\n" if failed else ""
+
+
+def measures_table(measured: Iterable[Measured]) -> list[dict[str, Any]]:
+    """For JSON: of each measure and group ``measure``, ``group``, ``verdict``, ``reason``, ``margin`` and numbers."""
+    return [
+        {
+            "measure": each.measure.name,
+            "lower_is_better": each.measure.lower_is_better,
+            "margin": each.measure.margin,
+            "group": each.group,
+            "verdict": each.verdict,
+            "reason": each.reason,
+            "pairs": each.pairs,
+            "baseline": each.baseline,
+            "run": each.new,
+            "bounds": None if each.bounds is None else list(each.bounds),
+        }
+        for each in measured
+    ]
+
+
+def _shared(measured: Sequence[Measured], terms: Terms) -> str:
+    among = f" shared by {len(measured)} rows" if len(measured) > 1 else ""
+    return f"beside success: mean differences of pairs; bounds are each way at {terms.alpha * 100:g}%{among}"
+
+
+def _told(measured: Sequence[Measured], by: str, failed: Sequence[Measured]) -> Iterator[str]:
+    yield from (f"{each.measure.name} of {each.group}: {each.reason}" for each in measured if each.reason)
+    if by:
+        yield by
+    if failed:
+        yield _failed_text(failed)
+
+
+def row_of(each: Measured) -> tuple[str, ...]:
+    """A measure of a group, a text for each of `HEAD`."""
+    margin = "" if each.measure.margin is None else f" (margin {each.measure.margin:g})"
+    ends = "-" if each.bounds is None else f"[{each.bounds[0]:+.3g}, {each.bounds[1]:+.3g}]"
+    numbers = ("-", "-", "-")
+    if each.baseline is not None and each.new is not None:
+        numbers = (f"{each.baseline:.4g}", f"{each.new:.4g}", f"{each.new - each.baseline:+.3g}")
+    return (f"{each.measure.name}{margin}", each.group, *numbers, ends, str(each.pairs), each.verdict)
+
+
+def _text_of(case: CaseResult) -> tuple[str, str, str]:
+    return case.suite, case.task_key, str(case.condition("instruction"))
+
+
+def _kind_of(case: CaseResult) -> str:
+    """Of a paraphrase one kind of 43 stands behind a dot."""
+    return str(case.variation.get("kind")).partition(".")[0]
+
+
+def _failed_text(failed: Sequence[Measured]) -> str:
+    return f"gate: {', '.join(f'{each.measure.name} of {each.group} {each.verdict}' for each in failed)}"

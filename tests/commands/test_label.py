@@ -1,0 +1,58 @@
+"""pytest-vla label: which episodes it shows, where labels go, and what is refused."""
+
+import argparse
+from http.server import HTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pytest_vla.commands import label
+from pytest_vla.errors import VlaError
+from pytest_vla.records.record import Record
+from pytest_vla.records.trajectory import Trajectory
+from tests.support.reports import write
+from tests.support.varied import varied
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTEST_VLA_CACHE", str(tmp_path / "cache"))
+
+    def interrupted(self: HTTPServer, poll_interval: float = 0.5) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(HTTPServer, "serve_forever", interrupted)
+
+
+def called(*arguments: str) -> None:
+    parser = argparse.ArgumentParser()
+    label.declare(parser)
+    label.run(parser.parse_args(arguments))
+
+
+def episode(seed: int, done: bool) -> tuple[Record, Trajectory]:
+    rows = np.zeros((3, 3))
+    return varied("", done, seed=seed), Trajectory(rows, rows, rows, np.zeros((2, 7)))
+
+
+def test_it_shows_successes_and_says_where_until_it_is_interrupted(capsys: pytest.CaptureFixture[str]) -> None:
+    write([episode(0, True), episode(1, False), episode(2, True), varied("", True, seed=3, arrays=None)])
+    called("last", "--by=me")
+    address, told = capsys.readouterr().out.splitlines()
+    assert address.startswith("http://127.0.0.1:")
+    assert told == "2 successes, labels in a-run-labels.csv; Ctrl-C ends it"
+
+
+def test_what_cannot_be_labelled_is_said() -> None:
+    write([episode(0, False)])
+    with pytest.raises(VlaError, match="run a-run has no success with a trajectory"):
+        called("last")
+    write([episode(0, True)], "b-run")
+    Path("labels.csv").write_text("case,label,by\nelsewhere,low,me\n")
+    with pytest.raises(VlaError, match=r"labels.csv, line 2: there is no episode 'elsewhere'"):
+        called("b-run", "-o", "labels.csv")
+    with pytest.raises(VlaError, match="name one"):
+        called("all")
+    assert not list(Path().glob("*-labels.csv"))

@@ -1,0 +1,108 @@
+"""--vla-stop-when in an episode: when it stops, how that is recorded, and that it sees what the series will have."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_vla import extensions
+from pytest_vla.episode.alarm import live_value
+from pytest_vla.episode.given import given_series
+from pytest_vla.episode.measured import needs_of, wishes_of, with_metrics
+from pytest_vla.errors import STOPPED, VlaError
+from pytest_vla.metrics.alarms import Rule, first_alarm, parse_rule
+from pytest_vla.metrics.naming import live_rule, with_own_name
+from pytest_vla.policies.base import NO_WISHES, Answer, Episode
+from pytest_vla.policies.tokens import token_statistics
+from pytest_vla.records.counting import is_complete
+from pytest_vla.records.trajectory import Trajectory
+from tests.support.point_episodes import run
+
+LIVE = [name for name, entry in extensions.metrics().items() if entry.looks_back]
+STILL = np.zeros(7)
+
+
+def doubting(episode: Episode) -> Any:
+    """Stands still; is sure for two chunks of three, and then not."""
+    asked = 0
+
+    def act(observation: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        logits = np.zeros((7, 11))
+        logits[:, 0] = 9.0 if asked <= 2 else 0.0
+        chunk = np.tile(STILL, (3, 1))
+        return chunk if episode.wishes == NO_WISHES else Answer(chunk, None, None, token_statistics(logits))
+
+    return act
+
+
+def stopped_by(text: str, policy: Any = doubting) -> Any:
+    wishes = wishes_of(needs_of(["token_entropy"]))
+    return run(policy, wishes=wishes, stop_when=parse_rule(text))
+
+
+def test_an_episode_is_stopped_and_is_neither_a_failure_nor_a_success() -> None:
+    ended = stopped_by("TB-E>0.5 for 4")
+    record = ended.record
+    # Unsure from the seventh step on.
+    assert (record.outcome, record.reason, record.steps) == ("invalid", STOPPED, 10)
+    assert record.message == "token_entropy>0.5 for 4 at control step 10, where it is 1"
+    assert record.provenance["stop_when"] == "TB-E>0.5 for 4"
+    assert is_complete(record.outcome), "it is not to be run again"
+    kept = with_metrics(ended, ["token_entropy"])
+    assert first_alarm(kept.uncertainty["token_entropy"], parse_rule("token_entropy>0.5 for 4")) == 10
+    assert kept.uncertainty.keys() == {"token_entropy", "token_entropy.paper"}
+
+
+def test_where_it_never_rings_the_episode_is_the_same() -> None:
+    plain, watched = run(doubting), stopped_by("token_entropy>1 for 4")
+    assert watched.record.digest == plain.record.digest
+    assert watched.record.outcome == "failure"
+    assert "stop_when" not in plain.record.provenance
+    # With its last step an episode is over, and nothing can be stopped.
+    assert stopped_by("token_entropy>0.5 for 14").record.outcome == "failure"
+    assert stopped_by("token_entropy>0.5 for 13").record.steps == 19
+    assert plain.uncertainty == {}
+
+
+def test_a_policy_that_tells_nothing_is_never_stopped() -> None:
+    assert stopped_by("token_entropy>0", lambda episode: lambda seen: STILL).record.outcome == "failure"
+
+
+def test_a_rule_needs_a_metric_that_is_known_in_time() -> None:
+    entries = extensions.metrics()
+    rule, entry = live_rule(Rule("ev.arm", ">", 0.5), entries)
+    assert (rule.metric, entry.name) == ("execution_variability.arm", "execution_variability")
+    with pytest.raises(VlaError, match=r"there is no metric token_entrpy. Did you mean token_entropy"):
+        live_rule(Rule("token_entrpy", ">", 0.5), entries)
+    with pytest.raises(VlaError, match="trajectory_instability is known only when an episode is over"):
+        live_rule(Rule("TI", ">", 0.5), entries)
+    assert with_own_name(Rule("mine.own", ">", 0.5), entries).metric == "mine.own"
+
+
+@given(st.sampled_from(LIVE), st.integers(1, 24), st.integers(1, 5), st.integers(0, 2**32 - 1))
+def test_what_is_looked_at_is_what_the_series_has(name: str, steps: int, executed: int, seed: int) -> None:
+    rng, entry = np.random.default_rng(seed), extensions.metrics()[name]
+    actions = rng.uniform(-1, 1, (steps, 7))
+    answers = [
+        (step, Answer(np.zeros((6, 7)), rng.uniform(-1, 1, (4, 6, 7)), None, token_statistics(rng.normal(size=(3, 5)))))
+        for step in range(0, steps, executed)
+    ]
+    nowhere = np.zeros((steps + 1, 0))
+    whole = Trajectory(nowhere, nowhere, nowhere, actions, given_series(answers, steps))
+    said = extensions.load(entry)(None, whole)
+    for key, series in said.series.items():
+        for step in range(1, steps + 1):
+            seen = [each for each in answers if each[0] < step]
+            value = live_value(entry, key, actions[max(step - entry.looks_back, 0) : step], seen, step)
+            expected = series[step - 1]
+            assert value == pytest.approx(expected) if np.isfinite(expected) else value is None
+
+
+def test_of_another_packages_metric_the_number_alone_is_no_series() -> None:
+    entry = dataclasses.replace(extensions.metrics()["token_entropy"], looks_back=1)
+    assert live_value(entry, "nothing", np.zeros((1, 7)), [], 1) is None

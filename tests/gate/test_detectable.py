@@ -1,0 +1,108 @@
+"""The smallest drop that a run finds: the gate's own verdicts on simulated units, and what planning says of it."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_vla.gate.baseline import baseline_of
+from pytest_vla.gate.detectable import are_regressions, smallest_drop, smallest_drops
+from pytest_vla.gate.planning import Group, Kind, gate_on, groups_of_cases, plan_group
+from pytest_vla.gate.verdicts import Terms
+from pytest_vla.plan.case import Case
+from pytest_vla.records.record import Record
+from tests.support.varied import varied
+
+
+def episodes(rates: Sequence[float], seeds: int, labels: Sequence[str] = ("",)) -> list[Record]:
+    """Of each task the first seeds succeed, under all labels."""
+    return [
+        varied(label, seed < round(rate * seeds), task=f"task_{task}", seed=seed)
+        for task, rate in enumerate(rates)
+        for seed in range(seeds)
+        for label in labels
+    ]
+
+
+def group_of(records: Sequence[Record]) -> Group:
+    (group,) = groups_of_cases(baseline_of(records).cases, ("suite", "dimension"))
+    return group
+
+
+def drop_of(group: Group, terms: Terms, groups: int = 1, seed: int = 0) -> int | None:
+    return smallest_drop(group, terms, groups, np.random.default_rng(seed))
+
+
+ALONE = (Kind(0, 0, 1), Kind(0, 1, 1), Kind(1, 0, 1))
+TOGETHER = (Kind(0, 0, 2), Kind(0, 0, 3), Kind(0, 2, 3), Kind(1, 0, 2), Kind(1, 1, 3), Kind(3, 0, 3))
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 30), min_size=3, max_size=3).filter(any), st.sampled_from([1.0, 5.0, 30.0, 100.0]))
+def test_many_gates_at_once_say_what_each_says(numbers: list[int], margin: float) -> None:
+    counts, terms = np.array([numbers, numbers[::-1]], float), Terms(margin)
+    expected = [gate_on([*zip(ALONE, row, strict=True)], terms, 3) == "regression" for row in (numbers, numbers[::-1])]
+    assert are_regressions(ALONE, counts, terms, 3).tolist() == expected
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(5, 30), min_size=6, max_size=6))
+def test_units_of_several_pairs_are_judged_alike_but_where_the_exact_test_has_the_larger_p(numbers: list[int]) -> None:
+    """Which only ever takes a regression back."""
+    found = bool(are_regressions(TOGETHER, np.array([numbers], float), Terms(), 1)[0])
+    assert (gate_on([*zip(TOGETHER, numbers, strict=True)], Terms(), 1) == "regression") <= found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("labels", [("",), tuple(f"light.diffuse-L{level}" for level in range(1, 5))])
+def test_planning_finds_it_in_four_of_five_runs_and_one_that_is_two_points_smaller_less_often(
+    labels: Sequence[str],
+) -> None:
+    group = group_of(episodes((1.0, 0.9, 0.6, 0.8), 25, labels))
+    drop = drop_of(group, Terms(), 2)
+    assert drop is not None
+    shares = [
+        plan_group(group, each / 100, Terms(), 2, np.random.default_rng(4)).as_now[1] for each in (drop, drop - 2)
+    ]
+    assert shares[0] == pytest.approx(0.83, abs=0.06)
+    assert shares[1] is not None
+    assert shares[1] < 0.8
+
+
+def test_more_episodes_find_less_and_more_groups_and_a_wider_margin_find_more() -> None:
+    some, many = (group_of(episodes((1.0, 0.9, 0.8, 0.9), seeds)) for seeds in (10, 40))
+    drops = drop_of(many, Terms()), drop_of(some, Terms()), drop_of(some, Terms(), 10), drop_of(some, Terms(20))
+    assert all(drops)
+    few, more, of_ten, wide = (drop or 0 for drop in drops)
+    assert few < more < of_ten
+    assert wide >= more
+
+
+def test_what_so_few_episodes_cannot_find_is_none() -> None:
+    assert drop_of(group_of(episodes((1.0, 1.0), 2)), Terms()) is None
+    assert drop_of(group_of(episodes((0.1, 0.0), 20)), Terms()) is None
+    assert drop_of(group_of(episodes((0.0, 0.0), 20)), Terms()) is None
+    assert drop_of(group_of(episodes((1.0, 1.0), 20)), Terms(100)) is None
+
+
+def test_only_what_runs_is_simulated() -> None:
+    """Half of the baseline's cases, of one of its two dimensions."""
+    labels = ("", "light.diffuse-L1")
+    baseline = baseline_of(episodes((1.0, 1.0), 40, labels))
+
+    def drops(first: int) -> dict[str, int | None]:
+        seeds = range(first, first + 20)
+        cases = [Case("libero_goal", f"task_{task}", seed, "") for task in range(2) for seed in seeds]
+        return smallest_drops(baseline, cases, 0, Terms(), np.random.default_rng(0))
+
+    found = drops(0)
+    assert list(found) == ["libero_goal[benign]"]
+    assert found == drops(0), "the same generator tells the same"
+    whole = smallest_drop(group_of(episodes((1.0, 1.0), 40)), Terms(), 1, np.random.default_rng(0))
+    assert whole is not None
+    drop = found["libero_goal[benign]"]
+    assert drop is not None
+    assert drop > whole
+    assert drops(100) == {}, "no case is in both"

@@ -1,0 +1,137 @@
+"""What a run agrees on before its first episode: cases, groups and terms, written and read back."""
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+
+from pytest_vla.errors import VlaError
+from pytest_vla.gate.baseline import baseline_of
+from pytest_vla.gate.manifest import (
+    MANIFEST,
+    Manifest,
+    baseline_digest,
+    cases_digest,
+    changes,
+    manifest_table,
+    manifest_text,
+    planned_groups,
+    read_manifest,
+)
+from pytest_vla.gate.measure import parse_measures
+from pytest_vla.gate.verdicts import Terms
+from pytest_vla.plan.case import Case
+from tests.support.varied import varied
+
+RECORDS = [varied(each, True, task, seed) for each in ("", "camera.distance-L3") for task in "ab" for seed in range(3)]
+BASELINE = baseline_of(dataclasses.replace(record, provenance={}) for record in RECORDS)
+AGREED = Manifest("base.json", "b" * 16, "fixed", 5.0, 0.05, ("suite",), "no-regression", 6, "c" * 16, True, {"s": 6})
+
+
+def cases(*seeds: int, label: str = "", task: str = "a") -> list[Case]:
+    return [Case("libero_goal", task, seed, label) for seed in seeds]
+
+
+def test_groups_are_of_what_both_have() -> None:
+    planned = [*cases(0, 1, 9), *cases(0, label="camera.distance-L3"), *cases(0, task="z")]
+    is_paired, groups = planned_groups(BASELINE, planned, 0, ("suite", "dimension"))
+    assert is_paired
+    assert groups == {"libero_goal[benign]": 2, "libero_goal[camera]": 1}
+
+
+@pytest.mark.parametrize("run_seed", [0, 1])
+def test_other_seeds_are_compared_by_task(run_seed: int) -> None:
+    assert planned_groups(BASELINE, cases(7, 8), run_seed, ("suite",)) == (False, {"libero_goal": 2})
+
+
+def test_the_same_seeds_are_pairs_under_another_run_seed() -> None:
+    assert planned_groups(BASELINE, cases(0, 1), 1, ("suite",)) == (True, {"libero_goal": 2})
+
+
+def test_nothing_in_common_is_refused() -> None:
+    with pytest.raises(VlaError, match="no task under the same variation is in both"):
+        planned_groups(BASELINE, cases(0, task="z"), 0, ("suite",))
+
+
+def test_another_simulator_is_refused() -> None:
+    elsewhere = baseline_of(dataclasses.replace(record, provenance={"mujoco": "1.0"}) for record in RECORDS)
+    for planned in (cases(0, 1), cases(7, 8)):
+        with pytest.raises(VlaError, match=r"MuJoCo \(provenance\.mujoco\): 1\.0 in the baseline"):
+            planned_groups(elsewhere, planned, 0, ("suite",))
+
+
+def test_measures_are_agreed_on() -> None:
+    agreed = dataclasses.replace(AGREED, measures=("steps=10", "lower:jerk"))
+    assert read_manifest(json.loads(json.dumps({MANIFEST: manifest_table(agreed)}))) == agreed
+    assert manifest_text(agreed, "b").endswith(", and judged beside success: steps=10, lower:jerk")
+    told = changes(agreed, Terms(5.0, 0.05, ("suite",)), "no-regression", "b" * 16, parse_measures(["steps=10"]))
+    assert told == ["measures steps=10, steps=10, lower:jerk were agreed"]
+    same = changes(agreed, Terms(5.0, 0.05, ("suite",)), "no-regression", "b" * 16, parse_measures(agreed.measures))
+    assert same == []
+
+
+def test_it_is_read_as_it_was_written() -> None:
+    stored = json.loads(json.dumps({MANIFEST: manifest_table(AGREED)}))
+    assert read_manifest(stored) == AGREED
+    assert read_manifest({}) is None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"margin": 0},
+        {"margin": "much"},
+        {"by": ["weather"]},
+        {"groups": []},
+        {"cases": None},
+        {"by": None},
+        {"measures": ["speed"]},
+    ],
+)
+def test_what_is_damaged_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(VlaError, match="what the run agreed on before its first episode cannot be read"):
+        read_manifest({MANIFEST: manifest_table(AGREED) | wrong})
+    with pytest.raises(VlaError, match="cannot be read"):
+        read_manifest({MANIFEST: "all of it"})
+
+
+def test_digests_name_what_is_in_it() -> None:
+    assert cases_digest(["a", "b"]) == cases_digest(["b", "a"]) != cases_digest(["a"])
+    other = dataclasses.replace(BASELINE, cases=BASELINE.cases[1:])
+    assert baseline_digest(BASELINE) != baseline_digest(other)
+
+
+def test_a_line_says_all_of_it() -> None:
+    assert manifest_text(AGREED, "base.json") == (
+        "6 cases (cccccccc) against base.json (bbbbbbbb); 1 group: s 6; margin 5 points, alpha 5% each way, fixed, "
+        "no-regression required"
+    )
+
+
+def test_what_is_not_as_agreed_is_named() -> None:
+    terms = Terms(5.0, 0.05, ("suite",))
+    assert changes(AGREED, terms, "no-regression", "b" * 16) == []
+    assert changes(AGREED, Terms(10.0, 0.1, ("task",)), "better", "d" * 16) == [
+        "margin 10 points, 5 were agreed",
+        "alpha 0.1, 0.05 was agreed",
+        "groups by task, by suite was agreed",
+        "better required, no-regression was agreed",
+        "the baseline's content dddddddd, bbbbbbbb was agreed",
+    ]
+
+
+def test_a_sequential_gate_has_its_order() -> None:
+    rule = {"rule": "sequential", "run_seed": 3, "order": "d" * 16, "rounds": {"s": 3}}
+    sequential = dataclasses.replace(AGREED, **rule)
+    table = json.loads(json.dumps({MANIFEST: manifest_table(sequential)}))
+    assert table[MANIFEST].items() >= rule.items()
+    assert read_manifest(table) == sequential
+    assert not rule.keys() - {"rule"} & manifest_table(AGREED).keys(), "of fixed gates there is nothing of it"
+    assert manifest_text(sequential, "base.json").endswith(
+        "alpha 5% each way, sequential, no-regression required; a group stops after the round that shows regression, "
+        "no worse or better, in order dddddddd of run seed 3; rounds: s 3"
+    )
+    for wrong in ({"rule": "soon"}, {"rounds": []}, {"order": None, "run_seed": "x"}, {"required": "much"}):
+        with pytest.raises(VlaError, match="cannot be read"):
+            read_manifest({MANIFEST: {**manifest_table(sequential), **wrong}})

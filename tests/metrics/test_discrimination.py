@@ -1,0 +1,126 @@
+"""Correlation, Mann-Whitney and A12: the printed tables' decisions, scipy's own numbers, and what cannot be said."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from pytest_vla.errors import VlaError
+from pytest_vla.metrics.discrimination import (
+    FEWEST,
+    correlation,
+    correlation_band,
+    correlation_p,
+    discrimination,
+    effect_category,
+    mann_whitney_p,
+    timings,
+)
+from tests.support.data import golden
+
+GROUPS = ("High", "Medium", "Low")
+MODELS = {"table_V": "OpenVLA", "table_VII": "SpatialVLA"}
+"""Table VI, of pi0, has a merged row and is no golden."""
+
+NUMBERS = st.lists(st.integers(-50, 50), min_size=3, max_size=20)
+
+
+def tables() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(golden("vla_uq_published_tables.json").read_text())
+    return found
+
+
+def test_every_p_of_table_iii_follows_from_its_rho() -> None:
+    given = tables()
+    cells = [(where, cell) for row in given["table_III"].values() for where, cell in row.items() if cell is not None]
+    assert len(cells) == 146
+    for where, cell in cells:
+        task, model = where.split("|")
+        assert cell["n"] == given["table_II"][task][model]["success"]
+        assert correlation_p(cell["rho"], cell["n"]) == pytest.approx(cell["p"], rel=1e-9)
+
+
+@pytest.mark.parametrize("table", MODELS)
+def test_every_category_and_p_of_tables_v_and_vii_follows_from_its_a12(table: str) -> None:
+    given, checked = tables(), 0
+    for row in given[table].values():
+        for where, cell in row.items():
+            task, group = where.split("|")
+            number = given["table_II"][task][MODELS[table]][group.lower()]
+            if cell is None:
+                # The tables print "-".
+                assert number < FEWEST
+                continue
+            assert cell["n_success"] == number >= FEWEST
+            assert effect_category(cell["A12"]) == cell["d_cat"]
+            p = mann_whitney_p(cell["A12"], number, cell["n_failing"])
+            assert p == pytest.approx(cell["p_normal_approx"], rel=1e-9)
+            # What is significant is so whichever way A12 was rounded, or the table cannot tell.
+            low, high = cell["p_range_from_rounding"]
+            assert low * (1 - 1e-9) <= p <= high * (1 + 1e-9)
+            checked += 1
+    assert checked == {"table_V": 104, "table_VII": 143}[table]
+
+
+def test_successes_are_of_one_class_each() -> None:
+    for task in tables()["table_II"].values():
+        for counts in task.values():
+            assert counts["success"] == sum(counts[group.lower()] for group in GROUPS)
+
+
+@given(NUMBERS, NUMBERS)
+def test_it_is_scipys_mann_whitney(group: list[int], other: list[int]) -> None:
+    found = discrimination(group, other)
+    assert found is not None
+    ranks = stats.rankdata([*group, *other])[: len(group)].sum()
+    n, m = len(group), len(other)
+    assert found.a12 == pytest.approx((ranks - n * (n + 1) / 2) / (n * m))
+    assert found.p == pytest.approx(stats.mannwhitneyu(group, other).pvalue, nan_ok=True)
+    back = discrimination(other, group)
+    assert back is not None
+    assert back.a12 == pytest.approx(1 - found.a12)
+    assert back.p == pytest.approx(found.p, nan_ok=True)
+
+
+@given(NUMBERS)
+def test_a_monotone_change_of_the_values_changes_no_correlation(values: list[int]) -> None:
+    labels = [1, 2, 3, *(k % 3 + 1 for k in range(len(values) - 3))]
+    found, cubed = correlation(labels, values), correlation(labels, [value**3 + 7 for value in values])
+    assert (found is None) == (len(set(values)) == 1)
+    if found is not None and cubed is not None:
+        assert found.rho == pytest.approx(cubed.rho)
+        expected = stats.spearmanr(labels, values)
+        assert found.rho == pytest.approx(expected.statistic)
+        assert found.p == pytest.approx(expected.pvalue, abs=1e-12)
+
+
+def test_bands() -> None:
+    rhos = (0.0, 0.10, -0.11, 0.29, 0.3, -0.49, 0.5, -1.0)
+    assert [*map(correlation_band, rhos)] == [*("none",) * 2, "low", "low", "moderate", "moderate", "strong", "strong"]
+    a12s = (0.5, 0.57, 0.43, 0.6, 0.66, 0.7, 0.73, 0.74, 0.2)
+    assert [*map(effect_category, a12s)] == ["n", "n", "n", "s", "s", "m", "m", "L", "L"]
+
+
+def test_of_too_few_nothing_is_said() -> None:
+    assert discrimination([1, 2], [3, 4, 5]) is None
+    assert discrimination([1, 2, 3], []) is None
+    assert correlation([1, 2], [3, 4]) is None
+    assert correlation([1, 2, 3], [4, 4, 4]) is None
+    with pytest.raises(VlaError, match="3 labels and 2 values"):
+        correlation([1, 2, 3], [1, 2])
+    with pytest.raises(VlaError, match="finite"):
+        discrimination([1, np.nan, 3], [1, 2, 3])
+    with pytest.raises(VlaError, match=r"rho 1\.5 of 9"):
+        correlation_p(1.5, 9)
+    with pytest.raises(VlaError, match="of 0 and 3"):
+        mann_whitney_p(0.5, 0, 3)
+
+
+def test_times_have_a_sample_s_deviation() -> None:
+    assert timings([1.0, 2.0, 3.0]) == (2.0, 1.0)
+    with pytest.raises(VlaError, match="2 or more"):
+        timings([1.0])

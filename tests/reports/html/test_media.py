@@ -1,0 +1,123 @@
+"""What is shown of episodes beside numbers: which, how many, and what is said where there is nothing to draw."""
+
+import base64
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pytest_vla.errors import VlaError
+from pytest_vla.records.record import Record
+from pytest_vla.records.trajectory import Trajectory
+from pytest_vla.reports.html.media import Shown, media_of, videos_of
+from pytest_vla.reports.loaded import load
+from tests.support.page import page
+from tests.support.records import record_of
+from tests.support.reports import RESULTS, report, write
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+class Pool:
+    """Draws nothing."""
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures without a simulator; what is of seed 9 cannot be drawn."""
+
+    def pictures(pool: Pool, run: Any, record: Record, folder: Path, drawing: Any) -> list[tuple[str, Any]]:
+        if record.seed == 9:
+            raise VlaError("its assets are not here")
+        return [("step 0", np.zeros((32, 48, 3), np.uint8)), (record.outcome, np.full((32, 48, 3), 200, np.uint8))]
+
+    def video(pool: Pool, run: Any, record: Record, folder: Path, file: Path, drawing: Any) -> None:
+        file.write_bytes(b"a video")
+
+    monkeypatch.setattr("pytest_vla.show.tasks.open_pool", lambda drawing: Pool())
+    monkeypatch.setattr("pytest_vla.show.runs.episode_pictures", pictures)
+    monkeypatch.setattr("pytest_vla.show.runs.episode_video", video)
+
+
+def episodes(outcomes: Sequence[str]) -> None:
+    path = np.linspace([0.0, 0.0, 1.0], [0.3, 0.1, 1.2], 301)
+    states = np.zeros((301, 9))
+    trajectory = Trajectory(states, states, path, np.zeros((300, 7)))
+    write([(record_of(seed, outcome), trajectory) for seed, outcome in enumerate(outcomes)])
+
+
+def test_what_did_not_succeed_comes_first(drawn: None) -> None:
+    episodes(["success", "failure", "success", "error"])
+    found = page("--pictures=2", "--videos=failed:1").data["media"]
+    assert sorted(found) == ["1", "3"]
+    assert ("video" in found["1"], "video" in found["3"]) == (True, False)
+    start, end = found["1"]["pictures"]
+    assert (start["label"], end["label"]) == ("step 0", "failure")
+    picture = Image.open(io.BytesIO(base64.b64decode(end["src"].removeprefix("data:image/webp;base64,"))))
+    assert picture.size == (48, 32)
+    (path,) = found["1"]["paths"]
+    assert path["name"] == "hand"
+    assert len(path["points"]) <= 62
+    assert (path["points"][0], path["points"][-1]) == ([0, 0, 1], [0.3, 0.1, 1.2])
+    assert "2 of 4 episodes have pictures" in Path("report.html").read_text()
+
+
+def test_none_is_drawn_where_none_is_wanted() -> None:
+    """A simulator would have to be there."""
+    episodes(["success"])
+    assert page("--pictures=0").data["media"] == {}
+
+
+def test_what_cannot_be_drawn_is_said(drawn: None) -> None:
+    episodes(["failure"] * 10)
+    found = page()
+    assert [place for place, shown in found.data["media"].items() if "pictures" not in shown] == ["9"]
+    assert "1 episode without pictures: its assets are not here" in Path("report.html").read_text()
+
+
+def test_records_without_trajectories_have_numbers_alone() -> None:
+    write([record_of(0)])
+    assert page().data["media"] == {}
+
+
+def test_a_damaged_trajectory_is_said(drawn: None) -> None:
+    episodes(["failure"])
+    (file,) = RESULTS.rglob("*.npz")
+    file.write_bytes(b"no zip")
+    loaded = load([], RESULTS)
+    media, told = media_of(loaded.records, {}, loaded.folders, Shown())
+    assert (media, told) == ({}, [])
+    page()
+    assert "1 episode without paths" in Path("report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("none", (0, True)),
+        ("failed", (20, True)),
+        ("failed:3", (3, True)),
+        ("all:50", (50, False)),
+        ("all", (20, False)),
+    ],
+)
+def test_videos_are_of_so_many(text: str, found: tuple[int, bool]) -> None:
+    assert videos_of(text) == found
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--videos=some"], ["--videos=failed:x"], ["--pictures=-1"], ["--pictures=\u0663"]]
+)
+def test_other_numbers_are_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        report(*arguments)
+    assert "expected" in capsys.readouterr().err

@@ -1,0 +1,123 @@
+"""The report of whether metrics foretell failure: its table, its JSON, and what it leaves out."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pytest_vla.errors import VlaError
+from pytest_vla.metrics.alarms import Rule
+from pytest_vla.records.record import Record
+from pytest_vla.records.trajectory import Trajectory
+from pytest_vla.reports.foretelling import foretelling_lines, foretelling_table, make_foretold
+from pytest_vla.reports.loaded import Loaded, load
+from pytest_vla.reports.warning import conformal_table
+from tests.support.reports import RESULTS, models_of, report, write
+from tests.support.varied import varied
+
+STEPS = 300
+"""The step budget of these records' suite."""
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTEST_VLA_DATA", raising=False)
+    monkeypatch.setenv("PYTEST_VLA_CACHE", str(tmp_path / "cache"))
+
+
+def watched(seed: int, done: bool, level: float, steps: int = STEPS, still: float = 0.0) -> tuple[Record, Trajectory]:
+    record = varied("", done, seed=seed, metrics={"token_entropy": level, "static_robot": still})
+    series = {"token_entropy": np.full(steps, level), "token_entropy.paper": np.zeros(steps)}
+    rows = np.zeros((steps + 1, 3))
+    return record, Trajectory(rows, rows, rows, np.zeros((steps, 7)), series)
+
+
+def a_run() -> Loaded:
+    episodes = [watched(seed, done=seed % 2 == 0, level=0.5 if seed % 2 == 0 else 0.8) for seed in range(8)]
+    episodes += [watched(seed, True, 0.9, steps=40) for seed in range(8, 12)]
+    write([*episodes, watched(12, False, 0.8, still=1.0)])
+    return load([], RESULTS)
+
+
+def test_a_table_by_metric_and_moment() -> None:
+    (found,) = make_foretold(a_run())
+    assert (found.episodes, found.static) == (13, 1)
+    early, middle, late = foretelling_table(found)
+    assert (early["metric"], early["moment"], early["failures"], early["successes"]) == ("token_entropy", 0.1, 5, 8)
+    # Those that are soon done were less sure than any.
+    assert early["auroc"] == 0.5
+    assert (middle["over"], middle["successes"], middle["auroc"]) == (4, 4, 1.0)
+    assert middle["interval"][0] < 0.7
+    assert late["tasks_interval"] is None
+    text = " ".join("\n".join(foretelling_lines([found])).split())
+    assert "metric at 10% at 25% at 50% token_entropy 0.50 [" in text
+    assert "1 of 13 episodes are of a robot that stood still" in text
+    assert "5 and 8 at 10%, 5 and 4 at 25%" in text
+    assert "token_entropy.paper" not in text
+
+
+def test_it_is_a_part_of_the_report(capsys: pytest.CaptureFixture[str]) -> None:
+    a_run()
+    report("--format=json")
+    table = json.loads(capsys.readouterr().out)
+    assert table["foretelling"]["moments"] == [0.1, 0.25, 0.5]
+    (model,) = models_of(capsys)
+    assert len(model["foretelling"]) == 3
+    assert [each["alpha"] for each in model["conformal"]] == [0.05, 0.1, 0.2]
+    assert (model["confidence"], model["stop_when"]) == ([], None)
+
+
+def test_an_alarm_is_judged_on_the_seeds_that_it_was_not_made_of() -> None:
+    episodes = [watched(seed, True, 0.1 + seed / 1000, steps=60) for seed in range(40)]
+    episodes += [watched(seed, False, 0.8) for seed in range(40, 48)]
+    write(episodes)
+    (found,) = make_foretold(load([], RESULTS))
+    told = next(each for each in conformal_table(found.alarms) if each["alpha"] == 0.1)
+    # Of 20 successes of even seeds the 19th.
+    assert (told["calibrating"], told["threshold"]) == (20, pytest.approx(0.136))
+    held = told["held_out"]
+    assert (held["successes"], held["cut"]["share"]) == (20, pytest.approx(2 / 20))
+    assert (held["failures"], held["caught"]["share"], held["in_time"]["share"]) == (4, 1.0, 1.0)
+    assert held["lead"] == STEPS - 1
+    text = " ".join("\n".join(foretelling_lines([found])).split())
+    assert "metric threshold cut caught in time lead token_entropy 0.136 10% [" in text
+    assert "judged by 20 successes and 4 failures" in text
+
+
+def test_what_stopping_by_a_rule_would_have_done(capsys: pytest.CaptureFixture[str]) -> None:
+    a_run()
+    report("--stop-when=token_entropy>0.7 for 10")
+    text = " ".join(capsys.readouterr().out.split())
+    assert "had it been stopped when token_entropy>0.7 for 10: 100% [" in text
+    assert "of 8 successes cut; lead 290;" in text
+    (model,) = models_of(capsys, "--stop-when=token_entropy>0.7 for 10")
+    assert model["stop_when"]["cut"]["share"] == 0.5
+    with pytest.raises(VlaError, match=r"no episode has a series of execution_variability\. There are token_ent"):
+        report("--stop-when=EV>0.7")
+    with pytest.raises(SystemExit):
+        report("--stop-when=token_entropy")
+    assert "expected >, >=, < or <= after token_entropy" in capsys.readouterr().err
+
+
+def test_the_policys_confidence_has_a_reliability_table(capsys: pytest.CaptureFixture[str]) -> None:
+    def sure(seed: int, done: bool) -> tuple[Record, Trajectory]:
+        record, trajectory = watched(seed, done, 0.5)
+        return record, trajectory.with_series({"token_probability.paper": np.full(STEPS, 0.25)})
+
+    write([sure(seed, seed % 2 == 0) for seed in range(8)])
+    (model,) = models_of(capsys)
+    early, *_ = model["confidence"]
+    assert (early["moment"], early["episodes"], early["brier"], early["base"]) == (0.1, 8, 0.3125, 0.25)
+    (one,) = early["bins"]
+    assert (one["low"], one["confidence"], one["success"], early["error"]) == (0.7, 0.75, 0.5, 0.25)
+    report()
+    assert "is the policy's own confidence worth its face value?" in capsys.readouterr().out
+
+
+def test_without_series_there_is_no_such_part() -> None:
+    write([varied("", True, seed=0, metrics={"token_entropy": 0.5}), varied("", True, seed=1)])
+    assert make_foretold(load([], RESULTS)) == ()
+    with pytest.raises(VlaError, match="Run with --vla-metrics, which keeps them"):
+        make_foretold(load([], RESULTS), Rule("token_entropy", ">", 0.5))

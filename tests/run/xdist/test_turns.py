@@ -1,0 +1,57 @@
+"""Items whose turns come by rounds: none before those of earlier rounds, each once, and scenes stay on workers."""
+
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_vla.run.xdist.pool import Item
+from pytest_vla.run.xdist.turns import TurnPool
+
+
+def items(rounds: int, scenes: int) -> list[Item]:
+    return [
+        Item(turn * scenes + scene, f"s{scene}", 1.0, None, turn) for turn in range(rounds) for scene in range(scenes)
+    ]
+
+
+@given(st.integers(1, 6), st.integers(1, 5), st.integers(1, 4), st.randoms())
+def test_rounds_come_one_after_the_other(rounds: int, scenes: int, workers: int, luck: random.Random) -> None:
+    some = items(rounds, scenes)
+    mixed = some[:]
+    luck.shuffle(mixed)
+    pool = TurnPool(mixed)
+    assert len(pool) == len(some)
+    taken = []
+    while pool:
+        worker = luck.randrange(workers)
+        assert pool.has(worker)
+        item = pool.take(worker)
+        assert item is not None
+        taken.append(item)
+    assert sorted(item.index for item in taken) == [item.index for item in some]
+    assert [item.turn for item in taken] == sorted(item.turn for item in taken)
+    assert pool.take(0) is None
+    assert not pool.has(0)
+    assert not pool.stays(0)
+
+
+def test_a_worker_stays_with_its_scene_and_leaves_others_theirs() -> None:
+    pool = TurnPool(items(3, 4))
+    first = [pool.take(worker) for worker in ("a", "b", "a", "b")]
+    assert [item.scene for item in first if item] == ["s0", "s1", "s2", "s3"]
+    assert pool.stays("a")
+    second = [pool.take(worker) for worker in ("a", "b", "a", "b")]
+    assert [item.scene for item in second if item] == ["s2", "s3", "s0", "s1"]
+
+
+def test_what_is_put_back_comes_next() -> None:
+    pool = TurnPool(items(2, 2))
+    first = pool.take("a")
+    assert first is not None
+    for _ in range(2):
+        pool.take("b")
+    pool.put_back(first)
+    pool.remove_worker("a")
+    assert pool.take("b") == first
+    assert len(pool) == 1

@@ -1,0 +1,106 @@
+"""The labelling page's server: what it keeps, whom it answers, and that it goes on where it was."""
+
+import http.client
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from pytest_vla.errors import VlaError
+from pytest_vla.metrics.labels import read_labels
+from pytest_vla.show.labelling import ADDRESS, Shown, labelling_server
+
+CASES = ("s/a[seed0]", "s/b[seed0]", "s/<script>alert(1)</script>[seed0]")
+
+
+def broken(folder: Path) -> Path:
+    raise VlaError("its scene is gone")
+
+
+def drawn(folder: Path) -> Path:
+    file = folder / "0.mp4"
+    file.write_bytes(b"a video")
+    return file
+
+
+@contextmanager
+def served(file: Path, by: str = "me") -> Iterator[str]:
+    shown = [Shown(case, f"do {case}", broken if number else drawn) for number, case in enumerate(CASES)]
+    server, address = labelling_server(shown, file, by)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield address
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def ask(address: str, path: str, body: Any = None, host: str | None = None) -> tuple[int, bytes]:
+    where = urlsplit(address)
+    connection = http.client.HTTPConnection(ADDRESS, where.port or 0, timeout=30)
+    headers = {"Host": host or where.netloc}
+    text = None if body is None else body if isinstance(body, str) else json.dumps(body)
+    connection.request("GET" if body is None else "POST", where.path + path, text, headers)
+    answer = connection.getresponse()
+    found = answer.status, answer.read()
+    connection.close()
+    return found
+
+
+def test_a_label_is_kept_at_once_and_the_next_call_goes_on(tmp_path: Path) -> None:
+    file = tmp_path / "labels.csv"
+    with served(file) as address:
+        assert b"<title>Label episodes</title>" in ask(address, "")[1]
+        state = json.loads(ask(address, "state")[1])
+        assert [each["label"] for each in state["episodes"]] == [None] * 3
+        assert ask(address, "video/0") == (200, b"a video")
+        assert ask(address, "video/1") == (404, b"its scene is gone")
+        state = json.loads(ask(address, "label", {"number": 2, "label": "high"})[1])
+        assert [each["label"] for each in state["episodes"]] == [None, None, "high"]
+        assert [each.case for each in read_labels(file, CASES)] == [CASES[2]]
+    with served(file) as address:
+        assert json.loads(ask(address, "state")[1])["episodes"][2]["label"] == "high"
+        ask(address, "label", {"number": 2, "label": "low"})
+    with served(file, "you") as address:
+        assert json.loads(ask(address, "state")[1])["episodes"][2]["label"] is None
+        ask(address, "label", {"number": 0, "label": "medium"})
+    assert [(each.by, each.label) for each in read_labels(file, CASES)] == [("me", "low"), ("you", "medium")]
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["", "[", "3", {"number": 9, "label": "low"}, {"number": 0, "label": "good"}, {"number": "0", "label": "low"}],
+)
+def test_what_is_no_label_is_refused(tmp_path: Path, body: Any) -> None:
+    with served(tmp_path / "labels.csv") as address:
+        assert ask(address, "label", body)[0] == 400
+        assert ask(address, "elsewhere", {"number": 0, "label": "low"})[0] == 404
+    assert not (tmp_path / "labels.csv").exists()
+
+
+def test_who_does_not_know_the_address_is_not_answered(tmp_path: Path) -> None:
+    with served(tmp_path / "labels.csv") as address:
+        root = f"http://{urlsplit(address).netloc}/"
+        assert ask(root, "")[0] == 404
+        assert ask(root, "state")[0] == 404
+        # A page elsewhere, whose name was made to mean this machine.
+        assert ask(address, "state", host="evil.example")[0] == 404
+        assert ask(address, "label", {"number": 0, "label": "low"}, host="evil.example")[0] == 404
+        assert ask(address, "video/9")[0] == 404
+        assert ask(address, "../state")[0] == 404
+
+
+def test_labels_of_other_cases_and_a_taken_port_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "labels.csv"
+    file.write_text("case,label,by\nother,low,me\n")
+    with pytest.raises(VlaError, match="there is no episode 'other'"):
+        labelling_server([Shown(CASES[0], "", drawn)], file, "me")
+    with served(tmp_path / "mine.csv") as address, pytest.raises(VlaError, match="leave --port out"):
+        labelling_server([], tmp_path / "b.csv", "me", urlsplit(address).port or 0)
