@@ -18,6 +18,9 @@ from pytest_vla.util.text import counted
 LUCK = 0.2
 """How much worse the policy is of which it is said how often it passes by luck."""
 
+PASSED, FAILED = "vla: passed", "vla: failed"
+"""How `run_line` begins."""
+
 
 def rate_line(rate: SuccessRate, minimum: float, by_lower_end: bool = False) -> str:
     """A suite's rate against the wanted one: ``libero_goal: 8/10 = 80.0% [49.0%, 94.3%] >= 80%``.
@@ -56,7 +59,7 @@ def run_line(asked: Sequence[str], against: Sequence[str]) -> str:
         against: everything for which it failed; empty: it passed.
     """
     by = f"({', '.join(asked)})"
-    return f"vla: failed {by}: {'; '.join(against)}" if against else f"vla: passed {by}"
+    return f"{FAILED} {by}: {'; '.join(against)}" if against else f"{PASSED} {by}"
 
 
 def minimum_text(minimum: float, by_lower_end: bool = False) -> str:

@@ -97,8 +97,7 @@ def curves(
         generator: draws the resamples of where success halves.
     """
     single = [record for record in varied.episodes if not is_joint(dimension_of(record))]
-    paired = (pair for pair in pairs if not is_joint(dimension_of(pair.episode)))
-    by_dimension = dict(sorted(grouped(paired, lambda pair: dimension_of(pair.episode)).items()))
+    by_dimension = _by_dimension(pairs)
     changes = _changes(by_dimension)
     found, mixing, notes = [], [], []
     for dimension, records in sorted(grouped(single, dimension_of).items()):
@@ -125,10 +124,21 @@ def curves(
     return tuple(found), _harm(by_dimension, changes), tuple(notes)
 
 
+def most_harmful(pairs: Sequence[TwinPair]) -> Harm | None:
+    """The dimension that loses most, joint variations aside; None without pairs. The same as that of `curves`."""
+    by_dimension = _by_dimension(pairs)
+    return _harm(by_dimension, _changes(by_dimension))
+
+
 def is_dosed(record: Record) -> bool:
     """Whether the level of a record's variation is how much is varied, and not how many models fail under it."""
     entry = extensions.lists().get(varied_by(record.suite))
     return entry is None or entry.graded
+
+
+def _by_dimension(pairs: Sequence[TwinPair]) -> dict[str, list[TwinPair]]:
+    single = (pair for pair in pairs if not is_joint(dimension_of(pair.episode)))
+    return dict(sorted(grouped(single, lambda pair: dimension_of(pair.episode)).items()))
 
 
 def _level(record: Record) -> int | None:

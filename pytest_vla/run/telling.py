@@ -99,8 +99,11 @@ class Telling:
             closed: how the run stands.
             verdict: its lines.
         """
+        from pytest_vla.gate.lines import FAILED, PASSED
+        from pytest_vla.reports.terminal.first import LOOKS, Told, Tone
+
         verbosity, run = self._config.get_verbosity(), self._config.stash[RUN]
-        lines: tuple[str, ...] = ()
+        lines: tuple[Told, ...] = ()
         if closed.items and verbosity >= -1:
             from pytest_vla.reports.terminal.summary import closing_lines
 
@@ -110,8 +113,11 @@ class Telling:
         if verbosity >= 0 and (prices := self._config.stash.get(PRICES, ())):
             from pytest_vla.reports.terminal.price import price_lines
 
-            lines = (*lines, *price_lines(prices, records))
+            lines = (*lines, *map(Told, price_lines(prices, records)))
         if verbosity >= 0 and (lines or verdict):
             reporter.section("vla")
-        for line in (*lines, *verdict):
-            reporter.write_line(printable_lines(line))
+        for text, tone in lines:
+            reporter.write_line(printable_lines(text), **LOOKS[tone])
+        for text in verdict:
+            look: Tone = "good" if text.startswith(PASSED) else "bad" if text.startswith(FAILED) else "plain"
+            reporter.write_line(printable_lines(text), **LOOKS[look])

@@ -27,6 +27,7 @@ from pytest_vla.records.premises import notes_after
 from pytest_vla.records.record import VIDEO_SUFFIX, Record
 from pytest_vla.records.tally import Repetition
 from pytest_vla.reports.tables import printed, wrapped
+from pytest_vla.reports.terminal.first import Told, first_lines
 from pytest_vla.reports.terminal.progress import about
 from pytest_vla.util.text import counted
 
@@ -39,6 +40,9 @@ _HEADER = ("suite", "episodes", "success", "rate", "95%, these tasks", "tasks li
 _FURTHER = _HEADER[-2:]
 """Left out where no row has any of it; below its row where it does not fit beside it."""
 _NARROWEST = 24
+
+LOG_WIDTH = 100
+"""Columns of the table where there is no terminal to ask."""
 
 
 def opening_line(
@@ -91,7 +95,7 @@ def closing_lines(
     verbosity: int,
     width: int | None,
     repetition: Repetition = NOTHING_REPEATED,
-) -> tuple[str, ...]:
+) -> tuple[Told, ...]:
     """A run in a table and a few notes; with a negative verbosity in a line or two.
 
     Args:
@@ -100,11 +104,12 @@ def closing_lines(
         items: all of the run.
         resume: the command that goes on with it.
         verbosity: pytest's.
-        width: of the terminal; None: lines may have any length.
+        width: of the terminal; None: a log, whose table has `LOG_WIDTH` columns and whose other lines have any length.
         repetition: what of the run does not count.
     """
     of_suites = [record for record in records if record.of_suite]
     own = by_origin(record for record in records if not record.of_suite)
+    first: tuple[Told, ...] = ()
     lines: list[str] = []
     if verbosity < 0:
         lines = [summary_sentence(of_suites)] if of_suites else []
@@ -112,7 +117,9 @@ def closing_lines(
             lines.append(summary_sentence([r for rs in own.values() for r in rs], "vla, own tests"))
     elif records:
         tasks = len({(record.suite, group_of(record, False), record.task_key) for record in of_suites})
-        lines = summary_lines(of_suites, own, verbosity > 0 or tasks <= MAX_TASK_ROWS, width)
+        first = first_lines(of_suites, width)
+        by_task = verbosity > 0 or tasks <= MAX_TASK_ROWS
+        lines = summary_lines(of_suites, own, by_task, width or LOG_WIDTH, whole_names=width is None)
         with suppress(VlaError):
             lines += [line for text in cost_notes(records) for line in wrapped(text, width)]
         lines += printed(_further_lines(records))
@@ -122,7 +129,8 @@ def closing_lines(
             lines += language_lines(records, run, _shown(run), width)
     counting = _counting_notes(repetition, items)
     lines += [*counting, *filter(None, [clipped_note(records)]), *notes_after(records)]
-    return (*lines, *_notes([r for r in records if r.run == run.name], run, items, resume))
+    lines += _notes([r for r in records if r.run == run.name], run, items, resume)
+    return (*first, *map(Told, lines))
 
 
 def summary_lines(
@@ -130,6 +138,7 @@ def summary_lines(
     own: Mapping[str, Sequence[VariedTask]],
     by_task: bool = True,
     width: int | None = None,
+    whole_names: bool = False,
 ) -> list[str]:
     """A table: a row a suite with a row for each of its tasks, one over all suites, and a row for each own test.
 
@@ -141,8 +150,9 @@ def summary_lines(
         own: of the user's tests, by test: they may run a suite's cases again, so no rate is over both.
         by_task: whether tasks have rows.
         width: longer names are cut so that a row fits; None: they are not.
+        whole_names: longer names have lines of their own instead, above their numbers.
     """
-    return _aligned(rate_rows(records, own, by_task), width)
+    return _aligned(rate_rows(records, own, by_task), width, whole_names)
 
 
 def summary_sentence(records: Sequence[VariedTask], title: str = "vla") -> str:
@@ -244,7 +254,7 @@ def _notes(records: Sequence[Record], run: Path, items: Sequence[Item], resume: 
     return [*notes, f"records: {_shown(run.parent)}, run {run.name}"]
 
 
-def _aligned(rows: Sequence[RateRow], width: int | None) -> list[str]:
+def _aligned(rows: Sequence[RateRow], width: int | None, whole_names: bool) -> list[str]:
     """Names to the left, numbers to the right; what does not fit beside its row stands below it."""
     table = [list(_HEADER), *map(list, map(_cells, rows))]
     below: list[list[str]] = [[] for _ in table]
@@ -254,7 +264,8 @@ def _aligned(rows: Sequence[RateRow], width: int | None) -> list[str]:
         widths = _widths(table)
         numbers = sum(widths[1:]) + 2 * (len(widths) - 1)
         told = any(cells[column] for cells in table[1:])
-        if told and (width is None or numbers + min(widths[0], _NARROWEST) <= width):
+        names = widths[0] if whole_names else min(widths[0], _NARROWEST)
+        if told and (width is None or numbers + names <= width):
             continue
         for cells, lines in zip(table, below, strict=True):
             text = cells.pop(column)
@@ -266,11 +277,14 @@ def _aligned(rows: Sequence[RateRow], width: int | None) -> list[str]:
     left = {0, table[0].index(_HEADER[-1]) if _HEADER[-1] in table[0] else 0}
     found = []
     for cells, lines in zip(table, below, strict=True):
+        indent = " " * (len(cells[0]) - len(cells[0].lstrip()) + 2)
+        if whole_names and len(cells[0]) > widths[0]:
+            found.append(cells[0])
+            cells[0] = ""
         placed = (
             _cell(text, size, place in left) for place, (text, size) in enumerate(zip(cells, widths, strict=True))
         )
         found.append("  ".join(placed).rstrip())
-        indent = " " * (len(cells[0]) - len(cells[0].lstrip()) + 2)
         for text in lines:
             found += textwrap.wrap(
                 text, width or 0, initial_indent=indent, subsequent_indent=f"{indent}  ", break_on_hyphens=False

@@ -165,6 +165,17 @@ def test_tasks_have_rows_of_their_own() -> None:
     assert "a…" in narrow[2]
 
 
+def test_in_a_log_no_name_is_cut_and_the_table_fits_100_columns() -> None:
+    long = "put_the_wine_bottle_between_the_plate_and_the_ramekin_on_top_of_the_cabinet"
+    records = [*GOAL, Ended("libero_goal", "success", task=long), Ended("libero_goal", "success", task="stove")]
+    lines = summary_lines(records, {}, width=100, whole_names=True)
+    assert max(map(len, lines)) <= 100
+    assert f"  {long}" in lines
+    at = lines.index(f"  {long}")
+    assert lines[at + 1].split() == ["1", "1/1", "100.0%", "[20.7%,", "100.0%]"]
+    assert len(lines[at + 1]) == len(lines[0]), "its numbers stand in their columns"
+
+
 def varied(outcome: str, kind: str, dimension: str = "language", level: int | None = None, **more: str) -> Ended:
     label = "camera.distance-L2+light.dim-L1" if "+" in dimension else "x"
     table = {"label": label, "dimension": dimension, "kind": kind, "level": level, "parameters": {}}

@@ -254,8 +254,8 @@ def test_the_whole_summary_of_a_varied_run(data: Path, monkeypatch: pytest.Monke
     records = [record_of(0, "success"), record_of(1, "success"), *paraphrased(), varied("language.blank", False)]
     run = kept(Path(".vla"), records)
     lines = closing_lines(records, run.resolve(), [], "pytest --vla-resume=a-run", 0, 80)
-    assert max(map(len, lines)) <= 80
-    check_golden(Path(__file__).with_name("golden") / "closing.txt", "\n".join(lines))
+    assert max(len(line.text) for line in lines) <= 80
+    check_golden(Path(__file__).with_name("golden") / "closing.txt", "\n".join(line.text for line in lines))
     quiet = closing_lines(records, run.resolve(), [], "pytest --vla-resume=a-run", -1, 80)
-    assert quiet[0].startswith("vla: benign 2/2 success, ")
-    assert not any("PRIDE" in line for line in quiet)
+    assert quiet[0].text.startswith("vla: benign 2/2 success, ")
+    assert not any("PRIDE" in line.text for line in quiet)

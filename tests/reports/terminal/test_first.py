@@ -1,0 +1,86 @@
+"""What is told before a long table: success, what it is lost by, what broke."""
+
+import dataclasses
+import re
+
+from pytest_vla.metrics.robustness import twin_pairs, varied_models
+from pytest_vla.metrics.robustness_curves import most_harmful
+from pytest_vla.records.record import Record
+from pytest_vla.reports.terminal.first import FEWEST_ROWS, Told, first_lines
+from tests.support.robustness import curves_of, run_of
+from tests.support.varied import varied
+
+TASKS = [f"task_{number}" for number in range(FEWEST_ROWS)]
+
+
+def benign(successes: int, of: int = 4, tasks: list[str] = TASKS) -> list[Record]:
+    return [each for task in tasks for each in run_of("", [True] * successes + [False] * (of - successes), task)]
+
+
+def texts(records: list[Record], width: int | None = None) -> list[str]:
+    return [told.text for told in first_lines(records, width)]
+
+
+def test_a_short_table_needs_nothing_before_it() -> None:
+    assert first_lines([], None) == ()
+    assert first_lines(benign(2, tasks=TASKS[:-1]), None) == ()
+
+
+def test_tasks_that_fail_most_are_named() -> None:
+    records = benign(4, tasks=TASKS[:-4])
+    for successes, task in zip((3, 0, 1, 2), TASKS[-4:], strict=True):
+        records += benign(successes, tasks=[task])
+    success, lost, broke = texts(records)
+    assert re.fullmatch(r"success: 30/40 = 75\.0% \[[\d.]+%, [\d.]+%\] of libero_goal", success)
+    assert lost == "most is lost in task_7 0/4, task_8 1/4, task_9 2/4 and 1 more; 6 of 10 tasks always succeeded"
+    assert broke == "broke: nothing, 40 episodes succeeded or failed"
+    assert max(map(len, texts(records, 60))) <= 60
+
+
+def test_where_all_succeed_nothing_is_lost() -> None:
+    assert [text.partition(":")[0] for text in texts(benign(4))] == ["success", "broke"]
+
+
+def test_what_broke_is_in_no_rate() -> None:
+    records = benign(4)
+    records[0] = dataclasses.replace(records[0], outcome="error", reason="policy-raised")
+    records[1] = dataclasses.replace(records[1], outcome="error", reason="policy-raised")
+    records[2] = dataclasses.replace(records[2], outcome="invalid", reason="infeasible")
+    told = first_lines(records, None)
+    assert told[0].text.startswith("success: 37/37 = 100.0% ")
+    assert told[-1] == Told("broke: 2 policy-raised, 1 infeasible; in no rate", "bad")
+    all_broken = [dataclasses.replace(each, outcome="error", reason="timeout") for each in benign(4)]
+    assert texts(all_broken) == ["success: no episode of libero_goal counts", "broke: 40 timeout; in no rate"]
+
+
+def test_the_most_harmful_dimension_is_the_reports() -> None:
+    """The same as that of the report's curves, with the twins' number beside it."""
+    records = benign(3)
+    for task in TASKS:
+        records += run_of("camera.distance-L1", [False] * 4, task) + run_of("light.dim-L1", [True] * 4, task)
+    success, lost, _ = first_lines(records, None)
+    assert success.text.startswith("success, benign: 30/40 = 75.0% ")
+    _, harm, _ = curves_of(records)
+    (model,) = varied_models(records)
+    pairs, _ = twin_pairs(model)
+    assert harm is not None and harm == most_harmful(pairs) and harm.why == ""
+    assert re.fullmatch(
+        r"most is lost by camera: 0/40 beside 30/40 of the benign twins, -75\.0 \[-[\d.]+, -[\d.]+\] points", lost.text
+    )
+    assert lost.tone == "bad"
+
+
+def test_what_is_not_told_apart_is_said() -> None:
+    records = benign(4)
+    for task in TASKS:
+        records += run_of("camera.distance-L1", [False, True, True, True], task)
+        records += run_of("light.dim-L1", [True, False, True, True], task)
+    _, lost, _ = first_lines(records, None)
+    assert lost.text.endswith("points (not told apart from light)")
+    assert lost.tone == "plain"
+
+
+def test_no_rate_is_over_several_variations() -> None:
+    records = [varied("camera.distance-L1", True, task) for task in TASKS]
+    assert texts(records)[0] == "success: every episode is varied, so there is no rate over all"
+    assert len(texts(records)) == 2, "without twins nothing is known of what was lost"
