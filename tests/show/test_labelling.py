@@ -5,6 +5,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,6 +15,7 @@ import pytest
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.labels import read_labels
 from pytest_vla.show.labelling import ADDRESS, Shown, labelling_server
+from tests.support.chromium import chromium, chromium_program
 
 CASES = ("s/a[seed0]", "s/b[seed0]", "s/<script>alert(1)</script>[seed0]")
 
@@ -104,3 +106,36 @@ def test_labels_of_other_cases_and_a_taken_port_are_refused(tmp_path: Path) -> N
         labelling_server([Shown(CASES[0], "", drawn)], file, "me")
     with served(tmp_path / "mine.csv") as address, pytest.raises(VlaError, match="leave --port out"):
         labelling_server([], tmp_path / "b.csv", "me", urlsplit(address).port or 0)
+
+
+@pytest.mark.skipif(chromium_program() is None, reason="needs Chromium (make setup installs it)")
+def test_in_a_browser_keys_and_buttons_label_and_hostile_texts_are_texts(tmp_path: Path) -> None:
+    file = tmp_path / "labels.csv"
+    with served(file) as address, chromium(tmp_path / "profile") as browser:
+        # The page is served here; everything else stays out of reach.
+        browser.call(
+            "Network.emulateNetworkConditions", offline=False, latency=0, downloadThroughput=-1, uploadThroughput=-1
+        )
+        browser.open(address, width=390)
+        browser.wait("document.querySelectorAll('button').length === 3")
+        assert browser.run("document.getElementById('instruction').textContent") == f"do {CASES[0]}"
+        browser.press("2", 50)
+        browser.wait("document.getElementById('done').textContent.startsWith('1 of 3')")
+        browser.run("document.querySelectorAll('button')[2].click()")
+        browser.wait("document.getElementById('done').textContent.startsWith('2 of 3')")
+        assert browser.run("document.getElementById('instruction').textContent") == f"do {CASES[2]}"
+        browser.wait("document.getElementById('trouble').textContent === 'its scene is gone'")
+        browser.press("ArrowLeft", 37)
+        browser.press("ArrowLeft", 37)
+        assert browser.run("document.querySelector('[aria-pressed=true]').textContent") == "2 medium"
+        assert browser.run("document.documentElement.scrollWidth <= innerWidth"), "nothing to scroll sideways"
+        axe = pytest.importorskip("axe_core_python", reason="axe-core-python is not installed")
+        browser.run((files(axe) / "axe.min.js").read_text(encoding="utf-8") + "; 0")
+        serious = browser.run(
+            "axe.run().then(found => found.violations.filter(v => ['serious', 'critical'].includes(v.impact))"
+            ".map(v => v.id))"
+        )
+        assert serious == []
+        here = urlsplit(address).netloc
+        assert {urlsplit(each).netloc for each in browser.requests if each.startswith("http")} == {here}
+    assert [(each.case, each.label) for each in read_labels(file, CASES)] == [(CASES[0], "medium"), (CASES[1], "high")]
