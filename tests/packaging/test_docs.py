@@ -34,6 +34,9 @@ PAGES = pages()
 BLOCKS = [block for page in PAGES for block in blocks(page)]
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
 MAKEFILE = (REPOSITORY / "Makefile").read_text()
+LONG = {"docs/how-to/gate.md", "docs/how-to/quality.md", "docs/how-to/safety.md"}
+"""Pages whose commands take a minute or more."""
+
 LANGUAGES = {"bash", "python", "ini", "yaml", "toml", "text"}
 
 
@@ -52,7 +55,14 @@ def is_run(block: Block) -> bool:
 # What is run.
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if any(map(is_run, blocks(page)))], ids=name_of)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=name_of(page), marks=[pytest.mark.slow] * (name_of(page) in LONG))
+        for page in PAGES
+        if any(map(is_run, blocks(page)))
+    ],
+)
 def test_what_a_page_shows_runs(page: Path, tmp_path: Path) -> None:
     """From the first block to the last, in one folder, as a reader would do it."""
     said = ""
