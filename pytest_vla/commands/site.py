@@ -88,8 +88,8 @@ def run(options: argparse.Namespace) -> None:
         shown,
     )
 
-    def page_of(loaded: "Loaded", name: str, results: Path, gates: "Sequence[GateTold]") -> tuple[bytes, list[str]]:
-        return run_page(loaded, name, results, options.data, shown, f"../{INDEX}", gates)
+    def page_of(loaded: "Loaded", run: str, results: Path, gates: "Sequence[GateTold]") -> tuple[bytes, list[str]]:
+        return run_page(loaded, run, results, options.data, shown, f"../{INDEX}", gates)
 
     with progress(sys.stderr) as tell:
         built = build_site(site, page_of, tell)

@@ -147,7 +147,7 @@ def _success_block(counting: Mapping[str, Sequence[Record]]) -> Block:
 
 
 def judged_rates(counting: Mapping[str, Sequence[Record]]) -> Iterator[JudgedRate]:
-    """The rates of `counting_by_model`'s records: of each model, suite or own test, benign and varied episodes apart."""
+    """The rates of `counting_by_model`'s records: of each model and suite or own test, varied ones apart."""
     for model, records in counting.items():
         suites: dict[str, list[Record]] = {}
         for record in records:

@@ -1,6 +1,6 @@
 """Drawings of ours as inline SVG: no library, the page's colours, and a text for those who do not see them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -153,45 +153,52 @@ class Mark:
     gap: str = ""
 
 
-def trend(title: str, below: str, lines: Sequence[Sequence[Sequence[Mark]]], names: Sequence[str]) -> Markup:
+def trend(title: str, below: str, lines: Mapping[int, Sequence[Sequence[Mark]]], names: Sequence[str]) -> Markup:
     """Percentages over places, a line each; the numbers stand in a table beside it.
 
     Args:
         title: of the drawing.
         below: a line below the title.
-        lines: of each, marks that are joined; each line has a colour and a shape by its place among them.
+        lines: by number, which gives a line its colour and shape, marks that are joined.
         names: of the places 0, 1, ...; as many of them are written as there is room for.
     """
     last = max(len(names) - 1, 1)
     width = max(_WIDTH + 40, min(22 * len(names) + 80, 1180))
-    room = (width - _LEFT - _RIGHT - 40) / last
+    room = (width - _LEFT - _RIGHT - 52) / last
 
     def x_of(place: float) -> float:
-        return _LEFT + 20 + (room * place if len(names) > 1 else room / 2)
+        return _LEFT + 26 + (room * place if len(names) > 1 else room / 2)
 
     inside = _frame(title, below) + _shares(width - _RIGHT)
     every = -(-len(names) // max(int((width - _LEFT) / 72), 1))
     for place in range(len(names) - 1, -1, -every):
         inside += _TEXT.format(kind="tick", x=x_of(place), y=_HEIGHT - 9, anchor="middle", text=names[place])
-    for number, line in enumerate(lines):
+    for place, (number, line) in enumerate(lines.items()):
         # Intervals of several models at one run would hide each other.
-        aside = (number - (len(lines) - 1) / 2) * min(7.0, 0.7 * room / len(lines))
-        inside += _trend_line(line, number, lambda place, aside=aside: x_of(place) + aside)
+        aside = (place - (len(lines) - 1) / 2) * min(7.0, 0.7 * room / len(lines))
+        inside += _trend_line(line, number, aside, x_of)
     return _SIZED.format(width=width, height=_HEIGHT, label=f"{title}: {below}", inside=inside)
 
 
 def trend_key(number: int) -> Markup:
-    """The sign of a line of `trend`, by its place."""
+    """The sign of a line of `trend`, by its number."""
     line = _LINE.format(kind="way", x1=0, y1=8, x2=28, y2=8) + _sign(number, 14, 8, "", False)
     return Markup('<svg class="key m{}" viewBox="0 0 28 16" aria-hidden="true">{}</svg>').format(number % _SIGNS, line)
 
 
-def _trend_line(line: Sequence[Sequence[Mark]], number: int, x_of: Callable[[float], float]) -> Markup:
+def _trend_line(
+    line: Sequence[Sequence[Mark]], number: int, aside: float, place_of: Callable[[float], float]
+) -> Markup:
+    def x_of(place: float) -> float:
+        return place_of(place) + aside
+
     inside = Markup()
     for marks in line:
         if len(marks) > 1:
             points = " ".join(f"{x_of(mark.x):.1f},{_y(mark.y):.1f}" for mark in marks)
-            inside += _PATH.format(kind="way", points=points)
+            # What goes on beside whole runs is not to look like their rise and fall.
+            is_part = marks[0].is_hollow and not all(mark.is_hollow for some in line for mark in some)
+            inside += _PATH.format(kind="part" if is_part else "way", points=points)
         for mark in marks:
             if mark.gap:
                 x = x_of(mark.x) - 7
