@@ -262,8 +262,13 @@ def test_what_cannot_be_done_is_told(arguments: Sequence[str], told: str, capsys
 def test_a_file_in_the_folders_place_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     PUBLIC.write_text("a file")
     a_run("20260101-first")
-    assert "-o public: it is no folder; name a folder, such as -o public" in site(capsys, code=1)[1]
+    assert "-o public: public is no folder; name a folder, such as -o public" in site(capsys, code=1)[1]
     assert PUBLIC.read_text() == "a file"
+    PUBLIC.unlink()
+    PUBLIC.mkdir()
+    (PUBLIC / "runs").write_text("a file")
+    assert "-o public: public/runs is no folder" in site(capsys, code=1)[1]
+    assert (PUBLIC / "runs").read_text() == "a file"
 
 
 def plain_page(loaded: Loaded, run: str, results: Path, gates: Sequence[GateTold]) -> tuple[bytes, list[str]]:
