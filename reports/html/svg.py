@@ -17,8 +17,8 @@ _PATH = Markup('<polyline class="{kind}" points="{points}"/>')
 _WIDTH, _HEIGHT = 300, 210
 _LEFT, _RIGHT, _TOP, _BOTTOM = 38, 10, 34, 26
 
-_SIGNS = 6
-"""Colours of a trend's lines: .m0 to .m5 of the style."""
+_COLOURS = 6
+"""Of a trend's lines: .m0 to .m5 of the style."""
 
 _SHAPES = (
     (),
@@ -27,6 +27,9 @@ _SHAPES = (
     ((0, -5.4), (5.4, 0), (0, 5.4), (-5.4, 0)),
 )
 """Corners of the signs of a trend's lines; none: a circle."""
+
+SIGNS = 12
+"""So many numbers of lines have a colour and a shape that no other of them has."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +186,9 @@ def trend(title: str, below: str, lines: Mapping[int, Sequence[Sequence[Mark]]],
 def trend_key(number: int) -> Markup:
     """The sign of a line of `trend`, by its number."""
     line = _LINE.format(kind="way", x1=0, y1=8, x2=28, y2=8) + _sign(number, 14, 8, "", False)
-    return Markup('<svg class="key m{}" viewBox="0 0 28 16" aria-hidden="true">{}</svg>').format(number % _SIGNS, line)
+    return Markup('<svg class="key m{}" viewBox="0 0 28 16" aria-hidden="true">{}</svg>').format(
+        number % _COLOURS, line
+    )
 
 
 def _trend_line(
@@ -208,7 +213,7 @@ def _trend_line(
                 low, high = map(_y, mark.interval)
                 inside += _LINE.format(kind="whisker", x1=x_of(mark.x), y1=low, x2=x_of(mark.x), y2=high)
             inside += _sign(number, x_of(mark.x), _y(mark.y), mark.title, mark.is_hollow)
-    return Markup('<g class="m{}">{}</g>').format(number % _SIGNS, inside)
+    return Markup('<g class="m{}">{}</g>').format(number % _COLOURS, inside)
 
 
 def _sign(number: int, x: float, y: float, title: str, is_hollow: bool) -> Markup:

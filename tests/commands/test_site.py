@@ -338,3 +338,19 @@ def test_a_run_of_several_suites_has_a_column_each(capsys: pytest.CaptureFixture
     site(capsys)
     head = next(row for row in index().rows if row[0] == "model, content")
     assert head == ["model, content", "libero_goal", "test_mine.py::test_bowl"]
+
+
+def test_many_models_have_several_charts(capsys: pytest.CaptureFixture[str]) -> None:
+    """No two lines of a chart have the same sign."""
+    for place in range(20):
+        a_run(f"202601{place + 1:02d}-run", policy=f"checkpoint{place}")
+    site(capsys)
+    text = INDEX.read_text()
+    index()
+    charts = text.split('<figure class="chart-box">')[1:]
+    assert len(charts) == 3
+    for chart in charts:
+        signs = re.findall(r'<svg class="(key m\d)".*?(circle|polygon) class="dot"(?: points="([^"]+)")?', chart)
+        assert len(signs) == len(set(signs)) == 6
+    assert "2 earlier models in the table only" in text
+    assert "checkpoint0<" in text
