@@ -13,6 +13,7 @@ _ABOUT = {
     "label": "a local page on which you say how well a run's successes were done",
     "report": "what runs say beyond their rates: success under paraphrases and variations, failure types, benchmarks' "
     "own tables",
+    "site": "runs as a static site for CI pages, which grows from job to job: trends, checkpoints, a page of each run",
     "export": "the episodes of a run as a table for other programs",
     "baseline": "what later runs are compared with: make it of a run, look at it, bring it up to date",
     "gate": "whether a run is worse than a baseline: better, no worse, regression, undecided or not comparable",

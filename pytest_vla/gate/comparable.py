@@ -24,10 +24,10 @@ from pytest_vla.metrics.rates import BENIGN
 from pytest_vla.metrics.success import unit_of
 from pytest_vla.util.text import counted
 
-_OF_SEED = frozenset(("parameters", "init_state"))
+OF_SEED = frozenset(("parameters", "init_state"))
 """What other seeds have otherwise as a rule."""
 
-_OF_DRAW = frozenset(("scene", "instruction", "goal"))
+OF_DRAW = frozenset(("scene", "instruction", "goal"))
 """What a variation may draw from the seed."""
 
 _OF_ONE = ("seed", "run_seed")
@@ -271,8 +271,8 @@ def _once_said(baseline: Sequence[CaseResult], new: Sequence[CaseResult]) -> Ite
     """The conditions of which each side of a stratum has one value, for all of its cases, that no seed draws."""
     names = {name for case in (*baseline, *new) for name in (*case.shared, *case.own)}
     single = min(len({case.seed for case in side}) for side in (baseline, new)) == 1
-    for name in sorted(names - _OF_SEED):
-        drawn = name.startswith("world.") or (name in _OF_DRAW and baseline[0].parts.variation)
+    for name in sorted(names - OF_SEED):
+        drawn = name.startswith("world.") or (name in OF_DRAW and baseline[0].parts.variation)
         alike = all(all(case.condition(name) == side[0].condition(name) for case in side) for side in (baseline, new))
         # Of one seed alone nobody knows what another would draw.
         if alike and not (single and drawn):

@@ -13,6 +13,7 @@ from pytest_vla.run.replays import record_replays
 from pytest_vla.util.files import whole_file
 
 if TYPE_CHECKING:
+    from pytest_vla.reports.html.gates import GateTold
     from pytest_vla.reports.html.media import Shown
 
 
@@ -69,10 +70,40 @@ def report_run(run: Path, file: Path, data: Path | None) -> None:
     Raises:
         VlaError: it cannot be written, or the run cannot be read.
     """
-    from pytest_vla.metrics.pride import ALPHA
+    content, _ = run_page(load([run.name], run.parent), run.name, run.parent, data)
+    with whole_file(file) as stream:
+        stream.write(content)
 
-    loaded = load([run.name], run.parent)
+
+def run_page(
+    loaded: Loaded,
+    run: str,
+    results: Path,
+    data: Path | None = None,
+    shown: "Shown | None" = None,
+    index: str = "",
+    gates: "Sequence[GateTold] | None" = None,
+) -> tuple[bytes, list[str]]:
+    """The page of one run, and a line for each part of it that is missing.
+
+    Args:
+        loaded: its records.
+        run: its name.
+        results: the folder of all runs.
+        data: of ``--vla-data``.
+        shown: of how many episodes there are pictures and videos; None: of none.
+        index: see `pytest_vla.reports.html.parts.Page`.
+        gates: of the run; None: they are judged.
+
+    Raises:
+        VlaError: the run cannot be read.
+    """
+    from pytest_vla.metrics.pride import ALPHA
+    from pytest_vla.reports.html.media import Shown as Of
+    from pytest_vla.reports.html.page import Wanted, make_page
+    from pytest_vla.reports.html.template import page_html
+
     told = {"backend": None, "failure_algorithm": None, "full": False, "stop_when": None, "labels": None}
-    options = argparse.Namespace(alpha=ALPHA, data=data, **told)
-    sections, troubles = make_sections(loaded, options, "html")
-    write_html(loaded, sections, [run.name], run.parent, file, troubles)
+    sections, troubles = make_sections(loaded, argparse.Namespace(alpha=ALPHA, data=data, **told), "html")
+    wanted = Wanted((run,), results, record_replays([run], results), shown or Of(pictures=0), index, gates)
+    return page_html(make_page(loaded, sections, wanted, troubles)), troubles

@@ -51,12 +51,16 @@ class Wanted:
         results: the folder of all runs.
         command_of: the command that runs an episode alone; empty: none is known.
         shown: of how many episodes there are pictures and videos.
+        index: see `Page`.
+        gates: of the runs, where they are known already; None: they are judged.
     """
 
     texts: tuple[str, ...]
     results: Path
     command_of: Callable[[Record], str]
     shown: Shown = field(default_factory=lambda: Shown(pictures=0))
+    index: str = ""
+    gates: Sequence[GateTold] | None = None
 
 
 def make_page(loaded: Loaded, sections: Sequence[Named], wanted: Wanted, troubles: Sequence[str] = ()) -> Page:
@@ -74,7 +78,7 @@ def make_page(loaded: Loaded, sections: Sequence[Named], wanted: Wanted, trouble
     records = loaded.records
     runs = _runs(wanted)
     models = section_table([section for _, section in sections])
-    gates = gates_told(wanted.texts, wanted.results)
+    gates = gates_told(wanted.texts, wanted.results) if wanted.gates is None else wanted.gates
     parts = [*_gate_sections(gates), *filter(None, [comparison(records, anchor_of, wanted.command_of)])]
     if records:
         parts.append(_tasks_section(records))
@@ -91,6 +95,7 @@ def make_page(loaded: Loaded, sections: Sequence[Named], wanted: Wanted, trouble
         number=len(records),
         texts=(*troubles, *lacking, *loaded.unfinished.values(), *notes_after(counting)),
         made_by=f"{counted(len(records), 'episode')} of {counted(len(runs), 'run')}; made by pytest-vla {_VERSION}",
+        index=wanted.index,
     )
 
 

@@ -82,6 +82,7 @@ class Page:
         number: of episodes.
         texts: of the notes at the end.
         made_by: the version that made it, and of what.
+        index: address of the page of all runs, as seen from this one; empty: there is none.
     """
 
     title: str
@@ -91,3 +92,4 @@ class Page:
     number: int
     texts: tuple[str, ...] = ()
     made_by: str = ""
+    index: str = ""

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +14,7 @@ from pytest_vla.metrics.rate_rows import RateRow, rate_rows
 from pytest_vla.metrics.rates import ends_text, interval_text, judged_apart, left_out_text, share_text
 from pytest_vla.metrics.runs import suites_of
 from pytest_vla.metrics.selection import by_model, that_count
-from pytest_vla.metrics.success import success_rate, unit_of
+from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
 from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
 from pytest_vla.reports.html.gates import GateTold
@@ -27,6 +28,25 @@ RATES_HEAD = ("suite", "episodes", "success", "rate", "bar", "95%, these tasks",
 _PROBE = "probe"
 _SIMULATOR = ("mujoco", "robosuite", "renderer")
 _NOT_VERSIONS = ("scene", "stand_ins")
+
+
+@dataclass(frozen=True)
+class JudgedRate:
+    """A row of the summary.
+
+    Attributes:
+        model: its name in the report.
+        suite: the suite, or the user's own test.
+        group: of `pytest_vla.metrics.rates.judged_apart`.
+        rate: with its intervals.
+        records: of which it is made.
+    """
+
+    model: str
+    suite: str
+    group: str
+    rate: SuccessRate
+    records: tuple[Record, ...]
 
 
 def counting_by_model(records: Sequence[Record]) -> dict[str, list[Record]]:
@@ -115,20 +135,26 @@ def _runs_block(runs: Sequence[Run]) -> Block:
 
 
 def _success_block(counting: Mapping[str, Sequence[Record]]) -> Block:
-    rows = []
+    rows = [
+        (each.model, each.suite, each.group or "all", *_rate_cells(RateRow(each.suite, each.rate))[1:])
+        for each in judged_rates(counting)
+    ]
+    if not rows:
+        return Block(texts=("No episode has ended.",), is_wide=True)
+    head = ("model", "suite or test", "tasks", *RATES_HEAD[1:])
+    caption = "Successes of those that succeeded or failed; 95% intervals over these tasks, and over tasks like these"
+    return Block(tables=(Table(caption, head, tuple(rows), 3, frozenset({6, 9})),), is_wide=True)
+
+
+def judged_rates(counting: Mapping[str, Sequence[Record]]) -> Iterator[JudgedRate]:
+    """The rates of `counting_by_model`'s records: of each model and suite or own test, varied ones apart."""
     for model, records in counting.items():
         suites: dict[str, list[Record]] = {}
         for record in records:
             suites.setdefault(record.suite if record.of_suite else record.node.partition("[")[0], []).append(record)
         for suite, some in sorted(suites.items()):
             for group, ended in judged_apart(some).items():
-                rate = success_rate(suite, ended, unit_of)
-                rows.append((model, suite, group or "all", *_rate_cells(RateRow(suite, rate))[1:]))
-    if not rows:
-        return Block(texts=("No episode has ended.",), is_wide=True)
-    head = ("model", "suite or test", "tasks", *RATES_HEAD[1:])
-    caption = "Successes of those that succeeded or failed; 95% intervals over these tasks, and over tasks like these"
-    return Block(tables=(Table(caption, head, tuple(rows), 3, frozenset({6, 9})),), is_wide=True)
+                yield JudgedRate(model, suite, group, success_rate(suite, ended, unit_of), tuple(ended))
 
 
 def _harm_block(models: Sequence[Mapping[str, Any]]) -> Block:

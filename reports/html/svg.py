@@ -1,11 +1,14 @@
 """Drawings of ours as inline SVG: no library, the page's colours, and a text for those who do not see them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
 _SVG = Markup('<svg class="{kind}" viewBox="0 0 {width} {height}" role="img" aria-label="{label}">{inside}</svg>')
+_SIZED = Markup(
+    '<svg class="trend" width="{width}" viewBox="0 0 {width} {height}" role="img" aria-label="{label}">{inside}</svg>'
+)
 _LINE = Markup('<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>')
 _TEXT = Markup('<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{text}</text>')
 _DOT = Markup('<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{r}"><title>{title}</title></circle>')
@@ -13,6 +16,20 @@ _PATH = Markup('<polyline class="{kind}" points="{points}"/>')
 
 _WIDTH, _HEIGHT = 300, 210
 _LEFT, _RIGHT, _TOP, _BOTTOM = 38, 10, 34, 26
+
+_COLOURS = 6
+"""Of a trend's lines: .m0 to .m5 of the style."""
+
+_SHAPES = (
+    (),
+    ((-4, -4), (4, -4), (4, 4), (-4, 4)),
+    ((0, -5), (4.8, 4), (-4.8, 4)),
+    ((0, -5.4), (5.4, 0), (0, 5.4), (-5.4, 0)),
+)
+"""Corners of the signs of a trend's lines; none: a circle."""
+
+SIGNS = 12
+"""So many numbers of lines have a colour and a shape that no other of them has."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +133,97 @@ def plane(title: str, x_label: str, dots: Sequence[Dot], labels: Sequence[str]) 
         inside += _TEXT.format(kind="mark", x=x + 8, y=y - 7, anchor="start", text=label)
     told = "; ".join(dot.title for dot in dots)
     return _SVG.format(kind="chart wide", width=width, height=height, label=f"{title}: {told}", inside=inside)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A value on a line of `trend`.
+
+    Attributes:
+        x: its place.
+        y: percent.
+        interval: of y; None: none is known.
+        title: what it says when it is pointed at.
+        is_hollow: whether it is of a part only.
+        gap: why the line is broken before it; empty: it is not.
+    """
+
+    x: int
+    y: float
+    interval: tuple[float, float] | None
+    title: str
+    is_hollow: bool = False
+    gap: str = ""
+
+
+def trend(title: str, below: str, lines: Mapping[int, Sequence[Sequence[Mark]]], names: Sequence[str]) -> Markup:
+    """Percentages over places, a line each; the numbers stand in a table beside it.
+
+    Args:
+        title: of the drawing.
+        below: a line below the title.
+        lines: by number, which gives a line its colour and shape, marks that are joined.
+        names: of the places 0, 1, ...; as many of them are written as there is room for.
+    """
+    last = max(len(names) - 1, 1)
+    width = max(_WIDTH + 40, min(22 * len(names) + 80, 1180))
+    room = (width - _LEFT - _RIGHT - 52) / last
+
+    def x_of(place: float) -> float:
+        return _LEFT + 26 + (room * place if len(names) > 1 else room / 2)
+
+    inside = _frame(title, below) + _shares(width - _RIGHT)
+    every = -(-len(names) // max(int((width - _LEFT) / 72), 1))
+    for place in range(len(names) - 1, -1, -every):
+        inside += _TEXT.format(kind="tick", x=x_of(place), y=_HEIGHT - 9, anchor="middle", text=names[place])
+    for place, (number, line) in enumerate(lines.items()):
+        # Intervals of several models at one run would hide each other.
+        aside = (place - (len(lines) - 1) / 2) * min(7.0, 0.7 * room / len(lines))
+        inside += _trend_line(line, number, aside, x_of)
+    return _SIZED.format(width=width, height=_HEIGHT, label=f"{title}: {below}", inside=inside)
+
+
+def trend_key(number: int) -> Markup:
+    """The sign of a line of `trend`, by its number."""
+    line = _LINE.format(kind="way", x1=0, y1=8, x2=28, y2=8) + _sign(number, 14, 8, "", False)
+    return Markup('<svg class="key m{}" viewBox="0 0 28 16" aria-hidden="true">{}</svg>').format(
+        number % _COLOURS, line
+    )
+
+
+def _trend_line(
+    line: Sequence[Sequence[Mark]], number: int, aside: float, place_of: Callable[[float], float]
+) -> Markup:
+    def x_of(place: float) -> float:
+        return place_of(place) + aside
+
+    inside = Markup()
+    for marks in line:
+        if len(marks) > 1:
+            points = " ".join(f"{x_of(mark.x):.1f},{_y(mark.y):.1f}" for mark in marks)
+            # What goes on beside whole runs is not to look like their rise and fall.
+            is_part = marks[0].is_hollow and not all(mark.is_hollow for some in line for mark in some)
+            inside += _PATH.format(kind="part" if is_part else "way", points=points)
+        for mark in marks:
+            if mark.gap:
+                x = x_of(mark.x) - 7
+                gap = _LINE.format(kind="gap", x1=x, y1=_y(100), x2=x, y2=_y(0))
+                inside += Markup("<g>{}<title>{}</title></g>").format(gap, mark.gap)
+            if mark.interval is not None:
+                low, high = map(_y, mark.interval)
+                inside += _LINE.format(kind="whisker", x1=x_of(mark.x), y1=low, x2=x_of(mark.x), y2=high)
+            inside += _sign(number, x_of(mark.x), _y(mark.y), mark.title, mark.is_hollow)
+    return Markup('<g class="m{}">{}</g>').format(number % _COLOURS, inside)
+
+
+def _sign(number: int, x: float, y: float, title: str, is_hollow: bool) -> Markup:
+    """A circle, square, triangle or diamond, so that lines are told apart without their colours."""
+    corners = _SHAPES[number % len(_SHAPES)]
+    points = " ".join(f"{x + across:.1f},{y + down:.1f}" for across, down in corners)
+    form = '<polygon class="{}" points="{}"><title>{}</title></polygon>'
+    if not corners:
+        return _DOT.format(kind="hollow" if is_hollow else "dot", x=x, y=y, r=4, title=title)
+    return Markup(form).format("hollow" if is_hollow else "dot", points, title)
 
 
 def shade(share: float) -> Markup:

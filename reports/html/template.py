@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -20,18 +21,26 @@ _UNSAFE = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&'\u2028\u2029"}
 def page_html(page: Page) -> bytes:
     """The whole document, UTF-8; what UTF-8 cannot say is ``?``."""
     script = _read("page.js")
-    text = (
-        _environment()
-        .get_template("page.html.j2")
-        .render(
-            page=page,
-            style=Markup(_read("style.css")),
-            script=Markup(script),
-            # Only this script runs, whatever else stands in the page.
-            script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        )
+    return rendered(
+        "page.html.j2",
+        ("style.css",),
+        page=page,
+        script=Markup(script),
+        # Only this script runs, whatever else stands in the page.
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
-    return text.encode("utf-8", "replace")
+
+
+def rendered(template: str, styles: Sequence[str], **values: Any) -> bytes:
+    """A document of one of our templates, UTF-8.
+
+    Args:
+        template: its name.
+        styles: names of the style sheets that it has inside, as `style`.
+        values: what else it is given.
+    """
+    style = Markup("").join(Markup(_read(name)) for name in styles)
+    return _environment().get_template(template).render(style=style, **values).encode("utf-8", "replace")
 
 
 def script_json(value: Any) -> Markup:

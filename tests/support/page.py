@@ -55,7 +55,7 @@ class Parsed(HTMLParser):
         if tag in self.open:
             while self.open.pop() != tag:
                 self.faults.append(f"something in {tag} is not closed")
-        elif tag not in ("text", "title", "circle"):
+        elif tag not in ("text", "title", "circle", "polygon", "g"):
             self.faults.append(f"{tag} is closed and was not open")
 
     def handle_data(self, data: str) -> None:

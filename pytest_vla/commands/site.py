@@ -1,0 +1,111 @@
+"""``pytest-vla site``: a folder of runs as a static site for CI pages, which grows from job to job."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_vla.entries import Command
+from pytest_vla.errors import VlaError
+
+if TYPE_CHECKING:
+    from pytest_vla.reports.html.gates import GateTold
+    from pytest_vla.reports.loaded import Loaded
+    from pytest_vla.reports.site.build import Built
+
+# What the command needs is imported when it runs: --help has to come at once.
+
+FOLDER = "public"
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    from pytest_vla.commands.report import episode_number, video_number
+    from pytest_vla.run.arguments import declare_results, some_text, whole_number
+
+    parser.epilog = (
+        "DIR has index.html, runs/NAME.html for each run, and runs.json, by which runs whose records are gone stay in "
+        "the index: keep DIR between jobs, and each adds its run. A page is made again only where its run's records, "
+        "pytest-vla's version or the pictures have changed. Nothing in DIR is deleted."
+    )
+    parser.add_argument(
+        "which",
+        metavar="RUN|DIR",
+        nargs="*",
+        help="a run's name or its beginning, last, all (default), a run's folder, or a results folder",
+    )
+    parser.add_argument(
+        *("-o", "--output"),
+        metavar="DIR",
+        type=lambda text: Path(some_text(text)),
+        default=Path(FOLDER),
+        help=f"the site's folder, made where it is not there (default: {FOLDER})",
+    )
+    parser.add_argument("--title", metavar="TEXT", type=some_text, help="of the index")
+    parser.add_argument(
+        "--limit",
+        metavar="N",
+        type=whole_number("a number of runs", 1),
+        help="the newest N runs are in the index (default: all); older ones stay in runs.json",
+    )
+    parser.add_argument("--force", action="store_true", help="make all pages again")
+    parser.add_argument(
+        "--pictures",
+        metavar="N",
+        type=episode_number,
+        default=0,
+        help="of each run's page: episodes with pictures of their start and end (default: 0)",
+    )
+    parser.add_argument(
+        "--videos",
+        metavar="none|failed[:N]|all[:N]",
+        type=video_number,
+        default=(0, True),
+        help="of each run's page: episodes with a video, recorded or drawn now (default: none; N: 20)",
+    )
+    parser.add_argument("--data", metavar="DIR", type=Path, help="pytest's --vla-data")
+    declare_results(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Write it. Raises VlaError: there are no runs, it cannot be written, or something is missing from it."""
+    from pytest_vla.reports.html.media import Shown
+    from pytest_vla.reports.site.build import INDEX, Site, build_site
+    from pytest_vla.reports.site.page import TITLE
+    from pytest_vla.run.html_report import run_page
+    from pytest_vla.util.live_line import progress
+
+    most, of_failed = options.videos
+    shown = Shown(options.pictures, most, of_failed, options.data)
+    site = Site(
+        options.output,
+        tuple(options.which),
+        options.results,
+        options.title or TITLE,
+        options.limit,
+        options.force,
+        shown,
+    )
+
+    def page_of(loaded: "Loaded", run: str, results: Path, gates: "Sequence[GateTold]") -> tuple[bytes, list[str]]:
+        return run_page(loaded, run, results, options.data, shown, f"../{INDEX}", gates)
+
+    with progress(sys.stderr) as tell:
+        built = build_site(site, page_of, tell)
+    print(_told(options.output / INDEX, built))
+    if built.troubles:
+        raise VlaError("\n".join(built.troubles))
+
+
+def _told(file: Path, built: "Built") -> str:
+    """``public/index.html: 12 runs; pages: 2 made, 9 unchanged, 1 of a run whose records are not here``."""
+    from pytest_vla.util.text import counted
+
+    pages = [f"{len(built.made)} made", f"{len(built.unchanged)} unchanged"]
+    if gone := built.listed - len(built.made) - len(built.unchanged):
+        pages.append(f"{gone} of runs whose records are not here")
+    return f"{file}: {counted(built.listed, 'run')}; pages: {', '.join(pages)}"
+
+
+COMMAND = Command(declare, run)
