@@ -1,4 +1,4 @@
-"""What hooks give: declarations of suites, workspaces, policies, variations, metrics, sections, importers, commands."""
+"""What hooks give: declarations of suites, workspaces, policies, variations, metrics, sections and more."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -234,4 +234,29 @@ class CommandEntry:
     name: str
     about: str
     load: str
+    origin: str = ""
+
+
+@dataclass(frozen=True)
+class TrackerEntry:
+    """A tracker of experiments, ``--vla-track=NAME``.
+
+    Attributes:
+        name: as it is typed.
+        about: one line.
+        load: names what is called with a `pytest_vla.track.tracker.TrackedRun` before the first episode, in the process
+            that was started by hand, and returns a `pytest_vla.track.tracker.Tracker`. What it raises ends the run
+            before it begins.
+        module: that has to be installed; empty: none. Where it is missing pytest ends before anything runs.
+        install: what installs it; empty: pytest-vla's extra of the entry's name.
+        takes_files: whether it is given the run's reports at the end, which take time to make.
+        origin: who gave it; pytest-vla writes it.
+    """
+
+    name: str
+    about: str
+    load: str
+    module: str = ""
+    install: str = ""
+    takes_files: bool = True
     origin: str = ""

@@ -21,6 +21,7 @@ from pytest_vla.entries import (
     PolicyEntry,
     SectionEntry,
     SuiteEntry,
+    TrackerEntry,
     VariationEntry,
     WorkspaceEntry,
 )
@@ -99,6 +100,11 @@ def importers() -> Mapping[str, ImporterEntry]:
 def commands() -> Mapping[str, CommandEntry]:
     """All commands by name."""
     return _by_name("pytest_vla_commands", (CommandEntry,), "command")
+
+
+def trackers() -> Mapping[str, TrackerEntry]:
+    """All trackers of experiments by name."""
+    return _by_name("pytest_vla_trackers", (TrackerEntry,), "tracker")
 
 
 def usable_commands() -> tuple[Mapping[str, CommandEntry], tuple[VlaError, ...]]:

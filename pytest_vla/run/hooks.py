@@ -124,6 +124,8 @@ def _configure(config: pytest.Config, late: bool) -> None:
     _skip_decided(config, selection)
     results = Results(config, arguments)
     config.pluginmanager.register(results, "vla-results")
+    if results.tracking is not None:
+        config.pluginmanager.register(results.tracking, "vla-tracking")
     config.pluginmanager.register(GateItems(results), "vla-gate")
     # By its entry point it has the first name, by -p xdist.plugin the other.
     if any(map(config.pluginmanager.hasplugin, ("xdist", "xdist.plugin"))):

@@ -1,6 +1,5 @@
 """A report as one HTML file: of stored runs, and of the run that has just ended (``--vla-report``)."""
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_vla.errors import VlaError
 from pytest_vla.reports.loaded import Loaded, load
-from pytest_vla.reports.made import Named, make_sections
+from pytest_vla.reports.made import Named, make_sections, plain_options
 from pytest_vla.run.replays import record_replays
 from pytest_vla.util.files import whole_file
 
@@ -69,10 +68,6 @@ def report_run(run: Path, file: Path, data: Path | None) -> None:
     Raises:
         VlaError: it cannot be written, or the run cannot be read.
     """
-    from pytest_vla.metrics.pride import ALPHA
-
     loaded = load([run.name], run.parent)
-    told = {"backend": None, "failure_algorithm": None, "full": False, "stop_when": None, "labels": None}
-    options = argparse.Namespace(alpha=ALPHA, data=data, **told)
-    sections, troubles = make_sections(loaded, options, "html")
+    sections, troubles = make_sections(loaded, plain_options(data), "html")
     write_html(loaded, sections, [run.name], run.parent, file, troubles)
