@@ -64,7 +64,7 @@ plugins: setup .venv-plugins/.installed ## what counts, with pytest-rerunfailure
 
 .PHONY: trackers
 trackers: setup .venv-trackers/.installed ## the tests of MLflow, TensorBoard, Weights & Biases and Allure, with these themselves (0.3 GB)
-	PYTHONPATH=$(CURDIR)/.venv-trackers $(BIN)/python $(NO_SKIPS) tests/plugin/test_trackers.py
+	PYTHONPATH=$(CURDIR)/.venv-trackers $(BIN)/python $(NO_SKIPS) tests/plugin/test_trackers.py tests/plugin/test_allure.py
 
 .venv-trackers/.installed: trackers.txt
 	$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --target .venv-trackers --upgrade -r trackers.txt
