@@ -176,6 +176,8 @@ class SectionEntry:
         load: names what is called with `pytest_vla.reports.loaded.Loaded` and the command's options, and returns a
             `pytest_vla.reports.sections.Section` or None: the records have nothing of it.
         order: its place.
+        schema: names what is called without arguments, and returns a `pytest_vla.reports.json_schema.SectionSchema`:
+            what the part has in JSON. Empty: any keys.
         origin: who gave it; pytest-vla writes it.
     """
 
@@ -183,6 +185,7 @@ class SectionEntry:
     about: str
     load: str
     order: int = LAST
+    schema: str = ""
     origin: str = ""
 
 

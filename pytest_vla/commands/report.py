@@ -111,6 +111,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
         default=(0, True),
         help="of html: episodes with a video, recorded or drawn now (default: none; N: 20)",
     )
+    parser.add_argument(
+        "--schema",
+        action="store_true",
+        help="print the JSON Schema of --format=json, with the parts that are installed",
+    )
     declare_results(parser)
 
 
@@ -138,6 +143,11 @@ def run(options: argparse.Namespace) -> None:
     from pytest_vla.reports.made import make_sections
     from pytest_vla.util.text import counted
 
+    if options.schema:
+        from pytest_vla.reports.json_schema import report_schema
+
+        print(json.dumps(report_schema(), indent=2))
+        return
     format = format_of(options.format, options.output)
     if format == "png":
         check_matplotlib()

@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
 
 from pytest_vla.commands import report as report_command
 from pytest_vla.records.record import Record
 from pytest_vla.records.store import open_store
 from pytest_vla.records.trajectory import Trajectory, save_trajectory
+from pytest_vla.reports.json_schema import report_schema
 
 RESULTS = Path(".vla")
 
@@ -26,8 +29,17 @@ def report(*arguments: str | Path) -> None:
 def models_of(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> list[dict[str, Any]]:
     capsys.readouterr()
     report("--format=json", *arguments)
-    models: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["models"]
+    table = json.loads(capsys.readouterr().out)
+    faults = faults_of(table)
+    assert not faults, faults
+    models: list[dict[str, Any]] = table["models"]
     return models
+
+
+def faults_of(table: Any) -> list[str]:
+    """What a report's JSON has that its schema does not allow: where, and why."""
+    faults = Draft202012Validator(report_schema()).iter_errors(table)
+    return [f"{'/'.join(map(str, each.absolute_path))}: {best_match([each]).message}" for each in faults]
 
 
 def write(
