@@ -18,6 +18,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.records.record import Record
 from pytest_vla.run.options import OPTIONS
 from pytest_vla.run.settings import Settings
+from pytest_vla.util.documents import read_plain
 from pytest_vla.util.extras import is_installed
 from pytest_vla.util.files import whole_file
 from pytest_vla.util.text import did_you_mean
@@ -33,7 +34,7 @@ KEPT = "track.json"
 NONE = "none"
 """Of ``--vla-track``: no tracker, where an ini file or the run that is gone on with names one."""
 
-_LONGEST_KEPT = 1000
+_LONGEST_KEPT, _LONGEST_FILE = 1000, 100_000
 
 
 def chosen_trackers(names: Sequence[str]) -> tuple[TrackerEntry, ...]:
@@ -94,6 +95,7 @@ class Tracking:
         self._tracked: list[_Tracked] = []
         self._rates, self._step = SoFarRates(), 0
         self._tally: Tally | None = None
+        self._is_kept = False
         # Of suites whose protocol was told.
         self._known: set[str] = set()
 
@@ -148,7 +150,7 @@ class Tracking:
             self._send(lambda tracker: tracker.about(texts))
         point = Point(self._step, self._rates.numbers() | episode_numbers(record), episode_texts(record))
         self._send(lambda tracker: tracker.episode(point))
-        if not (self._run / KEPT).exists() or self._step == 1:
+        if not self._is_kept:
             self._keep()
 
     def end(self, ending: "Ending", files: Callable[[Path], Iterator[Path]]) -> tuple[str, ...]:
@@ -221,6 +223,7 @@ class Tracking:
         }
 
     def _keep(self) -> None:
+        self._is_kept = True
         kept = _kept(self._run / KEPT) | {each.entry.name: each.tracker.kept for each in self._tracked}
         with suppress(OSError, VlaError):
             self._run.mkdir(parents=True, exist_ok=True)
@@ -231,7 +234,7 @@ class Tracking:
 def _kept(file: Path) -> dict[str, str]:
     """By tracker, what an earlier invocation kept of it; what is not as it was written is nothing."""
     try:
-        found = json.loads(file.read_bytes())
+        found = json.loads(read_plain(file, _LONGEST_FILE))
     except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(found, dict):

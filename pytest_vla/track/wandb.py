@@ -21,6 +21,8 @@ def begin(run: TrackedRun) -> "Wandb":
     if os.environ.get("WANDB_MODE") in ("offline", "disabled"):
         # Of its own troubles too nothing is sent then.
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
+    # Seconds after which a server that does not answer is told of; wandb's own are 90.
+    os.environ.setdefault("WANDB_INIT_TIMEOUT", "20")
     wandb = required("wandb", INSTALL)
     found = wandb.init(
         project=os.environ.get("WANDB_PROJECT") or PROJECT,

@@ -200,3 +200,4 @@ def test_a_record_that_is_not_as_it_was_written_is_nobodys(vla: Run, project: py
     (project.path / "mended").touch()
     vla("--vla-resume").assert_outcomes(passed=1)
     assert [kept for *_, kept in diary(project, "begin")] == ["", ""]
+    assert json.loads(kept.read_text()) == {"diary": "x"}, "and the next invocation finds it"
