@@ -37,8 +37,6 @@ ENDINGS = {".json": "json", ".txt": "terminal", "": "terminal", ".html": "html",
 """Of files, and what is written into them where nothing else is said."""
 
 ALGORITHMS = ("fastdtw", "exact")
-SCHEMA = 1
-"""Of the JSON; raised whenever a key changes its meaning or goes away."""
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -113,6 +111,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
         default=(0, True),
         help="of html: episodes with a video, recorded or drawn now (default: none; N: 20)",
     )
+    parser.add_argument(
+        "--schema",
+        action="store_true",
+        help="print the JSON Schema of --format=json, with the parts that are installed",
+    )
     declare_results(parser)
 
 
@@ -140,6 +143,11 @@ def run(options: argparse.Namespace) -> None:
     from pytest_vla.reports.made import make_sections
     from pytest_vla.util.text import counted
 
+    if options.schema:
+        from pytest_vla.reports.json_schema import report_schema
+
+        print(json.dumps(report_schema(), indent=2))
+        return
     format = format_of(options.format, options.output)
     if format == "png":
         check_matplotlib()
@@ -191,10 +199,9 @@ def _write_page(
 
 
 def _write(sections: "Sequence[Section]", loaded: "Loaded", format: str, output: Path | None) -> None:
-    from pytest_vla.metrics.selection import by_model, that_count
-    from pytest_vla.records.premises import notes_after
     from pytest_vla.reports.figures import write_pictures
-    from pytest_vla.reports.sections import section_lines, section_table
+    from pytest_vla.reports.programs import notes_of, report_table
+    from pytest_vla.reports.sections import section_lines
     from pytest_vla.reports.tables import wrapped
     from pytest_vla.util.files import whole_file
 
@@ -203,12 +210,10 @@ def _write(sections: "Sequence[Section]", loaded: "Loaded", format: str, output:
         for file in write_pictures(drawn, output or Path()):
             print(file)
         return
-    counting = (that_count(some).records for some in by_model(loaded.records).values())
-    notes = notes_after(record for some in counting for record in some)
     if format == "json":
-        text = json.dumps({"schema": SCHEMA, **section_table(sections), "notes": notes}, indent=2)
+        text = json.dumps(report_table(sections, loaded), indent=2)
     else:
-        told = [line for note in notes for line in wrapped(note)]
+        told = [line for note in notes_of(loaded) for line in wrapped(note)]
         text = "\n".join([*section_lines(sections), *[""] * bool(told), *told])
     if output is None or str(output) == "-":
         print(text)

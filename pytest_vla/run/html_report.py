@@ -1,6 +1,5 @@
 """A report as one HTML file: of stored runs, and of the run that has just ended (``--vla-report``)."""
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_vla.errors import VlaError
 from pytest_vla.reports.loaded import Loaded, load
-from pytest_vla.reports.made import Named, make_sections
+from pytest_vla.reports.made import Named, make_sections, plain_options
 from pytest_vla.run.replays import record_replays
 from pytest_vla.util.files import whole_file
 
@@ -98,12 +97,10 @@ def run_page(
     Raises:
         VlaError: the run cannot be read.
     """
-    from pytest_vla.metrics.pride import ALPHA
     from pytest_vla.reports.html.media import Shown as Of
     from pytest_vla.reports.html.page import Wanted, make_page
     from pytest_vla.reports.html.template import page_html
 
-    told = {"backend": None, "failure_algorithm": None, "full": False, "stop_when": None, "labels": None}
-    sections, troubles = make_sections(loaded, argparse.Namespace(alpha=ALPHA, data=data, **told), "html")
+    sections, troubles = make_sections(loaded, plain_options(data), "html")
     wanted = Wanted((run,), results, record_replays([run], results), shown or Of(pictures=0), index, gates)
     return page_html(make_page(loaded, sections, wanted, troubles)), troubles

@@ -37,6 +37,7 @@ from pytest_vla.run.arguments import (
     seed_list,
     some_text,
     step_count,
+    tracker_names,
     variation_labels,
 )
 from pytest_vla.run.gate_options import GateOptions
@@ -298,6 +299,17 @@ class Options(GateOptions):
         belongs="invocation",
         ini="as --vla-report, where that is not given; the file is relative to the ini file",
         checked=some_text,
+    )
+    track: tuple[str, ...] = option(
+        "log the run as it goes, a step an episode, to trackers of experiments: mlflow, tensorboard, wandb, each an "
+        "extra of its name, and what packages add; where to is said by the tracker's own variables, such as "
+        "MLFLOW_TRACKING_URI, WANDB_PROJECT, WANDB_MODE. none: to none",
+        "NAME[,NAME]",
+        tracker_names,
+        default=(),
+        belongs="resumption",
+        ini="trackers where --vla-track is not given",
+        joined=True,
     )
     costs: str = option(
         "collisions that are charged beside a task's own costs, unintended contacts of the arm and of what it holds, "
