@@ -99,7 +99,13 @@ def foretelling(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     from pytest_vla import extensions
     from pytest_vla.metrics.alarms import parse_rule
     from pytest_vla.metrics.naming import with_own_name
-    from pytest_vla.reports.foretelling import foretelling_lines, foretelling_table, make_foretold, methods_table
+    from pytest_vla.reports.foretelling import (
+        foretelling_lines,
+        foretelling_table,
+        make_foretold,
+        methods_table,
+        separation_table,
+    )
     from pytest_vla.reports.warning import confidence_table, conformal_table, intervention_table
 
     # Programs that make a report by themselves may not know the option.
@@ -112,6 +118,7 @@ def foretelling(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     for model in found:
         models[(model.model, model.suite, "")] = {
             "foretelling": foretelling_table(model),
+            "separation": separation_table(model.separated),
             "conformal": conformal_table(model.alarms),
             "confidence": confidence_table(model.confidence),
             "stop_when": None if model.stopped is None else intervention_table(model.stopped),

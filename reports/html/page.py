@@ -14,8 +14,9 @@ from pytest_vla.records.premises import notes_after
 from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
 from pytest_vla.reports.html.compared import comparison, groups_table
-from pytest_vla.reports.html.costs import foretelling_blocks, metrics_blocks, safety_blocks
+from pytest_vla.reports.html.costs import metrics_blocks, safety_blocks
 from pytest_vla.reports.html.episodes import anchor_of, episodes_table
+from pytest_vla.reports.html.foretelling import foretelling_blocks
 from pytest_vla.reports.html.gates import GateTold, gates_told
 from pytest_vla.reports.html.media import Shown, media_of
 from pytest_vla.reports.html.parts import Block, Page, PageSection, Table
@@ -140,6 +141,6 @@ def _blocks(name: str, model: Mapping[str, Any], table: Mapping[str, Any]) -> It
     elif name == "safety" and "safety" in model:
         yield from safety_blocks(title, model["safety"])
     elif name == "foretelling" and "foretelling" in model:
-        yield from foretelling_blocks(title, model["foretelling"])
+        yield from foretelling_blocks(title, model)
     elif name == "metrics" and "metrics" in model:
         yield from metrics_blocks(title, model["metrics"])
