@@ -3,12 +3,12 @@
 In JSON: ``schema``; ``models``, see `pytest_vla.reports.sections.section_table`, with the keys of
 `pytest_vla.reports.language.json.model_table`, ``looking``, `pytest_vla.reports.looking.looking_table`,
 ``robustness``, `pytest_vla.reports.robustness.json.robustness_table`, ``foretelling``,
-`pytest_vla.reports.foretelling.foretelling_table`, with ``separation``, ``conformal``, ``confidence`` and ``stop_when`` of
-`pytest_vla.reports.warning`, ``labels``, `pytest_vla.reports.labels.labels_table`, ``economy``,
-`pytest_vla.reports.economy.economy_table`, and ``metrics``,
-`pytest_vla.reports.further.further_table`; beside it ``alpha`` and ``intervals`` of the language, ``looking``,
-``robustness`` and ``metrics``: how numbers were made; under the names of benchmarks their own tables, as
-their folders in `pytest_vla.suites` and other packages make them (`pytest_vla.entries.SectionEntry`); ``notes``:
+`pytest_vla.reports.foretelling.foretelling_table`, with ``separation``, ``conformal``, ``confidence`` and
+``stop_when`` of `pytest_vla.reports.warning`, ``labels``, `pytest_vla.reports.labels.labels_table`, ``economy``,
+`pytest_vla.reports.economy.economy_table`, and ``metrics``, `pytest_vla.reports.further.further_table`; beside it
+``alpha`` and ``intervals`` of the language, ``looking``, ``robustness`` and ``metrics``: how numbers were made; under
+the names of benchmarks their own tables, as their folders in `pytest_vla.suites` and other packages make them
+(`pytest_vla.entries.SectionEntry`); ``notes``:
 known defects of the benchmarks that are in the numbers, as texts.
 """
 

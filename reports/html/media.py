@@ -1,4 +1,4 @@
-"""What is shown of episodes beside numbers, drawn from recorded states: start and end, a video, the hand's path."""
+"""What is shown of episodes beside numbers, drawn from recorded states: start and end, a video, paths in space."""
 
 import base64
 import io
@@ -30,6 +30,8 @@ PICTURES = 200
 """Episodes with pictures where nothing else is said."""
 
 _POINTS = 60
+_STILL = 0.002
+"""m."""
 _QUALITY = 75
 _VIDEOS = re.compile(r"(none|failed|all)(?::(\d+))?")
 
@@ -39,7 +41,8 @@ class Shown:
     """Of how many episodes something is shown.
 
     Attributes:
-        pictures: episodes with start and end, and with the path of the hand; those that did not succeed come first.
+        pictures: episodes with start and end, and with the paths of the hand and of what the goal names; those that did
+            not succeed come first.
         videos: episodes with a video.
         of_failed: whether these are only such as did not succeed.
         data: the folder of ``--data``; None: the run's.
@@ -95,14 +98,15 @@ def media_of(
     found: dict[int, dict[str, Any]] = {}
     troubles: Counter[str] = Counter()
 
-    def tried(place: int, key: str, make: Callable[[], Any]) -> None:
+    def tried(place: int, key: str, make: Callable[[], Any], named: str = "") -> bool:
         try:
             made = make()
         except (VlaError, OSError) as error:
-            troubles[f"{key}: {error}"] += 1
-            return
+            troubles[f"{named or key}: {error}"] += 1
+            return False
         if made:
             found.setdefault(place, {})[key] = made
+        return bool(made)
 
     for place in wanted:
         tried(place, "paths", partial(_paths, records[place], folders[records[place].run]))
@@ -118,8 +122,10 @@ def media_of(
             for place in dict.fromkeys([*wanted, *filmed]):
                 record = records[place]
                 of = _Of(pool, runs[record.run], record, folders[record.run], Drawing(data=shown.data))
-                if place in wanted:
-                    tried(place, "pictures", partial(_pictures, of))
+                # What cannot be drawn has no scene in which objects could be looked up either.
+                if place in wanted and tried(place, "pictures", partial(_pictures, of)):
+                    hand = found[place].get("paths", [])
+                    tried(place, "paths", partial(_with_objects, hand, of), "paths of objects")
                 if place in filmed:
                     tried(place, "video", partial(_video_uri, of))
     notes = [f"{counted(number, 'episode')} without {text}" for text, number in troubles.items()]
@@ -135,10 +141,32 @@ def _paths(record: Record, folder: Path) -> list[dict[str, Any]]:
     path = load_trajectory(trajectory_file(folder, record.arrays)).eef_pos
     if path.ndim != 2 or path.shape[1] != 3 or len(path) < 2:
         return []
-    every = max(-(-len(path) // _POINTS), 1)
-    kept = [*range(0, len(path) - 1, every), len(path) - 1]
-    points = [[round(float(each), 3) for each in path[row]] for row in kept]
-    return [{"name": "hand", "points": points}]
+    return [{"name": "hand", "points": _points(path[_rows(len(path))])}]
+
+
+def _with_objects(paths: list[dict[str, Any]], of: "_Of") -> list[dict[str, Any]]:
+    """The paths with those of what the goal names."""
+    from pytest_vla.show.paths import episode_objects
+
+    assert of.record.arrays is not None
+    number = len(load_trajectory(trajectory_file(of.folder, of.record.arrays)).qpos)
+    found = episode_objects(*of, _rows(number)) if number else {}
+    return [*paths, *({"name": name, "points": _points(path)} for name, path in found.items())]
+
+
+def _rows(number: int) -> list[int]:
+    """At most so many of them, and the last one."""
+    every = max(-(-number // _POINTS), 1)
+    return [*range(0, number - 1, every), number - 1]
+
+
+def _points(path: "NDArray[Any]") -> list[list[float]]:
+    """Of a path where it went on by 2 mm at least, and its end: most of the time most things rest."""
+    kept = [path[0]]
+    for point in path[1:-1]:
+        if abs(point - kept[-1]).max() >= _STILL:
+            kept.append(point)
+    return [[round(float(each), 3) for each in point] for point in (*kept, path[-1])]
 
 
 def _picture_uri(picture: "NDArray[Any]") -> str:

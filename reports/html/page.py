@@ -19,6 +19,7 @@ from pytest_vla.reports.html.episodes import anchor_of, episodes_table
 from pytest_vla.reports.html.foretelling import foretelling_blocks
 from pytest_vla.reports.html.gates import GateTold, gates_told
 from pytest_vla.reports.html.media import Shown, media_of
+from pytest_vla.reports.html.overlays import overlays_block
 from pytest_vla.reports.html.parts import Block, Page, PageSection, Table
 from pytest_vla.reports.html.summary import counting_by_model, rates_table, summary_blocks
 from pytest_vla.reports.html.template import script_json
@@ -126,14 +127,18 @@ def _gate_sections(gates: Sequence[GateTold]) -> Iterator[PageSection]:
 
 def _section(entry: SectionEntry, section: Section, table: Mapping[str, Any]) -> PageSection:
     lines = "\n".join(section.lines())
-    blocks = [block for model in table["models"] for block in _blocks(entry.name, model, table)]
+    blocks: list[Block] = []
+    for model in table["models"]:
+        blocks += _blocks(entry.name, model, table)
+        overlays = section.overlays.get((model["model"], model["suite"], model.get("protocol", "")), ())
+        blocks += filter(None, [overlays_block(_model_title(model), overlays)])
     title = _TITLES.get(entry.name, entry.about[:1].upper() + entry.about[1:])
     return PageSection(f"section-{entry.name}", title, tuple(blocks), lines)
 
 
 def _blocks(name: str, model: Mapping[str, Any], table: Mapping[str, Any]) -> Iterator[Block]:
     """Of a model what a part of ours says; other parts are shown as on a terminal."""
-    title = " ".join(filter(None, (f"{model['model']}, {model['suite']}", model.get("protocol", ""))))
+    title = _model_title(model)
     if name == "robustness" and "robustness" in model:
         yield from robustness_blocks(title, model["robustness"])
     elif name == "language" and "cells" in model:
@@ -144,3 +149,7 @@ def _blocks(name: str, model: Mapping[str, Any], table: Mapping[str, Any]) -> It
         yield from foretelling_blocks(title, model)
     elif name == "metrics" and "metrics" in model:
         yield from metrics_blocks(title, model["metrics"])
+
+
+def _model_title(model: Mapping[str, Any]) -> str:
+    return " ".join(filter(None, (f"{model['model']}, {model['suite']}", model.get("protocol", ""))))

@@ -162,10 +162,10 @@
     make("tbody", {}, ...lines.map((cells) => make("tr", {}, ...cells.map((cell, place) =>
       place ? make("td", {}, cell === null ? "" : String(cell)) : make("th", { scope: "row" }, String(cell)))))));
   const open = (row) => {
-    const about = make("dl"), steps = value(by.steps, row) ?? 0;
+    const about = make("dl"), numbers = make("dl"), steps = value(by.steps, row) ?? 0;
     for (const column of columns) {
-      const said = text(column, row);
-      if (said !== "") about.append(make("dt", {}, column.label), make("dd", {}, make("bdi", {}, said)));
+      const said = text(column, row), list = column.name.startsWith("metric-") ? numbers : about;
+      if (said !== "") list.append(make("dt", {}, column.label), make("dd", {}, make("bdi", {}, said)));
     }
     const close = make("button", { type: "button" }, "Close");
     close.addEventListener("click", () => dialog.close());
@@ -204,6 +204,7 @@
           charged.map(([name, account, ...rest]) => [data.names[name], data.names[account], ...rest]))));
     }
     if (media && media.paths) parts.push(make("h4", {}, "Paths"), paths(media.paths));
+    if (numbers.childElementCount) parts.push(make("details", {}, make("summary", {}, "Further numbers"), numbers));
     dialog.replaceChildren(...parts);
     dialog.setAttribute("aria-labelledby", "episode-title");
     if (!dialog.open) dialog.showModal();
@@ -217,16 +218,25 @@
   });
 
   // Paths of the hand and of objects, m: drawn when the episode is opened, turned by pointer and arrow keys.
+  const PALETTE = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
+  const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3], [12, 4], [4, 4]];
+  const length = (points) => points.reduce((sum, point, place) => place
+    ? sum + Math.hypot(...point.map((x, axis) => x - points[place - 1][axis])) : 0, 0);
+  const legend = (found) => make("ul", { class: "legend" }, ...found.map((each, place) => {
+    const line = svg("svg", { viewBox: "0 0 36 12", "aria-hidden": "true" }), colour = PALETTE[place % PALETTE.length];
+    line.append(svg("line", { x1: 4, y1: 6, x2: 32, y2: 6, stroke: colour, "stroke-width": 2, "stroke-dasharray": DASHES[place % DASHES.length].join(" ") }),
+      svg("rect", { x: 1, y: 3, width: 6, height: 6, fill: "none", stroke: colour, "stroke-width": 1.5 }), svg("circle", { cx: 32, cy: 6, r: 3.5, fill: colour }));
+    return make("li", {}, line, ` ${each.name}, ${length(each.points).toFixed(2)} m`);
+  }), make("li", { class: "hint" }, "square: start, dot: end; arrow keys or a pointer turn it"));
   const paths = (found) => {
     const canvas = make("canvas", { width: 480, height: 360, tabindex: "0", role: "img",
-      "aria-label": `Paths in space of ${found.map((each) => each.name).join(", ")}; arrow keys turn them` });
-    const palette = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
+      "aria-label": `Paths in space: ${found.map((each) => `${each.name} from ${each.points[0].join(", ")} to ${each.points[each.points.length - 1].join(", ")} m`).join("; ")}. Arrow keys turn them` });
     const all = found.flatMap((each) => each.points), middle = [0, 1, 2].map((axis) =>
       (Math.min(...all.map((p) => p[axis])) + Math.max(...all.map((p) => p[axis]))) / 2);
     const size = Math.max(...all.map((p) => Math.hypot(...p.map((x, axis) => x - middle[axis]))), 1e-3);
     let turn = 0.6, tilt = 0.5;
     const at = (point) => {
-      const [x, y, z] = point.map((each, axis) => ((each - middle[axis]) / size) * 160);
+      const [x, y, z] = point.map((each, axis) => ((each - middle[axis]) / size) * 165);
       const a = x * Math.cos(turn) - y * Math.sin(turn), b = x * Math.sin(turn) + y * Math.cos(turn);
       return [240 + a, 180 + b * Math.sin(tilt) - z * Math.cos(tilt)];
     };
@@ -235,16 +245,19 @@
       pen.clearRect(0, 0, 480, 360);
       pen.font = "12px sans-serif";
       found.forEach((each, place) => {
-        pen.strokeStyle = pen.fillStyle = palette[place % palette.length];
-        pen.lineWidth = place ? 1.5 : 2.5;
+        pen.strokeStyle = pen.fillStyle = PALETTE[place % PALETTE.length];
+        pen.lineWidth = place ? 1.8 : 2.5;
+        pen.setLineDash(DASHES[place % DASHES.length]);
         pen.beginPath();
         each.points.forEach((point, number) => pen[number ? "lineTo" : "moveTo"](...at(point)));
         pen.stroke();
-        const [x, y] = at(each.points[each.points.length - 1]);
+        pen.setLineDash([]);
+        const [left, top] = at(each.points[0]), [x, y] = at(each.points[each.points.length - 1]);
+        pen.strokeRect(left - 4, top - 4, 8, 8);
         pen.beginPath();
         pen.arc(x, y, 4, 0, 7);
         pen.fill();
-        pen.fillText(each.name, 8, 16 + 15 * place);
+        pen.fillText(each.name, x + 7 + pen.measureText(each.name).width > 478 ? x - 7 - pen.measureText(each.name).width : x + 7, y + 4);
       });
     };
     let held = null;
@@ -266,7 +279,7 @@
       paint();
     });
     paint();
-    return canvas;
+    return make("div", {}, canvas, legend(found));
   };
 
   const follow = () => { const row = rowOf.get(location.hash.slice(1)); if (row !== undefined) open(row); };

@@ -45,7 +45,13 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("pytest_vla.show.tasks.open_pool", lambda drawing: Pool())
     monkeypatch.setattr("pytest_vla.show.runs.episode_pictures", pictures)
+
+    def objects(pool: Pool, run: Any, record: Record, folder: Path, drawing: Any, rows: Sequence[int]) -> Any:
+        # It rests, and is lifted at the end.
+        return {"bowl_1": np.array([[0.1, 0.2, 0.9 + 0.1 * (row == rows[-1])] for row in rows])}
+
     monkeypatch.setattr("pytest_vla.show.runs.episode_video", video)
+    monkeypatch.setattr("pytest_vla.show.paths.episode_objects", objects)
 
 
 def episodes(outcomes: Sequence[str]) -> None:
@@ -64,7 +70,8 @@ def test_what_did_not_succeed_comes_first(drawn: None) -> None:
     assert (start["label"], end["label"]) == ("step 0", "failure")
     picture = Image.open(io.BytesIO(base64.b64decode(end["src"].removeprefix("data:image/webp;base64,"))))
     assert picture.size == (48, 32)
-    (path,) = found["1"]["paths"]
+    path, bowl = found["1"]["paths"]
+    assert bowl == {"name": "bowl_1", "points": [[0.1, 0.2, 0.9], [0.1, 0.2, 1.0]]}
     assert path["name"] == "hand"
     assert len(path["points"]) <= 62
     assert (path["points"][0], path["points"][-1]) == ([0, 0, 1], [0.3, 0.1, 1.2])
