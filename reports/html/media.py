@@ -78,7 +78,11 @@ class _Of(NamedTuple):
 
 
 def media_of(
-    records: Sequence[Record], runs: Mapping[str, Run], folders: Mapping[str, Path], shown: Shown
+    records: Sequence[Record],
+    runs: Mapping[str, Run],
+    folders: Mapping[str, Path],
+    shown: Shown,
+    twins: Mapping[int, int] | None = None,
 ) -> tuple[dict[int, dict[str, Any]], list[str]]:
     """By the place of its record, ``pictures``, ``video`` and ``paths`` of an episode; and what cannot be shown.
 
@@ -86,15 +90,16 @@ def media_of(
         records: of the report.
         runs: by name.
         folders: of the runs, by name.
-        shown: of how many.
+        shown: of how many; benign twins of these come beside.
+        twins: by the place of a varied episode that of its benign twin; None: there are none.
     """
     places = sorted(
         (place for place, record in enumerate(records) if record.arrays is not None and record.run in runs),
         key=lambda place: (records[place].outcome == "success", place),
     )
-    wanted = dict.fromkeys(places[: shown.pictures])
+    wanted = _with_twins(places[: shown.pictures], twins or {}, places)
     videos = [place for place in places if not (shown.of_failed and records[place].outcome == "success")]
-    filmed = dict.fromkeys(videos[: shown.videos])
+    filmed = _with_twins(videos[: shown.videos], twins or {}, places)
     found: dict[int, dict[str, Any]] = {}
     troubles: Counter[str] = Counter()
 
@@ -133,6 +138,13 @@ def media_of(
         told = f"{len(wanted)} of {counted(len(places), 'episode')} have pictures"
         notes.append(f"{told}, those that did not succeed first: --pictures={len(places)} has all")
     return found, notes
+
+
+def _with_twins(chosen: Sequence[int], twins: Mapping[int, int], drawable: Sequence[int]) -> dict[int, None]:
+    """In their order, each with its twin behind it, where that can be drawn."""
+    can = {*drawable}
+    pairs = ((place, twins.get(place)) for place in chosen)
+    return dict.fromkeys(each for pair in pairs for each in pair if each is not None and each in can)
 
 
 def _paths(record: Record, folder: Path) -> list[dict[str, Any]]:

@@ -33,7 +33,7 @@ def overlays_block(title: str, overlays: Sequence[Overlay]) -> Block | None:
         title: names them.
         overlays: of what was varied, one each.
     """
-    row = Markup('<div class="row">{}</div>')
+    row = Markup('<div class="lane">{}</div>')
     drawings = tuple(row.format(Markup().join(_drawings(each))) for each in overlays if each.ways)
     if not drawings:
         return None

@@ -15,7 +15,7 @@ from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
 from pytest_vla.reports.html.compared import comparison, groups_table
 from pytest_vla.reports.html.costs import metrics_blocks, safety_blocks
-from pytest_vla.reports.html.episodes import anchor_of, episodes_table
+from pytest_vla.reports.html.episodes import anchor_of, episodes_table, twin_places
 from pytest_vla.reports.html.foretelling import foretelling_blocks
 from pytest_vla.reports.html.gates import GateTold, gates_told
 from pytest_vla.reports.html.media import Shown, media_of
@@ -81,7 +81,8 @@ def make_page(loaded: Loaded, sections: Sequence[Named], wanted: Wanted, trouble
     if records:
         parts.append(_tasks_section(records))
     parts += [_section(entry, section, models) for entry, section in sections]
-    media, lacking = media_of(records, {run.name: run for run in runs}, loaded.folders, wanted.shown)
+    twins = twin_places(records)
+    media, lacking = media_of(records, {run.name: run for run in runs}, loaded.folders, wanted.shown, twins)
     counting = [record for some in by_model(records).values() for record in that_count(some).records]
     names = ", ".join(dict.fromkeys(run.model for run in runs))
     suites = ", ".join(sorted({record.suite for record in records})) or "no suite"
@@ -89,7 +90,7 @@ def make_page(loaded: Loaded, sections: Sequence[Named], wanted: Wanted, trouble
         title=f"{names} on {suites}",
         summary=summary_blocks(runs, records, models["models"], gates),
         sections=tuple(parts),
-        episodes=script_json(episodes_table(records, wanted.command_of, media)),
+        episodes=script_json(episodes_table(records, wanted.command_of, media, twins)),
         number=len(records),
         texts=(*troubles, *lacking, *loaded.unfinished.values(), *notes_after(counting)),
         made_by=f"{counted(len(records), 'episode')} of {counted(len(runs), 'run')}; made by pytest-vla {_VERSION}",

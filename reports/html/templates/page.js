@@ -161,6 +161,55 @@
     make("thead", {}, make("tr", {}, ...titles.map((title) => make("th", { scope: "col" }, title)))),
     make("tbody", {}, ...lines.map((cells) => make("tr", {}, ...cells.map((cell, place) =>
       place ? make("td", {}, cell === null ? "" : String(cell)) : make("th", { scope: "row" }, String(cell)))))));
+  // Pictures and the video of an episode, and beside them those of its benign twin: both videos have one control.
+  const shots = (media, video) => make("div", { class: "shots" }, ...(media?.pictures ?? []).map((picture) =>
+    make("figure", {}, make("img", { src: picture.src, alt: picture.label }), make("figcaption", {}, picture.label))),
+    ...(media?.video ? [make("figure", {}, video ?? film(media, true), make("figcaption", {}, "video"))] : []));
+  const film = (media, alone) => {
+    const video = make("video", { src: media.video, preload: "metadata", playsinline: "", "aria-label": "Video of the episode" });
+    video.muted = true;
+    video.controls = alone;
+    return video;
+  };
+  const besideTwin = (row, twin, media) => {
+    const other = data.media[twin], link = make("a", { href: `#episode-${data.anchors[twin]}` }, "Benign twin");
+    const ended = (each) => `${text(by.outcome, each)} after ${text(by.steps, each)} steps`;
+    const videos = media?.video && other?.video ? [film(media, false), film(other, false)] : [];
+    const parts = [make("div", { class: "twins" },
+      make("section", { "aria-label": "This episode" }, make("h4", {}, "This episode"), make("p", { class: "hint" }, ended(row)), shots(media, videos[0])),
+      make("section", { "aria-label": "Benign twin" }, make("h4", {}, link), make("p", { class: "hint" }, ended(twin)), shots(other, videos[1])))];
+    if (videos.length) parts.push(together(videos));
+    return make("div", {}, ...parts);
+  };
+  const together = (videos) => {
+    const last = () => Math.max(...videos.map((each) => each.duration || 0)), STEP = 0.05;
+    const play = make("button", { type: "button" }, "Play both"), told = make("output");
+    const bar = make("input", { type: "range", min: 0, max: 1, step: STEP, value: 0, "aria-label": "Time in both videos, s" });
+    let now = 0, running = false;
+    const show = () => { bar.value = now; told.textContent = `${now.toFixed(1)} of ${last().toFixed(1)} s`; };
+    const put = () => { for (const each of videos) each.currentTime = Math.min(now, each.duration || 0); };
+    const stop = () => { running = false; play.textContent = "Play both"; for (const each of videos) each.pause(); };
+    const tick = () => {
+      if (!running || !play.isConnected) return;
+      // The longest leads; one that is late by more than two frames is put right, and one that is over waits at its end.
+      const leader = videos.reduce((a, b) => (b.duration > a.duration ? b : a));
+      now = leader.currentTime;
+      for (const each of videos) if (!each.ended && Math.abs(each.currentTime - Math.min(now, each.duration)) > 0.15) each.currentTime = Math.min(now, each.duration);
+      show();
+      if (leader.ended) { now = last(); show(); stop(); } else requestAnimationFrame(tick);
+    };
+    play.addEventListener("click", () => {
+      if (running) return stop();
+      if (now >= last() - STEP) { now = 0; put(); }
+      running = true;
+      play.textContent = "Pause both";
+      for (const each of videos) if (now < each.duration) each.play().catch(stop);
+      requestAnimationFrame(tick);
+    });
+    bar.addEventListener("input", () => { stop(); now = Number(bar.value); put(); show(); });
+    for (const each of videos) each.addEventListener("loadedmetadata", () => { bar.max = Math.max(last(), STEP); show(); });
+    return make("div", { class: "together", role: "group", "aria-label": "Both videos" }, play, bar, told);
+  };
   const open = (row) => {
     const about = make("dl"), numbers = make("dl"), steps = value(by.steps, row) ?? 0;
     for (const column of columns) {
@@ -172,17 +221,8 @@
     const name = [text(by.task, row), by.variation ? text(by.variation, row) : "", `seed ${text(by.seed, row)}`];
     const heading = make("h3", { id: "episode-title" }, name.filter(Boolean).join(", "));
     const parts = [make("div", { class: "top" }, heading, close)];
-    const media = data.media[row];
-    if (media) {
-      for (const picture of media.pictures ?? []) {
-        parts.push(make("figure", {}, make("img", { src: picture.src, alt: picture.label }),
-          make("figcaption", {}, picture.label)));
-      }
-      if (media.video) {
-        const video = make("video", { controls: "", src: media.video, preload: "metadata", "aria-label": "Video of the episode" });
-        parts.push(make("figure", {}, video, make("figcaption", {}, "video")));
-      }
-    }
+    const media = data.media[row], twin = data.twins[row];
+    parts.push(twin === undefined ? shots(media) : besideTwin(row, twin, media));
     parts.push(about);
     const command = data.commands[row];
     if (command) {

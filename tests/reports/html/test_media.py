@@ -13,11 +13,13 @@ from PIL import Image
 from pytest_vla.errors import VlaError
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import Trajectory
+from pytest_vla.reports.html.episodes import twin_places
 from pytest_vla.reports.html.media import Shown, media_of, videos_of
 from pytest_vla.reports.loaded import load
 from tests.support.page import page
 from tests.support.records import record_of
 from tests.support.reports import RESULTS, report, write
+from tests.support.varied import varied
 
 
 @pytest.fixture(autouse=True)
@@ -128,3 +130,28 @@ def test_other_numbers_are_refused(arguments: list[str], capsys: pytest.CaptureF
     with pytest.raises(SystemExit):
         report(*arguments)
     assert "expected" in capsys.readouterr().err
+
+
+def test_a_benign_twin_is_beside_what_is_varied(drawn: None) -> None:
+    rows = np.zeros((11, 3))
+    trajectory = Trajectory(rows, rows, rows, np.zeros((10, 7)))
+    records = [
+        varied("", True, "a_task", 0),
+        varied("", True, "a_task", 0, run_seed=1),
+        varied("camera.distance-L1", False, "a_task", 0),
+        varied("camera.distance-L2", False, "a_task", 0, policy="other:policy"),
+        varied("camera.distance-L1", False, "a_task", 1),
+        varied("", False, "b_task", 0),
+    ]
+    write([(record, trajectory) for record in records])
+    found = page("--pictures=3", "--videos=failed:1").data
+    # Of the same model, seed and run seed, or of none.
+    assert found["twins"] == {"2": 0}
+    assert sorted(found["media"]) == ["0", "2", "3", "4"]
+    assert [place for place, shown in found["media"].items() if "video" in shown] == ["2", "0"]
+
+
+def test_of_several_twins_that_which_counts_is_beside() -> None:
+    records = [varied("", "error", "a_task"), varied("", True, "a_task"), varied("light.specular-L1", True, "a_task")]
+    assert twin_places(records) == {2: 1}
+    assert twin_places(records[:2]) == {}
