@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pytest_vla.episode.world_pool import WorldPool
+    from pytest_vla.policies.base import Policy
     from pytest_vla.show.tasks import Drawing
 
 PICTURES = 200
@@ -46,16 +47,26 @@ class Shown:
         videos: episodes with a video.
         of_failed: whether these are only such as did not succeed.
         data: the folder of ``--data``; None: the run's.
+        occlusions: episodes with maps of where the policy looks.
+        occluded_failed: whether these are only such as did not succeed.
+        policy_of: gives the policy that is asked for them, of an episode; raises VlaError where it cannot be had.
     """
 
     pictures: int = PICTURES
     videos: int = 0
     of_failed: bool = True
     data: Path | None = None
+    occlusions: int = 0
+    occluded_failed: bool = True
+    policy_of: "Callable[[Run, Record], Policy] | None" = None
 
 
-def videos_of(text: str) -> tuple[int, bool]:
+def videos_of(text: str, usual: int = 20) -> tuple[int, bool]:
     """How many videos, and whether only of what failed: of ``none``, ``failed``, ``failed:20``, ``all:50``.
+
+    Args:
+        text: what is said.
+        usual: how many there are where no number is said.
 
     Raises:
         ValueError: the text says something else.
@@ -63,7 +74,7 @@ def videos_of(text: str) -> tuple[int, bool]:
     match = _VIDEOS.fullmatch(text)
     if match is None:
         raise ValueError(f"expected none, failed, all, or a number with it such as failed:20, and not {text!r}")
-    most = 0 if match[1] == "none" else int(match[2] or 20)
+    most = 0 if match[1] == "none" else int(match[2] or usual)
     return most, match[1] != "all"
 
 
@@ -100,6 +111,8 @@ def media_of(
     wanted = _with_twins(places[: shown.pictures], twins or {}, places)
     videos = [place for place in places if not (shown.of_failed and records[place].outcome == "success")]
     filmed = _with_twins(videos[: shown.videos], twins or {}, places)
+    occluded = [place for place in places if not (shown.occluded_failed and records[place].outcome == "success")]
+    asked = dict.fromkeys(occluded[: shown.occlusions] if shown.policy_of is not None else [])
     found: dict[int, dict[str, Any]] = {}
     troubles: Counter[str] = Counter()
 
@@ -115,16 +128,16 @@ def media_of(
 
     for place in wanted:
         tried(place, "paths", partial(_paths, records[place], folders[records[place].run]))
-    if wanted or filmed:
+    if wanted or filmed or asked:
         from pytest_vla.show.tasks import Drawing, open_pool
 
-        drawn = f"drawing {counted(len({**wanted, **filmed}), 'episode')}, --pictures=0 leaves it out"
+        drawn = f"drawing {counted(len({**wanted, **filmed, **asked}), 'episode')}, --pictures=0 leaves it out"
         try:
             pool = open_pool(Drawing(data=shown.data))
         except VlaError as error:
             return found, [f"no episode has pictures: {error}"]
         with closing(pool), told_when_slow(drawn, sys.stderr):
-            for place in dict.fromkeys([*wanted, *filmed]):
+            for place in {**wanted, **filmed, **asked}:
                 record = records[place]
                 of = _Of(pool, runs[record.run], record, folders[record.run], Drawing(data=shown.data))
                 # What cannot be drawn has no scene in which objects could be looked up either.
@@ -133,6 +146,8 @@ def media_of(
                     tried(place, "paths", partial(_with_objects, hand, of), "paths of objects")
                 if place in filmed:
                     tried(place, "video", partial(_video_uri, of))
+                if place in asked and shown.policy_of is not None:
+                    tried(place, "looks", partial(_looks, of, shown.policy_of), "a map of where the policy looks")
     notes = [f"{counted(number, 'episode')} without {text}" for text, number in troubles.items()]
     if len(places) > len(wanted) and shown.pictures:
         told = f"{len(wanted)} of {counted(len(places), 'episode')} have pictures"
@@ -193,6 +208,26 @@ def _pictures(of: "_Of") -> list[dict[str, str]]:
     from pytest_vla.show.runs import episode_pictures
 
     return [{"label": label, "src": _picture_uri(picture)} for label, picture in episode_pictures(*of)]
+
+
+def _looks(of: "_Of", policy_of: "Callable[[Run, Record], Policy]") -> list[dict[str, Any]]:
+    """Of each picture that the policy reads: ``camera``, ``src``, ``floor`` and ``changes`` by patch."""
+    from pytest_vla.errors import EpisodeError
+    from pytest_vla.show.occlusion import episode_occlusions
+
+    try:
+        found = episode_occlusions(of.pool, of.run, of.record, of.folder, of.drawing.data, policy_of(of.run, of.record))
+    except EpisodeError as error:
+        raise VlaError(str(error)) from error
+    return [
+        {
+            "camera": each.camera,
+            "src": _picture_uri(each.picture),
+            "floor": float(f"{each.floor:.3g}"),
+            "changes": [[float(f"{change:.3g}") for change in row] for row in each.changes.tolist()],
+        }
+        for each in found
+    ]
 
 
 def _video_uri(of: "_Of") -> str:

@@ -210,6 +210,23 @@
     for (const each of videos) each.addEventListener("loadedmetadata", () => { bar.max = Math.max(last(), STEP); show(); });
     return make("div", { class: "together", role: "group", "aria-label": "Both videos" }, play, bar, told);
   };
+  const looks = ({ camera, src, floor, changes }, top) => {
+    const most = Math.max(...changes.flat()), side = 256 / changes.length, span = Math.max(top - floor, 1e-12);
+    const [row, column] = changes.flatMap((line, y) => line.map((each, x) => [y, x, each])).reduce((a, b) => (b[2] > a[2] ? b : a));
+    const told = `${camera}: covering a patch moves the answer by ${most} at most, in row ${row + 1} and column ${column + 1} of ${changes.length}; asking again, by ${floor}`;
+    const map = svg("svg", { class: "looks", viewBox: "0 0 256 256", role: "img", "aria-label": told });
+    map.append(svg("image", { href: src, width: 256, height: 256, preserveAspectRatio: "none" }));
+    changes.forEach((line, y) => line.forEach((each, x) => {
+      if (each <= floor) return;
+      const patch = svg("rect", { x: x * side, y: y * side, width: side, height: side, fill: "#d40000", "fill-opacity": (0.8 * (each - floor) / span).toFixed(3) });
+      const title = svg("title", {});
+      title.textContent = String(each);
+      patch.append(title);
+      map.append(patch);
+    }));
+    if (most > floor && most === top) map.append(svg("rect", { x: column * side + 1, y: row * side + 1, width: side - 2, height: side - 2, fill: "none", stroke: "#fff", "stroke-width": 2 }));
+    return make("figure", {}, map, make("figcaption", {}, `${camera}: ${most} at most${most > floor && most === top ? " (framed)" : ""}; asked again ${floor}`));
+  };
   const open = (row) => {
     const about = make("dl"), numbers = make("dl"), steps = value(by.steps, row) ?? 0;
     for (const column of columns) {
@@ -236,6 +253,10 @@
       parts.push(make("h4", {}, "The goal over time"), make("dl", {}, ...literals.flatMap(([name, changes]) => [
         make("dt", {}, make("code", {}, data.names[name])),
         make("dd", {}, heldBar(data.names[name], changes, steps))])));
+    }
+    if (media?.looks) {
+      parts.push(make("h4", {}, "Where the policy looks"), make("div", { class: "shots" }, ...media.looks.map((each) => looks(each, Math.max(...media.looks.flatMap((one) => one.changes.flat()))))),
+        make("p", { class: "hint" }, "How far its first answer moves when a patch is covered in grey, with the same noise: the more, the redder, on one scale for all pictures. A patch that moves it less than asking again does has no colour."));
     }
     const charged = data.costs[row] ?? [];
     if (charged.length) {

@@ -1,6 +1,8 @@
 """What is shown of episodes beside numbers: which, how many, and what is said where there is nothing to draw."""
 
+import argparse
 import base64
+import dataclasses
 import io
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +12,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pytest_vla.errors import VlaError
+from pytest_vla.commands.report import _policies
+from pytest_vla.episode.occlusion import Occlusion
+from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.records.load import open_runs
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import Trajectory
 from pytest_vla.reports.html.episodes import twin_places
@@ -109,6 +114,40 @@ def test_a_damaged_trajectory_is_said(drawn: None) -> None:
     assert "1 episode without paths" in Path("report.html").read_text()
 
 
+def test_maps_of_where_a_policy_looks_are_of_those_that_failed(drawn: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    episodes(["success", "failure", "failure"])
+    asked = []
+
+    def maps(pool: Pool, run: Any, record: Record, folder: Path, data: Path | None, policy: Any) -> Any:
+        asked.append((record.seed, policy))
+        if record.seed == 2:
+            raise EpisodeError("policy-raised", "it is broken")
+        return [Occlusion("agentview", np.zeros((32, 48, 3), np.uint8), np.eye(8) / 3, 0.0)]
+
+    monkeypatch.setattr("pytest_vla.show.occlusion.episode_occlusions", maps)
+    loaded = load([], RESULTS)
+    (run,) = (run for _, runs in open_runs([], RESULTS) for run in runs)
+    wanted = Shown(pictures=0, occlusions=5, policy_of=lambda run, record: run.model)
+    media, told = media_of(loaded.records, {run.name: run}, loaded.folders, wanted)
+    assert asked == [(1, run.model), (2, run.model)]
+    (told_of,) = media[1]["looks"]
+    assert (told_of["camera"], told_of["floor"], told_of["changes"][2][2]) == ("agentview", 0.0, 0.333)
+    assert told == ["1 episode without a map of where the policy looks: policy-raised: it is broken"]
+
+
+def test_a_policy_that_changed_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its map would be of another than that which failed."""
+    monkeypatch.setattr("pytest_vla.policies.load.digest_of", lambda policy, spec: "1" * 64)
+    write([(dataclasses.replace(record_of(0, "failure"), policy="random", policy_digest="0" * 64), None)])
+    (run,) = (run for _, runs in open_runs([], RESULTS) for run in runs)
+    (record,) = load([], RESULTS).records
+    options = argparse.Namespace(vla_model=None, vla_device=None)
+    with pytest.raises(VlaError, match="is another policy now than in run a-run"):
+        _policies(options)(run, record)
+    options.vla_model = "random"
+    assert callable(_policies(options)(run, record))
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [
@@ -124,7 +163,7 @@ def test_videos_are_of_so_many(text: str, found: tuple[int, bool]) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--videos=some"], ["--videos=failed:x"], ["--pictures=-1"], ["--pictures=\u0663"]]
+    "arguments", [["--videos=some"], ["--occlusion=5"], ["--videos=failed:x"], ["--pictures=-1"], ["--pictures=\u0663"]]
 )
 def test_other_numbers_are_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
