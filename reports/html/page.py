@@ -6,6 +6,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from pytest_vla.entries import SectionEntry
 from pytest_vla.metrics.pride import ALPHA
 from pytest_vla.metrics.selection import by_model, that_count
@@ -13,22 +15,20 @@ from pytest_vla.records.load import open_runs
 from pytest_vla.records.premises import notes_after
 from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
-from pytest_vla.reports.html.compared import comparison, groups_table
+from pytest_vla.reports.html.compared import comparison, outcome_link
 from pytest_vla.reports.html.costs import metrics_blocks, safety_blocks
 from pytest_vla.reports.html.episodes import anchor_of, episodes_table, twin_places
 from pytest_vla.reports.html.foretelling import foretelling_blocks
-from pytest_vla.reports.html.gates import GateTold, gates_told
+from pytest_vla.reports.html.gates import GateTold, gate_blocks, gates_told
 from pytest_vla.reports.html.media import Shown, media_of
 from pytest_vla.reports.html.overlays import overlays_block
-from pytest_vla.reports.html.parts import Block, Page, PageSection, Table
+from pytest_vla.reports.html.parts import Block, Page, PageSection
 from pytest_vla.reports.html.summary import counting_by_model, rates_table, summary_blocks
 from pytest_vla.reports.html.template import script_json
 from pytest_vla.reports.html.variations import robustness_blocks
 from pytest_vla.reports.html.words import language_blocks
 from pytest_vla.reports.loaded import Loaded
 from pytest_vla.reports.made import Named
-from pytest_vla.reports.measures import HEAD as MEASURES
-from pytest_vla.reports.measures import row_of
 from pytest_vla.reports.sections import Section, section_table
 from pytest_vla.util.text import counted
 
@@ -77,7 +77,10 @@ def make_page(loaded: Loaded, sections: Sequence[Named], wanted: Wanted, trouble
     runs = _runs(wanted)
     models = section_table([section for _, section in sections])
     gates = gates_told(wanted.texts, wanted.results)
-    parts = [*_gate_sections(gates), *filter(None, [comparison(records, anchor_of, wanted.command_of)])]
+    parts = [
+        *_gate_sections(gates, records, wanted),
+        *filter(None, [comparison(records, anchor_of, wanted.command_of)]),
+    ]
     if records:
         parts.append(_tasks_section(records))
     parts += [_section(entry, section, models) for entry, section in sections]
@@ -109,20 +112,12 @@ def _tasks_section(records: Sequence[Record]) -> PageSection:
     return PageSection("tasks", "Success by task", tuple(blocks))
 
 
-def _gate_sections(gates: Sequence[GateTold]) -> Iterator[PageSection]:
-    judged = [(gate, gate.judgement) for gate in gates if gate.judgement is not None]
-    if judged:
-        blocks = (
-            Block(
-                gate.line,
-                (gate.about,),
-                tables=(
-                    groups_table(judgement, "baseline", "run"),
-                    *([Table("Beside success", MEASURES, tuple(map(row_of, gate.measured)), 2)] * bool(gate.measured)),
-                ),
-            )
-            for gate, judgement in judged
-        )
+def _gate_sections(gates: Sequence[GateTold], records: Sequence[Record], wanted: Wanted) -> Iterator[PageSection]:
+    def link_of(record: Record) -> Markup:
+        return outcome_link(record, anchor_of(record))
+
+    if gates:
+        blocks = (block for gate in gates for block in gate_blocks(gate, records, link_of, wanted.command_of))
         yield PageSection("gate", "Gate", tuple(blocks))
 
 
