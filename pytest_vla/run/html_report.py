@@ -58,21 +58,23 @@ def check_report(file: Path) -> None:
         raise VlaError(f"--vla-report={file}: expected a file, such as report.html, in a folder that is there")
 
 
-def report_run(run: Path, file: Path, data: Path | None) -> None:
+def report_run(run: Path, file: Path, data: Path | None, pictures: int = 0) -> None:
     """The page of a run that has ended.
 
     Args:
         run: its folder.
         file: that is written.
         data: of ``--vla-data``.
+        pictures: episodes that have some.
 
     Raises:
         VlaError: it cannot be written, or the run cannot be read.
     """
     from pytest_vla.metrics.pride import ALPHA
+    from pytest_vla.reports.html.media import Shown
 
     loaded = load([run.name], run.parent)
     told = {"backend": None, "failure_algorithm": None, "full": False, "stop_when": None, "labels": None}
     options = argparse.Namespace(alpha=ALPHA, data=data, **told)
     sections, troubles = make_sections(loaded, options, "html")
-    write_html(loaded, sections, [run.name], run.parent, file, troubles)
+    write_html(loaded, sections, [run.name], run.parent, file, troubles, Shown(pictures, data=data))

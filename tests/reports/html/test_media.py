@@ -21,7 +21,8 @@ from pytest_vla.records.trajectory import Trajectory
 from pytest_vla.reports.html.episodes import twin_places
 from pytest_vla.reports.html.media import Shown, media_of, videos_of
 from pytest_vla.reports.loaded import load
-from tests.support.page import page
+from pytest_vla.run.html_report import report_run
+from tests.support.page import Parsed, page
 from tests.support.records import record_of
 from tests.support.reports import RESULTS, report, write
 from tests.support.varied import varied
@@ -83,6 +84,14 @@ def test_what_did_not_succeed_comes_first(drawn: None) -> None:
     assert len(path["points"]) <= 62
     assert (path["points"][0], path["points"][-1]) == ([0, 0, 1], [0.3, 0.1, 1.2])
     assert "2 of 4 episodes have pictures" in Path("report.html").read_text()
+
+
+def test_a_runs_own_page_has_as_many_as_are_asked_for(drawn: None) -> None:
+    """``--vla-report-pictures``."""
+    episodes(["success", "failure"])
+    for number, expected in ((0, []), (1, ["1"])):
+        report_run(RESULTS / "a-run", Path("report.html"), None, number)
+        assert [*Parsed(Path("report.html").read_text()).data["media"]] == expected
 
 
 def test_none_is_drawn_where_none_is_wanted() -> None:
