@@ -134,7 +134,13 @@
   };
   area.addEventListener("scroll", () => requestAnimationFrame(draw));
   addEventListener("resize", draw);
-  addEventListener("beforeprint", () => fill(0, Math.min(rows.length, 500)));
+  addEventListener("beforeprint", () => {
+    const most = Math.min(rows.length, 500);
+    fill(0, most);
+    document.getElementById("episode-printed").textContent = most < rows.length
+      ? `Printed are the first ${most} of ${rows.length.toLocaleString("en")} rows that were found, of ${total.toLocaleString("en")} episodes.`
+      : `Printed are ${rows.length.toLocaleString("en")} of ${total.toLocaleString("en")} episodes.`;
+  });
   addEventListener("afterprint", () => { from = to = -1; draw(); });
   let waiting = 0;
   search.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(filter, 80); });

@@ -176,6 +176,16 @@ def test_the_page_is_printed(browser: Browser, both: Path) -> None:
     printed = browser.pdf()
     assert printed.startswith(b"%PDF")
     assert len(printed) > 20_000
+    assert browser.run("document.getElementById('episode-printed').textContent") == "Printed are 152 of 152 episodes."
+
+
+def test_of_many_rows_the_first_are_printed_and_that_is_said(browser: Browser) -> None:
+    page_of(many(600))
+    opened(browser)
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    assert browser.run("document.querySelectorAll('tr.row').length") == 500
+    said = browser.run("document.getElementById('episode-printed').textContent")
+    assert said == "Printed are the first 500 of 600 rows that were found, of 600 episodes."
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)], ids=["light", "narrow, dark"])
