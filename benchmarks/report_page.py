@@ -58,6 +58,7 @@ def episodes(number: int, model: str, skill: float, seed: int) -> Iterator[Recor
         record = dataclasses.replace(
             record,
             steps=steps,
+            success_step=steps if outcome == "success" else None,
             protocol={**record.protocol, "max_steps": STEPS, "control_freq": 20},
             instruction=f"{task.replace('_', ' ')} with the {rest % 97}th thing",
             costs=charges(rng, done),
