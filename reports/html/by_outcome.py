@@ -79,7 +79,7 @@ def courses(each: Found) -> Markup | None:
         if not points:
             continue
         inside += _AREA.format(kind=f"band {kind}", way=_band(points))
-        inside += _AREA.format(kind=f"course {kind}", way=_line([(x, y) for x, _, y, _ in points]))
+        inside += _AREA.format(kind=f"trend {kind}", way=_line([(x, y) for x, _, y, _ in points]))
         medians = [ends[1] for ends in each[name]["quartiles"] if ends is not None]
         told.append(f"{name} from {medians[0]:.3g} to {medians[-1]:.3g}, {100 * len(medians) // parts}% of the time")
     inside += _legend()
@@ -90,7 +90,7 @@ def courses(each: Found) -> Markup | None:
 def _legend() -> Markup:
     inside = Markup()
     for (name, kind), x in zip(_SIDES, (8, 100), strict=True):
-        inside += LINE.format(kind=f"course {kind}", x1=x, y1=23, x2=x + 22, y2=23)
+        inside += LINE.format(kind=f"trend {kind}", x1=x, y1=23, x2=x + 22, y2=23)
         inside += TEXT.format(kind="tick", x=x + 26, y=27, anchor="start", text=name)
     return inside
 
