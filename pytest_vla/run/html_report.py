@@ -58,18 +58,21 @@ def check_report(file: Path) -> None:
         raise VlaError(f"--vla-report={file}: expected a file, such as report.html, in a folder that is there")
 
 
-def report_run(run: Path, file: Path, data: Path | None) -> None:
+def report_run(run: Path, file: Path, data: Path | None, pictures: int = 0) -> None:
     """The page of a run that has ended.
 
     Args:
         run: its folder.
         file: that is written.
         data: of ``--vla-data``.
+        pictures: episodes that have some.
 
     Raises:
         VlaError: it cannot be written, or the run cannot be read.
     """
-    content, _ = run_page(load([run.name], run.parent), run.name, run.parent, data)
+    from pytest_vla.reports.html.media import Shown as Of
+
+    content, _ = run_page(load([run.name], run.parent), run.name, run.parent, data, Of(pictures, data=data))
     with whole_file(file) as stream:
         stream.write(content)
 

@@ -29,6 +29,7 @@ from pytest_vla.run.arguments import (
     min_success_text,
     one_of,
     one_seed,
+    picture_count,
     plain_number,
     question_count,
     rule_text,
@@ -310,6 +311,15 @@ class Options(GateOptions):
         belongs="resumption",
         ini="trackers where --vla-track is not given",
         joined=True,
+    )
+    report_pictures: int = option(
+        "episodes with pictures in the file of --vla-report, those that did not succeed first (default: 0, as drawing "
+        "takes time at the run's end; pytest-vla report draws them afterwards too)",
+        "N",
+        picture_count,
+        default=0,
+        belongs="invocation",
+        ini="as --vla-report-pictures, where that is not given",
     )
     costs: str = option(
         "collisions that are charged beside a task's own costs, unintended contacts of the arm and of what it holds, "

@@ -249,7 +249,7 @@ class Results:
         from pytest_vla.run.html_report import report_run
 
         try:
-            report_run(self._config.stash[RUN], settings.report, settings.data)
+            report_run(self._config.stash[RUN], settings.report, settings.data, settings.report_pictures)
             self._verdict += (f"report: {settings.report}",)
         except VlaError as error:
             session.exitstatus = pytest.ExitCode.INTERNAL_ERROR

@@ -56,6 +56,7 @@ TYPED = {
     "gate-summary": ("gate.md", "a b.md,gate.json"),
     "report": ("report.html", "/a b/report.html"),
     "track": ("mlflow", "mlflow,tensorboard,none"),
+    "report-pictures": ("0", "200"),
     "costs": ("auto", "all"),
     "cost": ("/my/costs.toml", "/a b"),
     "max-cost": ("0", "12.5", "999999999999.000000001"),
