@@ -82,13 +82,21 @@ def distance(space: Sequence[Parameter], params: Params) -> float:
     return max((_distance(space, params, each) for each in components(space, params)), default=0.0)
 
 
+def side(space: Sequence[Parameter], params: Params) -> int:
+    """On which side of benign its largest number is, -1 or 1; 0 where it has none."""
+    scaled = {each.name: each for each in space if _is_scaled(each)}
+    found = [each for each in components(space, params) if each.name in scaled]
+    if not found:
+        return 0
+    largest = max(found, key=lambda each: _distance(space, params, each))
+    return 1 if _at(params[largest.name], largest.at) > scaled[largest.name].benign else -1
+
+
 def _distance(space: Sequence[Parameter], params: Params, component: Component) -> float:
     parameter = next(each for each in space if each.name == component.name)
     if not _is_scaled(parameter):
         return 1.0
-    value = params[component.name]
-    for index in component.at:
-        value = value[index]
+    value = _at(params[component.name], component.at)
     end = parameter.high if value > parameter.benign else parameter.low
     return float(min(abs(value - parameter.benign) / abs(end - parameter.benign), 1.0))
 

@@ -5,7 +5,7 @@ so that subsets are tried in the order in which they save most, and numbers are 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Literal
 
@@ -37,14 +37,13 @@ class Boundary:
 
     Attributes:
         kind: of the change.
-        passes: the largest share of the found change below `fails` that was tried and did not fail, 0 (benign) where
-            none was.
-        fails: the smallest share that was seen to fail, 1 where nothing smaller was.
+        passes: the parameters with most of the change that were tried below `fails` and did not fail; None: none were.
+        fails: the parameters with least of it that were seen to fail.
     """
 
     kind: str
-    passes: float
-    fails: float
+    passes: Params | None
+    fails: Params
 
 
 @dataclass(frozen=True)
@@ -165,15 +164,15 @@ def _less(trials: _Trials, kind: str) -> None:
     if not can_be_less(space, params):
         return
     passes, fails = 0.0, 1.0
+    trials.boundaries[kind] = boundary = Boundary(kind, None, params)
     while fails - passes > CLOSE * fails:
-        trials.boundaries[kind] = Boundary(kind, passes, fails)
         share = (passes + fails) / 2
-        made, ends = (trials.with_(kind, less(space, params, each)) for each in (share, fails))
-        if made == ends:
+        smaller = change_of(kind, less(space, params, share)).params
+        if smaller == boundary.fails:
             # Whole numbers have nothing between.
-            break
-        if trials.fail(made):
-            fails = share
+            return
+        if trials.fail(trials.with_(kind, smaller)):
+            fails, boundary = share, replace(boundary, fails=smaller)
         else:
-            passes = share
-    trials.boundaries[kind] = Boundary(kind, passes, fails)
+            passes, boundary = share, replace(boundary, passes=smaller)
+        trials.boundaries[kind] = boundary

@@ -51,7 +51,8 @@ def test_to_the_one_dimension_that_matters_and_its_boundary() -> None:
     assert change.kind == "camera.azimuth"
     assert 22 < change.params["azimuth_deg"] <= 22 * (1 + CLOSE) / (1 - CLOSE)
     (boundary,) = shrunk.boundaries
-    assert boundary.passes * 60 <= 22 < boundary.fails * 60
+    assert boundary.passes is not None
+    assert boundary.passes["azimuth_deg"] <= 22 < boundary.fails["azimuth_deg"] == change.params["azimuth_deg"]
     assert shrunk.complete
     assert shrunk.tried <= 12
 
