@@ -134,6 +134,17 @@ class Options(GateOptions):
         joined=True,
         checked=some_text,
     )
+    cases: Path | None = option(
+        "TOML file of cases to run: [[case]] tables with suite, task, seed and changes, whose parameters stand in the "
+        "file; without --vla-suite nothing else of suites runs",
+        "FILE",
+        folder_of,
+        default=None,
+        belongs="run",
+        checked=some_text,
+        again=True,
+        asks=True,
+    )
     protocol: str = option(
         "where we, a benchmark's paper and its code differ: ours (default), which is the paper's but for words that "
         "would make another task of it; paper, with VLA-Arena's words as published (language.words); upstream, of "

@@ -34,7 +34,7 @@ PAGES = pages()
 BLOCKS = [block for page in PAGES for block in blocks(page)]
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
 MAKEFILE = (REPOSITORY / "Makefile").read_text()
-LONG = {"docs/how-to/gate.md", "docs/how-to/quality.md", "docs/how-to/safety.md"}
+LONG = {"docs/how-to/gate.md", "docs/how-to/quality.md", "docs/how-to/safety.md", "docs/how-to/fuzz.md"}
 """Pages whose commands take a minute or more."""
 
 LANGUAGES = {"bash", "python", "ini", "yaml", "toml", "text"}
