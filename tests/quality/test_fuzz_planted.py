@@ -1,6 +1,6 @@
 """Planted bugs on `tabletop`, in real MuJoCo: found within so many scenes, and shrunk to what was planted."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from random import Random
 from typing import Any
@@ -13,10 +13,12 @@ from pytest_vla.episode.world_pool import WorldPool
 from pytest_vla.expert.policy import expert_policy
 from pytest_vla.fuzz.propose import fuzzed_kinds
 from pytest_vla.fuzz.search import Searched, search
+from pytest_vla.fuzz.shrink import MOST_EPISODES
 from pytest_vla.fuzz.trial import Trials
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies.base import Episode
 from pytest_vla.sim.world import World
+from pytest_vla.vary.kind import Kind
 
 pytestmark = pytest.mark.slow
 
@@ -36,55 +38,55 @@ def with_bug(is_blind: Callable[[World], bool]) -> Any:
     return policy
 
 
-def searched(policy: Any, dimensions: tuple[str, ...], scenes: int) -> Searched:
+def searched(policy: Any, kinds: Sequence[Kind], scenes: int) -> Searched:
     with closing(WorldPool(False)) as worlds:
         trials = Trials(policy, worlds, Conditions(model="planted"))
-        return search(TASK, (0, 1), fuzzed_kinds(TASK, dimensions), trials, scenes, Random(0))
+        return search(TASK, (0, 1), kinds, trials, scenes, Random(0))
 
 
-def bearing(world: World) -> float:
-    """Degrees about the vertical from which the outer camera looks."""
-    x, y, _ = world.model.cam_pos[world.model.camera("agentview").id]
-    return float(np.degrees(np.arctan2(y, x)))
+def drawn(world: World, name: str) -> float:
+    """A parameter of the world's variation, wherever it stands in a joint one; 0 where it has none."""
+    found = {} if world.variation is None else world.variation.parameters
+    return float(next((value for key, value in found.items() if key.endswith(name)), 0.0))
 
 
-def test_a_camera_angle(capsys: pytest.CaptureFixture[str]) -> None:
-    seen = searched(with_bug(lambda world: bearing(world) > 25), ("camera", "light"), 40)
-    causes = {each.cause for each in seen.found}
-    assert (("camera.azimuth", 1),) in causes
-    found = next(each for each in seen.found if each.cause == (("camera.azimuth", 1),))
+def test_a_camera_angle() -> None:
+    seen = searched(
+        with_bug(lambda world: drawn(world, "azimuth_deg") > 25), fuzzed_kinds(TASK, ("camera", "light")), 40
+    )
+    assert {each.cause for each in seen.found} == {(("camera.azimuth", 1),)}
+    (found,) = seen.found
     (change,) = found.shrunk.candidate.changes
     assert 25 < change.params["azimuth_deg"] < 25 * 1.15
     assert not found.is_flaky
-    with capsys.disabled():
-        print(f"\n{seen.proposed} scenes, {seen.failed} failed, {[each.shrunk.tried for each in seen.found]} episodes")
+    assert found.shrunk.tried <= MOST_EPISODES
 
 
-def test_an_arm_that_begins_elsewhere() -> None:
-    def turned(world: World) -> bool:
-        return bool(world.data.qpos[world.model.joint("robot0_joint4").qposadr[0]] > -2.1)
-
-    seen = searched(with_bug(turned), ("robot", "light"), 30)
-    robot = [each for each in seen.found if {kind for kind, _ in each.cause} == {"robot.joints"}]
-    assert robot
-    for each in robot:
-        (change,) = each.shrunk.candidate.changes
-        # Joint 4 rests at -2.4: 0.3 rad is the boundary, whatever the others did when it was found.
-        assert [place for place, value in enumerate(change.params["offset"]) if value] == [3]
-        assert 0.25 < change.params["offset"][3] < 0.3 * 1.2
+def test_two_at_once() -> None:
+    """Neither alone breaks it, so neither is left out when it is made smaller."""
+    pair = tuple(kind for kind in fuzzed_kinds(TASK) if kind.name in ("camera.azimuth", "light.direction"))
+    bug = with_bug(lambda world: drawn(world, "azimuth_deg") > 10 and drawn(world, "turn_deg") > 15)
+    seen = searched(bug, pair, 30)
+    (found,) = seen.found
+    params = {change.kind: change.params for change in found.shrunk.candidate.changes}
+    assert params.keys() == {"camera.azimuth", "light.direction"}
+    assert 10 < params["camera.azimuth"]["azimuth_deg"] < 10 * 1.15
+    assert 15 < params["light.direction"]["turn_deg"] < 15 * 1.15
 
 
-def test_light_from_one_side() -> None:
+def test_what_the_light_does_to_the_scene_is_the_cause_whatever_kind_does_it() -> None:
+    """The bug sees where the main light shines to; two kinds turn it, and both are found."""
+
     def lit(world: World) -> bool:
         main = int(np.argmax(world.model.light_diffuse.mean(axis=1)))
         return bool(world.model.light_dir[main][1] > 0.3)
 
-    seen = searched(with_bug(lit), ("light", "camera"), 40)
-    assert {each.cause for each in seen.found} == {(("light.direction", 1),)}
+    seen = searched(with_bug(lit), fuzzed_kinds(TASK, ("light",)), 25)
+    assert {each.cause for each in seen.found} == {(("light.direction", 1),), (("light.shadow", 1),)}
 
 
 def test_without_a_bug_nothing_is_found() -> None:
     policy = with_bug(lambda world: False)
-    seen = searched(policy, ("camera", "light", "robot"), 12)
+    seen = searched(policy, fuzzed_kinds(TASK, ("camera", "light", "robot")), 12)
     assert seen.found == ()
     assert seen.failed == 0
