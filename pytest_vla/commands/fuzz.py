@@ -177,15 +177,11 @@ def table_of(name: str, seen: "Searched") -> dict[str, Any]:
 
 
 def _spec(options: argparse.Namespace) -> "ModelSpec":
-    from pytest_vla.policies.choices import AUTO
-    from pytest_vla.policies.spec import ModelSpec
-    from pytest_vla.run.project import find_project
+    from pytest_vla.run.project import typed_model
 
     if options.vla_model is None:
         raise VlaError("which policy? Add --vla-model=POLICY, such as --vla-model=tiny")
-    project = find_project(Path.cwd())
-    text, folder = project.model(options.vla_model, Path.cwd())
-    return ModelSpec(text, folder, options.vla_device or AUTO, names=tuple(project.models))
+    return typed_model(options.vla_model, options.vla_device)
 
 
 def _tasks(options: argparse.Namespace) -> "tuple[Task, ...]":

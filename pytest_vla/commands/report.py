@@ -26,7 +26,6 @@ from pytest_vla.errors import VlaError
 
 if TYPE_CHECKING:
     from pytest_vla.policies.base import Policy
-    from pytest_vla.policies.spec import ModelSpec
     from pytest_vla.records.record import Record
     from pytest_vla.records.runs import Run
     from pytest_vla.reports.loaded import Loaded
@@ -178,8 +177,9 @@ def run(options: argparse.Namespace) -> None:
         check_matplotlib()
     if format == "html" and options.occlusion[0] and options.vla_model is not None:
         from pytest_vla.policies.load import check_model
+        from pytest_vla.run.project import typed_model
 
-        check_model(_spec(options.vla_model, options.vla_device))
+        check_model(typed_model(options.vla_model, options.vla_device))
     loaded = load(options.which, options.results)
     named, troubles = make_sections(loaded, options, format)
     if format == "html":
@@ -228,26 +228,17 @@ def _write_page(
         raise VlaError("\n".join(troubles))
 
 
-def _spec(named: str, device: str | None) -> "ModelSpec":
-    from pytest_vla.policies.choices import AUTO
-    from pytest_vla.policies.spec import ModelSpec
-    from pytest_vla.run.project import find_project
-
-    project = find_project(Path.cwd())
-    text, folder = project.model(named, Path.cwd())
-    return ModelSpec(text, folder, device or AUTO, names=tuple(project.models))
-
-
 def _policies(options: argparse.Namespace) -> "Callable[[Run, Record], Policy]":
     """Gives the policy of an episode, or that of ``--vla-model``; each is loaded once, when it is first asked for."""
     loaded: dict[str, tuple[Policy, str | None]] = {}
 
     def policy_of(run: "Run", record: "Record") -> "Policy":
         from pytest_vla.policies.load import digest_of, resolve_policy
+        from pytest_vla.run.project import typed_model
 
         named = options.vla_model or run.model
         if named not in loaded:
-            spec = _spec(named, options.vla_device)
+            spec = typed_model(named, options.vla_device)
             policy = resolve_policy(spec)
             loaded[named] = policy, digest_of(policy, spec)
         policy, digest = loaded[named]

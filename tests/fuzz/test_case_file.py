@@ -90,7 +90,6 @@ def test_a_case_is_an_item_whose_variation_is_known(tmp_path: Path) -> None:
         ("seed = 3", "seed = 3\nabout = 4", 7, "expected a text, found 4"),
         ("camera.azimuth", "camera.azimut", 3, "there is no kind of variation 'camera.azimut'. Did you mean camera"),
         ("23.5", "99.0", 3, "camera.azimuth: azimuth_deg: expected -75 to 75 deg, found 99.0"),
-        ("23.5", "0.0", 3, "changes nothing"),
         ("azimuth_deg", "azimut", 3, "azimuth_deg is missing; its parameters are azimuth_deg"),
         ("23.5", "nan", 3, "azimuth_deg: expected a number, found nan"),
         (
