@@ -15,10 +15,10 @@ from pytest_vla.run.arguments import one_seed, question_count, whole_number
 from pytest_vla.util.text import printable
 
 if TYPE_CHECKING:
-    from pytest_vla.policies.spec import ModelSpec
     import socket
 
     from pytest_vla.policies.base import BatchPolicy
+    from pytest_vla.policies.spec import ModelSpec
     from pytest_vla.serving.websocket import WebsocketServer
 
 # What the command needs is imported when it runs: --help has to come at once.
