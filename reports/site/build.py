@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pytest_vla.errors import VlaError
@@ -50,7 +50,7 @@ class Site:
     title: str = TITLE
     limit: int | None = None
     force: bool = False
-    shown: Shown = Shown(pictures=0)
+    shown: Shown = field(default_factory=lambda: Shown(pictures=0))
 
 
 @dataclass(frozen=True)

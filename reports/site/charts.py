@@ -139,9 +139,8 @@ def _notes(marks: Sequence[Joined]) -> Iterator[str]:
     for why, names in [*by_reason.items()][:_NOTES]:
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         yield f"not joined: {', '.join(names[:_SHOWN])}{more}: {why}"
-    if left := len(by_reason) - _NOTES:
-        if left > 0:
-            yield f"{counted(left, 'further reason')} why runs are not joined: the runs' marks say them"
+    if (left := len(by_reason) - _NOTES) > 0:
+        yield f"{counted(left, 'further reason')} why runs are not joined: the runs' marks say them"
 
 
 def _numbers_table(title: str, points: Sequence[Point], pages: Collection[str]) -> Table:
