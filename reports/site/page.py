@@ -30,6 +30,8 @@ _OF_CHECKPOINTS = (
     "95% interval over these tasks"
 )
 
+_OF_EARLIER = "Success of each earlier checkpoint, likewise"
+
 
 @dataclass(frozen=True)
 class IndexPage:
@@ -115,7 +117,7 @@ def _checkpoints(entries: Sequence[Entry], pages: Collection[str]) -> Block:
         rows.append((cells.model_cell(of.model, (of.content,)), *told))
     tables = [Table(_OF_CHECKPOINTS, head, tuple(rows[:_CHECKPOINTS]), len(head))]
     if further := rows[_CHECKPOINTS:]:
-        tables.append(Table(_OF_CHECKPOINTS, head, tuple(further), len(head)))
+        tables.append(Table(_OF_EARLIER, head, tuple(further), len(head)))
     title = counted(len(rows) - _CHECKPOINTS, "earlier checkpoint") if len(tables) > 1 else ""
     return Block(title, tables=tuple(tables))
 
