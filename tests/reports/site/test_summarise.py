@@ -132,7 +132,6 @@ def test_the_digest_is_the_same_wherever_the_records_are() -> None:
     before = digest()
     assert digest() == before
     shutil.copytree(RESULTS, "copy")
-    # Another run before it gives its episodes other numbers.
     assert digest(results=Path("copy")) == before
     assert len(before) == 32
 
