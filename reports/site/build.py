@@ -15,7 +15,7 @@ from pytest_vla.reports.html.media import Shown
 from pytest_vla.reports.loaded import Loaded, load
 from pytest_vla.reports.site.cells import PAGES_FOLDER
 from pytest_vla.reports.site.entries import Entry
-from pytest_vla.reports.site.listing import newest_first, read_listing, write_listing
+from pytest_vla.reports.site.listing import check_listed, newest_first, read_listing, write_listing
 from pytest_vla.reports.site.page import TITLE, index_html
 from pytest_vla.reports.site.summarise import digest_of, summarise
 from pytest_vla.util.files import whole_file
@@ -160,6 +160,7 @@ def _add(site: Site, work: _Work, results: Path, run: Run, page_of: PageOf) -> N
         loaded = load([run.name], results)
         gates = gates_told([run.name], results)
         entry = summarise(run, loaded, gates, made_from, site.shown.data)
+        check_listed(entry)
         content, missing = page_of(loaded, run.name, results, gates)
     except VlaError as error:
         work.troubles.append(f"run {run.name} is left out: {error}")

@@ -66,6 +66,11 @@ def text_of(entries: Iterable[Entry]) -> str:
     return f'{{\n"schema": {SCHEMA},\n"made_by": {made_by},\n"runs": {runs}\n}}\n'
 
 
+def check_listed(entry: Entry) -> None:
+    """Refuse a run that could not be read again: it would cost the site all others. Raises VlaError."""
+    check_entry(json.loads(_json(_table(entry))))
+
+
 def newest_first(entries: Iterable[Entry]) -> dict[str, Entry]:
     """By name."""
     return {entry.name: entry for entry in sorted(entries, key=lambda entry: entry.order, reverse=True)}
