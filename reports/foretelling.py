@@ -92,9 +92,7 @@ def make_foretold(loaded: Loaded, rule: Rule | None = None) -> tuple[Foretold, .
         troubles: dict[str, None] = {}
         wanted = [*names, *([] if rule is None or rule.metric in names else [rule.metric])]
         watched = [
-            (record, each)
-            for record in records
-            if (each := _watched(record, wanted, loaded, troubles)) is not None
+            (record, each) for record in records if (each := _watched(record, wanted, loaded, troubles)) is not None
         ]
         if not watched:
             continue

@@ -85,6 +85,20 @@ def test_an_alarm_is_judged_on_the_seeds_that_it_was_not_made_of() -> None:
     text = " ".join("\n".join(foretelling_lines([found])).split())
     assert "metric threshold cut caught in time lead token_entropy 0.136 10% [" in text
     assert "judged by 20 successes and 4 failures" in text
+    assert (held["within"]["tasks"], held["within"]["cut"], held["within"]["in_time"]) == (1, 0.1, 1.0)
+    assert held["within"]["more"] == pytest.approx(0.9)
+    (task,) = held["by_task"]
+    assert (task["failures"], task["caught"], task["successes"], task["cut"]) == (4, 4, 20, 2)
+    assert (
+        "metric, within tasks cut caught in time more in time than cut tasks token_entropy 10% 100% 100% +90 [" in text
+    )
+    assert "Most is cut, of the task's held-out successes: in turn_on_the_stove: token_entropy 2 of 20" in text
+
+
+def test_too_few_successes_for_a_threshold_are_told() -> None:
+    (found,) = make_foretold(a_run())
+    text = " ".join("\n".join(foretelling_lines([found])).split())
+    assert "thresholds of 6 successful episodes: 10% needs 9 successes of every second seed" in text
 
 
 def test_what_stopping_by_a_rule_would_have_done(capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,6 +107,8 @@ def test_what_stopping_by_a_rule_would_have_done(capsys: pytest.CaptureFixture[s
     text = " ".join(capsys.readouterr().out.split())
     assert "had it been stopped when token_entropy>0.7 for 10: 100% [" in text
     assert "of 8 successes cut; lead 290;" in text
+    assert "within tasks, the mean of 1 task with failures and successes: 100% caught" in text
+    assert "cut by task: 50% to 50% of its successes, the most in turn_on_the_stove (4 of 8)" in text
     (model,) = models_of(capsys, "--stop-when=token_entropy>0.7 for 10")
     assert model["stop_when"]["cut"]["share"] == 0.5
     with pytest.raises(VlaError, match=r"no episode has a series of execution_variability\. There are token_ent"):
