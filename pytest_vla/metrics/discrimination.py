@@ -61,8 +61,9 @@ class Discrimination:
 
     Attributes:
         a12: how likely one of the group is above one of the other, ties by half; 0.5: they lie alike.
-        p: Mann-Whitney's, two-sided: of up to `MOST_EXACT` in the smaller group and `MOST_BOTH` in both the share of all ways to part both into
-            groups of these sizes that lie as far apart, ties and all; of more by the normal approximation.
+        p: Mann-Whitney's, two-sided: of up to `MOST_EXACT` in the smaller group and `MOST_BOTH` in both the share of
+            all ways to part both into groups of these sizes that lie as far apart, ties and all; of more by the normal
+            approximation.
         category: of `EFFECT_BANDS`.
         group: how many are in the group.
         other: how many are in the other.
