@@ -172,7 +172,7 @@ def methods_table() -> dict[str, Any]:
         "held_out: the other seeds",
         "calibration": "confidence: mean probability of the likeliest tokens up to the moment, of episodes that run "
         f"still; error: expected calibration error over {BINS} bins; error_by_chance: of a calibrated "
-        f"policy {CHANCE:.0%} of {DRAWS} draws are below",
+        f"policy {CHANCE:.0%} of {DRAWS} draws are below; episodes of one task and seed are drawn together",
         "seed": SEED,
         "intervals": "Wilson's with the effective sample size of clusters' influences (Obuchowski 1997), Student's t; "
         "tasks_interval: over tasks",
