@@ -60,7 +60,8 @@ def action_instability(
         dims: ``arm`` leaves the gripper out, and is of actions of 7 numbers.
 
     Returns:
-        (max(T, 7),) upstream, where 0 fills the first 7 steps, which have no value yet; (max(T - order, 0),) of the paper.
+        (max(T, 7),) upstream, where 0 fills the first 7 steps, which have no value yet; (max(T - order, 0),) of the
+        paper.
 
     Raises:
         VlaError: the actions are no such table, or another argument is none of the above.
