@@ -145,6 +145,9 @@ class MetricEntry:
         looks_back: control steps whose actions and answers say what its series have of the last of them, so that
             ``--vla-stop-when`` can look at it while an episode runs; it is then called with None for the record. 0: it
             is known only when the episode is over.
+        padding: of its series, by key (``""`` is its own), how many control steps at the beginning have a filler
+            instead of a value, as in ``(("", 7),)``. To alarms and to what foretells failure they have none. Where nan
+            stands it needs no saying.
     """
 
     name: str
@@ -156,6 +159,7 @@ class MetricEntry:
     needs: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
     looks_back: int = 0
+    padding: tuple[tuple[str, int], ...] = ()
 
 
 TOKENS, SAMPLES, REMAINING, HANDLING = "token probabilities", "samples", "remaining distance", "joints and contacts"

@@ -128,7 +128,7 @@ def foretelling(loaded: Loaded, options: argparse.Namespace) -> Section | None:
         return None
     models: dict[Subject, dict[str, Any]] = {}
     for model in found:
-        models[(model.model, model.suite, "")] = {
+        models[(model.model, model.suite, model.budget)] = {
             "foretelling": foretelling_table(model),
             "separation": separation_table(model.separated),
             "conformal": conformal_table(model.alarms),

@@ -169,15 +169,20 @@ def looking() -> SectionSchema:
 def foretelling() -> SectionSchema:
     """Of `pytest_vla.reports.foretelling` and `pytest_vla.reports.warning`."""
     told = maybe(row({"share": SHARE, "interval": INTERVAL, "tasks_interval": INTERVAL}))
+    within = {
+        "tasks": COUNT, "caught": SHARE, "in_time": SHARE, "cut": SHARE, "more": NUMBER,
+        "interval": INTERVAL, "tasks_interval": INTERVAL,
+    }  # fmt: skip
+    of_task = {"task": TEXT, "failures": COUNT, "caught": COUNT, "successes": COUNT, "cut": COUNT}
     stopped = row(
         {
             "rule": TEXT, "failures": COUNT, "caught": told, "in_time": told, "successes": COUNT, "cut": told,
-            "lead": maybe(NUMBER), "saved": SHARE,
+            "lead": maybe(NUMBER), "saved": SHARE, "within": maybe(row(within)), "by_task": listed(row(of_task)),
         }
     )  # fmt: skip
     found = {
-        "metric": TEXT, "moment": SHARE, "failures": COUNT, "successes": COUNT, "over": COUNT, "auroc": maybe(SHARE),
-        "interval": INTERVAL, "tasks_interval": INTERVAL, "within": maybe(SHARE), "within_interval": INTERVAL,
+        "metric": TEXT, "moment": SHARE, "failures": COUNT, "successes": COUNT, "over": COUNT,
+        "unknown": COUNT, "auroc": maybe(SHARE), "interval": INTERVAL, "tasks_interval": INTERVAL, "within": maybe(SHARE), "within_interval": INTERVAL,
         "pairs": COUNT,
     }  # fmt: skip
     conformal = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_vla.metrics.discrimination import Correlation, Discrimination
+from pytest_vla.metrics.discrimination import ALPHA, MOST_EXACT, MOST_ORDERS, Correlation, Discrimination
 from pytest_vla.metrics.further import further_names
 from pytest_vla.metrics.labels import (
     CLASSES,
@@ -82,8 +82,11 @@ def methods_table() -> dict[str, Any]:
     """How the numbers were made, for JSON."""
     return {
         "classes": list(CLASSES),
-        "correlation": "Spearman's, of the labels' mean ranks with the metric, over labelled successes",
-        "against_failures": "A12 and Mann-Whitney's p of a class beside failures",
+        "correlation": "Spearman's, of the labels' mean ranks with the metric, over labelled successes; p of up to "
+        f"{MOST_ORDERS} over all orders of them, of more by Student's t; band: null where no order of so few has a p "
+        f"below {ALPHA}",
+        "against_failures": "A12 and Mann-Whitney's p of a class beside failures; exact where one of both has up to "
+        f"{MOST_EXACT} episodes",
         "kappa": "Cohen's, of two people",
     }
 
@@ -143,7 +146,7 @@ def _lines(found: Sequence[Labels]) -> Iterator[str]:
         rows = [["metric", "rho", "p", "", *CLASSES]]
         for one in model.metrics:
             rho = one.correlation
-            cells = ["-", "-", "-"] if rho is None else [f"{rho.rho:.2f}", f"{rho.p:.3f}", rho.band]
+            cells = ["-", "-", "-"] if rho is None else [f"{rho.rho:.2f}", f"{rho.p:.3f}", rho.band or f"- of {rho.n}"]
             effects = one.against_failures.values()
             rows.append([one.metric, *cells, *("-" if e is None else f"{e.a12:.2f} {e.category}" for e in effects)])
         yield from aligned(rows, 1)
