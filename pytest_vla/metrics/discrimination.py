@@ -22,6 +22,9 @@ EFFECT_BANDS = ((0.147, "n"), (0.33, "s"), (0.474, "m"))
 
 LARGE = "L"
 
+SIGNIFICANT = 0.05
+"""Below this p a correlation is told in a word."""
+
 FEWEST = 3
 """Of fewer in either group nothing is said: the tables print "-"."""
 
