@@ -135,6 +135,7 @@ def video_number(text: str) -> tuple[int, bool]:
 
 def run(options: argparse.Namespace) -> None:
     """Reads the records, computes and writes. Raises VlaError, also where a section is missing from what is written."""
+    from pytest_vla.metrics.hidden import hidden_notes
     from pytest_vla.reports.figures import check_matplotlib
     from pytest_vla.reports.loaded import load
     from pytest_vla.reports.made import make_sections
@@ -149,7 +150,10 @@ def run(options: argparse.Namespace) -> None:
         _write_page(loaded, named, troubles, options)
         return
     sections = [section for _, section in named]
+    hidden = [*hidden_notes(loaded.records)]
     if not (sections or troubles):
+        if hidden:
+            raise VlaError(f"nothing to report of the records that count. {'. '.join(hidden)}")
         raise VlaError(
             f"nothing to report: none of {counted(len(loaded.records), 'record')} has a variation, another text than "
             f"its task's or a number that others add{_broken(loaded.records)}. Run "
@@ -158,7 +162,7 @@ def run(options: argparse.Namespace) -> None:
         )
     try:
         if sections:
-            _write(sections, loaded, format, options.output)
+            _write(sections, loaded, format, options.output, hidden)
     except VlaError as error:
         raise VlaError("\n".join((*troubles, str(error)))) from error
     if troubles:
@@ -190,7 +194,9 @@ def _write_page(
         raise VlaError("\n".join(troubles))
 
 
-def _write(sections: "Sequence[Section]", loaded: "Loaded", format: str, output: Path | None) -> None:
+def _write(
+    sections: "Sequence[Section]", loaded: "Loaded", format: str, output: Path | None, hidden: "Sequence[str]"
+) -> None:
     from pytest_vla.metrics.selection import by_model, that_count
     from pytest_vla.records.premises import notes_after
     from pytest_vla.reports.figures import write_pictures
@@ -204,7 +210,7 @@ def _write(sections: "Sequence[Section]", loaded: "Loaded", format: str, output:
             print(file)
         return
     counting = (that_count(some).records for some in by_model(loaded.records).values())
-    notes = notes_after(record for some in counting for record in some)
+    notes = (*notes_after(record for some in counting for record in some), *hidden)
     if format == "json":
         text = json.dumps({"schema": SCHEMA, **section_table(sections), "notes": notes}, indent=2)
     else:

@@ -4,7 +4,6 @@ import base64
 import io
 import re
 import sys
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -93,13 +92,17 @@ def media_of(
     videos = [place for place in places if not (shown.of_failed and records[place].outcome == "success")]
     filmed = dict.fromkeys(videos[: shown.videos])
     found: dict[int, dict[str, Any]] = {}
-    troubles: Counter[str] = Counter()
+    # By what is wrong, whichever episode's file it is of: the first one's text, and how many there are.
+    troubles: dict[str, tuple[str, int]] = {}
 
     def tried(place: int, key: str, make: Callable[[], Any]) -> None:
         try:
             made = make()
         except (VlaError, OSError) as error:
-            troubles[f"{key}: {error}"] += 1
+            text = f"{key}: {error}"
+            kind = text.replace(str(trajectory_file(folders[records[place].run], str(records[place].arrays))), "")
+            first, number = troubles.get(kind, (text, 0))
+            troubles[kind] = first, number + 1
             return
         if made:
             found.setdefault(place, {})[key] = made
@@ -122,7 +125,7 @@ def media_of(
                     tried(place, "pictures", partial(_pictures, of))
                 if place in filmed:
                     tried(place, "video", partial(_video_uri, of))
-    notes = [f"{counted(number, 'episode')} without {text}" for text, number in troubles.items()]
+    notes = [f"{counted(number, 'episode')} without {text}" for text, number in troubles.values()]
     if len(places) > len(wanted) and shown.pictures:
         told = f"{len(wanted)} of {counted(len(places), 'episode')} have pictures"
         notes.append(f"{told}, those that did not succeed first: --pictures={len(places)} has all")
