@@ -8,6 +8,7 @@ from markupsafe import Markup
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.baseline import baseline_of
 from pytest_vla.gate.choices import ALPHA, BY, MARGIN
+from pytest_vla.gate.disagreements import lines_of
 from pytest_vla.gate.losses import Flip
 from pytest_vla.gate.verdicts import Group, Judgement, Terms, judge
 from pytest_vla.metrics.selection import by_model
@@ -104,7 +105,8 @@ def _blocks(
         tables=(Table(caption, head, rows, 2, frozenset({2, 3, 4})),) if rows else (),
         notes=more,
     )
-    yield Block("By group", tables=(groups_table(judgement, one.name, other.name),))
+    refused = tuple(f"{each.name}: not comparable: {text}" for each in judgement.groups for text in lines_of(each.refused))
+    yield Block("By group", tables=(groups_table(judgement, one.name, other.name),), notes=refused)
     changed = [
         change for change in judgement.tasks if change.baseline[0] * change.new[1] != change.new[0] * change.baseline[1]
     ]
