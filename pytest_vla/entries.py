@@ -1,7 +1,7 @@
 """What hooks give: declarations of suites, workspaces, policies, variations, metrics, sections, importers, commands."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -145,6 +145,9 @@ class MetricEntry:
         looks_back: control steps whose actions and answers say what its series have of the last of them, so that
             ``--vla-stop-when`` can look at it while an episode runs; it is then called with None for the record. 0: it
             is known only when the episode is over.
+        within: the least and the largest number that it can be, by what stands behind its name and a dot, such as
+            ``paper`` of ``NAME.paper``; by the empty text its own. Intervals of means are within it; what is not
+            declared may be any number.
     """
 
     name: str
@@ -156,6 +159,7 @@ class MetricEntry:
     needs: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
     looks_back: int = 0
+    within: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 TOKENS, SAMPLES, REMAINING, HANDLING = "token probabilities", "samples", "remaining distance", "joints and contacts"
