@@ -1,9 +1,12 @@
-"""Numbers that nobody sees: of records that do not count, as an earlier one of their case has no such number."""
+"""Numbers that nobody sees: of records that do not count, and of rules whose metric nobody gave."""
 
 from collections.abc import Iterator, Sequence
 
+from pytest_vla import extensions
+from pytest_vla.errors import STOPPED
 from pytest_vla.metrics.further import further_names
 from pytest_vla.metrics.selection import by_model, run_of, that_count
+from pytest_vla.records.counting import ALARM
 from pytest_vla.records.record import Record
 from pytest_vla.util.text import counted
 
@@ -46,3 +49,29 @@ def hidden_notes(records: Sequence[Record], metric: str | None = None) -> Iterat
             f"{counted(number, 'episode')} of run {run} {have} {', '.join(told[:_MOST_NAMED])}{more} and {are} not "
             f"{first}, which count: pytest-vla report {run}"
         )
+
+
+def silent_rules(records: Sequence[Record]) -> Iterator[str]:
+    """A line for each rule of ``--vla-stop-when`` that could never ring, as no episode has its metric.
+
+    Args:
+        records: of a run.
+    """
+    ruled: dict[str, list[Record]] = {}
+    for record in records:
+        if ALARM in record.provenance and record.outcome != "error":
+            ruled.setdefault(str(record.provenance[ALARM]), []).append(record)
+    for text, some in ruled.items():
+        from pytest_vla.metrics.alarms import parse_rule
+
+        metric = parse_rule(text).metric
+        if any(record.reason == STOPPED or metric in record.metrics for record in some):
+            continue
+        entry = extensions.metrics().get(metric.partition(".")[0])
+        needs = (
+            f": it needs {', '.join(entry.needs)}, which this policy or world does not give"
+            if entry and entry.needs
+            else ""
+        )
+        never = f"the rule never had a value in {len(some)} of {counted(len(some), 'episode')}, and stopped none"
+        yield f"--vla-stop-when={text}: {never}{needs}"

@@ -9,6 +9,7 @@ from pytest_vla import extensions
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.costs import cost_summaries
 from pytest_vla.metrics.further import by_origin, further_means
+from pytest_vla.metrics.hidden import silent_rules
 from pytest_vla.metrics.rate_rows import MAX_TASK_ROWS, RateRow, VariedTask, kind_rows, rate_rows
 from pytest_vla.metrics.rates import (
     bounds_text,
@@ -128,6 +129,8 @@ def closing_lines(
 
             lines += language_lines(records, run, _shown(run), width)
     counting = [*filter(None, [stopped_text(records)]), *_counting_notes(repetition, items)]
+    with suppress(VlaError):
+        counting += silent_rules(records)
     lines += [*counting, *filter(None, [clipped_note(records)]), *notes_after(records)]
     lines += _notes([r for r in records if r.run == run.name], run, items, resume)
     return (*first, *map(Told, lines))
