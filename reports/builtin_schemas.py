@@ -181,9 +181,9 @@ def foretelling() -> SectionSchema:
         }
     )  # fmt: skip
     found = {
-        "metric": TEXT, "moment": SHARE, "failures": COUNT, "successes": COUNT, "over": COUNT,
-        "unknown": COUNT, "auroc": maybe(SHARE), "interval": INTERVAL, "tasks_interval": INTERVAL, "within": maybe(SHARE), "within_interval": INTERVAL,
-        "pairs": COUNT,
+        "metric": TEXT, "moment": SHARE, "failures": COUNT, "successes": COUNT, "over": COUNT, "unknown": COUNT,
+        "auroc": maybe(SHARE), "interval": INTERVAL, "tasks_interval": INTERVAL, "within": maybe(SHARE),
+        "within_interval": INTERVAL, "pairs": COUNT,
     }  # fmt: skip
     conformal = {
         "metric": TEXT,
@@ -218,12 +218,16 @@ def labels() -> SectionSchema:
     """Of `pytest_vla.reports.labels`."""
     agreement = {"one": TEXT, "other": TEXT, "episodes": COUNT, "observed": SHARE, "kappa": maybe(NUMBER)}
     effect = maybe(row({"a12": SHARE, "p": SHARE, "category": TEXT, "n": COUNT}))
-    rho = maybe(row({"rho": NUMBER, "p": SHARE, "n": COUNT, "band": TEXT}))
+    rho = maybe(row({"rho": NUMBER, "p": SHARE, "n": COUNT, "band": maybe(TEXT)}))
     metric = {"metric": TEXT, "correlation": rho, "against_failures": by_name(effect)}
     model = {
-        "episodes": REASONS, "failures": COUNT, "agreements": listed(row(agreement)), "metrics": listed(row(metric))
+        "episodes": REASONS, "disagreed": COUNT, "failures": COUNT, "agreements": listed(row(agreement)),
+        "metrics": listed(row(metric)),
     }  # fmt: skip
-    methods = {"classes": listed(TEXT), "correlation": TEXT, "against_failures": TEXT, "kappa": TEXT}
+    methods = {
+        "classes": listed(TEXT), "combined": TEXT, "correlation": TEXT, "against_failures": TEXT, "kappa": TEXT,
+        "left_out": listed(TEXT),
+    }  # fmt: skip
     return SectionSchema({"labels": row(methods)}, {"labels": row(model)})
 
 
