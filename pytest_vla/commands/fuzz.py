@@ -225,8 +225,11 @@ def _lines(
             else ""
         )
         yield f"{name}: {seen.failed} of {counted_} scenes drawn evenly fail{rate}"
-        for why, number in sorted(seen.aside.items(), key=lambda each: -each[1]):
-            yield f"  {number} aside: {why}"
+        reasons: dict[str, list[str]] = {}
+        for why, number in seen.aside.items():
+            reasons.setdefault(why.partition(":")[0], []).extend([why] * number)
+        for some in sorted(reasons.values(), key=len, reverse=True):
+            yield f"  {len(some)} aside: {some[0]}"
         for each in seen.found:
             often = f"under {each.failed} of {each.tried} run seeds" if each.is_flaky else "always"
             end = "" if each.shrunk.complete else "; not at its smallest, its episodes were at an end"
