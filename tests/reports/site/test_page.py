@@ -23,6 +23,7 @@ def checkpoints(*entries: Entry) -> list[list[str]]:
 def test_a_checkpoint_stands_with_its_newest_whole_run() -> None:
     part, cut = entry_of(3, part_of(3)), entry_of(4, done=3)
     assert checkpoints(entry_of(1), entry_of(2), part, cut) == [["04061fba", "run-02"]]
+    assert "3 of 20 episodes</span>, <a" in index(cut)
     # Of a part where there is no other; what earlier runs had picked is no measure of it.
     assert checkpoints(part, entry_of(5, picked="--lf")) == [["04061fba", "run-03"]]
     assert "There is none yet" in index(entry_of(5, picked="--lf"))
