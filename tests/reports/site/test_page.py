@@ -80,6 +80,19 @@ def test_a_chart_has_runs_of_its_models_in_their_order() -> None:
     assert "dashed:" not in drawing
 
 
+def test_a_model_has_the_same_sign_in_all_charts_where_it_is_free() -> None:
+    def signs(*models: str) -> list[str]:
+        runs = [entry_of(1, *(result_of(model=f"old{n}", suite="libero_goal") for n in range(12)))]
+        runs += [entry_of(day, result_of(model=model)) for day, model in enumerate(models, 2)]
+        blocks = {block.title: str(block.drawings[0]) for block in trend_blocks(runs[::-1], set())}
+        return re.findall(r'<svg class="key (m\d)"', blocks["tabletop"])
+
+    assert signs("old3", "old5") == ["m3", "m5"]
+    assert signs("old3", "new0") == ["m3", "m0"]
+    # Of twelve signs this one is taken: by the thirteenth model.
+    assert signs("old0", "new0") == ["m0", "m1"]
+
+
 def test_a_result_without_a_rate_is_in_the_table_only() -> None:
     nothing = entry_of(2, result_of(rate=rate_of(0, 0, {"timeout": 5})))
     (block,) = trend_blocks([nothing, entry_of(1)], set())
