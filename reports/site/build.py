@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_vla.errors import VlaError
@@ -169,7 +169,8 @@ def _add(site: Site, work: _Work, results: Path, run: Run, page_of: PageOf) -> N
         return
     with whole_file(_page(site, run.name)) as stream:
         stream.write(content)
-    work.entries[run.name] = entry if before is None else replace(entry, unknown=before.unknown)
+    # What a later version knew of it was of other records, or will be made by that version again.
+    work.entries[run.name] = entry
     work.made.append(run.name)
     work.troubles += [f"run {run.name}: {text}" for text in missing]
 

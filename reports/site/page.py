@@ -129,13 +129,15 @@ def _is_whole(entry: Entry, result: Result) -> bool:
 
 
 def _checkpoint_cell(entry: Entry, result: Result, pages: Collection[str]) -> Markup:
-    cut = f", {entry.done} of {counted(entry.planned, 'episode')}" if entry.is_cut_short else ""
+    cut = Markup()
+    if entry.is_cut_short:
+        cut = Markup(', <span class="plain">{} of {}</span>').format(entry.done, counted(entry.planned, "episode"))
     told = Markup("<div>{} {}</div><div>{}, {}{}, {}</div>").format(
         interval_bar(result.rate.rate, result.rate.interval),
         cells.rate_text(result),
         cells.success_text(result),
         cells.tasks_cell(result),
-        Markup('<span class="plain">{}</span>').format(cut) if cut else "",
+        cut,
         cells.run_link(entry.name, pages),
     )
     if left_out := left_out_text(result.rate):

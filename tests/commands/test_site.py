@@ -356,3 +356,21 @@ def test_many_models_have_several_charts(capsys: pytest.CaptureFixture[str]) -> 
         assert len(signs) == len(set(signs)) == 6
     assert "2 earlier models in the table only" in text
     assert "checkpoint0<" in text
+
+
+def test_fields_of_a_later_version_stay_while_nothing_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    """Those of a run that is made again would be of other records."""
+    a_run("20260101-first")
+    a_run("20260102-second")
+    site(capsys)
+    table = json.loads(LISTING.read_text())
+    for run in table["runs"]:
+        run["of_tomorrow"] = 1
+    LISTING.write_text(json.dumps(table))
+    with open_store(RESULTS, create=True) as store:
+        store.add(record_of(7, "success", "20260102-second"))
+    site(capsys)
+    assert {name: entry.unknown for name, entry in read_listing(LISTING).items()} == {
+        "20260101-first": {"of_tomorrow": 1},
+        "20260102-second": {},
+    }

@@ -94,6 +94,12 @@ def changed(place: tuple[str | int, ...], value: Any) -> Any:
     return table
 
 
+def test_what_is_said_twice_is_refused(tmp_path: Path) -> None:
+    """As a merge leaves it."""
+    with pytest.raises(VlaError, match="'picked' is said twice"):
+        read(text_of(ENTRIES).replace('"picked":null', '"picked":null,"picked":"--lf"', 1), tmp_path)
+
+
 def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "runs.json"
     file.write_bytes(b'{"schema": \xff')

@@ -23,6 +23,7 @@ def checkpoints(*entries: Entry) -> list[list[str]]:
 def test_a_checkpoint_stands_with_its_newest_whole_run() -> None:
     part, cut = entry_of(3, part_of(3)), entry_of(4, done=3)
     assert checkpoints(entry_of(1), entry_of(2), part, cut) == [["04061fba", "run-02"]]
+    assert "3 of 20 episodes</span>, <a" in index(cut)
     # Of a part where there is no other; what earlier runs had picked is no measure of it.
     assert checkpoints(part, entry_of(5, picked="--lf")) == [["04061fba", "run-03"]]
     assert "There is none yet" in index(entry_of(5, picked="--lf"))
@@ -77,6 +78,19 @@ def test_a_chart_has_runs_of_its_models_in_their_order() -> None:
     assert [row[0] for row in block.tables[0].rows] == ["run-03", "run-02", "run-01"]
     assert "hollow:" not in drawing
     assert "dashed:" not in drawing
+
+
+def test_a_model_has_the_same_sign_in_all_charts_where_it_is_free() -> None:
+    def signs(*models: str) -> list[str]:
+        runs = [entry_of(1, *(result_of(model=f"old{n}", suite="libero_goal") for n in range(12)))]
+        runs += [entry_of(day, result_of(model=model)) for day, model in enumerate(models, 2)]
+        blocks = {block.title: str(block.drawings[0]) for block in trend_blocks(runs[::-1], set())}
+        return re.findall(r'<svg class="key (m\d)"', blocks["tabletop"])
+
+    assert signs("old3", "old5") == ["m3", "m5"]
+    assert signs("old3", "new0") == ["m3", "m0"]
+    # Of twelve signs this one is taken: by the thirteenth model.
+    assert signs("old0", "new0") == ["m0", "m1"]
 
 
 def test_a_result_without_a_rate_is_in_the_table_only() -> None:

@@ -87,6 +87,14 @@ def test_the_suites_number_of_tasks_is_not_known_of_own_tests() -> None:
     assert (result.suite, result.of_tasks, result.is_whole) == ("test_mine.py::test_it", None, True)
 
 
+def test_a_suite_has_no_fewer_tasks_than_were_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another version of it may be installed, or none."""
+    write([*grid()])
+    for installed, known in ((1, 2), (3, 3), (None, None)):
+        monkeypatch.setattr(summarise_module, "_tasks_of", lambda suite, data, installed=installed: installed)
+        assert entry().results[0].of_tasks == known
+
+
 def test_the_selection_goes_by_tasks_and_variations_only() -> None:
     def selection(*records: Record) -> str:
         return selection_of(strata_of([case_result(record) for record in records]))
@@ -94,6 +102,7 @@ def test_the_selection_goes_by_tasks_and_variations_only() -> None:
     base = selection(*grid())
     assert base == selection(*reversed([*grid(seeds=5, steps=7)]))
     assert base != selection(varied("", True, TASKS[0]))
+    assert base != selection(varied("", True, TASKS[1]))
     assert base != selection(*grid("camera.distance-L1"))
     assert selection(*grid("camera.distance-L1")) != selection(*grid("camera.distance-L2"))
 
