@@ -1,4 +1,4 @@
-"""What hooks give: declarations of suites, workspaces, policies, variations, metrics, sections, importers, commands."""
+"""What hooks give: declarations of suites, workspaces, policies, variations, metrics, sections and more."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -180,6 +180,8 @@ class SectionEntry:
         load: names what is called with `pytest_vla.reports.loaded.Loaded` and the command's options, and returns a
             `pytest_vla.reports.sections.Section` or None: the records have nothing of it.
         order: its place.
+        schema: names what is called without arguments, and returns a `pytest_vla.reports.json_schema.SectionSchema`:
+            what the part has in JSON. Empty: any keys.
         origin: who gave it; pytest-vla writes it.
     """
 
@@ -187,6 +189,7 @@ class SectionEntry:
     about: str
     load: str
     order: int = LAST
+    schema: str = ""
     origin: str = ""
 
 
@@ -238,4 +241,29 @@ class CommandEntry:
     name: str
     about: str
     load: str
+    origin: str = ""
+
+
+@dataclass(frozen=True)
+class TrackerEntry:
+    """A tracker of experiments, ``--vla-track=NAME``.
+
+    Attributes:
+        name: as it is typed.
+        about: one line.
+        load: names what is called with a `pytest_vla.track.tracker.TrackedRun` before the first episode, in the process
+            that was started by hand, and returns a `pytest_vla.track.tracker.Tracker`. What it raises ends the run
+            before it begins.
+        module: that has to be installed; empty: none. Where it is missing pytest ends before anything runs.
+        install: what installs it; empty: pytest-vla's extra of the entry's name.
+        takes_files: whether it is given the run's reports at the end, which take time to make.
+        origin: who gave it; pytest-vla writes it.
+    """
+
+    name: str
+    about: str
+    load: str
+    module: str = ""
+    install: str = ""
+    takes_files: bool = True
     origin: str = ""

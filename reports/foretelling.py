@@ -18,6 +18,7 @@ from pytest_vla.metrics.listening import Estimate
 from pytest_vla.metrics.naming import entry_of
 from pytest_vla.metrics.padding import without_padding
 from pytest_vla.metrics.selection import by_model, is_counted, that_count
+from pytest_vla.metrics.separation import MOMENT, Course, Distribution, Separation, separations
 from pytest_vla.metrics.success import unit_of
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import load_trajectory, trajectory_file
@@ -44,6 +45,7 @@ class Foretold:
         budget: ``300 steps``, where its episodes have several; else empty.
         found: each metric at each moment.
         episodes: successes and failures with a series of a metric.
+        separated: of each metric how its values are distributed by outcome.
         alarms: conformal thresholds, of each metric with each of `ALPHAS`.
         stopped: what the user's rule would have done; None: there is none, or no series of its metric.
         confidence: the calibration of the policy's own confidence, by moment.
@@ -57,6 +59,7 @@ class Foretold:
     suite: str
     budget: str
     found: tuple[Foretelling, ...]
+    separated: tuple[Separation, ...]
     alarms: tuple[Conformal, ...]
     stopped: Intervention | None
     confidence: tuple[tuple[float, Calibration], ...]
@@ -119,6 +122,7 @@ def _foretold(
     return Foretold(
         *named,
         foretelling(watched),
+        separations(watched),
         _alarms(watched),
         None if rule is None else intervention(watched, rule),
         confidence_at(watched, np.random.default_rng(SEED)),
@@ -202,6 +206,31 @@ def foretelling_table(found: Foretold) -> list[dict[str, Any]]:
             "pairs": each.pairs,
         }
         for each in found.found
+    ]
+
+
+def separation_table(found: Sequence[Separation]) -> list[dict[str, Any]]:
+    """``separation`` of a model and suite in JSON, one for each metric.
+
+    ``metric``, ``moment``, ``low`` and ``high`` of the bins, ``beyond``, and of ``failures`` and ``successes``
+    ``counts`` by bin, ``median`` (null) and ``quartiles`` over time (each null); see
+    `pytest_vla.metrics.separation.Separation`.
+    """
+
+    def told(values: Distribution, course: Course) -> dict[str, Any]:
+        return {"counts": list(values.counts), "median": values.median, "quartiles": list(course.quartiles)}
+
+    return [
+        {
+            "metric": each.metric,
+            "moment": MOMENT,
+            "low": each.low,
+            "high": each.high,
+            "beyond": each.beyond,
+            "failures": told(each.failures, each.failures_course),
+            "successes": told(each.successes, each.successes_course),
+        }
+        for each in found
     ]
 
 
