@@ -197,13 +197,19 @@ def foretelling() -> SectionSchema:
         "moment": SHARE, "episodes": COUNT, "brier": SHARE, "brier_interval": INTERVAL, "base": NUMBER,
         "error": SHARE, "error_by_chance": NUMBER, "gap": NUMBER, "gap_interval": INTERVAL, "bins": listed(row(one)),
     }  # fmt: skip
+    course = listed(maybe(listed(NUMBER)))
+    values = row({"counts": listed(COUNT), "median": maybe(NUMBER), "quartiles": course})
+    separation = {
+        "metric": TEXT, "moment": SHARE, "low": NUMBER, "high": NUMBER, "beyond": COUNT,
+        "failures": values, "successes": values,
+    }  # fmt: skip
     methods = {
         "confidence": SHARE, "over": TEXT, "moments": listed(SHARE), "of": TEXT, "value": TEXT, "conformal": TEXT,
         "calibration": TEXT, "seed": COUNT, "intervals": TEXT,
     }  # fmt: skip
     models = {
         "foretelling": listed(row(found)), "conformal": listed(row(conformal)), "confidence": listed(row(confidence)),
-        "stop_when": maybe(stopped),
+        "separation": listed(row(separation)), "stop_when": maybe(stopped),
     }  # fmt: skip
     return SectionSchema({"foretelling": row(methods)}, models)
 
