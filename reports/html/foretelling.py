@@ -91,14 +91,15 @@ def _alarms(title: str, found: Sequence[Found]) -> Block:
                 _most_cut(held),
             ]
         rows.append((each["metric"], f"{each['alpha']:.0%}", number_text(each["threshold"]), *told))
-    head = ("metric", "to cut at most", "threshold", "cut, %", "caught, %", "in time, %", "lead, steps")
-    head += ("more within tasks, points", "most cut in")
+    head = (
+        *("metric", "to cut at most", "threshold", "cut, %", "caught, %", "in time, %", "lead, steps"),
+        *("more within tasks, points", "most cut in"),
+    )
     caption = (
         "An alarm beyond a conformal threshold, of successes of every second seed; what it does on the others: cut, of "
-        "successes; caught, of failures; in time, by when half of the successes are done; more within tasks: of a failure "
-        "and a success of one task, looked at for as long as the success took, how much more often the failure is "
-        "stopped, where 0 tells at most which task it is; what is to be cut is an average over tasks, and no promise of "
-        "one"
+        "successes; caught, of failures; in time, by when half of the successes are done; more within tasks: how much "
+        "more often it stops the failure of a failure and a success of one task, looked at for as long as the success "
+        "took, where 0 tells at most which task it is. What is to be cut is an average over tasks, no promise of one"
     )
     return Block(f"{title}: alarms", tables=(Table(caption, head, tuple(rows), 1, frozenset({8})),), is_open=False)
 
