@@ -1,7 +1,7 @@
 """What hooks give: declarations of suites, workspaces, policies, variations, metrics, sections and more."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -148,6 +148,9 @@ class MetricEntry:
         padding: of its series, by key (``""`` is its own), how many control steps at the beginning have a filler
             instead of a value, as in ``(("", 7),)``. To alarms and to what foretells failure they have none. Where nan
             stands it needs no saying.
+        within: the least and the largest number that it can be, by what stands behind its name and a dot, such as
+            ``paper`` of ``NAME.paper``; by the empty text its own. Intervals of means are within it; what is not
+            declared may be any number.
     """
 
     name: str
@@ -160,6 +163,7 @@ class MetricEntry:
     beside: tuple[str, ...] = ()
     looks_back: int = 0
     padding: tuple[tuple[str, int], ...] = ()
+    within: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 TOKENS, SAMPLES, REMAINING, HANDLING = "token probabilities", "samples", "remaining distance", "joints and contacts"

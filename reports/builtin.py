@@ -157,5 +157,7 @@ def labels(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     from pytest_vla.reports.labels import labels_lines, labels_table, make_labels, methods_table
 
     found = make_labels(loaded, file)
-    models = {(model.model, model.suite, ""): {"labels": labels_table(model)} for model in found}
-    return Section(lambda: labels_lines(found), {"labels": methods_table()}, models, dict)
+    models = {(model.model, model.suite, ""): {"labels": labels_table(model)} for model in found.models}
+    return Section(
+        lambda: labels_lines(found), {"labels": {**methods_table(), "left_out": list(found.left_out)}}, models, dict
+    )

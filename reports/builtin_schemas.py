@@ -170,8 +170,8 @@ def foretelling() -> SectionSchema:
     """Of `pytest_vla.reports.foretelling` and `pytest_vla.reports.warning`."""
     told = maybe(row({"share": SHARE, "interval": INTERVAL, "tasks_interval": INTERVAL}))
     within = {
-        "tasks": COUNT, "caught": SHARE, "in_time": SHARE, "cut": SHARE, "more": NUMBER, "interval": INTERVAL,
-        "tasks_interval": INTERVAL,
+        "tasks": COUNT, "caught": SHARE, "in_time": SHARE, "cut": SHARE, "more": NUMBER,
+        "interval": INTERVAL, "tasks_interval": INTERVAL,
     }  # fmt: skip
     of_task = {"task": TEXT, "failures": COUNT, "caught": COUNT, "successes": COUNT, "cut": COUNT}
     stopped = row(
@@ -221,9 +221,13 @@ def labels() -> SectionSchema:
     rho = maybe(row({"rho": NUMBER, "p": SHARE, "n": COUNT, "band": maybe(TEXT)}))
     metric = {"metric": TEXT, "correlation": rho, "against_failures": by_name(effect)}
     model = {
-        "episodes": REASONS, "failures": COUNT, "agreements": listed(row(agreement)), "metrics": listed(row(metric))
+        "episodes": REASONS, "disagreed": COUNT, "failures": COUNT, "agreements": listed(row(agreement)),
+        "metrics": listed(row(metric)),
     }  # fmt: skip
-    methods = {"classes": listed(TEXT), "correlation": TEXT, "against_failures": TEXT, "kappa": TEXT}
+    methods = {
+        "classes": listed(TEXT), "combined": TEXT, "correlation": TEXT, "against_failures": TEXT, "kappa": TEXT,
+        "left_out": listed(TEXT),
+    }  # fmt: skip
     return SectionSchema({"labels": row(methods)}, {"labels": row(model)})
 
 

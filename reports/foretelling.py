@@ -1,6 +1,6 @@
 """Does a metric foretell failure? AUROC early in the episode: for people as a table, for programs as JSON."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from pytest_vla.metrics.calibration import BINS, CHANCE, DRAWS, Calibration, con
 from pytest_vla.metrics.clustered import CONFIDENCE, THESE_TASKS
 from pytest_vla.metrics.conformal import ALPHA, Conformal, conformal
 from pytest_vla.metrics.foretelling import FEWEST, MOMENTS, Foretelling, Watched, foretelling
+from pytest_vla.metrics.hidden import hidden_notes
 from pytest_vla.metrics.listening import Estimate
 from pytest_vla.metrics.naming import entry_of
 from pytest_vla.metrics.padding import without_padding
@@ -85,6 +86,7 @@ def make_foretold(loaded: Loaded, rule: Rule | None = None) -> tuple[Foretold, .
     """
     names = [name for name, entry in extensions.metrics().items() if entry.on_request]
     found = []
+    unread: dict[str, None] = {}
     for (model, suite), some in by_model(loaded.records).items():
         selected = that_count(some)
         records = [
@@ -97,18 +99,22 @@ def make_foretold(loaded: Loaded, rule: Rule | None = None) -> tuple[Foretold, .
         watched = [
             (record, each) for record in records if (each := _watched(record, wanted, loaded, troubles)) is not None
         ]
-        if not watched:
+        if not (watched or troubles):
             continue
-        unread = f"{counted(len(troubles), 'trajectory file')} cannot be read: {next(iter(troubles), '')}"
-        left_out = (*selected.left_out, *unfinished_of(records, loaded), *([unread] if troubles else []))
+        unread |= troubles
+        left_out = (*selected.left_out, *unfinished_of(records, loaded), *_unread(troubles))
         budgets = sorted({each.budget for _, each in watched})
+        if not budgets:
+            found.append(_foretold((model, suite, ""), [], None, left_out))
         for budget in budgets:
             named = f"{budget} steps" if len(budgets) > 1 else ""
             some_watched = [(record, each) for record, each in watched if each.budget == budget]
             found.append(_foretold((model, suite, named), some_watched, rule, left_out))
     if rule is not None and not any(each.stopped for each in found):
         known = ", ".join(sorted({each.metric for model in found for each in model.found}))
+        hidden = [*hidden_notes(loaded.records, rule.metric)]
         mend = f"There are {known}" if known else "Run with --vla-metrics, which keeps them"
+        mend = ". ".join(_unread(unread) or hidden) or mend
         raise VlaError(f"--stop-when={rule}: no episode has a series of {rule.metric}. {mend}")
     return tuple(found)
 
@@ -118,20 +124,28 @@ def _foretold(
 ) -> Foretold:
     records, watched = [record for record, _ in some], [each for _, each in some]
     told = [record.metrics[STATIC] for record in records if STATIC in record.metrics]
-    frequency = records[0].protocol.get("control_freq")
+    frequency = records[0].protocol.get("control_freq") if records else None
     return Foretold(
         *named,
         foretelling(watched),
         separations(watched),
         _alarms(watched),
         None if rule is None else intervention(watched, rule),
-        confidence_at(watched, np.random.default_rng(SEED)),
+        confidence_at(watched, np.random.default_rng(SEED)) if watched else (),
         1.0 / frequency if isinstance(frequency, int | float) and frequency > 0 else None,
         len(watched),
         any(record.variation for record in records),
         sum(value > 0 for value in told) if told else None,
         left_out,
     )
+
+
+def _unread(troubles: Collection[str]) -> list[str]:
+    """What to say of trajectories that cannot be read: none, or a line."""
+    if not troubles:
+        return []
+    files = counted(len(troubles), "trajectory file")
+    return [f"{files} with the series cannot be read, and the episodes are in no number: {next(iter(troubles))}"]
 
 
 def _alarms(watched: Sequence[Watched]) -> tuple[Conformal, ...]:
@@ -253,6 +267,9 @@ def _lines(found: Sequence[Foretold]) -> Iterator[str]:
         yield ""
         yield f"=== {model.model}, {model.suite}{f', a budget of {model.budget}' if model.budget else ''} ==="
         yield from notes(model.left_out)
+        if not model.episodes:
+            yield from wrapped("no episode has a series that can be read: nothing is known of what foretells")
+            continue
         if model.static:
             yield from wrapped(
                 f"{model.static} of {counted(model.episodes, 'episode')} are of a robot that stood still: it looks "

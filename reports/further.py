@@ -20,7 +20,8 @@ def methods_table() -> dict[str, Any]:
         "confidence": CONFIDENCE,
         "over": THESE_TASKS,
         "means": "over successes and failures that have the number",
-        "intervals": "Student's t over tasks and seeds; tasks_interval: over tasks",
+        "intervals": "Student's t over tasks and seeds, within the number's range; of shares that are 0 or 1 in each "
+        "episode Wilson's; of others that are all alike none; tasks_interval: over tasks",
     }
 
 

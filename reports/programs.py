@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from pytest_vla.metrics.hidden import hidden_notes
 from pytest_vla.metrics.selection import by_model, that_count
 from pytest_vla.records.premises import notes_after
 from pytest_vla.reports.loaded import Loaded
@@ -18,6 +19,6 @@ def report_table(sections: Sequence[Section], loaded: Loaded) -> dict[str, Any]:
 
 
 def notes_of(loaded: Loaded) -> tuple[str, ...]:
-    """Known defects of the benchmarks that are in the numbers."""
+    """Known defects of the benchmarks that are in the numbers, and metrics of records that are in none."""
     counting = (that_count(some).records for some in by_model(loaded.records).values())
-    return notes_after(record for some in counting for record in some)
+    return (*notes_after(record for some in counting for record in some), *hidden_notes(loaded.records))

@@ -39,7 +39,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Serve until Ctrl-C. Raises VlaError: there is no such run, it has no success, or the file has other cases."""
+    """Serve until Ctrl-C. Raises VlaError: there is no such run, it has no success, or the file is none of labels."""
     from pytest_vla.show.labelling import Shown, labelling_server
     from pytest_vla.show.runs import load_runs
     from pytest_vla.show.tasks import Drawing
@@ -49,12 +49,16 @@ def run(options: argparse.Namespace) -> None:
         raise VlaError(f"{options.which} are {len(runs)} runs: name one")
     (found,) = runs
     drawing = Drawing(None, None, options.data, options.allow_versions)
-    successes = {record.case: record for record in found.records if record.outcome == "success" and record.arrays}
+    successes = {
+        (record.case, record.digest): record
+        for record in found.records
+        if record.outcome == "success" and record.arrays
+    }
     if not successes:
         raise VlaError(f"run {found.run.name} has no success with a trajectory: there is nothing whose quality to say")
     shown = [
-        Shown(case, record.instruction, _video(found, record, number, drawing))
-        for number, (case, record) in enumerate(sorted(successes.items()))
+        Shown(case, digest, record.run, record.instruction, _video(found, record, number, drawing))
+        for number, ((case, digest), record) in enumerate(sorted(successes.items()))
     ]
     file = options.output or Path(f"{found.run.name}-labels.csv")
     server, address = labelling_server(shown, file, options.by or _user(), options.port)

@@ -162,6 +162,7 @@ def occlusion_number(text: str) -> tuple[int, bool]:
 
 def run(options: argparse.Namespace) -> None:
     """Reads the records, computes and writes. Raises VlaError, also where a section is missing from what is written."""
+    from pytest_vla.metrics.hidden import hidden_notes
     from pytest_vla.reports.figures import check_matplotlib
     from pytest_vla.reports.loaded import load
     from pytest_vla.reports.made import make_sections
@@ -186,7 +187,10 @@ def run(options: argparse.Namespace) -> None:
         _write_page(loaded, named, troubles, options)
         return
     sections = [section for _, section in named]
+    hidden = [*hidden_notes(loaded.records)]
     if not (sections or troubles):
+        if hidden:
+            raise VlaError(f"nothing to report of the records that count. {'. '.join(hidden)}")
         raise VlaError(
             f"nothing to report: none of {counted(len(loaded.records), 'record')} has a variation, another text than "
             f"its task's or a number that others add{_broken(loaded.records)}. Run "

@@ -1,18 +1,61 @@
 """An episode that has ended: its record, trajectory and costs, as tests are given them."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla import extensions
+from pytest_vla.entries import MetricEntry
+from pytest_vla.errors import VlaError
+from pytest_vla.metrics.naming import names_by_alias
 from pytest_vla.plan.costs import Charge, account_cost, cost_of
 from pytest_vla.policies.base import Answer
 from pytest_vla.records.explain import explain, headline
-from pytest_vla.records.record import Record
+from pytest_vla.records.record import METRIC_SECONDS, Record
 from pytest_vla.records.trajectory import Trajectory
 from pytest_vla.scene.variation import Variation
+from pytest_vla.util.text import did_you_mean
+
+
+class _Told(dict[str, NDArray[np.float64]]):
+    """Series of metrics by name, which says why one is not there.
+
+    Args:
+        series: those that are there.
+        entries: the metrics whose series may be.
+        asked: names of those that the run asked for.
+    """
+
+    def __init__(
+        self, series: Mapping[str, NDArray[np.float64]], entries: Mapping[str, MetricEntry], asked: Collection[str]
+    ) -> None:
+        super().__init__(series)
+        self._entries, self._asked = entries, asked
+
+    def __missing__(self, key: str) -> NDArray[np.float64]:
+        known = names_by_alias(self._entries)
+        name = known.get(str(key).lower()) or known.get(str(key).partition(".")[0].lower())
+        said = f"rollout.uncertainty[{key!r}]: "
+        if name is None:
+            guess = did_you_mean(str(key).lower(), known)
+            raise VlaError(
+                f"{said}no metric of answers or actions is called so.{guess} Expected {', '.join(self._entries)}"
+            )
+        if name not in self._asked:
+            raise VlaError(
+                f"{said}the run did not ask for it: add --vla-metrics={name} (or vla_metrics in the ini file)"
+            )
+        if any(there.partition(".")[0] == name for there in self):
+            raise VlaError(f"{said}of {name} there are {', '.join(there for there in self if there.startswith(name))}")
+        needs = self._entries[name].needs
+        lacking = (
+            f"it needs {', '.join(needs)}, which this policy did not give with each answer"
+            if needs
+            else "it had too few steps"
+        )
+        raise VlaError(f"{said}--vla-metrics={name} asked for it, and this episode has none: {lacking}")
 
 
 @dataclass(frozen=True)
@@ -56,11 +99,11 @@ class Rollout:
     def uncertainty(self) -> Mapping[str, NDArray[np.float64]]:
         """How unsure the policy was, (n,) each, of its control steps: the series of the metrics that ``--vla-metrics``
         asked for and that are made of answers and actions, by name; also ``NAME.paper`` and ``NAME.arm``. Larger is
-        less sure. What was missing is not there.
+        less sure. What was missing is not there: asking for it by its name raises VlaError, which says what to add.
         """
-        names = {name for name, entry in extensions.metrics().items() if entry.looks_back}
-        found = self.trajectory.series
-        return {name: each for name, each in found.items() if name.partition(".")[0] in names}
+        entries = {name: entry for name, entry in extensions.metrics().items() if entry.looks_back}
+        found = {name: each for name, each in self.trajectory.series.items() if name.partition(".")[0] in entries}
+        return _Told(found, entries, {name for name in entries if f"{METRIC_SECONDS}{name}" in self.record.timings})
 
     @property
     def costs(self) -> tuple[Charge, ...]:

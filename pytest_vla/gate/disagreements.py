@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, get_args
 
+from pytest_vla.errors import STOPPED
 from pytest_vla.gate.baseline import CaseResult
 from pytest_vla.gate.conditions import CONDITIONS, OTHER, Effect, row_of
 from pytest_vla.util.text import counted, printable
@@ -12,6 +13,7 @@ from pytest_vla.util.text import counted, printable
 _KEY = "run_seed"
 """The condition by which cases are found, and not compared."""
 
+_ALARM = "provenance.stop_when"
 _SHOWN = 3
 _LONGEST = 80
 
@@ -72,7 +74,8 @@ def disagreements_of(
             before, now = _value_of(one, name), _value_of(other, name)
             if name == _KEY or before == now:
                 continue
-            if not known_of_all and None in (before, now):
+            is_told = known_of_all or (name == _ALARM and _knows_alarm(one) and _knows_alarm(other))
+            if not is_told and None in (before, now):
                 # Whoever died could not tell.
                 continue
             row, unknown = row_of(name), None in (before, now)
@@ -95,6 +98,11 @@ def disagreements_of(
             ),
         )
     )
+
+
+def _knows_alarm(case: CaseResult) -> bool:
+    """Whether a case that says of no rule had none: all that an alarm stopped says by which."""
+    return case.is_counted or case.reason == STOPPED
 
 
 def _value_of(case: CaseResult, name: str) -> Any:

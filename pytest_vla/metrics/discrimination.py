@@ -24,6 +24,9 @@ EFFECT_BANDS = ((0.147, "n"), (0.33, "s"), (0.474, "m"))
 
 LARGE = "L"
 
+SIGNIFICANT = 0.05
+"""Below this p a correlation is told in a word; where no order of so few episodes has one, nothing is said."""
+
 FEWEST = 3
 """Of fewer in either group nothing is said: the tables print "-"."""
 
@@ -32,9 +35,6 @@ MOST_ORDERS = 8
 
 MOST_EXACT, MOST_BOTH = 8, 100
 """Of so many in the smaller group, and in both, Mann-Whitney's p is exact, as scipy's is where nothing is tied."""
-
-ALPHA = 0.05
-"""Where no order of so few episodes has a p below, nothing is said of how they go together."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Correlation:
         p: two-sided: of up to `MOST_ORDERS` episodes the share of all orders of the labels with as large a |rho|, of
             more by Student's t with n - 2 degrees of freedom.
         n: of how many episodes.
-        band: of `CORRELATION_BANDS`; None: of so few no order would have a p below `ALPHA`.
+        band: of `CORRELATION_BANDS`; None: of so few no order would have a p below `SIGNIFICANT`.
     """
 
     rho: float
@@ -98,7 +98,7 @@ def correlation(labels: ArrayLike, values: ArrayLike) -> Correlation | None:
     if n > MOST_ORDERS:
         return Correlation(rho, correlation_p(rho, n), n, band)
     p, least = _exact_p(ranks, numbers)
-    return Correlation(rho, p, n, band if least < ALPHA else None)
+    return Correlation(rho, p, n, band if least < SIGNIFICANT else None)
 
 
 def correlation_p(rho: float, n: int) -> float:

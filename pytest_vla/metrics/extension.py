@@ -1,5 +1,8 @@
 """The metrics that come with pytest-vla, kept where ``--vla-metrics`` asks for them."""
 
+from collections.abc import Mapping
+from math import inf
+
 from pytest_vla.entries import HANDLING, REMAINING, SAMPLES, TOKENS, MetricEntry
 
 # `pytest_vla.metrics.instability.WINDOW`, which brings numpy: every project reads this.
@@ -12,6 +15,10 @@ _OF_CHANGE = (("", 1),)
 _UNCERTAINTY = "pytest_vla.metrics.uncertainty.episodes"
 _QUALITY = "pytest_vla.metrics.quality.episodes"
 _STATIC = "static_robot"
+
+_SHARE, _FROM_ZERO = (0.0, 1.0), (0.0, inf)
+_SIZES = dict.fromkeys(("", "paper", "arm"), _FROM_ZERO)
+"""Of how far something moves or strays: in the paper's way, in its code's, and of the arm alone."""
 
 
 def pytest_vla_metrics() -> list[MetricEntry]:
@@ -34,19 +41,30 @@ def pytest_vla_metrics() -> list[MetricEntry]:
     )
     jerk = ("trajectory_instability", "TI", "jerk of the hand, m / step^3")
     return [
-        *(_entry(_UNCERTAINTY, each, needs=(TOKENS,), looks_back=1) for each in tokens),
-        *(_entry(_UNCERTAINTY, each, looks_back=WINDOW, padding=_OF_WINDOW) for each in actions),
+        *(
+            _entry(
+                _UNCERTAINTY,
+                each,
+                {"": _SHARE, "paper": _FROM_ZERO if "entropy" in each[0] else _SHARE},
+                needs=(TOKENS,),
+                looks_back=1,
+            )
+            for each in tokens
+        ),
+        *(_entry(_UNCERTAINTY, each, _SIZES, looks_back=WINDOW, padding=_OF_WINDOW) for each in actions),
         _entry(
             _UNCERTAINTY,
             ("execution_variability", "EV", "spread of 4 further draws of each action, share of its range"),
+            _SIZES,
             needs=(SAMPLES,),
             looks_back=1,
         ),
-        *(_entry(_QUALITY, each, beside=(_STATIC,), padding=_OF_WINDOW[:1]) for each in hand),
-        _entry(_QUALITY, jerk, beside=(_STATIC,)),
+        *(_entry(_QUALITY, each, _SIZES, beside=(_STATIC,), padding=_OF_WINDOW[:1]) for each in hand),
+        _entry(_QUALITY, jerk, _SIZES, beside=(_STATIC,)),
         _entry(
             _QUALITY,
             ("optimal_trajectory", "OT", "below 0.5 the hand and the object come nearer to the goal"),
+            {},
             needs=(REMAINING,),
             padding=_OF_CHANGE,
         ),
@@ -55,6 +73,7 @@ def pytest_vla_metrics() -> list[MetricEntry]:
             "1 where the hand's path is shorter than 2 cm: it looks perfect to metrics of motion",
             f"{_QUALITY}:static_robot",
             on_request=True,
+            within={"": _SHARE},
         ),
         *_economy(),
     ]
@@ -64,14 +83,31 @@ def _economy() -> list[MetricEntry]:
     """How smoothly and sparingly an episode went, for which no label is needed."""
     at = "pytest_vla.metrics.quality.economy"
     return [
-        MetricEntry("hand_path", "m, how far the hand went", f"{at}:hand_path", on_request=True),
-        MetricEntry("hand_jerk", "m/s^3, root mean square of the hand's jerk", f"{at}:hand_jerk", on_request=True),
         *(
-            MetricEntry(name, about, f"{at}:{name}", on_request=True, needs=(HANDLING,))
+            MetricEntry(name, about, f"{at}:{name}", on_request=True, within={"": _FROM_ZERO})
             for name, about in (
-                ("near_joint_limits", "share of steps with a joint of the arm within 5% of its range of a limit"),
-                ("regrasps", "how often an object was taken that had been held before"),
-                ("other_contacts", "how often the robot came to touch what the goal does not name"),
+                ("hand_path", "m, how far the hand went"),
+                ("hand_jerk", "m/s^3, root mean square of the hand's jerk"),
+            )
+        ),
+        *(
+            MetricEntry(name, about, f"{at}:{name}", on_request=True, needs=(HANDLING,), within=within)
+            for name, about, within in (
+                (
+                    "near_joint_limits",
+                    "share of steps with a joint of the arm within 5% of its range of a limit",
+                    {"": _SHARE},
+                ),
+                (
+                    "regrasps",
+                    "how often an object was taken that had been held before",
+                    {"": _FROM_ZERO, "grasps": _FROM_ZERO},
+                ),
+                (
+                    "other_contacts",
+                    "how often the robot came to touch what the goal does not name",
+                    {"": _FROM_ZERO, "share": _SHARE},
+                ),
             )
         ),
     ]
@@ -80,6 +116,7 @@ def _economy() -> list[MetricEntry]:
 def _entry(
     module: str,
     named: tuple[str, str, str],
+    within: Mapping[str, tuple[float, float]],
     needs: tuple[str, ...] = (),
     beside: tuple[str, ...] = (),
     looks_back: int = 0,
@@ -97,4 +134,5 @@ def _entry(
         beside=beside,
         looks_back=looks_back,
         padding=padding,
+        within=within,
     )

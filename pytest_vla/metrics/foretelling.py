@@ -196,15 +196,15 @@ def auroc_within(
     return area, interval, round(total)
 
 
-def values_at(name: str, moment: float, episodes: Sequence[Watched]) -> tuple[list[Watched], list[float], int]:
-    """The episodes that run at a moment still, a metric's value of each, and how many are over.
+def values_at(name: str, moment: float, episodes: Sequence[Watched]) -> tuple[list[Watched], list[float], int, int]:
+    """The episodes that run at a moment still, a metric's value of each, how many are over, and how many have none yet.
 
     Args:
         name: the metric's; episodes without a value of it are in neither.
         moment: share of the step budget.
         episodes: of one policy and suite.
     """
-    running, values, over = [], [], 0
+    running, values, over, unknown = [], [], 0, 0
     for episode in episodes:
         series = episode.series.get(name)
         if series is None:
@@ -215,12 +215,13 @@ def values_at(name: str, moment: float, episodes: Sequence[Watched]) -> tuple[li
         elif (value := value_at(series, step)) is not None:
             running.append(episode)
             values.append(value)
-    return running, values, over
+        else:
+            unknown += 1
+    return running, values, over, unknown
 
 
 def _at(name: str, moment: float, episodes: Sequence[Watched]) -> Foretelling:
-    running, values, over = values_at(name, moment, episodes)
-    unknown = sum(name in episode.series for episode in episodes) - len(running) - over
+    running, values, over, unknown = values_at(name, moment, episodes)
     failed = [episode.failed for episode in running]
     failures = sum(failed)
     estimate = within = None

@@ -1,15 +1,19 @@
 """Means of the further numbers that packages and projects keep of episodes (`pytest_vla.entries.MetricEntry`).
 
 Over successes and failures, as rates are, by what is not to be in one rate with others. An episode that has no such
-number is missing from the mean and counted beside it. Intervals are Student's over tasks and seeds, and over tasks.
+number is missing from the mean and counted beside it. Intervals are Student's over tasks and seeds, and over tasks,
+within what the number can be; of shares that are 0 or 1 in each episode a rate's.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from statistics import fmean
 
-from pytest_vla.metrics.clustered import mean_intervals
+from pytest_vla import extensions
+from pytest_vla.errors import VlaError
+from pytest_vla.metrics.clustered import Interval, Unit, mean_intervals, rate_intervals
 from pytest_vla.metrics.listening import Estimate
 from pytest_vla.metrics.rates import groups_of
 from pytest_vla.metrics.selection import by_model, is_counted, that_count
@@ -17,6 +21,8 @@ from pytest_vla.metrics.success import unit_of
 from pytest_vla.records.record import ASKED_DONE, CLIPPED, LARGEST_ACTION, VACATED, Record
 
 _OURS = re.compile(rf"{ASKED_DONE}|{CLIPPED}|{LARGEST_ACTION}|{VACATED}_.+_[xyz]")
+
+_ANY = (-inf, inf)
 
 _MOST_GROUPS = 50
 """Beyond this many, levels of a variation are together."""
@@ -124,5 +130,38 @@ def _mean_of(name: str, group: str, records: Sequence[Record]) -> FurtherMean:
     if not having:
         return FurtherMean(name, group, len(records), missing, None)
     values = [record.metrics[name] for record in having]
-    intervals = mean_intervals(values, [unit_of(record) for record in having])
+    intervals = _intervals(values, [unit_of(record) for record in having], range_of(name))
     return FurtherMean(name, group, len(records), missing, Estimate(fmean(values), *intervals))
+
+
+def range_of(name: str) -> Interval:
+    """The least and the largest that a number can be, as who gives it says; of others any."""
+    try:
+        known = extensions.metrics()
+    except VlaError:
+        # It is told where the metrics are asked for.
+        return _ANY
+    metric, _, further = (name, "", "") if name in known else name.rpartition(".")
+    return known[metric].within.get(further, _ANY) if metric in known else _ANY
+
+
+def _intervals(
+    values: Sequence[float], units: Sequence[Unit], within: Interval
+) -> tuple[Interval | None, Interval | None]:
+    """Of a mean over these tasks and over tasks like these.
+
+    A share that is 0 or 1 in each episode has a rate's: sixteen times 0 do not make it sure. Of other numbers that are
+    all alike nothing is known of how far they stray, and the mean has none.
+    """
+    if within == (0.0, 1.0) and {*values} <= {0.0, 1.0}:
+        return rate_intervals(values, units)
+    if min(values) == max(values):
+        return None, None
+    over, like = mean_intervals(values, units)
+    return _clipped(over, within), _clipped(like, within)
+
+
+def _clipped(interval: Interval | None, within: Interval) -> Interval | None:
+    if interval is None:
+        return None
+    return max(interval[0], within[0]), min(interval[1], within[1])

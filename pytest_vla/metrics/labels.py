@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.discrimination import Correlation, Discrimination, correlation, discrimination
@@ -15,8 +14,11 @@ from pytest_vla.util.files import whole_file
 CLASSES = ("low", "medium", "high")
 """Of successes, as arXiv 2507.17049 has them; their ranks are 1, 2 and 3."""
 
-COLUMNS = ("case", "label", "by")
+COLUMNS = ("case", "label", "by", "digest", "run")
 MOST_BYTES = 64 * 1024 * 1024
+
+Episode = tuple[str, str]
+"""`Record.case` and `Record.digest`: another policy's episode of the same case has another digest."""
 
 
 @dataclass(frozen=True)
@@ -27,45 +29,71 @@ class Label:
         case: of the episode, `Record.case`.
         label: one of `CLASSES`.
         by: who says so.
+        digest: of the episode, `Record.digest`: what was done is labelled, and not what was to be done.
+        run: in which it was labelled, for people.
     """
 
     case: str
     label: str
     by: str
+    digest: str
+    run: str
+
+    @property
+    def episode(self) -> Episode:
+        """What is labelled."""
+        return self.case, self.digest
 
 
-def read_labels(file: Path, known: Collection[str]) -> tuple[Label, ...]:
-    """The labels of a file; of a case that one person labelled twice the last.
+def read_labels(file: Path) -> tuple[Label, ...]:
+    """The labels of a file, in its order.
 
     Args:
-        file: CSV with the columns of `COLUMNS`; further ones are left alone.
-        known: the cases that there are.
+        file: CSV in UTF-8 (with a byte order mark, as Excel writes it, or without) with the columns of `COLUMNS`;
+            further ones are left alone.
 
     Raises:
-        VlaError: the file cannot be read, lacks a column, or a row has another label or a case that is not there.
+        VlaError: the file cannot be read, lacks a column, or a row lacks a text, has another label, or labels an
+            episode that the same person has labelled in another row.
     """
     mend = f"expected CSV with the columns {', '.join(COLUMNS)}, as `pytest-vla label` writes it"
     try:
         if file.stat().st_size > MOST_BYTES:
             raise VlaError(f"{file} has more than {MOST_BYTES} bytes; {mend}")
-        rows = csv.DictReader(io.StringIO(file.read_text(encoding="utf-8"), newline=""))
-        if missing := [name for name in COLUMNS if name not in (rows.fieldnames or ())]:
-            raise VlaError(f"{file} has no column {', '.join(missing)}; {mend}")
-        found: dict[tuple[str, str], Label] = {}
+        text = file.read_text(encoding="utf-8-sig")
+        if (place := text.find("\0")) >= 0:
+            raise VlaError(f"{file}, line {text.count(chr(10), 0, place) + 1}: a NUL character; {mend}")
+        rows = csv.DictReader(io.StringIO(text, newline=""))
+        names = rows.fieldnames or ()
+        if missing := [name for name in COLUMNS if name not in names]:
+            raise VlaError(f"{file} has no column {', '.join(missing)}; {mend}{_of_which(missing)}")
+        found: dict[tuple[Episode, str], tuple[Label, int]] = {}
         for row in rows:
-            case, label, by = (str(row[name] or "").strip() for name in COLUMNS)
+            label = Label(*(str(row[name] or "").strip() for name in COLUMNS))
             where = f"{file}, line {rows.line_num}"
-            if label not in CLASSES:
-                raise VlaError(f"{where}: label {label[:40]!r}, expected one of {', '.join(CLASSES)}")
-            if case not in known:
+            if label.label not in CLASSES:
+                raise VlaError(f"{where}: label {label.label[:40]!r}, expected one of {', '.join(CLASSES)}")
+            if empty := [name for name in COLUMNS if not getattr(label, name)]:
+                raise VlaError(f"{where}: no {', '.join(empty)}; {mend}")
+            before, line = found.setdefault((label.episode, label.by), (label, rows.line_num))
+            if line != rows.line_num:
                 raise VlaError(
-                    f"{where}: there is no episode {case[:120]!r} among these runs: give the runs that were labelled, "
-                    "or take the row out"
+                    f"{where}: {label.by[:40]!r} labels {label.case[:120]!r} {label.label}, and {before.label} in line "
+                    f"{line}: one person has one label of an episode; take one of the two rows out"
                 )
-            found[case, by] = Label(case, label, by)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise VlaError(f"{file}: {error}; {mend}") from error
-    return tuple(found.values())
+    return tuple(label for label, _ in found.values())
+
+
+def _of_which(missing: Collection[str]) -> str:
+    """Why a file of cases alone cannot be used."""
+    if "digest" not in missing:
+        return ""
+    return (
+        ". A case is run by many policies: the digest says which episode was labelled. Add it and the run's name from "
+        "the run that was labelled: `pytest-vla export RUN` has both"
+    )
 
 
 def write_labels(file: Path, labels: Iterable[Label]) -> None:
@@ -73,7 +101,7 @@ def write_labels(file: Path, labels: Iterable[Label]) -> None:
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(COLUMNS)
-    writer.writerows((each.case, each.label, each.by) for each in labels)
+    writer.writerows(tuple(getattr(each, name) for name in COLUMNS) for each in labels)
     with whole_file(file) as stream:
         stream.write(text.getvalue().encode())
 
@@ -100,9 +128,9 @@ class Agreement:
 
 def agreements(labels: Sequence[Label]) -> tuple[Agreement, ...]:
     """Of every two people who labelled an episode both."""
-    people: dict[str, dict[str, str]] = {}
+    people: dict[str, dict[Episode, str]] = {}
     for each in labels:
-        people.setdefault(each.by, {})[each.case] = each.label
+        people.setdefault(each.by, {})[each.episode] = each.label
     names = sorted(people)
     found = (
         agreement(one, other, people[one], people[other]) for n, one in enumerate(names) for other in names[n + 1 :]
@@ -110,9 +138,9 @@ def agreements(labels: Sequence[Label]) -> tuple[Agreement, ...]:
     return tuple(each for each in found if each is not None)
 
 
-def agreement(one: str, other: str, ones: Mapping[str, str], others: Mapping[str, str]) -> Agreement | None:
-    """How far two agree, by their labels of cases; None: there is no case that both labelled."""
-    pairs = [(ones[case], others[case]) for case in ones if case in others]
+def agreement(one: str, other: str, ones: Mapping[Episode, str], others: Mapping[Episode, str]) -> Agreement | None:
+    """How far two agree, by their labels of episodes; None: there is none that both labelled."""
+    pairs = [(ones[episode], others[episode]) for episode in ones if episode in others]
     if not pairs:
         return None
     n = len(pairs)
@@ -139,33 +167,43 @@ class Labelled:
     against_failures: Mapping[str, Discrimination | None]
 
 
-def ranks_of(labels: Iterable[Label]) -> dict[str, float]:
-    """By case its rank, 1 to 3, the mean of those who labelled it."""
-    found: dict[str, list[int]] = {}
+def combined(labels: Iterable[Label]) -> dict[Episode, str | None]:
+    """By episode its one label: the median of those who labelled it.
+
+    None: of an even number the two in the middle differ, and no label is between them that anybody chose.
+    """
+    found: dict[Episode, list[int]] = {}
     for each in labels:
-        found.setdefault(each.case, []).append(CLASSES.index(each.label) + 1)
-    return {case: fmean(ranks) for case, ranks in found.items()}
+        found.setdefault(each.episode, []).append(CLASSES.index(each.label))
+    told: dict[Episode, str | None] = {}
+    for episode, ranks in found.items():
+        ranks.sort()
+        lower, upper = ranks[(len(ranks) - 1) // 2], ranks[len(ranks) // 2]
+        told[episode] = CLASSES[lower] if lower == upper else None
+    return told
 
 
-def labelled(metric: str, values: Mapping[str, float], ranks: Mapping[str, float], failed: Collection[str]) -> Labelled:
+def labelled(
+    metric: str,
+    values: Mapping[Episode, float],
+    labels: Mapping[Episode, str | None],
+    failed: Collection[Episode],
+) -> Labelled:
     """How a metric goes with labels.
 
     Args:
         metric: its name.
-        values: by case, of the episodes that have it.
-        ranks: of `ranks_of`; a case belongs to the class that its rank is nearest to.
-        failed: the cases that failed.
+        values: of the episodes that have it.
+        labels: of `combined`; what has None is in no number.
+        failed: the episodes that failed.
     """
-    told = [case for case in values if case in ranks]
-    by_class = {name: [values[case] for case in told if class_of(ranks[case]) == name] for name in CLASSES}
-    failures = [values[case] for case in values if case in failed and case not in ranks]
+    told = {episode: label for episode in values if (label := labels.get(episode)) is not None}
+    by_class = {name: [values[episode] for episode, label in told.items() if label == name] for name in CLASSES}
+    failures = [values[episode] for episode in values if episode in failed]
     return Labelled(
         metric,
-        correlation([ranks[case] for case in told], [values[case] for case in told]),
+        correlation(
+            [float(CLASSES.index(label) + 1) for label in told.values()], [values[episode] for episode in told]
+        ),
         {name: discrimination(some, failures) for name, some in by_class.items()},
     )
-
-
-def class_of(rank: float) -> str:
-    """The class that a mean rank, 1 to 3, is nearest to; the better one between two."""
-    return CLASSES[min(int(rank + 0.5), len(CLASSES)) - 1]

@@ -67,7 +67,12 @@ def share_text(rate: SuccessRate) -> str:
 
 
 def interval_text(rate: SuccessRate) -> str:
-    """``[35.4%, 84.8%]``; a dash where nothing was counted."""
+    """``[35.4%, 84.8%]``; a dash where nothing was counted.
+
+    ``(50.0% to 100.0%)`` where a rule chose what was counted: the rate if all that it stopped had failed or succeeded.
+    """
+    if rate.is_chosen and rate.bounds is not None:
+        return "({:.1%} to {:.1%})".format(*rate.bounds)
     return "-" if rate.interval is None else ends_text(rate.interval)
 
 
@@ -77,7 +82,12 @@ def ends_text(interval: tuple[float, float]) -> str:
 
 
 def percents_text(rate: SuccessRate) -> str:
-    """``63.6 [35.4, 84.8]``, for tables of percentages; a dash where nothing was counted."""
+    """``63.6 [35.4, 84.8]``, for tables of percentages; a dash where nothing was counted.
+
+    ``100.0 (50.0 to 100.0)`` where a rule chose what was counted, as `interval_text`.
+    """
+    if rate.rate is not None and rate.is_chosen and rate.bounds is not None:
+        return "{:.1f} ({:.1f} to {:.1f})".format(100 * rate.rate, *(100 * bound for bound in rate.bounds))
     if rate.rate is None or rate.interval is None:
         return "-"
     return "{:.1f} [{:.1f}, {:.1f}]".format(100 * rate.rate, *(100 * bound for bound in rate.interval))
@@ -89,10 +99,13 @@ def bounds_text(rate: SuccessRate) -> str:
 
 
 def left_out_text(rate: SuccessRate) -> str:
-    """``2 errors, 1 invalid: 61.5% to 84.6%``: what is in no rate, and `bounds_text`; empty: nothing is left out."""
+    """``2 errors, 1 invalid: 61.5% to 84.6%``: what is in no rate, and `bounds_text`; empty: nothing is left out.
+
+    Where a rule chose what was counted the bounds stand in the place of the interval, and not here.
+    """
     errors, invalid = sum(rate.errors.values()), sum(rate.invalid.values())
     told = [f"{errors} error{'s' * (errors != 1)}"] * bool(errors) + [f"{invalid} invalid"] * bool(invalid)
-    return ": ".join(text for text in (", ".join(told), bounds_text(rate)) if text)
+    return ": ".join(text for text in (", ".join(told), "" if rate.is_chosen else bounds_text(rate)) if text)
 
 
 def reasons_text(rate: SuccessRate, bounds: bool = True) -> str:

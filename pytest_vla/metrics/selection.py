@@ -7,6 +7,7 @@ said.
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from pytest_vla.errors import STOPPED
 from pytest_vla.records.counting import (
     OF_WORLD,
     UNKNOWN,
@@ -92,10 +93,24 @@ def that_count(records: Sequence[Record]) -> Selected:
         left_out.append("these records are of more than one version of the policy's file")
     if text := of_several_simulators(counting):
         left_out.append(text)
+    if text := stopped_text(counting):
+        left_out.append(text)
     if again := sum(how == "superseded" for how, _ in found):
         left_out.append(f"{counted(again, 'error')} that a later record of the same episode replaces")
     ordered = sorted(counting, key=lambda record: (*run_of(record), record.node))
     return Selected(tuple(ordered), same, tuple(left_out))
+
+
+def stopped_text(records: Iterable[Record]) -> str:
+    """What to say of numbers of records of which a rule stopped some; empty: it stopped none."""
+    number = sum(record.reason == STOPPED for record in records)
+    if not number:
+        return ""
+    what = "1 episode was" if number == 1 else f"{number} episodes were"
+    return (
+        f"{what} stopped by a rule (--vla-stop-when), which so chose what rates and means are of: rates have no "
+        "interval, and in its place what they were if all that was stopped had failed, and had succeeded"
+    )
 
 
 def of_several_simulators(records: Iterable[Record]) -> str:

@@ -84,7 +84,7 @@ def separations(episodes: Sequence[Watched]) -> tuple[Separation, ...]:
 
 
 def _separation(name: str, episodes: Sequence[Watched]) -> Separation | None:
-    running, values, _ = values_at(name, MOMENT, episodes)
+    running, values, *_ = values_at(name, MOMENT, episodes)
     if not values:
         return None
     numbers, failed = np.array(values), np.array([episode.failed for episode in running])

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from pytest_vla.errors import STOPPED
 from pytest_vla.metrics.clustered import Interval, Unit, rate_intervals
 from pytest_vla.metrics.statistics import wilson_interval
 
@@ -52,7 +53,8 @@ class SuccessRate:
         successes: episodes that did the task.
         counted: successes and failures, the rate's denominator.
         interval: 95% interval of the rate, over these tasks: Wilson's, wider where several episodes are of one task
-            and seed; None where nothing was counted, or all of it is of one task and seed.
+            and seed; None where nothing was counted, or all of it is of one task and seed, or where a rule chose what
+            was counted (`is_chosen`).
         errors: episodes in which policy or simulation broke, by reason.
         invalid: episodes with nothing to measure, by reason.
         tasks_interval: 95% interval over tasks like these; None where they are too few, or not told apart.
@@ -76,6 +78,11 @@ class SuccessRate:
     def not_counted(self) -> int:
         """How many are in no rate: errors and invalid episodes."""
         return self.episodes - self.counted
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether a rule stopped episodes: those that are counted are no sample of all, and have no interval."""
+        return STOPPED in self.invalid
 
     @property
     def bounds(self) -> tuple[float, float] | None:
@@ -110,9 +117,10 @@ def success_rate(name: str, records: Sequence[Ended], unit: Callable[[Ended], Un
     interval, tasks_interval = wilson_interval(done, len(counted)) if counted else None, None
     if unit is not None and counted:
         interval, tasks_interval = rate_intervals(successes, [unit(record) for record in counted])
-    return SuccessRate(
-        name, len(records), done, len(counted), interval, reasons("error"), reasons("invalid"), tasks_interval
-    )
+    invalid = reasons("invalid")
+    if STOPPED in invalid:
+        interval = tasks_interval = None
+    return SuccessRate(name, len(records), done, len(counted), interval, reasons("error"), invalid, tasks_interval)
 
 
 def unit_of(record: SeededOutcome) -> Unit:

@@ -11,6 +11,12 @@ from pytest_vla.reports.made import Named, make_sections, plain_options
 from pytest_vla.run.replays import record_replays
 from pytest_vla.util.files import whole_file
 
+ENDINGS = (".html", ".htm")
+"""Of files that ``--vla-report`` writes."""
+
+NO_REPORT = "no report:"
+"""What the line begins with that says why ``--vla-report`` has written nothing."""
+
 if TYPE_CHECKING:
     from pytest_vla.reports.html.gates import GateTold
     from pytest_vla.reports.html.media import Shown
@@ -53,7 +59,12 @@ def write_html(
 
 
 def check_report(file: Path) -> None:
-    """Before anything runs. Raises VlaError: the file of ``--vla-report`` cannot be written."""
+    """Before anything runs. Raises VlaError: the file of ``--vla-report`` is no page's, or cannot be written."""
+    if file.suffix.lower() not in ENDINGS:
+        raise VlaError(
+            f"--vla-report={file}: a page is written, and what is there would be overwritten: expected a file that "
+            f"ends in {' or '.join(ENDINGS)}, such as report.html"
+        )
     if file.is_dir() or not file.parent.is_dir():
         raise VlaError(f"--vla-report={file}: expected a file, such as report.html, in a folder that is there")
 

@@ -244,16 +244,20 @@ class Results:
 
     def _write_report(self, session: pytest.Session) -> None:
         settings = self._selection.settings
-        if settings.report is None or not self._stored.closed.items:
+        if settings.report is None:
             return
-        from pytest_vla.run.html_report import report_run
+        from pytest_vla.run.html_report import NO_REPORT, report_run
 
+        if not self._stored.closed.items:
+            self._verdict += (f"{NO_REPORT} no episode was run, and {settings.report} is not written",)
+            return
         try:
             report_run(self._config.stash[RUN], settings.report, settings.data, settings.report_pictures)
             self._verdict += (f"report: {settings.report}",)
         except VlaError as error:
             session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
-            self._telling.error(error)
+            # With what the run ends with: a line above a long summary is not seen.
+            self._verdict += (f"{NO_REPORT} {error}",)
 
     def _make_tracking(self) -> "Tracking | None":
         settings, config = self._selection.settings, self._config

@@ -101,6 +101,7 @@ class Telling:
         """
         from pytest_vla.gate.lines import FAILED, PASSED
         from pytest_vla.reports.terminal.first import LOOKS, Told, Tone
+        from pytest_vla.run.html_report import NO_REPORT
 
         verbosity, run = self._config.get_verbosity(), self._config.stash[RUN]
         lines: tuple[Told, ...] = ()
@@ -119,5 +120,7 @@ class Telling:
         for text, tone in lines:
             reporter.write_line(printable_lines(text), **LOOKS[tone])
         for text in verdict:
-            look: Tone = "good" if text.startswith(PASSED) else "bad" if text.startswith(FAILED) else "plain"
+            look: Tone = (
+                "good" if text.startswith(PASSED) else "bad" if text.startswith((FAILED, NO_REPORT)) else "plain"
+            )
             reporter.write_line(printable_lines(text), **LOOKS[look])

@@ -26,11 +26,15 @@ class Shown:
 
     Attributes:
         case: `Record.case`.
+        digest: `Record.digest`.
+        run: its name.
         instruction: what the policy was told.
         video: gives its file, or writes it into the folder that it is called with. Raises VlaError.
     """
 
     case: str
+    digest: str
+    run: str
     instruction: str
     video: Callable[[Path], Path]
 
@@ -43,20 +47,20 @@ def labelling_server(shown: Sequence[Shown], file: Path, by: str, port: int = 0)
 
     Args:
         shown: in their order; what the file has of them by this person is not asked again.
-        file: of labels, made where it is not there; those of others stay in it.
+        file: of labels, made where it is not there; those of others, and of other
+            episodes, stay in it.
         by: who labels.
         port: 0: any that is free.
 
     Raises:
-        VlaError: the file is none of labels, or has cases that are not among `shown`; or the port is taken.
+        VlaError: the file is none of labels, or the port is taken.
     """
-    known = {each.case for each in shown}
-    labels = {(each.case, each.by): each for each in (read_labels(file, known) if file.exists() else ())}
+    labels = {(each.episode, each.by): each for each in (read_labels(file) if file.exists() else ())}
     secret = secrets.token_urlsafe(16)
     videos = tempfile.TemporaryDirectory(prefix="pytest-vla-label-")
 
     def state() -> dict[str, Any]:
-        told = [labels.get((each.case, by)) for each in shown]
+        told = [labels.get(((each.case, each.digest), by)) for each in shown]
         return {
             "by": by,
             "classes": CLASSES,
@@ -70,8 +74,9 @@ def labelling_server(shown: Sequence[Shown], file: Path, by: str, port: int = 0)
         number, name = said["number"], said["label"]
         if not isinstance(number, int) or not 0 <= number < len(shown) or name not in CLASSES:
             raise ValueError("no such episode or label")
-        case = shown[number].case
-        labels[case, by] = Label(case, name, by)
+        one = shown[number]
+        said_now = Label(one.case, name, by, one.digest, one.run)
+        labels[said_now.episode, by] = said_now
         write_labels(file, labels.values())
 
     class Handler(BaseHTTPRequestHandler):

@@ -4,7 +4,6 @@ import base64
 import io
 import re
 import sys
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -114,13 +113,17 @@ def media_of(
     occluded = [place for place in places if not (shown.occluded_failed and records[place].outcome == "success")]
     asked = dict.fromkeys(occluded[: shown.occlusions] if shown.policy_of is not None else [])
     found: dict[int, dict[str, Any]] = {}
-    troubles: Counter[str] = Counter()
+    # By what is wrong, whichever episode's file it is of: the first one's text, and how many there are.
+    troubles: dict[str, tuple[str, int]] = {}
 
     def tried(place: int, key: str, make: Callable[[], Any], named: str = "") -> bool:
         try:
             made = make()
         except (VlaError, OSError) as error:
-            troubles[f"{named or key}: {error}"] += 1
+            text = f"{named or key}: {error}"
+            kind = text.replace(str(trajectory_file(folders[records[place].run], str(records[place].arrays))), "")
+            first, number = troubles.get(kind, (text, 0))
+            troubles[kind] = first, number + 1
             return False
         if made:
             found.setdefault(place, {})[key] = made
@@ -148,7 +151,7 @@ def media_of(
                     tried(place, "video", partial(_video_uri, of))
                 if place in asked and shown.policy_of is not None:
                     tried(place, "looks", partial(_looks, of, shown.policy_of), "a map of where the policy looks")
-    notes = [f"{counted(number, 'episode')} without {text}" for text, number in troubles.items()]
+    notes = [f"{counted(number, 'episode')} without {text}" for text, number in troubles.values()]
     if len(places) > len(wanted) and shown.pictures:
         told = f"{len(wanted)} of {counted(len(places), 'episode')} have pictures"
         notes.append(f"{told}, those that did not succeed first: --pictures={len(places)} has all")

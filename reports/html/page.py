@@ -9,6 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from pytest_vla.entries import SectionEntry
+from pytest_vla.metrics.hidden import hidden_notes
 from pytest_vla.metrics.pride import ALPHA
 from pytest_vla.metrics.selection import by_model, that_count
 from pytest_vla.records.load import open_runs
@@ -99,7 +100,7 @@ def make_page(loaded: Loaded, sections: Sequence[Named], wanted: Wanted, trouble
         sections=tuple(parts),
         episodes=script_json(episodes_table(records, wanted.command_of, media, twins)),
         number=len(records),
-        texts=(*troubles, *lacking, *loaded.unfinished.values(), *notes_after(counting)),
+        texts=(*troubles, *lacking, *loaded.unfinished.values(), *notes_after(counting), *hidden_notes(records)),
         made_by=f"{counted(len(records), 'episode')} of {counted(len(runs), 'run')}; made by pytest-vla {_VERSION}",
         index=wanted.index,
     )

@@ -9,6 +9,7 @@ from pytest_vla import extensions
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.costs import cost_summaries
 from pytest_vla.metrics.further import by_origin, further_means
+from pytest_vla.metrics.hidden import silent_rules
 from pytest_vla.metrics.rate_rows import MAX_TASK_ROWS, RateRow, VariedTask, kind_rows, rate_rows
 from pytest_vla.metrics.rates import (
     bounds_text,
@@ -17,7 +18,7 @@ from pytest_vla.metrics.rates import (
     interval_text,
     share_text,
 )
-from pytest_vla.metrics.selection import of_several_simulators, repeats_text
+from pytest_vla.metrics.selection import of_several_simulators, repeats_text, stopped_text
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.durations import Estimate, total_seconds
 from pytest_vla.records.charges import account_text, amount_text
@@ -127,7 +128,9 @@ def closing_lines(
             from pytest_vla.reports.language.pride_row import language_lines
 
             lines += language_lines(records, run, _shown(run), width)
-    counting = _counting_notes(repetition, items)
+    counting = [*filter(None, [stopped_text(records)]), *_counting_notes(repetition, items)]
+    with suppress(VlaError):
+        counting += silent_rules(records)
     lines += [*counting, *filter(None, [clipped_note(records)]), *notes_after(records)]
     lines += _notes([r for r in records if r.run == run.name], run, items, resume)
     return (*first, *map(Told, lines))
@@ -308,7 +311,7 @@ def _cells(row: RateRow) -> tuple[str, ...]:
     success = f"{rate.successes}/{rate.counted}"
     if row.is_probe:
         return (name, str(rate.episodes), success, PROBE, "-", "", apart)
-    if bounds := bounds_text(rate):
+    if not rate.is_chosen and (bounds := bounds_text(rate)):
         apart = f"{bounds} with {apart}"
     by_task = ends_text(rate.tasks_interval) if rate.tasks_interval is not None else ""
     return (name, str(rate.episodes), success, share_text(rate), interval_text(rate), by_task, apart)

@@ -51,7 +51,7 @@ def test_what_cannot_be_labelled_is_said() -> None:
         called("last")
     write([episode(0, True)], "b-run")
     Path("labels.csv").write_text("case,label,by\nelsewhere,low,me\n")
-    with pytest.raises(VlaError, match=r"labels.csv, line 2: there is no episode 'elsewhere'"):
+    with pytest.raises(VlaError, match=r"labels.csv has no column digest, run"):
         called("b-run", "-o", "labels.csv")
     with pytest.raises(VlaError, match="name one"):
         called("all")

@@ -123,6 +123,32 @@ def test_what_is_missing_is_named_and_not_zero() -> None:
     assert not any(name.startswith(("answer.", "token_")) for name in found.trajectory.series)
 
 
+def test_tokens_with_some_answers_only_are_told_as_that() -> None:
+    def policy(episode: Episode) -> Any:
+        told = iter([token_statistics(np.zeros((7, 11)))])
+        return lambda seen: Answer(SLOW, token_statistics=next(told, None))
+
+    _, (line,) = measured(run(policy, wishes=WISHED), "token_entropy")
+    assert "this policy gave them with some answers only" in line
+    assert "flow-matching" not in line
+
+
+def test_why_a_series_is_not_there_is_said_with_what_to_add() -> None:
+    found, _ = measured(run(unsure, wishes=WISHED), "token_entropy")
+    assert found.uncertainty["token_entropy"].shape == (9,)
+    assert "TB-D" not in found.uncertainty
+    assert found.uncertainty.get("token_pcs") is None
+    with pytest.raises(VlaError, match="the run did not ask for it: add --vla-metrics=token_deepgini"):
+        found.uncertainty["TB-D"]
+    with pytest.raises(VlaError, match=r"no metric of answers or actions is called so\. Did you mean token_entropy"):
+        found.uncertainty["token_entrpy"]
+    with pytest.raises(VlaError, match=r"of token_entropy there are token_entropy, token_entropy\.paper"):
+        found.uncertainty["token_entropy.arm"]
+    bare, _ = measured(run(lambda episode: lambda seen: SLOW, wishes=WISHED), "token_entropy")
+    with pytest.raises(VlaError, match="it needs token probabilities, which this policy did not give"):
+        bare.uncertainty["token_entropy"]
+
+
 def test_of_probabilities_alone_the_papers_first_metric_is_kept() -> None:
     def policy(episode: Episode) -> Any:
         return lambda seen: Answer(SLOW, token_probabilities=np.array([0.5, 1.0]))

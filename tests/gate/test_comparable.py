@@ -91,6 +91,17 @@ def test_each_condition_that_differs_has_its_effect(name: str) -> None:
         assert [(each.name, each.effect) for each in strata.disagreements] == [(name, effect)]
 
 
+def test_an_alarm_is_named_where_it_stopped_every_episode() -> None:
+    ruled = {"provenance": {**RECORD.provenance, "stop_when": "token_entropy>0.3"}}
+    stopped = [varied("", "invalid", seed=seed, **(ruled | {"reason": "stopped-early"})) for seed in range(3)]
+    for one, other in ((side(), baseline_of(stopped)), (baseline_of(stopped), side())):
+        (found,) = paired(one, other).agreement.disagreements
+        assert (found.name, found.effect, len(found.cases)) == ("provenance.stop_when", "refuses", 3)
+    # Whoever died may not have been told of one.
+    errors = [varied("", "error", seed=seed) for seed in range(3)]
+    assert paired(baseline_of(stopped), baseline_of(errors)).agreement.disagreements == ()
+
+
 def test_what_varies_with_the_label_refuses_too() -> None:
     one = side("light.diffuse-L2", parameters={"gain": 0.5})
     other = side("light.diffuse-L2", parameters={"gain": 0.6})

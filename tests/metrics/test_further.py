@@ -12,6 +12,7 @@ from scipy import stats
 
 from pytest_vla.metrics.clustered import mean_intervals
 from pytest_vla.metrics.further import further, further_means
+from pytest_vla.metrics.statistics import wilson_interval
 from pytest_vla.records.record import Record
 from pytest_vla.reports.further import further_lines, further_table
 from pytest_vla.reports.loaded import Loaded
@@ -99,3 +100,29 @@ def test_a_test_of_the_users_has_a_mean_of_its_own_beside_the_suites() -> None:
         assert {row["of"] for row in further_table(found)} == {"libero_goal", "test_l.py::test_l"}
     lines = list(further_lines([found], Loaded((), {}, {})))
     assert any(re.match(r"way +test_l.py::test_l .* 3 +0.3", line) for line in lines), lines
+
+
+def bounds_of(name: str, values: Sequence[float]) -> tuple[float, float] | None:
+    records = [varied("", True, seed=seed, metrics={name: value}) for seed, value in enumerate(values)]
+    (found,) = further_means(records)
+    assert found.mean is not None
+    return found.mean.interval
+
+
+def test_intervals_are_of_what_a_number_can_be() -> None:
+    assert bounds_of("other_contacts", [0] * 15 + [1]) == (0.0, pytest.approx(0.195, abs=0.01))
+    assert bounds_of("token_entropy", [0.9, 1.0, 1.0, 0.95])[1] == 1.0  # type: ignore[index]
+    paper = bounds_of("token_entropy.paper", [3.0, 5.0, 4.0])
+    assert paper is not None
+    assert paper[1] > 5
+    mine = bounds_of("mine", [0.0, 0.0, 1.0])
+    assert mine is not None
+    assert mine[0] < 0, "nobody said what it can be"
+    assert bounds_of("near_joint_limits.margin", [-0.1, 0.1]) != (0.0, 1.0)
+
+
+def test_sixteen_times_nothing_is_not_sure() -> None:
+    assert bounds_of("static_robot", [0.0] * 16) == pytest.approx(wilson_interval(0, 16))
+    assert bounds_of("static_robot", [1.0, 0.0, 1.0]) == pytest.approx(wilson_interval(2, 3))
+    assert bounds_of("regrasps", [0.0] * 16) is None
+    assert bounds_of("mine", [2.5] * 16) is None

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pytest_vla.metrics.rates import bounds_text, left_out_text, rate_table, reasons_text
+from pytest_vla.metrics.rates import bounds_text, interval_text, left_out_text, percents_text, rate_table, reasons_text
 from pytest_vla.metrics.statistics import wilson_interval
 from pytest_vla.metrics.success import (
     chance_to_reach,
@@ -286,3 +286,18 @@ def test_what_is_left_out_is_said_with_its_bounds() -> None:
     nothing = success_rate("", [Ended("libero_goal", "invalid", "why")])
     assert (left_out_text(nothing), reasons_text(nothing)) == ("1 invalid", "1 why"), "of no rate there are no bounds"
     assert left_out_text(success_rate("", [Ended("libero_goal", "success")])) == ""
+
+
+def test_what_a_rule_has_chosen_has_bounds_and_no_interval() -> None:
+    records = [Ended("s", "success", seed=seed) for seed in range(4)]
+    stopped = [Ended("s", "invalid", "stopped-early", seed=seed) for seed in range(4, 6)]
+    found = success_rate("s", [*records, *stopped], unit_of)
+    assert (found.rate, found.interval, found.tasks_interval, found.bounds) == (1.0, None, None, (4 / 6, 1.0))
+    assert not found.reaches(0.1, by_lower_end=True)
+    assert rate_table(found)["interval"] is None
+    assert interval_text(found) == "(66.7% to 100.0%)"
+    assert percents_text(found) == "100.0 (66.7 to 100.0)"
+    assert left_out_text(found) == "2 invalid"
+    (line,) = [line for line in summary_lines([*records, *stopped], {}, False) if line.startswith("s ")]
+    assert " ".join(line.split()) == "s 6 4/4 100.0% (66.7% to 100.0%) invalid: 2 stopped-early"
+    assert success_rate("s", records, unit_of).interval is not None

@@ -120,12 +120,20 @@ def test_a_resumed_run_keeps_them(vla: Run, project: pytest.Pytester) -> None:
 def test_an_episode_that_is_stopped_is_in_no_rate_and_says_why(vla: Run, project: pytest.Pytester) -> None:
     result = vla(*STOVE, "--vla-seeds=0-1", "--vla-stop-when=TB-E>0 for 3", "-n2")
     result.assert_outcomes(skipped=2)
-    result.stdout.fnmatch_lines(["*invalid*stopped-early*"])
+    result.stdout.fnmatch_lines(["*(0.0% to 100.0%)", "*invalid: 2 stopped-early*"])
+    result.stdout.fnmatch_lines(["2 episodes were stopped by a rule (--vla-stop-when), which so chose what*"])
     for record in records_of(project.path / ".vla"):
         assert (record.outcome, record.reason, record.steps) == ("invalid", "stopped-early", 3)
         assert "token_entropy" in record.metrics
     # A resumed run has nothing left, under the same rule.
     vla("--vla-resume").stdout.fnmatch_lines(["*nothing is left*"])
+
+
+def test_a_rule_that_never_had_a_value_is_said_at_the_end(vla: Run) -> None:
+    result = vla(*STOVE[:2], "--vla-seeds=0-1", "--vla-model=policies:straight", "--vla-stop-when=TB-E>0 for 3")
+    result.assert_outcomes(passed=2, warnings=2)
+    said = "--vla-stop-when=token_entropy>0.0 for 3: the rule never had a value in 2 of 2 episodes, and stopped none: "
+    result.stdout.fnmatch_lines([f"{said}it needs token probabilities, which this policy or world does not give"])
 
 
 @pytest.mark.parametrize(

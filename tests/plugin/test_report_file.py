@@ -50,3 +50,23 @@ def test_a_file_that_cannot_be_is_refused_at_once(vla: Run) -> None:
     result = vla(*STOVE, "--vla-model=policies:still", "--vla-report=nowhere/report.html")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*--vla-report=*nowhere/report.html: expected a file*"])
+
+
+def test_no_other_file_than_a_page_is_overwritten(vla: Run, project: pytest.Pytester) -> None:
+    mine = project.makeconftest("# mine").read_text()
+    result = vla(*STOVE, "--vla-model=policies:still", "--vla-report=conftest.py")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--vla-report=*conftest.py: a page is written*expected a file that ends in .html*"])
+    assert (project.path / "conftest.py").read_text() == mine
+
+
+def test_a_report_that_could_not_be_written_is_said_last(vla: Run, project: pytest.Pytester) -> None:
+    (project.path / "report.html").symlink_to("/dev/full")
+    full = vla(*STOVE, "--vla-model=policies:straight", "--vla-report=report.html")
+    assert full.ret == pytest.ExitCode.INTERNAL_ERROR
+    assert full.outlines[-2].startswith("no report: cannot write ")
+    assert full.outlines[-2].endswith("No space left on device")
+    (project.path / "report.html").unlink()
+    empty = vla(*STOVE, "--vla-model=policies:straight", "--vla-report=report.html", "-k", "nothing_is_called_so")
+    assert empty.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    empty.stdout.fnmatch_lines(["no report: no episode was run, and *report.html is not written"])

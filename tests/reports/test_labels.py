@@ -1,12 +1,13 @@
-"""The report of labels: its table, its JSON, and labels of cases that are not there."""
+"""The report of labels: its table, its JSON, and labels of episodes that are not there."""
 
 from pathlib import Path
 
 import pytest
 
-from pytest_vla.errors import VlaError
 from tests.support.reports import models_of, report, write
 from tests.support.varied import varied
+
+HEAD = "case,label,by,digest,run\n"
 
 
 @pytest.fixture(autouse=True)
@@ -17,15 +18,17 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_which_metrics_go_with_labels_and_how_far_two_agree(capsys: pytest.CaptureFixture[str]) -> None:
-    records = [varied("", seed < 9, seed=seed, metrics={"hand_jerk": 10.0 - seed}) for seed in range(13)]
+    records = [
+        varied("", seed < 9, seed=seed, digest=f"d{seed}", metrics={"hand_jerk": 10.0 - seed}) for seed in range(13)
+    ]
     write(records)
     classes = ["low"] * 3 + ["medium"] * 3 + ["high"] * 3
-    rows = [f"{record.case},{label},me" for record, label in zip(records, classes, strict=False)]
-    rows += [f"{records[0].case},low,you", f"{records[3].case},high,you"]
-    Path("labels.csv").write_text("case,label,by\n" + "\n".join(rows))
+    rows = [f"{record.case},{label},me,{record.digest},a-run" for record, label in zip(records, classes, strict=False)]
+    rows += [f"{records[0].case},low,you,d0,a-run", f"{records[3].case},high,you,d3,a-run"]
+    Path("labels.csv").write_text(HEAD + "\n".join(rows))
     (model,) = models_of(capsys, "--labels=labels.csv")
     told = model["labels"]
-    assert (sum(told["episodes"].values()), told["failures"]) == (9, 4)
+    assert (told["episodes"], told["disagreed"], told["failures"]) == ({"low": 3, "medium": 2, "high": 3}, 1, 4)
     (two,) = told["agreements"]
     assert (two["episodes"], two["observed"]) == (2, 0.5)
     (jerk,) = told["metrics"]
@@ -35,19 +38,37 @@ def test_which_metrics_go_with_labels_and_how_far_two_agree(capsys: pytest.Captu
     report("--labels=labels.csv")
     text = " ".join(capsys.readouterr().out.split())
     assert "me and you agree on 50% of 2 episodes, Cohen's kappa" in text
-    assert "metric rho p low medium high hand_jerk -0.9" in text
+    assert "1 episode in no class, as the two labels in the middle differ" in text
+    assert "metric rho p of rho low medium high hand_jerk -0.9" in text
 
 
 def test_labels_of_failures_alone_are_said(capsys: pytest.CaptureFixture[str]) -> None:
-    record = varied("", False, seed=0, metrics={"hand_jerk": 1.0})
+    record = varied("", False, seed=0, digest="d0", metrics={"hand_jerk": 1.0})
     write([record])
-    Path("labels.csv").write_text(f"case,label,by\n{record.case},low,me\n")
+    Path("labels.csv").write_text(f"{HEAD}{record.case},low,me,d0,a-run\n")
     report("--labels=labels.csv")
-    assert "no success of these runs has a label" in capsys.readouterr().out
+    told = " ".join(capsys.readouterr().out.split())
+    assert "1 label of failures, in no number: labels are of successes" in told
+    assert "no success of these runs has a label" in told
 
 
-def test_a_label_of_a_case_that_is_not_there_is_refused() -> None:
-    write([varied("", True, seed=0, metrics={"hand_jerk": 1.0})])
-    Path("labels.csv").write_text("case,label,by\nlibero_goal/nothing[seed0],low,me\n")
-    with pytest.raises(VlaError, match=r"labels.csv, line 2: there is no episode 'libero_goal/nothing\[seed0\]'"):
-        report("--labels=labels.csv")
+def test_labels_are_of_the_policy_that_was_labelled_and_of_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("good", "bad"):
+        write(
+            [
+                varied("", True, seed=seed, policy=name, digest=f"{name}{seed}", metrics={"hand_jerk": seed + 1.0})
+                for seed in range(4)
+            ],
+            f"{name}-run",
+        )
+    cases = [varied("", True, seed=seed).case for seed in range(4)]
+    rows = [f"{case},high,me,good{seed},good-run\n" for seed, case in enumerate(cases)]
+    Path("labels.csv").write_text(HEAD + "".join(rows))
+    good, bad = models_of(capsys, "good-run", "bad-run", "--labels=labels.csv")
+    assert (good["model"], bad["model"]) == ("good", "bad")
+    assert good["labels"]["episodes"]["high"] == 4
+    assert "labels" not in bad
+    report("bad-run", "--labels=labels.csv")
+    told = " ".join(capsys.readouterr().out.split())
+    assert "4 labels of other episodes than these runs', and in no number: of run good-run" in told
+    assert "no success of these runs has a label" in told

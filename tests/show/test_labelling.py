@@ -32,7 +32,10 @@ def drawn(folder: Path) -> Path:
 
 @contextmanager
 def served(file: Path, by: str = "me") -> Iterator[str]:
-    shown = [Shown(case, f"do {case}", broken if number else drawn) for number, case in enumerate(CASES)]
+    shown = [
+        Shown(case, f"digest of {case}", "a-run", f"do {case}", broken if number else drawn)
+        for number, case in enumerate(CASES)
+    ]
     server, address = labelling_server(shown, file, by)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
@@ -66,14 +69,15 @@ def test_a_label_is_kept_at_once_and_the_next_call_goes_on(tmp_path: Path) -> No
         assert ask(address, "video/1") == (404, b"its scene is gone")
         state = json.loads(ask(address, "label", {"number": 2, "label": "high"})[1])
         assert [each["label"] for each in state["episodes"]] == [None, None, "high"]
-        assert [each.case for each in read_labels(file, CASES)] == [CASES[2]]
+        assert [each.case for each in read_labels(file)] == [CASES[2]]
+        assert file.read_text().splitlines()[1].endswith(f",high,me,digest of {CASES[2]},a-run")
     with served(file) as address:
         assert json.loads(ask(address, "state")[1])["episodes"][2]["label"] == "high"
         ask(address, "label", {"number": 2, "label": "low"})
     with served(file, "you") as address:
         assert json.loads(ask(address, "state")[1])["episodes"][2]["label"] is None
         ask(address, "label", {"number": 0, "label": "medium"})
-    assert [(each.by, each.label) for each in read_labels(file, CASES)] == [("me", "low"), ("you", "medium")]
+    assert [(each.by, each.label) for each in read_labels(file)] == [("me", "low"), ("you", "medium")]
 
 
 @pytest.mark.parametrize(
@@ -99,11 +103,16 @@ def test_who_does_not_know_the_address_is_not_answered(tmp_path: Path) -> None:
         assert ask(address, "../state")[0] == 404
 
 
-def test_labels_of_other_cases_and_a_taken_port_are_refused(tmp_path: Path) -> None:
+def test_labels_of_other_episodes_stay_and_old_files_and_a_taken_port_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "labels.csv"
+    file.write_text(f"case,label,by,digest,run\n{CASES[0]},low,me,of another policy,b-run\n")
+    with served(file) as address:
+        assert json.loads(ask(address, "state")[1])["episodes"][0]["label"] is None
+        ask(address, "label", {"number": 0, "label": "high"})
+    assert [(each.run, each.label) for each in read_labels(file)] == [("b-run", "low"), ("a-run", "high")]
     file.write_text("case,label,by\nother,low,me\n")
-    with pytest.raises(VlaError, match="there is no episode 'other'"):
-        labelling_server([Shown(CASES[0], "", drawn)], file, "me")
+    with pytest.raises(VlaError, match="has no column digest, run"):
+        labelling_server([Shown(CASES[0], "d", "r", "", drawn)], file, "me")
     with served(tmp_path / "mine.csv") as address, pytest.raises(VlaError, match="leave --port out"):
         labelling_server([], tmp_path / "b.csv", "me", urlsplit(address).port or 0)
 
@@ -138,4 +147,4 @@ def test_in_a_browser_keys_and_buttons_label_and_hostile_texts_are_texts(tmp_pat
         assert serious == []
         here = urlsplit(address).netloc
         assert {urlsplit(each).netloc for each in browser.requests if each.startswith("http")} == {here}
-    assert [(each.case, each.label) for each in read_labels(file, CASES)] == [(CASES[0], "medium"), (CASES[1], "high")]
+    assert [(each.case, each.label) for each in read_labels(file)] == [(CASES[0], "medium"), (CASES[1], "high")]

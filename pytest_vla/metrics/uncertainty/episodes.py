@@ -21,6 +21,10 @@ NO_TOKENS = (
     "token probabilities: Answer.token_statistics, made by pytest_vla.policies.tokens.token_statistics(logits); a "
     "flow-matching or diffusion policy has none, and these metrics are not meaningful for it"
 )
+SOME_TOKENS = (
+    "Answer.token_statistics with every answer, of as many tokens each: this policy gave them with some answers only, "
+    "or of fewer tokens, and a number over a part of the steps is none of the episode"
+)
 ONLY_PROBABILITIES = (
     "more of the tokens than Answer.token_probabilities: their vocabulary and second choices, as "
     "Answer.token_statistics has them"
@@ -133,5 +137,7 @@ def _tokens(trajectory: Trajectory, name: str) -> tuple[NDArray[np.float64] | No
 def _lacking(trajectory: Trajectory) -> Measured:
     if not len(trajectory.actions):
         return Measured(None, missing=NO_STEP)
-    alone = inputs.recorded(trajectory, inputs.PROBABILITIES, 2) is not None
-    return Measured(None, missing=ONLY_PROBABILITIES if alone else NO_TOKENS)
+    if inputs.recorded(trajectory, inputs.PROBABILITIES, 2) is not None:
+        return Measured(None, missing=ONLY_PROBABILITIES)
+    some = any(name in trajectory.series for name in (inputs.FIRST, inputs.PROBABILITIES))
+    return Measured(None, missing=SOME_TOKENS if some else NO_TOKENS)

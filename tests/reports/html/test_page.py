@@ -149,11 +149,11 @@ def test_a_run_of_no_episode_is_said() -> None:
     assert "run a-run has 0 of 1 episodes" in text
 
 
-def test_labels_of_cases_that_are_not_there_are_refused_and_an_older_page_stands() -> None:
+def test_labels_that_say_of_no_episode_are_refused_and_an_older_page_stands() -> None:
     write([record_of(0, "success", metrics={"hand_path": 1.0})])
     Path("labels.csv").write_text("case,label,by\nlibero_goal/no_such_task[seed0],high,me\n")
     Path("report.html").write_text("before")
-    with pytest.raises(VlaError, match="no_such_task"):
+    with pytest.raises(VlaError, match="has no column digest"):
         page("--labels=labels.csv")
     assert Path("report.html").read_text() == "before"
 
