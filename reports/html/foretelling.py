@@ -82,16 +82,42 @@ def _alarms(title: str, found: Sequence[Found]) -> Block:
     rows = []
     for each in found:
         held = each["held_out"]
-        shares = (
-            [NONE] * 4 if held is None else [*(_share(held[key]) for key in ("cut", "caught", "in_time")), _lead(held)]
-        )
-        rows.append((each["metric"], f"{each['alpha']:.0%}", number_text(each["threshold"]), *shares))
-    head = ("metric", "to cut at most", "threshold", "cut, %", "caught, %", "in time, %", "lead, steps")
+        told = [NONE] * 6
+        if held is not None:
+            told = [
+                *(_share(held[key]) for key in ("cut", "caught", "in_time")),
+                _lead(held),
+                _more(held),
+                _most_cut(held),
+            ]
+        rows.append((each["metric"], f"{each['alpha']:.0%}", number_text(each["threshold"]), *told))
+    head = (
+        *("metric", "to cut at most", "threshold", "cut, %", "caught, %", "in time, %", "lead, steps"),
+        *("more within tasks, points", "most cut in"),
+    )
     caption = (
         "An alarm beyond a conformal threshold, of successes of every second seed; what it does on the others: cut, of "
-        "successes; caught, of failures; in time, by when half of the successes are done"
+        "successes; caught, of failures; in time, by when half of the successes are done; more within tasks: how much "
+        "more often it stops the failure of a failure and a success of one task, looked at for as long as the success "
+        "took, where 0 tells at most which task it is. What is to be cut is an average over tasks, no promise of one"
     )
-    return Block(f"{title}: alarms", tables=(Table(caption, head, tuple(rows)),), is_open=False)
+    return Block(f"{title}: alarms", tables=(Table(caption, head, tuple(rows), 1, frozenset({8})),), is_open=False)
+
+
+def _more(held: Found) -> str:
+    within = held["within"]
+    if within is None:
+        return NONE
+    interval = None if within["interval"] is None else [100 * end for end in within["interval"]]
+    return number_text(100 * within["more"], interval, "{:+.0f}")
+
+
+def _most_cut(held: Found) -> str:
+    some = [each for each in held["by_task"] if each["cut"]]
+    if not some:
+        return NONE
+    most = max(some, key=lambda each: (each["cut"] / each["successes"], each["cut"]))
+    return f"{most['task'].partition('/')[2] or most['task']}: {most['cut']} of {most['successes']}"
 
 
 def _share(each: Found | None) -> str:

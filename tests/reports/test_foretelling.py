@@ -12,6 +12,7 @@ from pytest_vla.metrics.alarms import Rule
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import Trajectory
 from pytest_vla.reports.foretelling import foretelling_lines, foretelling_table, make_foretold
+from pytest_vla.reports.html.foretelling import foretelling_blocks
 from pytest_vla.reports.loaded import Loaded, load
 from pytest_vla.reports.warning import conformal_table
 from tests.support.reports import RESULTS, models_of, report, write
@@ -70,7 +71,7 @@ def test_it_is_a_part_of_the_report(capsys: pytest.CaptureFixture[str]) -> None:
     assert (model["confidence"], model["stop_when"]) == ([], None)
 
 
-def test_an_alarm_is_judged_on_the_seeds_that_it_was_not_made_of() -> None:
+def test_an_alarm_is_judged_on_the_seeds_that_it_was_not_made_of(capsys: pytest.CaptureFixture[str]) -> None:
     episodes = [watched(seed, True, 0.1 + seed / 1000, steps=60) for seed in range(40)]
     episodes += [watched(seed, False, 0.8) for seed in range(40, 48)]
     write(episodes)
@@ -93,6 +94,13 @@ def test_an_alarm_is_judged_on_the_seeds_that_it_was_not_made_of() -> None:
         "metric, within tasks cut caught in time more in time than cut tasks token_entropy 10% 100% 100% +90 [" in text
     )
     assert "Most is cut, of the task's held-out successes: in turn_on_the_stove: token_entropy 2 of 20" in text
+    (model,) = models_of(capsys)
+    (alarms,) = (block for block in foretelling_blocks("all", model) if block.title.endswith("alarms"))
+    (table,) = alarms.tables
+    row = next(row for row in table.rows if row[1] == "10%")
+    assert len(row) == len(table.head)
+    assert str(row[-2]).startswith("+90 [")
+    assert row[-1] == "turn_on_the_stove: 2 of 20"
 
 
 def test_too_few_successes_for_a_threshold_are_told() -> None:
