@@ -41,6 +41,10 @@ SCHEMA = 1
 """Of the JSON; raised whenever a key changes its meaning or goes away."""
 
 
+PICTURES = 200
+"""Episodes of a page with pictures, where nothing is said."""
+
+
 def declare(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     from pytest_vla.commands.pride import alpha_of
@@ -103,14 +107,13 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--pictures",
         metavar="N",
         type=episode_number,
-        default=200,
-        help="of html: episodes with pictures of their start and end, those that did not succeed first (default: 200)",
+        help="of html: episodes with pictures of their start and end, those that did not succeed first (default: "
+        f"{PICTURES})",
     )
     parser.add_argument(
         "--videos",
         metavar="none|failed[:N]|all[:N]",
         type=video_number,
-        default=(0, True),
         help="of html: episodes with a video, recorded or drawn now (default: none; N: 20)",
     )
     declare_results(parser)
@@ -144,6 +147,9 @@ def run(options: argparse.Namespace) -> None:
     format = format_of(options.format, options.output)
     if format == "png":
         check_matplotlib()
+    for name in ("pictures", "videos"):
+        if format != "html" and getattr(options, name) is not None:
+            raise VlaError(f"--{name}: a page has them, and {format} has none: --format=html -o report.html")
     loaded = load(options.which, options.results)
     named, troubles = make_sections(loaded, options, format)
     if format == "html":
@@ -187,8 +193,8 @@ def _write_page(
     from pytest_vla.reports.html.media import Shown
     from pytest_vla.run.html_report import write_html
 
-    most, of_failed = options.videos
-    shown = Shown(options.pictures, most, of_failed, options.data)
+    most, of_failed = options.videos or (0, True)
+    shown = Shown(PICTURES if options.pictures is None else options.pictures, most, of_failed, options.data)
     write_html(loaded, named, options.which, options.results, options.output, troubles, shown)
     if troubles:
         raise VlaError("\n".join(troubles))
