@@ -244,6 +244,11 @@ def _table(found: Sequence[Foretelling]) -> Iterator[str]:
     )
     told = ", ".join(f"{numbers} at {moment:.0%}" for moment, numbers in running.items())
     yield from wrapped(f"failures and successes that are still running: {told}; of fewer than {FEWEST} nothing is said")
+    if (comparisons := sum(each.auroc is not None for each in found)) > 1:
+        yield from wrapped(
+            f"these are {comparisons} comparisons, of metrics and moments: the best of them is picked by eye, and looks "
+            "better than it is; other episodes, such as of another run seed, say how good"
+        )
     if any(pairs.values()):
         yield ""
         yield from wrapped(
