@@ -1,4 +1,4 @@
-# make help lists the targets. Everything goes into .venv (and .venv-ref, .venv-arena, .venv-hub, .venv-plugins, .venv-vla-eval, ...);
+# make help lists the targets. Everything goes into .venv (and .venv-ref, .venv-arena, .venv-hub, .venv-plugins, .venv-trackers, ...);
 # nothing else on the machine is changed, but for the system libraries of headless rendering, which
 # scripts/system_libraries.py installs where it is root on Debian or Ubuntu.
 SHELL := bash
@@ -60,6 +60,14 @@ plugins: setup .venv-plugins/.installed ## what counts, with pytest-rerunfailure
 .venv-plugins/.installed: constraints.txt
 	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt --no-deps --target .venv-plugins \
 		--upgrade pytest-rerunfailures pytest-repeat
+	@touch $@
+
+.PHONY: trackers
+trackers: setup .venv-trackers/.installed ## the tests of MLflow, TensorBoard, Weights & Biases and Allure, with these themselves (0.3 GB)
+	PYTHONPATH=$(CURDIR)/.venv-trackers $(BIN)/python $(NO_SKIPS) tests/plugin/test_trackers.py tests/plugin/test_allure.py
+
+.venv-trackers/.installed: trackers.txt
+	$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --target .venv-trackers --upgrade -r trackers.txt
 	@touch $@
 
 .PHONY: vla-eval
@@ -162,5 +170,5 @@ demo: setup ## the suite tabletop with an expert, learned and at random: reports
 
 .PHONY: clean
 clean: ## removes the environments, caches and build results
-	rm -rf $(VENV) .venv-ref .venv-arena .simulators .venv-hub .venv-plugins .venv-vla-eval .venv-lerobot .venv-language .venv-docs .mypy_cache .ruff_cache .pytest_cache .hypothesis .vla build dist site *.egg-info
+	rm -rf $(VENV) .venv-ref .venv-arena .simulators .venv-hub .venv-plugins .venv-trackers .venv-vla-eval .venv-lerobot .venv-language .venv-docs .mypy_cache .ruff_cache .pytest_cache .hypothesis .vla build dist site *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""What hooks give: declarations of suites, workspaces, policies, variations, metrics, sections, importers, commands."""
+"""What hooks give: declarations of suites, workspaces, policies, variations, metrics, sections and more."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -145,6 +145,9 @@ class MetricEntry:
         looks_back: control steps whose actions and answers say what its series have of the last of them, so that
             ``--vla-stop-when`` can look at it while an episode runs; it is then called with None for the record. 0: it
             is known only when the episode is over.
+        padding: of its series, by key (``""`` is its own), how many control steps at the beginning have a filler
+            instead of a value, as in ``(("", 7),)``. To alarms and to what foretells failure they have none. Where nan
+            stands it needs no saying.
         within: the least and the largest number that it can be, by what stands behind its name and a dot, such as
             ``paper`` of ``NAME.paper``; by the empty text its own. Intervals of means are within it; what is not
             declared may be any number.
@@ -159,6 +162,7 @@ class MetricEntry:
     needs: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
     looks_back: int = 0
+    padding: tuple[tuple[str, int], ...] = ()
     within: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
@@ -180,6 +184,8 @@ class SectionEntry:
         load: names what is called with `pytest_vla.reports.loaded.Loaded` and the command's options, and returns a
             `pytest_vla.reports.sections.Section` or None: the records have nothing of it.
         order: its place.
+        schema: names what is called without arguments, and returns a `pytest_vla.reports.json_schema.SectionSchema`:
+            what the part has in JSON. Empty: any keys.
         origin: who gave it; pytest-vla writes it.
     """
 
@@ -187,6 +193,7 @@ class SectionEntry:
     about: str
     load: str
     order: int = LAST
+    schema: str = ""
     origin: str = ""
 
 
@@ -238,4 +245,29 @@ class CommandEntry:
     name: str
     about: str
     load: str
+    origin: str = ""
+
+
+@dataclass(frozen=True)
+class TrackerEntry:
+    """A tracker of experiments, ``--vla-track=NAME``.
+
+    Attributes:
+        name: as it is typed.
+        about: one line.
+        load: names what is called with a `pytest_vla.track.tracker.TrackedRun` before the first episode, in the process
+            that was started by hand, and returns a `pytest_vla.track.tracker.Tracker`. What it raises ends the run
+            before it begins.
+        module: that has to be installed; empty: none. Where it is missing pytest ends before anything runs.
+        install: what installs it; empty: pytest-vla's extra of the entry's name.
+        takes_files: whether it is given the run's reports at the end, which take time to make.
+        origin: who gave it; pytest-vla writes it.
+    """
+
+    name: str
+    about: str
+    load: str
+    module: str = ""
+    install: str = ""
+    takes_files: bool = True
     origin: str = ""

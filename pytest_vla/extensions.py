@@ -21,6 +21,7 @@ from pytest_vla.entries import (
     PolicyEntry,
     SectionEntry,
     SuiteEntry,
+    TrackerEntry,
     VariationEntry,
     WorkspaceEntry,
 )
@@ -101,6 +102,11 @@ def commands() -> Mapping[str, CommandEntry]:
     return _by_name("pytest_vla_commands", (CommandEntry,), "command")
 
 
+def trackers() -> Mapping[str, TrackerEntry]:
+    """All trackers of experiments by name."""
+    return _by_name("pytest_vla_trackers", (TrackerEntry,), "tracker")
+
+
 def usable_commands() -> tuple[Mapping[str, CommandEntry], tuple[VlaError, ...]]:
     """The commands that can be used, by name, and what is wrong with each of the others; of two of a name the first.
 
@@ -132,10 +138,15 @@ def episode_finished(record: "Record") -> tuple[str, ...]:
 
 def load(entry: Any) -> Any:
     """What an entry names by its `load`. Raises VlaError, which names the entry and who gave it."""
-    module, colon, attribute = str(entry.load).partition(":")
+    return load_named(entry, entry.load)
+
+
+def load_named(entry: Any, text: object) -> Any:
+    """What a text of an entry names, such as its `load`. Raises VlaError, likewise."""
+    module, colon, attribute = str(text).partition(":")
     whose = f"{entry.name}, of {entry.origin}"
     if not (colon and attribute):
-        raise VlaError(f"{whose}: load is {entry.load!r}, expected package.module:attribute")
+        raise VlaError(f"{whose}: load is {text!r}, expected package.module:attribute")
     try:
         found: Any = importlib.import_module(module) if module else _givers[entry.origin]
         for part in attribute.split("."):
@@ -143,7 +154,7 @@ def load(entry: Any) -> Any:
     except VlaError:
         raise
     except (Exception, SystemExit) as error:
-        raise VlaError(f"{whose}: loading {entry.load} raised {describe(error)}. Mend or uninstall it") from error
+        raise VlaError(f"{whose}: loading {text} raised {describe(error)}. Mend or uninstall it") from error
     return found
 
 

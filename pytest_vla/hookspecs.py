@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         PolicyEntry,
         SectionEntry,
         SuiteEntry,
+        TrackerEntry,
         VariationEntry,
         WorkspaceEntry,
     )
@@ -71,6 +72,11 @@ def pytest_vla_importers() -> "Sequence[ImporterEntry]":  # type: ignore[empty-b
 @hookspec
 def pytest_vla_commands() -> "Sequence[CommandEntry]":  # type: ignore[empty-body]
     """Further commands: ``pytest-vla NAME``."""
+
+
+@hookspec
+def pytest_vla_trackers() -> "Sequence[TrackerEntry]":  # type: ignore[empty-body]
+    """Further trackers of experiments: ``--vla-track=NAME``."""
 
 
 @hookspec

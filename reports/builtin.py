@@ -15,6 +15,7 @@ def language(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     from pytest_vla.reports.language.json import model_table, report_table
     from pytest_vla.reports.language.make import make_report
     from pytest_vla.reports.language.text import report_lines
+    from pytest_vla.reports.overlays import overlay
 
     report = make_report(loaded, options.alpha, csv_of(options.data), options.backend, options.failure_algorithm)
     if report is None:
@@ -26,12 +27,18 @@ def language(loaded: Loaded, options: argparse.Namespace) -> Section | None:
         return pictures(report)
 
     models = {(model.model, model.suite, model.protocol): model_table(model) for model in report.models}
-    return Section(lambda: report_lines(report, options.full), report_table(report), models, pictures)
+    overlays = {
+        (model.model, model.suite, model.protocol): [overlay("other words", model.failures.tasks)]
+        for model in report.models
+        if model.failures is not None
+    }
+    return Section(lambda: report_lines(report, options.full), report_table(report), models, pictures, overlays)
 
 
 def robustness(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     """Success under variations, against benign twins."""
     from pytest_vla.reports.loaded import SEED
+    from pytest_vla.reports.overlays import overlay
     from pytest_vla.reports.robustness.json import methods_table, robustness_table
     from pytest_vla.reports.robustness.make import make_robustness
     from pytest_vla.reports.robustness.text import robustness_lines
@@ -46,7 +53,12 @@ def robustness(loaded: Loaded, options: argparse.Namespace) -> Section | None:
         return pictures(found)
 
     models = {(model.model, model.suite, model.protocol): {"robustness": robustness_table(model)} for model in found}
-    return Section(lambda: robustness_lines(found, options.full), {"robustness": methods_table(SEED)}, models, pictures)
+    overlays = {
+        (model.model, model.suite, model.protocol): [overlay(each.dimension, each.tasks) for each in model.failures]
+        for model in found
+    }
+    methods = {"robustness": methods_table(SEED)}
+    return Section(lambda: robustness_lines(found, options.full), methods, models, pictures, overlays)
 
 
 def further(loaded: Loaded, options: argparse.Namespace) -> Section | None:
@@ -99,7 +111,13 @@ def foretelling(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     from pytest_vla import extensions
     from pytest_vla.metrics.alarms import parse_rule
     from pytest_vla.metrics.naming import with_own_name
-    from pytest_vla.reports.foretelling import foretelling_lines, foretelling_table, make_foretold, methods_table
+    from pytest_vla.reports.foretelling import (
+        foretelling_lines,
+        foretelling_table,
+        make_foretold,
+        methods_table,
+        separation_table,
+    )
     from pytest_vla.reports.warning import confidence_table, conformal_table, intervention_table
 
     # Programs that make a report by themselves may not know the option.
@@ -110,8 +128,9 @@ def foretelling(loaded: Loaded, options: argparse.Namespace) -> Section | None:
         return None
     models: dict[Subject, dict[str, Any]] = {}
     for model in found:
-        models[(model.model, model.suite, "")] = {
+        models[(model.model, model.suite, model.budget)] = {
             "foretelling": foretelling_table(model),
+            "separation": separation_table(model.separated),
             "conformal": conformal_table(model.alarms),
             "confidence": confidence_table(model.confidence),
             "stop_when": None if model.stopped is None else intervention_table(model.stopped),
@@ -139,4 +158,6 @@ def labels(loaded: Loaded, options: argparse.Namespace) -> Section | None:
 
     found = make_labels(loaded, file)
     models = {(model.model, model.suite, ""): {"labels": labels_table(model)} for model in found.models}
-    return Section(lambda: labels_lines(found), {"labels": {**methods_table(), "left_out": list(found.left_out)}}, models, dict)
+    return Section(
+        lambda: labels_lines(found), {"labels": {**methods_table(), "left_out": list(found.left_out)}}, models, dict
+    )

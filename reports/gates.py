@@ -41,12 +41,12 @@ def gate_lines(
         replay: the command that runs a case alone.
         is_long: whether many tasks and cases are named, and not a few.
     """
-    lines = [line for text in _about(judgement, baseline, new, name) for line in wrapped(text)]
+    lines = [line for text in about_lines(judgement, baseline, new, name) for line in wrapped(text)]
     lines += aligned([_shown_head(judgement), *(_row(group, judgement) for group in judgement.groups)], 1, {7})
     for group in judgement.groups:
-        lines += [line for text in _told(group) for line in wrapped(text)]
+        lines += [line for text in told_of(group) for line in wrapped(text)]
     lines += loss_lines(judgement, replay, LONG if is_long else SHORT)
-    warned = [*lines_of(judgement.agreement.of("warns")), *judgement.agreement.notes]
+    warned = warned_of(judgement)
     lines += [line for text in warned for line in wrapped(f"note: {text}")]
     return printed([*lines, *wrapped(verdict_line(judgement))])
 
@@ -54,7 +54,7 @@ def gate_lines(
 def group_lines(group: Group, judgement: Judgement) -> Iterator[str]:
     """One group of them: its row, and what is to be said of it."""
     lines = aligned([_shown_head(judgement), _row(group, judgement)], 1, {7})
-    told = [*_told(group), *_told_cases(group)]
+    told = [*told_of(group), *_told_cases(group)]
     return printed([*lines, *(line for text in told for line in wrapped(text))])
 
 
@@ -121,7 +121,7 @@ def gate_table(judgement: Judgement, baseline: Baseline, new: Baseline, replay: 
         "run": {"model": new.model, "policy_digest": new.policy_digest, "names": list(new.runs)},
         "groups": {group.name: _group_table(group) for group in judgement.groups},
         **loss_table(judgement, replay),
-        "notes": [*lines_of(judgement.agreement.of("warns")), *judgement.agreement.notes],
+        "notes": warned_of(judgement),
     }
 
 
@@ -132,17 +132,18 @@ def gate_markdown(
     head = [*_shown_head(judgement)]
     rows = [head, ["---"] * len(head), *(_row(group, judgement) for group in judgement.groups)]
     parts = [f"### {escaped(verdict_line(judgement))}", ""]
-    parts += [escaped(text) for text in _about(judgement, baseline, new, name)]
+    parts += [escaped(text) for text in about_lines(judgement, baseline, new, name)]
     parts += ["", *(f"| {' | '.join(escaped(cell) for cell in row)} |" for row in rows)]
     for group in judgement.groups:
-        parts += [f"- {escaped(text)}" for text in ("", *_told(group)) if text]
+        parts += [f"- {escaped(text)}" for text in ("", *told_of(group)) if text]
     parts += loss_markdown(judgement, replay, escaped)
-    warned = [*lines_of(judgement.agreement.of("warns")), *judgement.agreement.notes]
+    warned = warned_of(judgement)
     parts += ["", *(f"- note: {escaped(text)}" for text in warned)] if warned else []
     return "\n".join(parts) + "\n"
 
 
-def _about(judgement: Judgement, baseline: Baseline, new: Baseline, name: str) -> Iterator[str]:
+def about_lines(judgement: Judgement, baseline: Baseline, new: Baseline, name: str) -> Iterator[str]:
+    """Which runs were compared with what, and how."""
     sides = " against ".join(
         f"{each.model}{'' if each.policy_digest is None else f' (policy {each.policy_digest[:8]})'}"
         for each in (new, baseline)
@@ -155,6 +156,11 @@ def _about(judgement: Judgement, baseline: Baseline, new: Baseline, name: str) -
     if judgement.rule == SEQUENTIAL:
         how, stops = f"{how}, sequentially, in whole rounds of the order that was agreed", " whenever one stops"
     yield f"compared: {how}; bounds are each way at {judgement.terms.alpha * 100:g}%{stops}, over these tasks"
+
+
+def warned_of(judgement: Judgement) -> list[str]:
+    """What differs in how both ran, and does not forbid to compare."""
+    return [*lines_of(judgement.agreement.of("warns")), *judgement.agreement.notes]
 
 
 def _shown_head(judgement: Judgement) -> tuple[str, ...]:
@@ -178,7 +184,7 @@ def _row(group: Group, judgement: Judgement) -> tuple[str, ...]:
     return (group.name, *numbers, *(flips if judgement.is_paired else ()), group.verdict)
 
 
-def _told(group: Group) -> Iterator[str]:
+def told_of(group: Group) -> Iterator[str]:
     """What is to be said of a group beside its row."""
     if group.refused:
         for text in lines_of(group.refused):

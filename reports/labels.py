@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_vla.metrics.discrimination import EFFECT_BANDS, LARGE, SIGNIFICANT, Correlation, Discrimination
+from pytest_vla.metrics.discrimination import (
+    EFFECT_BANDS,
+    LARGE,
+    MOST_EXACT,
+    MOST_ORDERS,
+    SIGNIFICANT,
+    Correlation,
+    Discrimination,
+)
 from pytest_vla.metrics.further import further_names
 from pytest_vla.metrics.labels import (
     CLASSES,
@@ -25,7 +33,6 @@ from pytest_vla.metrics.selection import by_model, is_counted, that_count
 from pytest_vla.reports.loaded import Loaded
 from pytest_vla.reports.tables import aligned, notes, printed, wrapped
 from pytest_vla.util.text import counted
-
 
 _SIZES = tuple(
     f"{letter} {word}, below {below}"
@@ -132,8 +139,11 @@ def methods_table() -> dict[str, Any]:
         "classes": list(CLASSES),
         "combined": "the median label of those who labelled an episode; disagreed: the two in the middle differ, and "
         "the episode is in no class and no correlation",
-        "correlation": "Spearman's, of the combined labels' ranks with the metric, over labelled successes",
-        "against_failures": "A12 and Mann-Whitney's p of a class beside failures",
+        "correlation": "Spearman's, of the combined labels' ranks with the metric, over labelled successes; p of up to "
+        f"{MOST_ORDERS} over all orders of them, of more by Student's t; band: null where no order of so few has a p "
+        f"below {SIGNIFICANT}",
+        "against_failures": "A12 and Mann-Whitney's p of a class beside failures; exact where one of both has up to "
+        f"{MOST_EXACT} episodes",
         "kappa": "Cohen's, of two people",
     }
 
@@ -161,7 +171,9 @@ def labels_table(found: Labels) -> dict[str, Any]:
 
 
 def _band(each: Correlation) -> str:
-    """The correlation in a word; empty where chance does as much."""
+    """The correlation in a word; empty where chance does as much, or has to, as they are so few."""
+    if each.band is None:
+        return f"- of {each.n}"
     return each.band if each.p < SIGNIFICANT else ""
 
 

@@ -1,6 +1,7 @@
 """Makes all parts of a report, each by itself: what one of them cannot say takes no other away."""
 
 import argparse
+from pathlib import Path
 
 from pytest_vla import extensions
 from pytest_vla.entries import SectionEntry
@@ -36,3 +37,15 @@ def make_sections(loaded: Loaded, options: argparse.Namespace, format: str) -> t
             told = str(error) if isinstance(error, VlaError) else describe(error)
             troubles.append(f"the section {entry.name}, of {entry.origin}, is left out: {' '.join(told.split())}")
     return sections, troubles
+
+
+def plain_options(data: Path | None) -> argparse.Namespace:
+    """The options of ``pytest-vla report`` as they are where none is typed, for a report that nobody typed.
+
+    Args:
+        data: the folder of files that sections read; None: the default ones.
+    """
+    from pytest_vla.metrics.pride import ALPHA
+
+    told = {"backend": None, "failure_algorithm": None, "full": False, "stop_when": None, "labels": None}
+    return argparse.Namespace(alpha=ALPHA, data=data, **told)

@@ -70,8 +70,8 @@ def measures_lines(measured: Sequence[Measured], terms: Terms, by: str, failed: 
     """
     if not measured:
         return iter(())
-    lines = [*wrapped(_shared(measured, terms)), *aligned([HEAD, *map(row_of, measured)], 2, {7})]
-    lines += [line for text in _told(measured, by, failed) for line in wrapped(text)]
+    lines = [*wrapped(shared_text(measured, terms)), *aligned([HEAD, *map(row_of, measured)], 2, {7})]
+    lines += [line for text in told_of(measured, by, failed) for line in wrapped(text)]
     return printed(lines)
 
 
@@ -80,8 +80,14 @@ def measures_markdown(measured: Sequence[Measured], terms: Terms, by: str, faile
     if not measured:
         return ""
     rows = [HEAD, ("---",) * len(HEAD), *map(row_of, measured)]
-    parts = ["", escaped(_shared(measured, terms)), "", *(f"| {' | '.join(map(escaped, row))} |" for row in rows), ""]
-    parts += [f"- {escaped(text)}" for text in _told(measured, by, failed)]
+    parts = [
+        "",
+        escaped(shared_text(measured, terms)),
+        "",
+        *(f"| {' | '.join(map(escaped, row))} |" for row in rows),
+        "",
+    ]
+    parts += [f"- {escaped(text)}" for text in told_of(measured, by, failed)]
     return "\n".join(parts) + "\n"
 
 
@@ -109,12 +115,14 @@ def measures_table(measured: Iterable[Measured]) -> list[dict[str, Any]]:
     ]
 
 
-def _shared(measured: Sequence[Measured], terms: Terms) -> str:
+def shared_text(measured: Sequence[Measured], terms: Terms) -> str:
+    """What the rows are, and at which alpha."""
     among = f" shared by {len(measured)} rows" if len(measured) > 1 else ""
     return f"beside success: mean differences of pairs; bounds are each way at {terms.alpha * 100:g}%{among}"
 
 
-def _told(measured: Sequence[Measured], by: str, failed: Sequence[Measured]) -> Iterator[str]:
+def told_of(measured: Sequence[Measured], by: str, failed: Sequence[Measured] = ()) -> Iterator[str]:
+    """Why, where the numbers do not say it; what compared texts; and what fails the gate."""
     yield from (f"{each.measure.name} of {each.group}: {each.reason}" for each in measured if each.reason)
     if by:
         yield by

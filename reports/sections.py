@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_vla.errors import VlaError
+from pytest_vla.reports.overlays import Overlay
 
 Subject = tuple[str, str, str]
 """A model's name, a suite's, and the protocol's where the suite has two; else empty."""
@@ -20,12 +21,14 @@ class Section:
         table: what JSON has of the whole part, by key; no two sections have a key in common.
         models: what it has of each model, likewise.
         pictures: draws them: PNG by name, which no two sections have in common.
+        overlays: of each model the paths by type of failure, which an HTML page draws; of most sections none.
     """
 
     lines: Callable[[], Iterable[str]]
     table: Mapping[str, Any]
     models: Mapping[Subject, Mapping[str, Any]]
     pictures: Callable[[], Mapping[str, bytes]]
+    overlays: Mapping[Subject, Sequence[Overlay]] = field(default_factory=dict)
 
 
 def checked(found: object, format: str) -> Section:

@@ -103,7 +103,7 @@ def test_benign_success_is_told_by_task_and_of_all() -> None:
 def test_both_checkpoints_stand_in_one_table() -> None:
     later = benign_numbers(loaded_of([record_of(seed, "success") for seed in range(4)]))
     early = benign_numbers(loaded_of([record_of(seed, "failure") for seed in range(3)]))
-    assert "| **all** | 100.0 [51.0, 100.0] | 0.0 [0.0, 56.1] | 3 and 4 |" in page(card_of(benign=later, early=early))
+    assert "| **all** | 100.0 [51.0, 100.0] | 0.0 [0.0, 56.1] | 4 and 3 |" in page(card_of(benign=later, early=early))
     assert "##" not in page(card_of(early=early)), "there is no table without the first column"
 
 

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.entries import Command
@@ -107,10 +106,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Do what the arguments say. Raises VlaError: the policy cannot be loaded, or does not fit a suite."""
     from pytest_vla.plan.manifests import load_suite, named_suites
-    from pytest_vla.policies.choices import AUTO
     from pytest_vla.policies.load import check_model, load_policy
-    from pytest_vla.policies.spec import ModelSpec
-    from pytest_vla.run.project import find_project
+    from pytest_vla.run.project import typed_model
 
     if options.codes:
         print(codes_json() if options.json else "\n".join(codes_table()))
@@ -120,9 +117,7 @@ def run(options: argparse.Namespace) -> None:
             "which policy? Add --vla-model=POLICY, such as --vla-model=my_policy:policy (--codes needs none)"
         )
     suites = [load_suite(name) for text in options.vla_suite for name in named_suites(text)]
-    project = find_project(Path.cwd())
-    text, folder = project.model(options.vla_model, Path.cwd())
-    spec = ModelSpec(text, folder, options.vla_device or AUTO, names=tuple(project.models))
+    spec = typed_model(options.vla_model, options.vla_device)
     # What a policy prints is not the report.
     with progress(sys.stderr) as told, redirect_stdout(sys.stderr):
         told(f"loading {spec.text}")

@@ -1,6 +1,7 @@
 """``pytest-vla export``: the episodes of runs as a table for other programs, or as a data set to train on."""
 
 import argparse
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -57,12 +58,18 @@ def declare(parser: argparse.ArgumentParser) -> None:
         help="of lerobot: as H.264, small and not exact (default); as PNG in the tables, exact; or none",
     )
     parser.add_argument("--only", choices=ONLY, help="of lerobot: the episodes that succeeded, or all (default)")
+    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of a line of jsonl: of a record")
     declare_data(parser)
     declare_results(parser)
 
 
 def run(options: argparse.Namespace) -> None:
     """Write the table, whole or not at all. Raises VlaError: there is no such run, or the format cannot be had."""
+    if options.schema:
+        from pytest_vla.reports.record_schema import record_schema
+
+        print(json.dumps(record_schema(), indent=2))
+        return
     output = None if options.output in (None, "-") else Path(options.output)
     if options.format == LEROBOT:
         _export_dataset(options, output)

@@ -3,12 +3,12 @@
 In JSON: ``schema``; ``models``, see `pytest_vla.reports.sections.section_table`, with the keys of
 `pytest_vla.reports.language.json.model_table`, ``looking``, `pytest_vla.reports.looking.looking_table`,
 ``robustness``, `pytest_vla.reports.robustness.json.robustness_table`, ``foretelling``,
-`pytest_vla.reports.foretelling.foretelling_table`, with ``conformal``, ``confidence`` and ``stop_when`` of
-`pytest_vla.reports.warning`, ``labels``, `pytest_vla.reports.labels.labels_table`, ``economy``,
-`pytest_vla.reports.economy.economy_table`, and ``metrics``,
-`pytest_vla.reports.further.further_table`; beside it ``alpha`` and ``intervals`` of the language, ``looking``,
-``robustness`` and ``metrics``: how numbers were made; under the names of benchmarks their own tables, as
-their folders in `pytest_vla.suites` and other packages make them (`pytest_vla.entries.SectionEntry`); ``notes``:
+`pytest_vla.reports.foretelling.foretelling_table`, with ``separation``, ``conformal``, ``confidence`` and
+``stop_when`` of `pytest_vla.reports.warning`, ``labels``, `pytest_vla.reports.labels.labels_table`, ``economy``,
+`pytest_vla.reports.economy.economy_table`, and ``metrics``, `pytest_vla.reports.further.further_table`; beside it
+``alpha`` and ``intervals`` of the language, ``looking``, ``robustness`` and ``metrics``: how numbers were made; under
+the names of benchmarks their own tables, as their folders in `pytest_vla.suites` and other packages make them
+(`pytest_vla.entries.SectionEntry`); ``notes``:
 known defects of the benchmarks that are in the numbers, as texts.
 """
 
@@ -16,7 +16,7 @@ import argparse
 import json
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,9 @@ from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
 
 if TYPE_CHECKING:
+    from pytest_vla.policies.base import Policy
     from pytest_vla.records.record import Record
+    from pytest_vla.records.runs import Run
     from pytest_vla.reports.loaded import Loaded
     from pytest_vla.reports.made import Named
     from pytest_vla.reports.sections import Section
@@ -37,8 +39,6 @@ ENDINGS = {".json": "json", ".txt": "terminal", "": "terminal", ".html": "html",
 """Of files, and what is written into them where nothing else is said."""
 
 ALGORITHMS = ("fastdtw", "exact")
-SCHEMA = 1
-"""Of the JSON; raised whenever a key changes its meaning or goes away."""
 
 
 PICTURES = 200
@@ -116,6 +116,23 @@ def declare(parser: argparse.ArgumentParser) -> None:
         type=video_number,
         help="of html: episodes with a video, recorded or drawn now (default: none; N: 20)",
     )
+    parser.add_argument(
+        "--schema",
+        action="store_true",
+        help="print the JSON Schema of --format=json, with the parts that are installed",
+    )
+    parser.add_argument(
+        "--occlusion",
+        metavar="none|failed[:N]|all[:N]",
+        type=occlusion_number,
+        default=(0, True),
+        help="of html: episodes with a map of where the policy looks: it is asked again with each patch of its first "
+        "pictures covered (default: none; N: 5)",
+    )
+    parser.add_argument(
+        "--vla-model", metavar="POLICY", help="of --occlusion: the policy that is asked (default: the run's)"
+    )
+    parser.add_argument("--vla-device", metavar="DEVICE", help="of --occlusion: as pytest's (default: auto)")
     declare_results(parser)
 
 
@@ -136,6 +153,16 @@ def video_number(text: str) -> tuple[int, bool]:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
+def occlusion_number(text: str) -> tuple[int, bool]:
+    """Of ``--occlusion``. Raises ArgumentTypeError: the text says something else."""
+    from pytest_vla.reports.html.media import videos_of
+
+    try:
+        return videos_of(text, 5)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
 def run(options: argparse.Namespace) -> None:
     """Reads the records, computes and writes. Raises VlaError, also where a section is missing from what is written."""
     from pytest_vla.metrics.hidden import hidden_notes
@@ -144,12 +171,22 @@ def run(options: argparse.Namespace) -> None:
     from pytest_vla.reports.made import make_sections
     from pytest_vla.util.text import counted
 
+    if options.schema:
+        from pytest_vla.reports.json_schema import report_schema
+
+        print(json.dumps(report_schema(), indent=2))
+        return
     format = format_of(options.format, options.output)
     if format == "png":
         check_matplotlib()
     for name in ("pictures", "videos"):
         if format != "html" and getattr(options, name) is not None:
             raise VlaError(f"--{name}: a page has them, and {format} has none: --format=html -o report.html")
+    if format == "html" and options.occlusion[0] and options.vla_model is not None:
+        from pytest_vla.policies.load import check_model
+        from pytest_vla.run.project import typed_model
+
+        check_model(typed_model(options.vla_model, options.vla_device))
     loaded = load(options.which, options.results)
     named, troubles = make_sections(loaded, options, format)
     if format == "html":
@@ -168,7 +205,7 @@ def run(options: argparse.Namespace) -> None:
         )
     try:
         if sections:
-            _write(sections, loaded, format, options.output, hidden)
+            _write(sections, loaded, format, options.output)
     except VlaError as error:
         raise VlaError("\n".join((*troubles, str(error)))) from error
     if troubles:
@@ -194,19 +231,42 @@ def _write_page(
     from pytest_vla.run.html_report import write_html
 
     most, of_failed = options.videos or (0, True)
-    shown = Shown(PICTURES if options.pictures is None else options.pictures, most, of_failed, options.data)
+    asked, of_those = options.occlusion
+    pictures = PICTURES if options.pictures is None else options.pictures
+    shown = Shown(pictures, most, of_failed, options.data, asked, of_those, _policies(options))
     write_html(loaded, named, options.which, options.results, options.output, troubles, shown)
     if troubles:
         raise VlaError("\n".join(troubles))
 
 
-def _write(
-    sections: "Sequence[Section]", loaded: "Loaded", format: str, output: Path | None, hidden: "Sequence[str]"
-) -> None:
-    from pytest_vla.metrics.selection import by_model, that_count
-    from pytest_vla.records.premises import notes_after
+def _policies(options: argparse.Namespace) -> "Callable[[Run, Record], Policy]":
+    """Gives the policy of an episode, or that of ``--vla-model``; each is loaded once, when it is first asked for."""
+    loaded: dict[str, tuple[Policy, str | None]] = {}
+
+    def policy_of(run: "Run", record: "Record") -> "Policy":
+        from pytest_vla.policies.load import digest_of, resolve_policy
+        from pytest_vla.run.project import typed_model
+
+        named = options.vla_model or run.model
+        if named not in loaded:
+            spec = typed_model(named, options.vla_device)
+            policy = resolve_policy(spec)
+            loaded[named] = policy, digest_of(policy, spec)
+        policy, digest = loaded[named]
+        if options.vla_model is None and None not in (digest, record.policy_digest) and digest != record.policy_digest:
+            raise VlaError(
+                f"{named} is another policy now than in run {run.name} (digest {str(digest)[:8]}, then "
+                f"{str(record.policy_digest)[:8]}): name the one to ask with --vla-model"
+            )
+        return policy
+
+    return policy_of
+
+
+def _write(sections: "Sequence[Section]", loaded: "Loaded", format: str, output: Path | None) -> None:
     from pytest_vla.reports.figures import write_pictures
-    from pytest_vla.reports.sections import section_lines, section_table
+    from pytest_vla.reports.programs import notes_of, report_table
+    from pytest_vla.reports.sections import section_lines
     from pytest_vla.reports.tables import wrapped
     from pytest_vla.util.files import whole_file
 
@@ -215,12 +275,10 @@ def _write(
         for file in write_pictures(drawn, output or Path()):
             print(file)
         return
-    counting = (that_count(some).records for some in by_model(loaded.records).values())
-    notes = (*notes_after(record for some in counting for record in some), *hidden)
     if format == "json":
-        text = json.dumps({"schema": SCHEMA, **section_table(sections), "notes": notes}, indent=2)
+        text = json.dumps(report_table(sections, loaded), indent=2)
     else:
-        told = [line for note in notes for line in wrapped(note)]
+        told = [line for note in notes_of(loaded) for line in wrapped(note)]
         text = "\n".join([*section_lines(sections), *[""] * bool(told), *told])
     if output is None or str(output) == "-":
         print(text)

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_vla.entries import Command
@@ -73,16 +72,13 @@ def run(options: argparse.Namespace) -> None:
     from pytest_vla.policies.address import KEY
     from pytest_vla.policies.load import check_model, digest_of
     from pytest_vla.policies.openpi_connection import require_websockets
-    from pytest_vla.policies.spec import ModelSpec
     from pytest_vla.run.options import DEFAULT_BATCH
-    from pytest_vla.run.project import find_project
+    from pytest_vla.run.project import typed_model
     from pytest_vla.serving.websocket import WebsocketServer
 
     require_websockets("pytest-vla serve")
     key = os.environ.get(KEY, "").strip()
-    project = find_project(Path.cwd())
-    text, folder = project.model(options.vla_model, Path.cwd())
-    spec = ModelSpec(text, folder, options.vla_device, names=tuple(project.models))
+    spec = typed_model(options.vla_model, options.vla_device)
     with _bound(options.host, options.port) as listener:
         host = listener.getsockname()[0]
         if not key and not _is_loopback(host):

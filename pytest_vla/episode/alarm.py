@@ -11,7 +11,8 @@ from pytest_vla import extensions
 from pytest_vla.episode.given import given_series
 from pytest_vla.episode.start import NothingToMeasure
 from pytest_vla.errors import STOPPED
-from pytest_vla.metrics.naming import live_rule
+from pytest_vla.metrics.naming import entry_of, live_rule
+from pytest_vla.metrics.padding import without_padding
 from pytest_vla.policies.base import Answer
 from pytest_vla.records.measured import Measured
 from pytest_vla.records.trajectory import Trajectory
@@ -36,7 +37,8 @@ def watch_alarm(trace: "Trace", rule: "Rule") -> Callable[[], None]:
         VlaError: there is none such. What is returned raises NothingToMeasure `STOPPED` where the rule has held.
     """
     found, entry = live_rule(rule, extensions.metrics())
-    value_of = partial(live_value, entry, found.metric.removeprefix(entry.name).removeprefix("."))
+    _, key = entry_of(found.metric, extensions.metrics())
+    value_of = partial(live_value, entry, key)
     held = 0
 
     def look() -> None:
@@ -52,7 +54,7 @@ def watch_alarm(trace: "Trace", rule: "Rule") -> Callable[[], None]:
 def live_value(
     entry: "MetricEntry", key: str, actions: NDArray[np.float64], answers: list[tuple[int, Answer]], steps: int
 ) -> float | None:
-    """What a metric's series has of the last control step; None: nothing is known of it.
+    """What a metric's series has of the last control step; None: nothing is known of it, or it has no value yet.
 
     Args:
         entry: of the metric.
@@ -70,5 +72,5 @@ def live_value(
     said = extensions.load(entry)(None, Trajectory(nowhere, nowhere, nowhere, actions, series))
     if not isinstance(said, Measured) or key not in said.series or not len(said.series[key]):
         return None
-    value = float(said.series[key][-1])
+    value = float(without_padding(said.series[key][-1:], entry, key, steps - 1)[0])
     return None if np.isnan(value) else value

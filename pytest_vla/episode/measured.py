@@ -52,7 +52,7 @@ def with_metrics(ended: Rollout, chosen: Collection[str] = ()) -> Rollout:
     trajectory.freeze()
     found: dict[str, float] = {}
     series: dict[str, Any] = {}
-    missing: dict[str, list[str]] = {}
+    missing: dict[tuple[str, str], list[str]] = {}
     seconds: dict[str, float] = {}
     for name, entry in entries.items():
         start = perf_counter()
@@ -69,9 +69,11 @@ def with_metrics(ended: Rollout, chosen: Collection[str] = ()) -> Rollout:
         if entry.on_request:
             seconds[f"{METRIC_SECONDS}{name}"] = round(perf_counter() - start, 6)
         told = said if isinstance(said, Measured) else Measured(said)
+        numbers = _numbers(name, told)
         if told.missing:
-            missing.setdefault(told.missing, []).append(name)
-        for key, value in _numbers(name, told).items():
+            kept = ", ".join(key for key, value in numbers.items() if value is not None)
+            missing.setdefault((told.missing, kept), []).append(name)
+        for key, value in numbers.items():
             if (fault := _fault(value, key in record.metrics or key in found)) is not None:
                 warn(f"metric {key}, of {entry.origin}, {fault}")
             elif value is not None:
@@ -83,8 +85,9 @@ def with_metrics(ended: Rollout, chosen: Collection[str] = ()) -> Rollout:
         except VlaError as error:
             warn(f"metric {name}, of {entry.origin}: {error}: its series are left out")
     if record.outcome in ("success", "failure"):
-        for what, names in missing.items():
-            warn(f"metrics {', '.join(names)}: nothing is kept of them. Expected {what}")
+        for (what, kept), names in missing.items():
+            said = f"{kept} alone is kept" if kept else "nothing is kept of them"
+            warn(f"metrics {', '.join(names)}: {said}. Expected {what}")
     if found or seconds:
         told_times = {**record.timings, **seconds}
         record = replace(record, metrics={**record.metrics, **found}, timings=told_times)

@@ -17,6 +17,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.metrics.clustered import rate_intervals
 from pytest_vla.metrics.foretelling import Watched
 from pytest_vla.metrics.listening import Estimate
+from pytest_vla.metrics.within_tasks import TaskAlarms, Watch, WithinTasks, task_alarms, within_tasks
 
 EXAMPLE = "token_entropy>0.3 for 5"
 
@@ -111,6 +112,9 @@ class Intervention:
             the longest, so that an alarm which rings at random rings in them most: this share does not profit from it.
         lead: control steps between the alarm and the end, median of the failures that it caught; None: of none.
         saved: share of all control steps that would not have been run.
+        within: the same within tasks, which a rule that only tells tasks apart has nothing of; None: no task has both
+            failures and successes.
+        by_task: the counts of each task.
     """
 
     rule: Rule
@@ -121,6 +125,8 @@ class Intervention:
     in_time: Estimate | None
     lead: float | None
     saved: float
+    within: WithinTasks | None
+    by_task: tuple[TaskAlarms, ...]
 
 
 def intervention(episodes: Sequence[Watched], rule: Rule) -> Intervention | None:
@@ -137,6 +143,10 @@ def intervention(episodes: Sequence[Watched], rule: Rule) -> Intervention | None
     early = [rung and (alarm or 0) <= usual for rung, alarm in zip(rang, alarms, strict=True)]
     left = [length - (alarm or 0) if rung else 0 for rung, alarm, length in zip(rang, alarms, lengths, strict=True)]
     leads = [steps for episode, steps, rung in zip(known, left, rang, strict=True) if episode.failed and rung]
+    watches = [
+        Watch(episode.failed, episode.unit, length, alarm if rung else None)
+        for episode, length, alarm, rung in zip(known, lengths, alarms, rang, strict=True)
+    ]
     return Intervention(
         rule,
         len(known) - len(done),
@@ -146,6 +156,8 @@ def intervention(episodes: Sequence[Watched], rule: Rule) -> Intervention | None
         _share(known, early, failed=True) if done else None,
         float(median(leads)) if leads else None,
         sum(left) / sum(lengths) if sum(lengths) else 0.0,
+        within_tasks(watches),
+        task_alarms(watches),
     )
 
 

@@ -58,7 +58,8 @@ class Calibration:
             Cooper and Hauskrecht 2015, AAAI, 2901-2907). It is above 0 by chance alone, and has no interval: those of
             resamples hold a small true error in 0 to 80 of 100 cases, by our simulation.
         error_by_chance: what it exceeds in 5% of draws where each episode succeeds with the probability that the policy
-            is sure by, independent of others: a larger one is no chance.
+            is sure by. Episodes of one task and seed come out by one and the same chance, as if nothing but their start
+            decided: where there are several, a larger error is chance in 5% of such draws or fewer.
         gap: the mean confidence less the rate of success; above 0 it is too sure. Its interval goes by clusters.
         bins: those with episodes.
     """
@@ -100,7 +101,7 @@ def calibration(
         Estimate(float(np.mean(brier)), *bounds),
         rate * (1.0 - rate),
         float(_errors((sure - done)[None], places)[0]),
-        _error_by_chance(sure, places, rng),
+        _error_by_chance(sure, places, units, rng),
         Estimate(float((sure - done).mean()), *mean_intervals((sure - done).tolist(), units)),
         tuple(_bin(place, sure, done, places, units) for place in sorted(set(places.tolist()))),
     )
@@ -145,8 +146,12 @@ def _errors(apart: NDArray[np.float64], places: NDArray[np.int_]) -> NDArray[np.
     return errors
 
 
-def _error_by_chance(sure: NDArray[np.float64], places: NDArray[np.int_], rng: np.random.Generator) -> float:
-    drawn = rng.random((DRAWS, len(sure))) < sure
+def _error_by_chance(
+    sure: NDArray[np.float64], places: NDArray[np.int_], units: Sequence[Unit], rng: np.random.Generator
+) -> float:
+    numbers = {unit: number for number, unit in enumerate(dict.fromkeys(units))}
+    chances = rng.random((DRAWS, len(numbers)))[:, [numbers[unit] for unit in units]]
+    drawn = chances < sure
     return float(np.quantile(_errors(sure - drawn, places), CHANCE))
 
 

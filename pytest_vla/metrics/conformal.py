@@ -63,6 +63,11 @@ def conformal_threshold(scores: ArrayLike, alpha: float = ALPHA) -> float | None
     return float(ordered[place - 1]) if place <= len(ordered) else None
 
 
+def fewest_successes(alpha: float) -> int:
+    """Of how many successes there is a threshold for this alpha."""
+    return math.ceil((1.0 - alpha) / alpha - 1e-9)
+
+
 def score(series: ArrayLike, steps: int = 1) -> float:
     """The largest value that a series (n,) has for so many control steps one after the other; -inf: it has none.
 

@@ -8,6 +8,10 @@ from pytest_vla.entries import HANDLING, REMAINING, SAMPLES, TOKENS, MetricEntry
 # `pytest_vla.metrics.instability.WINDOW`, which brings numpy: every project reads this.
 WINDOW = 8
 
+# Upstream's zeros, where its window is not full, and its 0.5 of the first step, where nothing has changed yet.
+_OF_WINDOW = (("", WINDOW - 1), ("arm", WINDOW - 1))
+_OF_CHANGE = (("", 1),)
+
 _UNCERTAINTY = "pytest_vla.metrics.uncertainty.episodes"
 _QUALITY = "pytest_vla.metrics.quality.episodes"
 _STATIC = "static_robot"
@@ -34,8 +38,8 @@ def pytest_vla_metrics() -> list[MetricEntry]:
         ("tcp_position_instability", "TCP-PI", "how far the hand goes in a step, m, mean of axes"),
         ("tcp_velocity_instability", "TCP-VI", "change of the hand's step, m, mean of axes"),
         ("tcp_acceleration_instability", "TCP-AI", "third difference of the hand's position, m, mean of axes"),
-        ("trajectory_instability", "TI", "jerk of the hand, m / step^3"),
     )
+    jerk = ("trajectory_instability", "TI", "jerk of the hand, m / step^3")
     return [
         *(
             _entry(
@@ -47,7 +51,7 @@ def pytest_vla_metrics() -> list[MetricEntry]:
             )
             for each in tokens
         ),
-        *(_entry(_UNCERTAINTY, each, _SIZES, looks_back=WINDOW) for each in actions),
+        *(_entry(_UNCERTAINTY, each, _SIZES, looks_back=WINDOW, padding=_OF_WINDOW) for each in actions),
         _entry(
             _UNCERTAINTY,
             ("execution_variability", "EV", "spread of 4 further draws of each action, share of its range"),
@@ -55,12 +59,14 @@ def pytest_vla_metrics() -> list[MetricEntry]:
             needs=(SAMPLES,),
             looks_back=1,
         ),
-        *(_entry(_QUALITY, each, _SIZES, beside=(_STATIC,)) for each in hand),
+        *(_entry(_QUALITY, each, _SIZES, beside=(_STATIC,), padding=_OF_WINDOW[:1]) for each in hand),
+        _entry(_QUALITY, jerk, _SIZES, beside=(_STATIC,)),
         _entry(
             _QUALITY,
             ("optimal_trajectory", "OT", "below 0.5 the hand and the object come nearer to the goal"),
             {},
             needs=(REMAINING,),
+            padding=_OF_CHANGE,
         ),
         MetricEntry(
             _STATIC,
@@ -114,6 +120,7 @@ def _entry(
     needs: tuple[str, ...] = (),
     beside: tuple[str, ...] = (),
     looks_back: int = 0,
+    padding: tuple[tuple[str, int], ...] = (),
 ) -> MetricEntry:
     name, alias, about = named
     load, told = f"{module}:{name}", (alias,)
@@ -126,5 +133,6 @@ def _entry(
         needs=needs,
         beside=beside,
         looks_back=looks_back,
+        padding=padding,
         within=within,
     )

@@ -63,6 +63,7 @@ class Foretelling:
         failures: episodes that fail, and run still.
         successes: episodes that succeed, and run still.
         over: episodes that were over by then.
+        unknown: episodes that run still, and of which the metric had no value by then.
         auroc: 1: all failures have larger values; 0.5: it tells nothing; 0: all have smaller ones. None: there are
             fewer than `FEWEST` of either.
         within: the same over pairs of one task; None: of `auroc` there is none, or no task has both.
@@ -77,6 +78,7 @@ class Foretelling:
     auroc: Estimate | None
     within: Estimate | None = None
     pairs: int = 0
+    unknown: int = 0
 
 
 def foretelling(episodes: Sequence[Watched], moments: Sequence[float] = MOMENTS) -> tuple[Foretelling, ...]:
@@ -194,8 +196,15 @@ def auroc_within(
     return area, interval, round(total)
 
 
-def _at(name: str, moment: float, episodes: Sequence[Watched]) -> Foretelling:
-    running, values, over = [], [], 0
+def values_at(name: str, moment: float, episodes: Sequence[Watched]) -> tuple[list[Watched], list[float], int, int]:
+    """The episodes that run at a moment still, a metric's value of each, how many are over, and how many have none yet.
+
+    Args:
+        name: the metric's; episodes without a value of it are in neither.
+        moment: share of the step budget.
+        episodes: of one policy and suite.
+    """
+    running, values, over, unknown = [], [], 0, 0
     for episode in episodes:
         series = episode.series.get(name)
         if series is None:
@@ -206,6 +215,13 @@ def _at(name: str, moment: float, episodes: Sequence[Watched]) -> Foretelling:
         elif (value := value_at(series, step)) is not None:
             running.append(episode)
             values.append(value)
+        else:
+            unknown += 1
+    return running, values, over, unknown
+
+
+def _at(name: str, moment: float, episodes: Sequence[Watched]) -> Foretelling:
+    running, values, over, unknown = values_at(name, moment, episodes)
     failed = [episode.failed for episode in running]
     failures = sum(failed)
     estimate = within = None
@@ -217,7 +233,7 @@ def _at(name: str, moment: float, episodes: Sequence[Watched]) -> Foretelling:
         estimate = Estimate(area, *auroc_intervals(values, failed, units))
         if (alike := auroc_within(values, failed, units)) is not None:
             within, pairs = Estimate(alike[0], alike[1], None), alike[2]
-    return Foretelling(name, moment, failures, len(failed) - failures, over, estimate, within, pairs)
+    return Foretelling(name, moment, failures, len(failed) - failures, over, estimate, within, pairs, unknown)
 
 
 def _interval(area: float, values: ArrayLike, failed: ArrayLike, clusters: Sequence[Hashable]) -> Interval | None:

@@ -61,6 +61,8 @@ class TaskFailures:
         far: the far failures; none where no two tasks have successes to compare with.
         success_paths: (n, 3), m.
         failure_paths: (n, 3), m.
+        success_cases: `Record.case` of each, in the order of `success_paths`.
+        failure_cases: likewise.
     """
 
     task: str
@@ -70,6 +72,8 @@ class TaskFailures:
     far: tuple[FarFailure, ...]
     success_paths: "tuple[NDArray[np.float64], ...]"
     failure_paths: "tuple[NDArray[np.float64], ...]"
+    success_cases: tuple[str, ...] = ()
+    failure_cases: tuple[str, ...] = ()
 
     @property
     def instead(self) -> Mapping[str, tuple[float, ...]]:
@@ -163,8 +167,9 @@ def text_failures(
     tasks = []
     for task, (done, failed) in parts.items():
         successes, failures = (tuple(found[i][1] for i in some) for some in (done, failed))
-        far = _far([found[i][0].case for i in failed], failures, types[task], references)
-        tasks.append(TaskFailures(task, len(done), len(failed), types[task], far, successes, failures))
+        cases = tuple(tuple(found[i][0].case for i in some) for some in (done, failed))
+        far = _far(cases[1], failures, types[task], references)
+        tasks.append(TaskFailures(task, len(done), len(failed), types[task], far, successes, failures, *cases))
     levels = _levels([record for record, _ in found], parts, types)
     differing = sum(len(each.differing) for each in types.values())
     return Failures(algorithm, len(found), *levels, differing, tuple(tasks))

@@ -31,6 +31,14 @@ def with_own_name(rule: "Rule", entries: Mapping[str, MetricEntry]) -> "Rule":
     return replace(rule, metric=f"{name}.{key}")
 
 
+def entry_of(series: str, entries: Mapping[str, MetricEntry]) -> tuple[MetricEntry | None, str]:
+    """The metric that a series is of, by its own name, and which of that metric's it is; None: nobody's."""
+    if (whole := entries.get(series)) is not None:
+        return whole, ""
+    base, _, key = series.partition(".")
+    return entries.get(base), key
+
+
 def live_rule(rule: "Rule", entries: Mapping[str, MetricEntry]) -> "tuple[Rule, MetricEntry]":
     """A rule that can be looked at while an episode runs, with its metric's own name, and that metric.
 
@@ -38,7 +46,7 @@ def live_rule(rule: "Rule", entries: Mapping[str, MetricEntry]) -> "tuple[Rule, 
         VlaError: there is no such metric, or it is known only when the episode is over; lists those that can be used.
     """
     found = with_own_name(rule, entries)
-    entry = entries.get(found.metric) or entries.get(found.metric.partition(".")[0])
+    entry, _ = entry_of(found.metric, entries)
     live = [name for name, each in entries.items() if each.looks_back]
     said = f"--vla-stop-when={rule}: "
     if entry is None:

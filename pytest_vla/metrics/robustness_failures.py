@@ -5,10 +5,10 @@ dimension, task by task.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pytest_vla.metrics.failure_types import Algorithm
-from pytest_vla.metrics.language_paths import Failures, Paths, text_failures
+from pytest_vla.metrics.language_paths import Failures, Paths, TaskFailures, text_failures
 from pytest_vla.metrics.robustness import Varied, dimension_of
 from pytest_vla.metrics.selection import is_counted
 from pytest_vla.records.record import Record
@@ -25,6 +25,7 @@ class DimensionFailures:
         unlabelled: of tasks with too few successes, of which nothing tells near from far.
         without_path: whose trajectory is not kept.
         another: of the far ones, those whose path is nearest to that of another task's successes.
+        tasks: their paths with those of the successes.
     """
 
     dimension: str
@@ -33,6 +34,7 @@ class DimensionFailures:
     unlabelled: int
     without_path: int
     another: int
+    tasks: tuple[TaskFailures, ...] = field(default=(), compare=False)
 
 
 def dimension_failures(varied: Varied, paths: Paths, algorithm: Algorithm) -> tuple[DimensionFailures, ...]:
@@ -56,9 +58,10 @@ def dimension_failures(varied: Varied, paths: Paths, algorithm: Algorithm) -> tu
 
 def _of(dimension: str, failed: Sequence[Record], typed: Failures | None, paths: Paths) -> DimensionFailures:
     near = far = another = 0
-    for task in () if typed is None else typed.tasks:
+    tasks = () if typed is None else typed.tasks
+    for task in tasks:
         some_near, some_far = task.near_far("max")
         near, far = near + some_near, far + some_far
         another += sum(each.nearest is not None and each.nearest.task not in (None, task.task) for each in task.far)
     without = sum(paths(record) is None for record in failed)
-    return DimensionFailures(dimension, near, far, len(failed) - without - near - far, without, another)
+    return DimensionFailures(dimension, near, far, len(failed) - without - near - far, without, another, tasks)

@@ -1,7 +1,8 @@
 """Labels of variations and ids of cases: composed and taken apart here, and nowhere else.
 
-A label is ``DIMENSION.KIND``, with ``-LEVEL`` where the kind is graded and ``.PART`` where it has parts; of a joint
-variation those of its parts with ``+`` between. Varied suites have labels of their own, which begin with ``upstream.``
+A label is ``DIMENSION.KIND``, with ``-LEVEL`` where the kind is graded and ``.PART`` where it has parts; where its
+parameters were chosen and not drawn, ``-x`` and a digest of them. Of a joint variation it is those of its parts with
+``+`` between. Varied suites have labels of their own, which begin with ``upstream.``
 where upstream's code, and not the paper, says how they are made. A case's id has suite, task level, task, label, seed.
 """
 
@@ -30,6 +31,7 @@ TEST_NAME = "test_episode"
 """The function that every suite's module has, and so the middle of every node id."""
 
 _LEVEL, _PART = "-L", "."
+_CHOSEN = re.compile(r"(.+)-x[0-9a-f]{8}", re.ASCII)
 _LEVELLED = re.compile(rf"(.+){_LEVEL}(\d+)", re.ASCII)
 _TASK_KEY = re.compile(rf"(?:({TASK_LEVEL})-)?({TASK})")
 _CASE_ID = re.compile(rf"(\w+)/(?:({TASK_LEVEL})-)?(\w+)\[(?:({LABEL})-)?seed([0-9]{{1,10}})\]")
@@ -84,7 +86,7 @@ def usually_of(label: str) -> tuple[str, str, int | None]:
     dimensions = [dimension_of(part) for part in parts]
     levels = [level_of(part) for part in parts]
     kinds = [
-        part.removeprefix(f"{dimension}.").removesuffix(f"{_LEVEL}{level}")
+        (chosen_name(part) or part).removeprefix(f"{dimension}.").removesuffix(f"{_LEVEL}{level}")
         for part, dimension, level in zip(parts, dimensions, levels, strict=True)
     ]
     return joint_of(dimensions), joint_of(kinds), (levels[0] or None) if len({*levels}) == 1 else None
@@ -94,6 +96,17 @@ def level_of(label: str) -> int:
     """The level of a graded kind's label; 0: it has none."""
     found = _LEVELLED.fullmatch(label)
     return int(found[2]) if found else 0
+
+
+def chosen(name: str, digest: str) -> str:
+    """The label of a kind whose parameters are chosen; `digest` names them, 8 hexadecimal digits."""
+    return f"{name}-x{digest}"
+
+
+def chosen_name(label: str) -> str:
+    """The kind's name of a label as `chosen` writes it; empty: it is another one."""
+    found = _CHOSEN.fullmatch(label)
+    return found[1] if found else ""
 
 
 def parted(name: str, part: str) -> str:

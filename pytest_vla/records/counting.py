@@ -38,6 +38,9 @@ OF_WORLD = "world."
 UNKNOWN = ""
 """Stands in the place of a condition that a record does not know."""
 
+_KNOWN, _KNOWN_CASE = "_conditions", "_case_of"
+"""In a record's own dictionary, beside what it works out once itself."""
+
 # What an error may not know, as its process may have died before it could tell; the same for all episodes of a run.
 _OF_RUN = ("policy_digest", "replan", *OF_PROVENANCE)
 
@@ -142,6 +145,18 @@ def conditions_of(record: Record) -> dict[str, str]:
     Of a suite's own world also what that says of its simulator, such as ``world.version``. As text, with `UNKNOWN` for
     what the record does not know.
     """
+    return dict(_conditions(record))
+
+
+def _conditions(record: Record) -> Mapping[str, str]:
+    """Likewise. Reports ask for them a few dozen times, and they cost as much as all else of a record."""
+    known = vars(record)
+    if _KNOWN not in known:
+        known[_KNOWN] = _made_conditions(record)
+    return known[_KNOWN]  # type: ignore[no-any-return]
+
+
+def _made_conditions(record: Record) -> Mapping[str, str]:
     conditions = {
         "policy_digest": record.policy_digest or UNKNOWN,
         "replan": UNKNOWN if record.replan is None else str(record.replan),
@@ -266,6 +281,13 @@ def repeats_of(pairs: Iterable[tuple[Any, Any]]) -> Repeats:
 
 def case_of(record: Record) -> tuple[str, str, str, int, str]:
     """A `Key` without its conditions."""
+    known = vars(record)
+    if _KNOWN_CASE not in known:
+        known[_KNOWN_CASE] = _made_case(record)
+    return known[_KNOWN_CASE]  # type: ignore[no-any-return]
+
+
+def _made_case(record: Record) -> tuple[str, str, str, int, str]:
     test = "" if record.of_suite else record.node
     return record.case, protocol_of(record), test, run_seed_of(record), record.policy
 

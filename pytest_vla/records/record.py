@@ -9,6 +9,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from pytest_vla.errors import VlaError
@@ -137,12 +138,12 @@ class Record:
         """Whether its variation only asks what the policy does: it is in no rate of its suite."""
         return self.variation.get("probe") is True
 
-    @property
+    @cached_property
     def of_suite(self) -> bool:
         """Whether a suite's own item ran it, and not a test of the user's."""
         return self.node == self._case.node_id
 
-    @property
+    @cached_property
     def task_key(self) -> str:
         """What tells the task from the others of its suite: its name, with a level before it where it has one."""
         return self._case.task_key
@@ -152,12 +153,12 @@ class Record:
         """What stands in the brackets of a suite's own item, and names its files."""
         return self._case.parameter_id
 
-    @property
+    @cached_property
     def twin(self) -> str:
         """The `Case.id` of the same task and seed without the variation; its own, where it has none."""
         return self._case.twin.id
 
-    @property
+    @cached_property
     def _case(self) -> Case:
         return Case(self.suite, self.task, self.seed, str(self.variation.get("label", "")), self.task_level)
 

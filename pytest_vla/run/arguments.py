@@ -103,6 +103,7 @@ def whole_number(what: str, least: int, most: int | None = None) -> Callable[[st
 step_count = whole_number("a number of steps", 1)
 question_count = whole_number("a number of questions", 1, MOST_QUESTIONS)
 episode_count = whole_number("a number of episodes", 1, MAX_SEEDS)
+picture_count = whole_number("a number of episodes", 0)
 one_seed = whole_number("a seed", 0, LAST_SEED)
 
 
@@ -230,10 +231,19 @@ def gate_labels(text: str) -> tuple[str, ...]:
 
 def metric_names(text: str) -> tuple[str, ...]:
     """Names of metrics, which packages add: whether there are such is looked at later."""
+    return _names_of(text, "metric")
+
+
+def tracker_names(text: str) -> tuple[str, ...]:
+    """Likewise of trackers."""
+    return _names_of(text, "tracker")
+
+
+def _names_of(text: str, what: str) -> tuple[str, ...]:
     names = comma_list(text)
     for name in names:
         if re.fullmatch(r"[A-Za-z0-9][\w.-]*", name, re.ASCII) is None:
-            raise argparse.ArgumentTypeError(f"{name!r} is no name of a metric: expected letters, digits, _, - and .")
+            raise argparse.ArgumentTypeError(f"{name!r} is no name of a {what}: expected letters, digits, _, - and .")
     return names
 
 

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_vla.errors import VlaError
+from pytest_vla.plan.costs import cumulative
 from pytest_vla.records.checks import is_inside
 from pytest_vla.records.counting import COMPLETE
 from pytest_vla.records.record import VIDEO_SUFFIX, Record, parse_record, record_line
 from pytest_vla.records.trajectory import save_trajectory, trajectory_outcome
+from pytest_vla.run.arguments import plain_number
 from pytest_vla.util.text import printable
 
 if TYPE_CHECKING:
@@ -67,12 +69,32 @@ class Unpacking:
         if line is None:
             return None
         record = parse_record(line)
-        shown = {"vla_case": record.case, "vla_outcome": record.outcome, "vla_steps": record.steps}
+        shown = shown_properties(record)
         others = [(name, value) for name, value in report.user_properties if name != PROPERTY]
         report.user_properties[:] = [*others, *shown.items()]
         is_new = self._lines.get(report.nodeid) != hash(line)
         self._lines[report.nodeid] = hash(line)
         return record if is_new else None
+
+
+def shown_properties(record: Record) -> dict[str, object]:
+    """What reports have of an episode as properties of its item, in JUnit files too; what is not known is left out."""
+    cost = cumulative(record.costs)
+    found = {
+        "case": record.case,
+        "suite": record.suite,
+        "task": record.task_key,
+        "seed": record.seed,
+        "variation": record.variation.get("label"),
+        "outcome": record.outcome,
+        "reason": record.reason,
+        "steps": record.steps,
+        "cost": None if cost is None else plain_number(cost),
+        "digest": record.digest,
+        "node": record.node,
+        "run": record.run,
+    }
+    return {f"vla_{name}": value for name, value in found.items() if value is not None}
 
 
 def record_on(report: pytest.TestReport) -> Record | None:

@@ -108,6 +108,11 @@ def _configure(config: pytest.Config, late: bool) -> None:
     if late:
         config.stash[RUN] = settings.results
         return
+    allure = config.getoption("allure_report_dir", None)
+    if allure:
+        from pytest_vla.run.allure_results import AllureOfItems, AllureOfRun
+
+        config.pluginmanager.register(AllureOfItems(), "vla-allure")
     if handed is not None:
         config.stash[RUN], config.stash[SERVED] = Path(handed.run), handed.served
         _skip_decided(config, selection)
@@ -124,7 +129,12 @@ def _configure(config: pytest.Config, late: bool) -> None:
     _skip_decided(config, selection)
     results = Results(config, arguments)
     config.pluginmanager.register(results, "vla-results")
+    if results.tracking is not None:
+        config.pluginmanager.register(results.tracking, "vla-tracking")
     config.pluginmanager.register(GateItems(results), "vla-gate")
+    if allure:
+        # As allure-pytest has it: relative to where pytest runs now.
+        config.pluginmanager.register(AllureOfRun(Path(str(allure)).absolute()), "vla-allure-run")
     # By its entry point it has the first name, by -p xdist.plugin the other.
     if any(map(config.pluginmanager.hasplugin, ("xdist", "xdist.plugin"))):
         policy = PolicyOfWorkers(config)

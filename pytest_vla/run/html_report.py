@@ -1,6 +1,5 @@
 """A report as one HTML file: of stored runs, and of the run that has just ended (``--vla-report``)."""
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_vla.errors import VlaError
 from pytest_vla.reports.loaded import Loaded, load
-from pytest_vla.reports.made import Named, make_sections
+from pytest_vla.reports.made import Named, make_sections, plain_options
 from pytest_vla.run.replays import record_replays
 from pytest_vla.util.files import whole_file
 
@@ -70,18 +69,21 @@ def check_report(file: Path) -> None:
         raise VlaError(f"--vla-report={file}: expected a file, such as report.html, in a folder that is there")
 
 
-def report_run(run: Path, file: Path, data: Path | None) -> None:
+def report_run(run: Path, file: Path, data: Path | None, pictures: int = 0) -> None:
     """The page of a run that has ended.
 
     Args:
         run: its folder.
         file: that is written.
         data: of ``--vla-data``.
+        pictures: episodes that have some.
 
     Raises:
         VlaError: it cannot be written, or the run cannot be read.
     """
-    content, _ = run_page(load([run.name], run.parent), run.name, run.parent, data)
+    from pytest_vla.reports.html.media import Shown as Of
+
+    content, _ = run_page(load([run.name], run.parent), run.name, run.parent, data, Of(pictures, data=data))
     with whole_file(file) as stream:
         stream.write(content)
 
@@ -109,12 +111,10 @@ def run_page(
     Raises:
         VlaError: the run cannot be read.
     """
-    from pytest_vla.metrics.pride import ALPHA
     from pytest_vla.reports.html.media import Shown as Of
     from pytest_vla.reports.html.page import Wanted, make_page
     from pytest_vla.reports.html.template import page_html
 
-    told = {"backend": None, "failure_algorithm": None, "full": False, "stop_when": None, "labels": None}
-    sections, troubles = make_sections(loaded, argparse.Namespace(alpha=ALPHA, data=data, **told), "html")
+    sections, troubles = make_sections(loaded, plain_options(data), "html")
     wanted = Wanted((run,), results, record_replays([run], results), shown or Of(pictures=0), index, gates)
     return page_html(make_page(loaded, sections, wanted, troubles)), troubles

@@ -29,6 +29,7 @@ from pytest_vla.run.arguments import (
     min_success_text,
     one_of,
     one_seed,
+    picture_count,
     plain_number,
     question_count,
     rule_text,
@@ -37,6 +38,7 @@ from pytest_vla.run.arguments import (
     seed_list,
     some_text,
     step_count,
+    tracker_names,
     variation_labels,
 )
 from pytest_vla.run.gate_options import GateOptions
@@ -131,6 +133,17 @@ class Options(GateOptions):
         ini="variations where --vla-vary is not given",
         joined=True,
         checked=some_text,
+    )
+    cases: Path | None = option(
+        "TOML file of cases to run: [[case]] tables with suite, task, seed and changes, whose parameters stand in the "
+        "file; without --vla-suite nothing else of suites runs",
+        "FILE",
+        folder_of,
+        default=None,
+        belongs="run",
+        checked=some_text,
+        again=True,
+        asks=True,
     )
     protocol: str = option(
         "where we, a benchmark's paper and its code differ: ours (default), which is the paper's but for words that "
@@ -298,6 +311,26 @@ class Options(GateOptions):
         belongs="invocation",
         ini="as --vla-report, where that is not given; the file is relative to the ini file",
         checked=some_text,
+    )
+    track: tuple[str, ...] = option(
+        "log the run as it goes, a step an episode, to trackers of experiments: mlflow, tensorboard, wandb, each an "
+        "extra of its name, and what packages add; where to is said by the tracker's own variables, such as "
+        "MLFLOW_TRACKING_URI, WANDB_PROJECT, WANDB_MODE. none: to none",
+        "NAME[,NAME]",
+        tracker_names,
+        default=(),
+        belongs="resumption",
+        ini="trackers where --vla-track is not given",
+        joined=True,
+    )
+    report_pictures: int = option(
+        "episodes with pictures in the file of --vla-report, those that did not succeed first (default: 0, as drawing "
+        "takes time at the run's end; pytest-vla report draws them afterwards too)",
+        "N",
+        picture_count,
+        default=0,
+        belongs="invocation",
+        ini="as --vla-report-pictures, where that is not given",
     )
     costs: str = option(
         "collisions that are charged beside a task's own costs, unintended contacts of the arm and of what it holds, "

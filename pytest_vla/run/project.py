@@ -4,12 +4,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.records.names import DEFAULT_RESULTS
 from pytest_vla.run.about import MODELS_KEY
 from pytest_vla.util.folders import expanded
+
+if TYPE_CHECKING:
+    from pytest_vla.policies.spec import ModelSpec
 
 RESULTS_KEY = "vla_results"
 
@@ -36,6 +39,24 @@ class Project:
             here: the folder that it was typed in.
         """
         return (self.models[typed], self.folder) if typed in self.models else (typed, here)
+
+
+def typed_model(named: str, device: str | None = None) -> "ModelSpec":
+    """What a command's ``--vla-model`` asks for, typed in the current folder.
+
+    Args:
+        named: the text.
+        device: of ``--vla-device``; None: the first there is.
+
+    Raises:
+        VlaError: the project's ini file cannot be read.
+    """
+    from pytest_vla.policies.choices import AUTO
+    from pytest_vla.policies.spec import ModelSpec
+
+    project = find_project(Path.cwd())
+    text, folder = project.model(named, Path.cwd())
+    return ModelSpec(text, folder, device or AUTO, names=tuple(project.models))
 
 
 def find_project(here: Path) -> Project:

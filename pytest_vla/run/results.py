@@ -1,11 +1,12 @@
 """The plugin of the process that keeps a run: what reports bring is counted, stored, shown and judged.
 
 Each of these is a module beside this one: `handover` (records taken off reports), `so_far` (which count), `stored` (the
-store), `progress` (the line), `failures` and `judging` (the verdict), `gating` (against a baseline), `telling` (what is
-printed). Here they are wired.
+store), `progress` (the line), `failures` and `judging` (the verdict), `gating` (against a baseline), `tracking` (other
+places that keep runs), `telling` (what is printed). Here they are wired.
 """
 
 import dataclasses
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -38,6 +39,7 @@ from pytest_vla.util.text import counted, printable_lines
 if TYPE_CHECKING:
     from pytest_vla.run.deciding import Deciding
     from pytest_vla.run.progress import Progress
+    from pytest_vla.run.tracking import Tracking
 
 INTERRUPTED = "interrupted"
 """The outcome of a report of an item that Ctrl-C, or a KeyboardInterrupt, ended with its worker: it has not run."""
@@ -51,7 +53,7 @@ class Results:
         arguments: the paths and ids that the user gave to pytest, as they were typed.
 
     Raises:
-        VlaError: what the gate says cannot be written where it is to be.
+        VlaError: what the gate says cannot be written where it is to be, or a tracker's package is missing.
     """
 
     def __init__(self, config: pytest.Config, arguments: Sequence[str]) -> None:
@@ -75,6 +77,8 @@ class Results:
             from pytest_vla.run.html_report import check_report
 
             check_report(self._selection.settings.report)
+        self.tracking = self._make_tracking()
+        """The run in trackers of experiments; a plugin of its own. None: in none."""
         self._gated: Gated | None = None
         self._deciding: Deciding | None = None
         self._verdict: tuple[str, ...] = ()
@@ -92,9 +96,12 @@ class Results:
             return
         self.so_far.expect(collected)
         self._gate = self._agreed(collected)
+        self._begin_tracking(collected)
         with _stopped_by_errors():
             self._stored.begin(collected, kept_of(self._gate))
             self._begin_deciding()
+            if self.tracking is not None:
+                self.tracking.go_on(self.so_far.tally, self._stored.ended_before)
         self._telling.what_comes(collected, workers, self.so_far, self._gate, self._deciding)
         if self._telling.reporter is not None:
             from pytest_vla.run.progress import Progress
@@ -215,6 +222,7 @@ class Results:
             self._verdict, session.exitstatus = verdict.lines, verdict.exit_code
             self._write_summaries(session)
             self._write_report(session)
+            self._end_tracking(session)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """How the run went."""
@@ -244,12 +252,43 @@ class Results:
             self._verdict += (f"{NO_REPORT} no episode was run, and {settings.report} is not written",)
             return
         try:
-            report_run(self._config.stash[RUN], settings.report, settings.data)
+            report_run(self._config.stash[RUN], settings.report, settings.data, settings.report_pictures)
             self._verdict += (f"report: {settings.report}",)
         except VlaError as error:
             session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
             # With what the run ends with: a line above a long summary is not seen.
             self._verdict += (f"{NO_REPORT} {error}",)
+
+    def _make_tracking(self) -> "Tracking | None":
+        settings, config = self._selection.settings, self._config
+        if not settings.track or settings.model is None or config.getoption("collectonly"):
+            return None
+        from pytest_vla.run.tracking import Tracking, chosen_trackers
+
+        entries = chosen_trackers(settings.track)
+        command = shlex.join(["pytest", *map(str, config.invocation_params.args)])
+        return Tracking(entries, settings, config.stash[RUN], command, self._telling.once) if entries else None
+
+    def _begin_tracking(self, collected: Collected) -> None:
+        """Raises UsageError: a tracker cannot be begun in."""
+        if self.tracking is None or not collected.cases:
+            return
+        try:
+            cases = self.so_far.episodes_of(collected).values()
+            self.tracking.begin(sorted({case.suite for case in cases}), len(cases))
+        except VlaError as error:
+            raise pytest.UsageError(printable_lines(str(error))) from error
+
+    def _end_tracking(self, session: pytest.Session) -> None:
+        """Trackers are told how the run ended; whatever they make of it, its exit code stays."""
+        if self.tracking is None or not self._stored.closed.items:
+            return
+        from pytest_vla.run.tracked_files import run_ending, run_files
+
+        settings, run, closed = self._selection.settings, self._config.stash[RUN], self._stored.closed
+        ending = run_ending(self.records, closed.items, self._verdict, self._gated, int(session.exitstatus), run)
+        files = run_files(run, settings.data, settings.report, self._telling.once)
+        self._verdict += self.tracking.end(ending, files)
 
     def _agreed(self, collected: Collected) -> Gate | None:
         """The gate, with what is agreed before the first episode. Raises UsageError."""

@@ -11,6 +11,7 @@ import pytest
 
 from pytest_vla.entries import MANIFEST
 from pytest_vla.errors import UnfitError, VlaError
+from pytest_vla.fuzz.case_file import listed_cases
 from pytest_vla.plan.case import Case, parse_node_id
 from pytest_vla.plan.labels import but_last_part
 from pytest_vla.plan.manifests import is_suite, load_suite, named_suites, suite_folder, suite_manifest, suite_names
@@ -163,10 +164,16 @@ def select(settings: Settings, arguments: Sequence[str], paths_given: bool, fold
     translated = [each for argument in arguments for each in _translate(argument, folder)]
     wanted = tuple(dict.fromkeys(suite for name in settings.suite for suite in named_suites(name)))
     in_arguments = [argument.suite for argument in translated if argument.suite]
-    kept = [argument.text for argument in translated] if paths_given or not settings.suite else []
+    plain = not settings.suite and settings.cases is None
+    kept = [argument.text for argument in translated] if paths_given or plain else []
     below = _suites_in(kept, folder)
-    added = [name for name in wanted if name not in in_arguments]
-    named = tuple(dict.fromkeys([*wanted, *in_arguments]))
+    listed = () if settings.cases is None else listed_cases(settings.cases, settings.data)
+    if in_arguments and not wanted:
+        # The file is there to say what the ids mean.
+        listed = tuple(case for case in listed if case.suite in in_arguments)
+    whole = tuple(dict.fromkeys([*wanted, *in_arguments]))
+    named = tuple(dict.fromkeys([*whole, *(case.suite for case in listed)]))
+    added = [name for name in named if name not in in_arguments]
     if not named and not settings.tasks and not settings.task_levels:
         return Selection(settings, tuple(kept), named, paths_given, {})
     for name in added:
@@ -181,11 +188,15 @@ def select(settings: Settings, arguments: Sequence[str], paths_given: bool, fold
         except VlaError as error:
             warnings.warn(pytest.PytestWarning(printable_lines(f"{name} is left out: {error}")), stacklevel=2)
             del suites[name]
-    cases = {name: dict.fromkeys(found) for name, found in planned(list(suites.values()), settings).items()}
+    # Of suites that only the file of cases names, nothing but these runs.
+    of_options = [suite for name, suite in suites.items() if name in whole or name in below]
+    cases = {name: dict.fromkeys(found) for name, found in planned(of_options, settings).items()}
+    for case in with_twins(listed) if settings.twins == "auto" else listed:
+        cases.setdefault(case.suite, {}).setdefault(case)
     # An id names its case, whatever tasks and seeds are selected beside it.
     for case in (argument.case for argument in translated if argument.case):
         find_variation(suites[case.suite].task(case.task_key), case.variation, case.seed)
-        cases[case.suite].setdefault(case)
+        cases.setdefault(case.suite, {}).setdefault(case)
     found = {name: tuple(cases.get(name, ())) for name in dict.fromkeys([*named, *below])}
     for name in (name for name in named if not found[name] and any(found.values())):
         line = f"{name} runs nothing: {_why_nothing(suites[name], suites.values(), settings)}"

@@ -64,6 +64,8 @@ class StoredRun:
         # How items ended that is not written yet.
         self._statuses: dict[str, str] = {}
         self.closed = Closed()
+        self.ended_before = 0
+        """How many records the run has of earlier invocations."""
 
     @property
     def is_open(self) -> bool:
@@ -140,6 +142,7 @@ class StoredRun:
             )
             return
         store.resume(self._run.name)
+        self.ended_before = len(store.episodes(self._run.name))
         statuses = {item.node: item.status for item in store.items(self._run.name)}
         so_far.skipped = {node for node, status in statuses.items() if status == DECIDED}
         so_far.resume(((record, statuses.get(record.node)) for record in store.records(self._run.name)), episodes)

@@ -2,7 +2,6 @@
 
 import hashlib
 import math
-import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pytest_vla.plan.costs import ARM_CONTACT, DISPLACED, HELD_CONTACT, LARGEST_
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.bddl import Group, Origin, read_expression
 from pytest_vla.scene.literals import Literal, Scope, read_condition
+from pytest_vla.util.documents import TableLines
 from pytest_vla.util.text import did_you_mean
 
 INSTANT, ONCE, TERMINAL = WHENS = ("instant", "once", "terminal")
@@ -161,34 +161,10 @@ def read_costs(file: Path) -> DeclaredCosts:
         raise VlaError(f"{file}: no valid TOML: {error}") from error
     except RecursionError as error:
         raise VlaError(f"{file}: it is nested too deeply") from error
-    return DeclaredCosts(_rules(table, _Lines(file, text)), hashlib.sha256(data).hexdigest()[:16])
+    return DeclaredCosts(_rules(table, TableLines(file, text, "cost")), hashlib.sha256(data).hexdigest()[:16])
 
 
-class _Lines:
-    """Where a file has what: tomllib says no lines."""
-
-    def __init__(self, file: Path, text: str) -> None:
-        self._file, self._lines = file, text.splitlines()
-        self._heads = [n for n, line in enumerate(self._lines) if re.match(r"\s*\[\[\s*cost\s*\]\]", line)]
-
-    def where(self, number: int | None = None, key: str = "") -> str:
-        """``FILE:LINE: cost[NUMBER].KEY``, without the line where it is not known."""
-        if number is None:
-            return f"{self._file}: "
-        path = f"cost[{number}]{f'.{key}' if key else ''}"
-        line = self._line(number, key)
-        return f"{self._file}:{line}: {path}: " if line else f"{self._file}: {path}: "
-
-    def _line(self, number: int, key: str) -> int:
-        if number >= len(self._heads):
-            return 0
-        first = self._heads[number]
-        last = self._heads[number + 1] if number + 1 < len(self._heads) else len(self._lines)
-        said = re.compile(rf"""\s*["']?{re.escape(key)}["']?\s*=""")
-        return 1 + next((n for n in range(first, last) if key and said.match(self._lines[n])), first)
-
-
-def _rules(table: Mapping[str, Any], lines: _Lines) -> tuple[CostRule, ...]:
+def _rules(table: Mapping[str, Any], lines: TableLines) -> tuple[CostRule, ...]:
     for key in table:
         if key != "cost":
             raise VlaError(f"{lines.where()}unknown key {key!r}: expected nothing but [[cost]] tables")
@@ -204,7 +180,7 @@ def _rules(table: Mapping[str, Any], lines: _Lines) -> tuple[CostRule, ...]:
     return rules
 
 
-def _rule(entry: Mapping[str, Any], number: int, lines: _Lines) -> CostRule:
+def _rule(entry: Mapping[str, Any], number: int, lines: TableLines) -> CostRule:
     def wrong(key: str, text: str) -> VlaError:
         return VlaError(f"{lines.where(number, key)}{text}")
 

@@ -175,11 +175,11 @@ def episode_video(pool: "WorldPool", run: Run, record: Record, folder: Path, fil
     if record.arrays is None:
         raise VlaError(f"{record.case} left no states to draw: {record.reason}")
     write_video(
-        pool(task, _variation_of(task, record)),
+        pool(task, drawn_variation(task, record)),
         load_trajectory(trajectory_file(folder, record.arrays)).qpos,
         file,
-        init_state=_seed(record, "init_state"),
-        scene_seed=_seed(record, "scene"),
+        init_state=seed_of(record, "init_state"),
+        scene_seed=seed_of(record, "scene"),
         ending=record.outcome,
         camera=task.protocol.cameras[0],
         control_freq=task.protocol.control_freq,
@@ -202,7 +202,7 @@ def episode_pictures(
     return [(cell.label, cell.picture) for cell in cells if cell is not None]
 
 
-def _seed(record: Record, name: str) -> int:
+def seed_of(record: Record, name: str) -> int:
     """One of a record's seeds, of which every episode that left states has these. Raises VlaError."""
     seed = record.seeds.get(name)
     if seed is None:
@@ -240,8 +240,8 @@ def _shown(pool: "WorldPool", task: Task, record: Record, folder: Path, frames: 
     task = with_textures(task, textures_of(record))
     cells = _moments(task, record, steps)
     try:
-        world: ShownWorld = pool(task, _variation_of(task, record))
-        world.reset(init_state=_seed(record, "init_state"), scene_seed=_seed(record, "scene"), settle=False)
+        world: ShownWorld = pool(task, drawn_variation(task, record))
+        world.reset(init_state=seed_of(record, "init_state"), scene_seed=seed_of(record, "scene"), settle=False)
         world.show(qpos[0], 0)
     except VlaError as error:
         # Of another version, or of files that are no longer there: the others can still be looked at.
@@ -264,7 +264,7 @@ def _label_of(record: Record) -> str:
     return str(record.variation.get("label", ""))
 
 
-def _variation_of(task: Task, record: Record) -> "Variation | None":
+def drawn_variation(task: Task, record: Record) -> "Variation | None":
     """What a world has to be reset under to be drawn as in an episode. Raises VlaError where it cannot be made."""
     found = restored_variation(task, record)
     return found if found is not None and found.changes_world else None

@@ -208,6 +208,28 @@ def video_writer(file: Path, fps: float, options: Mapping[str, str] = MappingPro
         raise _unable(error) from error
 
 
+def first_and_last(file: Path) -> tuple[bytes, bytes]:
+    """The first and the last picture of a video, as PNG. Raises VlaError: it cannot be read."""
+    import io
+    from collections import deque
+
+    from PIL import Image
+
+    av = _pyav()
+    try:
+        with av.open(str(file)) as container:
+            frames = container.decode(video=0)
+            first = next(frames)
+            (last,) = deque(frames, maxlen=1) or (first,)
+            pictures = [first.to_ndarray(format="rgb24"), last.to_ndarray(format="rgb24")]
+    except (av.error.FFmpegError, StopIteration) as error:
+        raise VlaError(f"{file} is no video that can be read: {error}") from error
+    streams = [io.BytesIO(), io.BytesIO()]
+    for picture, stream in zip(pictures, streams, strict=True):
+        Image.fromarray(picture).save(stream, "PNG")
+    return streams[0].getvalue(), streams[1].getvalue()
+
+
 def _stream(container: Any, picture: Frame, rate: Fraction, options: Mapping[str, str]) -> Any:
     ours = _OPTIONS | {"g": str(max(1, round(rate * _KEY_FRAME_SECONDS)))}
     try:

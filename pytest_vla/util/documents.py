@@ -7,6 +7,7 @@ no numbers to anybody who asks for their size or their text.
 import errno
 import io
 import os
+import re
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,14 +44,51 @@ def read_plain(path: str | os.PathLike[str], limit: int = MAX_BYTES) -> bytes:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The table of a TOML file. Raises OSError, and ValueError."""
+    return read_toml_with_lines(path, "")[0]
+
+
+def read_toml_with_lines(path: Path, name: str) -> tuple[dict[str, Any], "TableLines"]:
+    """The table of a TOML file, and where it has its tables ``[[NAME]]``. Raises OSError, and ValueError."""
     import tomllib
 
     try:
-        table = tomllib.loads(read_plain(path).decode())
+        text = read_plain(path).decode()
+        table = tomllib.loads(text)
     except RecursionError:
         raise ValueError(f"it is nested deeper than {DEEPEST}") from None
     _check_value(table)
-    return table
+    return table, TableLines(path, text, name)
+
+
+class TableLines:
+    """Where a TOML file has what of its tables ``[[NAME]]``: tomllib says no lines.
+
+    Args:
+        file: named in what is said.
+        text: of the file.
+        name: of the tables.
+    """
+
+    def __init__(self, file: Path, text: str, name: str) -> None:
+        self._file, self._lines, self._name = file, text.splitlines(), name
+        head = re.compile(rf"\s*\[\[\s*{re.escape(name)}\s*\]\]")
+        self._heads = [number for number, line in enumerate(self._lines) if head.match(line)]
+
+    def where(self, number: int | None = None, key: str = "") -> str:
+        """``FILE:LINE: NAME[NUMBER].KEY: ``, without the line where it is not known."""
+        if number is None:
+            return f"{self._file}: "
+        path = f"{self._name}[{number}]{f'.{key}' if key else ''}"
+        line = self._line(number, key)
+        return f"{self._file}:{line}: {path}: " if line else f"{self._file}: {path}: "
+
+    def _line(self, number: int, key: str) -> int:
+        if number >= len(self._heads):
+            return 0
+        first = self._heads[number]
+        last = self._heads[number + 1] if number + 1 < len(self._heads) else len(self._lines)
+        said = re.compile(rf"""\s*["']?{re.escape(key)}["']?\s*=""")
+        return 1 + next((n for n in range(first, last) if key and said.match(self._lines[n])), first)
 
 
 def read_yaml(path: Path) -> Any:

@@ -1,4 +1,4 @@
-"""Packages of the extra ``language``: imported when they are needed, and named where they are missing."""
+"""Packages of an extra: imported when they are needed, and named where they are missing."""
 
 import importlib
 import importlib.util
@@ -10,8 +10,12 @@ from pytest_vla.errors import VlaError
 INSTALL = "pip install 'pytest-vla[language]'"
 
 
-def required(module: str) -> Any:
-    """A module of the extra.
+def required(module: str, install: str = INSTALL) -> Any:
+    """A module of an extra.
+
+    Args:
+        module: its name.
+        install: what installs it; left out: the extra ``language``.
 
     Raises:
         VlaError: it cannot be imported; says what to install.
@@ -19,7 +23,7 @@ def required(module: str) -> Any:
     try:
         found: ModuleType = importlib.import_module(module)
     except ImportError as error:
-        raise VlaError(f"{module} cannot be imported ({error}): {INSTALL}") from error
+        raise VlaError(f"{module} cannot be imported ({error}): {install}") from error
     return found
 
 

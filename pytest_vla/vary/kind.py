@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_vla.plan.labels import dimension_of, level_of, levelled, part_of, parted, within
+from pytest_vla.plan.labels import chosen_name, dimension_of, level_of, levelled, part_of, parted, within
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import INSTRUCTION, Edits, Params, Variation, varied
 from pytest_vla.vary.space import Space
@@ -164,7 +164,7 @@ class Kind:
         told = params if edits.told is None else edits.told
         parameters = {name: value for name, value in told.items() if name != INSTRUCTION}
         kind = self.recorded_name(label)
-        level = level_of(label) if self.levels else None
+        level = level_of(label) or None if self.levels else None
         return varied(label, self.dimension, kind, level, parameters, edits, probe=self.probe, in_sight=self.in_sight)
 
     def recorded_name(self, label: str) -> str:
@@ -173,6 +173,8 @@ class Kind:
 
     def implied(self, label: str) -> dict[str, Any]:
         """The parameters that a label has by itself, which older records do not name."""
+        if chosen_name(label):
+            return {}
         by_level = {SHARE: level_of(label) / LEVELS[-1]} if self.levels else {}
         return by_level | ({self.part_is: part_of(label, self.name)} if self.part_is else {})
 

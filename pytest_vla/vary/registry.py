@@ -12,6 +12,7 @@ from pytest_vla.plan.labels import (
     OURS,
     PAPER,
     UPSTREAM,
+    chosen_name,
     is_upstreams,
     joint_of,
     level_of,
@@ -22,6 +23,7 @@ from pytest_vla.plan.labels import (
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Variation, changed_problem, joined
 from pytest_vla.util.text import did_you_mean
+from pytest_vla.vary.chosen import chosen_variation, is_chosen
 from pytest_vla.vary.kind import Draw, Kind, Listing
 
 _WIDTH = 100
@@ -201,12 +203,11 @@ def _drawn(task: Task, label: str, seed: int) -> Variation:
 
 def _single(draw: Draw) -> Variation:
     kind = known_kind(draw.label)
-    level, part = level_of(draw.label) if kind.levels else 0, "" if kind.levels else part_of(draw.label, kind.name)
     whose = f"{draw.task.id}"
     if draw.task.world is not None and not kind.anywhere:
         raise UnfitError(draw.label, whose, _OF_MUJOCO)
     try:
-        made = kind.make(Draw(draw.task, draw.label, draw.seed, level, part, draw.time))
+        made = _made(kind, draw)
     except VlaError as error:
         raise UnfitError(draw.label, whose, str(error)) from error
     if draw.task.world is not None and (made.changes_scene or made.model or made.asked):
@@ -215,6 +216,13 @@ def _single(draw: Draw) -> Variation:
     if same_text and not _changes_world(draw.task, made):
         raise UnchangedError(f"{draw.label} of {whose} with seed {draw.seed} changes nothing")
     return made
+
+
+def _made(kind: Kind, draw: Draw) -> Variation:
+    if is_chosen(draw.label):
+        return chosen_variation(kind, draw.task, draw.label)
+    level, part = level_of(draw.label) if kind.levels else 0, "" if kind.levels else part_of(draw.label, kind.name)
+    return kind.make(Draw(draw.task, draw.label, draw.seed, level, part, draw.time))
 
 
 def _changes_world(task: Task, variation: Variation) -> bool:
@@ -234,7 +242,21 @@ def kinds_by_label() -> Mapping[str, Kind]:
 
 def kind_of(label: str) -> Kind | None:
     """The kind of a single variation's label; None where no kind has it."""
-    return kinds_by_label().get(label)
+    name = chosen_name(label)
+    return _kinds_by_name().get(name) if name else kinds_by_label().get(label)
+
+
+def kind_named(name: str) -> Kind:
+    """The kind of a name, such as ``camera.azimuth``. Raises VlaError, with close matches, where there is none."""
+    found = _kinds_by_name().get(name)
+    if found is None:
+        raise VlaError(f"there is no kind of variation {name!r}.{did_you_mean(name, _kinds_by_name())}")
+    return found
+
+
+@hook_modules.until_changed
+def _kinds_by_name() -> Mapping[str, Kind]:
+    return {kind.name: kind for kind in kinds()}
 
 
 def check_joint(label: str, parts: Sequence[str]) -> None:

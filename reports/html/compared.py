@@ -8,19 +8,17 @@ from markupsafe import Markup
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.baseline import baseline_of
 from pytest_vla.gate.choices import ALPHA, BY, MARGIN
-from pytest_vla.gate.disagreements import lines_of
 from pytest_vla.gate.losses import Flip
-from pytest_vla.gate.verdicts import Group, Judgement, Terms, judge
+from pytest_vla.gate.verdicts import Judgement, Terms, judge
 from pytest_vla.metrics.selection import by_model
 from pytest_vla.records.record import Record
-from pytest_vla.reports.gates import verdict_line
+from pytest_vla.reports.gates import told_of, verdict_line, warned_of
+from pytest_vla.reports.html.groups import MOST_FLIPPED, groups_table
 from pytest_vla.reports.html.parts import Block, Cell, PageSection, Table
 from pytest_vla.reports.html.written import NONE
 from pytest_vla.util.text import counted
 
 ANCHOR = "comparison"
-MOST_FLIPPED = 300
-"""Rows of cases that flipped; more are said to be there."""
 
 
 @dataclass(frozen=True)
@@ -75,13 +73,6 @@ def comparison(
     return PageSection(ANCHOR, "Side by side", tuple(_blocks(title, judgement, sides, anchor_of, command_of)))
 
 
-def groups_table(judgement: Judgement, one: str, other: str) -> Table:
-    """The groups of a judgement, a row each."""
-    head = ("group", f"{one}, %", f"{other}, %", "points", "bounds", "lost", "gained", "verdict")
-    caption = "Success of the cases that both have; bounds each way over these tasks"
-    return Table(caption, head, tuple(map(_group_row, judgement.groups)), 1, frozenset({7}))
-
-
 def _blocks(
     title: str,
     judgement: Judgement,
@@ -105,8 +96,10 @@ def _blocks(
         tables=(Table(caption, head, rows, 2, frozenset({2, 3, 4})),) if rows else (),
         notes=more,
     )
-    refused = tuple(f"{each.name}: not comparable: {text}" for each in judgement.groups for text in lines_of(each.refused))
-    yield Block("By group", tables=(groups_table(judgement, one.name, other.name),), notes=refused)
+    told = tuple(text for group in judgement.groups for text in told_of(group))
+    yield Block(
+        "By group", tables=(groups_table(judgement, one.name, other.name),), notes=(*told, *warned_of(judgement))
+    )
     changed = [
         change for change in judgement.tasks if change.baseline[0] * change.new[1] != change.new[0] * change.baseline[1]
     ]
@@ -137,29 +130,13 @@ def _flip_row(
     command_of: Callable[[Record], str],
 ) -> tuple[Cell, ...]:
     records = [side.get((flip.case, flip.run_seed)) for side in places]
-    cells = tuple(NONE if record is None else _outcome(record, anchor_of(record)) for record in records)
+    cells = tuple(NONE if record is None else outcome_link(record, anchor_of(record)) for record in records)
     command = command_of(records[1]) if records[1] is not None else ""
     return flip.case, flip.group, *cells, Markup("<code>{}</code>").format(command) if command else NONE
 
 
-def _outcome(record: Record, anchor: str) -> Markup:
+def outcome_link(record: Record, anchor: str) -> Markup:
+    """How an episode ended, as a link to it."""
     tone = "good" if record.outcome == "success" else "bad"
     link = Markup('<a class="{}" href="#episode-{}">{} after {} steps</a>')
     return link.format(tone, anchor, record.outcome, record.steps)
-
-
-def _group_row(group: Group) -> tuple[str, ...]:
-    evidence = group.evidence
-    if evidence is None:
-        return (group.name, *[NONE] * 6, group.verdict)
-    bounds = evidence.bounds
-    return (
-        group.name,
-        f"{100 * evidence.baseline_rate:.1f}",
-        f"{100 * evidence.new_rate:.1f}",
-        f"{100 * bounds.value:+.1f}",
-        f"[{100 * bounds.lower:+.1f}, {100 * bounds.upper:+.1f}]",
-        f"{evidence.lost}/{evidence.pairs}",
-        f"{evidence.gained}/{evidence.pairs}",
-        group.verdict,
-    )

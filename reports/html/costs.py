@@ -1,4 +1,4 @@
-"""Costs and metrics as parts of a page: the cost plane, the ledger, what foretells failure. From the report's JSON."""
+"""Costs and metrics as parts of a page: the cost plane, the ledger, further numbers. From the report's JSON."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -98,27 +98,6 @@ def _ledger(title: str, charged: Sequence[tuple[str, Found]], free: int) -> Bloc
     notes = notes * (len(charged) > MOST_LITERALS) + [f"{free} were watched and cost nothing"] * bool(free)
     tables = (Table("What was charged, the dearest first", head, rows, 2),) if rows else ()
     return Block(f"{title}: the ledger", tables=tables, notes=tuple(notes))
-
-
-def foretelling_blocks(title: str, found: Sequence[Found]) -> Iterator[Block]:
-    """Whether metrics foretell failure, of `pytest_vla.reports.foretelling.foretelling_table`."""
-    rows = tuple(
-        (
-            each["metric"],
-            f"{each['moment']:.0%}",
-            str(each["failures"]),
-            str(each["successes"]),
-            number_text(each["auroc"], each["interval"], "{:.2f}"),
-            NONE if each["tasks_interval"] is None else "[{:.2f}, {:.2f}]".format(*each["tasks_interval"]),
-        )
-        for each in found
-    )
-    head = ("metric", "moment", "failures", "successes", "AUROC", "tasks like these")
-    caption = (
-        "AUROC of the mean up to a share of the step budget, among the episodes that are still running: 1, failures "
-        "have larger values; 0.5, it tells nothing; 0, smaller ones"
-    )
-    yield Block(title, tables=(Table(caption, head, rows, 1),))
 
 
 def metrics_blocks(title: str, found: Sequence[Found]) -> Iterator[Block]:

@@ -1,8 +1,9 @@
 """The episodes of a page as JSON: each column once, texts by number, so that ten thousand take little place.
 
 ``count``; ``columns`` (``name``, ``label``, ``rows``, and of texts ``values``, which the rows are places in);
-``anchors``, of each episode; ``names``, the texts of literals and accounts; ``literals``, ``costs`` and ``media`` by
-the episode's number, where there are any; ``commands``: place in ``recipes`` and the id that stands between its two
+``anchors``, of each episode; ``twins``, by the number of a varied episode that of its benign twin; ``names``, the texts
+of literals and accounts; ``literals``, ``costs`` and ``media`` by the episode's number, where there are any;
+``commands``: place in ``recipes`` and the id that stands between its two
 texts.
 """
 
@@ -12,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pytest_vla.metrics.rates import group_of
-from pytest_vla.metrics.selection import by_model, that_count
+from pytest_vla.metrics.selection import by_model, run_of, that_count, twin_of
 from pytest_vla.plan.costs import cumulative
 from pytest_vla.plan.labels import names_of
 from pytest_vla.records.record import Record
@@ -27,8 +28,28 @@ def anchor_of(record: Record) -> str:
     return hashlib.sha256(told.encode(errors="surrogatepass")).hexdigest()[:ANCHOR]
 
 
+def twin_places(records: Sequence[Record]) -> dict[int, int]:
+    """By the place of a varied episode that of its benign twin, of the same model and run seed, where it is there.
+
+    Of several the first that counts is it, else the first.
+    """
+    if not any(record.variation for record in records):
+        return {}
+    models, counting = _standing(records)
+    found: dict[tuple[str, str, int], int] = {}
+    for place, record in enumerate(records):
+        key = models[place], *run_of(record)
+        if not record.variation and (key not in found or (counting[place] and not counting[found[key]])):
+            found[key] = place
+    keys = ((place, (models[place], *twin_of(record))) for place, record in enumerate(records) if record.variation)
+    return {place: found[key] for place, key in keys if key in found}
+
+
 def episodes_table(
-    records: Sequence[Record], command_of: Callable[[Record], str], media: Mapping[int, Any]
+    records: Sequence[Record],
+    command_of: Callable[[Record], str],
+    media: Mapping[int, Any],
+    twins: Mapping[int, int] | None = None,
 ) -> dict[str, Any]:
     """All episodes; see the module's page.
 
@@ -36,6 +57,7 @@ def episodes_table(
         records: in any order.
         command_of: the command that runs an episode alone; empty: none is known.
         media: by the place of its record, what is shown of an episode: ``pictures``, ``video`` and ``paths``.
+        twins: of `twin_places`; None: no episode has one.
     """
     models, counting = _standing(records)
     names = _Texts()
@@ -63,6 +85,7 @@ def episodes_table(
         "count": len(records),
         "columns": [*_columns(records, models, counting), *_metric_columns(records)],
         "anchors": [*map(anchor_of, records)],
+        "twins": twins or {},
         "names": names.texts,
         "literals": literals,
         "costs": costs,

@@ -1,19 +1,33 @@
 """The gates of runs: what was agreed before the first episode, judged again as ``pytest-vla gate`` does."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from markupsafe import Markup
+
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.baseline import Baseline
+from pytest_vla.gate.losses import Flip, TaskChange
 from pytest_vla.gate.manifest import Manifest, manifest_text, read_manifest
 from pytest_vla.gate.manifest import baseline_digest as digest_of
 from pytest_vla.gate.measured import Measured
 from pytest_vla.gate.verdicts import Judgement
 from pytest_vla.records.load import open_runs
+from pytest_vla.records.record import Record
 from pytest_vla.reports.agreed import judged_as_agreed
 from pytest_vla.reports.baseline_runs import baseline_named, baseline_of_runs
-from pytest_vla.reports.gates import verdict_line
+from pytest_vla.reports.gates import about_lines, told_of, verdict_line, warned_of
+from pytest_vla.reports.html.groups import MOST_FLIPPED, groups_table
+from pytest_vla.reports.html.parts import Block, Table
+from pytest_vla.reports.html.written import NONE
+from pytest_vla.reports.measures import HEAD as MEASURES
+from pytest_vla.reports.measures import row_of, shared_text
+from pytest_vla.reports.measures import told_of as told_of_measures
+from pytest_vla.util.text import counted
+
+LinkOf = Callable[[Record], Markup]
+CommandOf = Callable[[Record], str]
 
 
 @dataclass(frozen=True)
@@ -29,6 +43,8 @@ class GateTold:
         measured: what is judged beside success; likewise.
         baseline: with which it was compared; None likewise.
         new: the run, as it was compared; None likewise.
+        name: of the baseline's file.
+        by: what compared texts for what is judged beside success; empty: none were.
     """
 
     run: str
@@ -39,6 +55,8 @@ class GateTold:
     measured: tuple[Measured, ...] = ()
     baseline: Baseline | None = None
     new: Baseline | None = None
+    name: str = ""
+    by: str = ""
 
 
 def gates_told(texts: Sequence[str], results: Path) -> tuple[GateTold, ...]:
@@ -77,4 +95,65 @@ def _told(run: str, manifest: Manifest, nodes: Sequence[str], results: Path) -> 
         about += f"; not as agreed: the baseline's content is {digest[:8]} now"
     failed = f"failed by {', '.join(judged.against)}" if judged.against else "passed"
     line = f"{run}: {verdict_line(judged.judgement)}: {failed}, {manifest.required} is required"
-    return GateTold(run, line, about, not judged.against, judged.judgement, judged.measured, baseline, new)
+    name = Path(manifest.baseline).name
+    return GateTold(
+        run, line, about, not judged.against, judged.judgement, judged.measured, baseline, new, name, judged.by
+    )
+
+
+def gate_blocks(gate: GateTold, records: Sequence[Record], link_of: LinkOf, command_of: CommandOf) -> Iterator[Block]:
+    """All that ``pytest-vla gate`` says of a run, verdict, reasons and warnings.
+
+    Args:
+        gate: of the run.
+        records: of the report; flipped cases lead to the run's episodes among them.
+        link_of: to an episode.
+        command_of: the command that runs it alone; empty: none is known.
+    """
+    judgement, baseline, new = gate.judgement, gate.baseline, gate.new
+    if judgement is None or baseline is None or new is None:
+        yield Block(gate.line, (gate.about,) if gate.about else ())
+        return
+    tables = [groups_table(judgement, "baseline", "run")]
+    if gate.measured:
+        rows = tuple(map(row_of, gate.measured))
+        tables.append(Table(shared_text(gate.measured, judgement.terms), MEASURES, rows, 2, frozenset({7})))
+    told = [text for group in judgement.groups for text in told_of(group)]
+    yield Block(
+        gate.line,
+        (gate.about, *about_lines(judgement, baseline, new, gate.name)),
+        tables=tuple(tables),
+    )
+    told += told_of_measures(gate.measured, gate.by)
+    if told or warned_of(judgement):
+        yield Block("Why", tuple(told), notes=tuple(warned_of(judgement)))
+    lost = [each for each in judgement.tasks if each.lost > 0]
+    if lost:
+        yield Block("Tasks that lost most", tables=(_tasks_table(lost),))
+    if judgement.flips:
+        yield _flips_block(gate, judgement.flips, records, link_of, command_of)
+
+
+def _tasks_table(lost: Sequence[TaskChange]) -> Table:
+    rows = tuple(
+        (each.task, each.group, *("{}/{}".format(*side) for side in (each.baseline, each.new))) for each in lost
+    )
+    return Table(counted(len(lost), "task") + " lost success", ("task", "group", "baseline", "run"), rows, 2)
+
+
+def _flips_block(
+    gate: GateTold, flips: Sequence[Flip], records: Sequence[Record], link_of: LinkOf, command_of: CommandOf
+) -> Block:
+    found = {(record.case, record.seeds.get("run", 0)): record for record in records if record.run == gate.run}
+    rows = []
+    for flip in flips[:MOST_FLIPPED]:
+        record = found.get((flip.case, flip.run_seed))
+        command = command_of(record) if record is not None else ""
+        way = "lost" if flip.is_lost else "gained"
+        cells = (NONE, NONE) if record is None else (link_of(record), Markup("<code>{}</code>").format(command))
+        rows.append((flip.case, flip.group, way, *cells))
+    lost = sum(flip.is_lost for flip in flips)
+    more = (f"{counted(len(flips) - MOST_FLIPPED, 'more case')} flipped",) * (len(flips) > MOST_FLIPPED)
+    head = ("case", "group", "way", "in the run", "run it again")
+    table = Table(f"{lost} lost, {len(flips) - lost} gained", head, tuple(rows), 3, frozenset({3, 4}))
+    return Block("Cases that flipped", tables=(table,), notes=more)

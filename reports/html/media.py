@@ -1,4 +1,4 @@
-"""What is shown of episodes beside numbers, drawn from recorded states: start and end, a video, the hand's path."""
+"""What is shown of episodes beside numbers, drawn from recorded states: start and end, a video, paths in space."""
 
 import base64
 import io
@@ -23,12 +23,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pytest_vla.episode.world_pool import WorldPool
+    from pytest_vla.policies.base import Policy
     from pytest_vla.show.tasks import Drawing
 
 PICTURES = 200
 """Episodes with pictures where nothing else is said."""
 
 _POINTS = 60
+_STILL = 0.002
+"""m."""
 _QUALITY = 75
 _VIDEOS = re.compile(r"(none|failed|all)(?::(\d+))?")
 
@@ -38,20 +41,31 @@ class Shown:
     """Of how many episodes something is shown.
 
     Attributes:
-        pictures: episodes with start and end, and with the path of the hand; those that did not succeed come first.
+        pictures: episodes with start and end, and with the paths of the hand and of what the goal names; those that did
+            not succeed come first.
         videos: episodes with a video.
         of_failed: whether these are only such as did not succeed.
         data: the folder of ``--data``; None: the run's.
+        occlusions: episodes with maps of where the policy looks.
+        occluded_failed: whether these are only such as did not succeed.
+        policy_of: gives the policy that is asked for them, of an episode; raises VlaError where it cannot be had.
     """
 
     pictures: int = PICTURES
     videos: int = 0
     of_failed: bool = True
     data: Path | None = None
+    occlusions: int = 0
+    occluded_failed: bool = True
+    policy_of: "Callable[[Run, Record], Policy] | None" = None
 
 
-def videos_of(text: str) -> tuple[int, bool]:
+def videos_of(text: str, usual: int = 20) -> tuple[int, bool]:
     """How many videos, and whether only of what failed: of ``none``, ``failed``, ``failed:20``, ``all:50``.
+
+    Args:
+        text: what is said.
+        usual: how many there are where no number is said.
 
     Raises:
         ValueError: the text says something else.
@@ -59,7 +73,7 @@ def videos_of(text: str) -> tuple[int, bool]:
     match = _VIDEOS.fullmatch(text)
     if match is None:
         raise ValueError(f"expected none, failed, all, or a number with it such as failed:20, and not {text!r}")
-    most = 0 if match[1] == "none" else int(match[2] or 20)
+    most = 0 if match[1] == "none" else int(match[2] or usual)
     return most, match[1] != "all"
 
 
@@ -74,7 +88,11 @@ class _Of(NamedTuple):
 
 
 def media_of(
-    records: Sequence[Record], runs: Mapping[str, Run], folders: Mapping[str, Path], shown: Shown
+    records: Sequence[Record],
+    runs: Mapping[str, Run],
+    folders: Mapping[str, Path],
+    shown: Shown,
+    twins: Mapping[int, int] | None = None,
 ) -> tuple[dict[int, dict[str, Any]], list[str]]:
     """By the place of its record, ``pictures``, ``video`` and ``paths`` of an episode; and what cannot be shown.
 
@@ -82,54 +100,69 @@ def media_of(
         records: of the report.
         runs: by name.
         folders: of the runs, by name.
-        shown: of how many.
+        shown: of how many; benign twins of these come beside.
+        twins: by the place of a varied episode that of its benign twin; None: there are none.
     """
     places = sorted(
         (place for place, record in enumerate(records) if record.arrays is not None and record.run in runs),
         key=lambda place: (records[place].outcome == "success", place),
     )
-    wanted = dict.fromkeys(places[: shown.pictures])
+    wanted = _with_twins(places[: shown.pictures], twins or {}, places)
     videos = [place for place in places if not (shown.of_failed and records[place].outcome == "success")]
-    filmed = dict.fromkeys(videos[: shown.videos])
+    filmed = _with_twins(videos[: shown.videos], twins or {}, places)
+    occluded = [place for place in places if not (shown.occluded_failed and records[place].outcome == "success")]
+    asked = dict.fromkeys(occluded[: shown.occlusions] if shown.policy_of is not None else [])
     found: dict[int, dict[str, Any]] = {}
     # By what is wrong, whichever episode's file it is of: the first one's text, and how many there are.
     troubles: dict[str, tuple[str, int]] = {}
 
-    def tried(place: int, key: str, make: Callable[[], Any]) -> None:
+    def tried(place: int, key: str, make: Callable[[], Any], named: str = "") -> bool:
         try:
             made = make()
         except (VlaError, OSError) as error:
-            text = f"{key}: {error}"
+            text = f"{named or key}: {error}"
             kind = text.replace(str(trajectory_file(folders[records[place].run], str(records[place].arrays))), "")
             first, number = troubles.get(kind, (text, 0))
             troubles[kind] = first, number + 1
-            return
+            return False
         if made:
             found.setdefault(place, {})[key] = made
+        return bool(made)
 
     for place in wanted:
         tried(place, "paths", partial(_paths, records[place], folders[records[place].run]))
-    if wanted or filmed:
+    if wanted or filmed or asked:
         from pytest_vla.show.tasks import Drawing, open_pool
 
-        drawn = f"drawing {counted(len({**wanted, **filmed}), 'episode')}, --pictures=0 leaves it out"
+        drawn = f"drawing {counted(len({**wanted, **filmed, **asked}), 'episode')}, --pictures=0 leaves it out"
         try:
             pool = open_pool(Drawing(data=shown.data))
         except VlaError as error:
             return found, [f"no episode has pictures: {error}"]
         with closing(pool), told_when_slow(drawn, sys.stderr):
-            for place in dict.fromkeys([*wanted, *filmed]):
+            for place in {**wanted, **filmed, **asked}:
                 record = records[place]
                 of = _Of(pool, runs[record.run], record, folders[record.run], Drawing(data=shown.data))
-                if place in wanted:
-                    tried(place, "pictures", partial(_pictures, of))
+                # What cannot be drawn has no scene in which objects could be looked up either.
+                if place in wanted and tried(place, "pictures", partial(_pictures, of)):
+                    hand = found[place].get("paths", [])
+                    tried(place, "paths", partial(_with_objects, hand, of), "paths of objects")
                 if place in filmed:
                     tried(place, "video", partial(_video_uri, of))
+                if place in asked and shown.policy_of is not None:
+                    tried(place, "looks", partial(_looks, of, shown.policy_of), "a map of where the policy looks")
     notes = [f"{counted(number, 'episode')} without {text}" for text, number in troubles.values()]
     if len(places) > len(wanted) and shown.pictures:
         told = f"{len(wanted)} of {counted(len(places), 'episode')} have pictures"
         notes.append(f"{told}, those that did not succeed first: --pictures={len(places)} has all")
     return found, notes
+
+
+def _with_twins(chosen: Sequence[int], twins: Mapping[int, int], drawable: Sequence[int]) -> dict[int, None]:
+    """In their order, each with its twin behind it, where that can be drawn."""
+    can = {*drawable}
+    pairs = ((place, twins.get(place)) for place in chosen)
+    return dict.fromkeys(each for pair in pairs for each in pair if each is not None and each in can)
 
 
 def _paths(record: Record, folder: Path) -> list[dict[str, Any]]:
@@ -138,10 +171,32 @@ def _paths(record: Record, folder: Path) -> list[dict[str, Any]]:
     path = load_trajectory(trajectory_file(folder, record.arrays)).eef_pos
     if path.ndim != 2 or path.shape[1] != 3 or len(path) < 2:
         return []
-    every = max(-(-len(path) // _POINTS), 1)
-    kept = [*range(0, len(path) - 1, every), len(path) - 1]
-    points = [[round(float(each), 3) for each in path[row]] for row in kept]
-    return [{"name": "hand", "points": points}]
+    return [{"name": "hand", "points": _points(path[_rows(len(path))])}]
+
+
+def _with_objects(paths: list[dict[str, Any]], of: "_Of") -> list[dict[str, Any]]:
+    """The paths with those of what the goal names."""
+    from pytest_vla.show.paths import episode_objects
+
+    assert of.record.arrays is not None
+    number = len(load_trajectory(trajectory_file(of.folder, of.record.arrays)).qpos)
+    found = episode_objects(*of, _rows(number)) if number else {}
+    return [*paths, *({"name": name, "points": _points(path)} for name, path in found.items())]
+
+
+def _rows(number: int) -> list[int]:
+    """At most so many of them, and the last one."""
+    every = max(-(-number // _POINTS), 1)
+    return [*range(0, number - 1, every), number - 1]
+
+
+def _points(path: "NDArray[Any]") -> list[list[float]]:
+    """Of a path where it went on by 2 mm at least, and its end: most of the time most things rest."""
+    kept = [path[0]]
+    for point in path[1:-1]:
+        if abs(point - kept[-1]).max() >= _STILL:
+            kept.append(point)
+    return [[round(float(each), 3) for each in point] for point in (*kept, path[-1])]
 
 
 def _picture_uri(picture: "NDArray[Any]") -> str:
@@ -156,6 +211,26 @@ def _pictures(of: "_Of") -> list[dict[str, str]]:
     from pytest_vla.show.runs import episode_pictures
 
     return [{"label": label, "src": _picture_uri(picture)} for label, picture in episode_pictures(*of)]
+
+
+def _looks(of: "_Of", policy_of: "Callable[[Run, Record], Policy]") -> list[dict[str, Any]]:
+    """Of each picture that the policy reads: ``camera``, ``src``, ``floor`` and ``changes`` by patch."""
+    from pytest_vla.errors import EpisodeError
+    from pytest_vla.show.occlusion import episode_occlusions
+
+    try:
+        found = episode_occlusions(of.pool, of.run, of.record, of.folder, of.drawing.data, policy_of(of.run, of.record))
+    except EpisodeError as error:
+        raise VlaError(str(error)) from error
+    return [
+        {
+            "camera": each.camera,
+            "src": _picture_uri(each.picture),
+            "floor": float(f"{each.floor:.3g}"),
+            "changes": [[float(f"{change:.3g}") for change in row] for row in each.changes.tolist()],
+        }
+        for each in found
+    ]
 
 
 def _video_uri(of: "_Of") -> str:

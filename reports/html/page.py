@@ -6,28 +6,30 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from pytest_vla.entries import SectionEntry
-from pytest_vla.metrics.pride import ALPHA
 from pytest_vla.metrics.hidden import hidden_notes
+from pytest_vla.metrics.pride import ALPHA
 from pytest_vla.metrics.selection import by_model, that_count
 from pytest_vla.records.load import open_runs
 from pytest_vla.records.premises import notes_after
 from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
-from pytest_vla.reports.html.compared import comparison, groups_table
-from pytest_vla.reports.html.costs import foretelling_blocks, metrics_blocks, safety_blocks
-from pytest_vla.reports.html.episodes import anchor_of, episodes_table
-from pytest_vla.reports.html.gates import GateTold, gates_told
+from pytest_vla.reports.html.compared import comparison, outcome_link
+from pytest_vla.reports.html.costs import metrics_blocks, safety_blocks
+from pytest_vla.reports.html.episodes import anchor_of, episodes_table, twin_places
+from pytest_vla.reports.html.foretelling import foretelling_blocks
+from pytest_vla.reports.html.gates import GateTold, gate_blocks, gates_told
 from pytest_vla.reports.html.media import Shown, media_of
-from pytest_vla.reports.html.parts import Block, Page, PageSection, Table
+from pytest_vla.reports.html.overlays import overlays_block
+from pytest_vla.reports.html.parts import Block, Page, PageSection
 from pytest_vla.reports.html.summary import counting_by_model, rates_table, summary_blocks
 from pytest_vla.reports.html.template import script_json
 from pytest_vla.reports.html.variations import robustness_blocks
 from pytest_vla.reports.html.words import language_blocks
 from pytest_vla.reports.loaded import Loaded
 from pytest_vla.reports.made import Named
-from pytest_vla.reports.measures import HEAD as MEASURES
-from pytest_vla.reports.measures import row_of
 from pytest_vla.reports.sections import Section, section_table
 from pytest_vla.util.text import counted
 
@@ -80,11 +82,15 @@ def make_page(loaded: Loaded, sections: Sequence[Named], wanted: Wanted, trouble
     runs = _runs(wanted)
     models = section_table([section for _, section in sections])
     gates = gates_told(wanted.texts, wanted.results) if wanted.gates is None else wanted.gates
-    parts = [*_gate_sections(gates), *filter(None, [comparison(records, anchor_of, wanted.command_of)])]
+    parts = [
+        *_gate_sections(gates, records, wanted),
+        *filter(None, [comparison(records, anchor_of, wanted.command_of)]),
+    ]
     if records:
         parts.append(_tasks_section(records))
     parts += [_section(entry, section, models) for entry, section in sections]
-    media, lacking = media_of(records, {run.name: run for run in runs}, loaded.folders, wanted.shown)
+    twins = twin_places(records)
+    media, lacking = media_of(records, {run.name: run for run in runs}, loaded.folders, wanted.shown, twins)
     counting = [record for some in by_model(records).values() for record in that_count(some).records]
     names = ", ".join(dict.fromkeys(run.model for run in runs))
     suites = ", ".join(sorted({record.suite for record in records})) or "no suite"
@@ -92,7 +98,7 @@ def make_page(loaded: Loaded, sections: Sequence[Named], wanted: Wanted, trouble
         title=f"{names} on {suites}",
         summary=summary_blocks(runs, records, models["models"], gates),
         sections=tuple(parts),
-        episodes=script_json(episodes_table(records, wanted.command_of, media)),
+        episodes=script_json(episodes_table(records, wanted.command_of, media, twins)),
         number=len(records),
         texts=(*troubles, *lacking, *loaded.unfinished.values(), *notes_after(counting), *hidden_notes(records)),
         made_by=f"{counted(len(records), 'episode')} of {counted(len(runs), 'run')}; made by pytest-vla {_VERSION}",
@@ -112,33 +118,29 @@ def _tasks_section(records: Sequence[Record]) -> PageSection:
     return PageSection("tasks", "Success by task", tuple(blocks))
 
 
-def _gate_sections(gates: Sequence[GateTold]) -> Iterator[PageSection]:
-    judged = [(gate, gate.judgement) for gate in gates if gate.judgement is not None]
-    if judged:
-        blocks = (
-            Block(
-                gate.line,
-                (gate.about,),
-                tables=(
-                    groups_table(judgement, "baseline", "run"),
-                    *([Table("Beside success", MEASURES, tuple(map(row_of, gate.measured)), 2)] * bool(gate.measured)),
-                ),
-            )
-            for gate, judgement in judged
-        )
+def _gate_sections(gates: Sequence[GateTold], records: Sequence[Record], wanted: Wanted) -> Iterator[PageSection]:
+    def link_of(record: Record) -> Markup:
+        return outcome_link(record, anchor_of(record))
+
+    if gates:
+        blocks = (block for gate in gates for block in gate_blocks(gate, records, link_of, wanted.command_of))
         yield PageSection("gate", "Gate", tuple(blocks))
 
 
 def _section(entry: SectionEntry, section: Section, table: Mapping[str, Any]) -> PageSection:
     lines = "\n".join(section.lines())
-    blocks = [block for model in table["models"] for block in _blocks(entry.name, model, table)]
+    blocks: list[Block] = []
+    for model in table["models"]:
+        blocks += _blocks(entry.name, model, table)
+        overlays = section.overlays.get((model["model"], model["suite"], model.get("protocol", "")), ())
+        blocks += filter(None, [overlays_block(_model_title(model), overlays)])
     title = _TITLES.get(entry.name, entry.about[:1].upper() + entry.about[1:])
     return PageSection(f"section-{entry.name}", title, tuple(blocks), lines)
 
 
 def _blocks(name: str, model: Mapping[str, Any], table: Mapping[str, Any]) -> Iterator[Block]:
     """Of a model what a part of ours says; other parts are shown as on a terminal."""
-    title = " ".join(filter(None, (f"{model['model']}, {model['suite']}", model.get("protocol", ""))))
+    title = _model_title(model)
     if name == "robustness" and "robustness" in model:
         yield from robustness_blocks(title, model["robustness"])
     elif name == "language" and "cells" in model:
@@ -146,6 +148,10 @@ def _blocks(name: str, model: Mapping[str, Any], table: Mapping[str, Any]) -> It
     elif name == "safety" and "safety" in model:
         yield from safety_blocks(title, model["safety"])
     elif name == "foretelling" and "foretelling" in model:
-        yield from foretelling_blocks(title, model["foretelling"])
+        yield from foretelling_blocks(title, model)
     elif name == "metrics" and "metrics" in model:
         yield from metrics_blocks(title, model["metrics"])
+
+
+def _model_title(model: Mapping[str, Any]) -> str:
+    return " ".join(filter(None, (f"{model['model']}, {model['suite']}", model.get("protocol", ""))))

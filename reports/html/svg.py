@@ -9,8 +9,8 @@ _SVG = Markup('<svg class="{kind}" viewBox="0 0 {width} {height}" role="img" ari
 _SIZED = Markup(
     '<svg class="trend" width="{width}" viewBox="0 0 {width} {height}" role="img" aria-label="{label}">{inside}</svg>'
 )
-_LINE = Markup('<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>')
-_TEXT = Markup('<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{text}</text>')
+LINE = Markup('<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>')
+TEXT = Markup('<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{text}</text>')
 _DOT = Markup('<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{r}"><title>{title}</title></circle>')
 _PATH = Markup('<polyline class="{kind}" points="{points}"/>')
 
@@ -30,6 +30,17 @@ _SHAPES = (
 
 SIGNS = 12
 """So many numbers of lines have a colour and a shape that no other of them has."""
+
+
+def drawing(kind: str, width: float, height: float, label: str, inside: Markup) -> Markup:
+    """A whole drawing; `label` is for those who do not see it."""
+    return _SVG.format(kind=kind, width=width, height=height, label=label, inside=inside)
+
+
+def framed(title: str, below: str) -> Markup:
+    """A drawing's title, and a line below it."""
+    inside = TEXT.format(kind="title", x=8, y=14, anchor="start", text=title)
+    return inside + TEXT.format(kind="tick", x=8, y=27, anchor="start", text=below)
 
 
 @dataclass(frozen=True)
@@ -59,8 +70,8 @@ def interval_bar(share: float | None, interval: tuple[float, float] | None) -> M
     inside += Markup('<rect class="value" x="0" y="4" width="{:.1f}" height="8" rx="2"/>').format(120 * share)
     if interval is not None:
         low, high = (120 * end for end in interval)
-        inside += _LINE.format(kind="ends", x1=low, y1=8, x2=high, y2=8)
-        inside += Markup().join(_LINE.format(kind="ends", x1=x, y1=3, x2=x, y2=13) for x in (low, high))
+        inside += LINE.format(kind="ends", x1=low, y1=8, x2=high, y2=8)
+        inside += Markup().join(LINE.format(kind="ends", x1=x, y1=3, x2=x, y2=13) for x in (low, high))
     return Markup('<svg class="bar" viewBox="-2 0 124 16" aria-hidden="true">{}</svg>').format(inside)
 
 
@@ -79,18 +90,18 @@ def curve(title: str, below: str, dots: Sequence[Dot], names: Sequence[str], hal
     def x_of(level: float) -> float:
         return _LEFT + 12 + (_WIDTH - _LEFT - _RIGHT - 24) * level / last
 
-    inside = _frame(title, below)
+    inside = framed(title, below)
     inside += _shares(_WIDTH - _RIGHT)
     for place, name in enumerate(names):
-        inside += _TEXT.format(kind="tick", x=x_of(place), y=_HEIGHT - 9, anchor="middle", text=name)
+        inside += TEXT.format(kind="tick", x=x_of(place), y=_HEIGHT - 9, anchor="middle", text=name)
     if half is not None:
-        inside += _LINE.format(kind="half", x1=_LEFT, y1=_y(half), x2=_WIDTH - _RIGHT, y2=_y(half))
+        inside += LINE.format(kind="half", x1=_LEFT, y1=_y(half), x2=_WIDTH - _RIGHT, y2=_y(half))
     points = " ".join(f"{x_of(dot.x):.1f},{_y(dot.y):.1f}" for dot in dots)
     inside += _PATH.format(kind="way", points=points)
     for dot in dots:
         if dot.interval is not None:
             low, high = map(_y, dot.interval)
-            inside += _LINE.format(kind="whisker", x1=x_of(dot.x), y1=low, x2=x_of(dot.x), y2=high)
+            inside += LINE.format(kind="whisker", x1=x_of(dot.x), y1=low, x2=x_of(dot.x), y2=high)
         inside += _DOT.format(kind="benign" if dot.x == 0 else "dot", x=x_of(dot.x), y=_y(dot.y), r=4, title=dot.title)
     told = "; ".join(dot.title for dot in dots)
     return _SVG.format(kind="chart", width=_WIDTH, height=_HEIGHT, label=f"{title}: {told}", inside=inside)
@@ -114,23 +125,23 @@ def plane(title: str, x_label: str, dots: Sequence[Dot], labels: Sequence[str]) 
     def y_of(share: float) -> float:
         return _TOP + (height - _TOP - 46) * (1 - share / 100)
 
-    inside = _TEXT.format(kind="title", x=_LEFT, y=14, anchor="start", text=title)
+    inside = TEXT.format(kind="title", x=_LEFT, y=14, anchor="start", text=title)
     for share in (0, 50, 100):
-        inside += _LINE.format(kind="grid", x1=_LEFT, y1=y_of(share), x2=width - _RIGHT, y2=y_of(share))
-        inside += _TEXT.format(kind="tick", x=_LEFT - 5, y=y_of(share) + 4, anchor="end", text=f"{share}%")
+        inside += LINE.format(kind="grid", x1=_LEFT, y1=y_of(share), x2=width - _RIGHT, y2=y_of(share))
+        inside += TEXT.format(kind="tick", x=_LEFT - 5, y=y_of(share) + 4, anchor="end", text=f"{share}%")
     for value in (0, top / 2, top):
-        inside += _TEXT.format(kind="tick", x=x_of(value), y=height - 28, anchor="middle", text=f"{value:.3g}")
-    inside += _TEXT.format(kind="tick", x=width / 2, y=height - 8, anchor="middle", text=x_label)
+        inside += TEXT.format(kind="tick", x=x_of(value), y=height - 28, anchor="middle", text=f"{value:.3g}")
+    inside += TEXT.format(kind="tick", x=width / 2, y=height - 8, anchor="middle", text=x_label)
     for dot, label in zip(dots, labels, strict=True):
         x, y = x_of(dot.x), y_of(dot.y)
         if dot.interval is not None:
             low, high = map(y_of, dot.interval)
-            inside += _LINE.format(kind="whisker", x1=x, y1=low, x2=x, y2=high)
+            inside += LINE.format(kind="whisker", x1=x, y1=low, x2=x, y2=high)
         if dot.across is not None:
             left, right = map(x_of, dot.across)
-            inside += _LINE.format(kind="whisker", x1=left, y1=y, x2=right, y2=y)
+            inside += LINE.format(kind="whisker", x1=left, y1=y, x2=right, y2=y)
         inside += _DOT.format(kind="dot", x=x, y=y, r=5, title=dot.title)
-        inside += _TEXT.format(kind="mark", x=x + 8, y=y - 7, anchor="start", text=label)
+        inside += TEXT.format(kind="mark", x=x + 8, y=y - 7, anchor="start", text=label)
     told = "; ".join(dot.title for dot in dots)
     return _SVG.format(kind="chart wide", width=width, height=height, label=f"{title}: {told}", inside=inside)
 
@@ -172,10 +183,10 @@ def trend(title: str, below: str, lines: Mapping[int, Sequence[Sequence[Mark]]],
     def x_of(place: float) -> float:
         return _LEFT + 26 + (room * place if len(names) > 1 else room / 2)
 
-    inside = _frame(title, below) + _shares(width - _RIGHT)
+    inside = framed(title, below) + _shares(width - _RIGHT)
     every = -(-len(names) // max(int((width - _LEFT) / 72), 1))
     for place in range(len(names) - 1, -1, -every):
-        inside += _TEXT.format(kind="tick", x=x_of(place), y=_HEIGHT - 9, anchor="middle", text=names[place])
+        inside += TEXT.format(kind="tick", x=x_of(place), y=_HEIGHT - 9, anchor="middle", text=names[place])
     for place, (number, line) in enumerate(lines.items()):
         # Intervals of several models at one run would hide each other.
         aside = (place - (len(lines) - 1) / 2) * min(7.0, 0.7 * room / len(lines))
@@ -185,7 +196,7 @@ def trend(title: str, below: str, lines: Mapping[int, Sequence[Sequence[Mark]]],
 
 def trend_key(number: int) -> Markup:
     """The sign of a line of `trend`, by its number."""
-    line = _LINE.format(kind="way", x1=0, y1=8, x2=28, y2=8) + _sign(number, 14, 8, "", False)
+    line = LINE.format(kind="way", x1=0, y1=8, x2=28, y2=8) + _sign(number, 14, 8, "", False)
     return Markup('<svg class="key m{}" viewBox="0 0 28 16" aria-hidden="true">{}</svg>').format(
         number % _COLOURS, line
     )
@@ -207,11 +218,11 @@ def _trend_line(
         for mark in marks:
             if mark.gap:
                 x = x_of(mark.x) - 7
-                gap = _LINE.format(kind="gap", x1=x, y1=_y(100), x2=x, y2=_y(0))
+                gap = LINE.format(kind="gap", x1=x, y1=_y(100), x2=x, y2=_y(0))
                 inside += Markup("<g>{}<title>{}</title></g>").format(gap, mark.gap)
             if mark.interval is not None:
                 low, high = map(_y, mark.interval)
-                inside += _LINE.format(kind="whisker", x1=x_of(mark.x), y1=low, x2=x_of(mark.x), y2=high)
+                inside += LINE.format(kind="whisker", x1=x_of(mark.x), y1=low, x2=x_of(mark.x), y2=high)
             inside += _sign(number, x_of(mark.x), _y(mark.y), mark.title, mark.is_hollow)
     return Markup('<g class="m{}">{}</g>').format(number % _COLOURS, inside)
 
@@ -234,16 +245,11 @@ def shade(share: float) -> Markup:
     return Markup("background:rgb({} {} {});color:{}").format(red, green, blue, text)
 
 
-def _frame(title: str, below: str) -> Markup:
-    inside = _TEXT.format(kind="title", x=8, y=14, anchor="start", text=title)
-    return inside + _TEXT.format(kind="tick", x=8, y=27, anchor="start", text=below)
-
-
 def _shares(right: float) -> Markup:
     inside = Markup()
     for share in (0, 50, 100):
-        inside += _LINE.format(kind="grid", x1=_LEFT, y1=_y(share), x2=right, y2=_y(share))
-        inside += _TEXT.format(kind="tick", x=_LEFT - 5, y=_y(share) + 4, anchor="end", text=f"{share}%")
+        inside += LINE.format(kind="grid", x1=_LEFT, y1=_y(share), x2=right, y2=_y(share))
+        inside += TEXT.format(kind="tick", x=_LEFT - 5, y=_y(share) + 4, anchor="end", text=f"{share}%")
     return inside
 
 

@@ -101,7 +101,9 @@ def _curve(found: Found) -> Markup | None:
     dots = [Dot(each["level"], each["sr"], each["interval"], _dot_title(each), None) for each in known]
     last = max(each["level"] for each in known)
     benign = next((each["sr"] for each in known if each["level"] == 0), None)
-    halves = found["why"] if found["halves_at"] is None else f"at L{found['halves_at']:.1f}"
+    # The whole reason is in the table below.
+    why = (found["why"] or "").partition(":")[0]
+    halves = why if found["halves_at"] is None else f"at L{found['halves_at']:.1f}"
     names = ["benign", *(f"L{level}" for level in range(1, last + 1))]
     below = f"half lost: {halves or NONE}"
     return curve(found["dimension"], below, dots, names, None if benign is None else benign / 2)

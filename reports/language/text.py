@@ -34,7 +34,8 @@ def report_lines(report: LanguageReport, full: bool = False) -> Iterator[str]:
 
 def _lines(report: LanguageReport, full: bool) -> Iterator[str]:
     yield f"alpha {report.alpha:g}; in brackets {CONFIDENCE:.0%} intervals over {OVER},"
-    yield "and over their seeds where paraphrases recur under several"
+    yield "and over their seeds where paraphrases recur under several; where each has but one,"
+    yield "other seeds of theirs are not in them, as they are in intervals over these tasks"
     by_backend: dict[str, list[ModelResults]] = {}
     for model in report.models:
         by_backend.setdefault(model.paraphrases.backend if model.paraphrases else "no similarities", []).append(model)

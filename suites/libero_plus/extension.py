@@ -27,4 +27,8 @@ def pytest_vla_variations() -> list[VariationEntry | ListEntry]:
 
 def pytest_vla_sections() -> list[SectionEntry]:
     """Its table."""
-    return [SectionEntry("libero_plus", "the tables of LIBERO-Plus", f"{_HERE}.section:section", 50)]
+    return [
+        SectionEntry(
+            "libero_plus", "the tables of LIBERO-Plus", f"{_HERE}.section:section", 50, f"{_HERE}.schema:schema"
+        )
+    ]

@@ -13,7 +13,9 @@ def pytest_vla_variations() -> list[VariationEntry]:
 
 def pytest_vla_sections() -> list[SectionEntry]:
     """Its tables."""
-    return [SectionEntry("libero_pro", "the tables of LIBERO-PRO", f"{_HERE}.section:section", 40)]
+    return [
+        SectionEntry("libero_pro", "the tables of LIBERO-PRO", f"{_HERE}.section:section", 40, f"{_HERE}.schema:schema")
+    ]
 
 
 def pytest_vla_commands() -> list[CommandEntry]:

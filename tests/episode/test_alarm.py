@@ -15,6 +15,7 @@ from pytest_vla.episode.measured import needs_of, wishes_of, with_metrics
 from pytest_vla.errors import STOPPED, VlaError
 from pytest_vla.metrics.alarms import Rule, first_alarm, parse_rule
 from pytest_vla.metrics.naming import live_rule, with_own_name
+from pytest_vla.metrics.padding import without_padding
 from pytest_vla.policies.base import NO_WISHES, Answer, Episode
 from pytest_vla.policies.tokens import token_statistics
 from pytest_vla.records.counting import is_complete
@@ -99,8 +100,24 @@ def test_what_is_looked_at_is_what_the_series_has(name: str, steps: int, execute
         for step in range(1, steps + 1):
             seen = [each for each in answers if each[0] < step]
             value = live_value(entry, key, actions[max(step - entry.looks_back, 0) : step], seen, step)
-            expected = series[step - 1]
+            expected = without_padding(series, entry, key)[step - 1]
             assert value == pytest.approx(expected) if np.isfinite(expected) else value is None
+
+
+def restless(episode: Episode) -> Any:
+    """Never the same action twice in a row."""
+    steps = iter(range(99))
+    return lambda seen: np.full(7, 0.3 * (-1) ** next(steps))
+
+
+@pytest.mark.parametrize("which", ["", ".arm"])
+def test_zeros_of_a_window_that_is_not_full_are_no_small_values(which: str) -> None:
+    """Upstream's A-PI is 0 in the first seven steps, whatever the policy does."""
+    assert run(restless, stop_when=parse_rule(f"A-PI{which}<0.001 for 5")).record.outcome == "failure"
+    # Values begin with the eighth step.
+    assert run(restless, stop_when=parse_rule(f"A-PI{which}<9 for 2")).record.steps == 9
+    # The paper's is a difference of two steps, and is known with the second.
+    assert run(restless, stop_when=parse_rule("A-PI.paper<9 for 2")).record.steps == 3
 
 
 def test_of_another_packages_metric_the_number_alone_is_no_series() -> None:

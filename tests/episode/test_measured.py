@@ -157,8 +157,40 @@ def test_of_probabilities_alone_the_papers_first_metric_is_kept() -> None:
     assert {name: value for name, value in found.record.metrics.items() if "token" in name} == {
         "token_probability.paper": 0.25
     }
+    first, others = told
+    assert first.startswith(
+        "metrics token_probability: token_probability.paper alone is kept. Expected more of the tok"
+    )
+    assert others.startswith(
+        "metrics token_pcs, token_deepgini, token_entropy: nothing is kept of them. Expected more of"
+    )
+
+
+def test_of_one_further_draw_there_is_no_spread() -> None:
+    def policy(draws: int) -> Any:
+        return lambda episode: (
+            lambda seen: Answer(SLOW, samples=np.zeros((draws, 1, 7)) + np.arange(draws)[:, None, None])
+        )
+
+    found, told = measured(run(policy(1), wishes=WISHED), "execution_variability")
+    assert "execution_variability" not in found.record.metrics
     (line,) = told
-    assert "Expected more of the tokens than Answer.token_probabilities" in line
+    assert "nothing is kept of them. Expected 2 samples or more of each action" in line
+    found, told = measured(run(policy(2), wishes=WISHED), "execution_variability")
+    assert told == []
+    assert found.record.metrics["execution_variability"] > 0
+    assert found.record.metrics["execution_variability.samples"] == 2.0
+    assert "execution_variability.samples" not in found.trajectory.series
+
+
+def test_of_few_steps_the_papers_jerk_alone_is_kept() -> None:
+    found, told = measured(run(lambda episode: lambda seen: 9 * SLOW, wishes=WISHED), "trajectory_instability")
+    assert 4 <= found.steps < 7, "quickly done"
+    (line,) = told
+    assert line.startswith(
+        "metrics trajectory_instability: trajectory_instability.paper alone is kept. Expected 7 control"
+    )
+    assert "trajectory_instability.paper" in found.record.metrics
 
 
 def test_an_answer_without_what_others_have_leaves_the_episode_without_a_number() -> None:

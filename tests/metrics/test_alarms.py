@@ -100,6 +100,7 @@ def test_what_stopping_would_have_done_by_hand() -> None:
     assert found.caught.interval is not None
     assert found.lead == 9.5
     assert found.saved == (15 + 4 + 6) / 96
+    assert (found.within, [each.caught for each in found.by_task]) == (None, [1, 1, 0, 0, 0, 0])
     longer = intervention(episodes, Rule("m", ">", 0.5, 5))
     assert longer is not None
     assert longer.caught is not None

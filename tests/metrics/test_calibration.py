@@ -64,6 +64,17 @@ def test_of_a_calibrated_policy_the_error_is_beyond_chance_as_seldom_as_said() -
     assert beyond / 200 <= 0.1
 
 
+def test_variations_of_one_seed_are_no_further_observations() -> None:
+    """A calibrated policy, whose four variations of a seed come out alike."""
+    rng, beyond = np.random.default_rng(4), 0
+    of = [(str(task), seed) for task in range(10) for seed in range(6) for _ in range(4)]
+    for _ in range(100):
+        sure = np.repeat(rng.beta(4, 4, size=60), 4)
+        found = calibration(sure, np.repeat(rng.random(60), 4) < sure, of, rng)
+        beyond += found.error > found.error_by_chance
+    assert beyond / 100 <= 0.1
+
+
 def test_intervals_of_briers_score_and_of_the_gap_hold_simulated_truths() -> None:
     """Tasks differ in how hard they are, and the confidence does not know it."""
     rng, held, told = np.random.default_rng(2), 0, 0

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.alarms import Rule, first_alarm
-from pytest_vla.metrics.conformal import conformal, conformal_threshold, score
+from pytest_vla.metrics.conformal import conformal, conformal_threshold, fewest_successes, score
 from pytest_vla.metrics.foretelling import Watched
 
 
@@ -22,6 +22,13 @@ def test_it_is_an_order_statistic() -> None:
         conformal_threshold([1.0], 1.0)
     with pytest.raises(VlaError, match="expected"):
         conformal_threshold([math.nan], 0.5)
+
+
+@pytest.mark.parametrize(("alpha", "fewest"), [(0.05, 19), (0.1, 9), (0.2, 4), (0.5, 1)])
+def test_how_many_successes_a_threshold_needs(alpha: float, fewest: int) -> None:
+    assert fewest_successes(alpha) == fewest
+    assert conformal_threshold(range(fewest), alpha) is not None
+    assert conformal_threshold(range(fewest - 1), alpha) is None
 
 
 @given(st.lists(st.sampled_from([0.0, 1.0, 2.0, math.nan]), max_size=10), st.integers(1, 3))

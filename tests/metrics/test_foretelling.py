@@ -183,7 +183,7 @@ def test_what_has_no_value_is_in_no_number() -> None:
     assert value_at([np.nan, 3.0, 1.0], 2) == 3.0
     assert foretelling([]) == ()
     (found,) = foretelling([episode(True, [np.nan] * 20, 0)], (0.5,))
-    assert (found.failures, found.auroc) == (0, None)
+    assert (found.failures, found.auroc, found.unknown) == (0, None, 1)
     with pytest.raises(VlaError, match="above 0 and at most 1"):
         foretelling([], (0.0,))
     with pytest.raises(VlaError, match="finite numbers"):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -69,12 +70,57 @@ def test_junit_xml_and_durations_still_work(vla: Run, project: pytest.Pytester) 
     assert 'errors="0" failures="0" skipped="0" tests="1"' in text
 
 
-def test_records_stay_out_of_junit_files(vla: Run, project: pytest.Pytester) -> None:
-    vla(*STOVE, "--vla-model=policies:straight", "--junit-xml=out.xml", "-n2")
-    text = (project.path / "out.xml").read_text()
-    assert 'name="vla_outcome" value="success"' in text
-    assert 'name="vla_steps" value="5"' in text
-    assert "digest" not in text
+def cases_of_junit(project: pytest.Pytester) -> dict[str, ElementTree.Element]:
+    found = ElementTree.parse(project.path / "out.xml").iter("testcase")
+    return {properties(case)["vla_seed"]: case for case in found}
+
+
+def properties(case: ElementTree.Element) -> dict[str, str]:
+    return {each.attrib["name"]: each.attrib["value"] for each in case.iter("property")}
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_junit_files_have_how_each_episode_ended_and_no_record(
+    vla: Run, project: pytest.Pytester, workers: str
+) -> None:
+    project.makepyfile(
+        mixed="""
+        import numpy as np
+
+        def policy(episode):
+            if episode.seed == 2:
+                raise ValueError("broken")
+            return lambda observation: np.array([float(episode.seed != 1), 0, 0, 0, 0, 0, 0])
+        """
+    )
+    stopping = ("--vla-metrics=action_position_instability", "--vla-costs=all", "--junit-xml=out.xml")
+    vla(*STOVE, "--vla-model=mixed:policy", "--vla-seeds=0-2", *stopping, workers)
+    cases, records = cases_of_junit(project), last_records(project)
+    (run,) = run_names(project.path / ".vla")
+    for record in records.values():
+        case = cases[str(record.seed)]
+        found = properties(case)
+        assert found == {
+            "vla_case": record.case, "vla_suite": "libero_goal", "vla_task": "turn_on_the_stove",
+            "vla_seed": str(record.seed), "vla_outcome": record.outcome, "vla_steps": str(record.steps),
+            "vla_digest": record.digest, "vla_node": record.node, "vla_run": run,
+        } | ({"vla_reason": record.reason} if record.reason else {})  # fmt: skip
+    # Neither twice nor as another sort.
+    told = {
+        seed: [each.tag for each in case if each.tag in ("error", "failure", "skipped")] for seed, case in cases.items()
+    }
+    assert told == {"0": [], "1": ["failure"], "2": ["error"]}
+    assert "error policy-raised after 0 of 300 steps" in str(ElementTree.tostring(cases["2"]))
+    assert "provenance" not in (project.path / "out.xml").read_text()
+
+
+def test_junit_files_have_variations_and_invalid_episodes_as_skipped(vla: Run, project: pytest.Pytester) -> None:
+    rule = "--vla-stop-when=action_position_instability>=0 for 1"
+    vla(*STOVE, "--vla-model=policies:straight", "--vla-vary=action.delay:1", rule, "--junit-xml=out.xml")
+    (case,) = cases_of_junit(project).values()
+    assert properties(case)["vla_variation"] == "action.delay-L1"
+    assert (properties(case)["vla_outcome"], properties(case)["vla_reason"]) == ("invalid", "stopped-early")
+    assert [each.tag for each in case if each.tag in ("error", "failure", "skipped")] == ["skipped"]
 
 
 def test_the_debugger_stops_where_an_episode_failed(vla: Run) -> None:

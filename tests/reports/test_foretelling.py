@@ -1,6 +1,7 @@
 """The report of whether metrics foretell failure: its table, its JSON, and what it leaves out."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -85,6 +86,20 @@ def test_an_alarm_is_judged_on_the_seeds_that_it_was_not_made_of() -> None:
     text = " ".join("\n".join(foretelling_lines([found])).split())
     assert "metric threshold cut caught in time lead token_entropy 0.136 10% [" in text
     assert "judged by 20 successes and 4 failures" in text
+    assert (held["within"]["tasks"], held["within"]["cut"], held["within"]["in_time"]) == (1, 0.1, 1.0)
+    assert held["within"]["more"] == pytest.approx(0.9)
+    (task,) = held["by_task"]
+    assert (task["failures"], task["caught"], task["successes"], task["cut"]) == (4, 4, 20, 2)
+    assert (
+        "metric, within tasks cut caught in time more in time than cut tasks token_entropy 10% 100% 100% +90 [" in text
+    )
+    assert "Most is cut, of the task's held-out successes: in turn_on_the_stove: token_entropy 2 of 20" in text
+
+
+def test_too_few_successes_for_a_threshold_are_told() -> None:
+    (found,) = make_foretold(a_run())
+    text = " ".join("\n".join(foretelling_lines([found])).split())
+    assert "thresholds of 6 successful episodes: 10% needs 9 successes of every second seed" in text
 
 
 def test_what_stopping_by_a_rule_would_have_done(capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,6 +108,8 @@ def test_what_stopping_by_a_rule_would_have_done(capsys: pytest.CaptureFixture[s
     text = " ".join(capsys.readouterr().out.split())
     assert "had it been stopped when token_entropy>0.7 for 10: 100% [" in text
     assert "of 8 successes cut; lead 290;" in text
+    assert "within tasks, the mean of 1 task with failures and successes: 100% caught" in text
+    assert "cut by task: 50% to 50% of its successes, the most in turn_on_the_stove (4 of 8)" in text
     (model,) = models_of(capsys, "--stop-when=token_entropy>0.7 for 10")
     assert model["stop_when"]["cut"]["share"] == 0.5
     with pytest.raises(VlaError, match=r"no episode has a series of execution_variability\. There are token_ent"):
@@ -115,6 +132,60 @@ def test_the_policys_confidence_has_a_reliability_table(capsys: pytest.CaptureFi
     assert (one["low"], one["confidence"], one["success"], early["error"]) == (0.7, 0.75, 0.5, 0.25)
     report()
     assert "is the policy's own confidence worth its face value?" in capsys.readouterr().out
+
+
+def windowed(seed: int, done: bool, steps: int, budget: int = 60) -> tuple[Record, Trajectory]:
+    """Never calm, but for the seven zeros that upstream begins with."""
+    record = varied("", done, seed=seed, metrics={"action_position_instability": 0.2})
+    rows, series = np.zeros((steps + 1, 3)), np.where(np.arange(steps) < 7, 0.0, 0.2 + seed / 1000)
+    trajectory = Trajectory(rows, rows, rows, np.zeros((steps, 7)), {"action_position_instability": series})
+    return replace(record, protocol={**record.protocol, "max_steps": budget}), trajectory
+
+
+def test_a_window_that_is_not_full_has_no_value(capsys: pytest.CaptureFixture[str]) -> None:
+    write([windowed(seed, seed % 2 == 0, 50 if seed % 2 == 0 else 60) for seed in range(8)])
+    (model,) = models_of(capsys, "--stop-when=A-PI<0.1 for 5")
+    assert (model["stop_when"]["caught"]["share"], model["stop_when"]["cut"]["share"]) == (0, 0)
+    early, middle, _ = model["foretelling"]
+    # 10% of 60 steps are 6.
+    assert (early["auroc"], early["failures"], early["unknown"]) == (None, 0, 8)
+    assert (middle["failures"], middle["successes"], middle["unknown"]) == (4, 4, 0)
+    text = " ".join("\n".join(foretelling_lines(make_foretold(load([], RESULTS)))).split())
+    assert "no value yet at 10%, of 8 episodes that run still: action_position_instability" in text
+    (model,) = models_of(capsys, "--stop-when=A-PI<0.3 for 5")
+    assert model["stop_when"]["lead"] == 60 - 12
+
+
+def test_each_row_has_its_own_counts() -> None:
+    episodes = [watched(seed, seed % 2 == 0, 0.5) for seed in range(8)]
+    further = np.full(STEPS, 0.5)
+    more = [(record, trajectory.with_series({"optimal_trajectory": further})) for record, trajectory in episodes[:6]]
+    write([*more, *episodes[6:]])
+    text = " ".join("\n".join(foretelling_lines(make_foretold(load([], RESULTS)))).split())
+    assert "still running: 4 and 4 at 10%, 4 and 4 at 25%, 4 and 4 at 50%; of fewer" in text
+    assert "of optimal_trajectory: 3 and 3 at 10%, 3 and 3 at 25%, 3 and 3 at 50%" in text
+    assert "of one task: 16 at 10%, 16 at 25%, 16 at 50%" in text
+    assert "of optimal_trajectory: 9 at 10%, 9 at 25%, 9 at 50%" in text
+
+
+def test_step_budgets_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    """A clock, which knows the budget alone, would foretell: all of the longer budget fail."""
+    episodes = []
+    for seed in range(16):
+        short = seed < 8
+        record, trajectory = windowed(seed, seed % 8 < (5 if short else 3), 60, 60 if short else 120)
+        series = {"token_entropy": np.full(60, 0.1 if short else 0.9)}
+        metrics = {"token_entropy": 0.5}
+        episodes.append((replace(record, metrics=metrics), replace(trajectory, series=series)))
+    write(episodes)
+    found = make_foretold(load([], RESULTS))
+    assert [(each.budget, each.episodes) for each in found] == [("60 steps", 8), ("120 steps", 8)]
+    assert "libero_goal, a budget of 120 steps ===" in "\n".join(foretelling_lines(found))
+    models = [model for model in models_of(capsys) if "foretelling" in model]
+    assert [model["protocol"] for model in models] == ["60 steps", "120 steps"]
+    areas = [row["auroc"] for model in models for row in model["foretelling"] if row["auroc"] is not None]
+    assert areas
+    assert set(areas) == {0.5}
 
 
 def test_without_series_there_is_no_such_part() -> None:

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.run.handover import PROPERTY, attach
+from pytest_vla.plan.costs import Charge
+from pytest_vla.run.handover import PROPERTY, attach, shown_properties
 from tests.support.point_episodes import SLOW, a_policy, run
+from tests.support.records import record_of
 
 
 def an_item(node: str) -> Any:
@@ -35,3 +37,11 @@ def test_a_trajectory_lies_in_its_runs_folder_or_is_not_written(tmp_path: Path) 
         attach(an_item("x::y"), folder, replace(ended, record=replace(ended.record, suite="linked", node="")))
     assert sorted(tmp_path.rglob("*")) == sorted([*before, elsewhere, folder / "linked"])
     assert np.load(folder / str(written.record.arrays))["actions"].shape == (2, 7)
+
+
+def test_what_reports_say_of_an_episode_is_what_there_is() -> None:
+    record = record_of(3, "error", costs=(Charge("force", 2.5, step=1), Charge("force", 0.25, step=4)))
+    shown = shown_properties(record)
+    assert (shown["vla_seed"], shown["vla_reason"], shown["vla_cost"]) == (3, "policy-raised", "2.75")
+    assert "vla_variation" not in shown
+    assert shown_properties(record_of(0)).keys() == shown.keys() - {"vla_reason", "vla_cost"}

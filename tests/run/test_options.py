@@ -55,8 +55,11 @@ TYPED = {
     "gate-require": ("no-regression", "better"),
     "gate-summary": ("gate.md", "a b.md,gate.json"),
     "report": ("report.html", "/a b/report.html"),
+    "track": ("mlflow", "mlflow,tensorboard,none"),
+    "report-pictures": ("0", "200"),
     "costs": ("auto", "all"),
     "cost": ("/my/costs.toml", "/a b"),
+    "cases": ("/my/cases.toml", "/a b"),
     "max-cost": ("0", "12.5", "999999999999.000000001"),
     "metrics": ("all", "token_entropy,TB-E,my.own-metric"),
     "stop-when": ["token_entropy>0.3 for 5", "A-PI.arm <= -1e-3"],
@@ -263,7 +266,8 @@ def test_whatever_stands_in_the_store_is_read_or_refused(data: st.DataObject) ->
 def test_a_value_that_cannot_be_typed_is_none_of_the_table() -> None:
     for each in OPTIONS:
         if each.metavar is not None and each.attribute not in (
-            *("model", "data", "results", "resume", "tasks", "suite", "cost", "baseline", "gate_summary", "report"),
+            *("model", "data", "results", "resume", "tasks", "suite"),
+            *("cost", "baseline", "gate_summary", "report", "cases"),
         ):
             with pytest.raises((VlaError, argparse.ArgumentTypeError)):
                 each.parse("\x1b")

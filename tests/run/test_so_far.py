@@ -10,7 +10,7 @@ from pytest_vla.plan.case import Case
 from pytest_vla.records.record import record_line
 from pytest_vla.run.collected import Collected
 from pytest_vla.run.failures import MISFIT, NO_POLICY, Failures
-from pytest_vla.run.handover import PROPERTY, Unpacking
+from pytest_vla.run.handover import PROPERTY, Unpacking, shown_properties
 from pytest_vla.run.so_far import SoFar
 from tests.support.records import record_of
 
@@ -70,7 +70,9 @@ def test_a_record_is_taken_off_the_first_report_that_brings_it() -> None:
     unpacking, reports = Unpacking(), [report("setup"), report("call"), report("teardown")]
     assert [unpacking.take(each) for each in reports] == [ONE, None, None]
     for each in reports:
-        assert [name for name, _ in each.user_properties] == ["mine", "vla_case", "vla_outcome", "vla_steps"]
+        (mine, *ours) = each.user_properties
+        assert mine == ("mine", 1)
+        assert dict(ours) == shown_properties(ONE)
     again = report()
     again.user_properties = [(PROPERTY, record_line(replace(ONE, attempt=2)))]
     assert unpacking.take(again) == replace(ONE, attempt=2), "another attempt"

@@ -2,25 +2,42 @@
 
 import argparse
 import dataclasses
+import io
 import json
 from collections.abc import Iterable
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
 
 from pytest_vla.commands import report as report_command
 from pytest_vla.records.record import Record
 from pytest_vla.records.store import open_store
 from pytest_vla.records.trajectory import Trajectory, save_trajectory
+from pytest_vla.reports.json_schema import report_schema
 
 RESULTS = Path(".vla")
 
 
 def report(*arguments: str | Path) -> None:
+    """The command; the JSON that it prints is as its schema says."""
     parser = argparse.ArgumentParser()
     report_command.declare(parser)
-    report_command.run(parser.parse_args(list(map(str, arguments))))
+    options = parser.parse_args(list(map(str, arguments)))
+    if options.format != "json" or options.output is not None or options.schema:
+        report_command.run(options)
+        return
+    said = io.StringIO()
+    try:
+        with redirect_stdout(said):
+            report_command.run(options)
+    finally:
+        print(said.getvalue(), end="")
+    faults = faults_of(json.loads(said.getvalue()))
+    assert not faults, faults
 
 
 def models_of(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> list[dict[str, Any]]:
@@ -28,6 +45,12 @@ def models_of(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> lis
     report("--format=json", *arguments)
     models: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["models"]
     return models
+
+
+def faults_of(table: Any) -> list[str]:
+    """What a report's JSON has that its schema does not allow: where, and why."""
+    faults = Draft202012Validator(report_schema()).iter_errors(table)
+    return [f"{'/'.join(map(str, each.absolute_path))}: {best_match([each]).message}" for each in faults]
 
 
 def write(

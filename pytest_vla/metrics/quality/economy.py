@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics import inputs
 from pytest_vla.metrics.quality import motion
-from pytest_vla.metrics.quality.episodes import NO_PATH, TOO_SHORT, control_step, path_of
+from pytest_vla.metrics.quality.episodes import NO_PATH, control_step, path_of
 from pytest_vla.records.measured import Measured
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import Trajectory
@@ -22,6 +22,8 @@ NO_HANDLING = (
     "joints and contacts of the robot, which are taken down while an episode runs: its suite has a world of its own, "
     "or it ran without this metric"
 )
+
+NO_JERK = "4 control steps or more, which a third difference is of"
 
 NEAR_LIMIT = 0.05
 """Share of a joint's range: nearer to a limit it is near."""
@@ -44,7 +46,7 @@ def hand_jerk(record: Record, trajectory: Trajectory) -> Measured:
     if path is None:
         return Measured(None, missing=NO_PATH)
     value = motion.trajectory_instability_value(path, dt=control_step(record), protocol="paper")
-    return Measured(value, missing="" if value is not None else TOO_SHORT)
+    return Measured(value, missing="" if value is not None else NO_JERK)
 
 
 def near_joint_limits(record: Record, trajectory: Trajectory) -> Measured:
@@ -66,12 +68,17 @@ def regrasps(record: Record, trajectory: Trajectory) -> Measured:
 
 
 def other_contacts(record: Record, trajectory: Trajectory) -> Measured:
-    """How often the robot came to touch what the goal does not name; ``.share``: in which share of steps it did."""
+    """How often the robot came to touch what the goal does not name; ``.share``: in which share of steps it did.
+
+    One more that is touched beside others counts. One in the place of another, in one control step, does not: of each
+    step it is known how many are touched, and not which.
+    """
     touched = inputs.recorded(trajectory, inputs.OTHERS_TOUCHED, 1)
     if touched is None:
         return Measured(None, missing=NO_HANDLING)
     there = touched > 0
-    return Measured(float(spells(there)), {"share": float(there.mean())}, {"": there.astype(np.float64)})
+    begun = sum(spells(touched >= many) for many in range(1, int(touched.max()) + 1))
+    return Measured(float(begun), {"share": float(there.mean())}, {"": there.astype(np.float64)})
 
 
 def spells(holds: ArrayLike, gap: int = GAP) -> int:

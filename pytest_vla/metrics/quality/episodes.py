@@ -16,7 +16,10 @@ from pytest_vla.records.measured import Measured
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import Trajectory
 
-NO_PATH = "the hand's path: a world without robot0_eef_pos has none"
+NO_PATH = (
+    "the hand's path: a world without robot0_eef_pos has none, nor has an episode in which a position of it is no "
+    "finite number"
+)
 NO_GOAL = (
     "one object that is to be brought to one place: this task's goal is another, or its suite has a world of its own"
 )

@@ -1,4 +1,4 @@
-"""A-PI, A-VI and A-AI: how much the actions that a policy sends change from step to step."""
+"""A-PI, A-VI and A-AI: the first, second and third differences of the actions that were executed."""
 
 from typing import Literal
 
@@ -60,7 +60,8 @@ def action_instability(
         dims: ``arm`` leaves the gripper out, and is of actions of 7 numbers.
 
     Returns:
-        (max(T, 7),) upstream, 0 in the first 7 steps; (max(T - order, 0),) of the paper.
+        (max(T, 7),) upstream, where 0 fills the first 7 steps, which have no value yet; (max(T - order, 0),) of the
+        paper.
 
     Raises:
         VlaError: the actions are no such table, or another argument is none of the above.

@@ -4,6 +4,8 @@ Each is called with a record and its trajectory (`pytest_vla.entries.MetricEntry
 ``.arm`` upstream's without the gripper. Where a chunk is executed, what is told of its tokens counts in each step.
 """
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,6 +30,7 @@ ONLY_PROBABILITIES = (
     "Answer.token_statistics has them"
 )
 NO_SAMPLES = "samples: further draws of each action, in Answer.samples"
+TOO_FEW_SAMPLES = f"{samples.FEWEST} samples or more of each action, in Answer.samples: one has no spread"
 NO_STEP = "an executed action"
 
 
@@ -90,17 +93,20 @@ def action_acceleration_instability(record: Record, trajectory: Trajectory) -> M
 
 
 def execution_variability(record: Record, trajectory: Trajectory) -> Measured:
-    """EV."""
+    """EV; ``.samples``: over how many draws of each action it is, as of fewer it is smaller."""
     draws = inputs.recorded(trajectory, inputs.SAMPLES, 3)
     if draws is None or np.isnan(draws).any():
         return Measured(None, missing=NO_SAMPLES if len(trajectory.actions) else NO_STEP)
+    if draws.shape[1] < samples.FEWEST:
+        return Measured(None, missing=TOO_FEW_SAMPLES)
     arm = None if draws.shape[2] != ACTION_SIZE else samples.execution_variability(draws, dims="arm")
-    return _measured(
+    said = _measured(
         trajectory,
         samples.execution_variability(draws),
         samples.execution_variability(draws, protocol="paper"),
         arm,
     )
+    return replace(said, further={**said.further, "samples": float(draws.shape[1])})
 
 
 def _of_actions(trajectory: Trajectory, order: Order) -> Measured:

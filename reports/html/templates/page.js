@@ -134,7 +134,13 @@
   };
   area.addEventListener("scroll", () => requestAnimationFrame(draw));
   addEventListener("resize", draw);
-  addEventListener("beforeprint", () => fill(0, Math.min(rows.length, 500)));
+  addEventListener("beforeprint", () => {
+    const most = Math.min(rows.length, 500);
+    fill(0, most);
+    document.getElementById("episode-printed").textContent = most < rows.length
+      ? `Printed are the first ${most} of ${rows.length.toLocaleString("en")} rows that were found, of ${total.toLocaleString("en")} episodes.`
+      : `Printed are ${rows.length.toLocaleString("en")} of ${total.toLocaleString("en")} episodes.`;
+  });
   addEventListener("afterprint", () => { from = to = -1; draw(); });
   let waiting = 0;
   search.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(filter, 80); });
@@ -161,28 +167,85 @@
     make("thead", {}, make("tr", {}, ...titles.map((title) => make("th", { scope: "col" }, title)))),
     make("tbody", {}, ...lines.map((cells) => make("tr", {}, ...cells.map((cell, place) =>
       place ? make("td", {}, cell === null ? "" : String(cell)) : make("th", { scope: "row" }, String(cell)))))));
+  // Pictures and the video of an episode, and beside them those of its benign twin: both videos have one control.
+  const shots = (media, video) => make("div", { class: "shots" }, ...(media?.pictures ?? []).map((picture) =>
+    make("figure", {}, make("img", { src: picture.src, alt: picture.label }), make("figcaption", {}, picture.label))),
+    ...(media?.video ? [make("figure", {}, video ?? film(media, true), make("figcaption", {}, "video"))] : []));
+  const film = (media, alone) => {
+    const video = make("video", { src: media.video, preload: "metadata", playsinline: "", "aria-label": "Video of the episode" });
+    video.muted = true;
+    video.controls = alone;
+    return video;
+  };
+  const besideTwin = (row, twin, media) => {
+    const other = data.media[twin], link = make("a", { href: `#episode-${data.anchors[twin]}` }, "Benign twin");
+    const ended = (each) => `${text(by.outcome, each)} after ${text(by.steps, each)} steps`;
+    const videos = media?.video && other?.video ? [film(media, false), film(other, false)] : [];
+    const parts = [make("div", { class: "twins" },
+      make("section", { "aria-label": "This episode" }, make("h4", {}, "This episode"), make("p", { class: "hint" }, ended(row)), shots(media, videos[0])),
+      make("section", { "aria-label": "Benign twin" }, make("h4", {}, link), make("p", { class: "hint" }, ended(twin)), shots(other, videos[1])))];
+    if (videos.length) parts.push(together(videos));
+    return make("div", {}, ...parts);
+  };
+  const together = (videos) => {
+    const last = () => Math.max(...videos.map((each) => each.duration || 0)), STEP = 0.05;
+    const play = make("button", { type: "button" }, "Play both"), told = make("output");
+    const bar = make("input", { type: "range", min: 0, max: 1, step: STEP, value: 0, "aria-label": "Time in both videos, s" });
+    let now = 0, running = false;
+    const show = () => { bar.value = now; told.textContent = `${now.toFixed(1)} of ${last().toFixed(1)} s`; };
+    const put = () => { for (const each of videos) each.currentTime = Math.min(now, each.duration || 0); };
+    const stop = () => { running = false; play.textContent = "Play both"; for (const each of videos) each.pause(); };
+    const tick = () => {
+      if (!running || !play.isConnected) return;
+      // The longest leads; one that is late by more than two frames is put right, and one that is over waits at its end.
+      const leader = videos.reduce((a, b) => (b.duration > a.duration ? b : a));
+      now = leader.currentTime;
+      for (const each of videos) if (!each.ended && Math.abs(each.currentTime - Math.min(now, each.duration)) > 0.15) each.currentTime = Math.min(now, each.duration);
+      show();
+      if (leader.ended) { now = last(); show(); stop(); } else requestAnimationFrame(tick);
+    };
+    play.addEventListener("click", () => {
+      if (running) return stop();
+      if (now >= last() - STEP) { now = 0; put(); }
+      running = true;
+      play.textContent = "Pause both";
+      for (const each of videos) if (now < each.duration) each.play().catch(stop);
+      requestAnimationFrame(tick);
+    });
+    bar.addEventListener("input", () => { stop(); now = Number(bar.value); put(); show(); });
+    for (const each of videos) each.addEventListener("loadedmetadata", () => { bar.max = Math.max(last(), STEP); show(); });
+    return make("div", { class: "together", role: "group", "aria-label": "Both videos" }, play, bar, told);
+  };
+  const looks = ({ camera, src, floor, changes }, top) => {
+    const most = Math.max(...changes.flat()), side = 256 / changes.length, span = Math.max(top - floor, 1e-12);
+    const [row, column] = changes.flatMap((line, y) => line.map((each, x) => [y, x, each])).reduce((a, b) => (b[2] > a[2] ? b : a));
+    const told = `${camera}: covering a patch moves the answer by ${most} at most, in row ${row + 1} and column ${column + 1} of ${changes.length}; asking again, by ${floor}`;
+    const map = svg("svg", { class: "looks", viewBox: "0 0 256 256", role: "img", "aria-label": told });
+    map.append(svg("image", { href: src, width: 256, height: 256, preserveAspectRatio: "none" }));
+    changes.forEach((line, y) => line.forEach((each, x) => {
+      if (each <= floor) return;
+      const patch = svg("rect", { x: x * side, y: y * side, width: side, height: side, fill: "#d40000", "fill-opacity": (0.8 * (each - floor) / span).toFixed(3) });
+      const title = svg("title", {});
+      title.textContent = String(each);
+      patch.append(title);
+      map.append(patch);
+    }));
+    if (most > floor && most === top) map.append(svg("rect", { x: column * side + 1, y: row * side + 1, width: side - 2, height: side - 2, fill: "none", stroke: "#fff", "stroke-width": 2 }));
+    return make("figure", {}, map, make("figcaption", {}, `${camera}: ${most} at most${most > floor && most === top ? " (framed)" : ""}; asked again ${floor}`));
+  };
   const open = (row) => {
-    const about = make("dl"), steps = value(by.steps, row) ?? 0;
+    const about = make("dl"), numbers = make("dl"), steps = value(by.steps, row) ?? 0;
     for (const column of columns) {
-      const said = text(column, row);
-      if (said !== "") about.append(make("dt", {}, column.label), make("dd", {}, make("bdi", {}, said)));
+      const said = text(column, row), list = column.name.startsWith("metric-") ? numbers : about;
+      if (said !== "") list.append(make("dt", {}, column.label), make("dd", {}, make("bdi", {}, said)));
     }
     const close = make("button", { type: "button" }, "Close");
     close.addEventListener("click", () => dialog.close());
     const name = [text(by.task, row), by.variation ? text(by.variation, row) : "", `seed ${text(by.seed, row)}`];
     const heading = make("h3", { id: "episode-title" }, name.filter(Boolean).join(", "));
     const parts = [make("div", { class: "top" }, heading, close)];
-    const media = data.media[row];
-    if (media) {
-      for (const picture of media.pictures ?? []) {
-        parts.push(make("figure", {}, make("img", { src: picture.src, alt: picture.label }),
-          make("figcaption", {}, picture.label)));
-      }
-      if (media.video) {
-        const video = make("video", { controls: "", src: media.video, preload: "metadata", "aria-label": "Video of the episode" });
-        parts.push(make("figure", {}, video, make("figcaption", {}, "video")));
-      }
-    }
+    const media = data.media[row], twin = data.twins[row];
+    parts.push(twin === undefined ? shots(media) : besideTwin(row, twin, media));
     parts.push(about);
     const command = data.commands[row];
     if (command) {
@@ -197,6 +260,10 @@
         make("dt", {}, make("code", {}, data.names[name])),
         make("dd", {}, heldBar(data.names[name], changes, steps))])));
     }
+    if (media?.looks) {
+      parts.push(make("h4", {}, "Where the policy looks"), make("div", { class: "shots" }, ...media.looks.map((each) => looks(each, Math.max(...media.looks.flatMap((one) => one.changes.flat()))))),
+        make("p", { class: "hint" }, "How far its first answer moves when a patch is covered in grey, with the same noise: the more, the redder, on one scale for all pictures. A patch that moves it less than asking again does has no colour."));
+    }
     const charged = data.costs[row] ?? [];
     if (charged.length) {
       parts.push(make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Costs" },
@@ -204,6 +271,7 @@
           charged.map(([name, account, ...rest]) => [data.names[name], data.names[account], ...rest]))));
     }
     if (media && media.paths) parts.push(make("h4", {}, "Paths"), paths(media.paths));
+    if (numbers.childElementCount) parts.push(make("details", {}, make("summary", {}, "Further numbers"), numbers));
     dialog.replaceChildren(...parts);
     dialog.setAttribute("aria-labelledby", "episode-title");
     if (!dialog.open) dialog.showModal();
@@ -217,16 +285,25 @@
   });
 
   // Paths of the hand and of objects, m: drawn when the episode is opened, turned by pointer and arrow keys.
+  const PALETTE = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
+  const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3], [12, 4], [4, 4]];
+  const length = (points) => points.reduce((sum, point, place) => place
+    ? sum + Math.hypot(...point.map((x, axis) => x - points[place - 1][axis])) : 0, 0);
+  const legend = (found) => make("ul", { class: "legend" }, ...found.map((each, place) => {
+    const line = svg("svg", { viewBox: "0 0 36 12", "aria-hidden": "true" }), colour = PALETTE[place % PALETTE.length];
+    line.append(svg("line", { x1: 4, y1: 6, x2: 32, y2: 6, stroke: colour, "stroke-width": 2, "stroke-dasharray": DASHES[place % DASHES.length].join(" ") }),
+      svg("rect", { x: 1, y: 3, width: 6, height: 6, fill: "none", stroke: colour, "stroke-width": 1.5 }), svg("circle", { cx: 32, cy: 6, r: 3.5, fill: colour }));
+    return make("li", {}, line, ` ${each.name}, ${length(each.points).toFixed(2)} m`);
+  }), make("li", { class: "hint" }, "square: start, dot: end; arrow keys or a pointer turn it"));
   const paths = (found) => {
     const canvas = make("canvas", { width: 480, height: 360, tabindex: "0", role: "img",
-      "aria-label": `Paths in space of ${found.map((each) => each.name).join(", ")}; arrow keys turn them` });
-    const palette = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
+      "aria-label": `Paths in space: ${found.map((each) => `${each.name} from ${each.points[0].join(", ")} to ${each.points[each.points.length - 1].join(", ")} m`).join("; ")}. Arrow keys turn them` });
     const all = found.flatMap((each) => each.points), middle = [0, 1, 2].map((axis) =>
       (Math.min(...all.map((p) => p[axis])) + Math.max(...all.map((p) => p[axis]))) / 2);
     const size = Math.max(...all.map((p) => Math.hypot(...p.map((x, axis) => x - middle[axis]))), 1e-3);
     let turn = 0.6, tilt = 0.5;
     const at = (point) => {
-      const [x, y, z] = point.map((each, axis) => ((each - middle[axis]) / size) * 160);
+      const [x, y, z] = point.map((each, axis) => ((each - middle[axis]) / size) * 165);
       const a = x * Math.cos(turn) - y * Math.sin(turn), b = x * Math.sin(turn) + y * Math.cos(turn);
       return [240 + a, 180 + b * Math.sin(tilt) - z * Math.cos(tilt)];
     };
@@ -235,16 +312,19 @@
       pen.clearRect(0, 0, 480, 360);
       pen.font = "12px sans-serif";
       found.forEach((each, place) => {
-        pen.strokeStyle = pen.fillStyle = palette[place % palette.length];
-        pen.lineWidth = place ? 1.5 : 2.5;
+        pen.strokeStyle = pen.fillStyle = PALETTE[place % PALETTE.length];
+        pen.lineWidth = place ? 1.8 : 2.5;
+        pen.setLineDash(DASHES[place % DASHES.length]);
         pen.beginPath();
         each.points.forEach((point, number) => pen[number ? "lineTo" : "moveTo"](...at(point)));
         pen.stroke();
-        const [x, y] = at(each.points[each.points.length - 1]);
+        pen.setLineDash([]);
+        const [left, top] = at(each.points[0]), [x, y] = at(each.points[each.points.length - 1]);
+        pen.strokeRect(left - 4, top - 4, 8, 8);
         pen.beginPath();
         pen.arc(x, y, 4, 0, 7);
         pen.fill();
-        pen.fillText(each.name, 8, 16 + 15 * place);
+        pen.fillText(each.name, x + 7 + pen.measureText(each.name).width > 478 ? x - 7 - pen.measureText(each.name).width : x + 7, y + 4);
       });
     };
     let held = null;
@@ -266,7 +346,7 @@
       paint();
     });
     paint();
-    return canvas;
+    return make("div", {}, canvas, legend(found));
   };
 
   const follow = () => { const row = rowOf.get(location.hash.slice(1)); if (row !== undefined) open(row); };

@@ -49,7 +49,8 @@ def test_what_the_arm_did_is_counted_by_hand() -> None:
     path = np.zeros((21, 3))
     #         taken, slips for two steps, lost for three, another thing, taken again
     holding = [-1] * 2 + [4] * 3 + [-1] * 2 + [4] * 2 + [-1] * 3 + [7] * 2 + [-1] * 3 + [4] * 3
-    touched = [0, 1, 0, 0, 1, 0, 0, 0, 2, 2] + [0] * 10
+    #  one, interrupted for two steps; another, and a third beside it for two of four steps; two at once
+    touched = [0, 1, 0, 0, 1, 0, 0, 0, 1, 2, 2, 1] + [0] * 4 + [2] + [0] * 3
     trajectory = moved(path, LIMIT_MARGIN=[0.3] * 15 + [0.01] * 5, HOLDING=holding, OTHERS_TOUCHED=touched)
     again = economy.regrasps(RECORD, trajectory)
     assert (again.value, again.further) == (1.0, {"grasps": 3.0})
@@ -57,7 +58,7 @@ def test_what_the_arm_did_is_counted_by_hand() -> None:
     assert (near.value, near.further) == (0.25, {"margin": 0.01})
     assert near.series[""].sum() == 5
     contacts = economy.other_contacts(RECORD, trajectory)
-    assert (contacts.value, contacts.further) == (2.0, {"share": 0.2})
+    assert (contacts.value, contacts.further) == (5.0, {"share": 0.35})
 
 
 def test_what_is_missing_is_named_and_nothing_stands_for_it() -> None:
@@ -68,7 +69,13 @@ def test_what_is_missing_is_named_and_nothing_stands_for_it() -> None:
         assert said.missing.startswith("joints and contacts of the robot")
     nowhere = moved(np.zeros((9, 0)))
     assert economy.hand_path(RECORD, nowhere).missing == economy.hand_jerk(RECORD, nowhere).missing == economy.NO_PATH
-    assert economy.hand_jerk(RECORD, moved(np.zeros((4, 3)))).missing == economy.TOO_SHORT
+    # Of three positions after a step there is no third difference, of four there is one.
+    assert economy.hand_jerk(RECORD, moved(np.zeros((4, 3)))).missing == economy.NO_JERK
+    assert economy.NO_JERK.startswith("4 control steps or more")
+    assert economy.hand_jerk(RECORD, moved(np.zeros((5, 3)))).value == 0
+    lost = np.zeros((9, 3))
+    lost[4] = np.nan
+    assert "no finite number" in economy.hand_path(RECORD, moved(lost)).missing
     # A robot that took nothing has taken nothing again: that is known.
     assert economy.regrasps(RECORD, moved(np.zeros((9, 3)), HOLDING=[-1] * 8)).value == 0
 

@@ -65,7 +65,7 @@ def test_a_gripper_that_toggles_dwarfs_the_arm() -> None:
     assert not action_instability(actions, 1, dims="arm").any()
 
 
-@given(st.integers(0, 12), st.integers(1, 5), st.data())
+@given(st.integers(0, 12), st.integers(2, 5), st.data())
 def test_repeats_in_any_order_spread_alike(steps: int, number: int, data: st.DataObject) -> None:
     draws = data.draw(arrays(np.float64, (steps, number, 7), elements=st.floats(-2, 2, width=32)))
     turned = draws[:, data.draw(st.permutations(range(number)))]
@@ -157,6 +157,7 @@ def test_logits_that_rule_choices_out() -> None:
         (lambda: action_instability(np.zeros((9, 4)), 1, dims="arm"), "actions of 7 numbers"),
         (lambda: execution_variability(np.zeros((3, 7))), r"\(T, N, D\)"),
         (lambda: execution_variability(np.zeros((3, 0, 7))), r"\(T, N, D\)"),
+        (lambda: execution_variability(np.zeros((3, 1, 7))), "1 sample of each action has no spread"),
         (lambda: execution_variability(np.full((3, 2, 7), np.inf)), "finite"),
         (lambda: token_probability([[0.5]]), "need the vocabulary's size"),
         (lambda: token_probability([[1.5]], 9), "from 0 to 1"),

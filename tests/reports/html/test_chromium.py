@@ -1,18 +1,25 @@
 """Pages in a real Chromium without a network: opened, filtered, read by keys, printed, and looked at by axe."""
 
+import base64
 import json
 import time
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from pytest_vla.reports.html.episodes import anchor_of, episodes_table, twin_places
+from pytest_vla.reports.html.parts import Page
+from pytest_vla.reports.html.template import page_html, script_json
+from pytest_vla.show.video import write_frames
 from tests.support.chromium import PROGRAMS, Browser, chromium, chromium_program
 from tests.support.page import Parsed, many, page, page_of
 from tests.support.records import record_of
 from tests.support.reports import write
 from tests.support.safety import model_that_touches
+from tests.support.varied import varied
 
 pytestmark = pytest.mark.skipif(chromium_program() is None, reason=f"none of {', '.join(PROGRAMS)} is installed")
 
@@ -115,6 +122,45 @@ def test_flipped_cases_lead_to_their_episodes(browser: Browser, both: Path) -> N
     assert "first:policy" in browser.run("document.querySelector('dialog[open]').innerText")
 
 
+def test_videos_of_an_episode_and_its_twin_have_one_control(browser: Browser) -> None:
+    """Two real videos of 4 and 2 seconds: one button plays and pauses both, one bar seeks in both."""
+    records = [varied("", True, "a_task"), varied("camera.distance-L1", False, "a_task")]
+    write(records)
+    media = {}
+    for place, frames in enumerate((20, 40)):
+        file = Path(f"{place}.mp4")
+        write_frames(
+            [(step, np.full((32, 32, 3), 5 * step, np.uint8)) for step in range(frames)], file, ending="", fps=10
+        )
+        media[place] = {"video": f"data:video/mp4;base64,{base64.b64encode(file.read_bytes()).decode()}"}
+    table = episodes_table(records, lambda record: "", media, twin_places(records))
+    Path("report.html").write_bytes(page_html(Page("twins", {}, (), script_json(table), 2)))
+    opened(browser, f"#episode-{anchor_of(records[1])}")
+    videos = "[...document.querySelectorAll('dialog video')]"
+    browser.wait(f"{videos}.length === 2 && {videos}.every(each => each.readyState > 1)")
+    assert browser.run(f"{videos}.some(each => each.controls)") is False
+    seek = (
+        "(() => { const bar = document.querySelector('.together input');"
+        " bar.value = 1.5; bar.dispatchEvent(new Event('input')); })()"
+    )
+    browser.run(seek)
+    browser.wait(f"{videos}.every(each => !each.seeking && Math.abs(each.currentTime - 1.5) < 0.05)")
+    browser.run("document.querySelector('.together button').click()")
+    browser.wait(f"{videos}.every(each => !each.paused || each.ended) && {videos}[0].currentTime > 1.7")
+    browser.run("document.querySelector('.together button').click()")
+    browser.wait(f"{videos}.every(each => each.paused)")
+    one, other = browser.run(f"{videos}.map(each => each.currentTime)")
+    assert abs(one - other) < 0.4
+    # Beyond the end of the shorter one it waits there.
+    browser.run(seek.replace("1.5", "4"))
+    browser.wait(
+        f"{videos}.every(each => !each.seeking) && {videos}[0].currentTime > 3.9 && {videos}[1].currentTime < 3.3"
+    )
+    browser.run("document.querySelector('.twins a').click()")
+    browser.wait("document.querySelector('#episode-title').textContent.startsWith('a_task, benign')")
+    assert browser.run("document.querySelector('dialog video').controls")
+
+
 def test_hostile_texts_do_nothing(browser: Browser) -> None:
     text = "</script><img src=x onerror='document.title=1'><script>document.title=1</script>"
     write([record_of(0, instruction=text, message=text, policy="a:b")])
@@ -130,6 +176,16 @@ def test_the_page_is_printed(browser: Browser, both: Path) -> None:
     printed = browser.pdf()
     assert printed.startswith(b"%PDF")
     assert len(printed) > 20_000
+    assert browser.run("document.getElementById('episode-printed').textContent") == "Printed are 152 of 152 episodes."
+
+
+def test_of_many_rows_the_first_are_printed_and_that_is_said(browser: Browser) -> None:
+    page_of(many(600))
+    opened(browser)
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    assert browser.run("document.querySelectorAll('tr.row').length") == 500
+    said = browser.run("document.getElementById('episode-printed').textContent")
+    assert said == "Printed are the first 500 of 600 rows that were found, of 600 episodes."
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)], ids=["light", "narrow, dark"])
@@ -137,7 +193,7 @@ def test_everybody_can_read_it(browser: Browser, both: Path, width: int, dark: b
     """axe-core finds no serious fault, and nothing is wider than the window."""
     axe = pytest.importorskip("axe_core_python", reason="axe-core-python is not installed")
     anchors = Parsed((both / "report.html").read_text()).data["anchors"]
-    for anchor in ("", f"#episode-{anchors[0]}"):
+    for anchor in ("", f"#episode-{anchors[30]}"):
         opened(browser, anchor, width, dark, both)
         assert browser.run("document.documentElement.scrollWidth <= window.innerWidth")
         browser.run("document.querySelectorAll('details').forEach(each => { each.open = true; })")

@@ -1,6 +1,8 @@
 """What is shown of episodes beside numbers: which, how many, and what is said where there is nothing to draw."""
 
+import argparse
 import base64
+import dataclasses
 import io
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,14 +12,20 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pytest_vla.errors import VlaError
+from pytest_vla.commands.report import _policies
+from pytest_vla.episode.occlusion import Occlusion
+from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.records.load import open_runs
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import Trajectory
+from pytest_vla.reports.html.episodes import twin_places
 from pytest_vla.reports.html.media import Shown, media_of, videos_of
 from pytest_vla.reports.loaded import load
-from tests.support.page import page
+from pytest_vla.run.html_report import report_run
+from tests.support.page import Parsed, page
 from tests.support.records import record_of
 from tests.support.reports import RESULTS, report, write
+from tests.support.varied import varied
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +53,13 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("pytest_vla.show.tasks.open_pool", lambda drawing: Pool())
     monkeypatch.setattr("pytest_vla.show.runs.episode_pictures", pictures)
+
+    def objects(pool: Pool, run: Any, record: Record, folder: Path, drawing: Any, rows: Sequence[int]) -> Any:
+        # It rests, and is lifted at the end.
+        return {"bowl_1": np.array([[0.1, 0.2, 0.9 + 0.1 * (row == rows[-1])] for row in rows])}
+
     monkeypatch.setattr("pytest_vla.show.runs.episode_video", video)
+    monkeypatch.setattr("pytest_vla.show.paths.episode_objects", objects)
 
 
 def episodes(outcomes: Sequence[str]) -> None:
@@ -64,11 +78,20 @@ def test_what_did_not_succeed_comes_first(drawn: None) -> None:
     assert (start["label"], end["label"]) == ("step 0", "failure")
     picture = Image.open(io.BytesIO(base64.b64decode(end["src"].removeprefix("data:image/webp;base64,"))))
     assert picture.size == (48, 32)
-    (path,) = found["1"]["paths"]
+    path, bowl = found["1"]["paths"]
+    assert bowl == {"name": "bowl_1", "points": [[0.1, 0.2, 0.9], [0.1, 0.2, 1.0]]}
     assert path["name"] == "hand"
     assert len(path["points"]) <= 62
     assert (path["points"][0], path["points"][-1]) == ([0, 0, 1], [0.3, 0.1, 1.2])
     assert "2 of 4 episodes have pictures" in Path("report.html").read_text()
+
+
+def test_a_runs_own_page_has_as_many_as_are_asked_for(drawn: None) -> None:
+    """``--vla-report-pictures``."""
+    episodes(["success", "failure"])
+    for number, expected in ((0, []), (1, ["1"])):
+        report_run(RESULTS / "a-run", Path("report.html"), None, number)
+        assert [*Parsed(Path("report.html").read_text()).data["media"]] == expected
 
 
 def test_none_is_drawn_where_none_is_wanted() -> None:
@@ -100,6 +123,40 @@ def test_a_damaged_trajectory_is_said(drawn: None) -> None:
     assert "1 episode without paths" in Path("report.html").read_text()
 
 
+def test_maps_of_where_a_policy_looks_are_of_those_that_failed(drawn: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    episodes(["success", "failure", "failure"])
+    asked = []
+
+    def maps(pool: Pool, run: Any, record: Record, folder: Path, data: Path | None, policy: Any) -> Any:
+        asked.append((record.seed, policy))
+        if record.seed == 2:
+            raise EpisodeError("policy-raised", "it is broken")
+        return [Occlusion("agentview", np.zeros((32, 48, 3), np.uint8), np.eye(8) / 3, 0.0)]
+
+    monkeypatch.setattr("pytest_vla.show.occlusion.episode_occlusions", maps)
+    loaded = load([], RESULTS)
+    (run,) = (run for _, runs in open_runs([], RESULTS) for run in runs)
+    wanted = Shown(pictures=0, occlusions=5, policy_of=lambda run, record: run.model)
+    media, told = media_of(loaded.records, {run.name: run}, loaded.folders, wanted)
+    assert asked == [(1, run.model), (2, run.model)]
+    (told_of,) = media[1]["looks"]
+    assert (told_of["camera"], told_of["floor"], told_of["changes"][2][2]) == ("agentview", 0.0, 0.333)
+    assert told == ["1 episode without a map of where the policy looks: policy-raised: it is broken"]
+
+
+def test_a_policy_that_changed_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its map would be of another than that which failed."""
+    monkeypatch.setattr("pytest_vla.policies.load.digest_of", lambda policy, spec: "1" * 64)
+    write([(dataclasses.replace(record_of(0, "failure"), policy="random", policy_digest="0" * 64), None)])
+    (run,) = (run for _, runs in open_runs([], RESULTS) for run in runs)
+    (record,) = load([], RESULTS).records
+    options = argparse.Namespace(vla_model=None, vla_device=None)
+    with pytest.raises(VlaError, match="is another policy now than in run a-run"):
+        _policies(options)(run, record)
+    options.vla_model = "random"
+    assert callable(_policies(options)(run, record))
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [
@@ -115,9 +172,34 @@ def test_videos_are_of_so_many(text: str, found: tuple[int, bool]) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--videos=some"], ["--videos=failed:x"], ["--pictures=-1"], ["--pictures=\u0663"]]
+    "arguments", [["--videos=some"], ["--occlusion=5"], ["--videos=failed:x"], ["--pictures=-1"], ["--pictures=\u0663"]]
 )
 def test_other_numbers_are_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         report(*arguments)
     assert "expected" in capsys.readouterr().err
+
+
+def test_a_benign_twin_is_beside_what_is_varied(drawn: None) -> None:
+    rows = np.zeros((11, 3))
+    trajectory = Trajectory(rows, rows, rows, np.zeros((10, 7)))
+    records = [
+        varied("", True, "a_task", 0),
+        varied("", True, "a_task", 0, run_seed=1),
+        varied("camera.distance-L1", False, "a_task", 0),
+        varied("camera.distance-L2", False, "a_task", 0, policy="other:policy"),
+        varied("camera.distance-L1", False, "a_task", 1),
+        varied("", False, "b_task", 0),
+    ]
+    write([(record, trajectory) for record in records])
+    found = page("--pictures=3", "--videos=failed:1").data
+    # Of the same model, seed and run seed, or of none.
+    assert found["twins"] == {"2": 0}
+    assert sorted(found["media"]) == ["0", "2", "3", "4"]
+    assert [place for place, shown in found["media"].items() if "video" in shown] == ["2", "0"]
+
+
+def test_of_several_twins_that_which_counts_is_beside() -> None:
+    records = [varied("", "error", "a_task"), varied("", True, "a_task"), varied("light.specular-L1", True, "a_task")]
+    assert twin_places(records) == {2: 1}
+    assert twin_places(records[:2]) == {}

@@ -3,9 +3,11 @@
 import dataclasses
 import json
 import re
+import zipfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +16,7 @@ from markupsafe import Markup
 from pytest_vla.errors import VlaError
 from pytest_vla.records.record import Record
 from pytest_vla.records.store import open_store
+from pytest_vla.records.trajectory import Trajectory
 from pytest_vla.reports.html.episodes import anchor_of, episodes_table
 from pytest_vla.reports.html.page import Page
 from pytest_vla.reports.html.parts import Block, PageSection, Table
@@ -144,6 +147,37 @@ def test_a_run_of_no_episode_is_said() -> None:
     checked(text)
     assert "No episode has ended" in text
     assert "run a-run has 0 of 1 episodes" in text
+
+
+def test_labels_that_say_of_no_episode_are_refused_and_an_older_page_stands() -> None:
+    write([record_of(0, "success", metrics={"hand_path": 1.0})])
+    Path("labels.csv").write_text("case,label,by\nlibero_goal/no_such_task[seed0],high,me\n")
+    Path("report.html").write_text("before")
+    with pytest.raises(VlaError, match="has no column digest"):
+        page("--labels=labels.csv")
+    assert Path("report.html").read_text() == "before"
+
+
+def test_series_of_other_lengths_are_no_drawing() -> None:
+    """Whoever wrote the file; the episode and its number stay."""
+    rows = np.zeros((11, 3))
+    episodes = [
+        (
+            varied("", seed % 2 == 0, seed=seed, metrics={"token_entropy": 0.5}),
+            Trajectory(rows, rows, rows, rows[1:, :1]),
+        )
+        for seed in range(8)
+    ]
+    write(episodes)
+    for file in RESULTS.rglob("*.npz"):
+        with zipfile.ZipFile(file, "a") as archive, archive.open("token_entropy.npy", "w") as member:
+            np.lib.format.write_array(member, np.ones(3))
+    found = page("--pictures=0")
+    text = Path("report.html").read_text()
+    checked(text)
+    assert found.data["count"] == 8
+    assert "values by outcome" not in text
+    assert [each["label"] for each in found.data["columns"] if each["name"].startswith("metric-")] == ["token_entropy"]
 
 
 def test_hostile_texts_stay_texts() -> None:

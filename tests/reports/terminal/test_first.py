@@ -63,7 +63,8 @@ def test_the_most_harmful_dimension_is_the_reports() -> None:
     _, harm, _ = curves_of(records)
     (model,) = varied_models(records)
     pairs, _ = twin_pairs(model)
-    assert harm is not None and harm == most_harmful(pairs) and harm.why == ""
+    assert harm is not None
+    assert (harm, harm.why) == (most_harmful(pairs), "")
     assert re.fullmatch(
         r"most is lost by camera: 0/40 beside 30/40 of the benign twins, -75\.0 \[-[\d.]+, -[\d.]+\] points", lost.text
     )

@@ -1,0 +1,151 @@
+"""How much a change changes: less of it, and without single numbers of it.
+
+What says how much has a benign value, which changes nothing; what says how (a heading, a colour, a seed) has none and
+stays as it is.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_vla.scene.variation import Params
+from pytest_vla.vary.space import NUMBER, WHOLE, Parameter
+
+
+@dataclass(frozen=True)
+class Component:
+    """One number, text or thing of a change that is not benign.
+
+    Attributes:
+        name: of the parameter.
+        at: its place in lists of lists; of a list of choices the place in the list; empty: the whole parameter.
+    """
+
+    name: str
+    at: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return self.name + "".join(f"[{index}]" for index in self.at)
+
+
+def less(space: Sequence[Parameter], params: Params, share: float) -> dict[str, Any]:
+    """The same change with each number so much of its way from the benign value.
+
+    Whole numbers are rounded away from the benign value, so that none is lost at a share above 0. What has no order
+    (texts, choices, what may be left out) stays.
+
+    Args:
+        space: of the kind.
+        params: of its space.
+        share: 1: as it is; 0: the numbers are benign.
+    """
+    found = dict(params)
+    for each in space:
+        if each.name in params and _is_scaled(each):
+            found[each.name] = _scaled(each, params[each.name], share)
+    return found
+
+
+def can_be_less(space: Sequence[Parameter], params: Params) -> bool:
+    """Whether `less` makes any difference."""
+    return less(space, params, 0.0) != dict(params)
+
+
+def components(space: Sequence[Parameter], params: Params) -> tuple[Component, ...]:
+    """All that is not benign of what says how much, in the space's order."""
+    return tuple(component for each in space for component in _components(each, params))
+
+
+def without(space: Sequence[Parameter], params: Params, removed: Iterable[Component]) -> dict[str, Any]:
+    """The same change with some of its `components` benign."""
+    by_name = {each.name: each for each in space}
+    found = dict(params)
+    listed: dict[str, set[int]] = {}
+    for component in removed:
+        parameter = by_name[component.name]
+        if parameter.many:
+            listed.setdefault(component.name, set()).add(component.at[0])
+        elif component.at:
+            found[component.name] = _put(found[component.name], component.at, parameter.benign)
+        elif parameter.benign is None:
+            del found[component.name]
+        else:
+            found[component.name] = parameter.benign_value()
+    for name, places in listed.items():
+        found[name] = [value for place, value in enumerate(params[name]) if place not in places]
+    return found
+
+
+def distance(space: Sequence[Parameter], params: Params) -> float:
+    """How far the numbers are from benign, of their ranges: the largest; what has no order and is not benign is 1."""
+    return max((_distance(space, params, each) for each in components(space, params)), default=0.0)
+
+
+def side(space: Sequence[Parameter], params: Params) -> int:
+    """On which side of benign its largest number is, -1 or 1; 0 where it has none."""
+    scaled = {each.name: each for each in space if _is_scaled(each)}
+    found = [each for each in components(space, params) if each.name in scaled]
+    if not found:
+        return 0
+    largest = max(found, key=lambda each: _distance(space, params, each))
+    return 1 if _at(params[largest.name], largest.at) > scaled[largest.name].benign else -1
+
+
+def _distance(space: Sequence[Parameter], params: Params, component: Component) -> float:
+    parameter = next(each for each in space if each.name == component.name)
+    if not _is_scaled(parameter):
+        return 1.0
+    value = _at(params[component.name], component.at)
+    end = parameter.high if value > parameter.benign else parameter.low
+    return float(min(abs(value - parameter.benign) / abs(end - parameter.benign), 1.0))
+
+
+def _is_scaled(parameter: Parameter) -> bool:
+    return parameter.form in (NUMBER, WHOLE) and parameter.benign is not None and not parameter.parts
+
+
+def _scaled(parameter: Parameter, value: Any, share: float) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_scaled(parameter, each, share) for each in value]
+    way = share * (value - parameter.benign)
+    if parameter.form == WHOLE:
+        # A product such as 0.1 * 30 may be a little more than it should be.
+        way = math.copysign(math.ceil(abs(way) - 1e-9), way)
+        return int(parameter.benign + way)
+    return parameter.benign + way
+
+
+def _components(parameter: Parameter, params: Params) -> Iterator[Component]:
+    if parameter.name not in params or not parameter.is_amount:
+        return
+    value = params[parameter.name]
+    if parameter.many:
+        yield from (Component(parameter.name, (place,)) for place in range(len(value)))
+    elif parameter.benign is None or parameter.parts or not parameter.shape:
+        if parameter.benign is None or value != parameter.benign_value():
+            yield Component(parameter.name)
+    else:
+        yield from (
+            Component(parameter.name, at) for at in _places(parameter.shape) if _at(value, at) != parameter.benign
+        )
+
+
+def _places(shape: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    if not shape:
+        yield ()
+        return
+    for index in range(shape[0]):
+        yield from ((index, *rest) for rest in _places(shape[1:]))
+
+
+def _at(value: Any, at: Sequence[int]) -> Any:
+    for index in at:
+        value = value[index]
+    return value
+
+
+def _put(value: Any, at: Sequence[int], new: Any) -> Any:
+    if not at:
+        return new
+    return [_put(each, at[1:], new) if index == at[0] else each for index, each in enumerate(value)]

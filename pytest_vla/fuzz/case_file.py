@@ -1,0 +1,168 @@
+"""Files of cases, ``--vla-cases=FILE``: tasks with seeds and changes, whose parameters stand in the file.
+
+Such a file says all that an episode depends on beside the policy and the run's options: the same file gives the same
+episode, bit for bit.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_vla.errors import VlaError
+from pytest_vla.fuzz.candidate import Candidate
+from pytest_vla.plan.case import Case
+from pytest_vla.plan.labels import parts_of
+from pytest_vla.plan.manifests import load_suite, suite_names
+from pytest_vla.plan.task import Task
+from pytest_vla.util.documents import TableLines, read_toml_with_lines
+from pytest_vla.util.files import whole_file
+from pytest_vla.util.ranges import LAST_SEED
+from pytest_vla.util.text import did_you_mean
+from pytest_vla.vary.chosen import Change, change_of
+from pytest_vla.vary.registry import check_joint, find_variation, kind_named
+from pytest_vla.vary.space import complaints
+
+SCHEMA = 1
+MOST_CASES = 100_000
+
+_HEAD = """\
+# Cases of pytest-vla: pytest --vla-cases={name} --vla-model=... runs them.
+schema = {schema}
+"""
+_KEYS = ("suite", "task", "seed", "about", "changes")
+
+
+@dataclass(frozen=True)
+class ListedCase:
+    """A case of a file.
+
+    Attributes:
+        candidate: what is run.
+        about: what the file says of it; empty: nothing.
+    """
+
+    candidate: Candidate
+    about: str = ""
+
+
+def read_cases(file: Path, data: Path | None = None) -> tuple[ListedCase, ...]:
+    """The cases of a file, in its order.
+
+    Args:
+        file: TOML.
+        data: folder that is searched first for the suites' files.
+
+    Raises:
+        VlaError: it cannot be read, or something in it is not known; says where, and what was expected.
+    """
+    try:
+        table, lines = read_toml_with_lines(file, "case")
+    except OSError as error:
+        raise VlaError(f"{file}: cases cannot be read: {error.strerror}; --vla-cases needs a TOML file") from error
+    except ValueError as error:
+        raise VlaError(f"{file}: no valid TOML: {error}") from error
+    if unknown := [key for key in table if key not in ("schema", "case")]:
+        raise VlaError(f"{lines.where()}unknown key {unknown[0]!r}: expected schema = {SCHEMA} and [[case]] tables")
+    if table.get("schema") != SCHEMA:
+        found = table.get("schema", "none")
+        raise VlaError(f"{lines.where()}expected schema = {SCHEMA}, found {found!r}: it is of another version")
+    entries = table.get("case")
+    if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
+        raise VlaError(f"{lines.where()}expected one [[case]] table or more, each with suite, task and seed")
+    if len(entries) > MOST_CASES:
+        raise VlaError(f"{lines.where()}{len(entries)} cases, expected up to {MOST_CASES}")
+    found = tuple(_case(entry, number, lines, data) for number, entry in enumerate(entries))
+    first: dict[str, int] = {}
+    for number, each in enumerate(found):
+        earlier = first.setdefault(each.candidate.case.id, number)
+        if earlier != number:
+            raise VlaError(f"{lines.where(number)}it is case[{earlier}] once more: leave one of them out")
+    return found
+
+
+def listed_cases(file: Path, data: Path | None = None) -> tuple[Case, ...]:
+    """What a file of cases has, to be run; this process then knows their variations. Raises as `read_cases`."""
+    return tuple(each.candidate.case for each in read_cases(file, data))
+
+
+def write_cases(file: Path, cases: Iterable[ListedCase]) -> None:
+    """Write a file that `read_cases` reads; the old one stays where that fails. Raises VlaError."""
+    text = _HEAD.format(name=file.name, schema=SCHEMA) + "".join(map(_written, cases))
+    with whole_file(file) as stream:
+        stream.write(text.encode())
+
+
+def _written(listed: ListedCase) -> str:
+    candidate = listed.candidate
+    lines = ["", "[[case]]", *(_line(*pair) for pair in _said(listed))]
+    for change in candidate.changes:
+        lines += [f"[case.changes.{json.dumps(change.kind)}]", *(_line(*pair) for pair in change.params.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _said(listed: ListedCase) -> list[tuple[str, Any]]:
+    task = listed.candidate.task
+    pairs = [("suite", task.suite), ("task", task.key), ("seed", listed.candidate.seed)]
+    return [*pairs, *([("about", listed.about)] if listed.about else [])]
+
+
+def _line(name: str, value: Any) -> str:
+    key = name if name.replace("_", "").replace("-", "").isalnum() and name.isascii() else json.dumps(name)
+    # What JSON writes of texts, numbers, booleans and lists is TOML too, but for DEL.
+    return f"{key} = {json.dumps(value, allow_nan=False, ensure_ascii=False)}".replace("\x7f", "\\u007f")
+
+
+def _case(entry: Mapping[str, Any], number: int, lines: TableLines, data: Path | None) -> ListedCase:
+    def wrong(key: str, text: str) -> VlaError:
+        return VlaError(f"{lines.where(number, key)}{text}")
+
+    for key in entry:
+        if key not in _KEYS:
+            raise wrong(key, f"unknown key {key!r}: expected {', '.join(_KEYS)}.{did_you_mean(key, _KEYS)}")
+    for key in ("suite", "task"):
+        if not isinstance(entry.get(key), str):
+            raise wrong(key, f"expected {key} = a text, found {entry.get(key, 'none')!r:.60}")
+    seed, about, changes = entry.get("seed"), entry.get("about", ""), entry.get("changes", {})
+    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed <= LAST_SEED:
+        raise wrong("seed", f"expected seed = a whole number from 0 to {LAST_SEED}, found {entry.get('seed')!r:.60}")
+    if not isinstance(about, str):
+        raise wrong("about", f"expected a text, found {about!r:.60}")
+    if not isinstance(changes, dict) or not all(isinstance(each, dict) for each in changes.values()):
+        raise wrong("changes", 'expected tables [case.changes."KIND"] with the parameters of each kind')
+    if entry["suite"] not in suite_names():
+        close = did_you_mean(entry["suite"], suite_names())
+        raise wrong("suite", f"there is no suite {entry['suite']!r}.{close}")
+    try:
+        task = load_suite(entry["suite"], data=data).task(entry["task"])
+    except VlaError as error:
+        raise wrong("task", str(error)) from error
+    candidate = Candidate(task, seed, _changes(task, changes, wrong))
+    try:
+        find_variation(task, candidate.label, seed)
+    except VlaError as error:
+        raise wrong("changes", str(error)) from error
+    return ListedCase(candidate, about)
+
+
+def _changes(task: Task, table: Mapping[str, Mapping[str, Any]], wrong: Any) -> tuple[Change, ...]:
+    found = []
+    for name, params in table.items():
+        try:
+            space = kind_named(name).space(task)
+        except VlaError as error:
+            raise wrong("changes", str(error)) from error
+        known = {each.name for each in space}
+        if problems := complaints(space, params):
+            raise wrong("changes", f"{name}: {'; '.join(problems)}; its parameters are {', '.join(sorted(known))}")
+        found.append(change_of(name, params))
+    changes = tuple(found)
+    try:
+        if changes and task.varied:
+            raise VlaError(f"{task.suite} is varied by itself; take the suite {task.files} for others")
+        label = Candidate(task, 0, changes).label
+        check_joint(label, parts_of(label))
+    except VlaError as error:
+        raise wrong("changes", str(error)) from error
+    return changes

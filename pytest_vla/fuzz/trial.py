@@ -1,0 +1,87 @@
+"""A candidate tried: does the policy fail where the benign twin succeeds, and the expert does the task?"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from pytest_vla.episode.rollout import Conditions, run_episode
+from pytest_vla.episode.start import OpenWorld
+from pytest_vla.errors import VlaError
+from pytest_vla.expert.policy import expert_policy
+from pytest_vla.fuzz.candidate import Candidate
+from pytest_vla.fuzz.shrink import Outcome
+from pytest_vla.policies.base import Policy
+from pytest_vla.records.record import Record
+from pytest_vla.vary.registry import find_variation
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came of a candidate.
+
+    Attributes:
+        outcome: ``fails`` only where the task can be done: the expert does it in the same scene, or nothing is changed
+            but what is seen or told, and the benign twin shows it.
+        why: in words.
+        record: of the policy's episode; None: there was none.
+    """
+
+    outcome: Outcome
+    why: str
+    record: Record | None = None
+
+
+@dataclass
+class Trials:
+    """Tries candidates in this process, one episode after the other; what was tried is not tried again.
+
+    Args:
+        policy: of the model that is searched.
+        open_world: gives a world, as for `run_episode`.
+        conditions: of the policy's episodes.
+        watch: called with the record of each episode that ran, the expert's too.
+    """
+
+    policy: Policy
+    open_world: OpenWorld
+    conditions: Conditions
+    watch: Callable[[Record], None] = lambda record: None
+    episodes: int = 0
+    _known: dict[tuple[str, int], Trial] = field(default_factory=dict)
+
+    def __call__(self, candidate: Candidate, run_seed: int | None = None) -> Trial:
+        """The trial of a candidate; under another run seed the policy draws other noise."""
+        seed = self.conditions.run_seed if run_seed is None else run_seed
+        key = candidate.case.id, seed
+        if key not in self._known:
+            self._known[key] = self._tried(candidate, seed)
+        return self._known[key]
+
+    def _tried(self, candidate: Candidate, run_seed: int) -> Trial:
+        case = candidate.case
+        try:
+            variation = find_variation(candidate.task, case.variation, case.seed)
+        except VlaError as error:
+            return Trial("aside", str(error))
+        conditions = replace(self.conditions, run_seed=run_seed)
+        ended = run_episode(case, candidate.task, self.policy, self.open_world, conditions, variation=variation)
+        record = self._noted(ended.record)
+        if record.outcome == "success":
+            return Trial("passes", "the policy does it", record)
+        if record.outcome != "failure":
+            return Trial("aside", f"{record.reason}: {record.message}", record)
+        if variation is None or not (variation.changes_scene or variation.actions):
+            return Trial("fails", "only what is seen or told is changed, and the policy does not do it", record)
+        if candidate.task.world is not None:
+            return Trial(
+                "aside", "of a suite with a simulator of its own nobody shows that it can still be done", record
+            )
+        as_expert = replace(conditions, model="expert", policy_digest=None, replan=None)
+        solved = run_episode(case, candidate.task, expert_policy, self.open_world, as_expert, variation=variation)
+        if self._noted(solved.record).outcome != "success":
+            return Trial("aside", "the expert does not do it either", record)
+        return Trial("fails", "the expert does it, the policy does not", record)
+
+    def _noted(self, record: Record) -> Record:
+        self.episodes += 1
+        self.watch(record)
+        return record

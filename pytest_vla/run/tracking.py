@@ -1,0 +1,257 @@
+"""``--vla-track``: the run in trackers of experiments, told as it goes by the process that keeps it.
+
+What breaks in a tracker is told once, and changes neither a record nor the exit code: the points that it did not take
+are kept, and offered again at the run's end.
+"""
+
+import json
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_vla import extensions
+from pytest_vla.entries import TrackerEntry
+from pytest_vla.errors import VlaError
+from pytest_vla.records.record import Record
+from pytest_vla.run.options import OPTIONS
+from pytest_vla.run.settings import Settings
+from pytest_vla.util.documents import read_plain
+from pytest_vla.util.extras import is_installed
+from pytest_vla.util.files import whole_file
+from pytest_vla.util.text import did_you_mean
+from pytest_vla.util.tracebacks import describe
+
+if TYPE_CHECKING:
+    from pytest_vla.records.tally import Tally
+    from pytest_vla.track.tracker import Ending, Tracker
+
+KEPT = "track.json"
+"""The file in a run's folder that says where trackers have it."""
+
+NONE = "none"
+"""Of ``--vla-track``: no tracker, where an ini file or the run that is gone on with names one."""
+
+_LONGEST_KEPT, _LONGEST_FILE = 1000, 100_000
+
+
+def chosen_trackers(names: Sequence[str]) -> tuple[TrackerEntry, ...]:
+    """The trackers of these names, each once, with all that they need installed.
+
+    Raises:
+        VlaError: there is no such tracker, or its package is missing; says how to mend it.
+    """
+    known = extensions.trackers()
+    found = []
+    for name in dict.fromkeys(names):
+        if name == NONE:
+            return ()
+        if name not in known:
+            guess = did_you_mean(name, known)
+            raise VlaError(
+                f"--vla-track={name}: there is no such tracker.{guess} Expected {', '.join(known)}, or {NONE}"
+            )
+        entry = known[name]
+        if entry.module and not is_installed(entry.module):
+            install = entry.install or f"pip install 'pytest-vla[{name}]'"
+            raise VlaError(f"--vla-track={name} needs the package {entry.module}, which is not installed: {install}")
+        found.append(entry)
+    return tuple(found)
+
+
+@dataclass
+class _Tracked:
+    """The run in one tracker, and what it did not take."""
+
+    entry: TrackerEntry
+    tracker: "Tracker"
+    unsent: "list[Callable[[Tracker], None]]" = field(default_factory=list)
+
+
+class Tracking:
+    """A plugin: it is told of every episode by pytest-vla's own hook.
+
+    Args:
+        entries: of `chosen_trackers`; not empty.
+        settings: of the invocation.
+        run: the run's folder.
+        command: the command line, for people.
+        tell: says a line on the terminal, once.
+    """
+
+    def __init__(
+        self,
+        entries: Sequence[TrackerEntry],
+        settings: Settings,
+        run: Path,
+        command: str,
+        tell: Callable[[str], None],
+    ) -> None:
+        from pytest_vla.track.numbers import SoFarRates
+
+        self._entries, self._settings, self._run, self._command, self._tell = entries, settings, run, command, tell
+        self._tracked: list[_Tracked] = []
+        self._rates, self._step = SoFarRates(), 0
+        self._tally: Tally | None = None
+        self._is_kept = False
+        # Of suites whose protocol was told.
+        self._known: set[str] = set()
+
+    def begin(self, suites: Sequence[str], episodes: int) -> None:
+        """Begin in every tracker, or go on in it.
+
+        Args:
+            suites: of the episodes that are to run.
+            episodes: how many these are.
+
+        Raises:
+            VlaError: a tracker cannot be begun in.
+        """
+        from pytest_vla.track.tracker import TrackedRun, without_password
+
+        texts, kept = self._texts(suites, episodes), _kept(self._run / KEPT)
+        for entry in self._entries:
+            try:
+                run = TrackedRun(self._run.name, self._run, texts, kept.get(entry.name, ""))
+                with _unwarned():
+                    self._tracked.append(_Tracked(entry, extensions.load(entry)(run)))
+            except (Exception, SystemExit) as error:
+                told = str(error) if isinstance(error, VlaError) else describe(error)
+                raise VlaError(
+                    f"--vla-track={entry.name}: nothing can be tracked: {without_password(told)}. Mend that, or leave "
+                    f"{entry.name} out"
+                ) from error
+
+    def go_on(self, tally: "Tally", ended: int) -> None:
+        """The run is in the store.
+
+        Args:
+            tally: says which records count, now and later.
+            ended: how many records it has, of earlier invocations.
+        """
+        self._tally, self._step = tally, ended
+        for record in tally.records.values():
+            self._rates.add(record)
+
+    def pytest_vla_episode_finished(self, record: Record) -> None:
+        """An episode of this run has ended, and its record is kept."""
+        from pytest_vla.track.numbers import episode_numbers, episode_texts, texts_of
+        from pytest_vla.track.tracker import Point
+
+        if not self._tracked or self._tally is None:
+            return
+        self._rates.add(self._tally.records[record.node])
+        self._step += 1
+        if record.suite not in self._known:
+            # One that broke early does not know all of it.
+            self._known |= {record.suite} if record.outcome != "error" else set()
+            texts = texts_of(record)
+            self._send(lambda tracker: tracker.about(texts))
+        point = Point(self._step, self._rates.numbers() | episode_numbers(record), episode_texts(record))
+        self._send(lambda tracker: tracker.episode(point))
+        if not self._is_kept:
+            self._keep()
+
+    def end(self, ending: "Ending", files: Callable[[Path], Iterator[Path]]) -> tuple[str, ...]:
+        """The run has ended, for now.
+
+        Args:
+            ending: how, without files.
+            files: makes those that go with it in a folder.
+
+        Returns:
+            What is to be said of it, a line each tracker.
+        """
+        from dataclasses import replace
+
+        lines: list[str] = []
+        with tempfile.TemporaryDirectory(prefix="pytest-vla-") as folder:
+            made: tuple[Path, ...] = ()
+            if any(each.entry.takes_files for each in self._tracked):
+                made = tuple(files(Path(folder)))
+            for each in self._tracked:
+                told = replace(ending, files=made if each.entry.takes_files else ())
+                with self._told(each):
+                    while each.unsent:
+                        each.unsent[0](each.tracker)
+                        del each.unsent[0]
+                    each.tracker.end(told)
+                    lines.append(f"{each.entry.name}: {each.tracker.place}")
+        self._tracked.clear()
+        return tuple(lines)
+
+    def _send(self, what: "Callable[[Tracker], None]") -> None:
+        for each in self._tracked:
+            if each.unsent:
+                # In their order, and no episode waits for what is gone.
+                each.unsent.append(what)
+                continue
+            with self._told(each, what):
+                what(each.tracker)
+
+    @contextmanager
+    def _told(self, tracked: _Tracked, what: "Callable[[Tracker], None] | None" = None) -> Iterator[None]:
+        from pytest_vla.track.tracker import without_password
+
+        name = tracked.entry.name
+        try:
+            with _unwarned():
+                yield
+        except (Exception, SystemExit) as error:
+            told = without_password(str(error) if isinstance(error, VlaError) else describe(error))
+            told = " ".join(told.split())[:300]
+            if what is not None:
+                tracked.unsent.append(what)
+                self._tell(
+                    f"{name} does not track this run: {told}. The run goes on, and its records are whole; at its end "
+                    "all is offered again"
+                )
+            else:
+                self._tell(f"{name} has not all of this run: {told}. Its records are whole: {self._run.parent}")
+
+    def _texts(self, suites: Sequence[str], episodes: int) -> dict[str, str]:
+        settings = self._settings
+        texts = {"run": self._run.name, "model": str(settings.model), "command": self._command}
+        if settings.model_text != settings.model:
+            texts["model_text"] = str(settings.model_text)
+        texts |= {"suites": ", ".join(suites), "episodes": str(episodes), "records": str(self._run.parent)}
+        said = ((option, getattr(settings, option.attribute)) for option in OPTIONS if option.into is None)
+        return texts | {
+            f"option.{option.name}": option.text(value)
+            for option, value in said
+            if value != option.default and option.name not in ("model", "results", "resume") and value is not None
+        }
+
+    def _keep(self) -> None:
+        self._is_kept = True
+        kept = _kept(self._run / KEPT) | {each.entry.name: each.tracker.kept for each in self._tracked}
+        with suppress(OSError, VlaError):
+            self._run.mkdir(parents=True, exist_ok=True)
+            with whole_file(self._run / KEPT) as stream:
+                stream.write(json.dumps(kept, indent=2).encode() + b"\n")
+
+
+@contextmanager
+def _unwarned() -> Iterator[None]:
+    """What a tracker's package warns of is not the tests' affair, and with ``-W error`` is no error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _kept(file: Path) -> dict[str, str]:
+    """By tracker, what an earlier invocation kept of it; what is not as it was written is nothing."""
+    try:
+        found = json.loads(read_plain(file, _LONGEST_FILE))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {
+        name: text
+        for name, text in found.items()
+        if isinstance(text, str) and text.isprintable() and len(text) <= _LONGEST_KEPT
+    }

@@ -1,0 +1,90 @@
+"""Changes whose parameters are chosen, by a search or in a file of cases, and not drawn.
+
+Their labels end with a digest of the parameters, so that equal ones are equal changes in any process. Which parameters
+a label has is known in a process that was told (`remember`), and in every record.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_vla.errors import VlaError
+from pytest_vla.plan.labels import chosen, chosen_name
+from pytest_vla.plan.task import Task
+from pytest_vla.scene.variation import Params, Variation
+from pytest_vla.vary.kind import Kind
+from pytest_vla.vary.space import complaints
+
+_DIGITS = 6
+"""Numbers are rounded to so many places, so that a file has them as they are."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A kind with its parameters.
+
+    Attributes:
+        kind: name, as `pytest_vla.vary.registry.kinds` has it.
+        params: of its space, plain data.
+    """
+
+    kind: str
+    params: Params
+
+    @property
+    def label(self) -> str:
+        """Its name in ids, such as ``camera.azimuth-x1f09a2c4``."""
+        text = json.dumps(self.params, sort_keys=True, separators=(",", ":"))
+        return chosen(self.kind, hashlib.sha256(text.encode()).hexdigest()[:8])
+
+
+# By label: what a label means does not depend on who said it, nor on when.
+_KNOWN: dict[str, Change] = {}
+
+
+def change_of(kind: str, params: Params) -> Change:
+    """A change with its numbers rounded, as it stands in files and records."""
+    return Change(kind, {name: _rounded(value) for name, value in sorted(params.items())})
+
+
+def remember(change: Change) -> str:
+    """The change's label, under which `remembered` has it in this process from now on."""
+    _KNOWN[change.label] = change
+    return change.label
+
+
+def remembered(label: str) -> Change:
+    """The change of a label. Raises VlaError: this process was not told of it."""
+    found = _KNOWN.get(label)
+    if found is None:
+        raise VlaError(
+            f"the parameters of {label} are not known here: run it with the file of cases that has them (--vla-cases)"
+        )
+    return found
+
+
+def chosen_variation(kind: Kind, task: Task, label: str) -> Variation:
+    """The variation of a label as `chosen` writes it.
+
+    Raises:
+        VlaError: the parameters are not known, are none of the kind's, or the task cannot have them.
+    """
+    change = remembered(label)
+    if wrong := complaints(kind.space(task), change.params):
+        raise VlaError("; ".join(wrong))
+    return kind.given(task, label, change.params)
+
+
+def is_chosen(label: str) -> bool:
+    """Whether it is a single label with chosen parameters."""
+    return bool(chosen_name(label))
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        # Not -0.0, which other texts would be of than of 0.0.
+        return round(value, _DIGITS) + 0.0
+    if isinstance(value, (list, tuple)):
+        return [_rounded(each) for each in value]
+    return value

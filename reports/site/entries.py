@@ -1,0 +1,120 @@
+"""What the index of a site needs of each run: values, as ``runs.json`` keeps them after the records are gone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from pytest_vla.metrics.rates import BENIGN
+from pytest_vla.metrics.success import SuccessRate
+
+_SHORT = 8
+"""Digits of a content's digest, as reports show it."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a run's gate said.
+
+    Attributes:
+        word: the verdict, such as ``no worse``; ``not judged``: there is none.
+        passed: whether what was required is shown.
+        line: as the run's page has it, without the run's name.
+    """
+
+    word: str
+    passed: bool
+    line: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """Success of one model in one suite, benign or varied.
+
+    Attributes:
+        model: its name in the report.
+        policies: digests of what made the policy, in order; several: of several versions; none: not known.
+        suite: the suite, or the user's own test.
+        group: `BENIGN` or `VARIED` of `pytest_vla.metrics.rates`.
+        rate: with the report's intervals.
+        tasks: how many.
+        of_tasks: how many the suite has; None: nobody knows, as of a user's own test.
+        variations: how many pairs of a task and a variation.
+        selection: a digest of these pairs: equal where the same was run, whatever the seeds.
+        conditions: of `pytest_vla.reports.site.conditions.conditions_of`.
+        unknown: fields of a later version, as JSON has them.
+    """
+
+    model: str
+    policies: tuple[str, ...]
+    suite: str
+    group: str
+    rate: SuccessRate
+    tasks: int
+    of_tasks: int | None
+    variations: int
+    selection: str
+    conditions: Mapping[str, str]
+    unknown: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def column(self) -> str:
+        """Of which trend and column of the checkpoints it is: ``tabletop``, ``tabletop, varied``."""
+        return self.suite if self.group == BENIGN else f"{self.suite}, {self.group}"
+
+    @property
+    def content(self) -> str:
+        """``04061fba``; ``unknown``; ``several``."""
+        if len(self.policies) > 1:
+            return "several"
+        return self.policies[0][:_SHORT] if self.policies else "unknown"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is of all tasks of its suite."""
+        return self.of_tasks is None or self.tasks >= self.of_tasks
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A run, as the index has it.
+
+    Attributes:
+        name, started, ended, model, picked, planned, done, decided: of `pytest_vla.records.runs.Run`.
+        status: of `pytest_vla.reports.runs.status_of`.
+        verdict: of its gate; None: it had none.
+        versions: of pytest-vla and of the simulator, by name.
+        results: by model, suite and group.
+        made_from: of `pytest_vla.reports.site.summarise.digest_of`: while it is the same, so is the page.
+        unknown: fields of a later version, as JSON has them.
+    """
+
+    name: str
+    started: str
+    ended: str | None
+    status: str
+    model: str
+    picked: str | None
+    planned: int
+    done: int
+    decided: int
+    verdict: Verdict | None
+    versions: Mapping[str, str]
+    results: tuple[Result, ...]
+    made_from: str
+    unknown: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether something of what was planned has no episode."""
+        return self.done < self.planned
+
+    @property
+    def began(self) -> datetime:
+        """When, UTC."""
+        return datetime.fromisoformat(self.started).astimezone(UTC)
+
+    @property
+    def order(self) -> tuple[str, str]:
+        """By which runs are sorted, the oldest first."""
+        return self.started, self.name

@@ -1,0 +1,28 @@
+"""What the tables of LIBERO-PRO have in JSON, as `pytest_vla.suites.libero_pro.report.pro_table` makes them."""
+
+from pytest_vla.reports.json_schema import (
+    COUNT,
+    NUMBER,
+    RATE,
+    REASONS,
+    TEXT,
+    SectionSchema,
+    by_name,
+    listed,
+    maybe,
+    row,
+)
+
+
+def schema() -> SectionSchema:
+    """The key ``libero_pro``."""
+    rate = {**RATE, "errors": REASONS, "invalid": REASONS}
+    suite = {
+        "suite": TEXT,
+        "columns": by_name(maybe(row({**rate, "tasks": COUNT}))),
+        "tasks": listed(row({"name": TEXT, "columns": by_name(maybe(row(rate)))})),
+        "sweeps": listed(row({"kind": TEXT, "levels": listed(row({"level": NUMBER, **rate}))})),
+        "combined": listed(row({"name": TEXT, **rate})),
+    }
+    model = {"model": TEXT, "suites": listed(row(suite)), "left_out": listed(TEXT), "unavailable": REASONS}
+    return SectionSchema({"libero_pro": listed(row(model))}, {})

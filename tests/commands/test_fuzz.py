@@ -1,0 +1,131 @@
+"""``pytest-vla fuzz``: what it refuses before anything is loaded, and what it prints and writes of what was found."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pytest_vla.cli import main
+from pytest_vla.commands import fuzz as fuzz_command
+from pytest_vla.fuzz import trial
+from pytest_vla.fuzz.case_file import read_cases
+from pytest_vla.policies.base import Episode
+from pytest_vla.testing import World
+
+POLICY = """
+import numpy as np
+
+def policy(episode):
+    # Goes, and gives up where three answers have moved nothing.
+    seen = []
+    def session(observation):
+        seen.append(float(observation["robot0_eef_pos"][0]))
+        stuck = len(seen) > 3 and len({round(each, 9) for each in seen[:4]}) == 1
+        return np.array([[0.0 if stuck else 1.0, 0, 0, 0, 0, 0, 0]])
+
+    return session
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a policy, where a point stands in for MuJoCo."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "planted", raising=False)
+    monkeypatch.setattr("pytest_vla.sim.world.World", World)
+    monkeypatch.setattr(trial, "expert_policy", straight)
+    return tmp_path
+
+
+def straight(episode: Episode) -> Callable[[Any], Any]:
+    return lambda observation: np.array([[1.0, 0, 0, 0, 0, 0, 0]])
+
+
+def fuzz(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = main(["fuzz", *arguments])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "which policy? Add --vla-model=POLICY"),
+        (("--vla-model=random", "--vla-suite=libero_plus_goal"), "is varied by itself; take the suite libero_goal"),
+        (("--vla-model=random", "--dimensions=camra"), "no dimension 'camra' can be searched. Did you mean camera"),
+        (("--vla-model=random", "--vla-tasks=nothing_like_it"), "no task of tabletop is 'nothing_like_it'"),
+        (("--vla-model=random", "-o", "."), "expected a file in a folder that is there"),
+        (("--vla-model=random", "-o", "nowhere/cases.toml"), "expected a file in a folder that is there"),
+        (("--vla-model=no_such_module:policy", "--vla-tasks=stove"), "no_such_module"),
+    ],
+)
+def test_what_cannot_be_done_is_said(
+    capsys: pytest.CaptureFixture[str], here: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    code, _, err = fuzz(capsys, *arguments)
+    assert code == 1
+    assert said in err
+    assert list(here.iterdir()) == []
+
+
+def test_a_planted_bug_is_found_at_its_smallest_and_written(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+    (here / "planted.py").write_text(POLICY)
+    options = ("--vla-model=planted:policy", "--vla-tasks=turn_on_the_stove", "--dimensions=action", "--scenes=20")
+    code, out, _ = fuzz(capsys, *options)
+    assert code == 0
+    (case,) = read_cases(here / "fuzz_cases.toml")
+    assert case.candidate.changes[0].params == {"steps": 3}
+    assert case.about.startswith("action.delay steps=3 (does it at steps=2); planted:policy ")
+    assert "fails always: action.delay steps=3 (does it at steps=2)" in out
+    assert "fuzz_cases.toml: 1 case: `pytest --vla-cases=fuzz_cases.toml --vla-model=planted:policy` runs it" in out
+    first = (here / "fuzz_cases.toml").read_bytes()
+    code, out, _ = fuzz(capsys, *options, "--json")
+    assert (here / "fuzz_cases.toml").read_bytes() == first, "equal options give equal files"
+    (task,) = json.loads(out)["tasks"]
+    assert task["scenes"] == task["fails"] + task["passes"] + sum(task["aside"].values()) == 20
+    (found,) = task["found"]
+    assert found["changes"] == {"action.delay": {"steps": 3}}
+    assert (found["failed_run_seeds"], found["run_seeds"], found["complete"]) == (4, 4, True)
+
+
+def test_where_nothing_is_found_nothing_is_written(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+    (here / "planted.py").write_text("from tests.commands.test_fuzz import straight as policy")
+    options = ("--vla-model=planted:policy", "--vla-tasks=turn_on_the_stove", "--dimensions=action", "--scenes=3")
+    code, out, _ = fuzz(capsys, *options)
+    assert code == 0
+    assert "0 of 3 scenes drawn evenly fail = 0.0%" in out
+    assert "no file was written" in out
+    assert not (here / "fuzz_cases.toml").exists()
+
+
+def test_a_task_whose_twin_fails_is_told(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+    (here / "planted.py").write_text("policy = lambda episode: lambda observation: [[0.0] * 7]")
+    options = ("--vla-model=planted:policy", "--vla-tasks=turn_on_the_stove", "--scenes=3", "--vla-seeds=2",
+               "--dimensions=action")  # fmt: skip
+    code, out, _ = fuzz(capsys, *options)
+    assert code == 0
+    assert "tabletop/turn_on_the_stove: seed 2 is left out: without any change " in out
+
+
+def test_what_was_found_until_it_is_stopped_is_kept(
+    capsys: pytest.CaptureFixture[str], here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "planted.py").write_text(POLICY)
+    real, calls = fuzz_command._searched, []
+
+    def interrupted(task: Any, *rest: Any) -> Any:
+        calls.append(task)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(task, *rest)
+
+    monkeypatch.setattr(fuzz_command, "_searched", interrupted)
+    options = ("--vla-model=planted:policy", "--dimensions=action", "--scenes=20")
+    code, out, _ = fuzz(capsys, *options)
+    assert code == 130
+    assert "stopped: what was found until then is here" in out
+    assert len(read_cases(here / "fuzz_cases.toml")) == 1

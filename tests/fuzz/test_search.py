@@ -1,0 +1,123 @@
+"""The search: planted causes are found at their smallest, each once; what is no failure of the policy's is not one."""
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any
+
+import pytest
+
+from pytest_vla.errors import VlaError
+from pytest_vla.fuzz.candidate import Candidate
+from pytest_vla.fuzz.propose import MOST_CHANGES, fuzzed_kinds, propose
+from pytest_vla.fuzz.search import RUN_SEEDS, Searched, search
+from pytest_vla.fuzz.trial import Trial
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.vary.registry import find_variation, kind_named
+from pytest_vla.vary.space import complaints
+
+TASK = load_suite("tabletop").task("put_the_bowl_on_the_stove")
+KINDS = fuzzed_kinds(TASK, ("camera", "light", "robot", "action"))
+
+Params = Mapping[str, Mapping[str, Any]]
+
+
+def of(candidate: Candidate) -> Params:
+    return {change.kind: change.params for change in candidate.changes}
+
+
+def searched(
+    fails: Callable[[Params], bool],
+    number: int = 80,
+    seed: int = 0,
+    aside: Callable[[Params], bool] = lambda params: False,
+    seeds: tuple[int, ...] = (0, 1),
+) -> Searched:
+    def attempt(candidate: Candidate, run_seed: int | None = None) -> Trial:
+        params = of(candidate)
+        if aside(params):
+            return Trial("aside", "the expert does not do it either")
+        return Trial("fails", "it does not") if fails(params) else Trial("passes", "it does")
+
+    return search(TASK, seeds, KINDS, attempt, number, Random(seed))
+
+
+def azimuth(params: Params) -> float:
+    return float(params.get("camera.azimuth", {}).get("azimuth_deg", 0))
+
+
+def turn(params: Params) -> float:
+    return float(params.get("light.direction", {}).get("turn_deg", 0))
+
+
+def test_two_sides_of_one_kind_are_two_causes() -> None:
+    seen = searched(lambda params: not -20 <= azimuth(params) <= 30)
+    assert {each.cause for each in seen.found} == {(("camera.azimuth", -1),), (("camera.azimuth", 1),)}
+    by_side = {each.cause[0][1]: azimuth(of(each.shrunk.candidate)) for each in seen.found}
+    assert -23 < by_side[-1] < -20
+    assert 30 < by_side[1] < 34.5
+    assert seen.failed == len(seen.found) + seen.again
+    assert seen.proposed == seen.passed + seen.failed == 80
+    assert not any(each.is_flaky for each in seen.found)
+
+
+def test_what_only_fails_together_is_found_together() -> None:
+    seen = searched(lambda params: abs(azimuth(params)) > 20 and turn(params) > 15, 400)
+    assert seen.found
+    for each in seen.found:
+        assert {kind for kind, _ in each.cause} == {"camera.azimuth", "light.direction"}
+
+
+def test_what_the_expert_does_not_do_is_no_failure() -> None:
+    seen = searched(lambda params: bool(params), aside=lambda params: "action.delay" in params)
+    assert seen.aside["the expert does not do it either"] > 0
+    assert all("action.delay" not in dict(each.cause) for each in seen.found)
+    assert seen.proposed == seen.failed + sum(seen.aside.values())
+
+
+def test_a_seed_whose_twin_fails_is_left_out() -> None:
+    def attempt(candidate: Candidate, run_seed: int | None = None) -> Trial:
+        return Trial("passes" if candidate.seed == 4 else "fails", f"seed {candidate.seed}")
+
+    seen = search(TASK, (3, 4), KINDS, attempt, 5, Random(0))
+    assert (seen.left_out, seen.proposed, seen.passed) == (((3, "seed 3"),), 5, 5)
+    none = search(TASK, (3,), KINDS, attempt, 5, Random(0))
+    assert (none.proposed, none.found) == (0, ())
+
+
+def test_what_fails_under_one_run_seed_only_is_flaky() -> None:
+    def attempt(candidate: Candidate, run_seed: int | None = None) -> Trial:
+        return Trial("fails" if candidate.changes and not run_seed else "passes", "")
+
+    (found, *_) = search(TASK, (0,), KINDS, attempt, 1, Random(0)).found
+    assert (found.failed, found.tried, found.is_flaky) == (1, 1 + RUN_SEEDS, True)
+
+
+def test_equal_generators_search_alike() -> None:
+    def fails(params: Params) -> bool:
+        return abs(azimuth(params)) > 40 or turn(params) > 30
+
+    assert searched(fails, seed=5) == searched(fails, seed=5)
+    assert searched(fails, seed=5).found[0].first != searched(fails, seed=6).found[0].first
+
+
+def test_proposals_are_even_and_can_be_had() -> None:
+    generator, some = Random(1), fuzzed_kinds(TASK)
+    dimensions = sorted({kind.dimension for kind in some})
+    counts, sizes = dict.fromkeys(dimensions, 0), [0] * (MOST_CHANGES + 1)
+    for seed in range(300):
+        candidate = propose(TASK, seed, some, generator)
+        sizes[len(candidate.changes)] += 1
+        for change in candidate.changes:
+            counts[change.kind.partition(".")[0]] += 1
+            assert complaints(kind_named(change.kind).space(TASK), change.params) == ()
+        assert find_variation(TASK, candidate.label, seed) is not None
+    assert sizes[0] == 0
+    assert sizes[1] > sizes[2] > sizes[3] > 30
+    # 510 changes of 8 dimensions: 64 each, with a standard deviation of 7.
+    assert all(35 < number < 95 for number in counts.values()), counts
+
+
+def test_dimensions_are_checked() -> None:
+    assert {kind.dimension for kind in fuzzed_kinds(TASK, ("light",))} == {"light"}
+    with pytest.raises(VlaError, match=r"no dimension 'lihgt' can be searched. Did you mean light"):
+        fuzzed_kinds(TASK, ("lihgt",))

@@ -1,0 +1,84 @@
+"""``--vla-cases``: changes that stand in a file are items, which are recorded, run again by id, and gone on with."""
+
+from collections.abc import Callable
+
+import numpy as np  # noqa: F401  # Before pytester, which would have it imported twice.
+import pytest
+
+from tests.support.runs import records_of
+
+Run = Callable[..., pytest.RunResult]
+
+CASES = """\
+schema = 1
+
+[[case]]
+suite = "libero_goal"
+task = "turn_on_the_stove"
+seed = 2
+about = "the one that Jo found"
+
+[case.changes."action.delay"]
+steps = 2
+
+[case.changes."noise.gaussian"]
+deviation = 0.1
+seed = 5
+
+[[case]]
+suite = "libero_goal"
+task = "turn_on_the_stove"
+seed = 0
+"""
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_the_files_cases_are_items_with_ids(vla: Run, project: pytest.Pytester, workers: str) -> None:
+    (project.path / "cases.toml").write_text(CASES)
+    result = vla("--vla-cases=cases.toml", "--vla-model=policies:straight", workers)
+    result.assert_outcomes(passed=2)
+    first, second = sorted(records_of(project.path / ".vla"), key=lambda record: -record.seed)
+    label = first.variation["label"]
+    assert first.node == f"libero_goal::test_episode[turn_on_the_stove-{label}-seed2]"
+    assert first.variation["dimension"] == "noise+action"
+    assert first.variation["parameters"] == {
+        "noise.gaussian.deviation": 0.1, "noise.gaussian.seed": 5,
+        "action.delay.steps": 2, "action.delay.milliseconds": 100.0,
+    }  # fmt: skip
+    assert second.variation == {}
+    again = vla(first.node, "--vla-cases=cases.toml", "--vla-model=policies:straight", workers)
+    again.assert_outcomes(passed=1)
+    (record,) = records_of(project.path / ".vla", "last")
+    assert (record.node, record.digest) == (first.node, first.digest)
+    unknown = vla(first.node, "--vla-model=policies:straight", workers)
+    assert unknown.ret == pytest.ExitCode.USAGE_ERROR
+    unknown.stderr.fnmatch_lines(["*are not known here: run it with the file of cases that has them (--vla-cases)*"])
+
+
+def test_twins_and_a_suite_beside_the_file(vla: Run, project: pytest.Pytester) -> None:
+    (project.path / "cases.toml").write_text(CASES)
+    result = vla("--vla-cases=cases.toml", "--vla-twins=auto", "--vla-model=policies:straight", "--collect-only", "-q")
+    found = [line for line in result.outlines if line.startswith("libero_goal::")]
+    assert found[0] == "libero_goal::test_episode[turn_on_the_stove-seed2]"
+    assert len(found) == 5, "the case, its twin, its two changes alone, and the other case"
+    whole = ("--vla-suite=libero_goal", "--vla-tasks=stove", "--vla-model=policies:straight", "--collect-only", "-q")
+    alone = [line for line in vla(*whole).outlines if "::" in line]
+    beside = [line for line in vla(*whole, "--vla-cases=cases.toml").outlines if "::" in line]
+    assert len(beside) == len(alone) + 1, "one of the file's is the suite's own"
+
+
+def test_a_stopped_run_goes_on_with_the_files_cases(vla: Run, project: pytest.Pytester) -> None:
+    (project.path / "cases.toml").write_text(CASES)
+    result = vla("--vla-cases=cases.toml", "--vla-model=policies:straight", "-k", "seed0")
+    result.assert_outcomes(passed=1, deselected=1)
+    resumed = vla("--vla-resume")
+    assert resumed.ret == 0
+    resumed.stdout.fnmatch_lines(["*nothing is left*"])
+
+
+def test_a_file_that_is_wrong_ends_the_run_before_it_begins(vla: Run, project: pytest.Pytester) -> None:
+    (project.path / "cases.toml").write_text(CASES.replace("steps = 2", "steps = 20"))
+    result = vla("--vla-cases=cases.toml", "--vla-model=policies:straight")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*cases.toml:3: case[[]0].changes: action.delay: steps: expected 0 to 5 *found 20*"])
+    assert not (project.path / ".vla").exists()

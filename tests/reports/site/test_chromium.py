@@ -1,0 +1,56 @@
+"""A site's index in a real Chromium without a network: nothing is loaded, nothing is too wide, axe finds no fault."""
+
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from pytest_vla.reports.site.entries import Verdict
+from pytest_vla.reports.site.page import index_html
+from tests.support.chromium import PROGRAMS, Browser, chromium, chromium_program
+from tests.support.sites import entry_of, part_of, result_of
+
+pytestmark = pytest.mark.skipif(chromium_program() is None, reason=f"none of {', '.join(PROGRAMS)} is installed")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with chromium(tmp_path_factory.mktemp("profile")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of thirty runs: three models, a long name among them, two suites, parts, breaks, verdicts."""
+    long = "a_package.with_a_long_name.policies:the_policy_of_the_third_experiment"
+    verdict = Verdict("regression", False, "gate: regression (margin 5 points): failed by regression")
+    entries = [
+        entry_of(
+            day,
+            part_of(3, model=model) if day % 7 == 6 else result_of(day % 20, model=model, conditions=conditions),
+            result_of(model=model, group="varied", policies=(f"{day:08d}",)),
+            model=model,
+            verdict=verdict if day % 3 == 0 else None,
+        )
+        for day in range(1, 31)
+        for model in [("tiny", "expert", long)[day % 3]]
+        for conditions in [{"protocol.max_steps": "300" if day < 15 else "400"}]
+    ]
+    file = tmp_path_factory.mktemp("site") / "index.html"
+    file.write_bytes(index_html("Runs", entries[::-1], {entry.name for entry in entries}, ["a note"]))
+    return file
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)], ids=["light", "narrow, dark"])
+def test_everybody_can_read_it(browser: Browser, index: Path, width: int, dark: bool) -> None:
+    axe = pytest.importorskip("axe_core_python", reason="axe-core-python is not installed")
+    browser.open(index.as_uri(), width, dark=dark)
+    assert browser.run("document.documentElement.scrollWidth <= window.innerWidth")
+    browser.run("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+    assert browser.run("document.documentElement.scrollWidth <= window.innerWidth")
+    browser.run((files(axe) / "axe.min.js").read_text(encoding="utf-8") + "; 0")
+    told = browser.run("axe.run().then(found => found.violations.map(v => [v.id, v.nodes[0].html.slice(0, 200)]))")
+    assert told == []
+    assert [each for each in browser.requests if not each.startswith(("file:", "data:", "about:"))] == []
+    assert browser.troubles == []
