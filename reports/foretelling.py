@@ -302,6 +302,11 @@ def _table(found: Sequence[Foretelling], varied: bool) -> Iterator[str]:
         if each.unknown
     ).items():
         yield from wrapped(f"no value yet {text}: {', '.join(names)}")
+    if (comparisons := sum(each.auroc is not None for each in found)) > 1:
+        yield from wrapped(
+            f"these are {comparisons} comparisons, of metrics and moments: the best of them is picked by eye, and "
+            "looks better than it is; other episodes, such as of another run seed, say how good"
+        )
     if any(each.pairs for each in found):
         yield ""
         mixed = ". What is varied in them may do so too: it is not told apart" if varied else ""

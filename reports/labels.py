@@ -34,9 +34,11 @@ from pytest_vla.reports.loaded import Loaded
 from pytest_vla.reports.tables import aligned, notes, printed, wrapped
 from pytest_vla.util.text import counted
 
-SIZES = tuple(
-    f"{letter} {word}" for (letter, _), word in zip(EFFECT_BANDS, ("negligible", "small", "medium"), strict=True)
+_SIZES = tuple(
+    f"{letter} {word}, below {below}"
+    for (below, letter), word in zip(EFFECT_BANDS, ("negligible", "small", "medium"), strict=True)
 )
+"""What letters of effects mean, by 2 |A12 - 0.5|."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +191,7 @@ def labels_lines(found: LabelReport) -> Iterator[str]:
 
 
 def _lines(found: LabelReport) -> Iterator[str]:
-    sizes = "; ".join(f"{name}, below {below}" for name, (_, below) in zip(SIZES, EFFECT_BANDS, strict=True))
+    sizes = "; ".join(_SIZES)
     yield from wrapped(
         "Do metrics go with people's labels of quality? Spearman's rho over labelled successes (above 0: better where "
         f"the metric is larger), called low, moderate or strong where p < {SIGNIFICANT}, and A12 of each class beside "
@@ -223,3 +225,9 @@ def _lines(found: LabelReport) -> Iterator[str]:
             effects = one.against_failures.values()
             rows.append([one.metric, *cells, *("-" if e is None else f"{e.a12:.2f} {e.category}" for e in effects)])
         yield from aligned(rows, 1)
+        told_of = [each for one in model.metrics for each in (one.correlation, *one.against_failures.values())]
+        if (comparisons := sum(each is not None for each in told_of)) > 1:
+            yield from wrapped(
+                f"these are {comparisons} comparisons: of as many where nothing goes with anything, one of "
+                f"{1 / SIGNIFICANT:.0f} has p < {SIGNIFICANT}"
+            )

@@ -41,6 +41,10 @@ ENDINGS = {".json": "json", ".txt": "terminal", "": "terminal", ".html": "html",
 ALGORITHMS = ("fastdtw", "exact")
 
 
+PICTURES = 200
+"""Episodes of a page with pictures, where nothing is said."""
+
+
 def declare(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     from pytest_vla.commands.pride import alpha_of
@@ -103,14 +107,13 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--pictures",
         metavar="N",
         type=episode_number,
-        default=200,
-        help="of html: episodes with pictures of their start and end, those that did not succeed first (default: 200)",
+        help="of html: episodes with pictures of their start and end, those that did not succeed first (default: "
+        f"{PICTURES})",
     )
     parser.add_argument(
         "--videos",
         metavar="none|failed[:N]|all[:N]",
         type=video_number,
-        default=(0, True),
         help="of html: episodes with a video, recorded or drawn now (default: none; N: 20)",
     )
     parser.add_argument(
@@ -176,6 +179,9 @@ def run(options: argparse.Namespace) -> None:
     format = format_of(options.format, options.output)
     if format == "png":
         check_matplotlib()
+    for name in ("pictures", "videos"):
+        if format != "html" and getattr(options, name) is not None:
+            raise VlaError(f"--{name}: a page has them, and {format} has none: --format=html -o report.html")
     if format == "html" and options.occlusion[0] and options.vla_model is not None:
         from pytest_vla.policies.load import check_model
         from pytest_vla.run.project import typed_model
@@ -224,9 +230,10 @@ def _write_page(
     from pytest_vla.reports.html.media import Shown
     from pytest_vla.run.html_report import write_html
 
-    most, of_failed = options.videos
+    most, of_failed = options.videos or (0, True)
     asked, of_those = options.occlusion
-    shown = Shown(options.pictures, most, of_failed, options.data, asked, of_those, _policies(options))
+    pictures = PICTURES if options.pictures is None else options.pictures
+    shown = Shown(pictures, most, of_failed, options.data, asked, of_those, _policies(options))
     write_html(loaded, named, options.which, options.results, options.output, troubles, shown)
     if troubles:
         raise VlaError("\n".join(troubles))

@@ -1,6 +1,7 @@
-"""Intervals for rates."""
+"""Intervals for rates, and for a median."""
 
-from math import sqrt
+from collections.abc import Sequence
+from math import comb, sqrt
 from statistics import NormalDist
 
 
@@ -46,3 +47,19 @@ def score_interval(rate: float, trials: float, quantile: float) -> tuple[float, 
     low = 0.0 if rate <= 0.0 else (centre - half) / scale
     high = 1.0 if rate >= 1.0 else (centre + half) / scale
     return low, high
+
+
+def median_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float] | None:
+    """Interval of a median by order statistics, whatever the values' distribution: the sign test's.
+
+    Source: Thompson 1936, Annals of Mathematical Statistics 7, 122-128. Returns None where so few values have none:
+    fewer than 6 at 95%.
+    """
+    ordered, n = sorted(values), len(values)
+    outside, place = 2.0 ** (1 - n), 0
+    if outside > 1.0 - confidence:
+        return None
+    while outside + comb(n, place + 1) * 2.0 ** (1 - n) <= 1.0 - confidence:
+        place += 1
+        outside += comb(n, place) * 2.0 ** (1 - n)
+    return ordered[place], ordered[n - 1 - place]

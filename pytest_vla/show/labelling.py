@@ -12,6 +12,7 @@ from typing import Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.labels import CLASSES, Label, read_labels, write_labels
+from pytest_vla.util.text import printable
 
 ADDRESS = "127.0.0.1"
 """Nobody else's machine can reach it."""
@@ -65,7 +66,12 @@ def labelling_server(shown: Sequence[Shown], file: Path, by: str, port: int = 0)
             "by": by,
             "classes": CLASSES,
             "episodes": [
-                {"case": each.case, "instruction": each.instruction, "label": None if one is None else one.label}
+                # A browser would obey what turns the direction of a text.
+                {
+                    "case": printable(each.case),
+                    "instruction": printable(each.instruction),
+                    "label": None if one is None else one.label,
+                }
                 for each, one in zip(shown, told, strict=True)
             ],
         }

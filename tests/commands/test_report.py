@@ -302,6 +302,8 @@ def never(loaded: object, options: object) -> None:
         (["-o", "x.png"], r"-o x.png: the pictures are several: give their folder, --format=png -o FOLDER"),
         (["--format=png", "-o", "x.PNG"], r"the pictures are several"),
         (["-o", "folder"], r"-o folder is a folder: give a file, or --format=png for pictures in it"),
+        (["--format=terminal", "--videos=all:1"], r"--videos: a page has them, and terminal has none: --format=html"),
+        (["-o", "out.json", "--pictures=3"], r"--pictures: a page has them, and json has none"),
         (["--format=png", "-o", "file/pictures"], r"png are written into a folder: \S*file is no folder"),
     ],
 )

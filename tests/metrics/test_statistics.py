@@ -1,4 +1,4 @@
-"""Wilson's interval against published values and against its definition."""
+"""Wilson's interval against published values and against its definition; that of a median."""
 
 from math import isclose, sqrt
 from statistics import NormalDist
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_vla.metrics.statistics import wilson_interval
+from pytest_vla.metrics.statistics import median_interval, wilson_interval
 
 COUNTS = st.integers(min_value=1, max_value=5000).flatmap(
     lambda n: st.tuples(st.integers(min_value=0, max_value=n), st.just(n))
@@ -62,3 +62,10 @@ def test_counts_that_cannot_be(successes: int, n: int) -> None:
 def test_confidence_that_cannot_be(confidence: float) -> None:
     with pytest.raises(ValueError, match="between 0 and 1"):
         wilson_interval(1, 2, confidence)
+
+
+def test_the_interval_of_a_median_by_hand() -> None:
+    assert median_interval([1.0, 2, 3, 4, 5]) is None
+    assert median_interval([3.0, -1, 2, 9, 4, 5]) == (-1, 9)
+    # Of 20 the 6th and the 15th: Conover's table of the sign test.
+    assert median_interval([float(n) for n in range(1, 21)]) == (6.0, 15.0)

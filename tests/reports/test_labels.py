@@ -39,6 +39,8 @@ def test_which_metrics_go_with_labels_and_how_far_two_agree(capsys: pytest.Captu
     text = " ".join(capsys.readouterr().out.split())
     assert "me and you agree on 50% of 2 episodes, Cohen's kappa" in text
     assert "1 episode in no class, as the two labels in the middle differ" in text
+    assert "n negligible, below 0.147; s small, below 0.33; m medium, below 0.474; L large, beyond" in text
+    assert "these are 3 comparisons: of as many where nothing goes with anything, one of 20 has p < 0.05" in text
     assert "metric rho p of rho low medium high hand_jerk -0.9" in text
 
 
@@ -72,3 +74,20 @@ def test_labels_are_of_the_policy_that_was_labelled_and_of_no_other(capsys: pyte
     told = " ".join(capsys.readouterr().out.split())
     assert "4 labels of other episodes than these runs', and in no number: of run good-run" in told
     assert "no success of these runs has a label" in told
+
+
+def test_a_correlation_by_chance_has_no_word(capsys: pytest.CaptureFixture[str]) -> None:
+    labels = ("low", "low", "medium", "high")
+    records = [
+        varied("", True, seed=seed, digest=f"d{seed}", metrics={"hand_jerk": value})
+        for seed, value in enumerate((1.0, 3.0, 2.0, 3.5))
+    ]
+    write(records)
+    rows = (f"{record.case},{label},me,{record.digest},a-run\n" for record, label in zip(records, labels, strict=True))
+    Path("labels.csv").write_text(HEAD + "".join(rows))
+    (model,) = models_of(capsys, "--labels=labels.csv")
+    told = model["labels"]["metrics"][0]["correlation"]
+    assert (told["rho"] > 0.5, told["p"] > 0.05, told["band"]) == (True, True, None)
+    report("--labels=labels.csv")
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("hand_jerk "))
+    assert "strong" not in line

@@ -80,6 +80,17 @@ def test_a_label_is_kept_at_once_and_the_next_call_goes_on(tmp_path: Path) -> No
     assert [(each.by, each.label) for each in read_labels(file)] == [("me", "low"), ("you", "medium")]
 
 
+def test_an_instruction_cannot_turn_the_page(tmp_path: Path) -> None:
+    shown = [Shown("s/a[seed0]", "d", "r", "pick \u202eup", drawn)]
+    server, address = labelling_server(shown, tmp_path / "a.csv", "me")
+    thread = threading.Thread(target=server.handle_request)
+    thread.start()
+    state = json.loads(ask(address, "state")[1])
+    thread.join()
+    server.server_close()
+    assert state["episodes"][0]["instruction"] == "pick ?up"
+
+
 @pytest.mark.parametrize(
     "body",
     ["", "[", "3", {"number": 9, "label": "low"}, {"number": 0, "label": "good"}, {"number": "0", "label": "low"}],
