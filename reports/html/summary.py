@@ -83,7 +83,7 @@ def summary_blocks(
             is_wide=True,
         )
     found["Success"] = _success_block(counting)
-    found["What harms most"] = _harm_block(models)
+    found["What harms most"] = _harm_block(models, any(each.variation for each in records))
     found["What broke"] = _broken_block(counting)
     found["Provenance"] = _provenance_block(counting)
     return found
@@ -157,7 +157,7 @@ def judged_rates(counting: Mapping[str, Sequence[Record]]) -> Iterator[JudgedRat
                 yield JudgedRate(model, suite, group, success_rate(suite, ended, unit_of), tuple(ended))
 
 
-def _harm_block(models: Sequence[Mapping[str, Any]]) -> Block:
+def _harm_block(models: Sequence[Mapping[str, Any]], is_varied: bool) -> Block:
     told = []
     for model in models:
         harm = model.get("robustness", {}).get("most_harmful")
@@ -169,9 +169,12 @@ def _harm_block(models: Sequence[Mapping[str, Any]]) -> Block:
             told.append(f"{named} takes {lost}{beside}{why}.")
     if told:
         return Block(texts=tuple(told))
+    how = "(--vla-vary=camera,light,robot --vla-twins=auto)"
+    if not is_varied:
+        return Block(texts=(f"Nothing was varied {how}.",))
     varied = any("robustness" in model for model in models)
-    why = "there are no benign twins to compare with" if varied else "nothing but words was varied, or nothing at all"
-    return Block(texts=(f"Not known: {why} (--vla-vary=camera,light,robot --vla-twins=auto).",))
+    why = "there are no benign twins to compare with" if varied else "nothing but words was varied"
+    return Block(texts=(f"Not known: {why} {how}.",))
 
 
 def _suite(model: Mapping[str, Any]) -> str:
