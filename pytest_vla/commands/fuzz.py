@@ -4,8 +4,9 @@ import argparse
 import json
 import random
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +17,14 @@ from pytest_vla.util.live_line import progress
 from pytest_vla.util.text import counted, printable
 
 if TYPE_CHECKING:
+    from pytest_vla.episode.rollout import Conditions
+    from pytest_vla.fuzz.case_file import ListedCase
     from pytest_vla.fuzz.search import Found, Searched
     from pytest_vla.fuzz.trial import Trials
     from pytest_vla.plan.task import Task
     from pytest_vla.policies.spec import ModelSpec
     from pytest_vla.scene.variation import Params
+    from pytest_vla.vary.kind import Kind
 
 # What simulates is imported when it runs: --help has to come at once.
 
@@ -35,7 +39,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "failure counts where the benign twin succeeds and the expert does the task in the same scene. Each is made "
         "smaller, in up to 40 episodes: fewer changes, fewer parameters, less of each; and it is tried under further "
         "run seeds. What always fails is written to a file of cases, which pytest --vla-cases=FILE runs. Equal options "
-        "give equal files. What was found so far stays where it is stopped."
+        "give equal files. The file has what was found so far, whatever ends the search."
     )
     parser.add_argument("--vla-model", metavar="POLICY", help="as pytest's")
     parser.add_argument(
@@ -91,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
     """Search, print, and write. Raises VlaError: the policy cannot be loaded, or nothing can be searched."""
     from pytest_vla.episode.rollout import Conditions
     from pytest_vla.episode.world_pool import WorldPool
-    from pytest_vla.fuzz.case_file import ListedCase, write_cases
+    from pytest_vla.fuzz.case_file import write_cases
     from pytest_vla.fuzz.propose import fuzzed_kinds
     from pytest_vla.fuzz.trial import Trials
     from pytest_vla.policies.load import check_model, digest_of, resolve_policy
@@ -103,6 +107,7 @@ def run(options: argparse.Namespace) -> int:
     if options.output.is_dir() or not options.output.absolute().parent.is_dir():
         raise VlaError(f"{options.output}: expected a file in a folder that is there (-o)")
     searched: dict[str, Searched] = {}
+    listed: list[ListedCase] = []
     stopped = False
     with progress(sys.stderr) as told, redirect_stdout(sys.stderr), closing(WorldPool(False)) as worlds:
         told(f"loading {spec.text}")
@@ -112,25 +117,40 @@ def run(options: argparse.Namespace) -> int:
             model=str(options.vla_model), policy_digest=digest_of(policy, spec), run_seed=options.vla_run_seed
         )
         trials = Trials(policy, worlds, conditions)
+
+        def note(task: "Task", seen: "Searched") -> None:
+            """Whatever ends the search, the file has what was found."""
+            so_far = f"{seen.proposed} of {options.scenes} scenes, {seen.failed} failed, {len(seen.found)} distinct"
+            told(f"{task.id}: {so_far}")
+            searched[task.id] = seen
+            now = _listed(searched.values(), conditions)
+            if now != listed:
+                listed[:] = now
+                write_cases(options.output, now)
+
         try:
             for task in tasks:
-                searched[task.id] = _searched(task, options, kinds[task.id], trials, told)
+                told(f"{task.id}: benign twins")
+                _search(task, options, kinds[task.id], trials, partial(note, task))
         except KeyboardInterrupt:
             stopped = True
-    listed = [
-        ListedCase(found.shrunk.candidate, about_text(found, conditions.model, conditions.policy_digest))
-        for seen in searched.values()
-        for found in seen.found
-        if not found.is_flaky
-    ]
-    if listed:
-        write_cases(options.output, listed)
     if options.json:
         print(json.dumps({"tasks": [table_of(name, seen) for name, seen in searched.items()]}, indent=2))
     else:
         for line in _lines(searched, options, len(listed), trials.episodes, stopped):
             print(printable(line))
     return 130 if stopped else 0
+
+
+def _listed(searched: "Iterable[Searched]", conditions: "Conditions") -> "list[ListedCase]":
+    from pytest_vla.fuzz.case_file import ListedCase
+
+    return [
+        ListedCase(found.shrunk.candidate, about_text(found, conditions.model, conditions.policy_digest))
+        for seen in searched
+        for found in seen.found
+        if not found.is_flaky
+    ]
 
 
 def about_text(found: "Found", model: str, digest: str | None) -> str:
@@ -195,17 +215,17 @@ def _tasks(options: argparse.Namespace) -> "tuple[Task, ...]":
     return tasks
 
 
-def _searched(
-    task: "Task", options: argparse.Namespace, kinds: Sequence[Any], trials: "Trials", told: Callable[[str], None]
-) -> "Searched":
+def _search(
+    task: "Task",
+    options: argparse.Namespace,
+    kinds: "Sequence[Kind]",
+    trials: "Trials",
+    note: "Callable[[Searched], None]",
+) -> None:
     from pytest_vla.fuzz.search import search
 
-    def tell(seen: "Searched") -> None:
-        told(f"{task.id}: {seen.proposed} of {options.scenes} scenes, {seen.failed} failed, {len(seen.found)} distinct")
-
-    told(f"{task.id}: benign twins")
     generator = random.Random(f"{options.vla_run_seed}/{task.id}")
-    return search(task, options.vla_seeds or (0,), kinds, trials, options.scenes, generator, tell)
+    note(search(task, options.vla_seeds or (0,), kinds, trials, options.scenes, generator, note))
 
 
 def _lines(

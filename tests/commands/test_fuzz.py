@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from pytest_vla.cli import main
-from pytest_vla.commands import fuzz as fuzz_command
 from pytest_vla.fuzz import trial
 from pytest_vla.fuzz.case_file import read_cases
+from pytest_vla.fuzz.trial import Trials
 from pytest_vla.policies.base import Episode
 from pytest_vla.testing import World
 
@@ -114,18 +114,20 @@ def test_a_task_whose_twin_fails_is_told(capsys: pytest.CaptureFixture[str], her
 def test_what_was_found_until_it_is_stopped_is_kept(
     capsys: pytest.CaptureFixture[str], here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also of the task that it is at."""
     (here / "planted.py").write_text(POLICY)
-    real, calls = fuzz_command._searched, []
+    real, left = Trials.__call__, [200]
 
-    def interrupted(task: Any, *rest: Any) -> Any:
-        calls.append(task)
-        if len(calls) == 2:
+    def interrupted(self: Trials, *rest: Any, **named: Any) -> Any:
+        left[0] -= 1
+        if (here / "fuzz_cases.toml").exists() and left[0] < 190:
             raise KeyboardInterrupt
-        return real(task, *rest)
+        return real(self, *rest, **named)
 
-    monkeypatch.setattr(fuzz_command, "_searched", interrupted)
-    options = ("--vla-model=planted:policy", "--dimensions=action", "--scenes=20")
+    monkeypatch.setattr(Trials, "__call__", interrupted)
+    options = ("--vla-model=planted:policy", "--vla-tasks=turn_on_the_stove", "--dimensions=action", "--scenes=100")
     code, out, _ = fuzz(capsys, *options)
     assert code == 130
     assert "stopped: what was found until then is here" in out
+    assert "1 case: " in out
     assert len(read_cases(here / "fuzz_cases.toml")) == 1
