@@ -261,14 +261,18 @@ def _aligned(rows: Sequence[RateRow], width: int | None, whole_names: bool) -> l
     """Names to the left, numbers to the right; what does not fit beside its row stands below it."""
     table = [list(_HEADER), *map(list, map(_cells, rows))]
     below: list[list[str]] = [[] for _ in table]
+    for name in _FURTHER:
+        column = table[0].index(name)
+        if not any(cells[column] for cells in table[1:]):
+            for cells in table:
+                cells.pop(column)
     # What is in no rate goes first.
-    for name in reversed(_FURTHER):
+    for name in [name for name in reversed(_FURTHER) if name in table[0]]:
         column = table[0].index(name)
         widths = _widths(table)
         numbers = sum(widths[1:]) + 2 * (len(widths) - 1)
-        told = any(cells[column] for cells in table[1:])
         names = widths[0] if whole_names else min(widths[0], _NARROWEST)
-        if told and (width is None or numbers + names <= width):
+        if width is None or numbers + names <= width:
             continue
         for cells, lines in zip(table, below, strict=True):
             text = cells.pop(column)

@@ -114,7 +114,7 @@ def test_errors_are_what_reruns_are_for(
         "error",
     ]
     result.stdout.fnmatch_lines(
-        ["* 1/2 *50.0%*33.3% to 66.7% with errors: 1 policy-raised", "libero_goal: 1/2 = 50.0% * (1 error: *"]
+        ["* 1/2 *50.0%*", "*33.3% to 66.7% with errors: 1 policy-raised", "libero_goal: 1/2 = 50.0% * (1 error: *"]
     )
     # A failure is run once more, and an error that was mended is no repeat.
     result.stdout.fnmatch_lines(["vla: failed (*): 1 item failed for another reason*"])

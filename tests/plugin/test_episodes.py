@@ -148,7 +148,8 @@ def test_nothing_to_measure_is_a_skip(vla: Run, project: pytest.Pytester) -> Non
     result.assert_outcomes(passed=2, skipped=1)
     result.stdout.fnmatch_lines(
         [
-            "libero_goal * 3 * 2/2 *100.0% * invalid: 1 goal-holds-at-start",
+            "libero_goal * 3 * 2/2 *100.0% *",
+            "*invalid: 1 goal-holds-at-start",
             "SKIPPED*invalid goal-holds-at-start after 0 of 300 steps*",
         ]
     )
@@ -305,7 +306,7 @@ def test_an_episode_whose_worker_is_killed_is_an_error_that_counts(vla: Run, pro
     assert (lost.outcome, lost.reason, lost.steps) == ("error", "worker-crashed", 0)
     assert "crashed" in str(lost.message)
     assert {record.outcome for record in records.values()} == {"success"}
-    result.stdout.fnmatch_lines(["libero_goal*4*3/3*100.0%*errors: 1 worker-crashed"])
+    result.stdout.fnmatch_lines(["libero_goal*4*3/3*100.0%*", "*errors: 1 worker-crashed"])
     assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 

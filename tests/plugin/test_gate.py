@@ -495,7 +495,7 @@ def test_measures_beside_success_fail_the_run_too(
     assert main(["report", "last", "-o", "page.html"]) == 0
     page = (project.path / "page.html").read_text()
     assert "failed by steps of libero_goal[benign] regression, no-regression is required" in page
-    assert "Beside success" in page
+    assert "beside success: mean differences of pairs" in page
     code, told = afterwards(capsys, "--margin=60", "--measure=steps", "--json")
     assert code == 1
     assert json.loads(told) == {name: value for name, value in found.items() if name != "line"}

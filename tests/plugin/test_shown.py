@@ -116,7 +116,7 @@ def test_junit_files_have_how_each_episode_ended_and_no_record(
 
 def test_junit_files_have_variations_and_invalid_episodes_as_skipped(vla: Run, project: pytest.Pytester) -> None:
     rule = "--vla-stop-when=action_position_instability>=0 for 1"
-    vla(*STOVE, "--vla-model=policies:straight", "--vla-vary=action.delay:1", rule, "--junit-xml=out.xml")
+    vla(*STOVE, "--vla-model=policies:still", "--vla-vary=action.delay:1", rule, "--junit-xml=out.xml")
     (case,) = cases_of_junit(project).values()
     assert properties(case)["vla_variation"] == "action.delay-L1"
     assert (properties(case)["vla_outcome"], properties(case)["vla_reason"]) == ("invalid", "stopped-early")
