@@ -39,7 +39,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "failure counts where the benign twin succeeds and the expert does the task in the same scene. Each is made "
         "smaller, in up to 40 episodes: fewer changes, fewer parameters, less of each; and it is tried under further "
         "run seeds. What always fails is written to a file of cases, which pytest --vla-cases=FILE runs. Equal options "
-        "give equal files. The file has what was found so far, whatever ends the search."
+        "give equal files. The file has what was found so far, whatever ends the search. The exit code is 0, also "
+        "where failures were found; 1 where no scene could be tried, and 130 where it was stopped."
     )
     parser.add_argument("--vla-model", metavar="POLICY", help="as pytest's")
     parser.add_argument(
@@ -139,7 +140,10 @@ def run(options: argparse.Namespace) -> int:
     else:
         for line in _lines(searched, options, len(listed), trials.episodes, stopped):
             print(printable(line))
-    return 130 if stopped else 0
+    if stopped:
+        return 130
+    # A policy that does nothing of it would look like one that nothing breaks.
+    return 0 if any(seen.proposed for seen in searched.values()) else 1
 
 
 def _listed(searched: "Iterable[Searched]", conditions: "Conditions") -> "list[ListedCase]":
@@ -237,6 +241,7 @@ def _lines(
         for seed, why in seen.left_out:
             yield f"{name}: seed {seed} is left out: without any change {why}"
         if not seen.proposed:
+            yield f"{name}: no scene was tried"
             continue
         counted_ = seen.failed + seen.passed
         rate = (
@@ -256,12 +261,15 @@ def _lines(
             yield f"  fails {often}: {boundary_text(each)}{end}"
     yield counted(episodes, "episode")
     if stopped:
-        yield "stopped: what was found until then is here"
+        pending = sum(seen.pending for seen in searched.values())
+        rest = f"; {counted(pending, 'failure')} were not made smaller" * bool(pending)
+        yield f"stopped: what was found until then is here{rest}"
     if written:
         again = f"pytest --vla-cases={options.output} --vla-model={options.vla_model}"
         yield f"{options.output}: {counted(written, 'case')}: `{again}` runs {'it' if written == 1 else 'them'}"
     else:
-        yield "nothing was found that always fails, and no file was written"
+        there = f"; {options.output} was there before, and is of another search" * options.output.exists()
+        yield f"nothing was found that always fails, and no file was written{there}"
 
 
 def _params_text(params: "Params", names: Sequence[str]) -> str:

@@ -60,14 +60,15 @@ def read_cases(file: Path, data: Path | None = None) -> tuple[ListedCase, ...]:
     try:
         table, lines = read_toml_with_lines(file, "case")
     except OSError as error:
-        raise VlaError(f"{file}: cases cannot be read: {error.strerror}; --vla-cases needs a TOML file") from error
+        raise VlaError(f"{file}: cases cannot be read: {error.strerror}; --vla-cases needs one TOML file") from error
     except ValueError as error:
         raise VlaError(f"{file}: no valid TOML: {error}") from error
     if unknown := [key for key in table if key not in ("schema", "case")]:
         raise VlaError(f"{lines.where()}unknown key {unknown[0]!r}: expected schema = {SCHEMA} and [[case]] tables")
-    if table.get("schema") != SCHEMA:
-        found = table.get("schema", "none")
-        raise VlaError(f"{lines.where()}expected schema = {SCHEMA}, found {found!r}: it is of another version")
+    if "schema" not in table:
+        raise VlaError(f"{lines.where()}expected schema = {SCHEMA} before the first [[case]], found none")
+    if table["schema"] != SCHEMA:
+        raise VlaError(f"{lines.where()}expected schema = {SCHEMA}, found {table['schema']!r}: of another version")
     entries = table.get("case")
     if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
         raise VlaError(f"{lines.where()}expected one [[case]] table or more, each with suite, task and seed")
@@ -155,7 +156,9 @@ def _changes(task: Task, table: Mapping[str, Mapping[str, Any]], wrong: Any) -> 
             raise wrong("changes", str(error)) from error
         known = {each.name for each in space}
         if problems := complaints(space, params):
-            raise wrong("changes", f"{name}: {'; '.join(problems)}; its parameters are {', '.join(sorted(known))}")
+            strange = [f"{each} is none of them" for each in params if each not in known]
+            told = "; ".join([f"{', '.join(sorted(known))} are its parameters", *strange])
+            raise wrong("changes", f"{name}: {'; '.join(problems)}; {told}")
         found.append(change_of(name, params))
     changes = tuple(found)
     try:

@@ -69,7 +69,9 @@ class Trials:
             return Trial("passes", "the policy does it", record)
         if record.outcome != "failure":
             return Trial("aside", f"{record.reason}: {record.message}", record)
-        if variation is None or not (variation.changes_scene or variation.actions):
+        if variation is None:
+            return Trial("fails", "the policy does not do it", record)
+        if not (variation.changes_scene or variation.actions):
             return Trial("fails", "only what is seen or told is changed, and the policy does not do it", record)
         if candidate.task.world is not None:
             return Trial(

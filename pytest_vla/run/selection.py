@@ -16,7 +16,7 @@ from pytest_vla.plan.case import Case, parse_node_id
 from pytest_vla.plan.labels import but_last_part
 from pytest_vla.plan.manifests import is_suite, load_suite, named_suites, suite_folder, suite_manifest, suite_names
 from pytest_vla.plan.sampling import Stratum, of_task, sample
-from pytest_vla.plan.select import plan, select_tasks, with_twins
+from pytest_vla.plan.select import narrow, plan, select_tasks, with_twins
 from pytest_vla.plan.suite import Suite
 from pytest_vla.plan.task import Task, with_textures
 from pytest_vla.run import suite_items
@@ -171,6 +171,7 @@ def select(settings: Settings, arguments: Sequence[str], paths_given: bool, fold
     if in_arguments and not wanted:
         # The file is there to say what the ids mean.
         listed = tuple(case for case in listed if case.suite in in_arguments)
+    listed = narrow(listed, settings.tasks, settings.task_levels)
     whole = tuple(dict.fromkeys([*wanted, *in_arguments]))
     named = tuple(dict.fromkeys([*whole, *(case.suite for case in listed)]))
     added = [name for name in named if name not in in_arguments]

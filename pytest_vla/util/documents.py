@@ -52,7 +52,8 @@ def read_toml_with_lines(path: Path, name: str) -> tuple[dict[str, Any], "TableL
     import tomllib
 
     try:
-        text = read_plain(path).decode()
+        # Some editors begin a file with a byte order mark.
+        text = read_plain(path).decode("utf-8-sig")
         table = tomllib.loads(text)
     except RecursionError:
         raise ValueError(f"it is nested deeper than {DEEPEST}") from None

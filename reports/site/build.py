@@ -24,6 +24,8 @@ from pytest_vla.util.text import counted
 
 INDEX, LISTING = "index.html", "runs.json"
 
+_MARK = b'<meta name="generator" content="pytest-vla">'
+
 _LOCK = ".runs.lock"
 
 PageOf = Callable[[Loaded, str, Path, Sequence[GateTold]], tuple[bytes, list[str]]]
@@ -133,7 +135,10 @@ def _runs(site: Site) -> Iterator[tuple[Path, Run]]:
 
 
 def _make_folders(folder: Path) -> None:
-    """Raises VlaError: something else is in their place, or they cannot be made."""
+    """Raises VlaError: something else is in their place, also another's index, or they cannot be made."""
+    index = folder / INDEX
+    if index.is_file() and not (folder / LISTING).exists() and _MARK not in index.read_bytes()[:4096]:
+        raise VlaError(f"-o {folder}: {index} is not pytest-vla's, and would be overwritten; name another folder")
     for each in (folder, folder / PAGES_FOLDER):
         if each.exists() and not each.is_dir():
             raise VlaError(f"-o {folder}: {each} is no folder; name a folder, such as -o public")

@@ -103,7 +103,7 @@ def _lowest(records: Sequence[Record]) -> Iterator[Told]:
     rates = [success_rate(task, some, unit_of) for (_, task), some in sorted(tasks.items())]
     low = sorted((each for each in rates if each.rate is not None and each.rate < 1), key=lambda each: each.rate or 0)
     counting = [each for each in rates if each.rate is not None]
-    if not low or len(counting) < 2:
+    if not low or len({each.rate for each in counting}) < 2:
         return
     told = ", ".join(f"{each.name} {each.successes}/{each.counted}" for each in low[:_MOST_TASKS])
     more = f" and {len(low) - _MOST_TASKS} more" * (len(low) > _MOST_TASKS)

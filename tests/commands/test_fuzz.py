@@ -10,11 +10,16 @@ import numpy as np
 import pytest
 
 from pytest_vla.cli import main
+from pytest_vla.commands import fuzz as fuzz_command
 from pytest_vla.fuzz import trial
+from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.case_file import read_cases
 from pytest_vla.fuzz.trial import Trials
+from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies.base import Episode
 from pytest_vla.testing import World
+
+SUITE = load_suite("tabletop")
 
 POLICY = """
 import numpy as np
@@ -107,26 +112,27 @@ def test_a_task_whose_twin_fails_is_told(capsys: pytest.CaptureFixture[str], her
     options = ("--vla-model=planted:policy", "--vla-tasks=turn_on_the_stove", "--scenes=3", "--vla-seeds=2",
                "--dimensions=action")  # fmt: skip
     code, out, _ = fuzz(capsys, *options)
-    assert code == 0
-    assert "tabletop/turn_on_the_stove: seed 2 is left out: without any change " in out
+    assert code == 1, "it looks like no policy that nothing breaks"
+    assert "tabletop/turn_on_the_stove: seed 2 is left out: without any change the policy does not do it" in out
+    assert "tabletop/turn_on_the_stove: no scene was tried" in out
 
 
 def test_what_was_found_until_it_is_stopped_is_kept(
     capsys: pytest.CaptureFixture[str], here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also of the task that it is at."""
     (here / "planted.py").write_text(POLICY)
-    real, left = Trials.__call__, [200]
+    real = Trials.__call__
 
-    def interrupted(self: Trials, *rest: Any, **named: Any) -> Any:
-        left[0] -= 1
-        if (here / "fuzz_cases.toml").exists() and left[0] < 190:
+    def interrupted(self: Trials, candidate: Candidate, *rest: Any, **named: Any) -> Any:
+        if candidate.task.name != "turn_on_the_stove" and candidate.changes:
             raise KeyboardInterrupt
-        return real(self, *rest, **named)
+        return real(self, candidate, *rest, **named)
 
     monkeypatch.setattr(Trials, "__call__", interrupted)
-    options = ("--vla-model=planted:policy", "--vla-tasks=turn_on_the_stove", "--dimensions=action", "--scenes=100")
-    code, out, _ = fuzz(capsys, *options)
+    tasks = "--vla-tasks=turn_on_the_stove,put_the_bowl_on_the_stove"
+    # The suite's order is not the option's.
+    monkeypatch.setattr(fuzz_command, "_tasks", lambda options: [SUITE.task(t) for t in tasks[12:].split(",")])
+    code, out, _ = fuzz(capsys, "--vla-model=planted:policy", tasks, "--dimensions=action", "--scenes=20")
     assert code == 130
     assert "stopped: what was found until then is here" in out
     assert "1 case: " in out

@@ -374,3 +374,16 @@ def test_fields_of_a_later_version_stay_while_nothing_changes(capsys: pytest.Cap
         "20260101-first": {"of_tomorrow": 1},
         "20260102-second": {},
     }
+
+
+def test_an_index_of_somebody_else_s_stays(capsys: pytest.CaptureFixture[str]) -> None:
+    a_run("20260101-000000-aaaa")
+    PUBLIC.mkdir()
+    INDEX.write_text("<h1>mine</h1>")
+    _, err = site(capsys, "-o", "public", code=1)
+    assert "is not pytest-vla's, and would be overwritten; name another folder" in err
+    assert [INDEX.read_text(), *PUBLIC.iterdir()] == ["<h1>mine</h1>", INDEX]
+    INDEX.unlink()
+    site(capsys, "-o", "public")
+    LISTING.unlink()
+    site(capsys, "-o", "public")

@@ -76,8 +76,8 @@ def test_a_case_is_an_item_whose_variation_is_known(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line", "said"),
     [
-        ("schema = 1\n", "", 0, "expected schema = 1, found 'none'"),
-        ("schema = 1", "schema = 2", 0, "it is of another version"),
+        ("schema = 1\n", "", 0, "expected schema = 1 before the first [[case]], found none"),
+        ("schema = 1", "schema = 2", 0, "expected schema = 1, found 2: of another version"),
         ("schema = 1", "schema = 1\nmore = 2", 0, "unknown key 'more'"),
         ("[[case]]", "[[cases]]", 0, "unknown key 'cases'"),
         ("[[case]]\n", "case = [\n", 0, "no valid TOML"),
@@ -90,7 +90,7 @@ def test_a_case_is_an_item_whose_variation_is_known(tmp_path: Path) -> None:
         ("seed = 3", "seed = 3\nabout = 4", 7, "expected a text, found 4"),
         ("camera.azimuth", "camera.azimut", 3, "there is no kind of variation 'camera.azimut'. Did you mean camera"),
         ("23.5", "99.0", 3, "camera.azimuth: azimuth_deg: expected -75 to 75 deg, found 99.0"),
-        ("azimuth_deg", "azimut", 3, "azimuth_deg is missing; its parameters are azimuth_deg"),
+        ("azimuth_deg", "azimut", 3, "azimuth_deg is missing; azimuth_deg are its parameters; azimut is none of them"),
         ("23.5", "nan", 3, "azimuth_deg: expected a number, found nan"),
         (
             "azimuth_deg = 23.5",
@@ -115,7 +115,7 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, old: str, new: str
 
 
 def test_a_file_that_is_not_there_or_holds_nothing(tmp_path: Path) -> None:
-    with pytest.raises(VlaError, match="cases cannot be read: No such file or directory; --vla-cases needs a TOML"):
+    with pytest.raises(VlaError, match="cases cannot be read: No such file or directory; --vla-cases needs one TOML"):
         read_cases(tmp_path / "no.toml")
     (tmp_path / "empty.toml").write_text("schema = 1\n")
     with pytest.raises(VlaError, match="expected one \\[\\[case\\]\\] table or more"):

@@ -121,3 +121,22 @@ def test_dimensions_are_checked() -> None:
     assert {kind.dimension for kind in fuzzed_kinds(TASK, ("light",))} == {"light"}
     with pytest.raises(VlaError, match=r"no dimension 'lihgt' can be searched. Did you mean light"):
         fuzzed_kinds(TASK, ("lihgt",))
+
+
+def test_a_search_that_is_stopped_has_the_rate_of_all_scenes_and_says_what_is_pending() -> None:
+    """Scenes come first: no scene that fails takes the time of those after it."""
+    noted: list[Searched] = []
+    calls: list[Candidate] = []
+
+    def attempt(candidate: Candidate, run_seed: int | None = None) -> Trial:
+        calls.append(candidate)
+        if len(calls) > 1 + 30 + 5:
+            raise KeyboardInterrupt
+        return Trial("fails" if abs(azimuth(of(candidate))) > 20 or turn(of(candidate)) > 10 else "passes", "")
+
+    with pytest.raises(KeyboardInterrupt):
+        search(TASK, (0,), KINDS, attempt, 30, Random(3), noted.append)
+    seen = noted[-1]
+    assert seen.proposed == seen.passed + seen.failed == 30
+    assert seen.failed > len(seen.found)
+    assert seen.pending == seen.failed - seen.again - len(seen.found) > 0

@@ -41,6 +41,10 @@ def test_where_all_succeed_nothing_is_lost() -> None:
     assert [text.partition(":")[0] for text in texts(benign(4))] == ["success", "broke"]
 
 
+def test_where_all_tasks_fail_alike_none_is_named() -> None:
+    assert [text.partition(":")[0] for text in texts(benign(0))] == ["success", "broke"]
+
+
 def test_what_broke_is_in_no_rate() -> None:
     records = benign(4)
     records[0] = dataclasses.replace(records[0], outcome="error", reason="policy-raised")
