@@ -226,10 +226,11 @@ def _search(
     trials: "Trials",
     note: "Callable[[Searched], None]",
 ) -> None:
-    from pytest_vla.fuzz.search import search
+    from pytest_vla.fuzz.search import further_seeds, search
 
     generator = random.Random(f"{options.vla_run_seed}/{task.id}")
-    note(search(task, options.vla_seeds or (0,), kinds, trials, options.scenes, generator, note))
+    seeds, further = options.vla_seeds or (0,), further_seeds(options.vla_run_seed)
+    note(search(task, seeds, kinds, trials, options.scenes, generator, note, run_seeds=further))
 
 
 def _lines(

@@ -20,6 +20,11 @@ RUN_SEEDS = 3
 """Under how many further run seeds a failure is tried again: a policy that draws may fail by luck."""
 
 
+def further_seeds(own: int) -> tuple[int, ...]:
+    """`RUN_SEEDS` run seeds, none of which is the search's own."""
+    return tuple(seed for seed in range(RUN_SEEDS + 1) if seed != own)[:RUN_SEEDS]
+
+
 class Try(Protocol):
     """Tries a candidate, under a run seed."""
 
@@ -90,6 +95,7 @@ def search(
     generator: Random,
     told: Callable[[Searched], None] = lambda seen: None,
     most: int = MOST_EPISODES,
+    run_seeds: Sequence[int] = further_seeds(0),
 ) -> Searched:
     """Search one task.
 
@@ -102,6 +108,7 @@ def search(
         generator: the same state gives the same proposals.
         told: called after each proposal, and after each failure that was made smaller.
         most: episodes of the policy that making a failure smaller may take.
+        run_seeds: further ones, under which each smallest is tried again.
 
     Raises:
         VlaError: the task has no scene to propose.
@@ -110,7 +117,7 @@ def search(
     twins = {seed: attempt(Candidate(task, seed)) for seed in dict.fromkeys(seeds)}
     seen.left_out = tuple((seed, trial.why) for seed, trial in twins.items() if trial.outcome != "passes")
     usable = [seed for seed, trial in twins.items() if trial.outcome == "passes"]
-    # All of them first: where time ends, it is not more often at a scene that fails, and the rate is not of such more.
+    # All scenes first: making a failure smaller takes long, and a search stopped in it would count too many failures.
     failing: list[Candidate] = []
     for place in range(number if usable else 0):
         candidate = propose(task, usable[place % len(usable)], some, generator)
@@ -128,19 +135,14 @@ def search(
         if any(_has_more(candidate, each.shrunk.candidate) for each in seen.found):
             seen.again += 1
         else:
-            _note(seen, _smallest(candidate, attempt, most))
+            _note(seen, _smallest(candidate, attempt, most, run_seeds))
         told(seen)
     return seen
 
 
-def _smallest(candidate: Candidate, attempt: Try, most: int) -> Found:
-    shrunk = shrink(
-        candidate,
-        lambda smaller: attempt(smaller).outcome,
-        _space,
-        most,
-    )
-    again = [attempt(shrunk.candidate, run_seed=seed) for seed in range(1, RUN_SEEDS + 1)]
+def _smallest(candidate: Candidate, attempt: Try, most: int, run_seeds: Sequence[int]) -> Found:
+    shrunk = shrink(candidate, lambda smaller: attempt(smaller).outcome, _space, most)
+    again = [attempt(shrunk.candidate, run_seed=seed) for seed in run_seeds]
     return Found(candidate, shrunk, 1 + sum(trial.outcome == "fails" for trial in again), 1 + len(again))
 
 

@@ -1,7 +1,7 @@
 """A candidate tried: does the policy fail where the benign twin succeeds, and the expert does the task?"""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.episode.start import OpenWorld
@@ -32,7 +32,7 @@ class Trial:
 
 @dataclass
 class Trials:
-    """Tries candidates in this process, one episode after the other; what was tried is not tried again.
+    """Tries candidates in this process, one episode after the other; nothing of them is kept.
 
     Args:
         policy: of the model that is searched.
@@ -46,23 +46,15 @@ class Trials:
     conditions: Conditions
     watch: Callable[[Record], None] = lambda record: None
     episodes: int = 0
-    _known: dict[tuple[str, int], Trial] = field(default_factory=dict)
 
     def __call__(self, candidate: Candidate, run_seed: int | None = None) -> Trial:
         """The trial of a candidate; under another run seed the policy draws other noise."""
-        seed = self.conditions.run_seed if run_seed is None else run_seed
-        key = candidate.case.id, seed
-        if key not in self._known:
-            self._known[key] = self._tried(candidate, seed)
-        return self._known[key]
-
-    def _tried(self, candidate: Candidate, run_seed: int) -> Trial:
         case = candidate.case
         try:
             variation = find_variation(candidate.task, case.variation, case.seed)
         except VlaError as error:
             return Trial("aside", str(error))
-        conditions = replace(self.conditions, run_seed=run_seed)
+        conditions = self.conditions if run_seed is None else replace(self.conditions, run_seed=run_seed)
         ended = run_episode(case, candidate.task, self.policy, self.open_world, conditions, variation=variation)
         record = self._noted(ended.record)
         if record.outcome == "success":

@@ -9,7 +9,7 @@ import pytest
 from pytest_vla.errors import VlaError
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.propose import MOST_CHANGES, fuzzed_kinds, propose
-from pytest_vla.fuzz.search import RUN_SEEDS, Searched, search
+from pytest_vla.fuzz.search import RUN_SEEDS, Searched, further_seeds, search
 from pytest_vla.fuzz.trial import Trial
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.vary.registry import find_variation, kind_named
@@ -140,3 +140,10 @@ def test_a_search_that_is_stopped_has_the_rate_of_all_scenes_and_says_what_is_pe
     assert seen.proposed == seen.passed + seen.failed == 30
     assert seen.failed > len(seen.found)
     assert seen.pending == seen.failed - seen.again - len(seen.found) > 0
+
+
+def test_no_further_run_seed_is_the_searchs_own() -> None:
+    assert further_seeds(0) == (1, 2, 3)
+    assert further_seeds(2) == (0, 1, 3)
+    assert further_seeds(99) == (0, 1, 2)
+    assert all(len(further_seeds(own)) == RUN_SEEDS for own in range(9))
