@@ -1,7 +1,6 @@
 """``--vla-gate=sequential``: groups stop when they are decided, and what is left of them is skipped and never lost."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -9,13 +8,10 @@ import pytest
 import scipy.special  # noqa: F401  # Before pytester, which would have it imported twice.
 
 from pytest_vla.cli import main
-from pytest_vla.gate.baseline import baseline_of
-from pytest_vla.gate.baseline_file import write_baseline
 from pytest_vla.records.store import open_store
 from tests.support import fake_repeats
-from tests.support.runs import records_of, run_names
-
-Run = Callable[..., pytest.RunResult]
+from tests.support.gate_runs import Run, base_in
+from tests.support.runs import run_names
 
 TWO = ("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove,open_the_middle_drawer_of_the_cabinet")
 TEN = (*TWO, "--vla-episodes=10")
@@ -68,13 +64,7 @@ def kept() -> dict[str, str]:
 @pytest.fixture
 def base(vla: Run, project: pytest.Pytester, kept: dict[str, str]) -> Path:
     """A baseline of two tasks from ten seeds each, all of them done."""
-    file = project.path / "base.json"
-    if not kept:
-        assert vla(*TEN, ALL, "--vla-results=first").ret == 0
-        write_baseline(baseline_of(records_of(project.path / "first")), file)
-        kept["text"] = file.read_text()
-    file.write_text(kept["text"])
-    return file
+    return base_in(project, vla, kept, *TEN, ALL)
 
 
 def verdict_lines(text: str) -> list[str]:
