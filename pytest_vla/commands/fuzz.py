@@ -2,45 +2,62 @@
 
 import argparse
 import json
-import random
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, redirect_stdout
-from functools import partial
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
-from pytest_vla.run.arguments import Joined, comma_list, one_seed, seed_list, whole_number
+from pytest_vla.fuzz.names import FILE, FOLDER, LAST
+from pytest_vla.run.arguments import (
+    Joined,
+    comma_list,
+    declare_results,
+    one_seed,
+    seconds_of,
+    seed_list,
+    some_text,
+    whole_number,
+)
 from pytest_vla.util.live_line import progress
 from pytest_vla.util.text import counted, printable
 
 if TYPE_CHECKING:
     from pytest_vla.episode.rollout import Conditions
+    from pytest_vla.fuzz.campaign import Campaign
     from pytest_vla.fuzz.case_file import ListedCase
-    from pytest_vla.fuzz.search import Found, Searched
-    from pytest_vla.fuzz.trial import Trials
+    from pytest_vla.fuzz.found import Searched
+    from pytest_vla.fuzz.hunt import Rules
+    from pytest_vla.fuzz.journal import Line
     from pytest_vla.plan.task import Task
     from pytest_vla.policies.spec import ModelSpec
-    from pytest_vla.scene.variation import Params
-    from pytest_vla.vary.kind import Kind
 
 # What simulates is imported when it runs: --help has to come at once.
 
 DEFAULT_SUITE, DEFAULT_FILE = "tabletop", "fuzz_cases.toml"
 DEFAULT_SCENES, MOST_SCENES = 50, 1_000_000
+MOST_WORKERS = 1024
+
+# What a search that is gone on with has from its beginning.
+_KEPT = (
+    *("vla_model", "vla_suite", "vla_tasks", "vla_seeds", "vla_run_seed", "vla_device", "vla_data", "vla_timeout"),
+    *("vla_against", "scenes", "dimensions", "even", "patience", "output"),
+)
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     parser.epilog = (
-        "Of each task scenes are drawn evenly over dimensions, kinds and amounts, of one to three changes at once. A "
-        "failure counts where the benign twin succeeds and the expert does the task in the same scene. Each is made "
-        "smaller, in up to 40 episodes: fewer changes, fewer parameters, less of each; and it is tried under further "
-        "run seeds. What always fails is written to a file of cases, which pytest --vla-cases=FILE runs. Equal options "
-        "give equal files. The file has what was found so far, whatever ends the search. The exit code is 0, also "
-        "where failures were found; 1 where no scene could be tried, and 130 where it was stopped."
+        "One scene of four is drawn evenly over dimensions, kinds and amounts; where the other three are looked for is "
+        "said by what was seen. A failure counts where the benign twin succeeds and the expert does the task in the "
+        "same scene. Each is made smaller, in up to 40 episodes: fewer changes, fewer parameters, less of each; and it "
+        "is tried under further run seeds. What always fails is written to a file of cases, which pytest "
+        "--vla-cases=FILE runs. Whatever ends a search, --resume goes on with it. Equal options give equal even "
+        "scenes, and in one process equal searches. The exit code is 0, also where failures were found; 1 where no "
+        "scene could be tried, and 130 where it was stopped."
     )
     parser.add_argument("--vla-model", metavar="POLICY", help="as pytest's")
     parser.add_argument(
@@ -66,12 +83,34 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--vla-device", metavar="DEVICE", help="as pytest's, one device (default: auto)")
     parser.add_argument("--vla-data", metavar="DIR", type=Path, help="as pytest's")
+    parser.add_argument("--vla-timeout", metavar="TIME", type=seconds_of, help="as pytest's, of one episode")
+    parser.add_argument(
+        "--vla-against",
+        metavar="POLICY",
+        help="tell of each failure whether this policy, such as the checkpoint before, has it too",
+    )
+    parser.add_argument(
+        "-n",
+        "--workers",
+        metavar="N",
+        type=whole_number("a number of processes", 1, MOST_WORKERS),
+        default=1,
+        help="processes that try scenes; a policy that answers in batches is loaded once for all (default: 1)",
+    )
     parser.add_argument(
         "--scenes",
         metavar="N",
         type=whole_number("a number of scenes", 1, MOST_SCENES),
-        default=DEFAULT_SCENES,
-        help=f"scenes that are drawn of each task (default: {DEFAULT_SCENES})",
+        help=f"scenes that are tried of each task (default: {DEFAULT_SCENES}; with --hours as many as it gets to)",
+    )
+    parser.add_argument(
+        "--hours", metavar="H", type=_hours, help="begin nothing new after so long, such as 8 or 0.5; all tasks in turn"
+    )
+    parser.add_argument(
+        "--patience",
+        metavar="N",
+        type=whole_number("a number of scenes", 1, MOST_SCENES),
+        help="a task's search ends when so many scenes have shown no failure that is new (default: it does not)",
     )
     parser.add_argument(
         "--dimensions",
@@ -81,6 +120,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         default=(),
         help="only changes of these, such as camera,light (default: all that a task has)",
     )
+    parser.add_argument("--even", action="store_true", help="only scenes that are drawn evenly")
     parser.add_argument(
         "-o",
         "--output",
@@ -89,65 +129,177 @@ def declare(parser: argparse.ArgumentParser) -> None:
         default=Path(DEFAULT_FILE),
         help=f"the file of cases; what was there is replaced (default: {DEFAULT_FILE})",
     )
+    parser.add_argument(
+        "--resume",
+        metavar="NAME",
+        nargs="?",
+        const=LAST,
+        type=some_text,
+        help="go on with a search, the last one where no name is given, with all its options but -n and --hours",
+    )
     parser.add_argument("--json", action="store_true", help="print what was found for programs")
+    declare_results(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Search, print, and write. Raises VlaError: the policy cannot be loaded, or nothing can be searched."""
     from pytest_vla.episode.rollout import Conditions
-    from pytest_vla.episode.world_pool import WorldPool
+    from pytest_vla.fuzz.campaign import drive
     from pytest_vla.fuzz.case_file import write_cases
-    from pytest_vla.fuzz.propose import fuzzed_kinds
-    from pytest_vla.fuzz.trial import Trials
-    from pytest_vla.policies.load import check_model, digest_of, resolve_policy
+    from pytest_vla.fuzz.journal import Journal, read_lines
+    from pytest_vla.fuzz.kept import check_head, head_of
+    from pytest_vla.fuzz.workers import Setup, loaded
+    from pytest_vla.policies.load import check_model, policy_digest
     from pytest_vla.versions import check_versions
 
     check_versions()
-    spec, tasks = _spec(options), _tasks(options)
-    kinds = {task.id: fuzzed_kinds(task, options.dimensions) for task in tasks}
+    file = _file(options)
+    began = time.monotonic()
+    spec, rival = _spec(options), _rival(options)
+    tasks = _tasks(options)
     if options.output.is_dir() or not options.output.absolute().parent.is_dir():
         raise VlaError(f"{options.output}: expected a file in a folder that is there (-o)")
-    searched: dict[str, Searched] = {}
+    campaign, rules = _campaign(options, tasks)
     listed: list[ListedCase] = []
     stopped = False
-    with progress(sys.stderr) as told, redirect_stdout(sys.stderr), closing(WorldPool(False)) as worlds:
+    with ExitStack() as stack:
+        told = stack.enter_context(progress(sys.stderr))
+        stack.enter_context(redirect_stdout(sys.stderr))
         told(f"loading {spec.text}")
-        check_model(spec)
-        policy = resolve_policy(spec)
+        for each in filter(None, (spec, rival)):
+            check_model(each)
         conditions = Conditions(
-            model=str(options.vla_model), policy_digest=digest_of(policy, spec), run_seed=options.vla_run_seed
+            str(options.vla_model), policy_digest(spec), run_seed=options.vla_run_seed, timeout=options.vla_timeout
         )
-        trials = Trials(policy, worlds, conditions)
+        begun = stack.enter_context(loaded(Setup(spec, conditions, rules, rival=rival), options.workers, told))
+        head = head_of({key: _plain(getattr(options, key)) for key in _KEPT}, begun.conditions)
+        if options.resume:
+            check_head(file, head)
+        journal = stack.enter_context(closing(Journal(file, head)))
+        before = campaign.go_on(read_lines(file, {task.id: task for task in tasks}))
 
-        def note(task: "Task", seen: "Searched") -> None:
-            """Whatever ends the search, the file has what was found."""
-            so_far = f"{seen.proposed} of {options.scenes} scenes, {seen.failed} failed, {len(seen.found)} distinct"
-            told(f"{task.id}: {so_far}")
-            searched[task.id] = seen
-            now = _listed(searched.values(), conditions)
+        def note(line: "Line") -> None:
+            """Whatever ends the search, the files have what was found."""
+            journal.add(line)
+            keep()
+
+        def keep() -> None:
+            now = _listed(campaign.seen.values(), begun.conditions)
             if now != listed:
                 listed[:] = now
                 write_cases(options.output, now)
 
+        keep()
+
+        def beat(episodes: int) -> None:
+            told(_live_text(campaign, options, episodes))
+
+        hands = None
         try:
-            for task in tasks:
-                told(f"{task.id}: benign twins")
-                _search(task, options, kinds[task.id], trials, partial(note, task))
+            beat(before)
+            hands = stack.enter_context(begun.hands(before, beat))
+            drive(campaign, hands, note, lambda: _is_over(options, began))
         except KeyboardInterrupt:
             stopped = True
+        episodes = before if hands is None else hands.episodes
+    seen = campaign.seen
     if options.json:
-        print(json.dumps({"tasks": [table_of(name, seen) for name, seen in searched.items()]}, indent=2))
+        print(json.dumps(_table(seen, file.parent.name), indent=2))
     else:
-        for line in _lines(searched, options, len(listed), trials.episodes, stopped):
+        for line in _lines(seen, options, len(listed), episodes, stopped, campaign.is_done, file.parent.name):
             print(printable(line))
     if stopped:
         return 130
     # A policy that does nothing of it would look like one that nothing breaks.
-    return 0 if any(seen.proposed for seen in searched.values()) else 1
+    return 0 if any(each.proposed or each.guided for each in seen.values()) else 1
+
+
+def _campaign(options: argparse.Namespace, tasks: "tuple[Task, ...]") -> "tuple[Campaign, Rules]":
+    from pytest_vla.fuzz.campaign import Campaign
+    from pytest_vla.fuzz.found import further_seeds
+    from pytest_vla.fuzz.hunt import Hunt, Rules
+    from pytest_vla.fuzz.propose import fuzzed_kinds
+
+    number = options.scenes or (DEFAULT_SCENES if options.hours is None else None)
+    rules = Rules(
+        number,
+        guided=not options.even,
+        # Of a search that ends by itself, all is made smaller; one whose time ends has made smaller what it could.
+        all_first=options.even,
+        patience=options.patience,
+        run_seeds=further_seeds(options.vla_run_seed),
+    )
+    seeds = options.vla_seeds or (0,)
+    hunts = [
+        Hunt(task, seeds, fuzzed_kinds(task, options.dimensions), f"{options.vla_run_seed}/{task.id}", rules)
+        for task in tasks
+    ]
+    return Campaign(hunts), rules
+
+
+def _file(options: argparse.Namespace) -> Path:
+    """The file of the search: a new one, or one to go on with, whose options are taken. Raises VlaError."""
+    from pytest_vla.fuzz.kept import begun_options, kept_search
+    from pytest_vla.run.folder import new_run_name
+
+    if not options.resume:
+        return Path(options.results) / FOLDER / new_run_name() / FILE
+    file = kept_search(options.results, options.resume)
+    begun = begun_options(file)
+    for key, value in begun.items():
+        typed = getattr(options, key, None)
+        if typed != _DEFAULTS.get(key) and _plain(typed) != value:
+            raise VlaError(
+                f"--resume={file.parent.name}: that search has {_option_of(key)} {value!r}; leave it out, or begin a "
+                "new search"
+            )
+        setattr(options, key, _read(key, value))
+    return file
+
+
+_DEFAULTS: Mapping[str, Any] = {
+    "vla_suite": (DEFAULT_SUITE,),
+    "vla_tasks": (),
+    "vla_run_seed": 0,
+    "dimensions": (),
+    "even": False,
+    "output": Path(DEFAULT_FILE),
+}
+
+
+def _option_of(key: str) -> str:
+    return f"--{key.replace('_', '-')}"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value)
+    return list(value) if isinstance(value, (tuple, range)) else value
+
+
+def _read(key: str, value: Any) -> Any:
+    if key in ("output", "vla_data") and value is not None:
+        return Path(value)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _is_over(options: argparse.Namespace, began: float) -> bool:
+    return options.hours is not None and time.monotonic() - began >= options.hours * 3600
+
+
+def _hours(text: str) -> float:
+    try:
+        hours = float(text)
+    except ValueError:
+        hours = 0.0
+    if not 0 < hours <= 10_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of hours, such as 8 or 0.5")
+    return hours
 
 
 def _listed(searched: "Iterable[Searched]", conditions: "Conditions") -> "list[ListedCase]":
     from pytest_vla.fuzz.case_file import ListedCase
+    from pytest_vla.reports.fuzz.lines import about_text
 
     return [
         ListedCase(found.shrunk.candidate, about_text(found, conditions.model, conditions.policy_digest))
@@ -157,55 +309,18 @@ def _listed(searched: "Iterable[Searched]", conditions: "Conditions") -> "list[L
     ]
 
 
-def about_text(found: "Found", model: str, digest: str | None) -> str:
-    """What a file says of a case: how it fails, what passes, and of which policy that is."""
-    return f"{boundary_text(found)}; {model} {(digest or 'of unknown content')[:12]}"
-
-
-def boundary_text(found: "Found") -> str:
-    """``camera.azimuth azimuth_deg=23.4 (does it at azimuth_deg=21.9)``: the least that fails, and what passes."""
-    passes = {each.kind: each.passes for each in found.shrunk.boundaries}
-    told = []
-    for change in found.shrunk.candidate.changes:
-        below = passes.get(change.kind)
-        passing = "" if below is None else _params_text(below, [n for n in below if below[n] != change.params[n]])
-        does_it = f" (does it at {passing})" * bool(passing)
-        told.append(f"{change.kind} {_params_text(change.params, list(change.params))}{does_it}")
-    return " with ".join(told)
-
-
-def table_of(name: str, seen: "Searched") -> dict[str, Any]:
-    """A task's search, for JSON: ``fails`` are shares of the scenes that were drawn evenly."""
-    return {
-        "task": name,
-        "scenes": seen.proposed,
-        "fails": seen.failed,
-        "passes": seen.passed,
-        "aside": dict(seen.aside),
-        "twins_left_out": [{"seed": seed, "why": why} for seed, why in seen.left_out],
-        "found": [
-            {
-                "label": each.shrunk.candidate.label,
-                "seed": each.shrunk.candidate.seed,
-                "changes": {change.kind: dict(change.params) for change in each.shrunk.candidate.changes},
-                "first": {change.kind: dict(change.params) for change in each.first.changes},
-                "passes": {side.kind: side.passes for side in each.shrunk.boundaries},
-                "episodes": each.shrunk.tried,
-                "complete": each.shrunk.complete,
-                "failed_run_seeds": each.failed,
-                "run_seeds": each.tried,
-            }
-            for each in seen.found
-        ],
-    }
-
-
 def _spec(options: argparse.Namespace) -> "ModelSpec":
     from pytest_vla.run.project import typed_model
 
     if options.vla_model is None:
         raise VlaError("which policy? Add --vla-model=POLICY, such as --vla-model=tiny")
     return typed_model(options.vla_model, options.vla_device)
+
+
+def _rival(options: argparse.Namespace) -> "ModelSpec | None":
+    from pytest_vla.run.project import typed_model
+
+    return None if options.vla_against is None else typed_model(options.vla_against, options.vla_device)
 
 
 def _tasks(options: argparse.Namespace) -> "tuple[Task, ...]":
@@ -219,66 +334,52 @@ def _tasks(options: argparse.Namespace) -> "tuple[Task, ...]":
     return tasks
 
 
-def _search(
-    task: "Task",
-    options: argparse.Namespace,
-    kinds: "Sequence[Kind]",
-    trials: "Trials",
-    note: "Callable[[Searched], None]",
-) -> None:
-    from pytest_vla.fuzz.search import further_seeds, search
+def _live_text(campaign: "Campaign", options: argparse.Namespace, episodes: int) -> str:
+    seen = campaign.seen.values()
+    tried = sum(each.proposed + each.guided for each in seen)
+    of = "" if options.scenes is None and options.hours is not None else f" of {_number(options) * len(campaign.hunts)}"
+    failed = sum(each.failed + each.guided_failed for each in seen)
+    distinct = sum(len(each.found) for each in seen)
+    waiting = sum(each.pending for each in seen)
+    rest = f", {waiting} to be made smaller" * bool(waiting)
+    return f"{tried}{of} scenes, {failed} failed, {distinct} distinct{rest}, {counted(episodes, 'episode')}"
 
-    generator = random.Random(f"{options.vla_run_seed}/{task.id}")
-    seeds, further = options.vla_seeds or (0,), further_seeds(options.vla_run_seed)
-    note(search(task, seeds, kinds, trials, options.scenes, generator, note, run_seeds=further))
+
+def _number(options: argparse.Namespace) -> int:
+    return int(options.scenes or DEFAULT_SCENES)
+
+
+def _table(seen: "Mapping[str, Searched]", name: str) -> dict[str, Any]:
+    from pytest_vla.reports.fuzz.tables import task_table
+
+    return {"search": name, "tasks": [task_table(task, each) for task, each in seen.items()]}
 
 
 def _lines(
-    searched: "dict[str, Searched]", options: argparse.Namespace, written: int, episodes: int, stopped: bool
+    searched: "Mapping[str, Searched]",
+    options: argparse.Namespace,
+    written: int,
+    episodes: int,
+    stopped: bool,
+    is_done: bool,
+    name: str,
 ) -> Iterator[str]:
-    from pytest_vla.metrics.statistics import wilson_interval
+    from pytest_vla.reports.fuzz.lines import task_lines
 
-    for name, seen in searched.items():
-        for seed, why in seen.left_out:
-            yield f"{name}: seed {seed} is left out: without any change {why}"
-        if not seen.proposed:
-            yield f"{name}: no scene was tried"
-            continue
-        counted_ = seen.failed + seen.passed
-        rate = (
-            f" = {seen.failed / counted_:.1%} [{{:.1%}}, {{:.1%}}]".format(*wilson_interval(seen.failed, counted_))
-            if counted_
-            else ""
-        )
-        yield f"{name}: {seen.failed} of {counted_} scenes drawn evenly fail{rate}"
-        reasons: dict[str, list[str]] = {}
-        for why, number in seen.aside.items():
-            reasons.setdefault(why.partition(":")[0], []).extend([why] * number)
-        for some in sorted(reasons.values(), key=len, reverse=True):
-            yield f"  {len(some)} aside: {some[0]}"
-        for each in seen.found:
-            often = f"under {each.failed} of {each.tried} run seeds" if each.is_flaky else "always"
-            end = "" if each.shrunk.complete else "; not at its smallest, its episodes were at an end"
-            yield f"  fails {often}: {boundary_text(each)}{end}"
+    for task, seen in searched.items():
+        yield from task_lines(task, seen, options.vla_against or "")
     yield counted(episodes, "episode")
-    if stopped:
+    if stopped or not is_done:
         pending = sum(seen.pending for seen in searched.values())
-        rest = f"; {counted(pending, 'failure')} were not made smaller" * bool(pending)
-        yield f"stopped: what was found until then is here{rest}"
+        rest = f"; {counted(pending, 'failure')} not made smaller yet" * bool(pending)
+        what = "stopped" if stopped else "its time is over"
+        yield f"{what}: what was found until then is here{rest}; `pytest-vla fuzz --resume={name}` goes on"
     if written:
         again = f"pytest --vla-cases={options.output} --vla-model={options.vla_model}"
         yield f"{options.output}: {counted(written, 'case')}: `{again}` runs {'it' if written == 1 else 'them'}"
     else:
         there = f"; {options.output} was there before, and is of another search" * options.output.exists()
         yield f"nothing was found that always fails, and no file was written{there}"
-
-
-def _params_text(params: "Params", names: Sequence[str]) -> str:
-    return " ".join(f"{name}={_shown(params[name])}" for name in names)
-
-
-def _shown(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":")) if isinstance(value, (list, tuple)) else str(value)
 
 
 COMMAND = Command(declare, run)

@@ -7,10 +7,11 @@ stays as it is.
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 from pytest_vla.scene.variation import Params
-from pytest_vla.vary.space import NUMBER, WHOLE, Parameter
+from pytest_vla.vary.space import ANGLE, NUMBER, WHOLE, Parameter
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Component:
         return self.name + "".join(f"[{index}]" for index in self.at)
 
 
-def less(space: Sequence[Parameter], params: Params, share: float) -> dict[str, Any]:
+def less(space: Sequence[Parameter], params: Params, share: float, only: Component | None = None) -> dict[str, Any]:
     """The same change with each number so much of its way from the benign value.
 
     Whole numbers are rounded away from the benign value, so that none is lost at a share above 0. What has no order
@@ -39,11 +40,44 @@ def less(space: Sequence[Parameter], params: Params, share: float) -> dict[str, 
         space: of the kind.
         params: of its space.
         share: 1: as it is; 0: the numbers are benign.
+        only: this number alone; None: all.
     """
     found = dict(params)
     for each in space:
-        if each.name in params and _is_scaled(each):
-            found[each.name] = _scaled(each, params[each.name], share)
+        if each.name in params and _is_scaled(each) and (only is None or only.name == each.name):
+            value = params[each.name]
+            if only is not None:
+                found[each.name] = _put(value, only.at, _scaled(each, _at(value, only.at), share))
+            else:
+                found[each.name] = _scaled(each, value, share)
+    return found
+
+
+def scaled_components(space: Sequence[Parameter], params: Params) -> tuple[Component, ...]:
+    """Those of `components` that are numbers, which can be less."""
+    scaled = {each.name for each in space if _is_scaled(each)}
+    return tuple(each for each in components(space, params) if each.name in scaled)
+
+
+def value_at(params: Params, component: Component) -> Any:
+    """The number of a component."""
+    return _at(params[component.name], component.at)
+
+
+def nearby(space: Sequence[Parameter], params: Params, generator: Random, reach: float = 0.25) -> dict[str, Any]:
+    """A change of the same kind whose numbers are a little other ones, within bounds.
+
+    Args:
+        space: of the kind.
+        params: of its space.
+        generator: the same state gives the same change.
+        reach: standard deviation, of the range of each number.
+    """
+    found = dict(params)
+    for each in space:
+        is_turned = each.form == ANGLE and not each.parts
+        if each.name in params and (_is_scaled(each) or is_turned):
+            found[each.name] = _moved(each, params[each.name], generator, reach)
     return found
 
 
@@ -99,6 +133,20 @@ def _distance(space: Sequence[Parameter], params: Params, component: Component) 
     value = _at(params[component.name], component.at)
     end = parameter.high if value > parameter.benign else parameter.low
     return float(min(abs(value - parameter.benign) / abs(end - parameter.benign), 1.0))
+
+
+def _moved(parameter: Parameter, value: Any, generator: Random, reach: float) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_moved(parameter, each, generator, reach) for each in value]
+    low, high = parameter.low, parameter.high
+    moved = value + generator.gauss(0, reach) * (high - low)
+    if parameter.form == ANGLE:
+        return low + (moved - low) % (high - low)
+    # What is benign stays so: other numbers than those that are changed would be another cause.
+    if value == parameter.benign:
+        return value
+    moved = min(max(moved, low), high)
+    return int(min(max(round(moved), low), high)) if parameter.form == WHOLE else moved
 
 
 def _is_scaled(parameter: Parameter) -> bool:

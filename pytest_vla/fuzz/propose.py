@@ -10,7 +10,7 @@ from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.plan.labels import levelled
 from pytest_vla.plan.task import Task
 from pytest_vla.util.text import did_you_mean
-from pytest_vla.vary.chosen import Change, change_of
+from pytest_vla.vary.chosen import Change, change_of, remembering
 from pytest_vla.vary.kind import Draw, Kind
 from pytest_vla.vary.registry import find_variation, kinds
 
@@ -61,13 +61,18 @@ def propose(task: Task, seed: int, some: Sequence[Kind], generator: Random) -> C
     why = ""
     for _ in range(_MOST_DRAWS):
         try:
-            candidate = Candidate(task, seed, _drawn(task, some, generator))
-            find_variation(task, candidate.label, seed)
-            return candidate
+            return checked(Candidate(task, seed, _drawn(task, some, generator)))
         except VlaError as error:
             # Such as an amount that rounds to nothing.
             why = str(error)
     raise VlaError(f"{task.id}: none of {_MOST_DRAWS} draws is a scene that it can have; the last one: {why}")
+
+
+def checked(candidate: Candidate) -> Candidate:
+    """The same. Raises VlaError: the task cannot have it."""
+    with remembering(candidate.changes):
+        find_variation(candidate.task, candidate.label, candidate.seed)
+    return candidate
 
 
 def _drawn(task: Task, some: Sequence[Kind], generator: Random) -> tuple[Change, ...]:
@@ -76,14 +81,25 @@ def _drawn(task: Task, some: Sequence[Kind], generator: Random) -> tuple[Change,
         by_dimension.setdefault(kind.dimension, []).append(kind)
     (number,) = generator.choices(range(1, MOST_CHANGES + 1), _SHARES_OF_NUMBERS)
     chosen = generator.sample(sorted(by_dimension), min(number, len(by_dimension)))
-    return tuple(_change(task, generator.choice(by_dimension[dimension]), generator) for dimension in chosen)
+    return tuple(drawn_change(task, generator.choice(by_dimension[dimension]), generator) for dimension in chosen)
 
 
-def _change(task: Task, kind: Kind, generator: Random) -> Change:
+def drawn_change(task: Task, kind: Kind, generator: Random, least: float = 0.0) -> Change:
+    """A change of a kind, any amount of it.
+
+    Args:
+        task: as it is.
+        kind: that the task has.
+        generator: the same state gives the same change.
+        least: of its highest level, the least amount; below 1.
+
+    Raises:
+        VlaError: this draw is none that the task can have.
+    """
     level = kind.levels[-1]
     draw = Draw(task, levelled(kind.name, level), generator.getrandbits(31), level)
-    # In (0, 1]: what is varied not at all is the twin.
-    share = 1 - generator.random()
+    # Above the least, up to 1: what is varied not at all is the twin.
+    share = 1 - generator.random() * (1 - least)
     for lower in reversed(kind.levels):
         try:
             params = kind.sample(replace(draw, level=lower))

@@ -1,15 +1,16 @@
 """The smallest change that still breaks a policy: fewer dimensions, then fewer parameters, then less of each.
 
 Delta debugging (Zeller and Hildebrandt, IEEE TSE 28(2), 2002) over the parameters' spaces: every trial is an episode,
-so that subsets are tried in the order in which they save most, and numbers are bisected toward what changes nothing.
+so that subsets are tried in the order in which they save most, and numbers are bisected toward what changes nothing:
+all of a change together, then each alone.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Literal
+from typing import Literal, TypeVar
 
-from pytest_vla.fuzz.amounts import can_be_less, components, less, without
+from pytest_vla.fuzz.amounts import Component, can_be_less, components, less, scaled_components, without
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.scene.variation import Params
 from pytest_vla.vary.chosen import Change, change_of
@@ -20,6 +21,9 @@ MOST_EPISODES = 40
 
 CLOSE = 0.1
 """Bisection ends where the largest share that passed and the smallest that failed are so near, of the latter."""
+
+FEW_CHANGES = 3
+"""Of so many all subsets are tried, the smallest first; of more, halves are taken away before."""
 
 Outcome = Literal["fails", "passes", "aside"]
 """Of a trial: ``aside``: nothing was learned (it cannot be solved, cannot be measured, or broke)."""
@@ -33,17 +37,19 @@ SpaceOf = Callable[[Candidate, Change], Sequence[Parameter]]
 
 @dataclass(frozen=True)
 class Boundary:
-    """Between what passes and what fails, of one change that is made less as a whole.
+    """Between what passes and what fails, of one change that is made less as a whole, or of one number of it.
 
     Attributes:
         kind: of the change.
         passes: the parameters with most of the change that were tried below `fails` and did not fail; None: none were.
         fails: the parameters with least of it that were seen to fail.
+        along: the number that alone was made less, the others being as they stand here; None: all were together.
     """
 
     kind: str
     passes: Params | None
     fails: Params
+    along: Component | None = None
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,9 @@ class Shrunk:
     complete: bool = True
 
 
+_T = TypeVar("_T")
+
+
 class _Spent(Exception):
     """The episodes are at an end."""
 
@@ -76,7 +85,7 @@ class _Trials:
     space_of: SpaceOf
     most: int
     outcomes: dict[str, Outcome] = field(default_factory=dict)
-    boundaries: dict[str, Boundary] = field(default_factory=dict)
+    boundaries: dict[tuple[str, Component | None], Boundary] = field(default_factory=dict)
 
     def fail(self, candidate: Candidate) -> bool:
         """Whether it fails, so that it is the smallest now; each candidate is tried once."""
@@ -123,51 +132,86 @@ def shrink(found: Candidate, test: Test, space_of: SpaceOf, most: int = MOST_EPI
             _fewer_components(trials, kind)
         for kind in kinds:
             _less(trials, kind)
+        for kind in kinds:
+            _each_less(trials, kind)
     except _Spent:
         complete = False
     left = {change.kind for change in trials.best.changes}
-    boundaries = tuple(each for kind, each in trials.boundaries.items() if kind in left)
+    boundaries = tuple(each for each in trials.boundaries.values() if each.kind in left)
     return Shrunk(trials.best, len(trials.outcomes), boundaries, complete)
 
 
 def _fewer_changes(trials: _Trials) -> None:
-    """To the fewest changes: of each size, in their order."""
+    """To the fewest changes: halves of many away, then of each size all subsets, in their order."""
+    _smallest_part(
+        trials, lambda: trials.best.changes, lambda kept: trials.best.having(tuple(kept)), enough=FEW_CHANGES
+    )
     found = trials.best
+    if len(found.changes) > FEW_CHANGES:
+        return
     for size in range(1, len(found.changes)):
         if any(trials.fail(found.having(changes)) for changes in combinations(found.changes, size)):
             return
 
 
 def _fewer_components(trials: _Trials, kind: str) -> None:
-    """Make as many parameters of a change benign as can be, by ddmin: chunks alone, then all but one of them."""
-    parts = 2
-    while len(left := components(*trials.change(kind))) > 1:
-        size = -(-len(left) // parts)
-        chunks = [left[start : start + size] for start in range(0, len(left), size)]
-        others = [tuple(each for each in left if each not in chunk) for chunk in chunks if len(chunks) > 2]
+    """Make as many parameters of a change benign as can be."""
+
+    def left() -> tuple[Component, ...]:
+        return components(*trials.change(kind))
+
+    def made(kept: Sequence[Component]) -> Candidate:
         space, params = trials.change(kind)
-        made = (
-            trials.with_(kind, without(space, params, [each for each in left if each not in kept]))
-            for kept in [*chunks, *others]
-        )
-        if any(map(trials.fail, made)):
+        return trials.with_(kind, without(space, params, [each for each in left() if each not in kept]))
+
+    _smallest_part(trials, left, made)
+
+
+def _smallest_part(
+    trials: _Trials, left: Callable[[], Sequence[_T]], made: Callable[[Sequence[_T]], Candidate], enough: int = 1
+) -> None:
+    """By ddmin: chunks alone, then all but one of them, finer and finer; until no more than `enough` are left."""
+    parts = 2
+    while len(all_ := left()) > enough:
+        size = -(-len(all_) // parts)
+        chunks = [all_[start : start + size] for start in range(0, len(all_), size)]
+        others = [tuple(each for each in all_ if each not in chunk) for chunk in chunks if len(chunks) > 2]
+        candidates = [made(kept) for kept in [*chunks, *others]]
+        if any(map(trials.fail, candidates)):
             parts = 2
         elif size == 1:
             return
         else:
-            parts = min(2 * parts, len(left))
+            parts = min(2 * parts, len(all_))
 
 
 def _less(trials: _Trials, kind: str) -> None:
-    """Make a change less, all its numbers together, by bisection toward what changes nothing."""
+    """Make a change less, all its numbers together."""
     space, params = trials.change(kind)
-    if not can_be_less(space, params):
+    if can_be_less(space, params):
+        _bisect(trials, kind, None)
+
+
+def _each_less(trials: _Trials, kind: str) -> None:
+    """Make each number of a change less, where it has several: the others stay as they are by then."""
+    numbers = scaled_components(*trials.change(kind))
+    if len(numbers) < 2:
         return
+    # What was found of all together is not at the smallest any more.
+    trials.boundaries.pop((kind, None), None)
+    for number in numbers:
+        _bisect(trials, kind, number)
+
+
+def _bisect(trials: _Trials, kind: str, along: Component | None) -> None:
+    """Toward what changes nothing, until what passes and what fails are near each other."""
+    space, params = trials.change(kind)
     passes, fails = 0.0, 1.0
-    trials.boundaries[kind] = boundary = Boundary(kind, None, params)
+    place = kind, along
+    trials.boundaries[place] = boundary = Boundary(kind, None, params, along)
     while fails - passes > CLOSE * fails:
         share = (passes + fails) / 2
-        smaller = change_of(kind, less(space, params, share)).params
+        smaller = change_of(kind, less(space, params, share, along)).params
         if smaller == boundary.fails:
             # Whole numbers have nothing between.
             return
@@ -175,4 +219,4 @@ def _less(trials: _Trials, kind: str) -> None:
             fails, boundary = share, replace(boundary, fails=smaller)
         else:
             passes, boundary = share, replace(boundary, passes=smaller)
-        trials.boundaries[kind] = boundary
+        trials.boundaries[place] = boundary

@@ -1,8 +1,10 @@
 """A candidate tried: does the policy fail where the benign twin succeeds, and the expert does the task?"""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
+from pytest_vla.episode.ended import Rollout
+from pytest_vla.episode.measured import with_metrics
 from pytest_vla.episode.rollout import Conditions, run_episode
 from pytest_vla.episode.start import OpenWorld
 from pytest_vla.errors import VlaError
@@ -11,7 +13,10 @@ from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.shrink import Outcome
 from pytest_vla.policies.base import Policy
 from pytest_vla.records.record import Record
+from pytest_vla.vary.chosen import remembering
 from pytest_vla.vary.registry import find_variation
+
+_INSTABILITY = "action_velocity_instability"
 
 
 @dataclass(frozen=True)
@@ -23,11 +28,14 @@ class Trial:
             but what is seen or told, and the benign twin shows it.
         why: in words.
         record: of the policy's episode; None: there was none.
+        signals: how near the policy's episode was to failing, by name: ``steps`` (to success, of the budget), ``cost``
+            (its headline), ``instability`` (of its actions); what cannot be had is not there.
     """
 
     outcome: Outcome
     why: str
     record: Record | None = None
+    signals: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -49,6 +57,10 @@ class Trials:
 
     def __call__(self, candidate: Candidate, run_seed: int | None = None) -> Trial:
         """The trial of a candidate; under another run seed the policy draws other noise."""
+        with remembering(candidate.changes):
+            return self._tried(candidate, run_seed)
+
+    def _tried(self, candidate: Candidate, run_seed: int | None) -> Trial:
         case = candidate.case
         try:
             variation = find_variation(candidate.task, case.variation, case.seed)
@@ -58,7 +70,7 @@ class Trials:
         ended = run_episode(case, candidate.task, self.policy, self.open_world, conditions, variation=variation)
         record = self._noted(ended.record)
         if record.outcome == "success":
-            return Trial("passes", "the policy does it", record)
+            return Trial("passes", "the policy does it", record, signals_of(ended))
         if record.outcome != "failure":
             return Trial("aside", f"{record.reason}: {record.message}", record)
         if variation is None:
@@ -79,3 +91,15 @@ class Trials:
         self.episodes += 1
         self.watch(record)
         return record
+
+
+def signals_of(ended: Rollout) -> dict[str, float]:
+    """How near an episode that succeeded was to failing, see `Trial.signals`."""
+    record = ended.record
+    found = {} if record.success_step is None else {"steps": record.success_step / record.protocol["max_steps"]}
+    if record.costs:
+        found["cost"] = float(ended.cost())
+    measured = with_metrics(ended, (_INSTABILITY,)).record.metrics
+    if _INSTABILITY in measured:
+        found["instability"] = measured[_INSTABILITY]
+    return found

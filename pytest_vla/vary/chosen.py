@@ -6,6 +6,8 @@ a label has is known in a process that was told (`remember`), and in every recor
 
 import hashlib
 import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +64,20 @@ def remembered(label: str) -> Change:
             f"the parameters of {label} are not known here: run it with the file of cases that has them (--vla-cases)"
         )
     return found
+
+
+@contextmanager
+def remembering(changes: Iterable[Change]) -> Iterator[None]:
+    """Within the block this process knows the changes' labels; afterwards only those that it knew before.
+
+    A search tries tens of thousands, and needs each once.
+    """
+    added = [change.label for change in changes if change.label not in _KNOWN]
+    try:
+        yield
+    finally:
+        for label in added:
+            _KNOWN.pop(label, None)
 
 
 def chosen_variation(kind: Kind, task: Task, label: str) -> Variation:

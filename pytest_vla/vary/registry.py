@@ -108,7 +108,8 @@ def find_variation(task: Task, label: str, seed: int) -> Variation | None:
         if label in known:
             return known[label]
         raise VlaError(f"{task.id} has no variation {label!r}.{did_you_mean(label, known)}")
-    return _drawn(task, label, seed)
+    # What is chosen is made at once, and a search chooses tens of thousands.
+    return _made_of(task, label, seed) if any(map(chosen_name, parts_of(label))) else _drawn(task, label, seed)
 
 
 @hook_modules.until_changed
@@ -190,6 +191,10 @@ def compiles_anew(task: Task, label: str, seed: int) -> bool:
 
 @hook_modules.until_changed
 def _drawn(task: Task, label: str, seed: int) -> Variation:
+    return _made_of(task, label, seed)
+
+
+def _made_of(task: Task, label: str, seed: int) -> Variation:
     parts = parts_of(label)
     check_joint(label, parts)
     made = tuple(_single(Draw(task, part, seed)) for part in parts)

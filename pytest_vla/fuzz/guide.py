@@ -1,0 +1,213 @@
+"""Which scene is tried next: evenly drawn ones always, and beside them what was seen says where failures may be.
+
+Of four scenes one each is drawn evenly (`EVEN`), has many changes at once (`CROWDED`), is what the surrogate expects to
+fail or knows least of (`FORESEEN`), and is a neighbour of one that came near (`NEIGHBOUR`). The even ones do not depend
+on what came of others, so that their failure rate is one of the space.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from pytest_vla.errors import VlaError
+from pytest_vla.fuzz.amounts import nearby
+from pytest_vla.fuzz.archive import Archive, cell_of
+from pytest_vla.fuzz.candidate import Candidate
+from pytest_vla.fuzz.causes import has_more
+from pytest_vla.fuzz.propose import checked, drawn_change, propose
+from pytest_vla.fuzz.shrink import Outcome
+from pytest_vla.fuzz.surrogate import Surrogate, row_of
+from pytest_vla.plan.task import Task
+from pytest_vla.vary.chosen import Change, change_of
+from pytest_vla.vary.kind import Kind
+from pytest_vla.vary.registry import kind_named
+
+SOURCES = EVEN, CROWDED, FORESEEN, NEIGHBOUR = ("even", "crowded", "foreseen", "neighbour")
+"""In turn. Where a guided one cannot be had, the scene is drawn as the even ones are, and counts as guided."""
+
+NEARNESS_OF_SUCCESS = 0.6
+"""The most that a trial which succeeds says of failing; one that fails says 1."""
+
+_LEAST_OF_CROWDED = 0.6
+_POOL = 12
+_MOST_DRAWS = 20
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A scene to try.
+
+    Attributes:
+        number: of its task, from 0.
+        source: of `SOURCES`.
+        candidate: the scene.
+    """
+
+    number: int
+    source: str
+    candidate: Candidate
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What came of a proposal.
+
+    Attributes:
+        proposal: that was tried.
+        outcome: of the trial.
+        why: in words.
+        literals: of the goal, and whether each held at the end.
+        signals: see `pytest_vla.fuzz.trial.Trial`.
+        seconds: that it took.
+    """
+
+    proposal: Proposal
+    outcome: Outcome
+    why: str
+    literals: tuple[tuple[str, bool], ...] = ()
+    signals: Mapping[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+@dataclass
+class Guide:
+    """What is known of a task, and what is to be tried next.
+
+    Args:
+        task: as it is.
+        kinds: to draw from.
+        key: of the generators: equal keys and equal trials give equal proposals.
+        twins: by seed, the signals of the benign twin; only of seeds whose twin succeeds; one or more.
+        guided: whether other than even scenes are proposed.
+    """
+
+    task: Task
+    kinds: Sequence[Kind]
+    key: str
+    twins: Mapping[int, Mapping[str, float]]
+    guided: bool = True
+    archive: Archive = field(default_factory=Archive)
+    known: list[Candidate] = field(default_factory=list)
+    crowd: int = 0
+    _surrogate: Surrogate = field(default_factory=Surrogate)
+
+    def __post_init__(self) -> None:
+        self._spaces = {kind.name: kind.space(self.task) for kind in self.kinds}
+        self._by_dimension: dict[str, list[Kind]] = {}
+        for kind in self.kinds:
+            self._by_dimension.setdefault(kind.dimension, []).append(kind)
+        # Where few scenes with all at once fail, nothing finds what breaks a policy in fewer trials.
+        self.crowd = self.crowd or len(self._by_dimension)
+
+    def propose(self, number: int) -> Proposal:
+        """The proposal of a number. Raises VlaError: the task has no scene to propose."""
+        source = SOURCES[number % len(SOURCES)] if self.guided else EVEN
+        # Guided or not, the even scenes are the same ones.
+        place = number // len(SOURCES) if self.guided else number
+        generator = Random(f"{self.key}/{source}/{place}")
+        seeds = list(self.twins)
+        seed = seeds[place % len(seeds)]
+        ways: dict[str, Callable[[int, Random], Candidate | None]] = {
+            CROWDED: self._crowded,
+            FORESEEN: self._foreseen,
+            NEIGHBOUR: self._neighbour,
+        }
+        way = ways.get(source)
+        found = None if way is None else self._unknown(lambda: way(seed, generator))
+        return Proposal(number, source, found or propose(self.task, seed, self.kinds, generator))
+
+    def note(self, tried: Tried) -> None:
+        """Learn of a trial."""
+        proposal, nearness = tried.proposal, self.nearness(tried)
+        self.archive.note(cell_of(proposal.candidate, tried.outcome, tried.literals), proposal.candidate, nearness)
+        self._surrogate.add(row_of(proposal.candidate, self._spaces), nearness)
+        if proposal.source == CROWDED:
+            # A staircase: where half of them fail, each says most.
+            step = 1 if tried.outcome == "passes" else -1
+            self.crowd = min(max(self.crowd + step, 2), len(self._by_dimension))
+
+    def learn(self, smallest: Candidate) -> None:
+        """A failure is known at its smallest: scenes that have all of it are not proposed by guidance any more."""
+        self.known.append(smallest)
+
+    def nearness(self, tried: Tried) -> float:
+        """How near the policy came to failing, from 0 to 1: how much more than the benign twin it took or cost."""
+        if tried.outcome != "passes":
+            # Nothing is learned of what cannot be done: guidance is to stay away from it.
+            return 1.0 if tried.outcome == "fails" else 0.0
+        twin = self.twins.get(tried.proposal.candidate.seed, {})
+        more = [0.0]
+        for name, value in tried.signals.items():
+            if name in twin and value > twin[name]:
+                of = 1 - twin[name] if name == "steps" else value
+                more.append((value - twin[name]) / of)
+        return NEARNESS_OF_SUCCESS * min(max(more), 1.0)
+
+    def _unknown(self, draw: Callable[[], Candidate | None]) -> Candidate | None:
+        """A scene that the task can have, and that fails for nothing that is known."""
+        for _ in range(_MOST_DRAWS):
+            try:
+                candidate = draw()
+                if candidate is None:
+                    return None
+                kept = _without_known(candidate, self.known)
+                if kept.changes:
+                    return checked(kept)
+            except VlaError:
+                continue
+        return None
+
+    def _crowded(self, seed: int, generator: Random) -> Candidate:
+        chosen = generator.sample(sorted(self._by_dimension), self.crowd)
+        kinds = [generator.choice(self._by_dimension[dimension]) for dimension in chosen]
+        return Candidate(
+            self.task, seed, tuple(drawn_change(self.task, kind, generator, _LEAST_OF_CROWDED) for kind in kinds)
+        )
+
+    def _foreseen(self, seed: int, generator: Random) -> Candidate | None:
+        if not len(self._surrogate):
+            return None
+        pool = [self._from_pool(place, seed, generator) for place in range(_POOL)]
+        pool = [each for each in pool if not any(has_more(each, known) for known in self.known)]
+        if not pool:
+            return None
+        expected, spread = self._surrogate.foreseen([row_of(each, self._spaces) for each in pool])
+        return pool[int((expected + spread).argmax())]
+
+    def _from_pool(self, place: int, seed: int, generator: Random) -> Candidate:
+        near = self.archive.choose(generator) if place % 2 else None
+        drawn = propose(self.task, seed, self.kinds, generator)
+        return drawn if near is None else self._mutated(near, drawn, generator)
+
+    def _neighbour(self, seed: int, generator: Random) -> Candidate | None:
+        near = self.archive.choose(generator)
+        return None if near is None else self._mutated(near, propose(self.task, seed, self.kinds, generator), generator)
+
+    def _mutated(self, near: Candidate, drawn: Candidate, generator: Random) -> Candidate:
+        """Other amounts, one change more, or one in the place of another, of a scene that was drawn."""
+        moved = tuple(
+            change_of(change.kind, nearby(self._spaces[change.kind], change.params, generator))
+            for change in near.changes
+        )
+        new = drawn.changes[0]
+        way = generator.choice(("amounts", "amounts", "more", "other"))
+        if way == "amounts" or (way == "other" and len(moved) < 2):
+            return near.having(moved)
+        if way == "other":
+            moved = tuple(generator.sample(moved, len(moved) - 1))
+        return near.having(_with(moved, new))
+
+
+def _with(changes: Sequence[Change], new: Change) -> tuple[Change, ...]:
+    """Changes of different dimensions: of the new one's it takes the place."""
+    dimension = kind_named(new.kind).dimension
+    return (*(each for each in changes if kind_named(each.kind).dimension != dimension), new)
+
+
+def _without_known(candidate: Candidate, known: Sequence[Candidate]) -> Candidate:
+    """The scene without what is known to break it: of each failure that it has all of, one change is left out."""
+    for each in known:
+        if has_more(candidate, each):
+            out = each.changes[0].kind
+            candidate = candidate.having(tuple(change for change in candidate.changes if change.kind != out))
+    return candidate

@@ -1,0 +1,256 @@
+"""The search of one task, one job at a time, whoever does them: benign twins, scenes, and failures to be made smaller.
+
+It does nothing by itself and keeps no time: the same jobs with the same results, in the same order, make the same
+search, also when it is gone on with from a file.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Literal, Protocol
+
+from pytest_vla.fuzz.candidate import Candidate
+from pytest_vla.fuzz.causes import has_more, space_of
+from pytest_vla.fuzz.found import Found, Searched
+from pytest_vla.fuzz.guide import EVEN, SOURCES, Guide, Proposal, Tried
+from pytest_vla.fuzz.shrink import MOST_EPISODES, shrink
+from pytest_vla.fuzz.trial import Trial
+from pytest_vla.plan.task import Task
+from pytest_vla.vary.kind import Kind
+
+What = Literal["twin", "scene", "failure"]
+
+
+class Try(Protocol):
+    """Tries a candidate, under a run seed."""
+
+    def __call__(self, candidate: Candidate, run_seed: int | None = None) -> Trial: ...
+
+
+@dataclass(frozen=True)
+class Job:
+    """Something to be done for the search of a task.
+
+    Attributes:
+        what: a benign twin or a scene is to be tried, a failure to be made smaller.
+        proposal: of it; of a benign twin one without changes, numbered by its place among the seeds.
+    """
+
+    what: What
+    proposal: Proposal
+
+
+Result = Trial | Tried | Found
+"""Of a twin, of a scene, of a failure."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How a search is done.
+
+    Attributes:
+        number: scenes; None: until somebody ends it.
+        guided: whether scenes are proposed by what was seen of others, beside those that are drawn evenly.
+        all_first: whether all scenes are tried before a failure is made smaller.
+        patience: after so many scenes without a failure that is new the search ends; None: it does not.
+        most: episodes of the policy that making a failure smaller may take.
+        run_seeds: further ones, under which each smallest is tried again.
+    """
+
+    number: int | None
+    guided: bool = True
+    all_first: bool = False
+    patience: int | None = None
+    most: int = MOST_EPISODES
+    run_seeds: tuple[int, ...] = ()
+
+
+class Hunt:
+    """The search of one task."""
+
+    def __init__(self, task: Task, seeds: Sequence[int], kinds: Sequence[Kind], key: str, rules: Rules) -> None:
+        """
+        Args:
+            task: as it is.
+            seeds: of its cases, taken in turn; those whose benign twin does not succeed are left out.
+            kinds: to draw from.
+            key: of all that is drawn.
+            rules: of the search.
+        """
+        self.task, self.rules = task, rules
+        self._kinds, self._key = kinds, key
+        self._twins_left = deque(enumerate(dict.fromkeys(seeds)))
+        self._twins: dict[int, Trial] = {}
+        self._twins_wanted = len(self._twins_left)
+        self._guide: Guide | None = None
+        self._asked = 0
+        # Numbers of scenes that are being tried; of those that a search before this one did not get to.
+        self._out: set[int] = set()
+        self._missed: deque[int] = deque()
+        self._even: dict[int, tuple[str, str]] = {}
+        self._guided: Counter[str] = Counter()
+        self._queue: deque[Proposal] = deque()
+        self._is_shrinking = False
+        self._found: list[Found] = []
+        self._again = 0
+        self._tried = self._last_news = 0
+
+    def next(self) -> Job | None:
+        """What is to be done next; None: nothing now, or nothing any more (`is_done`). Raises VlaError: no scene."""
+        if self._twins_left:
+            place, seed = self._twins_left.popleft()
+            return Job("twin", Proposal(place, EVEN, Candidate(self.task, seed)))
+        if self._guide is None:
+            return None
+        if not self._is_shrinking and not (self.rules.all_first and (self._wants_scene() or self._out)):
+            while self._queue:
+                failing = self._queue.popleft()
+                if any(has_more(failing.candidate, each.shrunk.candidate) for each in self._found):
+                    self._again += 1
+                else:
+                    self._is_shrinking = True
+                    return Job("failure", failing)
+        if not self._wants_scene():
+            return None
+        if self._missed:
+            number = self._missed.popleft()
+        else:
+            number, self._asked = self._asked, self._asked + 1
+        proposal = self._guide.propose(number)
+        self._out.add(number)
+        return Job("scene", proposal)
+
+    def note(self, job: Job, result: Result) -> None:
+        """What came of a job that `next` gave."""
+        if isinstance(result, Found):
+            self._is_shrinking = False
+            self._note_found(result)
+        elif isinstance(result, Tried):
+            self._note_tried(result)
+        else:
+            self._note_twin(job.proposal.candidate.seed, result)
+
+    def give_back(self, job: Job) -> None:
+        """A job that nobody did: it comes again."""
+        if job.what == "twin":
+            self._twins_left.append((job.proposal.number, job.proposal.candidate.seed))
+        elif job.what == "failure":
+            self._is_shrinking = False
+            self._queue.appendleft(job.proposal)
+        else:
+            self._out.discard(job.proposal.number)
+            self._missed.append(job.proposal.number)
+
+    def go_on(self, jobs: Sequence[tuple[Job, Result]]) -> None:
+        """Take up a search from all that came of its jobs, in that order."""
+        for job, result in jobs:
+            if job.what == "twin":
+                self._twins_left = deque(each for each in self._twins_left if each[0] != job.proposal.number)
+            elif job.what == "failure":
+                self._queue = deque(each for each in self._queue if each.number != job.proposal.number)
+            self.note(job, result)
+            if isinstance(result, Tried):
+                self._asked = max(self._asked, result.proposal.number + 1)
+        done = {job.proposal.number for job, _ in jobs if job.what == "scene"}
+        self._missed = deque(number for number in range(self._asked) if number not in done)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing will come any more."""
+        if self._twins_left or len(self._twins) < self._twins_wanted:
+            return False
+        return self._guide is None or not (self._wants_scene() or self._out or self._queue or self._is_shrinking)
+
+    @property
+    def seen(self) -> Searched:
+        """What was seen so far."""
+        # What takes long fails more often: beyond the first even scene that has no answer yet, none counts.
+        end = min((number for number in [*self._out, *self._missed] if number in self._evens()), default=self._asked)
+        outcomes = [outcome for number, outcome in self._even.items() if number < end]
+        kinds = Counter(outcome for outcome, _ in outcomes)
+        left_out = tuple((seed, trial.why) for seed, trial in self._twins.items() if trial.outcome != "passes")
+        return Searched(
+            proposed=len(outcomes),
+            failed=kinds["fails"],
+            passed=kinds["passes"],
+            aside=dict(Counter(why for outcome, why in outcomes if outcome == "aside")),
+            guided=sum(self._guided.values()),
+            guided_failed=self._guided["fails"],
+            again=self._again,
+            pending=len(self._queue) + self._is_shrinking,
+            found=tuple(self._found),
+            left_out=left_out,
+        )
+
+    def _evens(self) -> range:
+        return range(0, self._asked, len(SOURCES) if self.rules.guided else 1)
+
+    def _wants_scene(self) -> bool:
+        number, patience = self.rules.number, self.rules.patience
+        if patience is not None and self._tried - self._last_news >= patience:
+            return False
+        return number is None or bool(self._missed) or self._asked < number
+
+    def _note_twin(self, seed: int, trial: Trial) -> None:
+        self._twins[seed] = trial
+        usable = {seed: trial.signals for seed, trial in sorted(self._twins.items()) if trial.outcome == "passes"}
+        if len(self._twins) == self._twins_wanted and usable:
+            self._guide = Guide(self.task, self._kinds, self._key, usable, self.rules.guided)
+
+    def _note_tried(self, tried: Tried) -> None:
+        assert self._guide is not None, "scenes come after all twins"
+        proposal = tried.proposal
+        self._out.discard(proposal.number)
+        self._tried += 1
+        if proposal.source == EVEN:
+            self._even[proposal.number] = (tried.outcome, tried.why)
+        else:
+            self._guided[tried.outcome] += 1
+        self._guide.note(tried)
+        if tried.outcome == "fails":
+            self._queue.append(proposal)
+
+    def _note_found(self, found: Found) -> None:
+        """Of what takes the same the one that was found first stays."""
+        assert self._guide is not None, "failures come after all twins"
+        self._guide.learn(found.shrunk.candidate)
+        if any(each.cause == found.cause for each in self._found):
+            self._again += 1
+        else:
+            self._found.append(found)
+            self._last_news = self._tried
+
+
+def perform(job: Job, attempt: Try, rules: Rules, rival: Try | None = None) -> Result:
+    """Do a job.
+
+    Args:
+        job: of `Hunt.next`.
+        attempt: tries a candidate with the policy that is searched.
+        rules: of the search.
+        rival: tries a candidate with the policy that is compared; None: there is none.
+    """
+    proposal, began = job.proposal, perf_counter()
+    if job.what == "failure":
+        return smallest(proposal, attempt, rules, rival)
+    trial = attempt(proposal.candidate)
+    if job.what == "twin":
+        return replace(trial, record=None)
+    literals = () if trial.record is None else tuple(trial.record.held.items())
+    seconds = round(perf_counter() - began, 3)
+    return Tried(proposal, trial.outcome, trial.why, literals, trial.signals, seconds)
+
+
+def smallest(proposal: Proposal, attempt: Try, rules: Rules, rival: Try | None = None) -> Found:
+    """A failure at its smallest; how often that fails; and what comes of it with the policy that is compared."""
+    test: Callable[[Candidate], Trial] = attempt
+    shrunk = shrink(proposal.candidate, lambda smaller: test(smaller).outcome, space_of, rules.most)
+    again = [attempt(shrunk.candidate, run_seed=seed) for seed in rules.run_seeds]
+    found = Found(proposal.candidate, shrunk, 1 + sum(trial.outcome == "fails" for trial in again), 1 + len(again))
+    found = replace(found, number=proposal.number, source=proposal.source)
+    if rival is None:
+        return found
+    # Who does not do the task without any change tells nothing of the change.
+    twin = rival(Candidate(proposal.candidate.task, proposal.candidate.seed))
+    return replace(found, rival="aside" if twin.outcome != "passes" else rival(shrunk.candidate).outcome)

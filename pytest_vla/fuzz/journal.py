@@ -1,0 +1,219 @@
+"""The file of a campaign: how it was begun, and a line for all that came of it, so that it can be gone on with.
+
+JSON lines. A process that is killed leaves at most a last line that is torn, which is not read.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from pytest_vla.errors import VlaError
+from pytest_vla.fuzz.amounts import Component
+from pytest_vla.fuzz.candidate import Candidate
+from pytest_vla.fuzz.found import Found
+from pytest_vla.fuzz.guide import EVEN, Proposal, Tried
+from pytest_vla.fuzz.hunt import Job, Result
+from pytest_vla.fuzz.shrink import Boundary, Shrunk
+from pytest_vla.fuzz.trial import Trial
+from pytest_vla.plan.task import Task
+from pytest_vla.vary.chosen import Change
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Line:
+    """What came of a job.
+
+    Attributes:
+        task: id.
+        job: that was done.
+        result: of it.
+        episodes: that the campaign had run by then, in all.
+    """
+
+    task: str
+    job: Job
+    result: Result
+    episodes: int = 0
+
+
+class Journal:
+    """A campaign's file, to be added to by one process."""
+
+    def __init__(self, file: Path, head: Mapping[str, Any]) -> None:
+        """Opens it; a new one begins with `head`. Raises VlaError: it cannot be written, or another one writes it."""
+        import filelock
+
+        self.file = file
+        self._lock = filelock.FileLock(file.with_name(f".{file.name}.lock"), fallback_to_soft=False)
+        self._stream: IO[bytes] | None = None
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire(blocking=False)
+            is_new = not file.exists() or not file.stat().st_size
+            if not is_new:
+                _cut_torn(file)
+            self._stream = file.open("ab")
+        except filelock.Timeout:
+            raise VlaError(f"{file.parent}: another process goes on with this search; wait for it, or end it") from None
+        except OSError as error:
+            self._lock.release()
+            raise VlaError(f"{file}: the search cannot be kept: {error.strerror or error}") from error
+        if is_new:
+            self._write({"schema": SCHEMA, **head})
+
+    def add(self, line: Line) -> None:
+        """Add what came of a job. Raises VlaError: it cannot be written."""
+        self._write(_table_of(line))
+
+    def close(self) -> None:
+        """Close it."""
+        if self._stream is not None:
+            self._stream.close()
+        self._lock.release()
+
+    def _write(self, table: Mapping[str, Any]) -> None:
+        assert self._stream is not None
+        try:
+            self._stream.write(json.dumps(table, allow_nan=False, ensure_ascii=False).encode() + b"\n")
+            # A process that is killed leaves what it has handed to the system.
+            self._stream.flush()
+        except OSError as error:
+            raise VlaError(f"{self.file}: the search cannot be kept: {error.strerror or error}") from error
+
+
+def read_head(file: Path) -> dict[str, Any]:
+    """How a campaign was begun. Raises VlaError: it cannot be read, or is none."""
+    for table in _tables(file):
+        if table.get("schema") != SCHEMA:
+            raise VlaError(f"{file}:1: expected a search with schema {SCHEMA}, found {table.get('schema')!r}")
+        return table
+    raise VlaError(f"{file}: nothing is in it; begin a new search")
+
+
+def read_lines(file: Path, tasks: Mapping[str, Task]) -> Iterator[Line]:
+    """All that came of a campaign's jobs, in order.
+
+    Args:
+        file: of the campaign.
+        tasks: by their ids.
+
+    Raises:
+        VlaError: a line cannot be read; says which.
+    """
+    for number, table in enumerate(_tables(file), 1):
+        if number == 1:
+            continue
+        try:
+            yield _line_of(table, tasks)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise VlaError(f"{file}:{number}: this is no line of a search ({error!r}); begin a new one") from error
+
+
+def _cut_torn(file: Path) -> None:
+    """Take off a last line that has no end."""
+    with file.open("rb+") as stream:
+        stream.seek(0, os.SEEK_END)
+        end = stream.tell()
+        while end:
+            stream.seek(end - 1)
+            if stream.read(1) == b"\n":
+                break
+            end -= 1
+        stream.truncate(end)
+
+
+def _tables(file: Path) -> Iterator[dict[str, Any]]:
+    try:
+        with file.open("rb") as stream:
+            for number, line in enumerate(stream, 1):
+                if not line.endswith(b"\n"):
+                    return
+                try:
+                    table = json.loads(line)
+                    if not isinstance(table, dict):
+                        raise ValueError("no table")
+                except ValueError as error:
+                    raise VlaError(f"{file}:{number}: expected a line of JSON: {error}; begin a new search") from error
+                yield table
+    except OSError as error:
+        raise VlaError(f"{file}: the search cannot be read: {error.strerror or error}") from error
+
+
+def _table_of(line: Line) -> dict[str, Any]:
+    proposal, result = line.job.proposal, line.result
+    table: dict[str, Any] = {
+        "task": line.task,
+        "what": line.job.what,
+        "number": proposal.number,
+        "source": proposal.source,
+        "seed": proposal.candidate.seed,
+        "changes": _changes(proposal.candidate),
+        "episodes": line.episodes,
+    }
+    if isinstance(result, Found):
+        return table | {
+            "smallest": _changes(result.shrunk.candidate),
+            "shrinking": result.shrunk.tried,
+            "complete": result.shrunk.complete,
+            "boundaries": [
+                {
+                    "kind": each.kind,
+                    "passes": None if each.passes is None else dict(each.passes),
+                    "fails": dict(each.fails),
+                    "along": None if each.along is None else [each.along.name, *each.along.at],
+                }
+                for each in result.shrunk.boundaries
+            ],
+            "failed_run_seeds": result.failed,
+            "run_seeds": result.tried,
+            "rival": result.rival,
+        }
+    table |= {"outcome": result.outcome, "why": result.why, "signals": dict(result.signals)}
+    if isinstance(result, Tried):
+        table |= {"literals": [list(each) for each in result.literals], "seconds": result.seconds}
+    return table
+
+
+def _line_of(table: Mapping[str, Any], tasks: Mapping[str, Task]) -> Line:
+    task = tasks[table["task"]]
+    candidate = Candidate(task, int(table["seed"]), _read_changes(table["changes"]))
+    proposal = Proposal(int(table["number"]), str(table.get("source", EVEN)), candidate)
+    job = Job(table["what"], proposal)
+    result: Result
+    if job.what == "failure":
+        boundaries = tuple(
+            Boundary(
+                each["kind"],
+                each["passes"],
+                each["fails"],
+                None if each["along"] is None else Component(each["along"][0], tuple(each["along"][1:])),
+            )
+            for each in table["boundaries"]
+        )
+        smallest = candidate.having(_read_changes(table["smallest"]))
+        shrunk = Shrunk(smallest, int(table["shrinking"]), boundaries, bool(table["complete"]))
+        result = Found(
+            candidate, shrunk, int(table["failed_run_seeds"]), int(table["run_seeds"]), proposal.number,
+            proposal.source, table["rival"],
+        )  # fmt: skip
+    elif job.what == "scene":
+        literals = tuple((str(name), bool(held)) for name, held in table["literals"])
+        result = Tried(
+            proposal, table["outcome"], table["why"], literals, dict(table["signals"]), float(table["seconds"])
+        )
+    else:
+        result = Trial(table["outcome"], table["why"], signals=dict(table["signals"]))
+    return Line(task.id, job, result, int(table["episodes"]))
+
+
+def _changes(candidate: Candidate) -> dict[str, dict[str, Any]]:
+    return {change.kind: dict(change.params) for change in candidate.changes}
+
+
+def _read_changes(table: Mapping[str, Mapping[str, Any]]) -> tuple[Change, ...]:
+    return tuple(Change(kind, dict(params)) for kind, params in table.items())
