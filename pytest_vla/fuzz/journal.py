@@ -54,10 +54,10 @@ class Journal:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(blocking=False)
-            is_new = not file.exists() or not file.stat().st_size
-            if not is_new:
+            if file.exists():
                 _cut_torn(file)
             self._stream = file.open("ab")
+            is_new = not file.stat().st_size
         except filelock.Timeout:
             raise VlaError(f"{file.parent}: another process goes on with this search; wait for it, or end it") from None
         except OSError as error:

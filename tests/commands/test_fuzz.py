@@ -74,7 +74,7 @@ def test_what_cannot_be_done_is_said(
     code, _, err = fuzz(capsys, *arguments)
     assert code == 1
     assert said in err
-    assert list(here.iterdir()) == []
+    assert list(here.iterdir()) == [], "nothing is begun"
 
 
 def test_a_planted_bug_is_found_at_its_smallest_and_written(capsys: pytest.CaptureFixture[str], here: Path) -> None:
@@ -91,7 +91,8 @@ def test_a_planted_bug_is_found_at_its_smallest_and_written(capsys: pytest.Captu
     code, out, _ = fuzz(capsys, *options, "--json")
     assert (here / "fuzz_cases.toml").read_bytes() == first, "equal options give equal files"
     (task,) = json.loads(out)["tasks"]
-    assert task["scenes"] == task["fails"] + task["passes"] + sum(task["aside"].values()) == 20
+    assert task["scenes"] == task["fails"] + task["passes"] + sum(task["aside"].values()) == 5
+    assert task["guided_scenes"] == 15
     (found,) = task["found"]
     assert found["changes"] == {"action.delay": {"steps": 3}}
     assert (found["failed_run_seeds"], found["run_seeds"], found["complete"]) == (4, 4, True)
@@ -102,7 +103,8 @@ def test_where_nothing_is_found_nothing_is_written(capsys: pytest.CaptureFixture
     options = ("--vla-model=planted:policy", "--vla-tasks=turn_on_the_stove", "--dimensions=action", "--scenes=3")
     code, out, _ = fuzz(capsys, *options)
     assert code == 0
-    assert "0 of 3 scenes drawn evenly fail = 0.0%" in out
+    assert "0 of 1 scenes drawn evenly fail = 0.0%" in out
+    assert "beside them 0 of 2 that were looked for where failures may be" in out
     assert "no file was written" in out
     assert not (here / "fuzz_cases.toml").exists()
 
@@ -122,9 +124,11 @@ def test_what_was_found_until_it_is_stopped_is_kept(
 ) -> None:
     (here / "planted.py").write_text(POLICY)
     real = Trials.__call__
+    others: list[Candidate] = []
 
     def interrupted(self: Trials, candidate: Candidate, *rest: Any, **named: Any) -> Any:
-        if candidate.task.name != "turn_on_the_stove" and candidate.changes:
+        others.extend([candidate] * bool(candidate.task.name != "turn_on_the_stove" and candidate.changes))
+        if len(others) > 14:
             raise KeyboardInterrupt
         return real(self, candidate, *rest, **named)
 
@@ -135,5 +139,70 @@ def test_what_was_found_until_it_is_stopped_is_kept(
     code, out, _ = fuzz(capsys, "--vla-model=planted:policy", tasks, "--dimensions=action", "--scenes=20")
     assert code == 130
     assert "stopped: what was found until then is here" in out
-    assert "1 case: " in out
-    assert len(read_cases(here / "fuzz_cases.toml")) == 1
+    before = len(read_cases(here / "fuzz_cases.toml"))
+    (name,) = (each.name for each in (here / ".vla" / "fuzz").iterdir())
+    assert f"`pytest-vla fuzz --resume={name}` goes on" in out
+    monkeypatch.setattr(Trials, "__call__", real)
+    code, out, _ = fuzz(capsys, "--resume")
+    assert code == 0
+    assert "goes on" not in out
+    assert len(read_cases(here / "fuzz_cases.toml")) == 2 >= before > 0
+
+
+def test_a_search_that_is_gone_on_with_finds_what_one_in_a_piece_finds(
+    capsys: pytest.CaptureFixture[str], here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "planted.py").write_text(POLICY)
+    options = ("--vla-model=planted:policy", "--vla-tasks=turn_on_the_stove", "--dimensions=action", "--scenes=20")
+    assert fuzz(capsys, *options)[0] == 0
+    whole = (here / "fuzz_cases.toml").read_bytes()
+    (here / "fuzz_cases.toml").unlink()
+    (folder,) = (here / ".vla" / "fuzz").iterdir()
+    file = folder / "search.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True)
+    for kept in (1, 2, 9, len(lines) - 1):
+        # As kill -9 leaves it.
+        file.write_bytes(b"".join(lines[:kept]) + lines[kept][:20])
+        assert fuzz(capsys, "--resume")[0] == 0, kept
+        assert (here / "fuzz_cases.toml").read_bytes() == whole
+    assert fuzz(capsys, f"--resume={folder.name}", "--json")[0] == 0
+
+
+def test_what_cannot_be_gone_on_with_is_said(
+    capsys: pytest.CaptureFixture[str], here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "--resume: there is no search in" in fuzz(capsys, "--resume")[2]
+    (here / "planted.py").write_text(POLICY)
+    options = ("--vla-model=planted:policy", "--vla-tasks=turn_on_the_stove", "--dimensions=action", "--scenes=2")
+    assert fuzz(capsys, *options)[0] == 0
+    (folder,) = (here / ".vla" / "fuzz").iterdir()
+    assert "no search in .vla/fuzz is called so" in fuzz(capsys, "--resume=no_such")[2].replace(str(here) + "/", "")
+    code, _, err = fuzz(capsys, "--resume", "--vla-model=random")
+    assert code == 1
+    assert f"--resume={folder.name}: that search has --vla-model 'planted:policy'; leave it out" in err
+    (here / "planted.py").write_text(POLICY + "# another one")
+    monkeypatch.delitem(sys.modules, "planted", raising=False)
+    assert "the policy is not what it was when the search began" in fuzz(capsys, "--resume")[2]
+
+
+def test_which_of_two_policies_has_a_failure_is_told(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+    (here / "planted.py").write_text(POLICY)
+    (here / "better.py").write_text("from tests.commands.test_fuzz import straight as policy")
+    options = ("--vla-model=planted:policy", "--vla-tasks=turn_on_the_stove", "--dimensions=action", "--scenes=20")
+    _, out, _ = fuzz(capsys, *options, "--vla-against=better:policy")
+    assert "(does it at steps=2); better:policy does it" in out
+    _, out, _ = fuzz(capsys, *options, "--vla-against=planted:policy")
+    assert "; planted:policy fails too" in out
+
+
+def test_time_that_is_over_ends_a_search_that_can_be_gone_on_with(
+    capsys: pytest.CaptureFixture[str], here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "planted.py").write_text(POLICY)
+    passed = iter(range(10**6))
+    monkeypatch.setattr(fuzz_command.time, "monotonic", lambda: float(next(passed)))
+    options = ("--vla-model=planted:policy", "--vla-tasks=turn_on_the_stove", "--dimensions=action")
+    code, out, _ = fuzz(capsys, *options, "--hours=0.01")
+    assert code == 0
+    assert "its time is over: what was found until then is here" in out
+    assert "--resume=" in out

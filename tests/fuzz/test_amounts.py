@@ -1,10 +1,21 @@
 """Less of a change, and parts of it left out, for every kind that has a space, with drawn parameters."""
 
+from random import Random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_vla.fuzz.amounts import can_be_less, components, distance, less, without
+from pytest_vla.fuzz.amounts import (
+    can_be_less,
+    components,
+    distance,
+    less,
+    nearby,
+    scaled_components,
+    value_at,
+    without,
+)
 from pytest_vla.plan.labels import levelled
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.scene.variation import Params
@@ -85,3 +96,22 @@ def _has_lists(params: Params) -> bool:
 
 def _has_things(space: tuple[Parameter, ...], params: Params) -> bool:
     return any(each.name in params and each.is_amount and each.form not in (NUMBER, WHOLE) for each in space)
+
+
+@pytest.mark.parametrize("kind", GRADED, ids=lambda kind: kind.name)
+@settings(deadline=None, max_examples=10)
+@given(level=st.integers(1, 3), seed=st.integers(0, 99), reach=st.floats(0, 3))
+def test_nearby_is_within_bounds_and_of_the_same_numbers(kind: Kind, level: int, seed: int, reach: float) -> None:
+    space, params = drawn(kind, level, seed)
+    made = nearby(space, params, Random(seed), reach)
+    assert complaints(space, made) == ()
+    assert made == nearby(space, params, Random(seed), reach)
+    assert {each.name for each in components(space, made)} <= {each.name for each in components(space, params)}
+
+
+def test_one_number_alone_is_less() -> None:
+    space = (Parameter("offset", low=-0.5, high=0.5, benign=0.0, shape=(3,)),)
+    params = {"offset": [0.4, -0.2, 0.0]}
+    first, second = scaled_components(space, params)
+    assert less(space, params, 0.5, second) == {"offset": [0.4, -0.1, 0.0]}
+    assert value_at(params, first) == 0.4

@@ -137,3 +137,43 @@ def test_it_always_fails_is_never_larger_and_is_the_same_again(changes: list[Cha
     shrunk = tried(fails, *changes)
     assert {change.kind for change in shrunk.candidate.changes} == planted or not shrunk.complete
     assert shrunk == tried(fails, *changes)
+
+
+def test_of_many_changes_halves_go_first() -> None:
+    """All subsets of nine changes are more than a failure's episodes."""
+    more = [
+        change_of("camera.distance", {"factor": 1.5}),
+        change_of("noise.fog", {"share": 0.4, "seed": 3}),
+        change_of("noise.zoom", {"factor": 1.3}),
+        change_of("light.shadow", {"strength": 0.7}),
+        change_of("action.noise", {"std": 0.1, "noise_seed": 5}),
+    ]
+    calls: list[int] = []
+
+    def fails(params: Params) -> bool:
+        calls.append(len(params))
+        return "noise.zoom" in params and "action.delay" in params
+
+    shrunk = tried(fails, AZIMUTH, TURN, JOINTS, DELAY, *more)
+    assert {change.kind for change in shrunk.candidate.changes} == {"noise.zoom", "action.delay"}
+    assert shrunk.complete
+    assert max(calls[2:6]) <= 5, "halves"
+
+
+def test_each_number_has_its_own_boundary() -> None:
+    """Made less together the two end at one share; alone each goes to its own."""
+
+    def fails(params: Params) -> bool:
+        offset = params.get("robot.joints", {}).get("offset", [0] * 7)
+        return bool(offset[0] > 0.1 and offset[2] > 0.15)
+
+    shrunk = tried(fails, JOINTS)
+    (change,) = shrunk.candidate.changes
+    assert 0.1 < change.params["offset"][0] <= 0.1 * 1.25
+    assert 0.15 < change.params["offset"][2] <= 0.15 * 1.25
+    sides = {str(each.along): each for each in shrunk.boundaries}
+    assert sides.keys() == {"offset[0]", "offset[2]"}
+    for place, limit in ((0, 0.1), (2, 0.15)):
+        side = sides[f"offset[{place}]"]
+        assert side.passes is not None
+        assert side.passes["offset"][place] <= limit < side.fails["offset"][place]

@@ -1,0 +1,98 @@
+"""Campaigns: tasks in turn, whoever is free; time that is over; what is given back."""
+
+from random import Random
+
+from pytest_vla.fuzz.campaign import Campaign, drive
+from pytest_vla.fuzz.candidate import Candidate
+from pytest_vla.fuzz.hunt import Hunt, Job, Result, Rules, perform
+from pytest_vla.fuzz.journal import Line
+from pytest_vla.fuzz.propose import fuzzed_kinds
+from pytest_vla.fuzz.trial import Trial
+from pytest_vla.plan.manifests import load_suite
+
+SUITE = load_suite("tabletop")
+TASKS = [SUITE.task("put_the_bowl_on_the_stove"), SUITE.task("turn_on_the_stove")]
+
+
+def attempt(candidate: Candidate, run_seed: int | None = None) -> Trial:
+    is_delayed = any(change.params.get("steps", 0) > 0 for change in candidate.changes)
+    return Trial("fails" if is_delayed else "passes", "")
+
+
+class ManyHands:
+    """So many jobs at once, which end in any order; now and then one is dropped when it is first given."""
+
+    def __init__(self, number: int, drops: bool = False) -> None:
+        self.number, self.drops, self.episodes = number, drops, 0
+        self.out: list[tuple[str, Job]] = []
+        self.given: list[tuple[str, str, int]] = []
+        self.most = 0
+        self.generator = Random(0)
+
+    @property
+    def free(self) -> int:
+        return self.number - len(self.out)
+
+    @property
+    def busy(self) -> int:
+        return len(self.out)
+
+    def give(self, task: str, job: Job) -> None:
+        self.out.append((task, job))
+        self.given.append((task, job.what, job.proposal.number))
+        self.most = max(self.most, len(self.out))
+
+    def wait(self) -> tuple[str, Job, Result | None]:
+        task, job = self.out.pop(self.generator.randrange(len(self.out)))
+        self.episodes += 1
+        first = self.given.count((task, job.what, job.proposal.number)) == 1
+        if self.drops and first and len(self.given) % 3 == 0:
+            return task, job, None
+        return task, job, perform(job, attempt, Rules(None))
+
+
+def campaign(number: int | None = 12) -> Campaign:
+    kinds = ("camera.azimuth", "light.direction", "action.delay")
+    return Campaign(
+        [
+            Hunt(task, (0,), [kind for kind in fuzzed_kinds(task) if kind.name in kinds], f"0/{task.id}", Rules(number))
+            for task in TASKS
+        ]
+    )
+
+
+def test_all_tasks_are_searched_in_turn_by_all_hands() -> None:
+    one, hands, lines = campaign(), ManyHands(4), list[Line]()
+    drive(one, hands, lines.append)
+    assert one.is_done
+    assert hands.most == 4
+    for task, seen in one.seen.items():
+        assert seen.proposed + seen.guided == 12, task
+        assert [dict(each.cause) for each in seen.found] == [{"action.delay": 1}]
+    scenes = [line.task for line in lines if line.job.what == "scene"]
+    half = scenes[:12]
+    assert 4 <= half.count(TASKS[0].id) <= 8
+    assert lines[-1].episodes == hands.episodes
+
+
+def test_what_nobody_did_is_done_again() -> None:
+    one, hands, lines = campaign(), ManyHands(3, drops=True), list[Line]()
+    drive(one, hands, lines.append)
+    assert one.is_done
+    assert len(hands.given) > len(lines)
+    assert all(seen.proposed + seen.guided == 12 for seen in one.seen.values())
+
+
+def test_when_its_time_is_over_what_is_being_done_is_finished_and_nothing_begun() -> None:
+    one, hands, lines = campaign(None), ManyHands(3), list[Line]()
+    drive(one, hands, lines.append, lambda: len(lines) >= 20)
+    assert 20 <= len(lines) <= 20 + 3
+    assert not hands.out
+    assert not one.is_done
+    again = campaign(None)
+    assert again.go_on(lines) == lines[-1].episodes
+    for task, seen in again.seen.items():
+        before = one.seen[task]
+        assert (seen.proposed, seen.guided, seen.found) == (before.proposed, before.guided, before.found)
+        # That a failure is one that is known is found out once more.
+        assert seen.pending + seen.again == before.pending + before.again
