@@ -14,7 +14,7 @@ from pytest_vla.fuzz.amounts import nearby
 from pytest_vla.fuzz.archive import Archive, cell_of
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.causes import has_more
-from pytest_vla.fuzz.propose import checked, drawn_change, propose
+from pytest_vla.fuzz.propose import checked, drawn, drawn_change, propose
 from pytest_vla.fuzz.shrink import Outcome
 from pytest_vla.fuzz.surrogate import Surrogate, row_of
 from pytest_vla.plan.task import Task
@@ -176,23 +176,23 @@ class Guide:
 
     def _from_pool(self, place: int, seed: int, generator: Random) -> Candidate:
         near = self.archive.choose(generator) if place % 2 else None
-        drawn = propose(self.task, seed, self.kinds, generator)
-        return drawn if near is None else self._mutated(near, drawn, generator)
+        return drawn(self.task, seed, self.kinds, generator) if near is None else self._mutated(near, generator)
 
     def _neighbour(self, seed: int, generator: Random) -> Candidate | None:
         near = self.archive.choose(generator)
-        return None if near is None else self._mutated(near, propose(self.task, seed, self.kinds, generator), generator)
+        return None if near is None else self._mutated(near, generator)
 
-    def _mutated(self, near: Candidate, drawn: Candidate, generator: Random) -> Candidate:
-        """Other amounts, one change more, or one in the place of another, of a scene that was drawn."""
+    def _mutated(self, near: Candidate, generator: Random) -> Candidate:
+        """Other amounts, one change more, or one in the place of another."""
         moved = tuple(
             change_of(change.kind, nearby(self._spaces[change.kind], change.params, generator))
             for change in near.changes
         )
-        new = drawn.changes[0]
         way = generator.choice(("amounts", "amounts", "more", "other"))
         if way == "amounts" or (way == "other" and len(moved) < 2):
             return near.having(moved)
+        dimension = generator.choice(sorted(self._by_dimension))
+        new = drawn_change(self.task, generator.choice(self._by_dimension[dimension]), generator)
         if way == "other":
             moved = tuple(generator.sample(moved, len(moved) - 1))
         return near.having(_with(moved, new))

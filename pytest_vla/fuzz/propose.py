@@ -61,7 +61,7 @@ def propose(task: Task, seed: int, some: Sequence[Kind], generator: Random) -> C
     why = ""
     for _ in range(_MOST_DRAWS):
         try:
-            return checked(Candidate(task, seed, _drawn(task, some, generator)))
+            return checked(drawn(task, seed, some, generator))
         except VlaError as error:
             # Such as an amount that rounds to nothing.
             why = str(error)
@@ -75,13 +75,15 @@ def checked(candidate: Candidate) -> Candidate:
     return candidate
 
 
-def _drawn(task: Task, some: Sequence[Kind], generator: Random) -> tuple[Change, ...]:
+def drawn(task: Task, seed: int, some: Sequence[Kind], generator: Random) -> Candidate:
+    """A scene as `propose` draws it, once. Raises VlaError, or gives one that the task cannot have: see `checked`."""
     by_dimension: dict[str, list[Kind]] = {}
     for kind in some:
         by_dimension.setdefault(kind.dimension, []).append(kind)
     (number,) = generator.choices(range(1, MOST_CHANGES + 1), _SHARES_OF_NUMBERS)
     chosen = generator.sample(sorted(by_dimension), min(number, len(by_dimension)))
-    return tuple(drawn_change(task, generator.choice(by_dimension[dimension]), generator) for dimension in chosen)
+    changes = (drawn_change(task, generator.choice(by_dimension[dimension]), generator) for dimension in chosen)
+    return Candidate(task, seed, tuple(changes))
 
 
 def drawn_change(task: Task, kind: Kind, generator: Random, least: float = 0.0) -> Change:

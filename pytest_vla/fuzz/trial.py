@@ -47,12 +47,14 @@ class Trials:
         open_world: gives a world, as for `run_episode`.
         conditions: of the policy's episodes.
         watch: called with the record of each episode that ran, the expert's too.
+        solver: shows that a changed scene can still be done; the expert, if no other is given.
     """
 
     policy: Policy
     open_world: OpenWorld
     conditions: Conditions
     watch: Callable[[Record], None] = lambda record: None
+    solver: Policy | None = None
     episodes: int = 0
 
     def __call__(self, candidate: Candidate, run_seed: int | None = None) -> Trial:
@@ -82,7 +84,8 @@ class Trials:
                 "aside", "of a suite with a simulator of its own nobody shows that it can still be done", record
             )
         as_expert = replace(conditions, model="expert", policy_digest=None, replan=None)
-        solved = run_episode(case, candidate.task, expert_policy, self.open_world, as_expert, variation=variation)
+        solver = self.solver or expert_policy
+        solved = run_episode(case, candidate.task, solver, self.open_world, as_expert, variation=variation)
         if self._noted(solved.record).outcome != "success":
             return Trial("aside", "the expert does not do it either", record)
         return Trial("fails", "the expert does it, the policy does not", record)

@@ -1,0 +1,248 @@
+"""How soon a search finds what is wrong with a policy: nine planted bugs, on a world without a simulator.
+
+``python benchmarks/fuzz.py [--seeds 10] [--only TEXT]`` prints for each bug how often a scene that is drawn evenly
+meets it, after how many scenes even sampling has met it in the median (of a geometric distribution with that rate), and
+after how many the search has (median over seeds), as a ratio; then the episodes until it is known at its smallest, and
+how far the smallest is from the planted boundary.
+
+The policy is scripted: it pushes a point to its goal, stands still where the bug is, and with some bugs is slower the
+nearer a scene comes to it. Physics, pictures and the expert take no part, so that an episode takes milliseconds.
+"""
+
+import argparse
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from pytest_vla.episode.rollout import Conditions
+from pytest_vla.fuzz.candidate import Candidate
+from pytest_vla.fuzz.found import Found, further_seeds
+from pytest_vla.fuzz.hunt import Hunt, Rules, perform
+from pytest_vla.fuzz.propose import fuzzed_kinds, propose
+from pytest_vla.fuzz.trial import Trial, Trials
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.policies.base import Episode
+from pytest_vla.testing import World
+
+TASK = load_suite("tabletop").task("turn_on_the_stove")
+KINDS = fuzzed_kinds(TASK)
+
+Params = Mapping[str, Mapping[str, Any]]
+"""By kind, the parameters of a scene's changes."""
+
+MOST_EPISODES = 1_500
+
+_PUSH = np.array([[1.0, 0, 0, 0, 0, 0, 0]] * 10)
+
+
+@dataclass(frozen=True)
+class Bug:
+    """Something that a policy cannot do.
+
+    Attributes:
+        fails: whether it fails in a scene.
+        causes: the kinds that it is to be shrunk to; several: any of these sets.
+        edge: the smallest's distance from the planted boundary, as a share of that; None: it has none.
+        near: how near a scene comes to it, from 0 to 1; the policy is slower there. None: nothing shows it.
+    """
+
+    fails: Callable[[Params], bool]
+    causes: tuple[frozenset[str], ...]
+    edge: Callable[[Params], float] | None = None
+    near: Callable[[Params], float] | None = None
+
+
+def _number(params: Params, kind: str, name: str, benign: float = 0.0) -> float:
+    return float(params.get(kind, {}).get(name, benign))
+
+
+def _azimuth(params: Params) -> float:
+    return _number(params, "camera.azimuth", "azimuth_deg")
+
+
+def _turn(params: Params) -> float:
+    return _number(params, "light.direction", "turn_deg")
+
+
+def _joint(params: Params) -> float:
+    return float(params.get("robot.joints", {}).get("offset", [0.0] * 7)[3])
+
+
+def _text(params: Params) -> str:
+    return str(params.get("language.words", {}).get("instruction", TASK.language))
+
+
+def _objects(params: Params) -> list[Sequence[Any]]:
+    return [each for each in params.get("layout.distractors", {}).values() if isinstance(each, (list, tuple))]
+
+
+def _is_red(params: Params) -> bool:
+    """Of the table's first colour."""
+    some = [params.get(kind, {}) for kind in ("background.table", "background.theme")]
+    return any(
+        each["share"] > 0.4 and each["table_colours"][0][0] > 170 and each["table_colours"][0][2] < 120
+        for each in some
+        if each
+    )
+
+
+def _delayed(params: Params) -> bool:
+    return _number(params, "action.delay", "steps") >= 4 and len(_objects(params)) >= 4
+
+
+def _over(value: float, limit: float) -> float:
+    return value / limit - 1
+
+
+BUGS: Mapping[str, Bug] = {
+    "a camera angle": Bug(
+        lambda params: _azimuth(params) > 66,
+        (frozenset({"camera.azimuth"}),),
+        lambda params: _over(_azimuth(params), 66),
+        lambda params: max(_azimuth(params), 0) / 66,
+    ),
+    "a joint's angle": Bug(
+        lambda params: _joint(params) > 0.2,
+        (frozenset({"robot.joints"}),),
+        lambda params: _over(_joint(params), 0.2),
+        lambda params: max(_joint(params), 0) / 0.2,
+    ),
+    "a band of camera distances": Bug(
+        lambda params: 1.6 < _number(params, "camera.distance", "factor", 1.0) < 1.68,
+        (frozenset({"camera.distance"}),),
+        None,
+        lambda params: 1 - min(abs(_number(params, "camera.distance", "factor", 1.0) - 1.64) / 0.64, 1),
+    ),
+    "light from one side": Bug(
+        lambda params: _turn(params) > 30 and 60 < _number(params, "light.direction", "heading_deg") < 110,
+        (frozenset({"light.direction"}),),
+        lambda params: _over(_turn(params), 30),
+    ),
+    "a colour of the table": Bug(_is_red, (frozenset({"background.table"}), frozenset({"background.theme"}))),
+    "a word": Bug(lambda params: "range" in _text(params).split(), (frozenset({"language.words"}),)),
+    "an object behind": Bug(
+        lambda params: any(each[1] > 0.2 and each[2] > 0.3 for each in _objects(params)),
+        (frozenset({"layout.distractors"}),),
+    ),
+    "two at once": Bug(
+        lambda params: _azimuth(params) > 30 and _turn(params) > 25,
+        (frozenset({"camera.azimuth", "light.direction"}),),
+        lambda params: max(_over(_azimuth(params), 30), _over(_turn(params), 25)),
+    ),
+    "late among many objects": Bug(_delayed, (frozenset({"action.delay", "layout.distractors"}),)),
+}
+
+
+def params_of(candidate: Candidate) -> Params:
+    """By kind, the parameters of a scene's changes."""
+    return {change.kind: change.params for change in candidate.changes}
+
+
+@dataclass(frozen=True)
+class Search:
+    """How a search for a bug went.
+
+    Attributes:
+        scenes: that were tried until the first failed, that one too; None: none did.
+        episodes: until the bug was known at its smallest; None: it was not.
+        found: the bug at its smallest; None: it was not found.
+    """
+
+    scenes: int | None
+    episodes: int | None
+    found: Found | None
+
+
+def search_for(bug: Bug, seed: int, most: int = MOST_EPISODES, guided: bool = True) -> Search:
+    """Search for a bug, until it is found or so many episodes have run."""
+    rules = Rules(None, guided, run_seeds=further_seeds(0))
+    hunt, attempt = Hunt(TASK, (0, 1), KINDS, str(seed), rules), _tries(bug)
+    tried, first = 0, None
+    while attempt.episodes < most:
+        job = hunt.next()
+        assert job is not None, "such a search has no end"
+        result = perform(job, attempt, rules)
+        hunt.note(job, result)
+        tried += job.what == "scene"
+        if first is None and job.what == "scene" and getattr(result, "outcome", "") == "fails":
+            first = tried
+        for found in hunt.seen.found:
+            if {change.kind for change in found.shrunk.candidate.changes} in bug.causes:
+                return Search(first, attempt.episodes, found)
+    return Search(first, None, None)
+
+
+def evenly_met(number: int = 3_000) -> dict[str, float]:
+    """Of each bug, the share of scenes drawn evenly that meet it."""
+    generator = Random(5)
+    drawn = [params_of(propose(TASK, 0, KINDS, generator)) for _ in range(number)]
+    return {name: sum(map(bug.fails, drawn)) / number for name, bug in BUGS.items()}
+
+
+class _Attempt:
+    """Tries a candidate with the scripted policy; what can be done at all is no question here."""
+
+    def __init__(self, bug: Bug) -> None:
+        self._scene: Params = {}
+        self._bug = bug
+        self._trials = Trials(
+            self._policy,
+            lambda task, variation: World(task, variation),
+            Conditions(model="planted"),
+            solver=lambda episode: lambda observation: _PUSH,
+        )
+
+    @property
+    def episodes(self) -> int:
+        return self._trials.episodes
+
+    def __call__(self, candidate: Candidate, run_seed: int | None = None) -> Trial:
+        self._scene = params_of(candidate)
+        return self._trials(candidate, run_seed)
+
+    def _policy(self, episode: Episode) -> Callable[[Any], Any]:
+        if self._bug.fails(self._scene):
+            speed = 0.0
+        else:
+            near = 0.0 if self._bug.near is None else min(self._bug.near(self._scene), 1.0)
+            speed = 0.1 / (1 + 4 * near)
+        return lambda observation: speed * _PUSH
+
+
+def _tries(bug: Bug) -> _Attempt:
+    return _Attempt(bug)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--only", default="")
+    options = parser.parse_args()
+    met = evenly_met()
+    print(f"{'bug':28} {'met evenly':>10} {'even':>7} {'search':>7} {'ratio':>6} {'episodes':>9} {'beyond':>7}  found")
+    for name, bug in BUGS.items():
+        if options.only not in name:
+            continue
+        runs = [search_for(bug, seed) for seed in range(options.seeds)]
+        even = math.log(2) / -math.log1p(-met[name]) if met[name] else math.inf
+        scenes = median(run.scenes or math.inf for run in runs)
+        episodes = median(run.episodes or math.inf for run in runs)
+        beyond = (
+            ""
+            if bug.edge is None
+            else f"{max(bug.edge(params_of(run.found.shrunk.candidate)) for run in runs if run.found):.0%}"
+        )
+        print(
+            f"{name:28} {met[name]:10.2%} {even:7.0f} {scenes:7.1f} {scenes / even:6.2f} {episodes:9.1f} {beyond:>7}  "
+            f"{sum(run.found is not None for run in runs)} of {len(runs)}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
