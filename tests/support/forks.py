@@ -151,6 +151,15 @@ class Fork:
                 raise subprocess.TimeoutExpired(self.args, timeout or 0) from None
         return self.returncode
 
+    def __enter__(self) -> "Fork":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for stream in (self.stdin, self.stdout, self.stderr):
+            if stream is not None:
+                stream.close()
+        self.wait()
+
     def kill(self) -> None:
         """Ends it."""
         if self.returncode is None:
