@@ -138,6 +138,13 @@ docs: setup .venv-docs/.installed ## the pages of docs/ as a site in site/, with
 	.venv-docs/bin/python -m pip install -qq --disable-pip-version-check -r docs.txt
 	@touch $@
 
+# In the order in which CI needs them.
+ENVIRONMENTS := .venv-docs .venv-trackers .venv-vla-eval .venv-language .venv-lerobot .venv-ref .venv-arena .simulators \
+	.venv-hub .venv-plugins
+
+.PHONY: environments
+environments: setup $(ENVIRONMENTS:=/.installed) ## all that other targets install apart from .venv
+
 .PHONY: bench
 bench: setup reference ## the time of a step, a reset and an episode, as ratios to bare MuJoCo and to upstream; workers; videos; pictures
 	$(BIN)/python benchmarks/physics.py

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -284,10 +285,16 @@ def _by_task(records: Sequence[Record]) -> dict[str, list[Record]]:
     return grouped(records, lambda record: record.task_key)
 
 
+@cache
+def _trained() -> frozenset[str]:
+    """Every text of training, in small letters; they are the same for each card, and take seconds to make."""
+    return frozenset(text.lower() for _, text in rows_of(training_texts()))
+
+
 def _paraphrase_groups(records: Sequence[Record]) -> dict[str, list[Record]]:
     """All of them; of trained cells those whose text was trained word for word, and the others; of kept-out cells."""
     kept = set(KEPT_OUT)
-    said = {text.lower() for _, text in rows_of(training_texts())}
+    said = _trained()
     out = [record for record in records if types_of(record) in kept]
     trained = [record for record in records if types_of(record) not in kept]
     return {

@@ -9,6 +9,7 @@ either policy (``python benchmarks/gate.py`` counts both).
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -181,13 +182,15 @@ def _chosen(values: Sequence[int], number: int) -> Floats:
     return found
 
 
+@lru_cache(maxsize=128)
 def _binomial(n: int, rate: float) -> Floats:
-    """Probabilities of 0..n."""
+    """Probabilities of 0..n, which no caller may change: plans ask for the same few by the thousand."""
     from scipy.special import gammaln, xlog1py, xlogy
 
     k = np.arange(n + 1)
     ways = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
     found: Floats = np.exp(ways + xlogy(k, rate) + xlog1py(n - k, -rate))
+    found.setflags(write=False)
     return found
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_vla.gate import planning
 from pytest_vla.gate.baseline import baseline_of
 from pytest_vla.gate.comparable import paired
 from pytest_vla.gate.evidence import Sample, evidence_of
@@ -17,6 +18,12 @@ from pytest_vla.records.record import Record
 from tests.support.varied import varied
 
 BY = ("suite", "dimension")
+
+
+@pytest.fixture
+def in_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A power within four points (two standard errors) is enough to say which of two plans takes more."""
+    monkeypatch.setattr(planning, "SIMULATIONS", 400)
 
 
 def episodes(rates: Sequence[float], seeds: int, labels: Sequence[str] = ("",)) -> list[Record]:
@@ -75,6 +82,7 @@ def test_power_is_that_of_simulated_policies() -> None:
     assert found.as_now[1] == pytest.approx(np.mean(sign & ~np.array(within)), abs=0.08)
 
 
+@pytest.mark.usefixtures("in_short")
 def test_more_is_asked_of_more_episodes() -> None:
     records = episodes((1.0, 0.9, 0.8, 0.9), 20)
     some, narrow, careful = plan(records), plan(records, terms=Terms(3)), plan(records, groups=8)
@@ -97,6 +105,7 @@ def test_a_task_that_was_always_done_may_fail_all_the_same() -> None:
     assert 60 <= found.no_worse[0] <= 200
 
 
+@pytest.mark.usefixtures("in_short")
 def test_what_cannot_be_is_not_planned() -> None:
     found = plan(episodes((0.1, 0.0), 20), drop=0.2)
     assert found.regression == (None, None)
@@ -105,6 +114,7 @@ def test_what_cannot_be_is_not_planned() -> None:
     assert wide.no_worse == (None, None)
 
 
+@pytest.mark.usefixtures("in_short")
 def test_pairs_that_were_seen_differ_as_they_did() -> None:
     """Two checkpoints that mostly do the same take fewer episodes than two that have nothing in common."""
     rates = (0.5, 0.6, 0.7, 0.4)
@@ -121,6 +131,7 @@ def test_pairs_that_were_seen_differ_as_they_did() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("in_short")
 def test_episodes_of_one_init_state_that_go_together_count_for_less() -> None:
     labels = ("camera.distance-L1", "camera.distance-L2", "camera.distance-L3", "camera.distance-L4")
     rates = (0.9, 0.8, 0.7, 0.8)
@@ -138,5 +149,6 @@ def test_errors_and_probes_are_in_no_group() -> None:
     assert (group.episodes, group.seeds, group.rate) == (1, 1.0, 1.0)
 
 
+@pytest.mark.usefixtures("in_short")
 def test_the_same_generator_plans_the_same() -> None:
     assert plan(episodes((0.9, 0.8), 10)) == plan(episodes((0.9, 0.8), 10))

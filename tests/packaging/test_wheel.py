@@ -19,7 +19,8 @@ from tests.support.waiting import HANG
 SOURCES = ("pytest_vla", "suites", "fixtures", "reports", "pyproject.toml", "README.md", "LICENSE")
 LEFT_BEHIND = shutil.ignore_patterns("__pycache__", "*.pyc", "*.egg-info")
 SUITES_PICTURE = "suites/tabletop/tabletop.png"
-EDITABLE_INSTALL = shutil.ignore_patterns("*pytest_vla*", "*.pth", "__pycache__")
+# What Python and numba compiled of other packages comes along: to do that again takes longer than all that is tested.
+EDITABLE_INSTALL = shutil.ignore_patterns("*pytest_vla*", "*.pth")
 
 
 def run(*command: str | Path, folder: Path, **environ: str) -> str:

@@ -10,10 +10,12 @@ import scipy.special  # noqa: F401  # Before pytester, which would have it impor
 from pytest_vla.cli import main
 from pytest_vla.commands import bisect
 from pytest_vla.records.store import open_store
+from tests.support.forks import forked
 
 Run = Callable[..., pytest.RunResult]
 
-ON = ("--", "-p", "pytest_vla.testing", "-q", "--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove")
+PLUGINS = ("-p", "pytest_vla.testing", "-q", "-p", "no:hypothesispytest")
+ON = ("--", *PLUGINS, "--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove")
 TEN = (*ON, "--vla-episodes=10")
 MODELS = "mine:upto?file=steps/*.txt"
 
@@ -45,7 +47,8 @@ def checkpoints(vla: Run, project: pytest.Pytester, monkeypatch: pytest.MonkeyPa
 
 def call(capfd: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
     capfd.readouterr()
-    assert main(["bisect", *arguments]) == code
+    with forked():
+        assert main(["bisect", *arguments]) == code
     out, err = capfd.readouterr()
     return str(out if code == 0 else out + err)
 

@@ -6,8 +6,6 @@ import pytest
 
 from tests.support.runs import digests
 
-pytestmark = pytest.mark.usefixtures("own_processes")
-
 Run = Callable[..., pytest.RunResult]
 
 CARELESS = """

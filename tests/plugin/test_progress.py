@@ -57,7 +57,7 @@ def on_a_terminal(project: pytest.Pytester, *arguments: str) -> str:
     controller, terminal = pty.openpty()
     path = os.pathsep.join([str(project.path), *filter(None, [os.environ.get("PYTHONPATH")])])
     process = subprocess.Popen(
-        [*project._getpytestargs(), "-p", "pytest_vla.testing", *arguments],
+        [*project._getpytestargs(), "-p", "pytest_vla.testing", "-p", "no:hypothesispytest", *arguments],
         cwd=project.path,
         stdin=terminal,
         stdout=terminal,

@@ -50,9 +50,8 @@ def test_records_repeat_whatever_the_workers_the_order_and_the_policys_name(pyte
     def digests_of(records: Mapping[str, Record]) -> dict[str, str]:
         return {case: record.digest for case, record in records.items()}
 
-    assert digests_of(run(pytester, "--vla-model=random", "-n2")) == digests
     pytester.makeconftest(REVERSED)
-    assert digests_of(run(pytester, f"--vla-model=replay:{folder}", "-n0")) == digests
+    assert digests_of(run(pytester, f"--vla-model=replay:{folder}", "-n2")) == digests
 
     stove = alone["libero_goal/turn_on_the_stove[seed1]"]
     assert (stove.steps, stove.literals) == (300, {"(turnon flat_stove_1)": ((0, False),)})

@@ -28,7 +28,7 @@ def batched(project: pytest.Pytester) -> Path:
 @pytest.mark.usefixtures("own_processes")
 def test_weights_are_loaded_once_and_records_are_the_same(vla: Run, project: pytest.Pytester, batched: Path) -> None:
     found: list[dict[str, str]] = []
-    for way in (("-n0",), ("-n1",), ("-n4",), ("-n4", "--vla-batch=1"), ("-n2", "--vla-batch=8")):
+    for way in (("-n0",), ("-n1", "--vla-batch=8"), ("-n4",), ("-n2", "--vla-batch=1")):
         (batched / "loaded.txt").unlink(missing_ok=True)
         (batched / "batches.txt").unlink(missing_ok=True)
         vla(*GOAL, *way, "--vla-seeds=0-5").assert_outcomes(passed=18)
@@ -147,7 +147,6 @@ RAISES = """
 """
 
 
-@pytest.mark.usefixtures("own_processes")
 def test_an_episode_that_raises_changes_no_other_whatever_the_batches(vla: Run, project: pytest.Pytester) -> None:
     troubled(project, RAISES + "        time.sleep(0.01)\n")
     found = []

@@ -17,7 +17,7 @@ import pytest
 from pytest_vla.gate.score import CORRECTION, unpaired_p
 from pytest_vla.metrics.clustered import Unit
 
-RUNS = 20_000
+RUNS = 10_000
 CLAIMS = ("regression", "no worse", "better")
 
 
@@ -40,7 +40,7 @@ gate = load()
 
 
 def test_a_quick_look() -> None:
-    """Each claim of three designs, in 2,000 runs; the slow tests take ten times as many, and more designs."""
+    """Each claim of three designs, in 2,000 runs; the slow tests take five times as many, and more designs."""
     for design in (gate.Design(10, 10, discordance=0.1), gate.Design(2, 25, discordance=0.4, effect=0.15)):
         for claim in CLAIMS:
             fixed, ever = gate.errors(design, claim, 2000)

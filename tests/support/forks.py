@@ -28,20 +28,71 @@ from typing import IO, Any, NoReturn
 SOCKET = "VLA_TEST_FORKS"
 """The environment variable that names the socket of the process that is forked."""
 
+# What runs of the fake world import; what a fork has to import for itself, each of a thousand runs would import anew.
+# Neither MuJoCo nor the world that it drives: the fake one takes their place, and a fork of them has their threads.
 _IMPORTED = (
-    "pytest",
+    "_pytest._argcomplete",
+    "_pytest.faulthandler",
+    "_pytest.helpconfig",
+    "_pytest.junitxml",
+    "_pytest.pastebin",
     "_pytest.pytester",
-    "xdist.plugin",
+    "_pytest.setuponly",
+    "_pytest.setupplan",
+    "_pytest.skipping",
+    "_pytest.stepwise",
+    "_pytest.threadexception",
+    "_pytest.tracemalloc",
+    "_pytest.unittest",
+    "_pytest.unraisableexception",
+    "_pytest.warnings",
+    "concurrent.futures.thread",
+    "email.parser",
+    "encodings.ascii",
+    "encodings.unicode_escape",
+    "encodings.utf_8_sig",
+    "numpy.random",
+    "pdb",
+    "pkgutil",
+    "pytest",
+    "pytest_vla.commands.extension",
+    "pytest_vla.episode.measured",
+    "pytest_vla.episode.rollout",
+    "pytest_vla.episode.world_pool",
+    "pytest_vla.expert.extension",
+    "pytest_vla.fixtures.episode",
+    "pytest_vla.metrics.extension",
+    "pytest_vla.plugin",
+    "pytest_vla.policies.extension",
+    "pytest_vla.policies.load",
+    "pytest_vla.records.store",
+    "pytest_vla.reports.extension",
+    "pytest_vla.reports.terminal.summary",
+    "pytest_vla.run.hooks",
+    "pytest_vla.run.html_report",
+    "pytest_vla.run.xdist.hooks",
+    "pytest_vla.run.xdist.scenes",
+    "pytest_vla.run.xdist.scheduler",
+    "pytest_vla.serving.replicas",
+    "pytest_vla.suites.extension",
+    "pytest_vla.suites.libero.extension",
+    "pytest_vla.suites.libero_para.extension",
+    "pytest_vla.suites.libero_plus.extension",
+    "pytest_vla.suites.libero_pro.extension",
+    "pytest_vla.suites.vla_arena.extension",
+    "pytest_vla.testing",
+    "pytest_vla.track.extension",
+    "pytest_vla.vary.extension",
+    "readline",
+    "scipy.special",
+    "sqlite3",
+    "tomllib",
     "xdist.dsession",
+    "xdist.looponfail",
+    "xdist.newhooks",
+    "xdist.plugin",
     "xdist.remote",
     "xdist.workermanage",
-    "numpy",
-    "pytest_vla.plugin",
-    "pytest_vla.run.hooks",
-    "pytest_vla.run.xdist.hooks",
-    "pytest_vla.fixtures.episode",
-    "pytest_vla.records.store",
-    "pytest_vla.testing",
 )
 
 
@@ -100,6 +151,15 @@ class Fork:
                 raise subprocess.TimeoutExpired(self.args, timeout or 0) from None
         return self.returncode
 
+    def __enter__(self) -> "Fork":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for stream in (self.stdin, self.stdout, self.stderr):
+            if stream is not None:
+                stream.close()
+        self.wait()
+
     def kill(self) -> None:
         """Ends it."""
         if self.returncode is None:
@@ -142,7 +202,7 @@ def _serve(path: str) -> dict[str, Any]:
     for name in _IMPORTED:
         importlib.import_module(name)
     for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] in ("pytest_vla", "xdist"):
+        if name.partition(".")[0] in ("_pytest", "pytest_vla", "xdist"):
             # Else pytest warns that it comes too late to rewrite their assertions.
             module.__doc__ = f"{module.__doc__ or ''} PYTEST_DONT_REWRITE"
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
