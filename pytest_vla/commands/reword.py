@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pytest_vla.fuzz.trial import Trials
     from pytest_vla.language.backends import Backend
     from pytest_vla.plan.task import Task
-    from pytest_vla.vary.rewordings import Rewording
 
 # What simulates is imported when it runs: --help has to come at once.
 
@@ -242,9 +241,7 @@ def _ranked(task: "Task", backend: "Backend") -> "tuple[Ranked, ...]":
     return ranked(task, rewordings(task), backend)
 
 
-def _search(
-    task: "Task", options: argparse.Namespace, some: "tuple[Ranked, ...]", trials: "Trials", note: Any
-) -> None:
+def _search(task: "Task", options: argparse.Namespace, some: "tuple[Ranked, ...]", trials: "Trials", note: Any) -> None:
     from functools import partial
 
     from pytest_vla.fuzz.reword import find_closest
@@ -300,12 +297,12 @@ def _task_lines(name: str, seen: "Reworded") -> Iterator[str]:
         if seen.cleared is None:
             yield f"{name}: no rewording breaks it always ({tried})"
         else:
-            yield f"{name}: none that was tried breaks it always, and none nearer than {seen.cleared:.4f} does ({tried})"
+            yield f"{name}: no rewording nearer than PD {seen.cleared:.4f} breaks it always, and no other ({tried})"
     else:
         yield f"{name}: {_break_text(seen, seen.closest)}"
         if seen.untried:
             nearer = f"{len(seen.untried)} of {seen.nearer} nearer ones were not tried"
-            yield f"  {nearer}; none nearer than {seen.cleared:.4f} breaks it"
+            yield f"  {nearer}; none nearer than PD {seen.cleared:.4f} breaks it always"
         else:
             yield f"  it is the closest: all {seen.nearer} nearer ones were tried"
     for each in seen.flaky:

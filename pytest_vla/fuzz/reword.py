@@ -6,6 +6,7 @@ one has. All others are tried nearest first, which alone proves that nothing nea
 """
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ Way = Literal["evenly", "suspected", "nearest"]
 """Why a rewording was tried."""
 
 _DIGITS = 6
-"""Distances that are equal to so many places are equal: then fewer changed words are nearer."""
+"""Distances that are equal to so many places are equal."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,11 @@ class Ranked:
     rewording: Rewording
     distance: float
     changed: tuple[str, ...]
+
+    @property
+    def rank(self) -> tuple[float, int]:
+        """Less is nearer: by distance; of equally distant ones those with fewer changed words."""
+        return round(self.distance, _DIGITS), len(self.changed)
 
 
 @dataclass(frozen=True)
@@ -101,7 +107,9 @@ class Reworded:
     @property
     def nearer(self) -> int:
         """How many rewordings are nearer than the closest that breaks it; all, where none does."""
-        return len(self.ranked) if self.closest is None else self.closest.place
+        if self.closest is None:
+            return len(self.ranked)
+        return bisect_left(self.ranked, self.ranked[self.closest.place].rank, key=lambda each: each.rank)
 
     @property
     def untried(self) -> tuple[int, ...]:
@@ -116,7 +124,7 @@ class Reworded:
 
 
 def ranked(task: Task, some: Sequence[Rewording], backend: Backend) -> tuple[Ranked, ...]:
-    """Rewordings by their distance, nearest first; of equally distant ones those with fewer changed words.
+    """Rewordings by their `Ranked.rank`, nearest first.
 
     Raises:
         VlaError: the backend cannot compare them.
@@ -126,9 +134,7 @@ def ranked(task: Task, some: Sequence[Rewording], backend: Backend) -> tuple[Ran
         Ranked(each, paraphrase_distance(one.keyword, one.structural), changed_words(task.language, each.text))
         for each, one in zip(some, similar, strict=True)
     ]
-    return tuple(
-        sorted(found, key=lambda each: (round(each.distance, _DIGITS), len(each.changed), each.rewording.text.lower()))
-    )
+    return tuple(sorted(found, key=lambda each: (each.rank, each.rewording.text.lower())))
 
 
 def changed_words(original: str, text: str) -> tuple[str, ...]:
@@ -174,8 +180,8 @@ def find_closest(
         if suspected is None:
             break
         search.try_at(suspected, "suspected")
-    while len(seen.tried) < tries and (place := search.nearest()) is not None:
-        search.try_at(place, "nearest")
+    while len(seen.tried) < tries and (nearest := search.nearest()) is not None:
+        search.try_at(nearest, "nearest")
     search.try_elsewhere(others)
     return seen
 
@@ -187,7 +193,7 @@ def drawn_evenly(some: Sequence[Ranked], number: int, generator: Random) -> tupl
         by_sort.setdefault(each.rewording.sorts, []).append(place)
     # The order of ranks depends on the backend: what is drawn does not.
     sorts = {sort: sorted(by_sort[sort], key=lambda at: some[at].rewording.text) for sort in sorted(by_sort)}
-    found = []
+    found: list[int] = []
     while sorts and len(found) < number:
         sort = generator.choice(tuple(sorts))
         found.append(sorts[sort].pop(generator.randrange(len(sorts[sort]))))
@@ -264,7 +270,9 @@ class _Search:
         passed = {word for each in self.seen.tried if each.outcome == "passes" for word in ranks[each.place].changed}
         suspects = set(ranks[self.seen.closest.place].changed) - passed
         done = {each.place for each in self.seen.tried}
-        return next((at for at in range(self.seen.nearer) if at not in done and suspects & set(ranks[at].changed)), None)
+        return next(
+            (at for at in range(self.seen.nearer) if at not in done and suspects & set(ranks[at].changed)), None
+        )
 
     def nearest(self) -> int | None:
         """The nearest that was not tried; None where nothing nearer than the closest is left."""

@@ -1,4 +1,4 @@
-"""VLATest's scenes (arXiv 2409.12894) from their seeds: which objects lie where, how turned, and what is asked of which.
+"""VLATest's scenes (arXiv 2409.12894) from their seeds: what is where, how it is turned, and what is asked.
 
 The published scene files are made again byte for byte by `scene_file`. VLATest's draws are numpy's legacy ones, one
 stream for a whole file; what each scene draws, and in which order, is the documentation of `scenes`.
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
     Numbers = np.random.RandomState
 
-OBJECTS = tuple(
-    "pepsi_can opened_pepsi_can coke_can opened_coke_can sprite_can opened_sprite_can 7up_can opened_7up_can fanta_can "
-    "opened_fanta_can redbull_can opened_redbull_can blue_plastic_bottle apple orange sponge "
-    "bridge_spoon_generated_modified bridge_carrot_generated_modified green_cube_3cm yellow_cube_3cm eggplant".split()
+OBJECTS = (
+    *("pepsi_can", "opened_pepsi_can", "coke_can", "opened_coke_can", "sprite_can", "opened_sprite_can", "7up_can"),
+    *("opened_7up_can", "fanta_can", "opened_fanta_can", "redbull_can", "opened_redbull_can", "blue_plastic_bottle"),
+    *("apple", "orange", "sponge", "bridge_spoon_generated_modified", "bridge_carrot_generated_modified"),
+    *("green_cube_3cm", "yellow_cube_3cm", "eggplant"),
 )
 """The order is of meaning: objects are drawn by their place in it."""
 

@@ -17,9 +17,9 @@ from pytest_vla.vary.axes.language import (
     WORD_LEVELS,
     names_in,
     other_instructions,
-    paraphrase_cells,
     params_of_paraphrase,
     params_of_words,
+    paraphrase_cells,
 )
 from pytest_vla.vary.chosen import Change, change_of
 

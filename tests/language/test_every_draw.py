@@ -70,9 +70,7 @@ def test_all_substitutions_are_those_that_can_be_drawn(level: int) -> None:
     if level == 4:
         assert found == {}, "it has three words"
         return
-    drawn = [
-        substitute(INSTRUCTION, level, np.random.default_rng(seed), wordnet, screen=screen) for seed in range(60)
-    ]
+    drawn = [substitute(INSTRUCTION, level, np.random.default_rng(seed), wordnet, screen=screen) for seed in range(60)]
     assert {each.text for each in drawn} <= set(found)
     assert all(found[each.text] == each for each in drawn)
     assert {each.text for each in drawn} == set(found) or len(found) > 20
