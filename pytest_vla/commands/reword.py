@@ -135,6 +135,7 @@ def run(options: argparse.Namespace) -> int:
                 except VlaError as error:
                     passed_over[task.id] = str(error)
                     continue
+                told(f"{task.id}: benign twins")
                 _search(task, options, some, trials, note)
         except KeyboardInterrupt:
             stopped = True
@@ -293,16 +294,16 @@ def _lines(found: "dict[str, Reworded]", passed_over: dict[str, str], backend: "
 
 def _task_lines(name: str, seen: "Reworded") -> Iterator[str]:
     if seen.closest is None:
-        tried = f"{len(seen.tried)} tried of {len(seen.ranked)}"
+        tried = f"{len(seen.tried)} tried, of {len(seen.ranked)}"
         if seen.cleared is None:
-            yield f"{name}: no rewording breaks it always ({tried})"
+            yield f"{name}: no rewording always breaks it: {tried}"
         else:
-            yield f"{name}: no rewording nearer than PD {seen.cleared:.4f} breaks it always, and no other ({tried})"
+            yield f"{name}: no rewording nearer than PD {seen.cleared:.4f} always breaks it, nor any other of {tried}"
     else:
         yield f"{name}: {_break_text(seen, seen.closest)}"
         if seen.untried:
             nearer = f"{len(seen.untried)} of {seen.nearer} nearer ones were not tried"
-            yield f"  {nearer}; none nearer than PD {seen.cleared:.4f} breaks it always"
+            yield f"  {nearer}; none nearer than PD {seen.cleared:.4f} always breaks it"
         else:
             yield f"  it is the closest: all {seen.nearer} nearer ones were tried"
     for each in seen.flaky:

@@ -9,7 +9,7 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Literal
 
@@ -91,7 +91,7 @@ class Reworded:
     Attributes:
         ranked: all rewordings, nearest first.
         seed: the case's, under which all were tried; None: no benign twin succeeds.
-        left_out: seeds whose benign twin the policy does not do, and why.
+        left_out: seeds that were looked at and whose benign twin the policy does not do, and why.
         tried: in the order in which they were.
         closest: the nearest that was found to fail under all run seeds.
         flaky: those that fail under some only.
@@ -226,22 +226,12 @@ class _Search:
     run_seeds: Sequence[int]
 
     def begin(self, seeds: Sequence[int]) -> tuple[int, ...]:
-        """Finds the seed to search under; the others whose twins succeed."""
-        usable = []
-        for seed in seeds:
-            twin = Candidate(self.task, seed)
-            why = "" if (trial := self.attempt(twin)).outcome == "passes" else trial.why
-            if not why and self.seen.seed is None:
-                again = ((each, self.attempt(twin, run_seed=each)) for each in self.run_seeds)
-                why = next((f"under run seed {at} {one.why}" for at, one in again if one.outcome != "passes"), "")
-                if not why:
-                    self.seen.seed = seed
-                    continue
-            if why:
-                self.seen.left_out += ((seed, why),)
-            else:
-                usable.append(seed)
-        return tuple(usable)
+        """Finds the seed to search under; those behind it."""
+        for at, seed in enumerate(seeds):
+            if self._does(seed, self.run_seeds):
+                self.seen.seed = seed
+                return tuple(seeds[at + 1 :])
+        return ()
 
     def candidate(self, place: int, seed: int | None = None) -> Candidate:
         at = self.seen.seed if seed is None else seed
@@ -284,12 +274,23 @@ class _Search:
         found = self.seen.closest
         if found is None:
             return
-        outcomes = [self.attempt(self.candidate(found.place, seed)).outcome for seed in seeds]
+        usable = [seed for seed in seeds if self._does(seed, ())]
+        outcomes = [self.attempt(self.candidate(found.place, seed)).outcome for seed in usable]
         known = [outcome for outcome in outcomes if outcome != "aside"]
-        self.seen.closest = Break(
-            found.place, found.candidate, found.failed, found.tried, known.count("fails"), len(known)
-        )
+        self.seen.closest = replace(found, failed_elsewhere=known.count("fails"), tried_elsewhere=len(known))
         self.told(self.seen)
+
+    def _does(self, seed: int, further: Sequence[int]) -> bool:
+        """Whether the policy does the task as it is, under further run seeds too; else the seed is left out."""
+        twin = Candidate(self.task, seed)
+        if (trial := self.attempt(twin)).outcome != "passes":
+            self.seen.left_out += ((seed, trial.why),)
+            return False
+        for run_seed in further:
+            if (trial := self.attempt(twin, run_seed=run_seed)).outcome != "passes":
+                self.seen.left_out += ((seed, f"under run seed {run_seed} {trial.why}"),)
+                return False
+        return True
 
 
 def _signed(sign: str, words: Sequence[str], some: "Counter[str]") -> list[str]:
