@@ -9,6 +9,7 @@ _ABOUT = {
     "view": "a task in MuJoCo's viewer",
     "check-policy": "whether a policy fits a suite: what it says, what a trial shows, how long answers take",
     "fuzz": "scenes that a policy should do and does not, each at its smallest, as cases to run again",
+    "reword": "of each task the closest rewording that breaks it, as cases to run again",
     "serve": "a policy for other machines, in openpi's protocol",
     "runs": "the runs, newest first: how far they came, and their success rates",
     "label": "a local page on which you say how well a run's successes were done",

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from pytest_vla.errors import VlaError
 from pytest_vla.language.command import (
@@ -18,6 +19,7 @@ from pytest_vla.language.command import (
     Thing,
     named_before,
 )
+from pytest_vla.language.every_draw import every_draw
 from pytest_vla.language.grammar import SAID, frames, meanings, read
 from pytest_vla.language.lexicon import CONTEXTUAL, HABITUAL, Lexicon, lexicon
 from pytest_vla.language.morphology import lemma
@@ -98,18 +100,36 @@ def variants(
     scene: SceneNames | None = None,
 ) -> list[Paraphrase]:
     """`paraphrases` with their trees."""
+    _check_cell(object_type, action_type)
+    command = read(instruction)
+    draws = (said(command, rng, object_type, action_type, scene) for _ in range(count * TRIES))
+    return list(islice(_usable(command, draws, (instruction, *others), object_type, action_type), count))
+
+
+def every_variant(
+    instruction: str, others: Iterable[str], object_type: str, action_type: str, scene: SceneNames | None = None
+) -> list[Paraphrase]:
+    """All that `variants` can draw of a cell, each text once, in one order. Args and raises as there."""
+    _check_cell(object_type, action_type)
+    command = read(instruction)
+    draws = every_draw(lambda rng: said(command, rng, object_type, action_type, scene))
+    return list(_usable(command, draws, (instruction, *others), object_type, action_type))
+
+
+def _check_cell(object_type: str, action_type: str) -> None:
     if (object_type, action_type) not in CELLS:
         raise VlaError(
             f"there is no cell {object_type}/{action_type}. Object types: {', '.join(OBJECT_TYPES)}; action types: "
             f"{', '.join(ACTION_TYPES)}; not none of both."
         )
-    command = read(instruction)
-    taken = {known.lower() for known in (instruction, *others)}
-    found: list[Paraphrase] = []
-    for _ in range(count * TRIES):
-        if len(found) == count:
-            break
-        phrase = said(command, rng, object_type, action_type, scene)
+
+
+def _usable(
+    command: Command, draws: Iterable[Phrase | None], known: Iterable[str], object_type: str, action_type: str
+) -> Iterator[Paraphrase]:
+    """Those that mean what the command does, each text once, and none that is known."""
+    taken = {text.lower() for text in known}
+    for phrase in draws:
         if phrase is None:
             continue
         text = _written(phrase, plain=action_type in (NONE, *LEXICAL))
@@ -117,8 +137,7 @@ def variants(
         if text.lower() in taken or meanings(text) != {command.meaning}:
             continue
         taken.add(text.lower())
-        found.append(Paraphrase(text, object_type, action_type, tree_of(phrase)))
-    return found
+        yield Paraphrase(text, object_type, action_type, tree_of(phrase))
 
 
 def tree_of(phrase: Phrase) -> Sentence:

@@ -1,12 +1,14 @@
 """VLA-Arena's W0-W4: K of an instruction's verbs and nouns give way to others (`pytest_vla.language.slots`)."""
 
+import random
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_vla.errors import VlaError
-from pytest_vla.language.slots import Screen, find_slots
+from pytest_vla.language.every_draw import every_draw
+from pytest_vla.language.slots import Choice, Screen, Slot, find_slots
 from pytest_vla.language.wordnet import PartOfSpeech, Relation, WordNet
 
 if TYPE_CHECKING:
@@ -80,12 +82,36 @@ def substitute(
             f"W{level} of {instruction!r}: it has {len(slots)} replaceable words ({names}), expected at least {level}; "
             f"{most}"
         )
+    some = [slots[index] for index in sorted(generator.permutation(len(slots))[:level].tolist(), reverse=True)]
+    return _substituted(instruction, some, lambda choices: choices[int(generator.integers(len(choices)))], wordnet)
+
+
+def every_substitution(instruction: str, level: int, wordnet: WordNet, screen: Screen) -> Iterator[Substituted]:
+    """All that `substitute` can draw, each text once, in one order; none where the instruction has fewer slots."""
+    slots = find_slots(instruction, wordnet, screen=screen)
+    if level not in LEVELS or level > len(slots):
+        return
+    seen: set[str] = set()
+
+    def drawn(rng: random.Random) -> Substituted:
+        some = rng.sample(range(len(slots)), level)
+        return _substituted(instruction, [slots[index] for index in reversed(some)], rng.choice, wordnet)
+
+    for found in every_draw(drawn):
+        if found.text not in seen:
+            seen.add(found.text)
+            yield found
+
+
+def _substituted(
+    instruction: str, slots: Sequence[Slot], choose: Callable[[Sequence[Choice]], Choice], wordnet: WordNet
+) -> Substituted:
+    """The instruction with these slots replaced, of which the last in the text stands first."""
     done = []
     became: dict[str, str] = {}
-    for index in sorted(generator.permutation(len(slots))[:level].tolist(), reverse=True):
-        slot = slots[index]
+    for slot in slots:
         choices = [c for c in slot.choices if became.get(c.word, slot.lemma) == slot.lemma] or slot.choices
-        choice = choices[int(generator.integers(len(choices)))]
+        choice = choose(choices)
         became[choice.word] = slot.lemma
         for start, end in ((slot.start, slot.end), *slot.again):
             original = instruction[start:end]

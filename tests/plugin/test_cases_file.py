@@ -5,6 +5,9 @@ from collections.abc import Callable
 import numpy as np  # noqa: F401  # Before pytester, which would have it imported twice.
 import pytest
 
+from pytest_vla.metrics.language_records import subjects, types_of
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.vary.parameters import given_back
 from tests.support.runs import records_of
 
 Run = Callable[..., pytest.RunResult]
@@ -82,3 +85,49 @@ def test_a_file_that_is_wrong_ends_the_run_before_it_begins(vla: Run, project: p
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*cases.toml:3: case[[]0].changes: action.delay: steps: expected 0 to 5 *found 20*"])
     assert not (project.path / ".vla").exists()
+
+
+REWORDED = """\
+schema = 1
+
+[[case]]
+suite = "libero_goal"
+task = "turn_on_the_stove"
+seed = 0
+
+[case.changes."language.paraphrase"]
+action_type = "none"
+instruction = "turn on the range"
+object_type = "same_polarity_habitual"
+original = "turn on the stove"
+
+[[case]]
+suite = "libero_goal"
+task = "turn_on_the_stove"
+seed = 0
+
+[case.changes."language.words"]
+instruction = "switch on the stove"
+"""
+
+
+def test_a_reworded_task_is_a_paraphrase_in_records_and_reports(vla: Run, project: pytest.Pytester) -> None:
+    (project.path / "cases.toml").write_text(REWORDED)
+    vla("--vla-cases=cases.toml", "--vla-model=policies:straight").assert_outcomes(passed=2)
+    records = records_of(project.path / ".vla")
+    told = {record.variation["kind"]: record for record in records}
+    assert {kind: record.instruction for kind, record in told.items()} == {
+        "paraphrase": "turn on the range", "words": "switch on the stove"
+    }  # fmt: skip
+    assert types_of(told["paraphrase"]) == ("same_polarity_habitual", "none")
+    task = load_suite("libero_goal").task("turn_on_the_stove")
+    for record in records:
+        label, parameters = record.variation["label"], record.variation["parameters"]
+        again = given_back(task, label, parameters, record.instruction)
+        assert again is not None
+        assert (again.instruction, again.label) == (record.instruction, label)
+    (subject,) = subjects(records)
+    assert (len(subject.paraphrases), list(subject.others)) == (1, ["words"])
+    report = project.runpython_c("from pytest_vla.cli import main; raise SystemExit(main(['report']))")
+    assert report.ret == 0
+    report.stdout.fnmatch_lines(["*PRIDE*"])

@@ -19,6 +19,7 @@ from pytest_vla.vary.space import LISTED, TEXT, Parameter
 
 if TYPE_CHECKING:
     from pytest_vla.language.scene_names import SceneNames
+    from pytest_vla.language.substitution import Substituted
     from pytest_vla.scene.problem import Problem
     from pytest_vla.scene.variation import ProblemEdit
 
@@ -96,7 +97,13 @@ def draw_words(protocol: str, draw: Draw) -> Params:
 
     task = draw.task
     screen = None if protocol == PAPER else Screened(names_in(task))
-    result = substitute(task.language, draw.level, draw.numbers(), best_wordnet(), screen=screen)
+    return params_of_words(
+        substitute(task.language, draw.level, draw.numbers(), best_wordnet(), screen=screen), protocol
+    )
+
+
+def params_of_words(result: "Substituted", protocol: str) -> dict[str, Any]:
+    """An instruction with words replaced, as it stands in records."""
     replaced = [
         f"{each.original} at {each.start}: {each.substitute} ({each.relation})" for each in result.substitutions
     ]
@@ -136,12 +143,23 @@ def draw_paraphrase(draw: Draw) -> Params:
     from pytest_vla.language.generator import paraphrases
 
     task, (object_type, action_type) = draw.task, draw.part.split(".")
-    others = [other.language for other in _tasks(task) if not other.is_asked_as(task)]
-    found = paraphrases(task.language, others, draw.generator(), 1, object_type, action_type, names_in(task))
+    found = paraphrases(
+        task.language, other_instructions(task), draw.generator(), 1, object_type, action_type, names_in(task)
+    )
     if not found:
         raise VlaError(f"there is no such paraphrase of {task.language!r}")
-    types = {"object_type": object_type, "action_type": action_type, "index": draw.seed}
-    return {**types, "original": task.language, INSTRUCTION: found[0]}
+    return params_of_paraphrase(task, object_type, action_type, found[0]) | {"index": draw.seed}
+
+
+def params_of_paraphrase(task: Task, object_type: str, action_type: str, text: str) -> dict[str, Any]:
+    """A paraphrase as it stands in records."""
+    types = {"object_type": object_type, "action_type": action_type}
+    return {**types, "original": task.language, INSTRUCTION: text}
+
+
+def other_instructions(task: Task) -> list[str]:
+    """Those of the suite's other tasks, which no rewording of this one may be."""
+    return [other.language for other in _tasks(task) if not other.is_asked_as(task)]
 
 
 def paraphrase_cells() -> tuple[tuple[str, str], ...]:

@@ -1,0 +1,343 @@
+"""``pytest-vla reword``: of each task the closest rewording that breaks it, as cases to run again."""
+
+import argparse
+import json
+import random
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import closing, redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_vla.entries import Command
+from pytest_vla.errors import VlaError
+from pytest_vla.run.arguments import Joined, comma_list, one_seed, seed_list, whole_number
+from pytest_vla.util.live_line import progress
+from pytest_vla.util.text import counted, printable
+
+if TYPE_CHECKING:
+    from pytest_vla.episode.rollout import Conditions
+    from pytest_vla.fuzz.case_file import ListedCase
+    from pytest_vla.fuzz.reword import Break, Ranked, Reworded
+    from pytest_vla.fuzz.trial import Trials
+    from pytest_vla.language.backends import Backend
+    from pytest_vla.plan.task import Task
+
+# What simulates is imported when it runs: --help has to come at once.
+
+DEFAULT_SUITE, DEFAULT_FILE = "tabletop", "reworded_cases.toml"
+DEFAULT_TRIES, MOST_TRIES = 40, 1_000_000
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.epilog = (
+        "Of each task that the policy does, all rewordings are ordered by PRIDE's distance from its own instruction: "
+        "LIBERO-Para's 43 kinds of paraphrase by a grammar, which reads each back to the same meaning, and words of "
+        "WordNet that were screened by hand. Half of the tries are drawn evenly over kinds: their failures are a rate. "
+        "The others look for the closest that fails, nearest first. It is tried under further run seeds and under the "
+        "case's other seeds; what always fails under the run seeds is written to a file of cases, which pytest "
+        "--vla-cases=FILE runs. Equal options give equal files. The exit code is 0, also where something breaks; 1 "
+        "where the policy does no task, and 130 where it was stopped."
+    )
+    parser.add_argument("--vla-model", metavar="POLICY", help="as pytest's")
+    parser.add_argument(
+        "--vla-suite",
+        metavar="NAME[,NAME]",
+        type=comma_list,
+        action=Joined,
+        default=(DEFAULT_SUITE,),
+        help=f"as pytest's (default: {DEFAULT_SUITE})",
+    )
+    parser.add_argument(
+        "--vla-tasks", metavar="TASK[,TASK]", type=comma_list, action=Joined, default=(), help="as pytest's"
+    )
+    parser.add_argument(
+        "--vla-seeds",
+        metavar="SEEDS",
+        type=seed_list,
+        default=(0,),
+        help="as pytest's: the first that the policy does is searched, the others tell how often (default: 0)",
+    )
+    parser.add_argument(
+        "--vla-run-seed",
+        metavar="N",
+        type=one_seed,
+        default=0,
+        help="as pytest's; other rewordings are drawn by it too (default: 0)",
+    )
+    parser.add_argument("--vla-device", metavar="DEVICE", help="as pytest's, one device (default: auto)")
+    parser.add_argument("--vla-data", metavar="DIR", type=Path, help="as pytest's")
+    parser.add_argument(
+        "--tries",
+        metavar="N",
+        type=whole_number("a number of tries", 1, MOST_TRIES),
+        default=DEFAULT_TRIES,
+        help=f"rewordings that are tried of each task (default: {DEFAULT_TRIES})",
+    )
+    parser.add_argument("--backend", metavar="NAME", help="of the distances, as pytest-vla pride's")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=Path,
+        default=Path(DEFAULT_FILE),
+        help=f"the file of cases; what was there is replaced (default: {DEFAULT_FILE})",
+    )
+    parser.add_argument("--json", action="store_true", help="print what was found for programs")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Search, print, and write. Raises VlaError: the policy cannot be loaded, or no task has a rewording."""
+    from pytest_vla.episode.rollout import Conditions
+    from pytest_vla.episode.world_pool import WorldPool
+    from pytest_vla.fuzz.case_file import write_cases
+    from pytest_vla.fuzz.trial import Trials
+    from pytest_vla.language.backends import choose_backend
+    from pytest_vla.policies.load import check_model, digest_of, resolve_policy
+    from pytest_vla.run.project import typed_model
+    from pytest_vla.versions import check_versions
+
+    check_versions()
+    if options.vla_model is None:
+        raise VlaError("which policy? Add --vla-model=POLICY, such as --vla-model=tiny")
+    spec, tasks = typed_model(options.vla_model, options.vla_device), _tasks(options)
+    if options.output.is_dir() or not options.output.absolute().parent.is_dir():
+        raise VlaError(f"{options.output}: expected a file in a folder that is there (-o)")
+    backend = choose_backend(options.backend).backend
+    found: dict[str, Reworded] = {}
+    passed_over: dict[str, str] = {}
+    listed: list[ListedCase] = []
+    stopped = False
+    with progress(sys.stderr) as told, redirect_stdout(sys.stderr), closing(WorldPool(False)) as worlds:
+        told(f"loading {spec.text}")
+        check_model(spec)
+        policy = resolve_policy(spec)
+        conditions = Conditions(
+            model=str(options.vla_model), policy_digest=digest_of(policy, spec), run_seed=options.vla_run_seed
+        )
+        trials = Trials(policy, worlds, conditions)
+
+        def note(task: "Task", seen: "Reworded") -> None:
+            """Whatever ends the search, the file has what was found."""
+            told(f"{task.id}: {len(seen.tried)} of {options.tries} rewordings")
+            found[task.id] = seen
+            now = _listed(found.values(), conditions, backend)
+            if now != listed:
+                listed[:] = now
+                write_cases(options.output, now)
+
+        try:
+            for task in tasks:
+                told(f"{task.id}: rewordings")
+                try:
+                    some = _ranked(task, backend)
+                except VlaError as error:
+                    passed_over[task.id] = str(error)
+                    continue
+                told(f"{task.id}: benign twins")
+                _search(task, options, some, trials, note)
+        except KeyboardInterrupt:
+            stopped = True
+    if not found and passed_over and not stopped:
+        raise VlaError("; ".join(passed_over.values()))
+    if options.json:
+        print(json.dumps(as_table(found, passed_over, backend), indent=2))
+    else:
+        for line in (
+            *_lines(found, passed_over, backend),
+            *_end(options, len(listed), trials.episodes, stopped),
+        ):
+            print(printable(line))
+    if stopped:
+        return 130
+    # A policy that does nothing would look like one that no words break.
+    return 0 if any(seen.seed is not None for seen in found.values()) else 1
+
+
+def as_table(found: "dict[str, Reworded]", passed_over: dict[str, str], backend: "Backend") -> dict[str, Any]:
+    """What was found, for JSON: ``evenly`` are the tries whose rates are of all rewordings."""
+    from pytest_vla.fuzz.reword import rates_by_sort
+
+    return {
+        "distances": str(backend),
+        "low_fidelity": backend.low_fidelity,
+        "tasks": [_task_table(name, seen) for name, seen in found.items()],
+        "without_rewordings": passed_over,
+        "rates": [
+            {"axis": axis, "sort": sort, "breaks": failed, "tried": number}
+            for (axis, sort), (failed, number) in rates_by_sort(found.values()).items()
+        ],
+    }
+
+
+def changes_text(original: str, text: str) -> str:
+    """``bowl -> dish``, ``+ please``: the words that differ, run by run, in the order of the texts."""
+    from difflib import SequenceMatcher
+
+    before, now = original.split(), text.split()
+    matcher = SequenceMatcher(None, [each.lower() for each in before], [each.lower() for each in now], autojunk=False)
+    runs = [(" ".join(before[a:b]), " ".join(now[c:d])) for tag, a, b, c, d in matcher.get_opcodes() if tag != "equal"]
+    return "; ".join(f"{old} -> {new}" if old and new else f"+ {new}" if new else f"- {old}" for old, new in runs)
+
+
+def _task_table(name: str, seen: "Reworded") -> dict[str, Any]:
+    return {
+        "task": name,
+        "rewordings": len(seen.ranked),
+        "seed": seen.seed,
+        "twins_left_out": [{"seed": seed, "why": why} for seed, why in seen.left_out],
+        "closest": None if seen.closest is None else _break_table(seen, seen.closest),
+        "nearer": seen.nearer,
+        "nearer_untried": len(seen.untried),
+        "nothing_nearer_than": seen.cleared,
+        "flaky": [_break_table(seen, each) for each in seen.flaky],
+        "tried": [
+            {
+                "text": seen.ranked[each.place].rewording.text,
+                "distance": seen.ranked[each.place].distance,
+                "place": each.place,
+                "sorts": dict(seen.ranked[each.place].rewording.sorts),
+                "way": each.way,
+                "outcome": each.outcome,
+                "why": each.why,
+            }
+            for each in seen.tried
+        ],
+    }
+
+
+def _break_table(seen: "Reworded", found: "Break") -> dict[str, Any]:
+    ranked = seen.ranked[found.place]
+    return {
+        "label": found.candidate.label,
+        "seed": found.candidate.seed,
+        "original": found.candidate.task.language,
+        "text": ranked.rewording.text,
+        "distance": ranked.distance,
+        "sorts": dict(ranked.rewording.sorts),
+        "changed": changes_text(found.candidate.task.language, ranked.rewording.text),
+        "failed_run_seeds": found.failed,
+        "run_seeds": found.tried,
+        "failed_other_seeds": found.failed_elsewhere,
+        "other_seeds": found.tried_elsewhere,
+    }
+
+
+def _tasks(options: argparse.Namespace) -> "tuple[Task, ...]":
+    from pytest_vla.plan.manifests import load_suite, named_suites
+    from pytest_vla.plan.select import select_tasks
+
+    names = [name for text in options.vla_suite for name in named_suites(text)]
+    tasks = select_tasks([load_suite(name, data=options.vla_data) for name in names], options.vla_tasks)
+    if varied := next((task for task in tasks if task.varied), None):
+        raise VlaError(f"{varied.suite} is varied by itself; take the suite {varied.files} for others")
+    return tasks
+
+
+def _ranked(task: "Task", backend: "Backend") -> "tuple[Ranked, ...]":
+    from pytest_vla.fuzz.reword import ranked
+    from pytest_vla.vary.rewordings import rewordings
+
+    return ranked(task, rewordings(task), backend)
+
+
+def _search(task: "Task", options: argparse.Namespace, some: "tuple[Ranked, ...]", trials: "Trials", note: Any) -> None:
+    from functools import partial
+
+    from pytest_vla.fuzz.reword import find_closest
+    from pytest_vla.fuzz.search import further_seeds
+
+    generator = random.Random(f"{options.vla_run_seed}/{task.id}")
+    told, further = partial(note, task), further_seeds(options.vla_run_seed)
+    told(find_closest(task, options.vla_seeds, some, trials, options.tries, generator, told, further))
+
+
+def _listed(some: "Iterable[Reworded]", conditions: "Conditions", backend: "Backend") -> "list[ListedCase]":
+    from pytest_vla.fuzz.case_file import ListedCase
+
+    policy = f"{conditions.model} {(conditions.policy_digest or 'of unknown content')[:12]}"
+    return [
+        ListedCase(
+            seen.closest.candidate,
+            f"does it as {seen.closest.candidate.task.language!r}; {_distance(seen.ranked[seen.closest.place])} by "
+            f"{backend}; {policy}",
+        )
+        for seen in some
+        if seen.closest is not None
+    ]
+
+
+def _lines(found: "dict[str, Reworded]", passed_over: dict[str, str], backend: "Backend") -> Iterator[str]:
+    from pytest_vla.fuzz.reword import rates_by_sort
+    from pytest_vla.metrics.statistics import wilson_interval
+
+    yield f"distances by {backend}"
+    for name, why in passed_over.items():
+        yield f"{name}: {why}"
+    for name, seen in found.items():
+        for seed, why in seen.left_out:
+            yield f"{name}: seed {seed} is left out: without any change {why}"
+        if seen.seed is None:
+            yield f"{name}: no rewording was tried"
+            continue
+        yield from _task_lines(name, seen)
+    rates = rates_by_sort(found.values())
+    if rates:
+        yield ""
+        yield "rewordings drawn evenly over kinds that break their task, with 95% intervals over rewordings like these"
+    for (axis, sort), (failed, number) in rates.items():
+        low, high = wilson_interval(failed, number)
+        what = f"{axis} {sort}" if axis else "all"
+        yield f"  {what:34}{failed:4} of {number:<4} {failed / number:6.1%} [{low:.1%}, {high:.1%}]"
+
+
+def _task_lines(name: str, seen: "Reworded") -> Iterator[str]:
+    if seen.closest is None:
+        tried = f"{len(seen.tried)} tried, of {len(seen.ranked)}"
+        if seen.cleared is None:
+            yield f"{name}: no rewording always breaks it: {tried}"
+        else:
+            yield f"{name}: no rewording nearer than PD {seen.cleared:.4f} always breaks it, nor any other of {tried}"
+    else:
+        yield f"{name}: {_break_text(seen, seen.closest)}"
+        if seen.untried:
+            nearer = f"{len(seen.untried)} of {seen.nearer} nearer ones were not tried"
+            yield f"  {nearer}; none nearer than PD {seen.cleared:.4f} always breaks it"
+        else:
+            yield f"  it is the closest: all {seen.nearer} nearer ones were tried"
+    for each in seen.flaky:
+        yield f"  not always: {_break_text(seen, each)}"
+    reasons = {each.why: 0 for each in seen.tried if each.outcome == "aside"}
+    for why in reasons:
+        number = sum(each.why == why for each in seen.tried)
+        yield f"  {number} aside: {why}"
+
+
+def _break_text(seen: "Reworded", found: "Break") -> str:
+    ranked = seen.ranked[found.place]
+    original, text = found.candidate.task.language, ranked.rewording.text
+    often = f"under {found.failed} of {found.tried} run seeds"
+    others = f", and {found.failed_elsewhere} of {found.tried_elsewhere} other seeds" * bool(found.tried_elsewhere)
+    sorts = ", ".join(f"{axis} {sort}" for axis, sort in ranked.rewording.sorts)
+    changed = changes_text(original, text)
+    return f"{text!r} breaks {original!r}, at {_distance(ranked)}: {changed} ({sorts}); fails {often}{others}"
+
+
+def _distance(ranked: "Ranked") -> str:
+    return f"PD {ranked.distance:.4f}"
+
+
+def _end(options: argparse.Namespace, written: int, episodes: int, stopped: bool) -> Iterator[str]:
+    yield counted(episodes, "episode")
+    if stopped:
+        yield "stopped: what was found until then is here"
+    if written:
+        again = f"pytest --vla-cases={options.output} --vla-model={options.vla_model}"
+        yield f"{options.output}: {counted(written, 'case')}: `{again}` runs {'it' if written == 1 else 'them'}"
+    else:
+        there = f"; {options.output} was there before, and is of another search" * options.output.exists()
+        yield f"nothing was found that always fails, and no file was written{there}"
+
+
+COMMAND = Command(declare, run)

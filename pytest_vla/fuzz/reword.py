@@ -1,0 +1,303 @@
+"""The closest rewording that breaks a task: what it is told otherwise, by PRIDE's distance, and no longer does.
+
+Half of the tries are drawn evenly over sorts of rewordings: their failures are a rate, and tell early whether anything
+breaks it at all. Where something does, up to a quarter goes to nearer ones that share a word with it which no passing
+one has. All others are tried nearest first, which alone proves that nothing nearer breaks it.
+"""
+
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Literal
+
+from pytest_vla.fuzz.candidate import Candidate
+from pytest_vla.fuzz.search import Try, further_seeds
+from pytest_vla.fuzz.shrink import Outcome
+from pytest_vla.language.backends import Backend
+from pytest_vla.metrics.pride import paraphrase_distance
+from pytest_vla.plan.task import Task
+from pytest_vla.vary.rewordings import Rewording
+
+Way = Literal["evenly", "suspected", "nearest"]
+"""Why a rewording was tried."""
+
+_DIGITS = 6
+"""Distances that are equal to so many places are equal."""
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A rewording with its distance from the task's own instruction.
+
+    Attributes:
+        rewording: what is said.
+        distance: PRIDE's.
+        changed: words that are gone, with ``-`` before, and that are new, with ``+``; each as often as it is so.
+    """
+
+    rewording: Rewording
+    distance: float
+    changed: tuple[str, ...]
+
+    @property
+    def rank(self) -> tuple[float, int]:
+        """Less is nearer: by distance; of equally distant ones those with fewer changed words."""
+        return round(self.distance, _DIGITS), len(self.changed)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A rewording that was tried: its place among the `Ranked`, why it was tried, and what came of it."""
+
+    place: int
+    way: Way
+    outcome: Outcome
+    why: str
+
+
+@dataclass(frozen=True)
+class Break:
+    """A rewording under which the policy fails.
+
+    Attributes:
+        place: among the `Ranked`.
+        candidate: as it was tried.
+        failed: under how many run seeds it fails, the search's own among them.
+        tried: of how many.
+        failed_elsewhere: of the further case seeds, under how many it fails.
+        tried_elsewhere: of how many, whose benign twins succeed.
+    """
+
+    place: int
+    candidate: Candidate
+    failed: int
+    tried: int
+    failed_elsewhere: int = 0
+    tried_elsewhere: int = 0
+
+    @property
+    def is_flaky(self) -> bool:
+        """Whether it fails under some run seeds only: told with its rate, and not as found."""
+        return self.failed < self.tried
+
+
+@dataclass
+class Reworded:
+    """What a search has seen of a task.
+
+    Attributes:
+        ranked: all rewordings, nearest first.
+        seed: the case's, under which all were tried; None: no benign twin succeeds.
+        left_out: seeds that were looked at and whose benign twin the policy does not do, and why.
+        tried: in the order in which they were.
+        closest: the nearest that was found to fail under all run seeds.
+        flaky: those that fail under some only.
+    """
+
+    ranked: tuple[Ranked, ...]
+    seed: int | None = None
+    left_out: tuple[tuple[int, str], ...] = ()
+    tried: list[Tried] = field(default_factory=list)
+    closest: Break | None = None
+    flaky: tuple[Break, ...] = ()
+
+    @property
+    def nearer(self) -> int:
+        """How many rewordings are nearer than the closest that breaks it; all, where none does."""
+        if self.closest is None:
+            return len(self.ranked)
+        return bisect_left(self.ranked, self.ranked[self.closest.place].rank, key=lambda each: each.rank)
+
+    @property
+    def untried(self) -> tuple[int, ...]:
+        """Places of the nearer ones that were not tried, or told nothing."""
+        known = {each.place for each in self.tried if each.outcome != "aside"}
+        return tuple(place for place in range(self.nearer) if place not in known)
+
+    @property
+    def cleared(self) -> float | None:
+        """The distance below which nothing breaks it always, as all that is nearer was tried; None: all was."""
+        return self.ranked[self.untried[0]].distance if self.untried else None
+
+
+def ranked(task: Task, some: Sequence[Rewording], backend: Backend) -> tuple[Ranked, ...]:
+    """Rewordings by their `Ranked.rank`, nearest first.
+
+    Raises:
+        VlaError: the backend cannot compare them.
+    """
+    similar = backend.compare([(task.language, each.text) for each in some])
+    found = [
+        Ranked(each, paraphrase_distance(one.keyword, one.structural), changed_words(task.language, each.text))
+        for each, one in zip(some, similar, strict=True)
+    ]
+    return tuple(sorted(found, key=lambda each: (each.rank, each.rewording.text.lower())))
+
+
+def changed_words(original: str, text: str) -> tuple[str, ...]:
+    """Words that are gone, ``-bowl``, in their order, and those that are new, ``+dish``."""
+    before, now = (re.findall(r"[\w'-]+", each.lower()) for each in (original, text))
+    gone, new = Counter(before) - Counter(now), Counter(now) - Counter(before)
+    return (*_signed("-", before, gone), *_signed("+", now, new))
+
+
+def find_closest(
+    task: Task,
+    seeds: Sequence[int],
+    near_to_far: Sequence[Ranked],
+    attempt: Try,
+    tries: int,
+    generator: Random,
+    told: Callable[[Reworded], None] = lambda seen: None,
+    run_seeds: Sequence[int] = further_seeds(0),
+) -> Reworded:
+    """Search one task.
+
+    All is tried under one seed, the first whose benign twin succeeds under all run seeds.
+
+    Args:
+        task: as it is.
+        seeds: of its cases.
+        near_to_far: its rewordings, as `ranked` orders them.
+        attempt: tries a candidate.
+        tries: how many rewordings are tried; how often one fails that does comes beside.
+        generator: the same state gives the same draws.
+        told: called after each try.
+        run_seeds: further ones, under which what fails is tried again.
+    """
+    search = _Search(task, Reworded(tuple(near_to_far)), attempt, told, run_seeds)
+    others = search.begin(tuple(dict.fromkeys(seeds)))
+    seen = search.seen
+    if seen.seed is None:
+        return seen
+    for place in drawn_evenly(near_to_far, tries // 2, generator):
+        search.try_at(place, "evenly")
+    for _ in range(tries // 4):
+        suspected = search.suspected()
+        if suspected is None:
+            break
+        search.try_at(suspected, "suspected")
+    while len(seen.tried) < tries and (nearest := search.nearest()) is not None:
+        search.try_at(nearest, "nearest")
+    search.try_elsewhere(others)
+    return seen
+
+
+def drawn_evenly(some: Sequence[Ranked], number: int, generator: Random) -> tuple[int, ...]:
+    """Places of so many rewordings, each once: a sort is drawn, each as likely, and one of it."""
+    by_sort: dict[tuple[tuple[str, str], ...], list[int]] = {}
+    for place, each in enumerate(some):
+        by_sort.setdefault(each.rewording.sorts, []).append(place)
+    # The order of ranks depends on the backend: what is drawn does not.
+    sorts = {sort: sorted(by_sort[sort], key=lambda at: some[at].rewording.text) for sort in sorted(by_sort)}
+    found: list[int] = []
+    while sorts and len(found) < number:
+        sort = generator.choice(tuple(sorts))
+        found.append(sorts[sort].pop(generator.randrange(len(sorts[sort]))))
+        if not sorts[sort]:
+            del sorts[sort]
+    return tuple(found)
+
+
+def rates_by_sort(some: Iterable[Reworded]) -> dict[tuple[str, str], tuple[int, int]]:
+    """Of the rewordings that were drawn evenly how many break their task and of how many, by what they change.
+
+    Under ``("", "")`` of all. One that changes objects and action is in two rows.
+    """
+    found: dict[tuple[str, str], tuple[int, int]] = {}
+    for seen in some:
+        for each in seen.tried:
+            if each.way == "evenly" and each.outcome != "aside":
+                for sort in (("", ""), *seen.ranked[each.place].rewording.sorts):
+                    failed, number = found.get(sort, (0, 0))
+                    found[sort] = failed + (each.outcome == "fails"), number + 1
+    return {sort: found[sort] for sort in sorted(found)}
+
+
+@dataclass
+class _Search:
+    task: Task
+    seen: Reworded
+    attempt: Try
+    told: Callable[[Reworded], None]
+    run_seeds: Sequence[int]
+
+    def begin(self, seeds: Sequence[int]) -> tuple[int, ...]:
+        """Finds the seed to search under; those behind it."""
+        for at, seed in enumerate(seeds):
+            if self._does(seed, self.run_seeds):
+                self.seen.seed = seed
+                return tuple(seeds[at + 1 :])
+        return ()
+
+    def candidate(self, place: int, seed: int | None = None) -> Candidate:
+        at = self.seen.seed if seed is None else seed
+        assert at is not None, "nothing is tried before a twin succeeds"
+        return Candidate(self.task, at, (self.seen.ranked[place].rewording.change,))
+
+    def try_at(self, place: int, way: Way) -> None:
+        """Tries a rewording; one that is nearer than the closest and fails is tried under all run seeds."""
+        candidate = self.candidate(place)
+        trial = self.attempt(candidate)
+        self.seen.tried.append(Tried(place, way, trial.outcome, trial.why))
+        if trial.outcome == "fails" and place < self.seen.nearer:
+            again = [self.attempt(candidate, run_seed=seed) for seed in self.run_seeds]
+            found = Break(place, candidate, 1 + sum(each.outcome == "fails" for each in again), 1 + len(again))
+            if found.is_flaky:
+                self.seen.flaky += (found,)
+            else:
+                self.seen.closest = found
+        self.told(self.seen)
+
+    def suspected(self) -> int | None:
+        """The nearest that shares a changed word with the closest, of those that nothing has which passes."""
+        if self.seen.closest is None:
+            return None
+        ranks = self.seen.ranked
+        passed = {word for each in self.seen.tried if each.outcome == "passes" for word in ranks[each.place].changed}
+        suspects = set(ranks[self.seen.closest.place].changed) - passed
+        done = {each.place for each in self.seen.tried}
+        return next(
+            (at for at in range(self.seen.nearer) if at not in done and suspects & set(ranks[at].changed)), None
+        )
+
+    def nearest(self) -> int | None:
+        """The nearest that was not tried; None where nothing nearer than the closest is left."""
+        done = {each.place for each in self.seen.tried}
+        return next((at for at in range(self.seen.nearer) if at not in done), None)
+
+    def try_elsewhere(self, seeds: Sequence[int]) -> None:
+        """Tries the closest under further seeds of the case."""
+        found = self.seen.closest
+        if found is None:
+            return
+        usable = [seed for seed in seeds if self._does(seed, ())]
+        outcomes = [self.attempt(self.candidate(found.place, seed)).outcome for seed in usable]
+        known = [outcome for outcome in outcomes if outcome != "aside"]
+        self.seen.closest = replace(found, failed_elsewhere=known.count("fails"), tried_elsewhere=len(known))
+        self.told(self.seen)
+
+    def _does(self, seed: int, further: Sequence[int]) -> bool:
+        """Whether the policy does the task as it is, under further run seeds too; else the seed is left out."""
+        twin = Candidate(self.task, seed)
+        if (trial := self.attempt(twin)).outcome != "passes":
+            self.seen.left_out += ((seed, trial.why),)
+            return False
+        for run_seed in further:
+            if (trial := self.attempt(twin, run_seed=run_seed)).outcome != "passes":
+                self.seen.left_out += ((seed, f"under run seed {run_seed} {trial.why}"),)
+                return False
+        return True
+
+
+def _signed(sign: str, words: Sequence[str], some: "Counter[str]") -> list[str]:
+    left = Counter(some)
+    found = []
+    for word in words:
+        if left[word]:
+            left[word] -= 1
+            found.append(f"{sign}{word}")
+    return found
