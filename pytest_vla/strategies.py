@@ -82,11 +82,8 @@ def scenes(
         task, seed = draw(st.sampled_from(found)), draw(st.sampled_from(of_seeds))
         most = min(max_changes, len({kind.dimension for kind in kinds(task)}))
         change = st.sampled_from(kinds(task)).flatmap(partial(_change, task))
-        drawn = draw(
-            st.lists(
-                change, min_size=min(min_changes, most), max_size=most, unique_by=lambda each: dimension_of(each[0])
-            )
-        )
+        sizes = {"min_size": min(min_changes, most), "max_size": most}
+        drawn = draw(st.lists(change, unique_by=lambda each: dimension_of(each[0]), **sizes))
         # What changes nothing is left out: the simplest of each change is none.
         changes = {name: params for name, params in drawn if components(kind_named(name).space(task), params)}
         return _possible(Scene(task.suite, task.key, seed, changes), task, min_changes)

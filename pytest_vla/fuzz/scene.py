@@ -1,4 +1,4 @@
-"""A scene as a test writes it: a task by name, a seed, and what is changed of it; plain data, and its own source text."""
+"""A scene as a test writes it: a task by name, a seed, what is changed of it; plain data, and its own source text."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
