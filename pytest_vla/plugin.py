@@ -21,6 +21,7 @@ from pytest_vla.fixtures.rollout import (
     vla_play,
     vla_policy,
     vla_preflight,
+    vla_search,
     vla_worlds,
 )
 from pytest_vla.run.about import EPISODE_FIXTURES, LIST, MARKER, SUITE_FILES, SUITES
@@ -37,6 +38,7 @@ __all__ = [
     "vla_play",
     "vla_policy",
     "vla_preflight",
+    "vla_search",
     "vla_worlds",
 ]
 

@@ -103,6 +103,7 @@ def whole_number(what: str, least: int, most: int | None = None) -> Callable[[st
 step_count = whole_number("a number of steps", 1)
 question_count = whole_number("a number of questions", 1, MOST_QUESTIONS)
 episode_count = whole_number("a number of episodes", 1, MAX_SEEDS)
+scene_count = whole_number("a number of scenes", 1, MAX_SEEDS)
 picture_count = whole_number("a number of episodes", 0)
 one_seed = whole_number("a seed", 0, LAST_SEED)
 

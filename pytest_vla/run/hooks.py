@@ -132,6 +132,10 @@ def _configure(config: pytest.Config, late: bool) -> None:
     if results.tracking is not None:
         config.pluginmanager.register(results.tracking, "vla-tracking")
     config.pluginmanager.register(GateItems(results), "vla-gate")
+    if settings.fuzz is not None:
+        from pytest_vla.run.searches import Searches
+
+        config.pluginmanager.register(Searches(config), "vla-searches")
     if allure:
         # As allure-pytest has it: relative to where pytest runs now.
         config.pluginmanager.register(AllureOfRun(Path(str(allure)).absolute()), "vla-allure-run")
