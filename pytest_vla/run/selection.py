@@ -177,7 +177,7 @@ def select(settings: Settings, arguments: Sequence[str], paths_given: bool, fold
     whole = tuple(dict.fromkeys([*wanted, *in_arguments]))
     named = tuple(dict.fromkeys([*whole, *(case.suite for case in listed)]))
     added = [name for name in named if name not in in_arguments]
-    if not named and not settings.tasks and not settings.task_levels:
+    if not named and not settings.tasks and not settings.task_levels and settings.fuzz is None:
         return Selection(settings, tuple(kept), named, paths_given, {})
     for name in added:
         _check_not_hidden(str(_manifest_collected(name) or suite_argument(name)), kept, folder)
@@ -212,7 +212,7 @@ def select(settings: Settings, arguments: Sequence[str], paths_given: bool, fold
 
 
 def searched_tasks(suites: Sequence[Suite], settings: Settings) -> dict[str, tuple[str, ...]]:
-    """By suite, the tasks that ``--vla-fuzz`` is to search. Raises VlaError: there is none, or one is of a varied suite."""
+    """By suite, the tasks that ``--vla-fuzz`` is to search. Raises VlaError: none, or one of a varied suite."""
     if not suites:
         raise VlaError("--vla-fuzz: which suite is to be searched? Add --vla-suite=tabletop, for example")
     chosen = plan(suites, settings.tasks, (0,), task_levels=settings.task_levels)
