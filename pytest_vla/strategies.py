@@ -184,13 +184,11 @@ def _sampled(task: Task, kind: Kind, level: int, seed: int) -> Params:
 
 
 def _value(parameter: Parameter) -> "SearchStrategy[Any]":
-    """Values of a parameter, the benign one first."""
+    """Values of a parameter that is no text and has no parts, the benign one first."""
     st = _strategies()
     value: SearchStrategy[Any]
     if parameter.many:
         value = st.lists(st.sampled_from(parameter.choices), unique=True)
-    elif parameter.parts:
-        value = st.tuples(*map(_value, parameter.parts)).map(list)
     else:
         value = _one(parameter)
         for size in reversed(parameter.shape):
@@ -203,9 +201,6 @@ def _one(parameter: Parameter) -> "SearchStrategy[Any]":
     value: SearchStrategy[Any]
     if parameter.form in (CHOICE, LISTED):
         value = st.sampled_from(parameter.choices)
-        return value
-    if parameter.form == TEXT:
-        value = st.text() if parameter.benign is None else st.just(parameter.benign) | st.text()
         return value
     # Where nothing is benign, what is nearest to 0 is simplest.
     origin = parameter.benign if parameter.benign is not None else min(max(0, low), high)

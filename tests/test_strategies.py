@@ -27,7 +27,6 @@ from pytest_vla.vary.space import (
     LISTED,
     NUMBER,
     SEED,
-    TEXT,
     WHOLE,
     Parameter,
     complaints,
@@ -74,7 +73,7 @@ def test_every_kind_is_drawn_within_its_space(kind: Kind) -> None:
 
 
 def test_the_simplest_of_a_change_is_none() -> None:
-    for name in ("camera.azimuth", "light.diffuse", "robot.joints", "noise.compression"):
+    for name in ("light.diffuse", "noise.compression"):
         kind = kind_named(name)
         _, params = find(_change(BOWL, kind), lambda drawn: True, settings=FEW)
         assert components(kind.space(BOWL), params) == ()
@@ -91,12 +90,14 @@ def test_what_fails_is_made_less_toward_the_twin() -> None:
     def turned(scene: Scene) -> bool:
         return of(scene, "camera.azimuth").get("azimuth_deg", 0) < -20
 
-    found = find(scenes("tabletop", BOWL.name, "camera,action"), turned, settings=settings(FEW, max_examples=500))
+    found = find(scenes("tabletop", BOWL.name, "camera"), turned, settings=settings(FEW, max_examples=300))
     assert [*found.changes] == ["camera.azimuth"]
     assert -20.2 < of(found, "camera.azimuth")["azimuth_deg"] < -20
-    late = find(scenes("tabletop", BOWL.name, "action"), lambda scene: of(scene, "action.delay").get("steps", 0) > 1)
+    actions = scenes("tabletop", BOWL.name, "action")
+    late = find(actions, lambda scene: of(scene, "action.delay").get("steps", 0) > 1, settings=FEW)
     assert late == Scene("tabletop", BOWL.name, changes={"action.delay": {"steps": 2}})
-    one = find(scenes("tabletop", BOWL.name, "layout"), lambda scene: "layout.distractors" in scene.changes)
+    layouts = scenes("tabletop", BOWL.name, "layout", max_changes=1)
+    one = find(layouts, lambda scene: "layout.distractors" in scene.changes, settings=FEW)
     assert [*of(one, "layout.distractors")] == ["distractor_1"]
 
 
@@ -117,11 +118,9 @@ PARAMETERS = [
     Parameter("gains", NUMBER, 0.1, 1.8, 1.0, (3,)),
     Parameter("way", ANGLE, 0.0, 360.0),
     Parameter("seed", SEED, 0, 2**48 - 1),
-    Parameter("text", TEXT, benign="turn it on"),
     Parameter("family", CHOICE, choices=("plain", "checked")),
     Parameter("entry", LISTED, choices=("a", "b")),
     Parameter("removed", CHOICE, choices=("bowl", "plate", "box"), many=True, benign=()),
-    Parameter("thing", parts=(Parameter("what", CHOICE, choices=("bowl",)), Parameter("x", NUMBER, -1.0, 1.0))),
 ]
 
 
@@ -163,7 +162,7 @@ def test_what_is_wrong_is_said() -> None:
         scenes("tabletop", "nothing_like_it")
     with pytest.raises(VlaError, match=r"libero_plus_goal is varied by itself; take the suite libero_goal"):
         scenes("libero_plus_goal")
-    with pytest.raises(VlaError, match=r"expected 0 <= min_changes <= max_changes, found 4 and 3"):
+    with pytest.raises(VlaError, match=r"min_changes=4, max_changes=3: expected"):
         scenes("tabletop", min_changes=4)
     with pytest.raises(VlaError, match=r"expected SUITE/TASK"):
         instructions("turn_on_the_stove")
