@@ -7,8 +7,8 @@ import numpy as np  # noqa: F401  # Before pytester, which would have it importe
 import pytest
 
 from pytest_vla.fuzz.case_file import read_cases
-from tests.plugin.test_play import EXPERT, POLICIES
 from tests.support.runs import records_of, run_names
+from tests.support.searched import EXPERT, POLICIES
 
 Run = Callable[..., pytest.RunResult]
 
