@@ -1,4 +1,4 @@
-"""What tests of scenes and searches put into a project: policies, and an expert of the point that stands in for MuJoCo."""
+"""What tests of scenes and searches put into a project: policies, and an expert of the point in MuJoCo's place."""
 
 POLICIES = """
 import numpy as np
