@@ -33,6 +33,14 @@ def comma_list(text: str) -> tuple[str, ...]:
     return names
 
 
+def dimension_list(text: str) -> tuple[str, ...]:
+    """Names of dimensions, such as ``camera,light``; whether there are any of these names is not known here."""
+    found = comma_list(text)
+    if strange := next((name for name in found if re.fullmatch(r"\w{1,80}", name, re.ASCII) is None), None):
+        raise argparse.ArgumentTypeError(f"{strange!r} is no name of a dimension, such as camera")
+    return found
+
+
 class Joined(argparse.Action):
     """An argparse action: what is given several times means all of it. Of texts with commas, or of `comma_list`."""
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pytest_vla.run.arguments import comma_list, scene_count
+from pytest_vla.run.arguments import dimension_list, scene_count
 from pytest_vla.run.option import option
 
 
@@ -26,7 +26,7 @@ class FuzzOptions:
     fuzz_dimensions: tuple[str, ...] = option(
         "of --vla-fuzz only changes of these dimensions, such as camera,light (default: all that a task has)",
         "NAME[,NAME]",
-        comma_list,
+        dimension_list,
         default=(),
         belongs="run",
         joined=True,
