@@ -18,11 +18,13 @@ from pytest_vla.fixtures.rollout import (
     vla_hang_log,
     vla_of_class,
     vla_of_module,
+    vla_play,
     vla_policy,
     vla_preflight,
+    vla_search,
     vla_worlds,
 )
-from pytest_vla.run.about import LIST, MARKER, SUITE_FILES, SUITES
+from pytest_vla.run.about import EPISODE_FIXTURES, LIST, MARKER, SUITE_FILES, SUITES
 from pytest_vla.run.ini_keys import unknown_keys
 from pytest_vla.run.options import OPTIONS, add_options
 
@@ -33,8 +35,10 @@ __all__ = [
     "vla_hang_log",
     "vla_of_class",
     "vla_of_module",
+    "vla_play",
     "vla_policy",
     "vla_preflight",
+    "vla_search",
     "vla_worlds",
 ]
 
@@ -126,7 +130,7 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """An item for each selected case."""
     definition = metafunc.definition
-    if "vla_case" not in metafunc.fixturenames and definition.get_closest_marker(MARKER) is None:
+    if not EPISODE_FIXTURES & {*metafunc.fixturenames} and definition.get_closest_marker(MARKER) is None:
         return
     _begin(metafunc.config, late=True)
     from pytest_vla.run.hooks import parametrize

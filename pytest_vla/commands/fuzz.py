@@ -299,7 +299,7 @@ def _hours(text: str) -> float:
 
 def _listed(searched: "Iterable[Searched]", conditions: "Conditions") -> "list[ListedCase]":
     from pytest_vla.fuzz.case_file import ListedCase
-    from pytest_vla.reports.fuzz.lines import about_text
+    from pytest_vla.fuzz.told import about_text
 
     return [
         ListedCase(found.shrunk.candidate, about_text(found, conditions.model, conditions.policy_digest))

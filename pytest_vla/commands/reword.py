@@ -245,8 +245,8 @@ def _ranked(task: "Task", backend: "Backend") -> "tuple[Ranked, ...]":
 def _search(task: "Task", options: argparse.Namespace, some: "tuple[Ranked, ...]", trials: "Trials", note: Any) -> None:
     from functools import partial
 
+    from pytest_vla.fuzz.found import further_seeds
     from pytest_vla.fuzz.reword import find_closest
-    from pytest_vla.fuzz.search import further_seeds
 
     generator = random.Random(f"{options.vla_run_seed}/{task.id}")
     told, further = partial(note, task), further_seeds(options.vla_run_seed)

@@ -86,6 +86,16 @@ class Rollout:
         return self.record.outcome == "success"
 
     @property
+    def failed(self) -> bool:
+        """Whether the policy did not do it; neither where something broke nor where there was nothing to measure."""
+        return self.record.outcome == "failure"
+
+    @property
+    def outcome(self) -> str:
+        """``success``, ``failure``, ``error`` or ``invalid``."""
+        return self.record.outcome
+
+    @property
     def passed(self) -> bool:
         """Whether a suite's own test passes: the policy did the task, or was only probed."""
         return self.success or (self.record.is_probe and self.record.outcome == "failure")

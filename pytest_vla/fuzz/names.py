@@ -1,6 +1,6 @@
 """What searches are called, and where they lie."""
 
-FOLDER, FILE = "fuzz", "search.jsonl"
+FOLDER, FILE = "searches", "search.jsonl"
 """Below the folder of all runs a folder for each search, with its file."""
 
 LAST = "last"

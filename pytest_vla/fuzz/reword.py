@@ -14,7 +14,8 @@ from random import Random
 from typing import Literal
 
 from pytest_vla.fuzz.candidate import Candidate
-from pytest_vla.fuzz.search import Try, further_seeds
+from pytest_vla.fuzz.found import further_seeds
+from pytest_vla.fuzz.hunt import Try
 from pytest_vla.fuzz.shrink import Outcome
 from pytest_vla.language.backends import Backend
 from pytest_vla.metrics.pride import paraphrase_distance

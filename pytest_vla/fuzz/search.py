@@ -2,13 +2,11 @@
 
 from collections.abc import Callable, Sequence
 
-from pytest_vla.fuzz.found import RUN_SEEDS, Found, Searched, further_seeds
+from pytest_vla.fuzz.found import Searched, further_seeds
 from pytest_vla.fuzz.hunt import Hunt, Rules, Try, perform
 from pytest_vla.fuzz.shrink import MOST_EPISODES
 from pytest_vla.plan.task import Task
 from pytest_vla.vary.kind import Kind
-
-__all__ = ["RUN_SEEDS", "Found", "Searched", "Try", "further_seeds", "search"]
 
 
 def search(

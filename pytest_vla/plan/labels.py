@@ -30,11 +30,15 @@ PROTOCOLS = OURS, PAPER, UPSTREAM = ("ours", "paper", "upstream")
 TEST_NAME = "test_episode"
 """The function that every suite's module has, and so the middle of every node id."""
 
+SEARCH_NAME = "test_fuzz"
+"""The function of the items that search a task for scenes that break a policy."""
+
 _LEVEL, _PART = "-L", "."
 _CHOSEN = re.compile(r"(.+)-x[0-9a-f]{8}", re.ASCII)
 _LEVELLED = re.compile(rf"(.+){_LEVEL}(\d+)", re.ASCII)
 _TASK_KEY = re.compile(rf"(?:({TASK_LEVEL})-)?({TASK})")
 _CASE_ID = re.compile(rf"(\w+)/(?:({TASK_LEVEL})-)?(\w+)\[(?:({LABEL})-)?seed([0-9]{{1,10}})\]")
+_SEARCH_ID = re.compile(rf"(\w+)::{SEARCH_NAME}\[((?:{TASK_LEVEL}-)?{TASK})\]")
 _NODE_ID = re.compile(rf"(\w+)::{TEST_NAME}\[(?:({TASK_LEVEL})-)?(\w+)(?:-({LABEL}))?-seed(\d{{1,10}})\]")
 
 
@@ -204,6 +208,17 @@ def parse_node_id(text: str) -> CaseParts | None:
     """What a node id as `node_id` writes it is made of; None for any other text."""
     match = _NODE_ID.fullmatch(text)
     return CaseParts(match[1], match[3], match[4] or "", int(match[5]), match[2] or "") if match else None
+
+
+def search_name(key: str) -> str:
+    """The name of the item that searches a task, by its `task_key`: ``test_fuzz[turn_on_the_stove]``."""
+    return f"{SEARCH_NAME}[{key}]"
+
+
+def parse_search_id(text: str) -> tuple[str, str] | None:
+    """Suite and `task_key` of ``libero_goal::test_fuzz[turn_on_the_stove]``; None for any other text."""
+    match = _SEARCH_ID.fullmatch(text)
+    return (match[1], match[2]) if match else None
 
 
 def _ending(case: CaseParts) -> str:

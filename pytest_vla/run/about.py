@@ -12,6 +12,9 @@ ALL = "all"
 MARKER = "vla"
 """The marker of tests that run episodes."""
 
+EPISODE_FIXTURES = frozenset(("vla_case", "vla_play", "vla_search"))
+"""What tests ask for that need a policy."""
+
 SUITE_FILES = ("suite_items.py",)
 """Modules that are collected for suites without a module of their own."""
 

@@ -33,6 +33,14 @@ def comma_list(text: str) -> tuple[str, ...]:
     return names
 
 
+def dimension_list(text: str) -> tuple[str, ...]:
+    """Names of dimensions, such as ``camera,light``; whether there are any of these names is not known here."""
+    found = comma_list(text)
+    if strange := next((name for name in found if re.fullmatch(r"\w{1,80}", name, re.ASCII) is None), None):
+        raise argparse.ArgumentTypeError(f"{strange!r} is no name of a dimension, such as camera")
+    return found
+
+
 class Joined(argparse.Action):
     """An argparse action: what is given several times means all of it. Of texts with commas, or of `comma_list`."""
 
@@ -103,6 +111,7 @@ def whole_number(what: str, least: int, most: int | None = None) -> Callable[[st
 step_count = whole_number("a number of steps", 1)
 question_count = whole_number("a number of questions", 1, MOST_QUESTIONS)
 episode_count = whole_number("a number of episodes", 1, MAX_SEEDS)
+scene_count = whole_number("a number of scenes", 1, MAX_SEEDS)
 picture_count = whole_number("a number of episodes", 0)
 one_seed = whole_number("a seed", 0, LAST_SEED)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from pytest_vla.plan.case import Case
+from pytest_vla.plan.labels import parse_search_id
 from pytest_vla.run.nodes import counted_node, episode_node, shared_by
 
 
@@ -24,6 +25,11 @@ class Collected:
     cases: Mapping[str, Case]
     names: Mapping[str, str] = field(default_factory=dict)
     shared: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def searches(self) -> tuple[str, ...]:
+        """Ids of the items that search a task."""
+        return tuple(node for node in self.nodes if parse_search_id(node))
 
     @property
     def alone(self) -> dict[str, Case]:

@@ -57,7 +57,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 def pytest_report_collectionfinish(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]:
     """What was said of episodes, and there are none."""
     quiet = config.option.collectonly and config.get_verbosity() < 0
-    if quiet or any("vla_case" in getattr(item, "fixturenames", ()) for item in items):
+    if quiet or any(map(marker.runs_episodes, items)):
         return []
     return list(filter(None, [unheeded(config.stash[SELECTION], config)]))
 
@@ -132,6 +132,10 @@ def _configure(config: pytest.Config, late: bool) -> None:
     if results.tracking is not None:
         config.pluginmanager.register(results.tracking, "vla-tracking")
     config.pluginmanager.register(GateItems(results), "vla-gate")
+    if settings.fuzz is not None:
+        from pytest_vla.run.searches import Searches
+
+        config.pluginmanager.register(Searches(config), "vla-searches")
     if allure:
         # As allure-pytest has it: relative to where pytest runs now.
         config.pluginmanager.register(AllureOfRun(Path(str(allure)).absolute()), "vla-allure-run")

@@ -16,7 +16,7 @@ from pytest_vla.plan.labels import parse_task_levels
 from pytest_vla.plan.manifests import load_suite, named_suites
 from pytest_vla.plan.select import narrow, plan
 from pytest_vla.plan.task import Task
-from pytest_vla.run.about import MARKER
+from pytest_vla.run.about import EPISODE_FIXTURES, MARKER
 from pytest_vla.run.nodes import Scope
 from pytest_vla.run.selection import SELECTION, Selection, prepared
 from pytest_vla.util.ranges import LAST_SEED, MAX_SEEDS, parse_seeds
@@ -118,13 +118,18 @@ def deselect(config: pytest.Config, items: list[pytest.Item], excused: bool) -> 
             controller.
     """
     only_episodes = config.stash[SELECTION].only_episodes
-    others = [item for item in items if "vla_case" not in getattr(item, "fixturenames", ())] if only_episodes else []
+    others = [item for item in items if not runs_episodes(item)] if only_episodes else []
     if only_episodes and len(others) == len(items) and not excused and not hasattr(config, "workerinput"):
         raise pytest.UsageError(NOTHING_TO_RUN)
     empty = [item for item in items if NO_CASE in item.name and _case_of(item, NO_CASE) is None]
     if out := {*others, *empty}:
         config.hook.pytest_deselected(items=[item for item in items if item in out])
         items[:] = [item for item in items if item not in out]
+
+
+def runs_episodes(item: pytest.Item) -> bool:
+    """Whether a test needs a policy."""
+    return not EPISODE_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
 
 
 def read_markers(markers: Iterable[pytest.Mark]) -> Marked:

@@ -14,7 +14,7 @@ import pytest
 from pytest_vla import hook_modules
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case
-from pytest_vla.plan.labels import TEST_NAME
+from pytest_vla.plan.labels import TEST_NAME, parse_task_key, search_name
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
 from pytest_vla.run import suite_items
@@ -168,6 +168,16 @@ class SuiteModule(pytest.Module):
                 # pytest makes its own kind, and has no hook that says which.
                 node.__class__ = SuiteItem
             yield node
+        for key in self.config.stash[SELECTION].searches.get(self.nodeid, ()):
+            yield self._search(key)
+
+    def _search(self, key: str) -> pytest.Item:
+        """The item that searches a task."""
+        item: SuiteItem = SuiteItem.from_parent(self, name=search_name(key), callobj=suite_items.test_fuzz)
+        name, level = parse_task_key(key) or (key, "")
+        for mark in self.marks(Case(self.nodeid, name, 0, task_level=level)):
+            item.add_marker(mark)
+        return item
 
     def funcnamefilter(self, name: str) -> bool:
         """A project's own ``python_functions`` is about its own tests."""

@@ -1,5 +1,5 @@
-"""Every ``--vla-*`` option and ini key, declared once: here, and those of gates in `gate_options`, which
-come last in help and in the reference: a policy and what it runs on are read first.
+"""Every ``--vla-*`` option and ini key, declared once: here, those of searches in `fuzz_options`, and those of gates in
+`gate_options`; these come last in help and in the reference: a policy and what it runs on are read first.
 
 What pytest is told, what `Settings` have, what a resumed run keeps, and the reference page: all is made from this
 table. A new option is one attribute more, and whatever is to heed it.
@@ -41,6 +41,7 @@ from pytest_vla.run.arguments import (
     tracker_names,
     variation_labels,
 )
+from pytest_vla.run.fuzz_options import FuzzOptions
 from pytest_vla.run.gate_options import GateOptions
 from pytest_vla.run.option import declare, option, options_of, switch
 
@@ -51,7 +52,7 @@ DEFAULT_BATCH = 32
 
 # Methods that nobody calls take every project's time to make.
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Options(GateOptions):
+class Options(FuzzOptions, GateOptions):
     """The options, and their values: the help of each says what it means, None that nothing is said.
 
     `seeds` has what ``--vla-episodes`` says too, `vary` the labels, `min_success` the rate, 0..1, and whether the lower
@@ -398,7 +399,12 @@ class Options(GateOptions):
     )
 
 
-OPTIONS = tuple(sorted(options_of(Options), key=lambda each: each.attribute in GateOptions.__annotations__))
+OPTIONS = tuple(
+    sorted(
+        options_of(Options),
+        key=lambda each: [each.attribute in table.__annotations__ for table in (GateOptions, FuzzOptions)],
+    )
+)
 
 
 def add_options(parser: pytest.Parser) -> None:

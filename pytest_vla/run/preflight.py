@@ -12,7 +12,7 @@ from pytest_vla.plan.manifests import data_advice, load_suite
 from pytest_vla.run.failures import MISFIT
 from pytest_vla.run.marker import MODELS
 from pytest_vla.run.metrics import metrics_of
-from pytest_vla.run.selection import Selection
+from pytest_vla.run.selection import Selection, searched_task
 from pytest_vla.run.settings import Settings
 
 
@@ -38,6 +38,7 @@ def check_ready(selection: Selection) -> None:
         metrics_of(settings)
     if not selection.named:
         return
+    _check_dimensions(selection)
     if model is None:
         raise VlaError(
             f"{', '.join(selection.named)}: which policy? Add {MODELS} (--collect-only lists the episodes without one)"
@@ -129,7 +130,7 @@ def check_fits(policy: object, selection: Selection, suites: Iterable[str]) -> t
         return ()
     found = {}
     for name in suites:
-        wanted = {case.task_key for case in selection.cases_of(name)}
+        wanted = {case.task_key for case in selection.cases_of(name)} | {*selection.searches.get(name, ())}
         suite = load_suite(name, data=selection.settings.data)
         tasks = tuple(task for task in suite.tasks if task.key in wanted) or suite.tasks
         misfits = check_fit(traits, dataclasses.replace(suite, tasks=tasks))
@@ -139,6 +140,24 @@ def check_fits(policy: object, selection: Selection, suites: Iterable[str]) -> t
         listed = "".join(dict.fromkeys(errors))
         raise VlaError(f"{MISFIT}--vla-model={selection.settings.model} and {', '.join(found)}{listed}")
     return tuple(dict.fromkeys(str(finding) for findings in found.values() for finding in findings))
+
+
+def _check_dimensions(selection: Selection) -> None:
+    """Raises VlaError where no task that is searched has any of ``--vla-fuzz-dimensions``."""
+    if not selection.settings.fuzz_dimensions:
+        return
+    from pytest_vla.fuzz.propose import fuzzed_kinds
+
+    refused: VlaError | None = None
+    for suite, keys in selection.searches.items():
+        for key in keys:
+            try:
+                fuzzed_kinds(searched_task(suite, key, selection.settings), selection.settings.fuzz_dimensions)
+                return
+            except VlaError as error:
+                refused = refused or error
+    if refused is not None:
+        raise VlaError(f"--vla-fuzz-dimensions: {refused}") from refused
 
 
 def _is_of_mujoco(suite: str, settings: Settings) -> bool:

@@ -92,7 +92,7 @@ class Results:
         """
         if self._stored.is_open or self._selection.settings.model is None or self._config.getoption("collectonly"):
             return
-        if not collected.cases and self._resumption is None:
+        if not collected.cases and not collected.searches and self._resumption is None:
             return
         self.so_far.expect(collected)
         self._gate = self._agreed(collected)
@@ -103,7 +103,7 @@ class Results:
             if self.tracking is not None:
                 self.tracking.go_on(self.so_far.tally, self._stored.ended_before)
         self._telling.what_comes(collected, workers, self.so_far, self._gate, self._deciding)
-        if self._telling.reporter is not None:
+        if self._telling.reporter is not None and (collected.cases or self._resumption is not None):
             from pytest_vla.run.progress import Progress
 
             weights = {node: expected.seconds for node, expected in self.so_far.estimates.items()}
@@ -147,7 +147,9 @@ class Results:
         if not self._stored.is_open:
             has_policy = self._selection.settings.model is not None
             judged = Judged(None, None, "no episode ran" if has_policy else NO_POLICY)
-        elif so_far.left or not so_far.episodes:
+        elif not so_far.episodes:
+            judged = Judged(None, None, "no episode ran")
+        elif so_far.left:
             were = "was" if so_far.left == 1 else "were"
             left = f"{so_far.left} of {counted(len(so_far.episodes), 'episode')} {were} not run"
             judged = Judged(None, None, f"the gate was not judged: {left}")
@@ -293,7 +295,7 @@ class Results:
     def _agreed(self, collected: Collected) -> Gate | None:
         """The gate, with what is agreed before the first episode. Raises UsageError."""
         gate = self._gate
-        if gate is None or gate.agreed is not None:
+        if gate is None or gate.agreed is not None or (collected.searches and not collected.cases):
             return gate
         try:
             if option := picked_by(self._config, collected.nodes):

@@ -4,7 +4,7 @@ import os
 import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from pytest_vla.entries import MANIFEST
 from pytest_vla.errors import UnfitError, VlaError
 from pytest_vla.fuzz.case_file import listed_cases
 from pytest_vla.plan.case import Case, parse_node_id
-from pytest_vla.plan.labels import but_last_part
+from pytest_vla.plan.labels import but_last_part, parse_search_id
 from pytest_vla.plan.manifests import is_suite, load_suite, named_suites, suite_folder, suite_manifest, suite_names
 from pytest_vla.plan.sampling import Stratum, of_task, sample
 from pytest_vla.plan.select import narrow, plan, select_tasks, with_twins
@@ -37,6 +37,7 @@ class Selection:
         paths_given: whether the user gave paths or ids.
         cases: by suite, what it is to run, where that had to be known before collection.
         by_ids: whether all that is named is named by ids of cases, as one pastes what failed.
+        searches: by suite, the keys of its tasks that are to be searched.
     """
 
     settings: Settings
@@ -45,6 +46,7 @@ class Selection:
     paths_given: bool
     cases: Mapping[str, tuple[Case, ...]]
     by_ids: bool = False
+    searches: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def only_episodes(self) -> bool:
@@ -142,8 +144,7 @@ def _stratum(case: Case, varied: Mapping[str, Task]) -> Stratum:
 
 def task_of(case: Case, settings: Settings) -> Task:
     """The task of a case, as this invocation runs it. Raises VlaError."""
-    task = load_suite(case.suite, data=settings.data).task(case.task_key)
-    return task if settings.textures is None else with_textures(task, settings.textures)
+    return searched_task(case.suite, case.task_key, settings)
 
 
 SELECTION = pytest.StashKey[Selection]()
@@ -165,6 +166,7 @@ def select(settings: Settings, arguments: Sequence[str], paths_given: bool, fold
     wanted = tuple(dict.fromkeys(suite for name in settings.suite for suite in named_suites(name)))
     in_arguments = [argument.suite for argument in translated if argument.suite]
     plain = not settings.suite and settings.cases is None
+    _check_searches(settings, [argument.search for argument in translated if argument.search])
     kept = [argument.text for argument in translated] if paths_given or plain else []
     below = _suites_in(kept, folder)
     listed = () if settings.cases is None else listed_cases(settings.cases, settings.data)
@@ -175,7 +177,7 @@ def select(settings: Settings, arguments: Sequence[str], paths_given: bool, fold
     whole = tuple(dict.fromkeys([*wanted, *in_arguments]))
     named = tuple(dict.fromkeys([*whole, *(case.suite for case in listed)]))
     added = [name for name in named if name not in in_arguments]
-    if not named and not settings.tasks and not settings.task_levels:
+    if not named and not settings.tasks and not settings.task_levels and settings.fuzz is None:
         return Selection(settings, tuple(kept), named, paths_given, {})
     for name in added:
         _check_not_hidden(str(_manifest_collected(name) or suite_argument(name)), kept, folder)
@@ -191,7 +193,10 @@ def select(settings: Settings, arguments: Sequence[str], paths_given: bool, fold
             del suites[name]
     # Of suites that only the file of cases names, nothing but these runs.
     of_options = [suite for name, suite in suites.items() if name in whole or name in below]
-    cases = {name: dict.fromkeys(found) for name, found in planned(of_options, settings).items()}
+    searches = searched_tasks(of_options, settings) if settings.fuzz is not None else {}
+    # What is searched runs no episodes beside.
+    of_cases = [] if settings.fuzz is not None else of_options
+    cases = {name: dict.fromkeys(found) for name, found in planned(of_cases, settings).items()}
     for case in with_twins(listed) if settings.twins == "auto" else listed:
         cases.setdefault(case.suite, {}).setdefault(case)
     # An id names its case, whatever tasks and seeds are selected beside it.
@@ -199,11 +204,38 @@ def select(settings: Settings, arguments: Sequence[str], paths_given: bool, fold
         find_variation(suites[case.suite].task(case.task_key), case.variation, case.seed)
         cases.setdefault(case.suite, {}).setdefault(case)
     found = {name: tuple(cases.get(name, ())) for name in dict.fromkeys([*named, *below])}
-    for name in (name for name in named if not found[name] and any(found.values())):
+    for name in (name for name in named if not (found[name] or name in searches) and (searches or any(found.values()))):
         line = f"{name} runs nothing: {_why_nothing(suites[name], suites.values(), settings)}"
         warnings.warn(pytest.PytestWarning(printable_lines(line)), stacklevel=2)
     by_ids = bool(in_arguments) and not wanted and all(argument.case for argument in translated if argument.suite)
-    return Selection(settings, tuple(dict.fromkeys([*kept, *files])), named, paths_given, found, by_ids)
+    return Selection(settings, tuple(dict.fromkeys([*kept, *files])), named, paths_given, found, by_ids, searches)
+
+
+def searched_tasks(suites: Sequence[Suite], settings: Settings) -> dict[str, tuple[str, ...]]:
+    """By suite, the tasks that ``--vla-fuzz`` is to search. Raises VlaError: none, or one of a varied suite."""
+    if not suites:
+        raise VlaError("--vla-fuzz: which suite is to be searched? Add --vla-suite=tabletop, for example")
+    chosen = plan(suites, settings.tasks, (0,), task_levels=settings.task_levels)
+    found = {suite.name: tuple(case.task_key for case in chosen if case.suite == suite.name) for suite in suites}
+    if varied := next((task for suite in suites for task in suite.tasks if task.varied), None):
+        raise VlaError(f"--vla-fuzz: {varied.suite} is varied by itself; take the suite {varied.files} for others")
+    return {name: keys for name, keys in found.items() if keys}
+
+
+def searched_task(suite: str, key: str, settings: Settings) -> Task:
+    """The task of a search, as this invocation runs it. Raises VlaError."""
+    task = load_suite(suite, data=settings.data).task(key)
+    return task if settings.textures is None else with_textures(task, settings.textures)
+
+
+def _check_searches(settings: Settings, named: Sequence[str]) -> None:
+    """Raises VlaError where options of searches do not go together, or an id names one, and none is asked for."""
+    if settings.fuzz is None and named:
+        raise VlaError(f"{named[0]} is a search: add --vla-fuzz=N, in how many scenes")
+    if settings.fuzz is None and settings.fuzz_dimensions:
+        raise VlaError("--vla-fuzz-dimensions is of searches: add --vla-fuzz=N, in how many scenes")
+    if settings.fuzz is not None and settings.vary_typed:
+        raise VlaError("--vla-fuzz draws the changes by itself: leave --vla-vary out, or run without --vla-fuzz")
 
 
 def _why_nothing(suite: Suite, suites: Iterable[Suite], settings: Settings) -> str:
@@ -271,6 +303,7 @@ class _Argument:
     text: str
     suite: str | None = None
     case: Case | None = None
+    search: str = ""
 
 
 def _translate(argument: str, folder: Path) -> list[_Argument]:
@@ -303,7 +336,8 @@ def _of_suite(argument: str, suite: str, separator: str, names: str, is_path: bo
     text = argument if is_path else f"{suite_argument(suite)}{separator}{names}"
     node = f"{suite}{separator}{names}"
     # Also where it was pasted with what pytest-repeat adds.
-    return _Argument(text, suite, parse_node_id(node) or parse_node_id(re.sub(r"-\d+-\d+\]$", "]", node)))
+    case = parse_node_id(node) or parse_node_id(re.sub(r"-\d+-\d+\]$", "]", node))
+    return _Argument(text, suite, case, node if parse_search_id(node) else "")
 
 
 def _suites_in(arguments: Sequence[str], folder: Path) -> list[str]:

@@ -114,6 +114,8 @@ class StoredRun:
             self._write_statuses(store)
             items = store.items(self._run.name)
             nothing_left = without_policy or not any(item.is_left for item in items)
+            # Searches alone, which are begun anew; one that was stopped is gone on with.
+            nothing_left |= not any(item.episode for item in items) and all(item.status for item in items)
             if nothing_left and not self._so_far.tally.records and self._resumption is None:
                 # Such as a policy that could not be loaded, or --setup-plan: there is nothing to go on with.
                 store.discard(self._run.name)

@@ -1,4 +1,5 @@
-"""The item of every suite that has no module of its own: ``pytest --vla-suite=SUITE --vla-model=...``."""
+"""The item of every suite that has no module of its own: ``pytest --vla-suite=SUITE --vla-model=...``; and that of
+searches, of any suite."""
 
 from typing import TYPE_CHECKING
 
@@ -6,6 +7,7 @@ import pytest
 
 if TYPE_CHECKING:
     from pytest_vla.episode.ended import Rollout
+    from pytest_vla.run.searches import TaskSearch
 
 pytestmark = pytest.mark.vla
 
@@ -14,3 +16,9 @@ def test_episode(rollout: "Rollout") -> None:
     """The policy does the task within the suite's step budget."""
     if not rollout.passed:
         pytest.fail(rollout.explanation, pytrace=False)
+
+
+def test_fuzz(vla_search: "TaskSearch") -> None:
+    """No scene of the task was found that the policy should do and does not."""
+    if vla_search.failures:
+        pytest.fail(vla_search.explanation, pytrace=False)

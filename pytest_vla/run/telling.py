@@ -57,7 +57,7 @@ class Telling:
         self, collected: Collected, workers: int, so_far: SoFar, gate: Gate | None, deciding: "Deciding | None" = None
     ) -> None:
         """How many episodes of what are to run; of a run that is gone on with, what is left of it and not collected."""
-        from pytest_vla.reports.terminal.summary import opening_line, uncollected_line
+        from pytest_vla.reports.terminal.summary import opening_line, searches_line, uncollected_line
 
         reporter, resumption = self.reporter, self._config.stash[RESUMPTION]
         if reporter is None or self._config.get_verbosity() < 0:
@@ -71,7 +71,10 @@ class Telling:
         left = () if resumption is None else resumption.left
         estimates, cases = tuple(so_far.estimates.values()), tuple(collected.alone.values())
         reporter.ensure_newline()
-        reporter.write_line(opening_line(cases, model, workers, estimates, resumed, bool(left)))
+        if cases or resumed is not None:
+            reporter.write_line(opening_line(cases, model, workers, estimates, resumed, bool(left)))
+        if collected.searches:
+            reporter.write_line(searches_line(len(collected.searches), settings.fuzz or 0, model, workers))
         if gate is not None:
             reporter.write_line(printable_lines(f"vla: {agreed_line(gate)}"))
             planned = so_far.episodes_of(collected)

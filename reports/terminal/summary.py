@@ -79,6 +79,13 @@ def opening_line(
     return line
 
 
+def searches_line(searches: int, scenes: int, model: str, workers: int) -> str:
+    """What is to be searched: ``vla: 10 searches of 20 scenes each with tiny on 2 workers``."""
+    what, each = ("1 search", "") if searches == 1 else (f"{searches} searches", " each")
+    on = f" on {workers} workers" if workers > 1 else ""
+    return f"vla: {what} of {counted(scenes, 'scene')}{each} with {model}{on}"
+
+
 def uncollected_line(nodes: Sequence[str], command: str) -> str:
     """What a run that is gone on with has left, and pytest did not collect; `command` is what it was started with."""
     more = f" and {len(nodes) - 1} more" * (len(nodes) > 1)

@@ -8,8 +8,9 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.fuzz.candidate import Candidate
+from pytest_vla.fuzz.found import RUN_SEEDS, Searched, further_seeds
 from pytest_vla.fuzz.propose import MOST_CHANGES, fuzzed_kinds, propose
-from pytest_vla.fuzz.search import RUN_SEEDS, Searched, further_seeds, search
+from pytest_vla.fuzz.search import search
 from pytest_vla.fuzz.trial import Trial
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.vary.registry import find_variation, kind_named

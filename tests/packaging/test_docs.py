@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pytest_vla import extensions
+from pytest_vla import extensions, plugin
 from pytest_vla.cli import command_of, parser_of
 from pytest_vla.entries import NAMES
 from pytest_vla.errors import VlaError
@@ -238,7 +238,8 @@ def test_every_option_and_command_named_is_there(page: Path) -> None:
     text = told(page)
     assert set(re.findall(r"--vla-[a-z-]*[a-z]", text)) <= {option.flag for option in OPTIONS}
     # VLA-Arena's suites begin as our ini keys do.
-    assert {name for name in re.findall(r"`(vla_[a-z_]+)", text) if not is_suite(name)} <= ini_keys()
+    named = {name for name in re.findall(r"`(vla_[a-z_]+)", text) if not is_suite(name)}
+    assert named - {*plugin.__all__} <= ini_keys(), "neither a fixture nor an ini key"
     named = set(re.findall(r"`pytest-vla ([a-z][a-z-]*)", prose(page)))
     assert named <= {*extensions.commands()}
     targets = re.findall(r"`make ([a-z-]+)", text)

@@ -10,8 +10,9 @@ import pytest
 from pytest_vla.episode.rollout import Conditions
 from pytest_vla.episode.world_pool import WorldPool
 from pytest_vla.expert.policy import expert_policy
+from pytest_vla.fuzz.found import Searched
 from pytest_vla.fuzz.propose import fuzzed_kinds
-from pytest_vla.fuzz.search import Searched, search
+from pytest_vla.fuzz.search import search
 from pytest_vla.fuzz.shrink import MOST_EPISODES
 from pytest_vla.fuzz.trial import Trials
 from pytest_vla.plan.manifests import load_suite

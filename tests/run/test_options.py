@@ -59,6 +59,8 @@ TYPED = {
     "report-pictures": ("0", "200"),
     "costs": ("auto", "all"),
     "cost": ("/my/costs.toml", "/a b"),
+    "fuzz": ("1", "200"),
+    "fuzz-dimensions": ("camera", "camera,light"),
     "cases": ("/my/cases.toml", "/a b"),
     "max-cost": ("0", "12.5", "999999999999.000000001"),
     "metrics": ("all", "token_entropy,TB-E,my.own-metric"),

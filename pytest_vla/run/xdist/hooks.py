@@ -21,6 +21,7 @@ import pytest
 
 from pytest_vla.gate.choices import SEQUENTIAL
 from pytest_vla.plan.case import Case
+from pytest_vla.plan.labels import parse_search_id
 from pytest_vla.run.collected import Collected, collected_of
 from pytest_vla.run.folder import RUN
 from pytest_vla.run.gating import is_gated
@@ -351,6 +352,8 @@ class Controller:
             elif name in cases and name in shared:
                 # It looks at the episode of another test.
                 item = Item(index, scenes[cases[name]], 0.0, shared[name])
+            elif parse_search_id(name):
+                item = Item(index, name, OTHER_TEST_SECONDS * (self._selection.settings.fuzz or 1))
             else:
                 item = Item(index, None, OTHER_TEST_SECONDS)
             items.append(item)

@@ -1,0 +1,80 @@
+"""What a search of one task is told in: failures by what changes and where that begins, the rate with its interval."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pytest_vla.fuzz.amounts import value_at
+from pytest_vla.fuzz.found import Found, Searched
+from pytest_vla.fuzz.shrink import Boundary
+from pytest_vla.metrics.statistics import wilson_interval
+from pytest_vla.scene.variation import Params
+
+
+def failure_line(found: Found, rival: str = "") -> str:
+    """``fails always: action.delay steps=3 (does it at steps=2), seed 0``; `rival`: the policy that is compared."""
+    often = f"under {found.failed} of {found.tried} run seeds" if found.is_flaky else "always"
+    end = "" if found.shrunk.complete else "; not at its smallest, its episodes were at an end"
+    other = "" if found.rival is None else f"; {rival or 'the other policy'} {_RIVAL[found.rival]}"
+    return f"fails {often}: {boundary_text(found)}, seed {found.shrunk.candidate.seed}{other}{end}"
+
+
+_RIVAL = {"fails": "fails too", "passes": "does it", "aside": "tells nothing of it"}
+
+
+def about_text(found: Found, model: str, digest: str | None) -> str:
+    """What a file says of a case: how it fails, what passes, and of which policy that is."""
+    return f"{boundary_text(found)}; {model} {(digest or 'of unknown content')[:12]}"
+
+
+def boundary_text(found: Found) -> str:
+    """``camera.azimuth azimuth_deg=23.4 (does it at azimuth_deg=21.9)``: the least that fails, and what passes."""
+    told = []
+    for change in found.shrunk.candidate.changes:
+        sides = [side for side in found.shrunk.boundaries if side.kind == change.kind]
+        passing = " or ".join(filter(None, map(_passing, sides)))
+        does_it = f" (does it at {passing})" * bool(passing)
+        told.append(f"{change.kind} {params_text(change.params)}{does_it}")
+    return " with ".join(told) or "no change"
+
+
+def rate_text(seen: Searched) -> str:
+    """``5 of 20 scenes drawn evenly fail = 25.0% [11.2%, 46.9%]``; those that told nothing are not counted.
+
+    Of others the count stands beside it, which is no rate.
+    """
+    number = seen.failed + seen.passed
+    guided = f"; beside them {seen.guided_failed} of {seen.guided} that were looked for" if seen.guided else ""
+    if not number:
+        return f"no scene that was drawn evenly told anything{guided}"
+    low, high = wilson_interval(seen.failed, number)
+    rate = f"{seen.failed / number:.1%} [{low:.1%}, {high:.1%}]"
+    return f"{seen.failed} of {number} scenes drawn evenly fail = {rate}{guided}"
+
+
+def aside_lines(seen: Searched) -> Iterator[str]:
+    """What told nothing, and why: seeds, and scenes by their reasons."""
+    for seed, why in seen.left_out:
+        yield f"seed {seed} is left out: without any change {why}"
+    reasons: dict[str, list[str]] = {}
+    for why, number in seen.aside.items():
+        reasons.setdefault(why.partition(":")[0], []).extend([why] * number)
+    for some in sorted(reasons.values(), key=len, reverse=True):
+        yield f"{len(some)} aside: {some[0]}"
+
+
+def params_text(params: Params) -> str:
+    """``steps=3 std=0.2``."""
+    return " ".join(f"{name}={_shown(value)}" for name, value in params.items())
+
+
+def _passing(side: Boundary) -> str:
+    if side.passes is None:
+        return ""
+    if side.along is not None:
+        return f"{side.along}={_shown(value_at(side.passes, side.along))}"
+    return params_text({name: value for name, value in side.passes.items() if value != side.fails.get(name)})
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":")) if isinstance(value, (list, tuple)) else str(value)

@@ -1,0 +1,201 @@
+"""Searches as items of a run (``--vla-fuzz``): from the process that ran one to the one that writes and tells them.
+
+A search's episodes are in no record: no rate, no report and no gate counts them.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_vla.errors import VlaError
+from pytest_vla.plan.labels import parse_search_id
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.run.folder import RUN
+from pytest_vla.run.selection import SELECTION
+from pytest_vla.run.typed import pytest_command
+from pytest_vla.util.text import counted, printable_lines
+
+if TYPE_CHECKING:
+    from pytest_vla.fuzz.case_file import ListedCase
+    from pytest_vla.fuzz.found import Found, Searched
+    from pytest_vla.plan.task import Task
+
+PROPERTY = "vla_search"
+"""The name of the user property that carries a search."""
+
+CASES_FILE = "fuzz_cases.toml"
+"""In the run's folder."""
+
+_NOT_OF_CASES = ("--vla-fuzz", "--vla-fuzz-dimensions", "--vla-cases")
+
+
+@dataclass(frozen=True)
+class TaskSearch:
+    """The search of a task, ended: what the `vla_search` fixture gives to a test.
+
+    Attributes:
+        task: as it is searched.
+        seen: of the scenes that were drawn evenly.
+        known: failures that were found before, and that the policy still has.
+        about: of which policy they are.
+        command: the command line that runs what was found.
+    """
+
+    task: "Task"
+    seen: "Searched"
+    known: "tuple[Found, ...]" = ()
+    about: str = ""
+    command: str = ""
+
+    @property
+    def found(self) -> "tuple[Found, ...]":
+        """Each distinct failure, flaky ones too; of those known before, without a boundary, what is not found anew."""
+        causes = {each.cause for each in self.seen.found}
+        return (*self.seen.found, *(each for each in self.known if each.cause not in causes))
+
+    @property
+    def failures(self) -> "tuple[Found, ...]":
+        """Those that always fail: what fails under some run seeds only is told, and fails no test."""
+        return tuple(each for each in self.found if not each.is_flaky)
+
+    @property
+    def told_nothing(self) -> bool:
+        """Whether nothing was learned: no scene was tried, or none of them told anything."""
+        return not (self.seen.passed or self.seen.failed or self.failures)
+
+    @property
+    def cases(self) -> "tuple[ListedCase, ...]":
+        """The failures, as a file of cases has them."""
+        from pytest_vla.fuzz.case_file import ListedCase
+        from pytest_vla.fuzz.told import boundary_text
+
+        return tuple(
+            ListedCase(each.shrunk.candidate, f"{boundary_text(each)}; {self.about}") for each in self.failures
+        )
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The rate, each failure, and what told nothing."""
+        from pytest_vla.fuzz.told import aside_lines, failure_line, rate_text
+
+        before = {id(each) for each in self.known}
+        found = [f"{failure_line(each)}{' (found before)' if id(each) in before else ''}" for each in self.found]
+        rate = [rate_text(self.seen)] if self.seen.proposed else ["no scene was tried"]
+        return (*rate, *found, *aside_lines(self.seen))
+
+    @property
+    def explanation(self) -> str:
+        """What a test says that fails."""
+        number = counted(len(self.failures), "distinct failure")
+        again = [f"run {'it' if len(self.failures) == 1 else 'them'}: {self.command}"] if self.command else []
+        return printable_lines(
+            "\n  ".join([f"{self.task.id}: {number} that the policy should not have", *self.lines, *again])
+        )
+
+
+def replay_command(config: pytest.Config, key: str = "") -> str:
+    """The command line that runs what the run's searches found, of all tasks or of one."""
+    settings = config.stash[SELECTION].settings
+    file = os.path.relpath(config.stash[RUN] / CASES_FILE, config.invocation_params.dir)
+    given = [text for text in settings.given if text.partition("=")[0] not in _NOT_OF_CASES]
+    return pytest_command(config, f"--vla-cases={file}", *([f"--vla-tasks={key}"] if key else []), *given)
+
+
+def attach_search(item: pytest.Item, search: TaskSearch) -> None:
+    """Put a search on its item, for the process that writes and tells it."""
+    cases = [
+        {
+            "seed": each.candidate.seed,
+            "about": each.about,
+            "changes": {change.kind: dict(change.params) for change in each.candidate.changes},
+        }
+        for each in search.cases
+    ]
+    seen = search.seen
+    numbers = {"scenes": seen.proposed, "fails": seen.failed, "passes": seen.passed, "found": len(search.failures)}
+    table = {"lines": search.lines, "cases": cases, "numbers": numbers}
+    others = [(name, value) for name, value in item.user_properties if name != PROPERTY]
+    item.user_properties[:] = [*others, (PROPERTY, json.dumps(table))]
+
+
+class Searches:
+    """The plugin of the process that keeps a run: writes what searches found, as they end, and tells it at the end.
+
+    Args:
+        config: with `SELECTION` and `RUN` in its stash.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config, self._selection = config, config.stash[SELECTION]
+        # By suite and task.
+        self._ended: dict[tuple[str, str], Mapping[str, Any]] = {}
+        self._written = 0
+
+    @property
+    def file(self) -> Path:
+        """Of the cases that were found."""
+        return self._config.stash[RUN] / CASES_FILE
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """A search comes with the reports of its item's phases; JUnit files and the like are left its numbers."""
+        text = next((str(value) for name, value in report.user_properties if name == PROPERTY), None)
+        where = parse_search_id(report.nodeid)
+        if text is None or where is None:
+            return
+        table = json.loads(text)
+        others = [(name, value) for name, value in report.user_properties if name != PROPERTY]
+        report.user_properties[:] = [*others, *((f"vla_{name}", value) for name, value in table["numbers"].items())]
+        if self._ended.get(where) != table:
+            self._ended[where] = table
+            try:
+                self._write()
+            except VlaError as error:
+                pytest.exit(printable_lines(str(error)), returncode=pytest.ExitCode.INTERNAL_ERROR)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Each search's rate and failures, and what runs them again."""
+        verbosity = self._config.get_verbosity()
+        if not self._ended or verbosity < -1:
+            return
+        if verbosity >= 0:
+            terminalreporter.section("vla: searches")
+        for (suite, task), table in self._in_order():
+            first, *others = table["lines"]
+            terminalreporter.write_line(printable_lines(f"{suite}/{task}: {first}"))
+            for line in others:
+                terminalreporter.write_line(printable_lines(f"  {line}"))
+        if self._written:
+            runs = f"`{replay_command(self._config)}` runs {'it' if self._written == 1 else 'them'}"
+            terminalreporter.write_line(printable_lines(f"{counted(self._written, 'case')}: {runs}"))
+
+    def _in_order(self) -> Iterable[tuple[tuple[str, str], Mapping[str, Any]]]:
+        """In that of the suites, whichever worker ended first."""
+        order = [(suite, key) for suite, keys in self._selection.searches.items() for key in keys]
+        return sorted(self._ended.items(), key=lambda each: order.index(each[0]) if each[0] in order else len(order))
+
+    def _write(self) -> None:
+        """Raises VlaError."""
+        from pytest_vla.fuzz.candidate import Candidate
+        from pytest_vla.fuzz.case_file import ListedCase, write_cases
+        from pytest_vla.vary.chosen import Change
+
+        cases = []
+        for (suite, key), table in self._in_order():
+            task = load_suite(suite, data=self._selection.settings.data).task(key)
+            for each in table["cases"]:
+                changes = tuple(Change(kind, params) for kind, params in each["changes"].items())
+                cases.append(ListedCase(Candidate(task, each["seed"], changes), each["about"]))
+        if len(cases) == self._written == 0:
+            return
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise VlaError(f"{self.file.parent}: no folder can be made there: {error.strerror}") from error
+        write_cases(self.file, cases)
+        self._written = len(cases)
