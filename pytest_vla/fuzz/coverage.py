@@ -79,12 +79,14 @@ class Axis:
         unit: empty: none.
         benign: the value that changes nothing.
         edges: of the bins, one more than there are of these; each bin has its lower edge, the last one both.
+        is_whole: whether each bin is of one whole number, in its middle.
     """
 
     name: str
     unit: str
     benign: float
     edges: tuple[float, ...]
+    is_whole: bool = False
 
     def bin_of(self, value: float) -> int:
         """The bin of a value; of one beyond the edges the nearest."""
@@ -107,7 +109,7 @@ def axis_of(space: Sequence[Parameter], bins: int = BINS) -> Axis | None:
     if one.form == WHOLE and one.high - one.low < 2 * bins:
         # What is benign is no change; between others it has its place.
         first, last = int(one.low) + (one.benign == one.low), int(one.high) - (one.benign == one.high)
-        return Axis(one.name, one.unit, one.benign, tuple(value - 0.5 for value in range(first, last + 2)))
+        return Axis(one.name, one.unit, one.benign, tuple(value - 0.5 for value in range(first, last + 2)), True)
     return Axis(one.name, one.unit, one.benign, _edges(one.low, one.high, bins))
 
 

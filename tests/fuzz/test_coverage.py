@@ -27,7 +27,7 @@ def test_every_kind_that_has_a_number_has_an_axis() -> None:
     assert {name for name, axis in axes.items() if axis is None} == {"language.words", "layout.distractors"}
     azimuth, delay, joints = (axes[name] for name in ("camera.azimuth", "action.delay", "robot.joints"))
     assert azimuth == Axis("azimuth_deg", "deg", 0.0, tuple(float(15 * place - 75) for place in range(11)))
-    assert delay == Axis("steps", "control steps", 0, (0.5, 1.5, 2.5, 3.5, 4.5, 5.5)), "0 steps are no change"
+    assert delay == Axis("steps", "control steps", 0, (0.5, 1.5, 2.5, 3.5, 4.5, 5.5), True), "0 steps are no change"
     assert joints is not None
     assert (joints.name, joints.edges[0], joints.edges[-1], len(joints.edges)) == (SHARE, 0.0, 1.0, BINS + 1)
     params = {"offset": [0.0, 0.1, 0.0, -0.25, 0.0, 0.0, 0.0]}
