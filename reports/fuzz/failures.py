@@ -17,7 +17,7 @@ from pytest_vla.reports.html.media import picture_uri
 from pytest_vla.reports.html.parts import Block, Cell, Table
 from pytest_vla.reports.html.written import NONE
 from pytest_vla.show.changes import Scene, scene_pictures
-from pytest_vla.util.text import counted
+from pytest_vla.util.text import counted, printable
 from pytest_vla.vary.chosen import remembering
 from pytest_vla.vary.space import Parameter
 
@@ -160,7 +160,7 @@ def _facts(found: Found, cases: str, model: str) -> dict[str, Cell]:
     with remembering(smallest.changes):
         name = smallest.case.parameter_id
     command = f"pytest --vla-cases={shlex.quote(cases)} --vla-model={shlex.quote(model)} -k {shlex.quote(f'[{name}]')}"
-    facts["again"] = _CODE.format(command)
+    facts["again"] = _CODE.format(printable(command))
     return facts
 
 

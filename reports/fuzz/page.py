@@ -24,7 +24,7 @@ from pytest_vla.reports.html.parts import Block, Cell, PageSection, Table
 from pytest_vla.reports.html.svg import interval_bar
 from pytest_vla.reports.html.template import rendered
 from pytest_vla.reports.html.written import NONE, p_text, percent_text
-from pytest_vla.util.text import counted
+from pytest_vla.util.text import counted, printable
 
 DETAILED = 12
 """Of so many tasks it is shown where the search has been and what matters; `--json` has it of all."""
@@ -146,7 +146,7 @@ def _listed(found: Sequence[Found], search: Search) -> Block:
     rows: list[tuple[Cell, ...]] = []
     for place, each in enumerate(found, 1):
         smallest = each.shrunk.candidate
-        link = Markup('<a href="#failure-{}">{}</a>').format(place, words_of(smallest))
+        link = Markup('<a href="#failure-{}">{}</a>').format(place, printable(words_of(smallest)))
         rows.append((link, smallest.task.id, f"{each.failed} of {each.tried}", each.source, *_rival(each)))
     again = sum(seen.again for seen in search.seen.values())
     pending = sum(seen.pending for seen in search.seen.values())
