@@ -11,6 +11,12 @@ from pytest_vla.reports.html.svg import LINE, TEXT, drawing, framed, shade
 NOBODY = "none"
 """Stands where no scene was tried."""
 
+HEAT = (
+    "Of scenes that change two dimensions at once it says failed / tried; on the diagonal of all that change the one. "
+    f"Darker: of those that were drawn evenly more fail; without colour: none told something; {NOBODY}: nobody tried."
+)
+"""What is to be said of `heat_map` once."""
+
 LEGEND = Markup(
     '<ul class="legend"><li><span class="swatch done"></span>the policy does it</li>'
     '<li><span class="swatch failed"></span>it fails</li>'
@@ -28,7 +34,7 @@ _WIDTH, _HEIGHT = 300, 190
 _LEFT, _RIGHT, _TOP, _BOTTOM = 34, 8, 36, 24
 
 
-def heat_map(coverage: Coverage) -> Markup:
+def heat_map(caption: str, coverage: Coverage) -> Markup:
     """A table of dimensions by dimensions; in each cell how many of its scenes fail, of how many that were tried."""
     names = coverage.dimensions
     head = Markup().join(Markup('<th scope="col">{}</th>').format(name) for name in names)
@@ -43,10 +49,6 @@ def heat_map(coverage: Coverage) -> Markup:
             ),
         )
         for at, row in enumerate(names)
-    )
-    caption = (
-        "Scenes that change both, failed / tried; on the diagonal all that change the one. Darker: of those that were "
-        f"drawn evenly more fail; without colour: none told something; {NOBODY}: nobody tried"
     )
     return _HEAT.format(caption, head, rows)
 

@@ -78,7 +78,10 @@ def failures_of(found: Sequence[Found], cases: str, model: str, rival: str) -> t
     scenes = scene_pictures(pictured) if pictured else []
     shots = [_shots(scenes[3 * place : 3 * place + 3]) for place in range(len(scenes) // 3)]
     shots += [()] * (len(found) - len(shots))
-    return tuple(_failure(each, some, cases, model, rival) for each, some in zip(found, shots, strict=True))
+    return tuple(
+        _failure(place, each, some, cases, model, rival)
+        for place, (each, some) in enumerate(zip(found, shots, strict=True), 1)
+    )
 
 
 def _scenes_of(found: Found) -> tuple[Candidate, ...]:
@@ -94,7 +97,7 @@ def _shots(scenes: Sequence[Scene]) -> tuple[Shot, ...]:
     )
 
 
-def _failure(found: Found, shots: tuple[Shot, ...], cases: str, model: str, rival: str) -> Failure:
+def _failure(place: int, found: Found, shots: tuple[Shot, ...], cases: str, model: str, rival: str) -> Failure:
     smallest = found.shrunk.candidate
     often = "fails under each of" if not found.is_flaky else f"flaky, fails under {found.failed} of"
     return Failure(
@@ -103,7 +106,7 @@ def _failure(found: Found, shots: tuple[Shot, ...], cases: str, model: str, riva
         often=f"{often} {counted(found.tried, 'run seed')}",
         rival=rival_text(found, rival),
         shots=shots,
-        block=Block(tables=(_boundaries(found),) if found.shrunk.boundaries else ()),
+        block=Block(tables=(_boundaries(place, found),) if found.shrunk.boundaries else ()),
         facts=_facts(found, cases, model),
     )
 
@@ -131,7 +134,7 @@ def _unit(parameter: Parameter) -> str:
     return f" {parameter.unit}" if parameter.unit and not parameter.name.endswith(f"_{parameter.unit}") else ""
 
 
-def _boundaries(found: Found) -> Table:
+def _boundaries(place: int, found: Found) -> Table:
     changes = {change.kind: change for change in found.shrunk.candidate.changes}
     rows: list[tuple[Cell, ...]] = []
     for side in found.shrunk.boundaries:
@@ -140,7 +143,7 @@ def _boundaries(found: Found) -> Table:
         for each in scaled_components(space, side.fails) if side.along is None else (side.along,):
             passes = NONE if side.passes is None else f"{_shown(value_at(side.passes, each))}{units[each.name]}"
             rows.append((side.kind, str(each), passes, f"{_shown(value_at(side.fails, each))}{units[each.name]}"))
-    caption = f"Where it begins to fail, of this seed and to this side; {NONE}: nothing less was tried that passes"
+    caption = f"Where {place}. begins to fail, of this seed, to this side; {NONE}: nothing less was tried that passes"
     return Table(caption, ("change", "amount", "passes at", "fails at"), tuple(rows), names=2)
 
 

@@ -18,7 +18,7 @@ from pytest_vla.fuzz.retold import Retold, Told, retell
 from pytest_vla.fuzz.shares import Share
 from pytest_vla.metrics.statistics import wilson_interval
 from pytest_vla.plan.task import Task
-from pytest_vla.reports.fuzz.drawings import LEGEND, bin_text, growth_curve, heat_map, histogram
+from pytest_vla.reports.fuzz.drawings import HEAT, LEGEND, bin_text, growth_curve, heat_map, histogram
 from pytest_vla.reports.fuzz.failures import PICTURED, Failure, failures_of, words_of
 from pytest_vla.reports.html.parts import Block, Cell, PageSection, Table
 from pytest_vla.reports.html.svg import interval_bar
@@ -31,6 +31,15 @@ DETAILED = 12
 
 SHOWN_PAIRS = 8
 """Of what two dimensions do beyond each so many are shown, the largest."""
+
+_SHARES = (
+    "Of what fails and what does not, the share that a dimension explains: whether it is changed, by which kind, how "
+    "much (first-order Sobol index, the bias of few scenes taken off). Of two dimensions, what whether both are "
+    "changed explains beyond any sum of one term for each: a joint cause that no single dimension shows. Less often "
+    "than the sum: where one of them is enough.",
+    "In brackets 95% bootstrap intervals over scenes that are drawn alike; p: how often chance gives as much, adjusted "
+    "by Holm. A scene has few changes, so that one makes others a little less likely: shares need not add up to 100%.",
+)
 
 _NAME = re.compile(r"(\d{8}-\d{6})-[0-9a-f]+")
 
@@ -208,9 +217,9 @@ def _sections(search: Search, found: Sequence[Found]) -> Iterator[PageSection]:
     left = len(search.retold.tasks) - len(shown)
     further = (Block(texts=(f"{counted(left, 'further task')}: --json has the same of them.",)),) * bool(left)
     coverage = [block for task, told in shown.items() for block in _coverage(task, told, search.seen[task].found)]
-    yield PageSection("coverage", "Where the search has been", (*coverage, *further))
+    yield PageSection("coverage", "Where the search has been", (Block(texts=(HEAT,)), *coverage, *further))
     shares = [block for task, told in shown.items() for block in _shares(task, told)]
-    yield PageSection("shares", "What matters", (*shares, *further))
+    yield PageSection("shares", "What matters", (Block(texts=_SHARES), *shares, *further))
     yield PageSection("aside", "What was left aside", (_aside(search),))
 
 
@@ -236,7 +245,8 @@ def _coverage(task: str, told: Told, found: Sequence[Found]) -> Iterator[Block]:
     untried = [f"nobody tried {', '.join(coverage.untried_kinds)}"] * bool(coverage.untried_kinds)
     pairs = ", ".join(" with ".join(pair) for pair in coverage.untried_pairs)
     untried += [f"nobody tried both of {pairs}"] * bool(pairs)
-    yield Block(task, drawings=(heat_map(coverage),), notes=tuple(untried))
+    heat = heat_map(f"{task}: failed / tried, of two dimensions at once", coverage)
+    yield Block(task, drawings=(heat,), notes=tuple(untried))
     broken = {change.kind for each in found for change in each.shrunk.candidate.changes}
     drawn = [kind for kind in coverage.bins if kind in broken]
     if drawn:
@@ -244,8 +254,8 @@ def _coverage(task: str, told: Told, found: Sequence[Found]) -> Iterator[Block]:
         yield Block(f"{task}: how much of the kinds that break it", drawings=(LEGEND, *charts))
     rows = tuple((kind, *_numbers(both.even), *_numbers(both.guided)) for kind, both in coverage.kinds.items())
     head = ("kind", "tried evenly", "fail", "aside", "tried guided", "fail", "aside")
-    table = Table("Scenes that have the kind, alone or with others", head, rows)
-    yield Block(f"{task}: every kind, and how much of it", tables=(table, *_amounts(told)), is_open=False)
+    table = Table(f"{task}: scenes that have the kind, alone or with others", head, rows)
+    yield Block(f"{task}: every kind, and how much of it", tables=(table, *_amounts(task, told)), is_open=False)
 
 
 def _histogram(told: Told, kind: str, found: Sequence[Found]) -> Markup:
@@ -256,7 +266,7 @@ def _histogram(told: Told, kind: str, found: Sequence[Found]) -> Markup:
     return histogram(kind, axis, told.coverage.bins[kind], marks)
 
 
-def _amounts(told: Told) -> Iterator[Table]:
+def _amounts(task: str, told: Told) -> Iterator[Table]:
     """The numbers of what is drawn, and of the other kinds."""
     rows: list[tuple[str, ...]] = []
     for kind, bins in told.coverage.bins.items():
@@ -268,7 +278,7 @@ def _amounts(told: Told) -> Iterator[Table]:
                 rows.append((kind, amount, *_numbers(both.even), *_numbers(both.guided)))
     if rows:
         head = ("kind", "how much", "tried evenly", "fail", "aside", "tried guided", "fail", "aside")
-        yield Table("By amount, where some scene was tried", head, tuple(rows), names=2)
+        yield Table(f"{task}: by amount, where some scene was tried", head, tuple(rows), names=2)
 
 
 def _shares(task: str, told: Told) -> Iterator[Block]:
@@ -276,23 +286,16 @@ def _shares(task: str, told: Told) -> Iterator[Block]:
     if shares.why:
         yield Block(task, texts=(f"Not known: {shares.why}.",))
         return
-    caption = (
-        "Of what fails and what does not, the share that a dimension explains: whether it is changed, by which kind, "
-        "how much (first-order Sobol index, the bias of few scenes taken off); 95% bootstrap intervals over scenes "
-        "that are drawn alike; p: how often chance gives as much, among all dimensions by Holm"
-    )
     text = f"Of {shares.scenes} scenes that were drawn evenly and told something the policy fails {shares.failed}."
     head = ("dimension", "share, %", "interval", "adj. p", "note")
-    single = Table(caption, head, tuple(map(_share_row, shares.single)), left=frozenset({2, 4}))
+    rows = tuple(map(_share_row, shares.single))
+    single = Table(f"{task}: what each dimension explains", head, rows, left=frozenset({2, 4}))
     known = [each for each in shares.pairs if not each.why]
     tables = [single]
     if known:
         rows = tuple(map(_share_row, known[:SHOWN_PAIRS]))
         more = f"; the {SHOWN_PAIRS} largest of {len(known)}" * (len(known) > SHOWN_PAIRS)
-        caption = (
-            "What whether both are changed explains beyond any sum of one term for each: a joint cause that no single "
-            f"dimension shows{more}. Less often than the sum: where one of them is enough"
-        )
+        caption = f"{task}: what two explain beyond each{more}"
         tables.append(Table(caption, ("both", "share, %", "interval", "adj. p", "fails"), rows, left=frozenset({2, 4})))
     rare = len(shares.pairs) - len(known)
     notes = (f"of {rare} pairs too few scenes change both",) * bool(rare)

@@ -65,6 +65,8 @@ def fuzz(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str,
         (("--vla-model=random", "--vla-tasks=nothing_like_it"), "no task of tabletop is 'nothing_like_it'"),
         (("--vla-model=random", "-o", "."), "expected a file in a folder that is there"),
         (("--vla-model=random", "-o", "nowhere/cases.toml"), "expected a file in a folder that is there"),
+        (("--vla-model=random", "--report=search.toml"), "--report=search.toml: a page is written"),
+        (("--vla-model=random", "--report=nowhere/search.html"), "expected a file, such as report.html, in a folder"),
         (("--vla-model=no_such_module:policy", "--vla-tasks=stove"), "no_such_module"),
     ],
 )
@@ -137,3 +139,25 @@ def test_what_was_found_until_it_is_stopped_is_kept(
     assert "stopped: what was found until then is here" in out
     assert "1 case: " in out
     assert len(read_cases(here / "fuzz_cases.toml")) == 1
+
+
+def test_a_page_is_written_also_of_a_search_that_is_over(
+    capsys: pytest.CaptureFixture[str], here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "planted.py").write_text(POLICY)
+    options = ("--vla-model=planted:policy", "--vla-tasks=turn_on_the_stove", "--dimensions=action", "--scenes=12")
+    code, _, _ = fuzz(capsys, *options, "--report=search.html")
+    assert code == 0
+    page = (here / "search.html").read_text()
+    assert "action.delay steps=3" in page
+    assert "What matters" in page
+    monkeypatch.setattr(Trials, "__call__", lambda *given, **named: pytest.fail("nothing is tried any more"))
+    kept = next((here / ".vla" / "fuzz").glob("*/search.jsonl"))
+    lines = kept.read_bytes()
+    code, out, _ = fuzz(capsys, "--resume", "--report=again.html", "--json")
+    assert code == 0
+    assert kept.read_bytes() == lines
+    assert (here / "again.html").read_text() == page
+    (task,) = json.loads(out)["tasks"]
+    assert task["coverage"]["kinds"]["action.delay"]["amount"] == "steps"
+    assert "what matters can be told of 30 scenes" in task["shares"]["why"]
