@@ -143,7 +143,7 @@ def _boundaries(place: int, found: Found) -> Table:
         for each in scaled_components(space, side.fails) if side.along is None else (side.along,):
             passes = NONE if side.passes is None else f"{_shown(value_at(side.passes, each))}{units[each.name]}"
             rows.append((side.kind, str(each), passes, f"{_shown(value_at(side.fails, each))}{units[each.name]}"))
-    caption = f"Where {place}. begins to fail, of this seed, to this side; {NONE}: nothing less was tried that passes"
+    caption = f"Where failure {place} begins, of this seed, to this side; {NONE}: nothing less was tried that passes"
     return Table(caption, ("change", "amount", "passes at", "fails at"), tuple(rows), names=2)
 
 
@@ -161,8 +161,8 @@ def _facts(found: Found, cases: str, model: str) -> dict[str, Cell]:
         facts["again"] = "it is in no file, since it does not always fail"
         return facts
     with remembering(smallest.changes):
-        name = smallest.case.parameter_id
-    command = f"pytest --vla-cases={shlex.quote(cases)} --vla-model={shlex.quote(model)} -k {shlex.quote(f'[{name}]')}"
+        node = smallest.case.node_id
+    command = f"pytest {shlex.quote(node)} --vla-cases={shlex.quote(cases)} --vla-model={shlex.quote(model)}"
     facts["again"] = _CODE.format(printable(command))
     return facts
 

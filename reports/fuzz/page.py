@@ -10,7 +10,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from pytest_vla.fuzz.coverage import Tally
+from pytest_vla.fuzz.coverage import Tally, amount_of
 from pytest_vla.fuzz.found import Found, Searched
 from pytest_vla.fuzz.guide import CROWDED, EVEN, FORESEEN, NEIGHBOUR, SOURCES
 from pytest_vla.fuzz.journal import read_head, read_lines
@@ -232,12 +232,13 @@ def _ways(search: Search, found: Sequence[Found]) -> tuple[Block, ...]:
         whole = Tally(*(sum(getattr(each, name) for each in tallies) for name in ("tried", "failed", "aside")))
         distinct = sum(each.source == source for each in found)
         rows.append((source, *_numbers(whole), str(distinct)))
-    caption = (
-        f"By source; {EVEN}: drawn evenly; {CROWDED}: many changes at once; {FORESEEN}: what a surrogate expects to "
-        f"fail or knows least of; {NEIGHBOUR}: near one that came near. What several find is counted with the first"
+    text = (
+        f"Of scenes {EVEN} ones are drawn evenly, {CROWDED} ones have many changes at once, {FORESEEN} ones are what a "
+        f"surrogate expects to fail or knows least of, {NEIGHBOUR} ones are near one that came near. A failure that "
+        "several find is counted with the first."
     )
-    table = Table(caption, ("source", "tried", "fail", "aside", "distinct failures"), tuple(rows))
-    return (Block(drawings=(growth_curve(search.retold.growth),), tables=(table,)),)
+    table = Table("What each source gave", ("source", "tried", "fail", "aside", "distinct failures"), tuple(rows))
+    return (Block(texts=(text,), drawings=(growth_curve(search.retold.growth),), tables=(table,)),)
 
 
 def _coverage(task: str, told: Told, found: Sequence[Found]) -> Iterator[Block]:
@@ -261,8 +262,9 @@ def _coverage(task: str, told: Told, found: Sequence[Found]) -> Iterator[Block]:
 def _histogram(told: Told, kind: str, found: Sequence[Found]) -> Markup:
     axis = told.coverage.axes[kind]
     assert axis is not None
+    space = told.coverage.spaces[kind]
     smallest = [change.params for each in found for change in each.shrunk.candidate.changes if change.kind == kind]
-    marks = [float(params[axis.name]) for params in smallest if axis.name in params]
+    marks = [amount_of(axis, space, params) for params in smallest]
     return histogram(kind, axis, told.coverage.bins[kind], marks)
 
 

@@ -83,8 +83,8 @@ def test_all_that_was_found_stands_on_it(search: Search) -> None:
     }  # fmt: skip
     command = first.facts["again"]
     assert re.fullmatch(
-        r"<code>pytest --vla-cases=fuzz_cases.toml --vla-model=a.policy:policy -k "
-        r"&#39;\[\w+-camera.azimuth-x[0-9a-f]{8}-seed0\]&#39;</code>",
+        r"<code>pytest &#39;tabletop::test_episode\[\w+-camera.azimuth-x[0-9a-f]{8}-seed0\]&#39; "
+        r"--vla-cases=fuzz_cases.toml --vla-model=a.policy:policy</code>",
         str(command),
     )
     assert page.failures[-1].facts["again"] == "it is in no file, since it does not always fail"
