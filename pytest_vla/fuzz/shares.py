@@ -28,6 +28,9 @@ from pytest_vla.plan.labels import dimension_of
 FEWEST_SCENES, FEWEST_OF_EACH = 30, 5
 """Of fewer scenes, or fewer that fail or that do not, nothing is said."""
 
+FEWEST_OF_BOTH = 10
+"""Of fewer scenes that change both, one, the other or neither nothing is said of the two: intervals would miss."""
+
 DRAWS = 2000
 """Of the bootstrap, and of permutations."""
 
@@ -193,8 +196,8 @@ def _single(name: str, table: Counts, generator: np.random.Generator) -> Share:
 
 def _pair(pair: tuple[str, str], table: Counts, generator: np.random.Generator) -> Share:
     number, contrast, weight = _contrast(table)
-    if number.min() < FEWEST_OF_EACH:
-        return Share(pair, why=f"{int(number[1, 1])} scenes change both, {FEWEST_OF_EACH} are needed")
+    if number.min() < FEWEST_OF_BOTH:
+        return Share(pair, why=f"{int(number[1, 1])} scenes change both, {FEWEST_OF_BOTH} are needed, also of neither")
     share = float(beyond(table))
     # Without anything joint each cell would fail as the sum of one term for each says.
     sign = np.array([[1.0, -1.0], [-1.0, 1.0]])
@@ -211,6 +214,8 @@ def _interval(share: float, raw: float, drawn: NDArray[np.float64]) -> Interval:
     """Bootstrap: in its world the share is the raw one, so that it errs by as much as `drawn` do from that.
 
     Errors of small shares are skewed: of the basic interval and of the one that is not turned round the wider ends.
+    Simulated with 60 to 1000 scenes these hold what is true 92 to 100 times of 100 (of two dimensions, with 600 scenes,
+    91 to 100), where each alone does 63 to 100.
     """
     low, high = np.quantile(drawn - raw, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
     ends = share + min(low, -high), share + max(high, -low)

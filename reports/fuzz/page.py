@@ -300,7 +300,7 @@ def _shares(task: str, told: Told) -> Iterator[Block]:
         caption = f"{task}: what two explain beyond each{more}"
         tables.append(Table(caption, ("both", "share, %", "interval", "adj. p", "fails"), rows, left=frozenset({2, 4})))
     rare = len(shares.pairs) - len(known)
-    notes = (f"of {rare} pairs too few scenes change both",) * bool(rare)
+    notes = (f"of {rare} pairs too few scenes change both, one or neither",) * bool(rare)
     yield Block(task, texts=(text,), tables=tuple(tables), notes=notes)
 
 

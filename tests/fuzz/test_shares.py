@@ -72,7 +72,7 @@ def test_too_few_are_said_to_be_too_few() -> None:
     none = told(counted(*((there, False) for there in EVERY * 20)))
     assert "the policy fails 0" in none.why
     rare = told(counted(*((there, "A" in there) for there in ["", "A", "B", "C"] * 20)))
-    assert {each.why for each in rare.pairs} == {"0 scenes change both, 5 are needed"}
+    assert {each.why for each in rare.pairs} == {"0 scenes change both, 10 are needed, also of neither"}
     assert rare.why == ""
     never = told(counted(*((there, "A" in there) for there in ["", "A", "B", "AB"] * 20)))
     assert [each.why for each in never.single if each.of == ("C",)] == ["no scene changes it, or all do"]
@@ -132,19 +132,26 @@ def test_intervals_hold_what_is_true(monkeypatch: pytest.MonkeyPatch, effect: fl
 def test_what_adds_up_is_not_joint(monkeypatch: pytest.MonkeyPatch, rates: list[list[float]], is_joint: bool) -> None:
     monkeypatch.setattr(shares_module, "DRAWS", 200)
     generator = np.random.default_rng(8)
-    found = times = 0
+    ways, rate = np.array([[0.62, 0.17], [0.17, 0.04]]), np.array(rates)
+    mean = float((ways * rate).sum())
+    contrast = float(rate[1, 1] - rate[1, 0] - rate[0, 1] + rate[0, 0])
+    true = contrast**2 / float((1 / ways).sum()) / (mean * (1 - mean))
+    found = held = times = 0
     for _ in range(100):
-        number = generator.multinomial(600, [0.62, 0.17, 0.17, 0.04]).reshape(2, 2)
+        number = generator.multinomial(600, ways.ravel()).reshape(2, 2)
         failed = generator.binomial(number, rates)
-        if number.min() < 5 or failed.sum() < 5:
+        if number.min() < shares_module.FEWEST_OF_BOTH or failed.sum() < 5:
             continue
         both = Counted(("A", "B"), 600, int(failed.sum()))
         both.pairs["A", "B"] = np.stack([number - failed, failed], -1)
         both.single = {}
         (each,) = shares_of(both, generator).pairs
         assert each.p is not None
+        assert each.interval is not None
+        held += each.interval[0] <= true <= each.interval[1]
         found, times = found + (each.p < 0.05), times + 1
     assert times > 80
+    assert held >= 0.85 * times
     assert found > 0.9 * times if is_joint else found <= 0.12 * times
 
 
