@@ -256,7 +256,7 @@ def _coverage(task: str, told: Told, found: Sequence[Found]) -> Iterator[Block]:
     rows = tuple((kind, *_numbers(both.even), *_numbers(both.guided)) for kind, both in coverage.kinds.items())
     head = ("kind", "tried evenly", "fail", "aside", "tried guided", "fail", "aside")
     table = Table(f"{task}: scenes that have the kind, alone or with others", head, rows)
-    yield Block(f"{task}: every kind, and how much of it", tables=(table, *_amounts(task, told)), is_open=False)
+    yield Block(f"{task}: the numbers, of every kind", tables=(table, *_amounts(task, told, drawn)), is_open=False)
 
 
 def _histogram(told: Told, kind: str, found: Sequence[Found]) -> Markup:
@@ -268,13 +268,13 @@ def _histogram(told: Told, kind: str, found: Sequence[Found]) -> Markup:
     return histogram(kind, axis, told.coverage.bins[kind], marks)
 
 
-def _amounts(task: str, told: Told) -> Iterator[Table]:
-    """The numbers of what is drawn, and of the other kinds."""
+def _amounts(task: str, told: Told, kinds: Sequence[str]) -> Iterator[Table]:
+    """The numbers of what is drawn; --json has those of all kinds."""
     rows: list[tuple[str, ...]] = []
-    for kind, bins in told.coverage.bins.items():
+    for kind in kinds:
         axis = told.coverage.axes[kind]
         assert axis is not None
-        for place, both in enumerate(bins):
+        for place, both in enumerate(told.coverage.bins[kind]):
             if both.tried:
                 amount = f"{axis.name} {bin_text(axis, place)} {axis.unit}".strip()
                 rows.append((kind, amount, *_numbers(both.even), *_numbers(both.guided)))
