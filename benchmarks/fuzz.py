@@ -205,7 +205,7 @@ class _Attempt:
     def __call__(self, candidate: Candidate, run_seed: int | None = None) -> Trial:
         self._scene = params_of(candidate)
         # Without pictures nobody can say what is in sight.
-        with mock.patch("pytest_vla.episode.start._out_of_sight", lambda world: ""):
+        with mock.patch("pytest_vla.episode.start._out_of_sight", return_value=""):
             return self._trials(candidate, run_seed)
 
     def _policy(self, episode: Episode) -> Callable[[Any], Any]:

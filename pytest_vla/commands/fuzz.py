@@ -22,7 +22,8 @@ from pytest_vla.run.arguments import (
     some_text,
     whole_number,
 )
-from pytest_vla.util.live_line import progress
+from pytest_vla.util.files import whole_file
+from pytest_vla.util.live_line import progress, told_when_slow
 from pytest_vla.util.text import counted, printable
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from pytest_vla.fuzz.found import Searched
     from pytest_vla.fuzz.hunt import Rules
     from pytest_vla.fuzz.journal import Line
+    from pytest_vla.fuzz.retold import Retold
     from pytest_vla.plan.task import Task
     from pytest_vla.policies.spec import ModelSpec
 
@@ -138,6 +140,13 @@ def declare(parser: argparse.ArgumentParser) -> None:
         help="go on with a search, the last one where no name is given, with all its options but -n and --hours",
     )
     parser.add_argument("--json", action="store_true", help="print what was found for programs")
+    parser.add_argument(
+        "--report",
+        metavar="FILE.html",
+        type=Path,
+        help="write a page of it: failures in pictures, where the search has been, what matters; with --resume also of "
+        "a search that is over",
+    )
     declare_results(parser)
 
 
@@ -150,9 +159,13 @@ def run(options: argparse.Namespace) -> int:
     from pytest_vla.fuzz.kept import check_head, head_of
     from pytest_vla.fuzz.workers import Setup, loaded
     from pytest_vla.policies.load import check_model, policy_digest
+    from pytest_vla.reports.fuzz.page import search_html, search_of
+    from pytest_vla.run.html_report import check_report
     from pytest_vla.versions import check_versions
 
     check_versions()
+    if options.report is not None:
+        check_report(options.report, "--report")
     file = _file(options)
     began = time.monotonic()
     spec, rival = _spec(options), _rival(options)
@@ -203,11 +216,18 @@ def run(options: argparse.Namespace) -> int:
             stopped = True
         episodes = before if hands is None else hands.episodes
     seen = campaign.seen
+    if options.json or options.report:
+        told_again = search_of(file, seen, tasks, episodes, campaign.is_done)
     if options.json:
-        print(json.dumps(_table(seen, file.parent.name), indent=2))
+        print(json.dumps(_table(seen, file.parent.name, told_again.retold), indent=2))
     else:
         for line in _lines(seen, options, len(listed), episodes, stopped, campaign.is_done, file.parent.name):
             print(printable(line))
+    if options.report:
+        with redirect_stdout(sys.stderr), told_when_slow("drawing pictures", sys.stderr):
+            page = search_html(told_again)
+        with whole_file(options.report) as stream:
+            stream.write(page)
     if stopped:
         return 130
     # A policy that does nothing of it would look like one that nothing breaks.
@@ -349,10 +369,10 @@ def _number(options: argparse.Namespace) -> int:
     return int(options.scenes or DEFAULT_SCENES)
 
 
-def _table(seen: "Mapping[str, Searched]", name: str) -> dict[str, Any]:
+def _table(seen: "Mapping[str, Searched]", name: str, retold: "Retold") -> dict[str, Any]:
     from pytest_vla.reports.fuzz.tables import task_table
 
-    return {"search": name, "tasks": [task_table(task, each) for task, each in seen.items()]}
+    return {"search": name, "tasks": [task_table(task, each, retold.tasks[task]) for task, each in seen.items()]}
 
 
 def _lines(

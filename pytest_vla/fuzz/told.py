@@ -15,8 +15,12 @@ def failure_line(found: Found, rival: str = "") -> str:
     """``fails always: action.delay steps=3 (does it at steps=2), seed 0``; `rival`: the policy that is compared."""
     often = f"under {found.failed} of {found.tried} run seeds" if found.is_flaky else "always"
     end = "" if found.shrunk.complete else "; not at its smallest, its episodes were at an end"
-    other = "" if found.rival is None else f"; {rival or 'the other policy'} {_RIVAL[found.rival]}"
-    return f"fails {often}: {boundary_text(found)}, seed {found.shrunk.candidate.seed}{other}{end}"
+    return f"fails {often}: {boundary_text(found)}, seed {found.shrunk.candidate.seed}{rival_text(found, rival)}{end}"
+
+
+def rival_text(found: Found, rival: str) -> str:
+    """``; old:policy does it``: what the policy that is compared does with a failure; empty: there is none."""
+    return "" if found.rival is None else f"; {rival or 'the other policy'} {_RIVAL[found.rival]}"
 
 
 _RIVAL = {"fails": "fails too", "passes": "does it", "aside": "tells nothing of it"}

@@ -58,15 +58,15 @@ def write_html(
         stream.write(content)
 
 
-def check_report(file: Path) -> None:
-    """Before anything runs. Raises VlaError: the file of ``--vla-report`` is no page's, or cannot be written."""
+def check_report(file: Path, option: str = "--vla-report") -> None:
+    """Before anything runs. Raises VlaError: the file of an option is no page's, or cannot be written."""
     if file.suffix.lower() not in ENDINGS:
         raise VlaError(
-            f"--vla-report={file}: a page is written, and what is there would be overwritten: expected a file that "
+            f"{option}={file}: a page is written, and what is there would be overwritten: expected a file that "
             f"ends in {' or '.join(ENDINGS)}, such as report.html"
         )
     if file.is_dir() or not file.parent.is_dir():
-        raise VlaError(f"--vla-report={file}: expected a file, such as report.html, in a folder that is there")
+        raise VlaError(f"{option}={file}: expected a file, such as report.html, in a folder that is there")
 
 
 def report_run(run: Path, file: Path, data: Path | None, pictures: int = 0) -> None:

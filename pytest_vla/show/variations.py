@@ -252,7 +252,7 @@ def _empty(block: _Block, task: Task, cameras: int) -> dict[str, list[Cell]]:
 def _cells(pool: "WorldPool", block: _Block, task: Task, cameras: Sequence[str]) -> dict[str, list[Cell]]:
     """A block's cells by label, of each camera one."""
     case = Case(task.suite, task.name, block.seed, task_level=task.task_level)
-    benign, _, ending = _begun(pool, task, case, None, cameras)
+    benign, _, ending = begun(pool, task, case, None, cameras)
     assert benign is not None
     cells = {"": [Cell(picture, ending, name=BENIGN) for picture in benign]}
     for each in block.shown:
@@ -260,7 +260,7 @@ def _cells(pool: "WorldPool", block: _Block, task: Task, cameras: Sequence[str])
         if card is not None:
             cells[each.label] = [card] * len(cameras)
             continue
-        pictures, variation, ending = _begun(
+        pictures, variation, ending = begun(
             pool, task, dataclasses.replace(case, variation=each.label), each.variation, cameras
         )
         if pictures is None:
@@ -274,7 +274,7 @@ def _cells(pool: "WorldPool", block: _Block, task: Task, cameras: Sequence[str])
     return cells
 
 
-def _begun(
+def begun(
     pool: "WorldPool", task: Task, case: Case, variation: Variation | None, cameras: Sequence[str]
 ) -> tuple[list[Picture] | None, Variation | None, str]:
     """An episode's first pictures, the variation as it was drawn in the end, and what is wrong with it.

@@ -199,7 +199,8 @@ def _points(path: "NDArray[Any]") -> list[list[float]]:
     return [[round(float(each), 3) for each in point] for point in (*kept, path[-1])]
 
 
-def _picture_uri(picture: "NDArray[Any]") -> str:
+def picture_uri(picture: "NDArray[Any]") -> str:
+    """A picture (H, W, 3) as an address that holds it."""
     from PIL import Image
 
     stream = io.BytesIO()
@@ -210,7 +211,7 @@ def _picture_uri(picture: "NDArray[Any]") -> str:
 def _pictures(of: "_Of") -> list[dict[str, str]]:
     from pytest_vla.show.runs import episode_pictures
 
-    return [{"label": label, "src": _picture_uri(picture)} for label, picture in episode_pictures(*of)]
+    return [{"label": label, "src": picture_uri(picture)} for label, picture in episode_pictures(*of)]
 
 
 def _looks(of: "_Of", policy_of: "Callable[[Run, Record], Policy]") -> list[dict[str, Any]]:
@@ -225,7 +226,7 @@ def _looks(of: "_Of", policy_of: "Callable[[Run, Record], Policy]") -> list[dict
     return [
         {
             "camera": each.camera,
-            "src": _picture_uri(each.picture),
+            "src": picture_uri(each.picture),
             "floor": float(f"{each.floor:.3g}"),
             "changes": [[float(f"{change:.3g}") for change in row] for row in each.changes.tolist()],
         }

@@ -65,6 +65,8 @@ def fuzz(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str,
         (("--vla-model=random", "--vla-tasks=nothing_like_it"), "no task of tabletop is 'nothing_like_it'"),
         (("--vla-model=random", "-o", "."), "expected a file in a folder that is there"),
         (("--vla-model=random", "-o", "nowhere/cases.toml"), "expected a file in a folder that is there"),
+        (("--vla-model=random", "--report=search.toml"), "--report=search.toml: a page is written"),
+        (("--vla-model=random", "--report=nowhere/search.html"), "expected a file, such as report.html, in a folder"),
         (("--vla-model=no_such_module:policy", "--vla-tasks=stove"), "no_such_module"),
     ],
 )
@@ -85,7 +87,7 @@ def test_a_planted_bug_is_found_at_its_smallest_and_written(capsys: pytest.Captu
     (case,) = read_cases(here / "fuzz_cases.toml")
     assert case.candidate.changes[0].params == {"steps": 3}
     assert case.about.startswith("action.delay steps=3 (does it at steps=2); planted:policy ")
-    assert "fails always: action.delay steps=3 (does it at steps=2)" in out
+    assert "fails always: action.delay steps=3 (does it at steps=2), seed 0" in out
     assert "fuzz_cases.toml: 1 case: `pytest --vla-cases=fuzz_cases.toml --vla-model=planted:policy` runs it" in out
     first = (here / "fuzz_cases.toml").read_bytes()
     code, out, _ = fuzz(capsys, *options, "--json")
@@ -104,7 +106,7 @@ def test_where_nothing_is_found_nothing_is_written(capsys: pytest.CaptureFixture
     code, out, _ = fuzz(capsys, *options)
     assert code == 0
     assert "0 of 1 scenes drawn evenly fail = 0.0%" in out
-    assert "beside them 0 of 2 that were looked for where failures may be" in out
+    assert "; beside them 0 of 2 that were looked for" in out
     assert "no file was written" in out
     assert not (here / "fuzz_cases.toml").exists()
 
@@ -115,8 +117,8 @@ def test_a_task_whose_twin_fails_is_told(capsys: pytest.CaptureFixture[str], her
                "--dimensions=action")  # fmt: skip
     code, out, _ = fuzz(capsys, *options)
     assert code == 1, "it looks like no policy that nothing breaks"
-    assert "tabletop/turn_on_the_stove: seed 2 is left out: without any change the policy does not do it" in out
     assert "tabletop/turn_on_the_stove: no scene was tried" in out
+    assert "  seed 2 is left out: without any change the policy does not do it" in out
 
 
 def test_what_was_found_until_it_is_stopped_is_kept(
@@ -140,7 +142,7 @@ def test_what_was_found_until_it_is_stopped_is_kept(
     assert code == 130
     assert "stopped: what was found until then is here" in out
     before = len(read_cases(here / "fuzz_cases.toml"))
-    (name,) = (each.name for each in (here / ".vla" / "fuzz").iterdir())
+    (name,) = (each.name for each in (here / ".vla" / "searches").iterdir())
     assert f"`pytest-vla fuzz --resume={name}` goes on" in out
     monkeypatch.setattr(Trials, "__call__", real)
     code, out, _ = fuzz(capsys, "--resume")
@@ -157,7 +159,7 @@ def test_a_search_that_is_gone_on_with_finds_what_one_in_a_piece_finds(
     assert fuzz(capsys, *options)[0] == 0
     whole = (here / "fuzz_cases.toml").read_bytes()
     (here / "fuzz_cases.toml").unlink()
-    (folder,) = (here / ".vla" / "fuzz").iterdir()
+    (folder,) = (here / ".vla" / "searches").iterdir()
     file = folder / "search.jsonl"
     lines = file.read_bytes().splitlines(keepends=True)
     for kept in (1, 2, 9, len(lines) - 1):
@@ -175,8 +177,8 @@ def test_what_cannot_be_gone_on_with_is_said(
     (here / "planted.py").write_text(POLICY)
     options = ("--vla-model=planted:policy", "--vla-tasks=turn_on_the_stove", "--dimensions=action", "--scenes=2")
     assert fuzz(capsys, *options)[0] == 0
-    (folder,) = (here / ".vla" / "fuzz").iterdir()
-    assert "no search in .vla/fuzz is called so" in fuzz(capsys, "--resume=no_such")[2].replace(str(here) + "/", "")
+    (folder,) = (here / ".vla" / "searches").iterdir()
+    assert "no search in .vla/searches is called so" in fuzz(capsys, "--resume=no_such")[2].replace(str(here) + "/", "")
     code, _, err = fuzz(capsys, "--resume", "--vla-model=random")
     assert code == 1
     assert f"--resume={folder.name}: that search has --vla-model 'planted:policy'; leave it out" in err
@@ -190,7 +192,7 @@ def test_which_of_two_policies_has_a_failure_is_told(capsys: pytest.CaptureFixtu
     (here / "better.py").write_text("from tests.commands.test_fuzz import straight as policy")
     options = ("--vla-model=planted:policy", "--vla-tasks=turn_on_the_stove", "--dimensions=action", "--scenes=20")
     _, out, _ = fuzz(capsys, *options, "--vla-against=better:policy")
-    assert "(does it at steps=2); better:policy does it" in out
+    assert "(does it at steps=2), seed 0; better:policy does it" in out
     _, out, _ = fuzz(capsys, *options, "--vla-against=planted:policy")
     assert "; planted:policy fails too" in out
 
@@ -206,3 +208,25 @@ def test_time_that_is_over_ends_a_search_that_can_be_gone_on_with(
     assert code == 0
     assert "its time is over: what was found until then is here" in out
     assert "--resume=" in out
+
+
+def test_a_page_is_written_also_of_a_search_that_is_over(
+    capsys: pytest.CaptureFixture[str], here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "planted.py").write_text(POLICY)
+    options = ("--vla-model=planted:policy", "--vla-tasks=turn_on_the_stove", "--dimensions=action", "--scenes=12")
+    code, _, _ = fuzz(capsys, *options, "--report=search.html")
+    assert code == 0
+    page = (here / "search.html").read_text()
+    assert "action.delay steps=3" in page
+    assert "What matters" in page
+    monkeypatch.setattr(Trials, "__call__", lambda *given, **named: pytest.fail("nothing is tried any more"))
+    kept = next((here / ".vla" / "searches").glob("*/search.jsonl"))
+    lines = kept.read_bytes()
+    code, out, _ = fuzz(capsys, "--resume", "--report=again.html", "--json")
+    assert code == 0
+    assert kept.read_bytes() == lines
+    assert (here / "again.html").read_text() == page
+    (task,) = json.loads(out)["tasks"]
+    assert task["coverage"]["kinds"]["action.delay"]["amount"] == "steps"
+    assert "what matters can be told of 30 scenes" in task["shares"]["why"]

@@ -1,0 +1,261 @@
+"""What matters to a policy: by dimension, and by two at once, the share of what fails and what does not.
+
+Only of scenes that were drawn evenly, as they do not depend on what came of others. What is estimated:
+
+- of a dimension ``Var(E[Y | X]) / Var(Y)``, the first-order index of Sobol (Mathematics and Computers in Simulation
+  55, 2001): Y is whether the policy fails, X whether the dimension is changed, by which kind, and how much (two bins
+  on each side). Over scenes as they are drawn, with one to three changes, and of those only such as told something.
+- of two dimensions what whether each is changed explains of Y beyond any sum of one term for each: a joint cause that
+  no single dimension shows. Kinds and amounts are not told apart here.
+
+A scene has few of all dimensions, so that one which is changed makes others a little less likely: X of different
+dimensions are not independent, a little of what one does is in the share of others, and shares need not add up to 1.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_vla.fuzz.candidate import Candidate
+from pytest_vla.fuzz.coverage import amount_of, axis_of
+from pytest_vla.fuzz.surrogate import Spaces
+from pytest_vla.metrics.paired import holm
+from pytest_vla.plan.labels import dimension_of
+
+FEWEST_SCENES, FEWEST_OF_EACH = 30, 5
+"""Of fewer scenes, or fewer that fail or that do not, nothing is said."""
+
+FEWEST_OF_BOTH = 10
+"""Of fewer scenes that change both, one, the other or neither nothing is said of the two: intervals would miss."""
+
+DRAWS = 2000
+"""Of the bootstrap, and of permutations."""
+
+_SIDE_BINS = 2
+_LEVEL = 0.95
+
+Interval = tuple[float, float]
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Share:
+    """How much of what fails and what does not a dimension explains, or two of them beyond each.
+
+    Attributes:
+        of: the dimension, or the two.
+        share: of the variance, the bias of few scenes taken off; so it can be below 0. None: see `why`.
+        interval: bootstrap, 95%, over scenes that are drawn alike; within 0..1.
+        p: how likely chance alone gives as much.
+        adjusted: p among all of its sort, by Holm.
+        more: of two: whether scenes with both fail more often than the sum of what each does; else less often, as
+            where one of them is enough.
+        why: there is no share; empty: there is.
+    """
+
+    of: tuple[str, ...]
+    share: float | None = None
+    interval: Interval | None = None
+    p: float | None = None
+    adjusted: float | None = None
+    more: bool = False
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What matters to a policy.
+
+    Attributes:
+        scenes: that were drawn evenly and told something.
+        failed: of those.
+        single: of each dimension, the largest first.
+        pairs: of each two dimensions, the largest first.
+        why: nothing can be said; empty: something can.
+    """
+
+    scenes: int
+    failed: int
+    single: tuple[Share, ...] = ()
+    pairs: tuple[Share, ...] = ()
+    why: str = ""
+
+
+@dataclass
+class Counted:
+    """Scenes as counts by what is changed and what came of it: all that shares need.
+
+    Args:
+        dimensions: that may be changed.
+    """
+
+    dimensions: Sequence[str]
+    scenes: int = 0
+    failed: int = 0
+    single: dict[str, dict[Hashable, list[int]]] = field(default_factory=dict)
+    pairs: dict[tuple[str, str], Counts] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.single = {name: {} for name in self.dimensions}
+        self.pairs = {pair: np.zeros((2, 2, 2), np.int64) for pair in combinations(self.dimensions, 2)}
+
+    def note(self, there: Mapping[str, Hashable], fails: bool) -> None:
+        """A scene was tried; `there`: of each dimension that is changed, how."""
+        self.scenes += 1
+        self.failed += fails
+        for name, cells in self.single.items():
+            cells.setdefault(there.get(name), [0, 0])[fails] += 1
+        for (one, other), table in self.pairs.items():
+            table[int(one in there), int(other in there), int(fails)] += 1
+
+
+def changed(candidate: Candidate, spaces: Spaces) -> dict[str, Hashable]:
+    """Of each dimension that a scene changes its kind, and how much: two bins on each side of what changes nothing."""
+    found: dict[str, Hashable] = {}
+    for change in candidate.changes:
+        space = spaces[change.kind]
+        axis = axis_of(space, 2 * _SIDE_BINS)
+        place = 0
+        if axis is not None:
+            # On one side only of benign it has half as many.
+            is_signed = axis.edges[0] < axis.benign < axis.edges[-1]
+            axis = axis if is_signed else axis_of(space, _SIDE_BINS)
+            assert axis is not None
+            place = axis.bin_of(amount_of(axis, space, change.params))
+        found[dimension_of(change.kind)] = (change.kind, place)
+    return found
+
+
+def shares_of(counted: Counted, generator: np.random.Generator) -> Shares:
+    """What matters, or why that cannot be said.
+
+    Args:
+        counted: the scenes.
+        generator: of permutations and of the bootstrap.
+    """
+    scenes, failed = counted.scenes, counted.failed
+    passed = scenes - failed
+    if scenes < FEWEST_SCENES or min(failed, passed) < FEWEST_OF_EACH:
+        why = (
+            f"of {scenes} scenes that were drawn evenly and told something the policy fails {failed}: what matters can "
+            f"be told of {FEWEST_SCENES} scenes, {FEWEST_OF_EACH} that fail and {FEWEST_OF_EACH} that do not, or more"
+        )
+        return Shares(scenes, failed, why=why)
+    single = [_single(name, np.array([*cells.values()], np.int64), generator) for name, cells in counted.single.items()]
+    pairs = [_pair(pair, table, generator) for pair, table in counted.pairs.items()]
+    return Shares(scenes, failed, _ordered(single), _ordered(pairs))
+
+
+def explained(table: Counts) -> NDArray[np.float64]:
+    """The share of the variance between cells, the bias of few scenes taken off: Kelley's epsilon squared.
+
+    What is taken off is the mean over all permutations of what came of the scenes, ``(cells - 1) / (scenes - 1)``.
+    Source: Kelley, Proceedings of the National Academy of Sciences 21(9), 1935.
+
+    Args:
+        table: (..., cells, 2) counts, of what passes and of what fails.
+
+    Returns:
+        (...); 0 where all scenes end alike, or each has a cell of its own.
+    """
+    raw, chance = _raw(table), _by_chance(table)
+    is_told = (chance < 1) & table.sum(-2).all(-1)
+    return np.where(is_told, (raw - chance) / np.where(is_told, 1 - chance, 1.0), 0.0)
+
+
+def beyond(table: Counts) -> NDArray[np.float64]:
+    """The share of the variance that two explain together and no sum of one term for each, the bias taken off.
+
+    Args:
+        table: (..., 2, 2, 2) counts: whether one is changed, whether the other is, whether it fails.
+
+    Returns:
+        (...); 0 where a cell is empty or all scenes end alike.
+    """
+    number, contrast, weight = _contrast(table)
+    rate = table[..., 1] / np.maximum(number, 1)
+    noise = (rate * (1 - rate) / np.maximum(number - 1, 1)).sum((-2, -1))
+    return np.asarray((contrast**2 - noise) * weight / _squares(table.reshape(*table.shape[:-3], 4, 2)))
+
+
+def _single(name: str, table: Counts, generator: np.random.Generator) -> Share:
+    scenes, cells = int(table.sum()), len(table)
+    if cells < 2:
+        return Share((name,), why="no scene changes it, or all do")
+    if scenes < 3 * cells:
+        return Share((name,), why=f"{scenes} scenes are too few for its {cells} ways to be changed")
+    share = float(explained(table))
+    shuffled = generator.multivariate_hypergeometric(table.sum(1), int(table[:, 1].sum()), DRAWS)
+    as_much = _raw(np.stack([table.sum(1) - shuffled, shuffled], -1)) >= float(_raw(table)) - 1e-12
+    drawn = generator.multinomial(scenes, (table / scenes).ravel(), DRAWS).reshape(DRAWS, cells, 2)
+    return Share((name,), share, _interval(share, float(_raw(table)), explained(drawn)), _p(as_much))
+
+
+def _pair(pair: tuple[str, str], table: Counts, generator: np.random.Generator) -> Share:
+    number, contrast, weight = _contrast(table)
+    if number.min() < FEWEST_OF_BOTH:
+        return Share(pair, why=f"{int(number[1, 1])} scenes change both, {FEWEST_OF_BOTH} are needed, also of neither")
+    share = float(beyond(table))
+    # Without anything joint each cell would fail as the sum of one term for each says.
+    sign = np.array([[1.0, -1.0], [-1.0, 1.0]])
+    summed = np.clip(table[..., 1] / number - sign * contrast * weight / number, 0.0, 1.0)
+    failed = generator.binomial(number, summed, (DRAWS, 2, 2))
+    _, by_chance, _ = _contrast(np.stack([number - failed, failed], -1))
+    drawn = generator.multinomial(int(number.sum()), (table / number.sum()).ravel(), DRAWS).reshape(DRAWS, 2, 2, 2)
+    raw = float(contrast**2 * weight / _squares(table.reshape(4, 2)))
+    interval = _interval(share, raw, beyond(drawn))
+    return Share(pair, share, interval, _p(abs(by_chance) >= abs(contrast) - 1e-12), more=bool(contrast > 0))
+
+
+def _interval(share: float, raw: float, drawn: NDArray[np.float64]) -> Interval:
+    """Bootstrap: in its world the share is the raw one, so that it errs by as much as `drawn` do from that.
+
+    Errors of small shares are skewed: of the basic interval and of the one that is not turned round the wider ends.
+    Simulated with 60 to 1000 scenes these hold what is true 92 to 100 times of 100 (of two dimensions, with 600 scenes,
+    91 to 100), where each alone does 63 to 100.
+    """
+    low, high = np.quantile(drawn - raw, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
+    ends = share + min(low, -high), share + max(high, -low)
+    return float(np.clip(ends[0], 0.0, 1.0)), float(np.clip(ends[1], 0.0, 1.0))
+
+
+def _p(as_much: NDArray[np.bool_]) -> float:
+    return (1 + int(as_much.sum())) / (1 + len(as_much))
+
+
+def _raw(table: Counts) -> NDArray[np.float64]:
+    number = table.sum(-1)
+    mean = table[..., 1].sum(-1, keepdims=True) / number.sum(-1, keepdims=True)
+    rate = table[..., 1] / np.maximum(number, 1)
+    return np.asarray((number * (rate - mean) ** 2).sum(-1) / _squares(table))
+
+
+def _by_chance(table: Counts) -> NDArray[np.float64]:
+    number = table.sum(-1)
+    return np.asarray(((number > 0).sum(-1) - 1) / np.maximum(number.sum(-1) - 1, 1))
+
+
+def _squares(table: Counts) -> NDArray[np.float64]:
+    """Of all scenes the squared deviations from their mean; not 0."""
+    passed, failed = table[..., 0].sum(-1), table[..., 1].sum(-1)
+    return np.asarray(np.maximum(passed * failed / (passed + failed), 1e-12))
+
+
+def _contrast(table: Counts) -> tuple[Counts, NDArray[np.float64], NDArray[np.float64]]:
+    """Scenes by cell, how much more both fail than the sum of each, and what its square weighs: 0 if one is empty."""
+    number: Counts = table.sum(-1)
+    rate = table[..., 1] / np.maximum(number, 1)
+    contrast = rate[..., 1, 1] - rate[..., 1, 0] - rate[..., 0, 1] + rate[..., 0, 0]
+    weight = np.where(number.min((-2, -1)) > 0, 1 / (1 / np.maximum(number, 1)).sum((-2, -1)), 0.0)
+    return number, contrast, weight
+
+
+def _ordered(some: Sequence[Share]) -> tuple[Share, ...]:
+    """The largest first, what cannot be told last; each p among all of them."""
+    told = [each for each in some if each.p is not None]
+    adjusted = holm([each.p for each in told if each.p is not None])
+    found = [replace(each, adjusted=p) for each, p in zip(told, adjusted, strict=True)]
+    return (*sorted(found, key=lambda each: -(each.share or 0.0)), *(each for each in some if each.p is None))

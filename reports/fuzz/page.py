@@ -1,0 +1,343 @@
+"""The page of a search: what fails, how it was found, where the search has been, and what matters."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from pytest_vla.fuzz.coverage import Tally, amount_of
+from pytest_vla.fuzz.found import Found, Searched
+from pytest_vla.fuzz.guide import CROWDED, EVEN, FORESEEN, NEIGHBOUR, SOURCES
+from pytest_vla.fuzz.journal import read_head, read_lines
+from pytest_vla.fuzz.retold import Retold, Told, retell
+from pytest_vla.fuzz.shares import Share
+from pytest_vla.metrics.statistics import wilson_interval
+from pytest_vla.plan.task import Task
+from pytest_vla.reports.fuzz.drawings import HEAT, LEGEND, bin_text, growth_curve, heat_map, histogram
+from pytest_vla.reports.fuzz.failures import PICTURED, Failure, failures_of, words_of
+from pytest_vla.reports.html.parts import Block, Cell, PageSection, Table
+from pytest_vla.reports.html.svg import interval_bar
+from pytest_vla.reports.html.template import rendered
+from pytest_vla.reports.html.written import NONE, p_text, percent_text
+from pytest_vla.util.text import counted, printable
+
+DETAILED = 12
+"""Of so many tasks it is shown where the search has been and what matters; `--json` has it of all."""
+
+SHOWN_PAIRS = 8
+"""Of what two dimensions do beyond each so many are shown, the largest."""
+
+_SHARES = (
+    "Of what fails and what does not, the share that a dimension explains: whether it is changed, by which kind, how "
+    "much (first-order Sobol index, the bias of few scenes taken off). Of two dimensions, what whether both are "
+    "changed explains beyond any sum of one term for each: a joint cause that no single dimension shows. Less often "
+    "than the sum: where one of them is enough.",
+    "In brackets 95% bootstrap intervals over scenes that are drawn alike; p: how often chance gives as much, adjusted "
+    "by Holm. A scene has few changes, so that one makes others a little less likely: shares need not add up to 100%.",
+)
+
+_NAME = re.compile(r"(\d{8}-\d{6})-[0-9a-f]+")
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search as it is shown.
+
+    Attributes:
+        file: of it; its folder is called as the search is.
+        head: what that begins with.
+        seen: by the ids of tasks.
+        retold: from its lines.
+        episodes: that were run.
+        is_done: whether nothing will come any more.
+    """
+
+    file: Path
+    head: Mapping[str, Any]
+    seen: Mapping[str, Searched]
+    retold: Retold
+    episodes: int
+    is_done: bool
+
+    def option(self, name: str) -> Any:
+        """An option that it was begun with; None: it has none."""
+        return self.head.get("options", {}).get(name)
+
+
+@dataclass(frozen=True)
+class SearchPage:
+    """All that the page has, see `page_of`."""
+
+    title: str
+    made_by: str
+    summary: Mapping[str, Block]
+    texts: tuple[str, ...]
+    failures: tuple[Failure, ...]
+    sections: tuple[PageSection, ...]
+
+
+def search_of(file: Path, seen: Mapping[str, Searched], tasks: Sequence[Task], episodes: int, is_done: bool) -> Search:
+    """A search as it is shown, from its file.
+
+    Args:
+        file: of it.
+        seen: of it, by the ids of tasks.
+        tasks: that were searched.
+        episodes: that were run.
+        is_done: whether nothing will come any more.
+
+    Raises:
+        VlaError: the file cannot be read.
+    """
+    head = read_head(file)
+    options = head.get("options", {})
+    lines = read_lines(file, {task.id: task for task in tasks})
+    retold = retell(lines, seen, tasks, options.get("dimensions") or (), not options.get("even"))
+    return Search(file, head, seen, retold, episodes, is_done)
+
+
+def search_html(search: Search) -> bytes:
+    """The page as HTML, UTF-8; it draws pictures. Raises VlaError."""
+    return rendered("fuzz.html.j2", ("style.css", "fuzz.css"), page=page_of(search))
+
+
+def page_of(search: Search) -> SearchPage:
+    """The page of a search; pictures are drawn."""
+    all_found = [each for seen in search.seen.values() for each in seen.found]
+    found = sorted(all_found, key=lambda each: each.is_flaky)
+    model, rival = str(search.option("vla_model")), str(search.option("vla_against") or "")
+    return SearchPage(
+        title=f"What breaks {model}",
+        made_by=f"Search {search.file.parent.name}; made by pytest-vla {version('pytest-vla')}",
+        summary={
+            "How many scenes fail": _rates(search),
+            "Distinct failures": _listed(found, search),
+            "The search": _about(search),
+        },
+        texts=tuple(_failure_texts(found)),
+        failures=failures_of(found, str(search.option("output")), model, rival),
+        sections=tuple(_sections(search, found)),
+    )
+
+
+def _rates(search: Search) -> Block:
+    rows: list[tuple[Cell, ...]] = []
+    for task, seen in search.seen.items():
+        tried = seen.failed + seen.passed
+        interval = wilson_interval(seen.failed, tried) if tried else None
+        share = seen.failed / tried if tried else None
+        rate = percent_text(None if share is None else 100 * share, interval and (100 * interval[0], 100 * interval[1]))
+        guided = f"{seen.guided_failed} of {seen.guided}" if seen.guided else NONE
+        aside = str(sum(seen.aside.values()))
+        rows.append((task, f"{seen.failed} of {tried}", rate, interval_bar(share, interval), aside, guided))
+    caption = (
+        "Drawn evenly: a rate of the space, with 95% Wilson intervals over scenes that are drawn alike; checkpoints "
+        "can be compared by it. Aside: of the even ones, what told nothing. Guided: looked for where failures may be, "
+        "no rate of any space"
+    )
+    head = ("task", "fail, drawn evenly", "fail, %", "interval", "aside", "fail, guided")
+    left_out = [
+        f"{task}: seed {seed} is left out: without any change {why}"
+        for task, seen in search.seen.items()
+        for seed, why in seen.left_out
+    ]
+    return Block(tables=(Table(caption, head, tuple(rows)),), notes=tuple(left_out), is_wide=True)
+
+
+def _listed(found: Sequence[Found], search: Search) -> Block:
+    if not found:
+        return Block(texts=("No failure was found.",))
+    rows: list[tuple[Cell, ...]] = []
+    for place, each in enumerate(found, 1):
+        smallest = each.shrunk.candidate
+        link = Markup('<a href="#failure-{}">{}</a>').format(place, printable(words_of(smallest)))
+        rows.append((link, smallest.task.id, f"{each.failed} of {each.tried}", each.source, *_rival(each)))
+    again = sum(seen.again for seen in search.seen.values())
+    pending = sum(seen.pending for seen in search.seen.values())
+    notes = [f"{counted(again, 'further scene')} failed for one of these"] * bool(again)
+    notes += [f"{counted(pending, 'failure')} not looked into yet"] * bool(pending)
+    compared = [f"what {search.option('vla_against')} does"] * any(each.rival for each in found)
+    head = ("at its smallest", "task", "run seeds that fail", "found by", *compared)
+    table = Table("Distinct: of other kinds, or to another side", head, tuple(rows), left=frozenset({1, 3, 4}))
+    return Block(tables=(table,), notes=tuple(notes), is_wide=True)
+
+
+def _rival(found: Found) -> tuple[str, ...]:
+    told = {"fails": "fails too", "passes": "does it", "aside": "tells nothing"}
+    return (told[found.rival],) if found.rival else ()
+
+
+def _about(search: Search) -> Block:
+    options = {key: value for key, value in search.head.get("options", {}).items() if value not in (None, [], False)}
+    rows: list[tuple[Cell, ...]] = [
+        ("policy", str(search.option("vla_model"))),
+        ("its content", str(search.head.get("policy_digest") or "not known")),
+        ("state", "over" if search.is_done else "not over; --resume goes on with it"),
+        ("episodes", f"{search.episodes:,}"),
+        ("begun, last line", " to ".join(_times(search.file))),
+        ("time of scenes, all workers", f"{sum(told.seconds for told in search.retold.tasks.values()):,.0f} s"),
+        ("options", ", ".join(f"{key}={_plain(value)}" for key, value in options.items())),
+        ("versions", ", ".join(f"{name} {number}" for name, number in search.head.get("versions", {}).items())),
+    ]
+    return Block(tables=(Table("How it was done", ("what", "value"), tuple(rows), left=frozenset({1})),), is_wide=True)
+
+
+def _times(file: Path) -> Iterator[str]:
+    match = _NAME.fullmatch(file.parent.name)
+    if match is not None:
+        yield f"{datetime.strptime(match[1], '%Y%m%d-%H%M%S'):%Y-%m-%d %H:%M}"
+    if file.exists():
+        yield f"{datetime.fromtimestamp(file.stat().st_mtime):%Y-%m-%d %H:%M}"
+
+
+def _plain(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _failure_texts(found: Sequence[Found]) -> Iterator[str]:
+    if not found:
+        yield "None was found."
+        return
+    yield (
+        "A failure counts where the benign twin succeeds and the expert does the task in the same scene, or nothing is "
+        "changed but what is seen or told. Each was made smaller: fewer changes, fewer parameters, less of each."
+    )
+    if len(found) > PICTURED:
+        yield f"The first {PICTURED} of {len(found)} have pictures."
+
+
+def _sections(search: Search, found: Sequence[Found]) -> Iterator[PageSection]:
+    yield PageSection("ways", "How they were found", _ways(search, found))
+    shown = dict(list(search.retold.tasks.items())[:DETAILED])
+    left = len(search.retold.tasks) - len(shown)
+    further = (Block(texts=(f"{counted(left, 'further task')}: --json has the same of them.",)),) * bool(left)
+    coverage = [block for task, told in shown.items() for block in _coverage(task, told, search.seen[task].found)]
+    yield PageSection("coverage", "Where the search has been", (Block(texts=(HEAT,)), *coverage, *further))
+    shares = [block for task, told in shown.items() for block in _shares(task, told)]
+    yield PageSection("shares", "What matters", (Block(texts=_SHARES), *shares, *further))
+    yield PageSection("aside", "What was left aside", (_aside(search),))
+
+
+def _ways(search: Search, found: Sequence[Found]) -> tuple[Block, ...]:
+    rows = []
+    for source in SOURCES:
+        tallies = [told.sources[source] for told in search.retold.tasks.values() if source in told.sources]
+        if not tallies:
+            continue
+        whole = Tally(*(sum(getattr(each, name) for each in tallies) for name in ("tried", "failed", "aside")))
+        distinct = sum(each.source == source for each in found)
+        rows.append((source, *_numbers(whole), str(distinct)))
+    text = (
+        f"Of scenes {EVEN} ones are drawn evenly, {CROWDED} ones have many changes at once, {FORESEEN} ones are what a "
+        f"surrogate expects to fail or knows least of, {NEIGHBOUR} ones are near one that came near. A failure that "
+        "several find is counted with the first."
+    )
+    table = Table("What each source gave", ("source", "tried", "fail", "aside", "distinct failures"), tuple(rows))
+    return (Block(texts=(text,), drawings=(growth_curve(search.retold.growth),), tables=(table,)),)
+
+
+def _coverage(task: str, told: Told, found: Sequence[Found]) -> Iterator[Block]:
+    coverage = told.coverage
+    untried = [f"nobody tried {', '.join(coverage.untried_kinds)}"] * bool(coverage.untried_kinds)
+    pairs = ", ".join(" with ".join(pair) for pair in coverage.untried_pairs)
+    untried += [f"nobody tried both of {pairs}"] * bool(pairs)
+    heat = heat_map(f"{task}: failed / tried, of two dimensions at once", coverage)
+    yield Block(task, drawings=(heat,), notes=tuple(untried))
+    broken = {change.kind for each in found for change in each.shrunk.candidate.changes}
+    drawn = [kind for kind in coverage.bins if kind in broken]
+    if drawn:
+        charts = (_histogram(told, kind, found) for kind in drawn)
+        yield Block(f"{task}: how much of the kinds that break it", drawings=(LEGEND, *charts))
+    rows = tuple((kind, *_numbers(both.even), *_numbers(both.guided)) for kind, both in coverage.kinds.items())
+    head = ("kind", "tried evenly", "fail", "aside", "tried guided", "fail", "aside")
+    table = Table(f"{task}: scenes that have the kind, alone or with others", head, rows)
+    yield Block(f"{task}: the numbers, of every kind", tables=(table, *_amounts(task, told, drawn)), is_open=False)
+
+
+def _histogram(told: Told, kind: str, found: Sequence[Found]) -> Markup:
+    axis = told.coverage.axes[kind]
+    assert axis is not None
+    space = told.coverage.spaces[kind]
+    smallest = [change.params for each in found for change in each.shrunk.candidate.changes if change.kind == kind]
+    marks = [amount_of(axis, space, params) for params in smallest]
+    return histogram(kind, axis, told.coverage.bins[kind], marks)
+
+
+def _amounts(task: str, told: Told, kinds: Sequence[str]) -> Iterator[Table]:
+    """The numbers of what is drawn; --json has those of all kinds."""
+    rows: list[tuple[str, ...]] = []
+    for kind in kinds:
+        axis = told.coverage.axes[kind]
+        assert axis is not None
+        for place, both in enumerate(told.coverage.bins[kind]):
+            if both.tried:
+                amount = f"{axis.name} {bin_text(axis, place)} {axis.unit}".strip()
+                rows.append((kind, amount, *_numbers(both.even), *_numbers(both.guided)))
+    if rows:
+        head = ("kind", "how much", "tried evenly", "fail", "aside", "tried guided", "fail", "aside")
+        yield Table(f"{task}: by amount, where some scene was tried", head, tuple(rows), names=2)
+
+
+def _shares(task: str, told: Told) -> Iterator[Block]:
+    shares = told.shares
+    if shares.why:
+        yield Block(task, texts=(f"Not known: {shares.why}.",))
+        return
+    text = f"Of {shares.scenes} scenes that were drawn evenly and told something the policy fails {shares.failed}."
+    head = ("dimension", "share, %", "interval", "adj. p", "note")
+    rows = tuple(map(_share_row, shares.single))
+    single = Table(f"{task}: what each dimension explains", head, rows, left=frozenset({2, 4}))
+    known = [each for each in shares.pairs if not each.why]
+    tables = [single]
+    if known:
+        rows = tuple(map(_share_row, known[:SHOWN_PAIRS]))
+        more = f"; the {SHOWN_PAIRS} largest of {len(known)}" * (len(known) > SHOWN_PAIRS)
+        caption = f"{task}: what two explain beyond each{more}"
+        tables.append(Table(caption, ("both", "share, %", "interval", "adj. p", "fails"), rows, left=frozenset({2, 4})))
+    rare = len(shares.pairs) - len(known)
+    notes = (f"of {rare} pairs too few scenes change both, one or neither",) * bool(rare)
+    yield Block(task, texts=(text,), tables=tuple(tables), notes=notes)
+
+
+def _share_row(each: Share) -> tuple[Cell, ...]:
+    name = " with ".join(each.of)
+    if each.share is None or each.interval is None:
+        return name, NONE, "", NONE, each.why
+    low, high = each.interval
+    # What is below 0 is chance.
+    share = max(each.share, 0.0)
+    told = percent_text(100 * share, (100 * low, 100 * high))
+    way = ""
+    if len(each.of) > 1:
+        way = "more often than the sum" if each.more else "less often than the sum"
+    return name, told, interval_bar(share, each.interval), p_text(each.adjusted), way
+
+
+def _aside(search: Search) -> Block:
+    rows = [
+        (task, why, str(number))
+        for task, seen in search.seen.items()
+        for why, number in sorted(_reasons(seen.aside).items(), key=lambda each: -each[1])
+    ]
+    if not rows:
+        return Block(texts=("Every scene that was drawn evenly told something.",))
+    caption = "Of scenes that were drawn evenly, what tells nothing of the policy, by reason; in no rate"
+    return Block(tables=(Table(caption, ("task", "reason", "scenes"), tuple(rows), names=2),))
+
+
+def _reasons(aside: Mapping[str, int]) -> dict[str, int]:
+    """By what stands before the colon: of what follows most are of one scene."""
+    found: dict[str, int] = {}
+    for why, number in aside.items():
+        reason = why.partition(":")[0]
+        found[reason] = found.get(reason, 0) + number
+    return found
+
+
+def _numbers(tally: Tally) -> tuple[str, str, str]:
+    return str(tally.tried), str(tally.failed), str(tally.aside)

@@ -1,0 +1,58 @@
+"""The page of a search in a real Chromium without a network: nothing is loaded or too wide, axe finds no fault."""
+
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.reports.fuzz import failures
+from pytest_vla.reports.fuzz.page import search_html
+from pytest_vla.show.changes import Scene
+from tests.support.chromium import PROGRAMS, Browser, chromium, chromium_program
+from tests.support.searches import searched
+
+pytestmark = pytest.mark.skipif(chromium_program() is None, reason=f"none of {', '.join(PROGRAMS)} is installed")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with chromium(tmp_path_factory.mktemp("profile")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("search")
+    tasks = [load_suite("tabletop").task(name) for name in ("put_the_bowl_on_the_stove", "turn_on_the_stove")]
+    with pytest.MonkeyPatch.context() as patch:
+        picture = np.full((64, 64, 3), 120, np.uint8)
+        patch.setattr(failures, "scene_pictures", lambda some: [Scene(picture), Scene(None, "why"), Scene(picture)])
+        search = searched(
+            folder,
+            tasks,
+            lambda params: "camera.azimuth" in params,
+            60,
+            ("camera", "light", "action"),
+            guided=False,
+            aside=lambda params: "the expert does not do it either" * ("action.noise" in params),
+        )
+        patch.setattr(failures, "PICTURED", 1)
+        (folder / "search.html").write_bytes(search_html(search))
+    return folder / "search.html"
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)], ids=["light", "narrow, dark"])
+def test_everybody_can_read_it(browser: Browser, page: Path, width: int, dark: bool) -> None:
+    axe = pytest.importorskip("axe_core_python", reason="axe-core-python is not installed")
+    browser.open(page.as_uri(), width, dark=dark)
+    assert browser.run("document.documentElement.scrollWidth <= window.innerWidth")
+    browser.run("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+    assert browser.run("document.documentElement.scrollWidth <= window.innerWidth")
+    browser.run((files(axe) / "axe.min.js").read_text(encoding="utf-8") + "; 0")
+    told = browser.run("axe.run().then(found => found.violations.map(v => [v.id, v.nodes[0].html.slice(0, 200)]))")
+    assert told == []
+    assert [each for each in browser.requests if not each.startswith(("file:", "data:", "about:"))] == []
+    assert browser.troubles == []
