@@ -61,6 +61,7 @@ class Searched:
         aside: by why, how many told nothing.
         guided: scenes that were chosen by what was seen of others.
         guided_failed: how many of these fail; no rate of any space.
+        guided_passed: how many the policy does.
         again: failures of kinds that were found before; the same change is at work, more of it.
         pending: failures that were not looked into: the search was stopped before.
         found: distinct failures.
@@ -73,7 +74,13 @@ class Searched:
     aside: Mapping[str, int] = field(default_factory=dict)
     guided: int = 0
     guided_failed: int = 0
+    guided_passed: int = 0
     again: int = 0
     pending: int = 0
     found: tuple[Found, ...] = ()
     left_out: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def told_something(self) -> bool:
+        """Whether the policy did or failed any scene, so that something was learned of it."""
+        return bool(self.passed or self.failed or self.guided_passed or self.guided_failed)

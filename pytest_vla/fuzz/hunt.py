@@ -177,6 +177,7 @@ class Hunt:
             aside=dict(Counter(why for outcome, why in outcomes if outcome == "aside")),
             guided=sum(self._guided.values()),
             guided_failed=self._guided["fails"],
+            guided_passed=self._guided["passes"],
             again=self._again,
             pending=len(self._queue) + self._is_shrinking,
             found=tuple(self._found),

@@ -66,7 +66,7 @@ class TaskSearch:
     @property
     def told_nothing(self) -> bool:
         """Whether nothing was learned: no scene was tried, or none of them told anything."""
-        return not (self.seen.passed or self.seen.failed or self.failures)
+        return not (self.seen.told_something or self.failures)
 
     @property
     def cases(self) -> "tuple[ListedCase, ...]":
@@ -85,7 +85,7 @@ class TaskSearch:
 
         before = {id(each) for each in self.known}
         found = [f"{failure_line(each)}{' (found before)' if id(each) in before else ''}" for each in self.found]
-        rate = [rate_text(self.seen)] if self.seen.proposed else ["no scene was tried"]
+        rate = [rate_text(self.seen)] if self.seen.proposed or self.seen.guided else ["no scene was tried"]
         return (*rate, *found, *aside_lines(self.seen))
 
     @property
@@ -117,7 +117,13 @@ def attach_search(item: pytest.Item, search: TaskSearch) -> None:
         for each in search.cases
     ]
     seen = search.seen
-    numbers = {"scenes": seen.proposed, "fails": seen.failed, "passes": seen.passed, "found": len(search.failures)}
+    numbers = {
+        "scenes": seen.proposed + seen.guided,
+        "even_scenes": seen.proposed,
+        "even_fails": seen.failed,
+        "even_passes": seen.passed,
+        "found": len(search.failures),
+    }
     table = {"lines": search.lines, "cases": cases, "numbers": numbers}
     others = [(name, value) for name, value in item.user_properties if name != PROPERTY]
     item.user_properties[:] = [*others, (PROPERTY, json.dumps(table))]
