@@ -40,7 +40,7 @@ def test_what_is_found_fails_the_item_and_is_a_file_to_run_again(vla: Run, here:
         [
             "vla: 2 searches of 6 scenes each with policies:impatient",
             f"tabletop/{STOVE}: 1 distinct failure that the policy should not have",
-            "  * of 2 scenes drawn evenly fail = *% [[]*%, *%[]]",
+            "  * of 2 scenes drawn evenly fail = *% [[]*%, *%[]]; beside them * of 4 that were looked for",
             "  fails always: action.delay steps=3 (does it at steps=2), seed 0",
             f"  run it: *pytest --vla-cases={shown} --vla-tasks={STOVE} {IMPATIENT} -p pytest_vla.testing",
             "*= vla: searches =*",
