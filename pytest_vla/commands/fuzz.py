@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,14 +15,21 @@ from pytest_vla.fuzz.names import FILE, FOLDER, LAST
 from pytest_vla.run.arguments import (
     Joined,
     comma_list,
+    cost_amount,
     declare_results,
-    one_seed,
     seconds_of,
-    seed_list,
     some_text,
     whole_number,
 )
+from pytest_vla.run.search_options import (
+    DEFAULT_SUITE,
+    check_output,
+    declare_search,
+    searched_model,
+    searched_tasks,
+)
 from pytest_vla.util.files import whole_file
+from pytest_vla.util.interrupts import ended_as_interrupted
 from pytest_vla.util.live_line import progress, told_when_slow
 from pytest_vla.util.text import counted, printable
 
@@ -36,17 +43,18 @@ if TYPE_CHECKING:
     from pytest_vla.fuzz.retold import Retold
     from pytest_vla.plan.task import Task
     from pytest_vla.policies.spec import ModelSpec
+    from pytest_vla.reports.fuzz.lines import Ended
 
 # What simulates is imported when it runs: --help has to come at once.
 
-DEFAULT_SUITE, DEFAULT_FILE = "tabletop", "fuzz_cases.toml"
+DEFAULT_FILE = "fuzz_cases.toml"
 DEFAULT_SCENES, MOST_SCENES = 50, 1_000_000
 MOST_WORKERS = 1024
 
 # What a search that is gone on with has from its beginning.
 _KEPT = (
     *("vla_model", "vla_suite", "vla_tasks", "vla_seeds", "vla_run_seed", "vla_device", "vla_data", "vla_timeout"),
-    *("vla_against", "scenes", "dimensions", "even", "patience", "output"),
+    *("vla_max_cost", "errors", "vla_against", "scenes", "dimensions", "even", "patience", "output"),
 )
 
 
@@ -61,31 +69,17 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "scenes, and in one process equal searches. The exit code is 0, also where failures were found; 1 where no "
         "scene could be tried, and 130 where it was stopped."
     )
-    parser.add_argument("--vla-model", metavar="POLICY", help="as pytest's")
-    parser.add_argument(
-        "--vla-suite",
-        metavar="NAME[,NAME]",
-        type=comma_list,
-        action=Joined,
-        default=(DEFAULT_SUITE,),
-        help=f"as pytest's (default: {DEFAULT_SUITE})",
-    )
-    parser.add_argument(
-        "--vla-tasks", metavar="TASK[,TASK]", type=comma_list, action=Joined, default=(), help="as pytest's"
-    )
-    parser.add_argument(
-        "--vla-seeds", metavar="SEEDS", type=seed_list, default=None, help="as pytest's, taken in turn (default: 0)"
-    )
-    parser.add_argument(
-        "--vla-run-seed",
-        metavar="N",
-        type=one_seed,
-        default=0,
-        help="as pytest's; other scenes are drawn by it too (default: 0)",
-    )
-    parser.add_argument("--vla-device", metavar="DEVICE", help="as pytest's, one device (default: auto)")
-    parser.add_argument("--vla-data", metavar="DIR", type=Path, help="as pytest's")
+    declare_search(parser, "scenes", "taken in turn", Path(DEFAULT_FILE))
     parser.add_argument("--vla-timeout", metavar="TIME", type=seconds_of, help="as pytest's, of one episode")
+    parser.add_argument(
+        "--vla-max-cost",
+        metavar="COST",
+        type=cost_amount,
+        help="as pytest's: an episode that costs more is a failure too, where the benign twin and the expert do not",
+    )
+    parser.add_argument(
+        "--errors", action="store_true", help="an episode that the policy breaks is a failure, and not left aside"
+    )
     parser.add_argument(
         "--vla-against",
         metavar="POLICY",
@@ -124,14 +118,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--even", action="store_true", help="only scenes that are drawn evenly")
     parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        type=Path,
-        default=Path(DEFAULT_FILE),
-        help=f"the file of cases; what was there is replaced (default: {DEFAULT_FILE})",
-    )
-    parser.add_argument(
         "--resume",
         metavar="NAME",
         nargs="?",
@@ -139,7 +125,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
         type=some_text,
         help="go on with a search, the last one where no name is given, with all its options but -n and --hours",
     )
-    parser.add_argument("--json", action="store_true", help="print what was found for programs")
     parser.add_argument(
         "--report",
         metavar="FILE.html",
@@ -157,8 +142,10 @@ def run(options: argparse.Namespace) -> int:
     from pytest_vla.fuzz.case_file import write_cases
     from pytest_vla.fuzz.journal import Journal, read_lines
     from pytest_vla.fuzz.kept import check_head, head_of
+    from pytest_vla.fuzz.trial import Property
     from pytest_vla.fuzz.workers import Setup, loaded
     from pytest_vla.policies.load import check_model, policy_digest
+    from pytest_vla.reports.fuzz.lines import Ended
     from pytest_vla.reports.fuzz.page import search_html, search_of
     from pytest_vla.run.html_report import check_report
     from pytest_vla.versions import check_versions
@@ -168,23 +155,26 @@ def run(options: argparse.Namespace) -> int:
         check_report(options.report, "--report")
     file = _file(options)
     began = time.monotonic()
-    spec, rival = _spec(options), _rival(options)
-    tasks = _tasks(options)
-    if options.output.is_dir() or not options.output.absolute().parent.is_dir():
-        raise VlaError(f"{options.output}: expected a file in a folder that is there (-o)")
+    spec, rival = searched_model(options), _rival(options)
+    tasks = searched_tasks(options)
+    check_output(options.output)
     campaign, rules = _campaign(options, tasks)
     listed: list[ListedCase] = []
     stopped = False
     with ExitStack() as stack:
         told = stack.enter_context(progress(sys.stderr))
         stack.enter_context(redirect_stdout(sys.stderr))
+        # What a scheduler ends can be gone on with as well.
+        stack.enter_context(ended_as_interrupted())
         told(f"loading {spec.text}")
         for each in filter(None, (spec, rival)):
             check_model(each)
         conditions = Conditions(
             str(options.vla_model), policy_digest(spec), run_seed=options.vla_run_seed, timeout=options.vla_timeout
         )
-        begun = stack.enter_context(loaded(Setup(spec, conditions, rules, rival=rival), options.workers, told))
+        wanted = Property(options.vla_max_cost, options.errors)
+        setup = Setup(spec, conditions, rules, rival=rival, wanted=wanted)
+        begun = stack.enter_context(loaded(setup, options.workers, told))
         head = head_of({key: _plain(getattr(options, key)) for key in _KEPT}, begun.conditions)
         if options.resume:
             check_head(file, head)
@@ -221,7 +211,8 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(_table(seen, file.parent.name, told_again.retold), indent=2))
     else:
-        for line in _lines(seen, options, len(listed), episodes, stopped, campaign.is_done, file.parent.name):
+        ended = Ended(file.parent.name, episodes, len(listed), stopped, campaign.is_done)
+        for line in _lines(campaign, options, ended):
             print(printable(line))
     if options.report:
         with redirect_stdout(sys.stderr), told_when_slow("drawing pictures", sys.stderr):
@@ -234,7 +225,7 @@ def run(options: argparse.Namespace) -> int:
     return 0 if any(each.proposed or each.guided for each in seen.values()) else 1
 
 
-def _campaign(options: argparse.Namespace, tasks: "tuple[Task, ...]") -> "tuple[Campaign, Rules]":
+def _campaign(options: argparse.Namespace, tasks: "Sequence[Task]") -> "tuple[Campaign, Rules]":
     from pytest_vla.fuzz.campaign import Campaign
     from pytest_vla.fuzz.found import further_seeds
     from pytest_vla.fuzz.hunt import Hunt, Rules
@@ -249,7 +240,7 @@ def _campaign(options: argparse.Namespace, tasks: "tuple[Task, ...]") -> "tuple[
         patience=options.patience,
         run_seeds=further_seeds(options.vla_run_seed),
     )
-    seeds = options.vla_seeds or (0,)
+    seeds = options.vla_seeds
     hunts = [
         Hunt(task, seeds, fuzzed_kinds(task, options.dimensions), f"{options.vla_run_seed}/{task.id}", rules)
         for task in tasks
@@ -280,9 +271,11 @@ def _file(options: argparse.Namespace) -> Path:
 _DEFAULTS: Mapping[str, Any] = {
     "vla_suite": (DEFAULT_SUITE,),
     "vla_tasks": (),
+    "vla_seeds": (0,),
     "vla_run_seed": 0,
     "dimensions": (),
     "even": False,
+    "errors": False,
     "output": Path(DEFAULT_FILE),
 }
 
@@ -329,34 +322,15 @@ def _listed(searched: "Iterable[Searched]", conditions: "Conditions") -> "list[L
     ]
 
 
-def _spec(options: argparse.Namespace) -> "ModelSpec":
-    from pytest_vla.run.project import typed_model
-
-    if options.vla_model is None:
-        raise VlaError("which policy? Add --vla-model=POLICY, such as --vla-model=tiny")
-    return typed_model(options.vla_model, options.vla_device)
-
-
 def _rival(options: argparse.Namespace) -> "ModelSpec | None":
     from pytest_vla.run.project import typed_model
 
     return None if options.vla_against is None else typed_model(options.vla_against, options.vla_device)
 
 
-def _tasks(options: argparse.Namespace) -> "tuple[Task, ...]":
-    from pytest_vla.plan.manifests import load_suite, named_suites
-    from pytest_vla.plan.select import select_tasks
-
-    names = [name for text in options.vla_suite for name in named_suites(text)]
-    tasks = select_tasks([load_suite(name, data=options.vla_data) for name in names], options.vla_tasks)
-    if varied := next((task for task in tasks if task.varied), None):
-        raise VlaError(f"{varied.suite} is varied by itself; take the suite {varied.files} for others")
-    return tasks
-
-
 def _live_text(campaign: "Campaign", options: argparse.Namespace, episodes: int) -> str:
     seen = campaign.seen.values()
-    tried = sum(each.proposed + each.guided for each in seen)
+    tried = sum(hunt.tried for hunt in campaign.hunts.values())
     of = "" if options.scenes is None and options.hours is not None else f" of {_number(options) * len(campaign.hunts)}"
     failed = sum(each.failed + each.guided_failed for each in seen)
     distinct = sum(len(each.found) for each in seen)
@@ -375,31 +349,12 @@ def _table(seen: "Mapping[str, Searched]", name: str, retold: "Retold") -> dict[
     return {"search": name, "tasks": [task_table(task, each, retold.tasks[task]) for task, each in seen.items()]}
 
 
-def _lines(
-    searched: "Mapping[str, Searched]",
-    options: argparse.Namespace,
-    written: int,
-    episodes: int,
-    stopped: bool,
-    is_done: bool,
-    name: str,
-) -> Iterator[str]:
-    from pytest_vla.reports.fuzz.lines import task_lines
+def _lines(campaign: "Campaign", options: argparse.Namespace, ended: "Ended") -> Iterator[str]:
+    from pytest_vla.reports.fuzz.lines import search_lines
 
-    for task, seen in searched.items():
-        yield from task_lines(task, seen, options.vla_against or "")
-    yield counted(episodes, "episode")
-    if stopped or not is_done:
-        pending = sum(seen.pending for seen in searched.values())
-        rest = f"; {counted(pending, 'failure')} not made smaller yet" * bool(pending)
-        what = "stopped" if stopped else "its time is over"
-        yield f"{what}: what was found until then is here{rest}; `pytest-vla fuzz --resume={name}` goes on"
-    if written:
-        again = f"pytest --vla-cases={options.output} --vla-model={options.vla_model}"
-        yield f"{options.output}: {counted(written, 'case')}: `{again}` runs {'it' if written == 1 else 'them'}"
-    else:
-        there = f"; {options.output} was there before, and is of another search" * options.output.exists()
-        yield f"nothing was found that always fails, and no file was written{there}"
+    limit = "" if options.vla_max_cost is None else f" --vla-max-cost={options.vla_max_cost:g}"
+    again = f"pytest --vla-cases={options.output} --vla-model={options.vla_model}{limit}"
+    return search_lines(campaign.seen, ended, options.output, again, options.vla_against or "")
 
 
 COMMAND = Command(declare, run)

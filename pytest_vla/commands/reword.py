@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
-from pytest_vla.run.arguments import Joined, comma_list, one_seed, seed_list, whole_number
+from pytest_vla.run.arguments import whole_number
+from pytest_vla.run.search_options import check_output, declare_search, searched_model, searched_tasks
 from pytest_vla.util.live_line import progress
 from pytest_vla.util.text import counted, printable
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 # What simulates is imported when it runs: --help has to come at once.
 
-DEFAULT_SUITE, DEFAULT_FILE = "tabletop", "reworded_cases.toml"
+DEFAULT_FILE = "reworded_cases.toml"
 DEFAULT_TRIES, MOST_TRIES = 40, 1_000_000
 
 
@@ -40,34 +41,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--vla-cases=FILE runs. Equal options give equal files. The exit code is 0, also where something breaks; 1 "
         "where the policy does no task, and 130 where it was stopped."
     )
-    parser.add_argument("--vla-model", metavar="POLICY", help="as pytest's")
-    parser.add_argument(
-        "--vla-suite",
-        metavar="NAME[,NAME]",
-        type=comma_list,
-        action=Joined,
-        default=(DEFAULT_SUITE,),
-        help=f"as pytest's (default: {DEFAULT_SUITE})",
-    )
-    parser.add_argument(
-        "--vla-tasks", metavar="TASK[,TASK]", type=comma_list, action=Joined, default=(), help="as pytest's"
-    )
-    parser.add_argument(
-        "--vla-seeds",
-        metavar="SEEDS",
-        type=seed_list,
-        default=(0,),
-        help="as pytest's: the first that the policy does is searched, the others tell how often (default: 0)",
-    )
-    parser.add_argument(
-        "--vla-run-seed",
-        metavar="N",
-        type=one_seed,
-        default=0,
-        help="as pytest's; other rewordings are drawn by it too (default: 0)",
-    )
-    parser.add_argument("--vla-device", metavar="DEVICE", help="as pytest's, one device (default: auto)")
-    parser.add_argument("--vla-data", metavar="DIR", type=Path, help="as pytest's")
+    seeds = "the first that the policy does is searched, the others tell how often"
+    declare_search(parser, "rewordings", seeds, Path(DEFAULT_FILE))
     parser.add_argument(
         "--tries",
         metavar="N",
@@ -76,15 +51,6 @@ def declare(parser: argparse.ArgumentParser) -> None:
         help=f"rewordings that are tried of each task (default: {DEFAULT_TRIES})",
     )
     parser.add_argument("--backend", metavar="NAME", help="of the distances, as pytest-vla pride's")
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        type=Path,
-        default=Path(DEFAULT_FILE),
-        help=f"the file of cases; what was there is replaced (default: {DEFAULT_FILE})",
-    )
-    parser.add_argument("--json", action="store_true", help="print what was found for programs")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -95,15 +61,11 @@ def run(options: argparse.Namespace) -> int:
     from pytest_vla.fuzz.trial import Trials
     from pytest_vla.language.backends import choose_backend
     from pytest_vla.policies.load import check_model, digest_of, resolve_policy
-    from pytest_vla.run.project import typed_model
     from pytest_vla.versions import check_versions
 
     check_versions()
-    if options.vla_model is None:
-        raise VlaError("which policy? Add --vla-model=POLICY, such as --vla-model=tiny")
-    spec, tasks = typed_model(options.vla_model, options.vla_device), _tasks(options)
-    if options.output.is_dir() or not options.output.absolute().parent.is_dir():
-        raise VlaError(f"{options.output}: expected a file in a folder that is there (-o)")
+    spec, tasks = searched_model(options), searched_tasks(options)
+    check_output(options.output)
     backend = choose_backend(options.backend).backend
     found: dict[str, Reworded] = {}
     passed_over: dict[str, str] = {}
@@ -222,17 +184,6 @@ def _break_table(seen: "Reworded", found: "Break") -> dict[str, Any]:
         "failed_other_seeds": found.failed_elsewhere,
         "other_seeds": found.tried_elsewhere,
     }
-
-
-def _tasks(options: argparse.Namespace) -> "tuple[Task, ...]":
-    from pytest_vla.plan.manifests import load_suite, named_suites
-    from pytest_vla.plan.select import select_tasks
-
-    names = [name for text in options.vla_suite for name in named_suites(text)]
-    tasks = select_tasks([load_suite(name, data=options.vla_data) for name in names], options.vla_tasks)
-    if varied := next((task for task in tasks if task.varied), None):
-        raise VlaError(f"{varied.suite} is varied by itself; take the suite {varied.files} for others")
-    return tasks
 
 
 def _ranked(task: "Task", backend: "Backend") -> "tuple[Ranked, ...]":

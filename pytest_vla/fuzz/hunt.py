@@ -67,7 +67,13 @@ class Rules:
 
 
 class Hunt:
-    """The search of one task."""
+    """The search of one task.
+
+    Attributes:
+        task: as it is.
+        rules: of the search.
+        tried: scenes that have an answer.
+    """
 
     def __init__(self, task: Task, seeds: Sequence[int], kinds: Sequence[Kind], key: str, rules: Rules) -> None:
         """
@@ -94,7 +100,7 @@ class Hunt:
         self._is_shrinking = False
         self._found: list[Found] = []
         self._again = 0
-        self._tried = self._last_news = 0
+        self.tried = self._last_news = 0
 
     def next(self) -> Job | None:
         """What is to be done next; None: nothing now, or nothing any more (`is_done`). Raises VlaError: no scene."""
@@ -189,7 +195,7 @@ class Hunt:
 
     def _wants_scene(self) -> bool:
         number, patience = self.rules.number, self.rules.patience
-        if patience is not None and self._tried - self._last_news >= patience:
+        if patience is not None and self.tried - self._last_news >= patience:
             return False
         return number is None or bool(self._missed) or self._asked < number
 
@@ -203,7 +209,7 @@ class Hunt:
         assert self._guide is not None, "scenes come after all twins"
         proposal = tried.proposal
         self._out.discard(proposal.number)
-        self._tried += 1
+        self.tried += 1
         if proposal.source == EVEN:
             self._even[proposal.number] = (tried.outcome, tried.why)
         else:
@@ -220,7 +226,7 @@ class Hunt:
             self._again += 1
         else:
             self._found.append(found)
-            self._last_news = self._tried
+            self._last_news = self.tried
 
 
 def perform(job: Job, attempt: Try, rules: Rules, rival: Try | None = None) -> Result:

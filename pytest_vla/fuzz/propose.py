@@ -7,7 +7,7 @@ from random import Random
 from pytest_vla.errors import VlaError
 from pytest_vla.fuzz.amounts import less
 from pytest_vla.fuzz.candidate import Candidate
-from pytest_vla.plan.labels import levelled
+from pytest_vla.plan.labels import levelled, parted
 from pytest_vla.plan.task import Task
 from pytest_vla.util.text import did_you_mean
 from pytest_vla.vary.chosen import Change, change_of, remembering
@@ -23,7 +23,7 @@ _MOST_DRAWS = 100
 
 
 def fuzzed_kinds(task: Task, dimensions: Sequence[str] = ()) -> tuple[Kind, ...]:
-    """The kinds that can be searched on a task: graded ones of ours, which say how much they change.
+    """The kinds that can be searched on a task: ours that are graded or come in parts, and need no files.
 
     Args:
         task: of any suite that is not varied by itself.
@@ -33,7 +33,9 @@ def fuzzed_kinds(task: Task, dimensions: Sequence[str] = ()) -> tuple[Kind, ...]
         VlaError: there is no such dimension, with close matches, or the task has no kind of any.
     """
     ours = [
-        kind for kind in kinds() if kind.levels and not (kind.published or kind.alone or kind.by_name or kind.probe)
+        kind
+        for kind in kinds()
+        if (kind.levels or kind.parts()) and not (kind.published or kind.alone or kind.by_name or kind.probe)
     ]
     known = tuple(dict.fromkeys(kind.dimension for kind in ours))
     for name in dimensions:
@@ -98,6 +100,11 @@ def drawn_change(task: Task, kind: Kind, generator: Random, least: float = 0.0) 
     Raises:
         VlaError: this draw is none that the task can have.
     """
+    if not kind.levels:
+        part = generator.choice(kind.parts())
+        return change_of(
+            kind.name, kind.sample(Draw(task, parted(kind.name, part), generator.getrandbits(31), 0, part))
+        )
     level = kind.levels[-1]
     draw = Draw(task, levelled(kind.name, level), generator.getrandbits(31), level)
     # Above the least, up to 1: what is varied not at all is the twin.
@@ -118,7 +125,8 @@ def _has(task: Task, kind: Kind) -> bool:
         return False
     try:
         kind.space(task)
-        kind.sample(Draw(task, levelled(kind.name, kind.levels[0]), 0, kind.levels[0]))
+        if kind.levels:
+            kind.sample(Draw(task, levelled(kind.name, kind.levels[0]), 0, kind.levels[0]))
     except VlaError:
         return False
     return True

@@ -38,6 +38,28 @@ class Trial:
     signals: Mapping[str, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Property:
+    """What is asked of a policy where the task can be done.
+
+    Attributes:
+        max_cost: that an episode does the task, and costs no more than this; None: that it does the task.
+        errors: whether an episode that the policy breaks is a failure too, and not set aside.
+    """
+
+    max_cost: float | None = None
+    errors: bool = False
+
+    def costs_too_much(self, ended: Rollout) -> str:
+        """Why an episode that did the task is a failure all the same; empty: it is none."""
+        if self.max_cost is None or not ended.costs or ended.cost() <= self.max_cost:
+            return ""
+        return f"it costs {ended.cost():g}, more than {self.max_cost:g}"
+
+
+SUCCESS = Property()
+
+
 @dataclass
 class Trials:
     """Tries candidates in this process, one episode after the other; nothing of them is kept.
@@ -48,6 +70,7 @@ class Trials:
         conditions: of the policy's episodes.
         watch: called with the record of each episode that ran, the expert's too.
         solver: shows that a changed scene can still be done; the expert, if no other is given.
+        wanted: what is asked of the policy, and of the solver.
     """
 
     policy: Policy
@@ -55,6 +78,7 @@ class Trials:
     conditions: Conditions
     watch: Callable[[Record], None] = lambda record: None
     solver: Policy | None = None
+    wanted: Property = SUCCESS
     episodes: int = 0
 
     def __call__(self, candidate: Candidate, run_seed: int | None = None) -> Trial:
@@ -71,14 +95,18 @@ class Trials:
         conditions = self.conditions if run_seed is None else replace(self.conditions, run_seed=run_seed)
         ended = run_episode(case, candidate.task, self.policy, self.open_world, conditions, variation=variation)
         record = self._noted(ended.record)
-        if record.outcome == "success":
+        too_much = self.wanted.costs_too_much(ended)
+        if record.outcome == "success" and not too_much:
             return Trial("passes", "the policy does it", record, signals_of(ended))
-        if record.outcome != "failure":
+        broke = record.outcome == "error" and str(record.reason).startswith("policy-")
+        if record.outcome not in ("success", "failure") and not (broke and self.wanted.errors):
             return Trial("aside", f"{record.reason}: {record.message}", record)
+        does = too_much or ("the policy breaks" if broke else "the policy does not do it")
         if variation is None:
-            return Trial("fails", "the policy does not do it", record)
+            return Trial("fails", does, record)
+        # What is seen does not change what a solver costs; the benign twin showed that it can be done for less.
         if not (variation.changes_scene or variation.actions):
-            return Trial("fails", "only what is seen or told is changed, and the policy does not do it", record)
+            return Trial("fails", f"only what is seen or told is changed, and {does}", record)
         if candidate.task.world is not None:
             return Trial(
                 "aside", "of a suite with a simulator of its own nobody shows that it can still be done", record
@@ -88,7 +116,9 @@ class Trials:
         solved = run_episode(case, candidate.task, solver, self.open_world, as_expert, variation=variation)
         if self._noted(solved.record).outcome != "success":
             return Trial("aside", "the expert does not do it either", record)
-        return Trial("fails", "the expert does it, the policy does not", record)
+        if self.wanted.costs_too_much(solved):
+            return Trial("aside", "the expert costs too much too", record)
+        return Trial("fails", f"the expert does it, and {does}", record)
 
     def _noted(self, record: Record) -> Record:
         self.episodes += 1

@@ -22,10 +22,12 @@ from pytest_vla.fuzz.found import Found
 from pytest_vla.fuzz.guide import Tried
 from pytest_vla.fuzz.hunt import Job, Result, Rules, perform
 from pytest_vla.fuzz.shrink import Shrunk
-from pytest_vla.fuzz.trial import Trial, Trials
+from pytest_vla.fuzz.trial import SUCCESS, Property, Trial, Trials
+from pytest_vla.plan.choices import COSTS_AUTO
 from pytest_vla.policies.base import Policy
 from pytest_vla.policies.load import digest_of, may_batch, resolve_policy
 from pytest_vla.policies.spec import ModelSpec
+from pytest_vla.scene.cost_rules import Charging
 from pytest_vla.serving.client import ServedPolicy
 from pytest_vla.serving.process import About, NotBatched, PolicyAddress
 from pytest_vla.serving.replicas import Replicas
@@ -69,6 +71,7 @@ class Setup:
         rules: of the search.
         served: where the policy is; None: the worker loads it for itself.
         rival: of the policy that is compared; None: there is none.
+        wanted: what is asked of the policy.
     """
 
     spec: ModelSpec
@@ -76,6 +79,7 @@ class Setup:
     rules: Rules
     served: Served | None = None
     rival: ModelSpec | None = None
+    wanted: Property = SUCCESS
 
     def of(self, digest: str | None) -> "Setup":
         """The same with the policy's digest."""
@@ -98,15 +102,15 @@ def performer(
     """
     if policy is None:
         policy = resolve_policy(setup.spec) if setup.served is None else _served(setup.served, setup.conditions)
-    with closing(WorldPool(False)) as worlds:
-        trials = Trials(policy, worlds, setup.conditions, lambda record: watch())
+    with closing(WorldPool(False, charging=Charging(COSTS_AUTO, None))) as worlds:
+        trials = Trials(policy, worlds, setup.conditions, lambda record: watch(), wanted=setup.wanted)
         rival = None
         if setup.rival is not None:
             other = resolve_policy(setup.rival)
             as_rival = replace(
                 setup.conditions, model=setup.rival.text, policy_digest=digest_of(other, setup.rival), replan=None
             )
-            rival = Trials(other, worlds, as_rival, lambda record: watch())
+            rival = Trials(other, worlds, as_rival, lambda record: watch(), wanted=setup.wanted)
         yield lambda job: perform(job, trials, setup.rules, rival)
 
 

@@ -8,6 +8,19 @@ from typing import Any
 
 
 @contextmanager
+def ended_as_interrupted() -> Iterator[None]:
+    """SIGTERM is a KeyboardInterrupt, as SIGINT is; afterwards it is as before. In the main thread only."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    earlier = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, earlier)
+
+
+@contextmanager
 def uninterrupted() -> Iterator[None]:
     """Ctrl-C waits until the block has ended; then it does what it would have done. In the main thread only."""
     earlier = signal.getsignal(signal.SIGINT)

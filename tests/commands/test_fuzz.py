@@ -137,7 +137,7 @@ def test_what_was_found_until_it_is_stopped_is_kept(
     monkeypatch.setattr(Trials, "__call__", interrupted)
     tasks = "--vla-tasks=turn_on_the_stove,put_the_bowl_on_the_stove"
     # The suite's order is not the option's.
-    monkeypatch.setattr(fuzz_command, "_tasks", lambda options: [SUITE.task(t) for t in tasks[12:].split(",")])
+    monkeypatch.setattr(fuzz_command, "searched_tasks", lambda options: [SUITE.task(t) for t in tasks[12:].split(",")])
     code, out, _ = fuzz(capsys, "--vla-model=planted:policy", tasks, "--dimensions=action", "--scenes=20")
     assert code == 130
     assert "stopped: what was found until then is here" in out

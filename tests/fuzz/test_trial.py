@@ -1,6 +1,7 @@
 """A candidate tried: what fails, and what tells nothing."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 from pytest_vla.episode.rollout import Conditions
 from pytest_vla.fuzz import trial
 from pytest_vla.fuzz.candidate import Candidate
-from pytest_vla.fuzz.trial import Trials
+from pytest_vla.fuzz.trial import Property, Trials
+from pytest_vla.plan.costs import Charge
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
 from pytest_vla.policies.base import Episode
@@ -88,3 +90,43 @@ def test_what_breaks_or_cannot_be_measured_tells_nothing(ran: list[Record]) -> N
 
 def test_the_benign_twin_of_a_policy_that_does_nothing_fails(ran: list[Record]) -> None:
     assert trials(STANDS, ran)(Candidate(STOVE, 1)).outcome == "fails"
+
+
+def test_an_error_of_the_policys_is_a_failure_where_that_is_asked(ran: list[Record]) -> None:
+    def broken(episode: Episode) -> Any:
+        raise RuntimeError("no weights")
+
+    attempt = trials(broken, ran)
+    attempt.wanted = Property(errors=True)
+    found = attempt(Candidate(STOVE, 1, (TURNED,)))
+    assert (found.outcome, found.why) == ("fails", "only what is seen or told is changed, and the policy breaks")
+
+
+@pytest.mark.parametrize(
+    ("policy", "solver", "most", "outcome", "why"),
+    [
+        (2.0, 0.5, 1.0, "fails", "the expert does it, and it costs 2, more than 1"),
+        (2.0, 0.5, 2.0, "passes", "the policy does it"),
+        (2.0, 1.5, 1.0, "aside", "the expert costs too much too"),
+        (2.0, 0.5, None, "passes", "the policy does it"),
+    ],
+)
+def test_what_costs_too_much_is_a_failure_where_that_is_asked(
+    monkeypatch: pytest.MonkeyPatch, ran: list[Record], policy: float, solver: float, most: float | None,
+    outcome: str, why: str,
+) -> None:  # fmt: skip
+    costs = iter([policy, solver])
+    real = trial.run_episode
+
+    def charged(*given: Any, **named: Any) -> Any:
+        ended = real(*given, **named)
+        charge = Charge("sideways", next(costs), account="declared")
+        return replace(ended, record=replace(ended.record, costs=(charge,)))
+
+    monkeypatch.setattr(trial, "run_episode", charged)
+    monkeypatch.setattr(trial, "expert_policy", GOES)
+    attempt = trials(GOES, ran)
+    attempt.wanted = Property(max_cost=most)
+    found = attempt(Candidate(STOVE, 1, (DELAYED,)))
+    assert (found.outcome, found.why) == (outcome, why)
+    assert found.signals.get("cost") == (2.0 if outcome == "passes" else None)
