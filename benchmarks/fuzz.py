@@ -5,22 +5,31 @@ meets it, after how many scenes even sampling has met it in the median (of a geo
 after how many the search has (median over seeds), as a ratio; then the episodes until it is known at its smallest, and
 how far the smallest is from the planted boundary.
 
+``python benchmarks/fuzz.py --memory 10000`` prints what the process holds after a tenth of so many scenes, and after
+all of them. ``--throughput 30`` tries so many scenes with `tiny` in MuJoCo, and prints which share of the time the
+episodes take that a search runs; the rest is proposing and learning.
+
 The policy is scripted: it pushes a point to its goal, stands still where the bug is, and with some bugs is slower the
 nearer a scene comes to it. Physics, pictures and the expert take no part, so that an episode takes milliseconds.
 """
 
 import argparse
 import math
+import resource
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 from statistics import median
+from time import perf_counter
 from typing import Any
 from unittest import mock
 
 import numpy as np
 
 from pytest_vla.episode.rollout import Conditions
+from pytest_vla.episode.world_pool import WorldPool
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.found import Found, further_seeds
 from pytest_vla.fuzz.hunt import Hunt, Rules, perform
@@ -28,6 +37,8 @@ from pytest_vla.fuzz.propose import fuzzed_kinds, propose
 from pytest_vla.fuzz.trial import Trial, Trials
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies.base import Episode
+from pytest_vla.policies.load import resolve_policy
+from pytest_vla.policies.spec import ModelSpec
 from pytest_vla.testing import World
 
 TASK = load_suite("tabletop").task("turn_on_the_stove")
@@ -221,11 +232,57 @@ def _tries(bug: Bug) -> _Attempt:
     return _Attempt(bug)
 
 
+def print_memory(number: int) -> None:
+    """What a long search holds; its trials cost nothing, so that the search itself is what is looked at."""
+    bug = BUGS["two at once"]
+
+    def attempt(candidate: Candidate, run_seed: int | None = None) -> Trial:
+        return Trial("fails" if bug.fails(params_of(candidate)) else "passes", "", signals={"steps": 0.2})
+
+    rules = Rules(number, run_seeds=further_seeds(0))
+    hunt = Hunt(TASK, (0, 1), KINDS, "0", rules)
+    told = {number // 10, number}
+    while (job := hunt.next()) is not None:
+        hunt.note(job, perform(job, attempt, rules))
+        if hunt.tried in told:
+            told.discard(hunt.tried)
+            print(f"{hunt.tried} scenes: {_resident() / 1e6:.1f} MB", flush=True)
+
+
+def _resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def print_throughput(number: int) -> None:
+    """Which share of a search's time its episodes take, in MuJoCo with `tiny`."""
+    with closing(WorldPool(False)) as worlds:
+        trials = Trials(resolve_policy(ModelSpec("tiny", Path.cwd())), worlds, Conditions(model="tiny"))
+        rules = Rules(number, run_seeds=())
+        hunt = Hunt(TASK, (0, 1), KINDS, "0", rules)
+        within = 0.0
+        began = perf_counter()
+        while (job := hunt.next()) is not None:
+            start = perf_counter()
+            result = perform(job, trials, rules)
+            within += perf_counter() - start
+            hunt.note(job, result)
+        whole = perf_counter() - began
+    print(f"{trials.episodes} episodes in {whole:.1f} s: {within / whole:.1%} of the time in episodes")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--only", default="")
+    parser.add_argument("--memory", type=int, default=0)
+    parser.add_argument("--throughput", type=int, default=0)
     options = parser.parse_args()
+    if options.memory:
+        print_memory(options.memory)
+        return
+    if options.throughput:
+        print_throughput(options.throughput)
+        return
     met = evenly_met()
     print(f"{'bug':28} {'met evenly':>10} {'even':>7} {'search':>7} {'ratio':>6} {'episodes':>9} {'beyond':>7}  found")
     for name, bug in BUGS.items():

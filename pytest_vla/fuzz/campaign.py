@@ -53,13 +53,12 @@ class Campaign:
 
     def go_on(self, lines: Iterable[Line]) -> int:
         """Take up a campaign from its lines; gives the episodes that it had run."""
-        by_task: dict[str, list[tuple[Job, Result]]] = {name: [] for name in self.hunts}
         episodes = 0
         for line in lines:
-            by_task[line.task].append((line.job, line.result))
+            self.hunts[line.task].take_up(line.job, line.result)
             episodes = line.episodes
-        for name, jobs in by_task.items():
-            self.hunts[name].go_on(jobs)
+        for hunt in self.hunts.values():
+            hunt.begin_again()
         return episodes
 
     def next(self) -> tuple[str, Job] | None:

@@ -5,7 +5,7 @@ search, also when it is gone on with from a file.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Literal, Protocol
@@ -148,18 +148,27 @@ class Hunt:
             self._out.discard(job.proposal.number)
             self._missed.append(job.proposal.number)
 
-    def go_on(self, jobs: Sequence[tuple[Job, Result]]) -> None:
+    def go_on(self, jobs: Iterable[tuple[Job, Result]]) -> None:
         """Take up a search from all that came of its jobs, in that order."""
         for job, result in jobs:
-            if job.what == "twin":
-                self._twins_left = deque(each for each in self._twins_left if each[0] != job.proposal.number)
-            elif job.what == "failure":
-                self._queue = deque(each for each in self._queue if each.number != job.proposal.number)
-            self.note(job, result)
-            if isinstance(result, Tried):
-                self._asked = max(self._asked, result.proposal.number + 1)
-        done = {job.proposal.number for job, _ in jobs if job.what == "scene"}
-        self._missed = deque(number for number in range(self._asked) if number not in done)
+            self.take_up(job, result)
+        self.begin_again()
+
+    def take_up(self, job: Job, result: Result) -> None:
+        """What came of a job of the search that is gone on with; after all of them `begin_again` is called once."""
+        if job.what == "twin":
+            self._twins_left = deque(each for each in self._twins_left if each[0] != job.proposal.number)
+        elif job.what == "failure":
+            self._queue = deque(each for each in self._queue if each.number != job.proposal.number)
+        else:
+            # Asked for, and answered now.
+            self._out.update(range(self._asked, job.proposal.number + 1))
+            self._asked = max(self._asked, job.proposal.number + 1)
+        self.note(job, result)
+
+    def begin_again(self) -> None:
+        """What was being done when the search ended comes again."""
+        self._missed, self._out = deque(sorted(self._out)), set()
 
     @property
     def is_done(self) -> bool:

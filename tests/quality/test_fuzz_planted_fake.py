@@ -28,7 +28,7 @@ BUDGETS = {
 RARE = 0.02
 """Of scenes drawn evenly: of bugs that fewer meet, guidance needs `SHARE` of the scenes that even sampling does."""
 
-SHARE = {name: 1 / 3 for name in BUGS} | {"an object behind": 0.6}
+SHARE = dict.fromkeys(BUGS, 1 / 3) | {"an object behind": 0.6}
 """Where the object stands is drawn, and nothing tells that one came near the place: the more objects there are, the
 sooner one of them is behind, and that is all that guidance does here."""
 
