@@ -118,13 +118,14 @@ def _cut_torn(file: Path) -> None:
     """Take off a last line that has no end."""
     with file.open("rb+") as stream:
         stream.seek(0, os.SEEK_END)
-        end = stream.tell()
+        end = size = stream.tell()
         while end:
             stream.seek(end - 1)
             if stream.read(1) == b"\n":
                 break
             end -= 1
-        stream.truncate(end)
+        if end < size:
+            stream.truncate(end)
 
 
 def _tables(file: Path) -> Iterator[dict[str, Any]]:
