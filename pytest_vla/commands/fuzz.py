@@ -54,7 +54,7 @@ MOST_WORKERS = 1024
 # What a search that is gone on with has from its beginning.
 _KEPT = (
     *("vla_model", "vla_suite", "vla_tasks", "vla_seeds", "vla_run_seed", "vla_device", "vla_data", "vla_timeout"),
-    *("vla_max_cost", "errors", "vla_against", "scenes", "dimensions", "even", "patience", "output"),
+    *("vla_max_cost", "errors", "against", "scenes", "dimensions", "even", "patience", "output"),
 )
 
 
@@ -81,7 +81,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--errors", action="store_true", help="an episode that the policy breaks is a failure, and not left aside"
     )
     parser.add_argument(
-        "--vla-against",
+        "--against",
         metavar="POLICY",
         help="tell of each failure whether this policy, such as the checkpoint before, has it too",
     )
@@ -325,7 +325,7 @@ def _listed(searched: "Iterable[Searched]", conditions: "Conditions") -> "list[L
 def _rival(options: argparse.Namespace) -> "ModelSpec | None":
     from pytest_vla.run.project import typed_model
 
-    return None if options.vla_against is None else typed_model(options.vla_against, options.vla_device)
+    return None if options.against is None else typed_model(options.against, options.vla_device)
 
 
 def _live_text(campaign: "Campaign", options: argparse.Namespace, episodes: int) -> str:
@@ -354,7 +354,7 @@ def _lines(campaign: "Campaign", options: argparse.Namespace, ended: "Ended") ->
 
     limit = "" if options.vla_max_cost is None else f" --vla-max-cost={options.vla_max_cost:g}"
     again = f"pytest --vla-cases={options.output} --vla-model={options.vla_model}{limit}"
-    return search_lines(campaign.seen, ended, options.output, again, options.vla_against or "")
+    return search_lines(campaign.seen, ended, options.output, again, options.against or "")
 
 
 COMMAND = Command(declare, run)

@@ -110,7 +110,7 @@ def page_of(search: Search) -> SearchPage:
     """The page of a search; pictures are drawn."""
     all_found = [each for seen in search.seen.values() for each in seen.found]
     found = sorted(all_found, key=lambda each: each.is_flaky)
-    model, rival = str(search.option("vla_model")), str(search.option("vla_against") or "")
+    model, rival = str(search.option("vla_model")), str(search.option("against") or "")
     return SearchPage(
         title=f"What breaks {model}",
         made_by=f"Search {search.file.parent.name}; made by pytest-vla {version('pytest-vla')}",
@@ -161,7 +161,7 @@ def _listed(found: Sequence[Found], search: Search) -> Block:
     pending = sum(seen.pending for seen in search.seen.values())
     notes = [f"{counted(again, 'further scene')} failed for one of these"] * bool(again)
     notes += [f"{counted(pending, 'failure')} not looked into yet"] * bool(pending)
-    compared = [f"what {search.option('vla_against')} does"] * any(each.rival for each in found)
+    compared = [f"what {search.option('against')} does"] * any(each.rival for each in found)
     head = ("at its smallest", "task", "run seeds that fail", "found by", *compared)
     table = Table("Distinct: of other kinds, or to another side", head, tuple(rows), left=frozenset({1, 3, 4}))
     return Block(tables=(table,), notes=tuple(notes), is_wide=True)

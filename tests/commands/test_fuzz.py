@@ -191,9 +191,9 @@ def test_which_of_two_policies_has_a_failure_is_told(capsys: pytest.CaptureFixtu
     (here / "planted.py").write_text(POLICY)
     (here / "better.py").write_text("from tests.commands.test_fuzz import straight as policy")
     options = ("--vla-model=planted:policy", "--vla-tasks=turn_on_the_stove", "--dimensions=action", "--scenes=20")
-    _, out, _ = fuzz(capsys, *options, "--vla-against=better:policy")
+    _, out, _ = fuzz(capsys, *options, "--against=better:policy")
     assert "(does it at steps=2), seed 0; better:policy does it" in out
-    _, out, _ = fuzz(capsys, *options, "--vla-against=planted:policy")
+    _, out, _ = fuzz(capsys, *options, "--against=planted:policy")
     assert "; planted:policy fails too" in out
 
 

@@ -58,7 +58,7 @@ def search(tmp_path_factory: pytest.TempPathFactory) -> Search:
         DIMENSIONS,
         aside=lambda params: "the expert does not do it either" * ("action.noise" in params),
         flaky=lambda params: "action.delay" in params,
-        options={**OPTIONS, "vla_against": "the.one:before"},
+        options={**OPTIONS, "against": "the.one:before"},
         rival=lambda params: azimuth(params) > 0,
     )
 
