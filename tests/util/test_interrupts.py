@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from pytest_vla.util.interrupts import uninterrupted
+from pytest_vla.util.interrupts import ended_as_interrupted, uninterrupted
 
 
 def test_it_waits_until_the_block_has_ended() -> None:
@@ -53,3 +53,10 @@ def test_in_another_thread_and_where_ctrl_c_is_ignored_nothing_is_changed() -> N
     finally:
         signal.signal(signal.SIGINT, handler)
     assert seen == [handler, signal.SIG_IGN]
+
+
+def test_sigterm_is_an_interrupt_within_the_block_alone() -> None:
+    earlier = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), ended_as_interrupted():
+        signal.raise_signal(signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) is earlier
