@@ -16,6 +16,7 @@ nearer a scene comes to it. Physics, pictures and the expert take no part, so th
 import argparse
 import math
 import resource
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -33,13 +34,14 @@ from pytest_vla.episode.world_pool import WorldPool
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.fuzz.found import Found, further_seeds
 from pytest_vla.fuzz.hunt import Hunt, Rules, perform
-from pytest_vla.fuzz.propose import fuzzed_kinds, propose
+from pytest_vla.fuzz.propose import SHARES_OF_NUMBERS, drawn_change, fuzzed_kinds
 from pytest_vla.fuzz.trial import Trial, Trials
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies.base import Episode
 from pytest_vla.policies.load import resolve_policy
 from pytest_vla.policies.spec import ModelSpec
 from pytest_vla.testing import World
+from pytest_vla.vary.kind import Kind
 
 TASK = load_suite("tabletop").task("turn_on_the_stove")
 KINDS = fuzzed_kinds(TASK)
@@ -110,6 +112,11 @@ def _delayed(params: Params) -> bool:
 def _over(value: float, limit: float) -> float:
     return value / limit - 1
 
+
+# What is weak, so that only some amounts of it fail, and what nothing announces: guidance cannot know where to look.
+UNANNOUNCED = Bug(
+    lambda params: 1.3 < _number(params, "camera.distance", "factor", 1.0) < 1.38, (frozenset({"camera.distance"}),)
+)
 
 BUGS: Mapping[str, Bug] = {
     "a camera angle": Bug(
@@ -189,11 +196,37 @@ def search_for(bug: Bug, seed: int, most: int = MOST_EPISODES, guided: bool = Tr
     return Search(first, None, None)
 
 
-def evenly_met(number: int = 3_000) -> dict[str, float]:
-    """Of each bug, the share of scenes drawn evenly that meet it."""
-    generator = Random(5)
-    drawn = [params_of(propose(TASK, 0, KINDS, generator)) for _ in range(number)]
-    return {name: sum(map(bug.fails, drawn)) / number for name, bug in BUGS.items()}
+def evenly_met(number: int = 1_500) -> dict[str, float]:
+    """Of each bug, the share of scenes drawn evenly that meet it.
+
+    Few scenes have the kinds of a rare bug, so that these are drawn by themselves: how often a scene has them is known.
+
+    Args:
+        number: changes of each kind that are drawn.
+    """
+    found = {}
+    for name, bug in BUGS.items():
+        generator = Random(5)
+        some = [[kind for kind in KINDS if kind.name in cause] for cause in bug.causes]
+        found[name] = sum(_having(kinds) * _failing(bug, kinds, number, generator) for kinds in some)
+    return found
+
+
+def _having(kinds: Sequence[Kind]) -> float:
+    """How often an evenly drawn scene has these kinds, of different dimensions."""
+    by_dimension = Counter(kind.dimension for kind in KINDS)
+    dimensions = len(by_dimension)
+    sizes = enumerate(SHARES_OF_NUMBERS, 1)
+    chosen = sum(share * math.comb(size, len(kinds)) / math.comb(dimensions, len(kinds)) for size, share in sizes)
+    return chosen / math.prod(by_dimension[kind.dimension] for kind in kinds)
+
+
+def _failing(bug: Bug, kinds: Sequence[Kind], number: int, generator: Random) -> float:
+    met = 0
+    for _ in range(number):
+        changes = tuple(drawn_change(TASK, kind, generator) for kind in kinds)
+        met += bug.fails(params_of(Candidate(TASK, 0, changes)))
+    return met / number
 
 
 class _Attempt:
@@ -284,8 +317,10 @@ def main() -> None:
         print_throughput(options.throughput)
         return
     met = evenly_met()
+    bugs = {**BUGS, "a weak band, unannounced": UNANNOUNCED}
+    met["a weak band, unannounced"] = 0.08 * _having([kind for kind in KINDS if kind.name == "camera.distance"])
     print(f"{'bug':28} {'met evenly':>10} {'even':>7} {'search':>7} {'ratio':>6} {'episodes':>9} {'beyond':>7}  found")
-    for name, bug in BUGS.items():
+    for name, bug in bugs.items():
         if options.only not in name:
             continue
         runs = [search_for(bug, seed) for seed in range(options.seeds)]

@@ -137,6 +137,16 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Search, print, and write. Raises VlaError: the policy cannot be loaded, or nothing can be searched."""
+    try:
+        # What a scheduler ends can be gone on with as well.
+        with ended_as_interrupted():
+            return _searched(options)
+    except KeyboardInterrupt:
+        print("stopped before the first scene", file=sys.stderr)
+        return 130
+
+
+def _searched(options: argparse.Namespace) -> int:
     from pytest_vla.episode.rollout import Conditions
     from pytest_vla.fuzz.campaign import drive
     from pytest_vla.fuzz.case_file import write_cases
@@ -162,10 +172,8 @@ def run(options: argparse.Namespace) -> int:
     listed: list[ListedCase] = []
     stopped = False
     with ExitStack() as stack:
-        told = stack.enter_context(progress(sys.stderr))
+        told = stack.enter_context(progress(sys.stderr, of_all=True))
         stack.enter_context(redirect_stdout(sys.stderr))
-        # What a scheduler ends can be gone on with as well.
-        stack.enter_context(ended_as_interrupted())
         told(f"loading {spec.text}")
         for each in filter(None, (spec, rival)):
             check_model(each)

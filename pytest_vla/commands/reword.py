@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
     passed_over: dict[str, str] = {}
     listed: list[ListedCase] = []
     stopped = False
-    with progress(sys.stderr) as told, redirect_stdout(sys.stderr), closing(WorldPool(False)) as worlds:
+    with progress(sys.stderr, of_all=True) as told, redirect_stdout(sys.stderr), closing(WorldPool(False)) as worlds:
         told(f"loading {spec.text}")
         check_model(spec)
         policy = resolve_policy(spec)

@@ -64,6 +64,11 @@ def value_at(params: Params, component: Component) -> Any:
     return _at(params[component.name], component.at)
 
 
+def put(params: Params, component: Component, value: Any) -> dict[str, Any]:
+    """The same with another number in the place of one component."""
+    return {**params, component.name: _put(params[component.name], component.at, value)}
+
+
 def nearby(space: Sequence[Parameter], params: Params, generator: Random, reach: float = 0.25) -> dict[str, Any]:
     """A change of the same kind whose numbers are a little other ones, within bounds.
 

@@ -1,36 +1,118 @@
 """Whether two failures are one: what each takes, and whether a scene has all that another one fails for."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from pytest_vla.fuzz.amounts import distance, side
+from pytest_vla.fuzz.amounts import Component, components, scaled_components, value_at
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.vary.chosen import Change
 from pytest_vla.vary.registry import kind_named
-from pytest_vla.vary.space import Parameter
+from pytest_vla.vary.space import ANGLE, CHOICE, NUMBER, SEED, TEXT, WHOLE, Parameter
 
-Cause = tuple[tuple[str, int], ...]
-"""Kinds, each with the side that its largest number is on: to the left is not to the right."""
+Cause = tuple[tuple[str, tuple[tuple[str, int], ...]], ...]
+"""Kinds, each with its numbers that are not benign, and the side that each is on: left is not right, nor joint 3 joint
+5."""
+
+ALIKE_DEG, ALIKE_SHARE = 60.0, 0.25
+"""How far apart what says how (a heading, a colour, a place) may be: degrees, and of other numbers' ranges."""
 
 
 def cause_of(candidate: Candidate) -> Cause:
-    """What a scene takes; distinct failures have distinct ones."""
-    return tuple(
-        sorted((change.kind, side(space_of(candidate, change), change.params)) for change in candidate.changes)
-    )
+    """What a scene takes, without what says how."""
+    return tuple(sorted((change.kind, _sides(candidate, change)) for change in candidate.changes))
+
+
+def is_one_cause(first: Candidate, second: Candidate) -> bool:
+    """Whether two smallest failures are one: the same numbers to the same sides, and alike in what says how."""
+    if cause_of(first) != cause_of(second):
+        return False
+    others = {change.kind: change for change in second.changes}
+    return all(_are_alike(first, change, others[change.kind]) for change in first.changes)
 
 
 def has_more(candidate: Candidate, smaller: Candidate) -> bool:
-    """Whether a candidate has all that a smaller one has, to the same side and as much, so that it fails for that."""
-    params = {change.kind: change.params for change in candidate.changes}
+    """Whether a candidate has all that a smaller one has, to the same sides and as much, so that it fails for that.
+
+    Numbers are compared one by one. What says how has to be alike. Texts have no order: of the same kind they count as
+    one.
+    """
+    changes = {change.kind: change for change in candidate.changes}
     for change in smaller.changes:
-        if change.kind not in params:
+        there = changes.get(change.kind)
+        if there is None or not _are_alike(smaller, change, there):
             return False
-        space, there = space_of(smaller, change), params[change.kind]
-        if side(space, there) != side(space, change.params) or distance(space, there) < distance(space, change.params):
-            return False
+        space = {each.name: each for each in space_of(smaller, change)}
+        for component in scaled_components(list(space.values()), change.params):
+            benign = space[component.name].benign
+            wanted = value_at(change.params, component) - benign
+            if component.name not in there.params:
+                return False
+            found = value_at(there.params, component) - benign
+            if found * wanted <= 0 or abs(found) < abs(wanted):
+                return False
     return True
+
+
+def changes_nothing(candidate: Candidate, change: Change) -> bool:
+    """Whether all of a change that says how much is benign."""
+    space = space_of(candidate, change)
+    return any(each.is_amount for each in space) and not components(space, change.params)
 
 
 def space_of(candidate: Candidate, change: Change) -> Sequence[Parameter]:
     """The parameters of a candidate's change."""
     return kind_named(change.kind).space(candidate.task)
+
+
+def _sides(candidate: Candidate, change: Change) -> tuple[tuple[str, int], ...]:
+    space = space_of(candidate, change)
+    benign = {each.name: each.benign for each in space}
+    numbers = scaled_components(space, change.params)
+    return tuple(sorted((str(each), _side(each, change, benign[each.name])) for each in numbers))
+
+
+def _side(component: Component, change: Change, benign: Any) -> int:
+    return 1 if value_at(change.params, component) > benign else -1
+
+
+def _are_alike(candidate: Candidate, change: Change, other: Change) -> bool:
+    """In what says how, and in things: each thing of the first is near one of the other's."""
+    for each in space_of(candidate, change):
+        if each.parts:
+            continue
+        if each.benign is None and not _is_alike(each, change.params.get(each.name), other.params.get(each.name)):
+            return False
+    things = [each for each in space_of(candidate, change) if each.parts]
+    return all(
+        any(_are_one_thing(each, change.params[each.name], other.params.get(one.name)) for one in things)
+        for each in things
+        if change.params.get(each.name)
+    )
+
+
+def _are_one_thing(parameter: Parameter, value: Sequence[Any], other: Sequence[Any] | None) -> bool:
+    """By its place alone."""
+    if not other:
+        return False
+    pairs = zip(parameter.parts, value, other, strict=True)
+    return all(_is_alike(part, one, another) for part, one, another in pairs if part.form == NUMBER)
+
+
+def _is_alike(parameter: Parameter, value: Any, other: Any) -> bool:
+    if parameter.form in (SEED, TEXT) or value is None or other is None:
+        return True
+    if parameter.form == CHOICE:
+        return bool(value == other)
+    if parameter.form not in (ANGLE, NUMBER, WHOLE) or parameter.many:
+        return True
+    pairs = list(zip(_flat(value), _flat(other), strict=True))
+    if parameter.form == ANGLE:
+        return all(abs((one - another + 180) % 360 - 180) <= ALIKE_DEG for one, another in pairs)
+    reach = ALIKE_SHARE * (parameter.high - parameter.low)
+    return all(abs(one - another) <= reach for one, another in pairs)
+
+
+def _flat(value: Any) -> Iterable[float]:
+    if isinstance(value, (list, tuple)):
+        return [number for each in value for number in _flat(each)]
+    return [float(value)]

@@ -46,7 +46,7 @@ class Found:
 
     @property
     def cause(self) -> Cause:
-        """What it takes: kinds, and to which side of each; distinct failures have distinct ones."""
+        """What it takes: kinds, their numbers, and to which side of each."""
         return cause_of(self.shrunk.candidate)
 
 

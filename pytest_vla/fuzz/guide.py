@@ -13,7 +13,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.fuzz.amounts import nearby
 from pytest_vla.fuzz.archive import Archive, cell_of
 from pytest_vla.fuzz.candidate import Candidate
-from pytest_vla.fuzz.causes import has_more
+from pytest_vla.fuzz.causes import changes_nothing, has_more
 from pytest_vla.fuzz.propose import checked, drawn, drawn_change, propose
 from pytest_vla.fuzz.shrink import Outcome
 from pytest_vla.fuzz.surrogate import Surrogate, row_of
@@ -79,6 +79,8 @@ class Guide:
         key: of the generators: equal keys and equal trials give equal proposals.
         twins: by seed, the signals of the benign twin; only of seeds whose twin succeeds; one or more.
         guided: whether other than even scenes are proposed.
+        seeds: all that the search has, those without a twin that succeeds too: which scene has which does not depend
+            on the policy. None given: those of the twins.
     """
 
     task: Task
@@ -86,6 +88,7 @@ class Guide:
     key: str
     twins: Mapping[int, Mapping[str, float]]
     guided: bool = True
+    seeds: tuple[int, ...] = ()
     archive: Archive = field(default_factory=Archive)
     known: list[Candidate] = field(default_factory=list)
     crowd: int = 0
@@ -105,15 +108,17 @@ class Guide:
         # Guided or not, the even scenes are the same ones.
         place = number // len(SOURCES) if self.guided else number
         generator = Random(f"{self.key}/{source}/{place}")
-        seeds = list(self.twins)
+        seeds = self.seeds or tuple(self.twins)
         seed = seeds[place % len(seeds)]
+        if seed not in self.twins:
+            seed = list(self.twins)[place % len(self.twins)]
         ways: dict[str, Callable[[int, Random], Candidate | None]] = {
             CROWDED: self._crowded,
             FORESEEN: self._foreseen,
             NEIGHBOUR: self._neighbour,
         }
         way = ways.get(source)
-        found = None if way is None else self._unknown(lambda: way(seed, generator))
+        found = None if way is None else self._unknown(lambda: way(seed, generator), generator)
         return Proposal(number, source, found or propose(self.task, seed, self.kinds, generator))
 
     def note(self, tried: Tried) -> None:
@@ -143,14 +148,14 @@ class Guide:
                 more.append((value - twin[name]) / of)
         return NEARNESS_OF_SUCCESS * min(max(more), 1.0)
 
-    def _unknown(self, draw: Callable[[], Candidate | None]) -> Candidate | None:
+    def _unknown(self, draw: Callable[[], Candidate | None], generator: Random) -> Candidate | None:
         """A scene that the task can have, and that fails for nothing that is known."""
         for _ in range(_MOST_DRAWS):
             try:
                 candidate = draw()
                 if candidate is None:
                     return None
-                kept = _without_known(candidate, self.known)
+                kept = _without_known(candidate, self.known, generator)
                 if kept.changes:
                     return checked(kept)
             except VlaError:
@@ -204,10 +209,12 @@ def _with(changes: Sequence[Change], new: Change) -> tuple[Change, ...]:
     return (*(each for each in changes if kind_named(each.kind).dimension != dimension), new)
 
 
-def _without_known(candidate: Candidate, known: Sequence[Candidate]) -> Candidate:
-    """The scene without what is known to break it: of each failure that it has all of, one change is left out."""
+def _without_known(candidate: Candidate, known: Sequence[Candidate], generator: Random) -> Candidate:
+    """The scene without what changes nothing, and without what is known to break it: of each failure that it has all
+    of, one change is left out."""
+    candidate = candidate.having(tuple(each for each in candidate.changes if not changes_nothing(candidate, each)))
     for each in known:
         if has_more(candidate, each):
-            out = each.changes[0].kind
+            out = generator.choice(each.changes).kind
             candidate = candidate.having(tuple(change for change in candidate.changes if change.kind != out))
     return candidate

@@ -5,16 +5,16 @@ search, also when it is gone on with from a file.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Literal, Protocol
 
 from pytest_vla.fuzz.candidate import Candidate
-from pytest_vla.fuzz.causes import has_more, space_of
+from pytest_vla.fuzz.causes import has_more, is_one_cause, space_of
 from pytest_vla.fuzz.found import Found, Searched
 from pytest_vla.fuzz.guide import EVEN, SOURCES, Guide, Proposal, Tried
-from pytest_vla.fuzz.shrink import MOST_EPISODES, shrink
+from pytest_vla.fuzz.shrink import MOST_EPISODES, Shrunk, shrink
 from pytest_vla.fuzz.trial import Trial
 from pytest_vla.plan.task import Task
 from pytest_vla.vary.kind import Kind
@@ -86,7 +86,8 @@ class Hunt:
         """
         self.task, self.rules = task, rules
         self._kinds, self._key = kinds, key
-        self._twins_left = deque(enumerate(dict.fromkeys(seeds)))
+        self._seeds = tuple(dict.fromkeys(seeds))
+        self._twins_left = deque(enumerate(self._seeds))
         self._twins: dict[int, Trial] = {}
         self._twins_wanted = len(self._twins_left)
         self._guide: Guide | None = None
@@ -98,7 +99,8 @@ class Hunt:
         self._guided: Counter[str] = Counter()
         self._queue: deque[Proposal] = deque()
         self._is_shrinking = False
-        self._found: list[Found] = []
+        self._certain: list[Found] = []
+        self._flaky: list[Found] = []
         self._again = 0
         self.tried = self._last_news = 0
 
@@ -112,7 +114,7 @@ class Hunt:
         if not self._is_shrinking and not (self.rules.all_first and (self._wants_scene() or self._out)):
             while self._queue:
                 failing = self._queue.popleft()
-                if any(has_more(failing.candidate, each.shrunk.candidate) for each in self._found):
+                if any(has_more(failing.candidate, each.shrunk.candidate) for each in self._certain):
                     self._again += 1
                 else:
                     self._is_shrinking = True
@@ -195,7 +197,7 @@ class Hunt:
             guided_passed=self._guided["passes"],
             again=self._again,
             pending=len(self._queue) + self._is_shrinking,
-            found=tuple(self._found),
+            found=(*self._certain, *self._flaky),
             left_out=left_out,
         )
 
@@ -212,7 +214,7 @@ class Hunt:
         self._twins[seed] = trial
         usable = {seed: trial.signals for seed, trial in sorted(self._twins.items()) if trial.outcome == "passes"}
         if len(self._twins) == self._twins_wanted and usable:
-            self._guide = Guide(self.task, self._kinds, self._key, usable, self.rules.guided)
+            self._guide = Guide(self.task, self._kinds, self._key, usable, self.rules.guided, seeds=self._seeds)
 
     def _note_tried(self, tried: Tried) -> None:
         assert self._guide is not None, "scenes come after all twins"
@@ -228,13 +230,15 @@ class Hunt:
             self._queue.append(proposal)
 
     def _note_found(self, found: Found) -> None:
-        """Of what takes the same the one that was found first stays."""
+        """Of one cause the one that was found first stays; what fails by luck hides nothing that always does."""
         assert self._guide is not None, "failures come after all twins"
-        self._guide.learn(found.shrunk.candidate)
-        if any(each.cause == found.cause for each in self._found):
+        some = self._flaky if found.is_flaky else self._certain
+        if not found.is_flaky:
+            self._guide.learn(found.shrunk.candidate)
+        if any(is_one_cause(each.shrunk.candidate, found.shrunk.candidate) for each in some):
             self._again += 1
         else:
-            self._found.append(found)
+            some.append(found)
             self._last_news = self.tried
 
 
@@ -259,14 +263,38 @@ def perform(job: Job, attempt: Try, rules: Rules, rival: Try | None = None) -> R
 
 
 def smallest(proposal: Proposal, attempt: Try, rules: Rules, rival: Try | None = None) -> Found:
-    """A failure at its smallest; how often that fails; and what comes of it with the policy that is compared."""
-    test: Callable[[Candidate], Trial] = attempt
-    shrunk = shrink(proposal.candidate, lambda smaller: test(smaller).outcome, space_of, rules.most)
-    again = [attempt(shrunk.candidate, run_seed=seed) for seed in rules.run_seeds]
-    found = Found(proposal.candidate, shrunk, 1 + sum(trial.outcome == "fails" for trial in again), 1 + len(again))
-    found = replace(found, number=proposal.number, source=proposal.source)
+    """A failure at its smallest; how often that fails; and what comes of it with the policy that is compared.
+
+    What does not fail under all run seeds is not made smaller: which of two scenes a policy that draws fails is luck.
+    Where the smallest fails by luck, the last one before it that always does is taken.
+    """
+    first = proposal.candidate
+    failed = _failed(first, attempt, rules)
+    tried = 1 + len(rules.run_seeds)
+    if failed < tried:
+        found = Found(first, Shrunk(first, 0, complete=False), failed, tried, proposal.number, proposal.source)
+        return _compared(found, rival)
+    shrunk = shrink(first, lambda smaller: attempt(smaller).outcome, space_of, rules.most)
+    path = shrunk.path or (first,)
+    holds, fails = 0, len(path) - 1
+    if fails and _failed(path[-1], attempt, rules) < tried:
+        # The first of them always fails.
+        while fails - holds > 1:
+            middle = (holds + fails) // 2
+            holds, fails = (middle, fails) if _failed(path[middle], attempt, rules) == tried else (holds, middle)
+        shrunk = Shrunk(path[holds], shrunk.tried, complete=False)
+    found = Found(first, replace(shrunk, path=()), tried, tried, proposal.number, proposal.source)
+    return _compared(found, rival)
+
+
+def _failed(candidate: Candidate, attempt: Try, rules: Rules) -> int:
+    """Under how many run seeds a scene fails that was seen to fail under the search's own."""
+    return 1 + sum(attempt(candidate, run_seed=seed).outcome == "fails" for seed in rules.run_seeds)
+
+
+def _compared(found: Found, rival: Try | None) -> Found:
     if rival is None:
         return found
     # Who does not do the task without any change tells nothing of the change.
-    twin = rival(Candidate(proposal.candidate.task, proposal.candidate.seed))
-    return replace(found, rival="aside" if twin.outcome != "passes" else rival(shrunk.candidate).outcome)
+    twin = rival(Candidate(found.first.task, found.first.seed))
+    return replace(found, rival="aside" if twin.outcome != "passes" else rival(found.shrunk.candidate).outcome)

@@ -5,10 +5,11 @@ from dataclasses import replace
 from random import Random
 
 from pytest_vla.errors import VlaError
-from pytest_vla.fuzz.amounts import less
+from pytest_vla.fuzz.amounts import can_be_less, less
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.plan.labels import levelled, parted
 from pytest_vla.plan.task import Task
+from pytest_vla.scene.variation import Params
 from pytest_vla.util.text import did_you_mean
 from pytest_vla.vary.chosen import Change, change_of, remembering
 from pytest_vla.vary.kind import Draw, Kind
@@ -16,7 +17,7 @@ from pytest_vla.vary.registry import find_variation, kinds
 
 MOST_CHANGES = 3
 
-_SHARES_OF_NUMBERS = (0.5, 0.3, 0.2)
+SHARES_OF_NUMBERS = (0.5, 0.3, 0.2)
 """How often there are one, two and three changes."""
 
 _MOST_DRAWS = 100
@@ -82,7 +83,7 @@ def drawn(task: Task, seed: int, some: Sequence[Kind], generator: Random) -> Can
     by_dimension: dict[str, list[Kind]] = {}
     for kind in some:
         by_dimension.setdefault(kind.dimension, []).append(kind)
-    (number,) = generator.choices(range(1, MOST_CHANGES + 1), _SHARES_OF_NUMBERS)
+    (number,) = generator.choices(range(1, MOST_CHANGES + 1), SHARES_OF_NUMBERS)
     chosen = generator.sample(sorted(by_dimension), min(number, len(by_dimension)))
     changes = (drawn_change(task, generator.choice(by_dimension[dimension]), generator) for dimension in chosen)
     return Candidate(task, seed, tuple(changes))
@@ -95,7 +96,7 @@ def drawn_change(task: Task, kind: Kind, generator: Random, least: float = 0.0) 
         task: as it is.
         kind: that the task has.
         generator: the same state gives the same change.
-        least: of its highest level, the least amount; below 1.
+        least: of its highest level, the amount that it is above; below 1.
 
     Raises:
         VlaError: this draw is none that the task can have.
@@ -109,15 +110,24 @@ def drawn_change(task: Task, kind: Kind, generator: Random, least: float = 0.0) 
     draw = Draw(task, levelled(kind.name, level), generator.getrandbits(31), level)
     # Above the least, up to 1: what is varied not at all is the twin.
     share = 1 - generator.random() * (1 - least)
-    for lower in reversed(kind.levels):
+    space, params = kind.space(task), _sampled(kind, draw)
+    if not can_be_less(space, params):
+        # Words and objects are more or fewer of them.
+        wanted = [each for each in kind.levels if each / level > least] or [level]
+        params = _sampled(kind, replace(draw, level=generator.choice(wanted)))
+    return change_of(kind.name, less(space, params, share))
+
+
+def _sampled(kind: Kind, draw: Draw) -> Params:
+    """Of a level, or of the next below it that there is. Raises VlaError: there is none."""
+    for lower in [each for each in reversed(kind.levels) if each <= draw.level]:
         try:
-            params = kind.sample(replace(draw, level=lower))
-            break
+            return kind.sample(replace(draw, level=lower))
         except VlaError:
             # Of words an instruction has only so many.
             if lower == kind.levels[0]:
                 raise
-    return change_of(kind.name, less(kind.space(task), params, share))
+    raise VlaError(f"{kind.name} has no level up to {draw.level}")
 
 
 def _has(task: Task, kind: Kind) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Literal, TypeVar
 
-from pytest_vla.fuzz.amounts import Component, can_be_less, components, less, scaled_components, without
+from pytest_vla.fuzz.amounts import Component, can_be_less, components, less, put, scaled_components, value_at, without
 from pytest_vla.fuzz.candidate import Candidate
 from pytest_vla.scene.variation import Params
 from pytest_vla.vary.chosen import Change, change_of
@@ -21,6 +21,11 @@ MOST_EPISODES = 40
 
 CLOSE = 0.1
 """Bisection ends where the largest share that passed and the smallest that failed are so near, of the latter."""
+
+_LEAST = 0.01
+"""Of what was found: what fails with so little of a change fails with any amount."""
+
+_MOST_ROUNDS = 2
 
 FEW_CHANGES = 3
 """Of so many all subsets are tried, the smallest first; of more, halves are taken away before."""
@@ -41,9 +46,10 @@ class Boundary:
 
     Attributes:
         kind: of the change.
-        passes: the parameters with most of the change that were tried below `fails` and did not fail; None: none were.
+        passes: the parameters with most of the change that were tried below `fails` and passed, what else the smallest
+            has being as it is; None: none were.
         fails: the parameters with least of it that were seen to fail.
-        along: the number that alone was made less, the others being as they stand here; None: all were together.
+        along: the number that alone was made less; None: all were together.
     """
 
     kind: str
@@ -61,12 +67,14 @@ class Shrunk:
         tried: how many candidates were tried for it.
         boundaries: of the changes that are left and can be less.
         complete: whether all was tried that there is to try; otherwise the episodes were at an end.
+        path: all that failed on the way, from the first to the smallest.
     """
 
     candidate: Candidate
     tried: int
     boundaries: tuple[Boundary, ...] = ()
     complete: bool = True
+    path: tuple[Candidate, ...] = ()
 
 
 _T = TypeVar("_T")
@@ -86,6 +94,7 @@ class _Trials:
     most: int
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     boundaries: dict[tuple[str, Component | None], Boundary] = field(default_factory=dict)
+    path: list[Candidate] = field(default_factory=list)
 
     def fail(self, candidate: Candidate) -> bool:
         """Whether it fails, so that it is the smallest now; each candidate is tried once."""
@@ -97,9 +106,34 @@ class _Trials:
             if len(self.outcomes) >= self.most:
                 raise _Spent
             self.outcomes[label] = self.test(candidate)
-        if self.outcomes[label] == "fails":
+        if self.outcomes[label] == "fails" and self.best != candidate:
             self.best = candidate
+            self.path.append(candidate)
         return self.best == candidate
+
+    def passed(self, candidate: Candidate) -> bool:
+        """Whether it was tried, and passed; what told nothing did not."""
+        return not candidate.label or self.outcomes.get(candidate.label) == "passes"
+
+    def below(self, side: Boundary) -> Candidate | None:
+        """The smallest with what passes of a boundary; None: nothing does."""
+        if side.passes is None or all(change.kind != side.kind for change in self.best.changes):
+            return None
+        _, params = self.change(side.kind)
+        if side.along is None:
+            return self.with_(side.kind, side.passes)
+        return self.with_(side.kind, put(params, side.along, value_at(side.passes, side.along)))
+
+    def as_it_is(self, side: Boundary) -> Boundary:
+        """A boundary of the smallest: what passes is told only where that was tried with all else as it is."""
+        if all(change.kind != side.kind for change in self.best.changes):
+            return side
+        _, params = self.change(side.kind)
+        below = self.below(side)
+        if below is None or not self.passed(below):
+            return replace(side, passes=None, fails=params)
+        passes = next(change.params for change in below.changes if change.kind == side.kind)
+        return replace(side, passes=passes, fails=params)
 
     def change(self, kind: str) -> tuple[Sequence[Parameter], Params]:
         """The space of a kind, and the parameters that the smallest has of it."""
@@ -134,11 +168,12 @@ def shrink(found: Candidate, test: Test, space_of: SpaceOf, most: int = MOST_EPI
             _less(trials, kind)
         for kind in kinds:
             _each_less(trials, kind)
+        _settle(trials)
     except _Spent:
         complete = False
     left = {change.kind for change in trials.best.changes}
-    boundaries = tuple(each for each in trials.boundaries.values() if each.kind in left)
-    return Shrunk(trials.best, len(trials.outcomes), boundaries, complete)
+    boundaries = tuple(each for each in map(trials.as_it_is, trials.boundaries.values()) if each.kind in left)
+    return Shrunk(trials.best, len(trials.outcomes), boundaries, complete, (found, *trials.path))
 
 
 def _fewer_changes(trials: _Trials) -> None:
@@ -203,13 +238,26 @@ def _each_less(trials: _Trials, kind: str) -> None:
         _bisect(trials, kind, number)
 
 
+def _settle(trials: _Trials) -> None:
+    """Try what passed once more with all else at its smallest; where it fails now, go on below it."""
+    for _ in range(_MOST_ROUNDS):
+        again = False
+        for (kind, along), side in list(trials.boundaries.items()):
+            below = trials.below(side)
+            if below is not None and not trials.passed(below) and trials.fail(below):
+                _bisect(trials, kind, along)
+                again = True
+        if not again:
+            return
+
+
 def _bisect(trials: _Trials, kind: str, along: Component | None) -> None:
     """Toward what changes nothing, until what passes and what fails are near each other."""
     space, params = trials.change(kind)
     passes, fails = 0.0, 1.0
     place = kind, along
     trials.boundaries[place] = boundary = Boundary(kind, None, params, along)
-    while fails - passes > CLOSE * fails:
+    while fails - passes > CLOSE * fails and fails > _LEAST:
         share = (passes + fails) / 2
         smaller = change_of(kind, less(space, params, share, along)).params
         if smaller == boundary.fails:
@@ -217,6 +265,9 @@ def _bisect(trials: _Trials, kind: str, along: Component | None) -> None:
             return
         if trials.fail(trials.with_(kind, smaller)):
             fails, boundary = share, replace(boundary, fails=smaller)
-        else:
+        elif trials.passed(trials.with_(kind, smaller)):
             passes, boundary = share, replace(boundary, passes=smaller)
+        else:
+            # Nothing is learned there, so that nothing is said of it.
+            passes = share
         trials.boundaries[place] = boundary

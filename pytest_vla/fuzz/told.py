@@ -12,10 +12,21 @@ from pytest_vla.scene.variation import Params
 
 
 def failure_line(found: Found, rival: str = "") -> str:
-    """``fails always: action.delay steps=3 (does it at steps=2), seed 0``; `rival`: the policy that is compared."""
-    often = f"under {found.failed} of {found.tried} run seeds" if found.is_flaky else "always"
-    end = "" if found.shrunk.complete else "; not at its smallest, its episodes were at an end"
+    """``fails under 4 of 4 run seeds: action.delay steps=3 (does it at steps=2), seed 0``.
+
+    Args:
+        found: the failure.
+        rival: the policy that is compared; empty: none is.
+    """
+    often = f"under {found.failed} of {found.tried} run seeds"
+    end = "" if found.shrunk.complete else f"; {_why_not_smaller(found)}"
     return f"fails {often}: {boundary_text(found)}, seed {found.shrunk.candidate.seed}{rival_text(found, rival)}{end}"
+
+
+def _why_not_smaller(found: Found) -> str:
+    if found.is_flaky:
+        return "not made smaller, as it fails by luck"
+    return "not at its smallest: its episodes were at an end, or what is smaller fails by luck"
 
 
 def rival_text(found: Found, rival: str) -> str:
@@ -43,17 +54,18 @@ def boundary_text(found: Found) -> str:
 
 
 def rate_text(seen: Searched) -> str:
-    """``5 of 20 scenes drawn evenly fail = 25.0% [11.2%, 46.9%]``; those that told nothing are not counted.
+    """``5 of 20 scenes drawn evenly fail = 25.0% [11.2%, 46.9%], 3 aside``; those aside told nothing and do not count.
 
     Of others the count stands beside it, which is no rate.
     """
-    number = seen.failed + seen.passed
+    number, left = seen.failed + seen.passed, sum(seen.aside.values())
     guided = f"; beside them {seen.guided_failed} of {seen.guided} that were looked for" if seen.guided else ""
     if not number:
         return f"no scene that was drawn evenly told anything{guided}"
     low, high = wilson_interval(seen.failed, number)
     rate = f"{seen.failed / number:.1%} [{low:.1%}, {high:.1%}]"
-    return f"{seen.failed} of {number} scenes drawn evenly fail = {rate}{guided}"
+    aside = f", {left} aside" if left else ""
+    return f"{seen.failed} of {number} scenes drawn evenly fail = {rate}{aside}{guided}"
 
 
 def aside_lines(seen: Searched) -> Iterator[str]:

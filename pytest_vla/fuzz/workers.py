@@ -152,6 +152,10 @@ def loaded(setup: Setup, number: int, told: Callable[[str], None]) -> Iterator[B
                 replicas = stack.enter_context(closing(Replicas(setup.spec, (setup.spec.device,), most, notice=told)))
                 served = Served(replicas.address_of(0), replicas.about, replicas.patience)
                 setup = replace(setup.of(replicas.about.digest), served=served)
+        if setup.served is None:
+            told(f"each of {number} workers loads {setup.spec.text} for itself")
+            # What it is made of is known of one that is loaded.
+            setup = setup.of(digest_of(resolve_policy(setup.spec), setup.spec))
         yield Begun(setup.conditions, lambda before, beat: closing(Workers(setup, number, told, before, beat)))
 
 

@@ -12,9 +12,10 @@ class FuzzOptions:
     """Their values; the help of each says what it means."""
 
     fuzz: int | None = option(
-        "search each selected task for scenes that the policy should do and does not, in N scenes drawn evenly, in the "
-        "place of the suites' episodes: an item a task, such as tabletop::test_fuzz[turn_on_the_stove], which fails "
-        "where failures are found; each is made smaller, and written to fuzz_cases.toml in the run's folder, for "
+        "search each selected task for scenes that the policy should do and does not, in N scenes, one of four drawn "
+        "evenly, in the place of the suites' episodes: an item a task, such as "
+        "tabletop::test_fuzz[turn_on_the_stove], which fails where failures are found; each is made smaller, and "
+        "written to fuzz_cases.toml in the run's folder, for "
         "--vla-cases. --vla-cases, ids of cases and tests of your own run beside them",
         "N",
         scene_count,

@@ -55,8 +55,11 @@ class TaskSearch:
     @property
     def found(self) -> "tuple[Found, ...]":
         """Each distinct failure, flaky ones too; of those known before, without a boundary, what is not found anew."""
-        causes = {each.cause for each in self.seen.found}
-        return (*self.seen.found, *(each for each in self.known if each.cause not in causes))
+        from pytest_vla.fuzz.causes import is_one_cause
+
+        now = [each.shrunk.candidate for each in self.seen.found if not each.is_flaky]
+        before = [each for each in self.known if not any(is_one_cause(each.shrunk.candidate, one) for one in now)]
+        return (*self.seen.found, *before)
 
     @property
     def failures(self) -> "tuple[Found, ...]":

@@ -55,23 +55,25 @@ def told_when_slow(what: str, stream: TextIO) -> Iterator[None]:
 
 
 @contextmanager
-def progress(stream: TextIO) -> Iterator[Callable[[str], None]]:
+def progress(stream: TextIO, of_all: bool = False) -> Iterator[Callable[[str], None]]:
     """Says what is being done where it takes long: rewritten on a terminal, a line now and then elsewhere.
 
     Args:
         stream: standard error, as results are on standard output.
+        of_all: whether the seconds that are told are since the block began, and not since the line changed.
 
     Yields:
         Takes what is being done from now on.
     """
     in_place = stream.isatty()
-    now = ("", time.monotonic())
+    began = time.monotonic()
+    now = ("", began)
     ended = threading.Event()
 
     def show() -> None:
         while not ended.wait(REDRAW_EVERY if in_place else LOG_EVERY):
             line, since = now
-            text = printable(f"{line}, {time.monotonic() - since:.0f} s so far")
+            text = printable(f"{line}, {time.monotonic() - (began if of_all else since):.0f} s so far")
             stream.write(f"\r\x1b[K{text}" if in_place else f"{text}\n")
             stream.flush()
 

@@ -87,7 +87,7 @@ def test_a_planted_bug_is_found_at_its_smallest_and_written(capsys: pytest.Captu
     (case,) = read_cases(here / "fuzz_cases.toml")
     assert case.candidate.changes[0].params == {"steps": 3}
     assert case.about.startswith("action.delay steps=3 (does it at steps=2); planted:policy ")
-    assert "fails always: action.delay steps=3 (does it at steps=2), seed 0" in out
+    assert "fails under 4 of 4 run seeds: action.delay steps=3 (does it at steps=2), seed 0" in out
     assert "fuzz_cases.toml: 1 case: `pytest --vla-cases=fuzz_cases.toml --vla-model=planted:policy` runs it" in out
     first = (here / "fuzz_cases.toml").read_bytes()
     code, out, _ = fuzz(capsys, *options, "--json")

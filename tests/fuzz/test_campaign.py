@@ -68,7 +68,7 @@ def test_all_tasks_are_searched_in_turn_by_all_hands() -> None:
     assert hands.most == 4
     for task, seen in one.seen.items():
         assert seen.proposed + seen.guided == 12, task
-        assert [dict(each.cause) for each in seen.found] == [{"action.delay": 1}]
+        assert [dict(each.cause) for each in seen.found] == [{"action.delay": (("steps", 1),)}]
     scenes = [line.task for line in lines if line.job.what == "scene"]
     half = scenes[:12]
     assert 4 <= half.count(TASKS[0].id) <= 8

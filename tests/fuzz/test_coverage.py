@@ -24,7 +24,11 @@ def scene(**params: float) -> Candidate:
 
 def test_every_kind_that_has_a_number_has_an_axis() -> None:
     axes = {kind.name: axis_of(kind.space(TASK)) for kind in fuzzed_kinds(TASK)}
-    assert {name for name, axis in axes.items() if axis is None} == {"language.words", "layout.distractors"}
+    assert {name for name, axis in axes.items() if axis is None} == {
+        "language.paraphrase",
+        "language.words",
+        "layout.distractors",
+    }
     azimuth, delay, joints = (axes[name] for name in ("camera.azimuth", "action.delay", "robot.joints"))
     assert azimuth == Axis("azimuth_deg", "deg", 0.0, tuple(float(15 * place - 75) for place in range(11)))
     assert delay == Axis("steps", "control steps", 0, (0.5, 1.5, 2.5, 3.5, 4.5, 5.5), True), "0 steps are no change"

@@ -59,7 +59,7 @@ def test_it_is_done_when_all_was_tried_and_made_smaller() -> None:
     seen = one.seen
     assert (seen.proposed, seen.guided) == (10, 30)
     assert seen.proposed == seen.passed + seen.failed
-    assert [dict(each.cause) for each in seen.found] == [{"camera.azimuth": 1}]
+    assert [dict(each.cause) for each in seen.found] == [{"camera.azimuth": (("azimuth_deg", 1),)}]
     assert seen.pending == 0
     assert seen.failed + seen.guided_failed == seen.again + len(seen.found)
 
@@ -174,3 +174,39 @@ def test_the_policy_that_is_compared_is_asked_about_the_smallest_and_its_twin() 
     again = perform(job, attempt, one.rules, lambda candidate, run_seed=None: Trial("fails", ""))
     assert isinstance(again, Found)
     assert again.rival == "aside", "who fails the twin tells nothing of the change"
+
+
+def lucky(candidate: Candidate, run_seed: int | None = None) -> Trial:
+    """Fails a little azimuth under the search's own run seed alone, and much of it always."""
+    by_luck = azimuth(candidate) > 0 and run_seed is None
+    return Trial("fails" if by_luck or azimuth(candidate) > 40 else "passes", "", signals={"steps": 0.3})
+
+
+def test_what_fails_by_luck_hides_nothing_that_always_does() -> None:
+    one = hunt(Rules(120, run_seeds=(1, 2, 3)))
+    while (job := one.next()) is not None:
+        one.note(job, perform(job, lucky, one.rules))
+    certain = [each for each in one.seen.found if not each.is_flaky]
+    assert len(certain) == 1
+    assert azimuth(certain[0].shrunk.candidate) > 40
+    assert certain[0].failed == 4
+    assert not certain[0].shrunk.complete, "what is smaller fails by luck"
+    assert {each.failed for each in one.seen.found if each.is_flaky} == {1}
+
+
+def test_which_scene_has_which_seed_does_not_depend_on_which_twins_fail() -> None:
+    def scenes(failing: int | None) -> dict[int, tuple[int, object]]:
+        one = hunt(Rules(30, guided=False), seeds=(0, 1, 2))
+        found = {}
+        while (job := one.next()) is not None:
+            if job.what == "scene":
+                found[job.proposal.number] = (job.proposal.candidate.seed, job.proposal.candidate.changes)
+            outcome = "fails" if job.what == "twin" and job.proposal.candidate.seed == failing else "passes"
+            trial = Trial(outcome, "", signals={})  # type: ignore[arg-type]
+            one.note(job, Tried(job.proposal, "passes", "") if job.what == "scene" else trial)
+        return found
+
+    every, some = scenes(None), scenes(1)
+    assert {number for number in every if every[number] != some[number]} == {
+        number for number, (seed, _) in every.items() if seed == 1
+    }

@@ -52,8 +52,8 @@ def turn(params: Params) -> float:
 
 def test_two_sides_of_one_kind_are_two_causes() -> None:
     seen = searched(lambda params: not -20 <= azimuth(params) <= 30, 160)
-    assert {each.cause for each in seen.found} == {(("camera.azimuth", -1),), (("camera.azimuth", 1),)}
-    by_side = {each.cause[0][1]: azimuth(of(each.shrunk.candidate)) for each in seen.found}
+    assert {each.cause for each in seen.found} == {(("camera.azimuth", (("azimuth_deg", side),)),) for side in (-1, 1)}
+    by_side = {each.cause[0][1][0][1]: azimuth(of(each.shrunk.candidate)) for each in seen.found}
     assert -23 < by_side[-1] < -20
     assert 30 < by_side[1] < 34.5
     assert seen.failed == len(seen.found) + seen.again

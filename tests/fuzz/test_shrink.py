@@ -177,3 +177,39 @@ def test_each_number_has_its_own_boundary() -> None:
         side = sides[f"offset[{place}]"]
         assert side.passes is not None
         assert side.passes["offset"][place] <= limit < side.fails["offset"][place]
+
+
+def test_what_tells_nothing_is_not_said_to_pass() -> None:
+    """Below 40 degrees nobody can do it, so that nobody did."""
+
+    def test(candidate: Candidate) -> Outcome:
+        return "fails" if abs(candidate.changes[0].params["azimuth_deg"]) > 40 else "aside"
+
+    shrunk = shrink(Candidate(TASK, 0, (AZIMUTH,)), test, space_of)
+    (boundary,) = shrunk.boundaries
+    assert boundary.passes is None
+    assert 40 < boundary.fails["azimuth_deg"] < 45
+
+
+def test_what_passed_is_tried_once_more_with_all_else_at_its_smallest() -> None:
+    """The less the light is turned, the less azimuth it takes: what passed at first fails in the end."""
+
+    def fails(params: Params) -> bool:
+        azimuth = params.get("camera.azimuth", {}).get("azimuth_deg", 0)
+        turn = params.get("light.direction", {}).get("turn_deg", 0)
+        return bool(turn > 5 and azimuth > 10 + turn)
+
+    shrunk = tried(fails, change_of("camera.azimuth", {"azimuth_deg": 70.0}), TURN)
+    assert shrunk.complete
+    params = {change.kind: change.params for change in shrunk.candidate.changes}
+    assert params["camera.azimuth"]["azimuth_deg"] < 20
+    for side in shrunk.boundaries:
+        assert side.passes is not None
+        assert not fails({**params, side.kind: side.passes})
+        assert side.fails == params[side.kind]
+
+
+def test_what_fails_with_any_amount_costs_few_episodes() -> None:
+    shrunk = tried(lambda params: params.get("camera.azimuth", {}).get("azimuth_deg", 0) > 0, AZIMUTH)
+    assert shrunk.tried < 10
+    assert shrunk.candidate.changes[0].params["azimuth_deg"] < 1

@@ -41,7 +41,7 @@ def test_what_is_found_fails_the_item_and_is_a_file_to_run_again(vla: Run, here:
             "vla: 2 searches of 6 scenes each with policies:impatient",
             f"tabletop/{STOVE}: 1 distinct failure that the policy should not have",
             "  * of 2 scenes drawn evenly fail = *% [[]*%, *%[]]; beside them * of 4 that were looked for",
-            "  fails always: action.delay steps=3 (does it at steps=2), seed 0",
+            "  fails under 4 of 4 run seeds: action.delay steps=3 (does it at steps=2), seed 0",
             f"  run it: *pytest --vla-cases={shown} --vla-tasks={STOVE} {IMPATIENT} -p pytest_vla.testing",
             "*= vla: searches =*",
             f"tabletop/{STOVE}: * of 2 scenes drawn evenly fail = *",
@@ -95,7 +95,7 @@ def test_what_was_found_before_is_tried_first_and_in_no_rate(vla: Run, here: Pat
     result.stdout.fnmatch_lines(
         [
             "  0 of 1 scenes drawn evenly fail = 0.0% *",
-            "  fails always: action.delay steps=3, seed 0 (found before)",
+            "  fails under 4 of 4 run seeds: action.delay steps=3, seed 0 (found before)",
         ]
     )
     assert len(read_cases(found_in(here)[-1])) == 1
