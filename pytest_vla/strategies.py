@@ -166,17 +166,22 @@ def _change(task: Task, kind: Kind) -> "SearchStrategy[tuple[str, Params]]":
     drawn: SearchStrategy[Params]
     if any(each.parts or each.form == TEXT for each in space):
         # Of texts and things with places nearly none is one that a scene can have; the kind knows which.
-        drawn = st.builds(partial(_sampled, task, kind), st.sampled_from(kind.levels), st.integers(0, _LAST_DRAW))
+        which = st.sampled_from(kind.levels or kind.parts())
+        drawn = st.builds(partial(_sampled, task, kind), which, st.integers(0, _LAST_DRAW))
     else:
         needed = {each.name: _value(each) for each in space if not each.optional}
         drawn = st.fixed_dictionaries(needed, optional={each.name: _value(each) for each in space if each.optional})
     return drawn.map(lambda params: (kind.name, change_of(kind.name, params).params))
 
 
-def _sampled(task: Task, kind: Kind, level: int, seed: int) -> Params:
-    """What a kind draws, of the highest level up to this one that the task has."""
+def _sampled(task: Task, kind: Kind, level: int | str, seed: int) -> Params:
+    """What a kind draws: of the highest level up to this one that the task has, or of a part."""
     from hypothesis import reject
 
+    if isinstance(level, str):
+        with suppress(VlaError):
+            return kind.sample(Draw(task, parted(kind.name, level), seed, 0, level))
+        reject()
     for lower in reversed(kind.levels[: kind.levels.index(level) + 1]):
         with suppress(VlaError):
             return kind.sample(Draw(task, levelled(kind.name, lower), seed, lower))
