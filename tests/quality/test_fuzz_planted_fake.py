@@ -28,9 +28,9 @@ BUDGETS = {
 RARE = 0.02
 """Of scenes drawn evenly: of bugs that fewer meet, guidance needs `SHARE` of the scenes that even sampling does."""
 
-SHARE = dict.fromkeys(BUGS, 1 / 3) | {"an object behind": 0.6}
-"""Where the object stands is drawn, and nothing tells that one came near the place: the more objects there are, the
-sooner one of them is behind, and that is all that guidance does here."""
+SHARE = dict.fromkeys(BUGS, 1 / 3) | {"an object behind": 0.75, "a colour of the table": 0.6}
+"""Where an object stands and which colour a table has is drawn, and nothing tells that one came near: that there are
+more objects and more of the colour in a scene is all that guidance does here."""
 
 
 @pytest.fixture(scope="module")
