@@ -28,7 +28,11 @@ BUDGETS = {
 RARE = 0.02
 """Of scenes drawn evenly: of bugs that fewer meet, guidance needs `SHARE` of the scenes that even sampling does."""
 
-SHARE = dict.fromkeys(BUGS, 1 / 3) | {"an object behind": 0.75, "a colour of the table": 0.6}
+SHARE = dict.fromkeys(BUGS, 1 / 3) | {
+    "an object behind": 0.75,
+    "a colour of the table": 0.6,
+    "light from one side": 0.5,
+}
 """Where an object stands and which colour a table has is drawn, and nothing tells that one came near: that there are
 more objects and more of the colour in a scene is all that guidance does here."""
 
