@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -142,7 +142,8 @@ def run(options: argparse.Namespace) -> int:
         with ended_as_interrupted():
             return _searched(options)
     except KeyboardInterrupt:
-        print("stopped before the first scene", file=sys.stderr)
+        # Before the search had begun, or while its page was drawn.
+        print("pytest-vla: stopped", file=sys.stderr)
         return 130
 
 
@@ -192,10 +193,11 @@ def _searched(options: argparse.Namespace) -> int:
         def note(line: "Line") -> None:
             """Whatever ends the search, the files have what was found."""
             journal.add(line)
-            keep()
+            if line.job.what == "failure":
+                keep()
 
         def keep() -> None:
-            now = _listed(campaign.seen.values(), begun.conditions)
+            now = _listed(campaign, begun.conditions)
             if now != listed:
                 listed[:] = now
                 write_cases(options.output, now)
@@ -318,14 +320,14 @@ def _hours(text: str) -> float:
     return hours
 
 
-def _listed(searched: "Iterable[Searched]", conditions: "Conditions") -> "list[ListedCase]":
+def _listed(campaign: "Campaign", conditions: "Conditions") -> "list[ListedCase]":
     from pytest_vla.fuzz.case_file import ListedCase
     from pytest_vla.fuzz.told import about_text
 
     return [
         ListedCase(found.shrunk.candidate, about_text(found, conditions.model, conditions.policy_digest))
-        for seen in searched
-        for found in seen.found
+        for hunt in campaign.hunts.values()
+        for found in hunt.found
         if not found.is_flaky
     ]
 
@@ -337,12 +339,10 @@ def _rival(options: argparse.Namespace) -> "ModelSpec | None":
 
 
 def _live_text(campaign: "Campaign", options: argparse.Namespace, episodes: int) -> str:
-    seen = campaign.seen.values()
-    tried = sum(hunt.tried for hunt in campaign.hunts.values())
-    of = "" if options.scenes is None and options.hours is not None else f" of {_number(options) * len(campaign.hunts)}"
-    failed = sum(each.failed + each.guided_failed for each in seen)
-    distinct = sum(len(each.found) for each in seen)
-    waiting = sum(each.pending for each in seen)
+    hunts = campaign.hunts.values()
+    tried, failed = sum(hunt.tried for hunt in hunts), sum(hunt.failed for hunt in hunts)
+    of = "" if options.scenes is None and options.hours is not None else f" of {_number(options) * len(hunts)}"
+    distinct, waiting = sum(len(hunt.found) for hunt in hunts), sum(hunt.pending for hunt in hunts)
     rest = f", {waiting} to be made smaller" * bool(waiting)
     return f"{tried}{of} scenes, {failed} failed, {distinct} distinct{rest}, {counted(episodes, 'episode')}"
 

@@ -73,6 +73,7 @@ class Hunt:
         task: as it is.
         rules: of the search.
         tried: scenes that have an answer.
+        failed: of those, how many fail.
     """
 
     def __init__(self, task: Task, seeds: Sequence[int], kinds: Sequence[Kind], key: str, rules: Rules) -> None:
@@ -102,7 +103,7 @@ class Hunt:
         self._certain: list[Found] = []
         self._flaky: list[Found] = []
         self._again = 0
-        self.tried = self._last_news = 0
+        self.tried = self.failed = self._last_news = 0
 
     def next(self) -> Job | None:
         """What is to be done next; None: nothing now, or nothing any more (`is_done`). Raises VlaError: no scene."""
@@ -196,10 +197,20 @@ class Hunt:
             guided_failed=self._guided["fails"],
             guided_passed=self._guided["passes"],
             again=self._again,
-            pending=len(self._queue) + self._is_shrinking,
-            found=(*self._certain, *self._flaky),
+            pending=self.pending,
+            found=self.found,
             left_out=left_out,
         )
+
+    @property
+    def found(self) -> tuple[Found, ...]:
+        """Distinct failures, those that always fail first."""
+        return (*self._certain, *self._flaky)
+
+    @property
+    def pending(self) -> int:
+        """Failures that were not made smaller yet."""
+        return len(self._queue) + self._is_shrinking
 
     def _evens(self) -> range:
         return range(0, self._asked, len(SOURCES) if self.rules.guided else 1)
@@ -227,6 +238,7 @@ class Hunt:
             self._guided[tried.outcome] += 1
         self._guide.note(tried)
         if tried.outcome == "fails":
+            self.failed += 1
             self._queue.append(proposal)
 
     def _note_found(self, found: Found) -> None:
