@@ -9,6 +9,7 @@ import pytest
 
 from pytest_vla.metrics.rates import VariedOutcome
 from pytest_vla.reports.terminal.progress import progress_line
+from pytest_vla.reports.terminal.utilisation import shortened
 from pytest_vla.util.text import printable_lines
 
 LOG_EVERY = 60.0
@@ -27,6 +28,7 @@ class Progress:
         reporter: pytest's.
         weights: by node id, what share of the run's time an episode is likely to take; any unit.
         clock: seconds, monotonic.
+        scarce: gives what is scarce, in a few words; empty: nothing is known of it.
     """
 
     def __init__(
@@ -34,8 +36,9 @@ class Progress:
         reporter: pytest.TerminalReporter,
         weights: Mapping[str, float],
         clock: Callable[[], float] = time.monotonic,
+        scarce: Callable[[], str] = lambda: "",
     ) -> None:
-        self._reporter, self._weights, self._clock = reporter, weights, clock
+        self._reporter, self._weights, self._clock, self._scarce = reporter, weights, clock, scarce
         self._start = self._shown = clock()
         self._weight_done = 0.0
         # By worker, what it is at before an episode can begin.
@@ -77,7 +80,8 @@ class Progress:
             if self.in_place:
                 self._redraw()
             else:
-                write_apart(self._reporter, self._line)
+                scarce = self._scarce()
+                write_apart(self._reporter, f"{self._line}; {scarce}" if scarce else self._line)
 
     def leave_out(self, nodes: Iterable[str]) -> None:
         """These episodes are not to run any more."""
@@ -107,7 +111,10 @@ class Progress:
     def _redraw(self) -> None:
         width = self._reporter._tw.fullwidth - 1
         beside = "".join(f"; {what}" for what in dict.fromkeys(self._preparing.values()))[:width]
-        self._reporter.rewrite(self._line[: width - len(beside)] + beside, erase=True)
+        room = width - len(beside)
+        if scarce := shortened(self._scarce(), room - len(self._line) - 2):
+            beside = f"; {scarce}{beside}"
+        self._reporter.rewrite(self._line[:room] + beside, erase=True)
         # Whatever else is written begins on a line of its own.
         self._reporter.currentfspath = -2
         self._reporter.flush()

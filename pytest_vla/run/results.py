@@ -10,6 +10,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -33,6 +34,7 @@ from pytest_vla.run.selection import SELECTION
 from pytest_vla.run.so_far import SoFar
 from pytest_vla.run.stored import StoredRun
 from pytest_vla.run.telling import Telling
+from pytest_vla.run.utilisation import look_at, scarce_now
 from pytest_vla.util.interrupts import uninterrupted
 from pytest_vla.util.text import counted, printable_lines
 
@@ -107,7 +109,7 @@ class Results:
             from pytest_vla.run.progress import Progress
 
             weights = {node: expected.seconds for node, expected in self.so_far.estimates.items()}
-            self._progress = Progress(self._telling.reporter, weights)
+            self._progress = Progress(self._telling.reporter, weights, scarce=partial(scarce_now, self._config))
             self._show_progress(None)
 
     def keep(self, record: Record, node: str) -> None:
@@ -351,6 +353,7 @@ class Results:
             self._current.pop(report.nodeid, None)
 
     def _show_progress(self, node: str | None) -> None:
+        look_at(self._config, self.so_far.total - self.so_far.done)
         if self._progress is not None:
             self._progress.show(node, self.so_far.new, self.so_far.done, self.so_far.total)
 

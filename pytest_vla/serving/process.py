@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.spec import ModelSpec
+from pytest_vla.serving.seen import Seen, read_seen, seen_line
 from pytest_vla.util.processes import Patience
 from pytest_vla.util.tracebacks import describe
 
@@ -99,11 +100,13 @@ class About:
         digest: names the content that it is made of; None: not known.
         replan: how many steps of a chunk it wants executed; None: it does not say.
         traits: what it expects of a suite, as a table.
+        most: questions that it is asked at once, at most; 0: not known.
     """
 
     digest: str | None = None
     replan: Any = None
     traits: Mapping[str, Any] = field(default_factory=dict)
+    most: int = 0
 
 
 @dataclass(frozen=True)
@@ -125,23 +128,31 @@ class PolicyProcess:
         """Whether the process still runs."""
         return self._process.poll() is None
 
-    def wait(self, silence: float | None = None) -> int:
+    def wait(self, silence: float | None = None, seen: Callable[[Seen], None] = lambda seen: None) -> int:
         """Waits until the process has ended; to be called once.
 
         Args:
             silence: seconds without a sign of life after which it is killed, as it may be stopped; None: it never is.
+            seen: told what the process sees of the run, about once a second.
 
         Returns:
             Its exit code, negative for a signal; `FROZEN`: it was killed.
         """
-        patience, still = Patience(), 0.0
+        patience, still, rest = Patience(), 0.0, b""
         with selectors.DefaultSelector() as selector, self._signs:
             selector.register(self._signs, selectors.EVENT_READ)
             # What it started may keep its pipe open.
             while self._process.poll() is None:
-                heard = bool(selector.select(_LOOK_SECONDS))
-                if heard and not self._signs.read(io.DEFAULT_BUFFER_SIZE):
-                    break
+                heard = False
+                if selector.select(_LOOK_SECONDS):
+                    told = self._signs.read(io.DEFAULT_BUFFER_SIZE)
+                    if not told:
+                        break
+                    *lines, rest = (rest + told).split(b"\n")
+                    # An empty line is a sign of life. What was seen is none: another process may write it.
+                    heard = b"" in lines
+                    for found in filter(None, map(read_seen, lines)):
+                        seen(found)
                 still = 0.0 if heard else still + patience.passed()
                 if heard:
                     patience = Patience()
@@ -299,16 +310,23 @@ def main() -> int:
     if orders["log"] is not None:
         with suppress(OSError):
             _write_to(Path(orders["log"]))
-    _give_signs_of_life(answers)
+    _give_signs_of_life(answers, getattr(server.batcher, "seen", None))
     return 0
 
 
-def _give_signs_of_life(answers: io.TextIOBase) -> None:
-    """For ever, to whoever started this process; from Python code, since a hang with the lock held is none."""
+def _give_signs_of_life(answers: io.TextIOBase, seen: Callable[[], Seen] | None = None) -> None:
+    """For ever, to whoever started this process; from Python code, since a hang with the lock held is none.
+
+    Args:
+        answers: the pipe.
+        seen: gives what was seen so far, which is told too from the first question on.
+    """
     never = threading.Event()
     with suppress(OSError):
         while not never.wait(_BEAT_SECONDS):
             os.write(answers.fileno(), b"\n")
+            if seen is not None and (found := seen()).questions:
+                os.write(answers.fileno(), seen_line(found))
     # Nobody listens: the other pipe is closed too, and ends this process.
     never.wait()
 
@@ -330,7 +348,9 @@ def _load(spec: ModelSpec, orders: Mapping[str, Any]) -> tuple[dict[str, Any], A
             return {"not_batched": f"--vla-model={spec.text}: this policy does not answer in batches"}, None
         # One that had to be downloaded is known only now.
         digest = (early and early.result()) or digest_of(policy, spec)
-    about = About(digest, own_number(policy, "replan"), traits_of(policy).table())
+    about = About(
+        digest, own_number(policy, "replan"), traits_of(policy).table(), min(orders["most"], policy.max_batch)
+    )
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     with suppress(FileNotFoundError):
         # Of a process that died.

@@ -6,12 +6,14 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.choices import AUTO
 from pytest_vla.policies.spec import ModelSpec
 from pytest_vla.serving.process import FROZEN, HUNG, About, PolicyAddress, PolicyProcess, longest_silence, start
+from pytest_vla.serving.seen import Seen
 
 RESTARTS = 1
 """How often a process is started again that died. One that gave up a call that hung, or was frozen, is, however often.
@@ -60,6 +62,7 @@ class Replicas:
         self._specs = [dataclasses.replace(spec, device=device) for device in devices]
         self.addresses = [PolicyAddress.new() for _ in devices]
         self._processes: list[PolicyProcess | None] = [None for _ in devices]
+        self._seen = [Seen() for _ in devices]
         self._lock, self._closing = threading.Lock(), threading.Event()
         errors: list[BaseException] = []
 
@@ -94,6 +97,10 @@ class Replicas:
         """Whom a worker asks, by its number."""
         return self.addresses[worker % len(self.addresses)]
 
+    def seen(self) -> tuple[Seen, ...]:
+        """What each process saw of the run, a second ago at most; of one that was started again since then."""
+        return tuple(self._seen)
+
     def close(self) -> None:
         """Ends them all, and removes their addresses."""
         with self._lock:
@@ -120,7 +127,7 @@ class Replicas:
         while True:
             process = self._processes[number]
             assert process is not None
-            code = process.wait(self._silence)
+            code = process.wait(self._silence, partial(self._note, number))
             with self._lock:
                 if self._closing.is_set():
                     return
@@ -142,6 +149,9 @@ class Replicas:
                     started.close()
                     return
                 self._processes[number] = started
+
+    def _note(self, number: int, seen: Seen) -> None:
+        self._seen[number] = seen
 
     def _ending(self, code: int) -> str:
         if code == HUNG:

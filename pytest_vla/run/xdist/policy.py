@@ -17,11 +17,13 @@ from pytest_vla.run.loading import LoadingLine
 from pytest_vla.run.preflight import check_fits
 from pytest_vla.run.resume import RESUMPTION
 from pytest_vla.run.selection import SELECTION, Selection
+from pytest_vla.run.utilisation import UTILISATION, Utilisation
 from pytest_vla.util.text import printable_lines
 
 if TYPE_CHECKING:
     from pytest_vla.serving.process import About, PolicyAddress
     from pytest_vla.serving.replicas import Replicas
+    from pytest_vla.serving.seen import Seen
 
 LOG = "policy.log"
 """The file in a run's folder that gets what the policy prints; there only where it prints."""
@@ -74,6 +76,10 @@ class PolicyOfWorkers:
         """What the policy says of itself; None where workers load it for themselves."""
         return None if self._replicas is None else self._replicas.about
 
+    def seen(self) -> "tuple[Seen, ...]":
+        """What each of the policy's processes has seen of the run; none where workers load it for themselves."""
+        return () if self._replicas is None else self._replicas.seen()
+
     def served(self, worker: str) -> Served | None:
         """What a worker of this name (``gw3``) is told; None: it is to load the policy for itself."""
         if self._replicas is None:
@@ -118,6 +124,7 @@ class PolicyOfWorkers:
         else:
             line.end()
             self._check_fits(selection)
+            self._config.stash[UTILISATION] = Utilisation(self.seen, len(specs), self._replicas.about.most)
 
     def _check_fits(self, selection: Selection) -> None:
         assert self._replicas is not None

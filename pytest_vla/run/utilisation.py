@@ -1,0 +1,105 @@
+"""How busy device and cores are while a policy's processes serve a run's workers, looked at as episodes end."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from pytest_vla.serving.seen import Seen, Use, seen_since, use_of
+
+RECENT_SECONDS = 10.0
+"""Of the live line."""
+
+
+class Utilisation:
+    """Samples of what the policy's processes see.
+
+    Attributes:
+        workers: that ask.
+        most: questions in a call, at most; 0: not known.
+    """
+
+    def __init__(
+        self,
+        seen: Callable[[], tuple[Seen, ...]],
+        workers: int,
+        most: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Begins the run's time.
+
+        Args:
+            seen: gives what each process has seen so far.
+            workers: that ask.
+            most: questions in a call, at most; 0: not known.
+            clock: seconds, monotonic.
+        """
+        self._seen, self._clock, self._began = seen, clock, clock()
+        self.workers, self.most = workers, most
+        # Samples of the live line, the last one the newest: none but the first is older than it has to be.
+        self._samples: deque[tuple[Seen, ...]] = deque()
+        self._first: tuple[Seen, ...] | None = None
+        self._last: tuple[Seen, ...] | None = None
+
+    def look(self, left: int) -> None:
+        """Take a sample.
+
+        Args:
+            left: how many episodes of the run have not ended.
+        """
+        sample = self._seen()
+        if not any(each.questions for each in sample):
+            return
+        self._samples.append(sample)
+        while len(self._samples) > 2 and _seconds(sample) - _seconds(self._samples[1]) >= RECENT_SECONDS:
+            self._samples.popleft()
+        # At the start workers load their worlds, at the end some have nothing to do.
+        if self._first is None and sum(each.episodes for each in sample) >= self.workers:
+            self._first = sample
+        if left >= self.workers:
+            self._last = sample
+
+    def recent(self) -> Use | None:
+        """Of about the last `RECENT_SECONDS`; None where that is too little to say."""
+        if len(self._samples) < 2:
+            return None
+        return use_of(_between(self._samples[0], self._samples[-1]))
+
+    def steady(self) -> tuple[Seen, ...]:
+        """What was seen while every worker had an episode; empty where there was no such time."""
+        if self._first is None or self._last is None or _seconds(self._last) <= _seconds(self._first):
+            return ()
+        return _between(self._first, self._last)
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start of the run."""
+        return self._clock() - self._began
+
+
+def _seconds(sample: Sequence[Seen]) -> float:
+    return max((each.seconds for each in sample), default=0.0)
+
+
+def _between(first: Sequence[Seen], last: Sequence[Seen]) -> tuple[Seen, ...]:
+    return tuple(seen_since(later, earlier) for earlier, later in zip(first, last, strict=True))
+
+
+UTILISATION = pytest.StashKey[Utilisation]()
+"""Of a run whose policy has processes of its own; nothing elsewhere."""
+
+
+def look_at(config: pytest.Config, left: int) -> None:
+    """Take a sample, where a policy's processes serve this run; see `Utilisation.look`."""
+    if UTILISATION in config.stash:
+        config.stash[UTILISATION].look(left)
+
+
+def scarce_now(config: pytest.Config) -> str:
+    """What is scarce now, in a few words; empty where no policy's process serves, or too little is known."""
+    if UTILISATION not in config.stash:
+        return ""
+    from pytest_vla.reports.terminal.utilisation import scarce_text
+
+    return scarce_text(config.stash[UTILISATION].recent())
