@@ -1,0 +1,73 @@
+"""How long a policy's call takes, by how many questions are in it: a table that is measured as it goes."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+_FORGETS = 0.03  # Of what was measured before, at each call.
+_LEAST_WEIGHT = 0.3  # Below which a measurement is too old to count.
+_OUTLIER = 3.0  # Times what was expected; a call that took longer was disturbed, until it happens again.
+
+
+class CallTimes:
+    """A table that is kept up to date. All times in seconds."""
+
+    def __init__(self) -> None:
+        # By size: how much its measurements weigh, and their mean.
+        self._measured: dict[int, tuple[float, float]] = {}
+        self._knots: tuple[Sequence[int], Sequence[float], float] | None = None
+        self._suspect = False
+
+    def took(self, size: int, seconds: float) -> None:
+        """A call with so many questions took so long."""
+        if self._measured and not self._suspect and seconds > _OUTLIER * self.seconds(size):
+            # As the first call of a shape, which may compile, or one that the machine held up.
+            self._suspect = True
+            return
+        self._suspect = False
+        kept = {each: (weight * (1 - _FORGETS), mean) for each, (weight, mean) in self._measured.items()}
+        self._measured = {each: known for each, known in kept.items() if known[0] >= _LEAST_WEIGHT or each == size}
+        weight, mean = self._measured.get(size, (0.0, 0.0))
+        # The last ten or so of a size.
+        weight = min(weight, 10.0) + 1.0
+        self._measured[size] = (weight, mean + (seconds - mean) / weight)
+        self._knots = None
+
+    def seconds(self, size: int) -> float:
+        """What a call with so many questions is likely to take; 0 where none was measured.
+
+        Between sizes that were measured it is drawn straight, and beyond them with the slope of all of them. It need not
+        rise: devices have sizes that they like.
+        """
+        if not self._measured:
+            return 0.0
+        if self._knots is None:
+            self._knots = _knots(self._measured)
+        sizes, times, slope = self._knots
+        if size > sizes[-1]:
+            return times[-1] + slope * (size - sizes[-1])
+        if size < sizes[0]:
+            return max(times[0] - slope * (sizes[0] - size), times[0] * size / sizes[0])
+        return float(np.interp(size, sizes, times))
+
+
+def call_times_of(calls: Mapping[int, tuple[int, float]]) -> CallTimes:
+    """The table of calls that were counted.
+
+    Args:
+        calls: by size, how many there were, and their mean in seconds.
+    """
+    times = CallTimes()
+    times._measured = {size: (float(count), mean) for size, (count, mean) in calls.items() if count}
+    return times
+
+
+def _knots(measured: Mapping[int, tuple[float, float]]) -> tuple[Sequence[int], Sequence[float], float]:
+    """Sizes, their times, and the slope of all, which is not below 0."""
+    sizes = sorted(measured)
+    times = [measured[size][1] for size in sizes]
+    weights = np.array([measured[size][0] for size in sizes])
+    centred = np.array(sizes) - np.average(sizes, weights=weights)
+    spread = float(np.sum(weights * centred**2))
+    slope = float(np.sum(weights * centred * np.array(times))) / spread if spread > 0 else 0.0
+    return sizes, times, max(0.0, slope)

@@ -1,0 +1,188 @@
+"""When a batch of questions is to go: the rule, apart from threads, sockets and clocks.
+
+Whoever forms a batch as soon as the device is free gets small ones, since workers think between two questions and come
+back one after the other. Whoever waits for all of them leaves the device idle while all think. Best is a number of
+questions in between, which depends on how long a call of each size takes, on how long workers think and how much that
+varies, on how many there are, and on the cores that they share. So the rule measures these and, beside the run, tries
+numbers on a simulated one (`pytest_vla.serving.simulated`): the one with the highest rate is taken. Nobody is waited for
+who is not likely to come: a session that is late, has ended or has just begun does not count.
+"""
+
+import math
+from collections import deque
+from collections.abc import Hashable, Iterator
+
+import numpy as np
+
+from pytest_vla.serving.call_times import CallTimes
+from pytest_vla.serving.simulated import AtLeast, Load, simulate
+
+_KEPT = 256  # Times of thinking, the latest.
+_FEWEST = 8  # Of these, before numbers are tried.
+_FORGETS = 0.05
+_LATE = 6.0  # Mean deviations after which one that was expected is no longer waited for.
+_ROUNDS, _LEAST_QUESTIONS = 30, 300  # Questions in a trial: of each worker, and of all.
+_GAIN = 1.015  # What another number has to promise.
+_OFTEN, _SELDOM = 8, 128  # Calls from one plan to the next, at first and later.
+_DIFFERENT = 0.2  # Change of the number of workers, as a share, after which a new plan is due.
+_SEED = 0
+
+
+class Dispatch:
+    """Keeps account of sessions, and says until when a batch is to wait. All times in seconds, by one monotonic clock.
+
+    Thinking is measured by a clock of its own, which is slower where more workers think than there are cores: what it
+    tells is what a worker's processor needs, however many others there are.
+
+    Attributes:
+        times: of calls, as measured.
+        questions: how many a batch waits for, as far as they are likely to come.
+        thinking: the latest times between an answer and the next question.
+        away: likewise from an episode's last answer to the first question of the worker's next one.
+    """
+
+    def __init__(self, most: int, cores: int = 0) -> None:
+        """`most`: questions in a batch; `cores`: that those who ask share; 0: each has one of its own."""
+        self._most, self._cores = most, cores
+        self.times, self.questions = CallTimes(), 1
+        self.thinking: deque[float] = deque(maxlen=_KEPT)
+        self.away: deque[float] = deque(maxlen=_KEPT)
+        # Since when by the clock of thinking, in the order of their answers.
+        self._thinking: dict[Hashable, float] = {}
+        self._late: dict[Hashable, float] = {}
+        self._away: dict[Hashable, float] = {}
+        self._clock = self._last = 0.0
+        self._mean: float | None = None
+        self._deviation = 0.0
+        self._calls, self._due, self._often = 0, 0, _OFTEN
+        self._planned_for = 0
+        # How many are in an episode, now and then: when the device is free.
+        self._playing = 0
+        self._trials: Iterator[None] | None = None
+
+    def asked(self, session: Hashable, now: float) -> None:
+        """A session asks, again or for the first time."""
+        self._advance(now)
+        if (since := self._away.pop(session, None)) is not None:
+            self.away.append(self._clock - since)
+            return
+        since = self._thinking.pop(session, None) or self._late.pop(session, None)
+        if since is None:
+            return
+        took = self._clock - since
+        if self._mean is None:
+            self._mean, self._deviation = took, took / 4
+        # Who was long away counts as one that was just late: the others are as quick as before.
+        took = min(took, self._latest)
+        self.thinking.append(took)
+        off = took - self._mean
+        self._mean += _FORGETS * off
+        self._deviation += _FORGETS * (abs(off) - self._deviation)
+
+    def answered(self, session: Hashable, now: float) -> None:
+        """A session has its answer."""
+        self._advance(now)
+        self._thinking[session] = self._clock
+
+    def ended(self, session: Hashable, now: float) -> None:
+        """A session's episode has ended; the same worker may ask in another one."""
+        self._advance(now)
+        since = self._thinking.pop(session, None) or self._late.pop(session, None)
+        if since is not None:
+            self._away[session] = since
+
+    def gone(self, session: Hashable, now: float) -> None:
+        """A session will not ask any more."""
+        self._advance(now)
+        for each in (self._thinking, self._late, self._away):
+            each.pop(session, None)
+
+    def took(self, size: int, seconds: float) -> None:
+        """A call with so many questions took so long."""
+        self.times.took(size, seconds)
+        self._calls += 1
+
+    def until(self, waiting: int, now: float) -> float:
+        """Until when a batch should wait for more, to be asked again whenever something has changed.
+
+        Args:
+            waiting: questions that could go now.
+            now: the time.
+
+        Returns:
+            A moment; `now` or earlier: it should go.
+        """
+        self._advance(now)
+        self._drop_late()
+        self._playing = waiting + len(self._thinking)
+        if waiting >= min(self.questions, self._playing, self._most):
+            return now
+        # By then the first of those that are awaited is late.
+        first = next(iter(self._thinking.values()))
+        return now + max(first + self._latest - self._clock, 1e-4) / self._pace
+
+    def plan(self) -> bool:
+        """Tries one number of questions, some milliseconds long, where that is due; to be called while the device is
+        busy. Returns whether more is to be tried."""
+        if self._trials is None:
+            if not self._is_due():
+                return False
+            self._trials = self._try()
+        if next(self._trials, self) is self:
+            self._trials = None
+            return False
+        return True
+
+    @property
+    def _pace(self) -> float:
+        thinkers = len(self._thinking) + len(self._away)
+        return min(1.0, self._cores / thinkers) if self._cores and thinkers else 1.0
+
+    @property
+    def _latest(self) -> float:
+        """How long after its answer a session is waited for."""
+        if self._mean is None:
+            return 0.0
+        return self._mean + _LATE * max(self._deviation, self._mean / 10, 1e-4)
+
+    def _advance(self, now: float) -> None:
+        self._clock += max(0.0, now - self._last) * self._pace
+        self._last = max(now, self._last)
+
+    def _drop_late(self) -> None:
+        while self._thinking:
+            session, since = next(iter(self._thinking.items()))
+            if since + self._latest > self._clock:
+                return
+            self._late[session] = self._thinking.pop(session)
+
+    def _is_due(self) -> bool:
+        if len(self.thinking) < _FEWEST or self._playing < 2:
+            return False
+        other = abs(self._playing - self._planned_for) > _DIFFERENT * self._planned_for
+        return self._calls >= self._due or (other and self._calls >= self._due - self._often + _OFTEN)
+
+    def _try(self) -> Iterator[None]:
+        workers = self._playing
+        load = Load(self.times.seconds, self._most, tuple(self.thinking), cores=self._cores)
+        questions = max(_LEAST_QUESTIONS, _ROUNDS * workers)
+        rates = {}
+        for number in candidates(workers, self._most, self.questions):
+            rng = np.random.default_rng(_SEED)
+            foreseen = simulate(load, workers, AtLeast(number, workers), rng, questions=questions)
+            rates[number] = foreseen.questions_per_second
+            yield
+        best = max(rates, key=lambda number: rates[number])
+        present = min(self.questions, workers, self._most)
+        if rates[best] > _GAIN * rates.get(present, 0.0):
+            self.questions = best
+        self._planned_for = workers
+        self._due = self._calls + self._often
+        self._often = min(2 * self._often, _SELDOM)
+
+
+def candidates(workers: int, most: int, present: int = 1) -> list[int]:
+    """How many questions a batch might wait for, the one that it waits for now among them."""
+    shares = (0, 1 / 6, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 3 / 4, 1)
+    numbers = {max(1, round(share * workers)) for share in shares} | {2, workers - 1, present}
+    return sorted({min(number, workers, most) for number in numbers if number >= 1})

@@ -1,0 +1,243 @@
+"""A run's workers and the policy's device as a queue, simulated event by event: no process, no clock, no policy.
+
+Workers think, that is simulate and draw, then ask, and wait for their answer. The device answers one batch at a time, in
+a time that depends on how many questions are in it. Those who think at the same moment share the cores: if they are
+more than these, each gets an equal part.
+"""
+
+import heapq
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from pytest_vla.serving.call_times import call_times_of
+from pytest_vla.serving.seen import Seen
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a run asks of cores and device. All times in seconds.
+
+    Attributes:
+        call_seconds: of a call with so many questions.
+        most: questions in a call.
+        thinking: what a worker's processor needs between an answer and the next question: times to draw from.
+        away: likewise between the last answer of an episode and the first question of the worker's next one.
+        questions: of an episode, on the average.
+        cores: that workers share; 0: each has one of its own.
+    """
+
+    call_seconds: Callable[[int], float]
+    most: int
+    thinking: Sequence[float]
+    away: Sequence[float] = (0.0,)
+    questions: float = math.inf
+    cores: int = 0
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """What such a run gives.
+
+    Attributes:
+        episodes_per_second, questions_per_second: of the whole run.
+        busy: share of the time for which the device was in a call.
+        cores_busy: share of the cores that thought; 0: each worker has one of its own.
+        mean_batch: questions in a call.
+        seconds: that all of it took.
+    """
+
+    episodes_per_second: float
+    questions_per_second: float
+    busy: float
+    cores_busy: float
+    mean_batch: float
+    seconds: float
+
+
+class Rule(Protocol):
+    """Says when a batch is to go; see `pytest_vla.serving.dispatch.Dispatch`. Sessions are worker numbers here."""
+
+    def asked(self, session: int, now: float) -> None: ...
+    def answered(self, session: int, now: float) -> None: ...
+    def ended(self, session: int, now: float) -> None: ...
+    def took(self, size: int, seconds: float) -> None: ...
+    def until(self, waiting: int, now: float) -> float: ...
+
+
+@dataclass
+class AtLeast:
+    """A static schedule: a batch goes as soon as it has so many questions, or all that may still come.
+
+    With 1 whatever waits goes at once, with all workers' number they go all together, with half of it two groups take
+    turns.
+
+    Attributes:
+        questions: how many.
+        workers: that have episodes left.
+    """
+
+    questions: int
+    workers: int
+
+    def asked(self, session: int, now: float) -> None: ...
+    def answered(self, session: int, now: float) -> None: ...
+    def ended(self, session: int, now: float) -> None: ...
+    def took(self, size: int, seconds: float) -> None: ...
+
+    def left(self) -> None:
+        """A worker has no episode left."""
+        self.workers -= 1
+
+    def until(self, waiting: int, now: float) -> float:
+        """Now, or never."""
+        return now if waiting >= min(self.questions, self.workers) else math.inf
+
+
+def load_of(seen: Seen, most: int) -> Load:
+    """The load of a run, by what its policy's process saw."""
+    answered = seen.questions / seen.episodes if seen.episodes else math.inf
+    away = seen.away or seen.thinking or (0.0,)
+    return Load(call_times_of(seen.calls).seconds, most, seen.thinking or (0.0,), away, answered, seen.cores)
+
+
+def foresee(load: Load, workers: int, rng: np.random.Generator, *, episodes: int | None = None) -> Foreseen:
+    """What a run of so many workers gives, with batches formed as the policy's process forms them.
+
+    Args:
+        load: of the run.
+        workers: how many.
+        rng: draws times and lengths.
+        episodes: of the run, with its end, where fewer and fewer workers have one left; None: its middle alone.
+    """
+    from pytest_vla.serving.dispatch import Dispatch
+
+    return simulate(load, workers, Dispatch(load.most, load.cores), rng, episodes=episodes)
+
+
+def simulate(
+    load: Load, workers: int, rule: Rule, rng: np.random.Generator, *, episodes: int | None = None, questions: int = 0
+) -> Foreseen:
+    """As `foresee`, with any rule.
+
+    Args:
+        load, workers, rng, episodes: as there.
+        rule: when a batch is to go.
+        questions: after which it ends if there is no number of episodes, a fifth of them before anything is counted;
+            0: 4,000, or 60 of each worker if these are more.
+    """
+    return _Run(load, workers, rule, rng, episodes, questions or max(4000, 60 * workers)).go()
+
+
+class _Run:
+    """One simulation. Thinking goes on a clock that is slower the more workers share the cores."""
+
+    def __init__(
+        self, load: Load, workers: int, rule: Rule, rng: np.random.Generator, episodes: int | None, questions: int
+    ) -> None:
+        self._load, self._rule, self._rng = load, rule, rng
+        self._thinking, self._away = np.asarray(load.thinking, float), np.asarray(load.away, float)
+        self._cores = load.cores or math.inf
+        self._most_questions, self._unbegun = questions, episodes
+        self._now = self._clock = self._thought = self._busy = 0.0
+        # When a worker's thinking ends, by the slower clock.
+        self._ends: list[tuple[float, int]] = []
+        self._left = [0] * workers
+        self._waiting: list[int] = []
+        self._calls = self._answered = self._ended = 0
+        for worker in range(workers):
+            # They start one after the other, as processes do.
+            self._begin(worker, float(rng.uniform(0.0, 1.0)) * self._draw(self._away))
+
+    def go(self) -> Foreseen:
+        load, rule = self._load, self._rule
+        inside: list[int] = []
+        free, wake, began = math.inf, math.inf, 0.0
+        counted: tuple[float, ...] = (0.0,) * 6
+        warm = 0 if self._unbegun is not None else self._most_questions // 5
+        while self._ends or inside or self._waiting:
+            thinkers = len(self._ends)
+            pace = min(1.0, self._cores / thinkers) if thinkers else 1.0
+            thought = self._now + (self._ends[0][0] - self._clock) / pace if self._ends else math.inf
+            moment = min(thought, free, wake)
+            if moment == math.inf:
+                # The rule waits for somebody who does not come.
+                moment = self._now
+                wake = moment
+            self._clock += (moment - self._now) * pace
+            self._thought += (moment - self._now) * min(thinkers, self._cores)
+            self._now = moment
+            if moment == free:
+                rule.took(len(inside), moment - began)
+                self._busy += moment - began
+                self._answered += len(inside)
+                for worker in inside:
+                    self._answer(worker)
+                inside, free = [], math.inf
+                if warm and self._answered >= warm:
+                    warm, counted = 0, self._totals()
+                if self._unbegun is None and self._answered >= self._most_questions:
+                    break
+            elif moment == thought:
+                worker = heapq.heappop(self._ends)[1]
+                rule.asked(worker, moment)
+                self._waiting.append(worker)
+            if not inside and self._waiting:
+                forced = moment == wake and not self._ends
+                wake = rule.until(len(self._waiting), moment)
+                if wake <= moment or len(self._waiting) >= load.most or forced:
+                    inside, self._waiting = self._waiting[: load.most], self._waiting[load.most :]
+                    began, free, wake = moment, moment + load.call_seconds(len(inside)), math.inf
+                    self._calls += 1
+            else:
+                wake = math.inf
+        return self._foreseen(counted)
+
+    def _answer(self, worker: int) -> None:
+        self._left[worker] -= 1
+        self._rule.answered(worker, self._now)
+        if self._left[worker] > 0:
+            self._think(worker, self._draw(self._thinking))
+            return
+        self._ended += 1
+        self._rule.ended(worker, self._now)
+        self._begin(worker, self._draw(self._away))
+
+    def _begin(self, worker: int, seconds: float) -> None:
+        if self._unbegun is not None:
+            if not self._unbegun:
+                left = getattr(self._rule, "left", None)
+                if left is not None:
+                    left()
+                return
+            self._unbegun -= 1
+        mean = self._load.questions
+        if mean == math.inf:
+            self._left[worker] = 1 << 60
+        else:
+            # Some end early, as successes do.
+            self._left[worker] = max(1, round(mean * float(self._rng.uniform(0.6, 1.4))))
+        self._think(worker, seconds)
+
+    def _think(self, worker: int, seconds: float) -> None:
+        heapq.heappush(self._ends, (self._clock + max(seconds, 0.0), worker))
+
+    def _draw(self, times: "np.ndarray") -> float:
+        return float(times[self._rng.integers(len(times))])
+
+    def _totals(self) -> tuple[float, ...]:
+        return (self._now, self._busy, self._thought, self._calls, self._answered, self._ended)
+
+    def _foreseen(self, before: Sequence[float]) -> Foreseen:
+        seconds, busy, thought, calls, answered, ended = (
+            after - earlier for after, earlier in zip(self._totals(), before, strict=True)
+        )
+        seconds = max(seconds, 1e-9)
+        # The middle of a run tells of episodes by their questions: few may have ended in it.
+        episodes = ended if self._unbegun is not None else answered / self._load.questions
+        cores = thought / (seconds * self._cores) if self._cores != math.inf else 0.0
+        batch = answered / calls if calls else 0.0
+        return Foreseen(episodes / seconds, answered / seconds, busy / seconds, cores, batch, seconds)
