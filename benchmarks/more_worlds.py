@@ -76,8 +76,17 @@ class Playing:
 
 
 def work(
-    suite: str, number: int, worlds: int, way: str, size: int, cores: set[int], seconds: float, answer: float, *,
-    barrier: Barrier, told: Any,
+    suite: str,
+    number: int,
+    worlds: int,
+    way: str,
+    size: int,
+    cores: set[int],
+    seconds: float,
+    answer: float,
+    *,
+    barrier: Barrier,
+    told: Any,
 ) -> None:
     """A worker's process: tells questions of each round, seconds of processor time until ready, resident bytes."""
     os.sched_setaffinity(0, cores)

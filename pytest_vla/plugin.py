@@ -83,6 +83,17 @@ def pytest_cmdline_main(config: pytest.Config) -> pytest.ExitCode | None:
     return pytest.ExitCode.OK
 
 
+@pytest.hookimpl(wrapper=True, optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> Generator[None, int, int]:
+    """Where there is a policy, note what ``-n auto`` came to: it may be more, once it is known what is to run."""
+    cores = yield
+    if config.getoption("vla_model", None) or config.getini("vla_model"):
+        from pytest_vla.run.xdist.auto import note_auto
+
+        note_auto(config, cores)
+    return cores
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Where episodes are asked for, read the settings, and let pytest collect the suites that they name."""
     about = f"{MARKER}(...): an episode of a robot policy; `pytest --markers` says more."

@@ -38,6 +38,7 @@ from pytest_vla.run.sudden_exit import STDERR
 from pytest_vla.run.typed import lacking_plugins
 from pytest_vla.run.unheeded import unheeded
 from pytest_vla.run.xdist import hooks as xdist_hooks
+from pytest_vla.run.xdist.auto import widen_auto
 from pytest_vla.run.xdist.policy import SERVED, PolicyOfWorkers
 from pytest_vla.util.text import printable_lines
 
@@ -141,6 +142,8 @@ def _configure(config: pytest.Config, late: bool) -> None:
         config.pluginmanager.register(AllureOfRun(Path(str(allure)).absolute()), "vla-allure-run")
     # By its entry point it has the first name, by -p xdist.plugin the other.
     if any(map(config.pluginmanager.hasplugin, ("xdist", "xdist.plugin"))):
+        if not config.option.collectonly:
+            widen_auto(config, selection, None if resumption is None else len(resumption.left))
         policy = PolicyOfWorkers(config)
         config.pluginmanager.register(policy, "vla-policy")
         config.pluginmanager.register(xdist_hooks.Controller(config, results, policy), "vla-xdist")

@@ -34,7 +34,7 @@ from pytest_vla.run.selection import SELECTION
 from pytest_vla.run.so_far import SoFar
 from pytest_vla.run.stored import StoredRun
 from pytest_vla.run.telling import Telling
-from pytest_vla.run.utilisation import look_at, scarce_now
+from pytest_vla.run.utilisation import closing_lines, look_at, scarce_now
 from pytest_vla.util.interrupts import uninterrupted
 from pytest_vla.util.text import counted, printable_lines
 
@@ -230,7 +230,8 @@ class Results:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """How the run went."""
-        self._telling.summary(terminalreporter, self.records, self._stored.closed, self._verdict)
+        utilisation = closing_lines(self._config, len(self.so_far.new))
+        self._telling.summary(terminalreporter, self.records, self._stored.closed, self._verdict, utilisation)
 
     def _write_summaries(self, session: pytest.Session) -> None:
         settings = self._selection.settings

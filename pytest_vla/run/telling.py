@@ -93,6 +93,7 @@ class Telling:
         records: Sequence[Record],
         closed: Closed,
         verdict: Sequence[str],
+        utilisation: Sequence[str] = (),
     ) -> None:
         """A table of rates; one line with -q, nothing with -qq, nothing where no episode ran. The verdict always.
 
@@ -101,6 +102,7 @@ class Telling:
             records: of each of the run's items the one that counts.
             closed: how the run stands.
             verdict: its lines.
+            utilisation: lines on how busy device and cores were.
         """
         from pytest_vla.gate.lines import FAILED, PASSED
         from pytest_vla.reports.terminal.first import LOOKS, Told, Tone
@@ -118,6 +120,8 @@ class Telling:
             from pytest_vla.reports.terminal.price import price_lines
 
             lines = (*lines, *map(Told, price_lines(prices, records)))
+        if verbosity >= 0:
+            lines = (*lines, *map(Told, utilisation))
         if verbosity >= 0 and (lines or verdict):
             reporter.section("vla")
         for text, tone in lines:

@@ -11,13 +11,20 @@ from pytest_vla.serving.seen import Seen, Use, seen_since, use_of
 RECENT_SECONDS = 10.0
 """Of the live line."""
 
+TOLD_SECONDS, ADVISED_SECONDS = 5.0, 20.0
+"""With every worker at an episode, from which on the end says what was measured, and advises."""
+
+ADVISED_ROUNDS = 2
+"""Episodes of each worker, on the average, in that time: of fewer, their lengths may be anything."""
+
 
 class Utilisation:
     """Samples of what the policy's processes see.
 
     Attributes:
         workers: that ask.
-        most: questions in a call, at most; 0: not known.
+        most: questions in a call, at most.
+        room: workers that the memory would have held; None: not known.
     """
 
     def __init__(
@@ -25,6 +32,7 @@ class Utilisation:
         seen: Callable[[], tuple[Seen, ...]],
         workers: int,
         most: int,
+        room: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Begins the run's time.
@@ -32,11 +40,12 @@ class Utilisation:
         Args:
             seen: gives what each process has seen so far.
             workers: that ask.
-            most: questions in a call, at most; 0: not known.
+            most: questions in a call, at most.
+            room: workers that the memory holds; None: not known.
             clock: seconds, monotonic.
         """
         self._seen, self._clock, self._began = seen, clock, clock()
-        self.workers, self.most = workers, most
+        self.workers, self.most, self.room = workers, most, room
         # Samples of the live line, the last one the newest: none but the first is older than it has to be.
         self._samples: deque[tuple[Seen, ...]] = deque()
         self._first: tuple[Seen, ...] | None = None
@@ -103,3 +112,42 @@ def scarce_now(config: pytest.Config) -> str:
     from pytest_vla.reports.terminal.utilisation import scarce_text
 
     return scarce_text(config.stash[UTILISATION].recent())
+
+
+def closing_lines(config: pytest.Config, episodes: int) -> tuple[str, ...]:
+    """What was scarce in this run, and which number of workers would take less time, where that is known.
+
+    Args:
+        config: pytest's.
+        episodes: that have ended in this invocation.
+    """
+    if UTILISATION not in config.stash:
+        return ()
+    utilisation = config.stash[UTILISATION]
+    steady = utilisation.steady()
+    use = use_of(steady)
+    if use is None or _seconds(steady) < TOLD_SECONDS:
+        return ()
+    from pytest_vla.reports.terminal.utilisation import advice_text, measured_text
+
+    advice = _advice(utilisation, steady, episodes)
+    return (measured_text(use, steady), *([] if advice is None else [advice_text(*advice)]))
+
+
+def _advice(utilisation: Utilisation, steady: Sequence[Seen], episodes: int) -> tuple[int, float] | None:
+    """A better number of workers, and what share of the time it would take; None: none, or too little was seen."""
+    cores, workers = max(each.cores for each in steady), utilisation.workers
+    if _seconds(steady) < ADVISED_SECONDS or not cores or not all(each.thinking for each in steady):
+        return None
+    if sum(each.episodes for each in steady) < ADVISED_ROUNDS * workers:
+        return None
+    # The simulation brings numpy, which this process may do without until then.
+    from pytest_vla.run.xdist.auto import START_SECONDS
+    from pytest_vla.serving.advice import advised, other_numbers, outlook
+
+    most = episodes if utilisation.room is None else min(episodes, max(utilisation.room, workers))
+    others = other_numbers(workers, cores, most)
+    if not others:
+        return None
+    found = outlook(steady, utilisation.most, workers, episodes, others)
+    return advised(found, workers, utilisation.elapsed, START_SECONDS / cores)

@@ -18,12 +18,12 @@ from pytest_vla.run.preflight import check_fits
 from pytest_vla.run.resume import RESUMPTION
 from pytest_vla.run.selection import SELECTION, Selection
 from pytest_vla.run.utilisation import UTILISATION, Utilisation
+from pytest_vla.run.xdist.auto import auto_line, narrow_auto, room_for_workers
 from pytest_vla.util.text import printable_lines
 
 if TYPE_CHECKING:
     from pytest_vla.serving.process import About, PolicyAddress
     from pytest_vla.serving.replicas import Replicas
-    from pytest_vla.serving.seen import Seen
 
 LOG = "policy.log"
 """The file in a run's folder that gets what the policy prints; there only where it prints."""
@@ -76,10 +76,6 @@ class PolicyOfWorkers:
         """What the policy says of itself; None where workers load it for themselves."""
         return None if self._replicas is None else self._replicas.about
 
-    def seen(self) -> "tuple[Seen, ...]":
-        """What each of the policy's processes has seen of the run; none where workers load it for themselves."""
-        return () if self._replicas is None else self._replicas.seen()
-
     def served(self, worker: str) -> Served | None:
         """What a worker of this name (``gw3``) is told; None: it is to load the policy for itself."""
         if self._replicas is None:
@@ -116,6 +112,7 @@ class PolicyOfWorkers:
             )
         except NotBatched as error:
             line.drop()
+            narrow_auto(self._config, specs)
             if time.monotonic() - began > _LONG_LOAD:
                 self._tell(f"{error}: each of the {len(specs)} workers loads it for itself")
         except (VlaError, OSError) as error:
@@ -124,7 +121,10 @@ class PolicyOfWorkers:
         else:
             line.end()
             self._check_fits(selection)
-            self._config.stash[UTILISATION] = Utilisation(self.seen, len(specs), self._replicas.about.most)
+            if (told := auto_line(self._config)) is not None:
+                self._say(told)
+            seen, most = self._replicas.seen, self._replicas.about.most
+            self._config.stash[UTILISATION] = Utilisation(seen, len(specs), most, room_for_workers())
 
     def _check_fits(self, selection: Selection) -> None:
         assert self._replicas is not None
@@ -141,6 +141,11 @@ class PolicyOfWorkers:
         reporter = self._config.pluginmanager.getplugin("terminalreporter")
         if reporter is not None:
             write_apart(reporter, f"vla: {text}", yellow=True)
+
+    def _say(self, text: str) -> None:
+        reporter = self._config.pluginmanager.getplugin("terminalreporter")
+        if reporter is not None and self._config.get_verbosity() >= 0:
+            reporter.write_line(printable_lines(f"vla: {text}"))
 
     def pytest_unconfigure(self) -> None:
         """The last worker has ended."""
