@@ -3,11 +3,20 @@
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pytest_vla.commands.hourly import (
+    Hourly,
+    Machines,
+    declare_hourly,
+    foreseen,
+    hourly_table,
+    hourly_text,
+    machines_of,
+)
 from pytest_vla.entries import Command
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.run.arguments import Joined, comma_list
@@ -24,7 +33,7 @@ if TYPE_CHECKING:
 # What the command needs is imported when it runs: --help has to come at once.
 
 DEFAULT_SUITE = "tabletop"
-DEFAULT_SIZES = (1, 4, 8, 16)
+DEFAULT_SIZES = (1, 2, 4, 8, 16, 32)
 
 _SERVED = ("openpi", "vla-eval")
 
@@ -56,6 +65,8 @@ class Report:
         device: where its weights are; None: it does not say.
         latencies: of each batch size that was measured.
         trouble: what ended the measurement early; empty: nothing did.
+        hourly: what is foreseen of each suite that the policy answered.
+        costs: of worlds, seconds by name, as far as they were given for that.
     """
 
     model: str
@@ -65,6 +76,8 @@ class Report:
     device: str | None = None
     latencies: tuple["Latency", ...] = ()
     trouble: str = ""
+    hourly: tuple[Hourly, ...] = ()
+    costs: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def errors(self) -> dict[str, list[str]]:
@@ -77,9 +90,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     parser.epilog = (
         "It prints what the policy says of itself, what does not fit each suite, what a few dozen questions with drawn "
-        "pictures show, and how long answers take. Nothing is simulated, and no data is needed. The exit code is 0 "
-        "where there are at most warnings, else 1. A policy says of itself what it wants in an attribute `traits`, see "
-        "pytest_vla.policies.traits."
+        "pictures show, how long answers take, and how many episodes an hour may be had. No world is made, and no data "
+        "is needed. The exit code is 0 where there are at most warnings, else 1. A policy says of itself what it wants "
+        "in an attribute `traits`, see pytest_vla.policies.traits."
     )
     parser.add_argument("--vla-model", metavar="POLICY", help="as pytest's")
     parser.add_argument(
@@ -99,6 +112,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         help="questions at once that the time is taken of, where the policy batches (default: "
         f"{','.join(map(str, DEFAULT_SIZES))})",
     )
+    declare_hourly(parser)
     parser.add_argument("--json", action="store_true", help="for programs")
     parser.add_argument("--codes", action="store_true", help="print all codes with their meanings, and do nothing else")
 
@@ -122,7 +136,7 @@ def run(options: argparse.Namespace) -> None:
     with progress(sys.stderr) as told, redirect_stdout(sys.stderr):
         told(f"loading {spec.text}")
         check_model(spec)
-        report = check(load_policy(spec), spec.text, suites, options.batch, told=told)
+        report = check(load_policy(spec), spec.text, suites, options.batch, machines_of(options), told=told)
     print(json.dumps(as_table(report), indent=2) if options.json else "\n".join(as_text(report)))
     if report.errors:
         # Written to another stream.
@@ -136,6 +150,7 @@ def check(
     model: str,
     suites: Sequence["Suite"],
     sizes: Sequence[int] = DEFAULT_SIZES,
+    machines: Machines | None = None,
     *,
     told: Callable[[str], None] = lambda line: None,
 ) -> Report:
@@ -146,6 +161,7 @@ def check(
         model: the text of ``--vla-model`` that it was loaded from.
         suites: at least one.
         sizes: questions at once to measure.
+        machines: that episodes an hour are foreseen for; None: for none.
         told: called with what is done next.
 
     Raises:
@@ -161,7 +177,7 @@ def check(
         untried = "the policy looks at the simulator itself, which is not here"
     elif kind == "replay":
         untried = "recorded actions belong to their episodes"
-    fits, answering = [], None
+    fits, answering = [], []
     for suite in suites:
         found = fit.check_fit(traits, suite)
         why = untried
@@ -170,19 +186,24 @@ def check(
         if not why:
             shown = trial.try_policy(policy, suite, served=kind in _SERVED, told=told)
             if not {each.code for each in shown} & {code.name for code in (fit.ANSWER, fit.NOT_FINITE, fit.RAISES)}:
-                answering = answering or suite
+                answering.append(suite)
             found += shown
         fits.append(Fit(suite.name, found, why))
     latencies, trouble = [], ""
-    if answering is not None:
+    if answering:
         try:
-            for latency in trial.measure(policy, answering, sizes, told=told):
+            for latency in trial.measure(policy, answering[0], sizes, told=told):
                 latencies.append(latency)
         except EpisodeError as error:
             trouble = str(error)
+    hourly: tuple[Hourly, ...] = ()
+    if latencies and machines is not None:
+        told("foreseeing episodes an hour")
+        hourly = tuple(foreseen(policy, each, latencies, machines, is_served=kind in _SERVED) for each in answering)
     most = policy.max_batch if is_batch_policy(policy) else None
     device = getattr(policy, "device", None)
-    return Report(model, traits, tuple(fits), most, None if device is None else str(device), tuple(latencies), trouble)
+    where, costs = None if device is None else str(device), {} if machines is None else machines.costs
+    return Report(model, traits, tuple(fits), most, where, tuple(latencies), trouble, hourly, costs)
 
 
 def as_text(report: Report) -> Iterator[str]:
@@ -211,6 +232,9 @@ def as_text(report: Report) -> Iterator[str]:
         yield printable(f"then {report.trouble}")
     elif report.latencies and (report.max_batch or 1) == 1:
         yield "It takes one question at a time."
+    for hourly in report.hourly:
+        yield ""
+        yield from hourly_text(hourly, report.costs)
 
 
 def as_table(report: Report) -> dict[str, Any]:
@@ -234,6 +258,7 @@ def as_table(report: Report) -> dict[str, Any]:
             for latency in report.latencies
         ],
         "latency_ended": report.trouble or None,
+        "hourly": [hourly_table(each, report.costs) for each in report.hourly],
     }
 
 

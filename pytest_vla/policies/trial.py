@@ -41,12 +41,16 @@ class Latency:
         median: seconds.
         slowest: seconds; where a session keeps a queue, the median may be of answers that needed no thought.
         actions: executed a second, by all episodes of the batch together.
+        mean: seconds.
+        executed: actions of an answer that are, on the average.
     """
 
     batch: int
     median: float
     slowest: float
     actions: float
+    mean: float
+    executed: float
 
 
 def try_policy(
@@ -108,7 +112,9 @@ def measure(
             while len(times) < 3 or (len(times) < rounds and sum(times) < seconds):
                 answers = ask(len(times) + 1, seen)
                 executed += sum(min(len(answer), replan or len(answer)) for answer in answers)
-        yield Latency(size, statistics.median(times), max(times), executed / sum(times))
+        total, answered = sum(times), size * len(times)
+        mean = total / len(times)
+        yield Latency(size, statistics.median(times), max(times), executed / total, mean, executed / answered)
 
 
 def _tried(policy: Policy | BatchPolicy, suite: Suite, seed: int, served: bool, told: Told) -> Iterator[Finding]:
