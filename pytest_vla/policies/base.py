@@ -7,7 +7,7 @@ changes (history, chunk queue, random state) belongs to its session.
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,9 @@ from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.policies.fit import ACTION_SIZE
 from pytest_vla.policies.tokens import TokenStatistics, check_token_statistics
 from pytest_vla.policies.traits import traits_of
+
+if TYPE_CHECKING:
+    from pytest_vla.policies.observations import Observations
 
 Observation = Mapping[str, NDArray[Any]]
 """`agentview_image`, `robot0_eye_in_hand_image`: (H, W, 3) uint8, drawn when read, in the form that the suite's
@@ -138,9 +141,11 @@ class BatchPolicy(Protocol):
     def begin(self, episode: Episode, /) -> Any:
         """Begin an episode: everything that belongs to it alone. Weights are shared, this is not."""
 
-    def act(self, states: Sequence[Any], observations: Sequence[Observation], /) -> Sequence[NDArray[Any] | Answer]:
+    def act(self, states: Sequence[Any], observations: "Observations", /) -> Sequence[NDArray[Any] | Answer]:
         """The chunks (k, 7) of a batch, one for each of its episodes' states; or an `Answer` each.
 
+        `observations` is a sequence, one for each state, and ``observations.stacked("agentview_image")`` is
+        (n, H, W, 3), one array of all, for which nothing is copied in the policy's process.
         An answer may depend on its own state and observation only, not on who else is in the batch. Where it raises,
         the episodes of the batch run again, each alone, so that one's trouble is no other's.
         """
@@ -201,8 +206,10 @@ class _Alone:
         self._policy, self._state = policy, state
 
     def __call__(self, observation: Observation) -> NDArray[Any] | Answer:
-        wanted = {name: observation[name] for name in self._policy.reads}
-        answer: NDArray[Any] | Answer = counted_answers(self._policy.act([self._state], [wanted]), 1)[0]
+        from pytest_vla.policies.observations import Observations
+
+        wanted = Observations([{name: observation[name] for name in self._policy.reads}])
+        answer: NDArray[Any] | Answer = counted_answers(self._policy.act([self._state], wanted), 1)[0]
         return answer
 
     def close(self) -> None:

@@ -17,6 +17,7 @@ from pytest_vla.plan.task import Protocol, Task
 from pytest_vla.policies.base import BatchPolicy, Episode, Observation, Policy, check_answer, is_batch_policy
 from pytest_vla.policies.global_seeds import seed_globals
 from pytest_vla.policies.noise import noise_generator, reseed
+from pytest_vla.policies.observations import Observations
 from pytest_vla.policies.view import policy_view
 from pytest_vla.util.tracebacks import describe, ends_episode
 
@@ -120,7 +121,7 @@ def asking(
         # Copies: a policy may write into what it is given.
         views = [policy_view({name: one[name].copy() for name in one}, "none") for one in seen]
         if is_batch_policy(policy):
-            wanted = _guarded("", lambda: [{name: view[name] for name in policy.reads} for view in views])
+            wanted = _guarded("", lambda: Observations([{name: view[name] for name in policy.reads} for view in views]))
             seed_globals(noises)
             answers = timed(lambda: list(policy.act(sessions, wanted)))
             if len(answers) != len(sessions):

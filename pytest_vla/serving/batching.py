@@ -1,8 +1,6 @@
-"""Questions of many episodes to one policy, answered in batches: whatever waits while the device is busy goes next.
+"""Questions of many episodes to one policy in this process, answered in batches by a thread of its own.
 
-Workers whose answers came together ask again together, but never in the same instant. So a batch that is not full waits
-for those who will soon ask again, as far as that pays (`Returns`). A question that nobody is expected to join goes at
-once, and none waits for others longer than a batch takes.
+When a batch goes is said by `pytest_vla.serving.dispatch`, as in the policy's process of a run.
 """
 
 import collections
@@ -17,11 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from pytest_vla.errors import BATCH_FAILED, EpisodeError
-from pytest_vla.policies.base import Answer, BatchPolicy, Observation, check_answer, counted_answers
-from pytest_vla.policies.global_seeds import seed_globals
-from pytest_vla.serving.returns import Returns
-from pytest_vla.util.tracebacks import describe
+from pytest_vla.policies.base import Answer, BatchPolicy, Observation
+from pytest_vla.serving.calls import call_policy, late
+from pytest_vla.serving.dispatch import Dispatch
 
 _SHORTEST_LOOK, _LONGEST_LOOK = 0.02, 0.5
 
@@ -90,7 +86,7 @@ class Batcher:
         self.busy_since: float | None = None
         self.sessions = 0
         self._lock = threading.Lock()
-        self._returns, self._idle_since = Returns(), 0.0
+        self._rule = Dispatch(self._most)
         # What the policy is at: who gets its answer.
         self._current: tuple[Future[Any], ...] = ()
         self._thread = threading.Thread(target=self._run, name="vla-policy", daemon=True)
@@ -114,8 +110,7 @@ class Batcher:
     ) -> "Future[Answer]":
         """The answer to come, checked, or what the policy raised.
 
-        Raised on a batch of several it becomes an EpisodeError `BATCH_FAILED` of each: a policy that broke off may have
-        left any of their states half changed, and generators drawn from.
+        Raised on a batch of several it becomes an EpisodeError `BATCH_FAILED` of each.
 
         Args:
             state: of the session.
@@ -148,89 +143,72 @@ class Batcher:
     def _run(self) -> None:
         while (item := self._held.popleft() if self._held else self._waiting.get()) is not None:
             if isinstance(item, _Ended):
-                self._returns.forget(item.session)
+                self._rule.gone(item.session, time.monotonic())
             elif isinstance(item, _Call):
                 self._do(item)
             else:
                 self._answer(self._gathered(item))
-                self._idle_since = time.monotonic()
 
     def _gathered(self, first: Question) -> list[Question]:
         """The next batch."""
-        self._returns.asked(first.session, first.asked)
+        self._rule.asked(first.session, first.asked)
         batch = [first]
-        since = max(first.asked, self._idle_since)
         while len(batch) < self._most and not first.alone:
             try:
-                item = self._next(len(batch), since)
+                item = self._next(len(batch))
             except queue.Empty:
                 break
             if isinstance(item, _Ended):
-                self._returns.forget(item.session)
+                self._rule.gone(item.session, time.monotonic())
                 # Its question may be in this very batch: whoever gave up will not return.
                 batch = [replace(other, session=None) if other.session is item.session else other for other in batch]
             elif isinstance(item, Question) and not item.alone:
-                self._returns.asked(item.session, item.asked)
+                self._rule.asked(item.session, item.asked)
                 batch.append(item)
             else:
                 self._held.append(item)
                 break
         return batch
 
-    def _next(self, size: int, since: float) -> _Item:
+    def _next(self, size: int) -> _Item:
         """What comes next, as long as a batch of this size should wait for it; queue.Empty."""
-        try:
-            return self._waiting.get_nowait()
-        except queue.Empty:
-            now = time.monotonic()
-            rest = self._returns.worth_waiting(size, self._most - size, since, now) - now
-            return self._waiting.get(timeout=max(0.0, rest))
+        while True:
+            try:
+                return self._waiting.get_nowait()
+            except queue.Empty:
+                now = time.monotonic()
+                rest = self._rule.until(size, now) - now
+                if rest <= 0:
+                    raise
+            with suppress(queue.Empty):
+                return self._waiting.get(timeout=rest)
 
     def _answer(self, batch: Sequence[Question]) -> None:
         # A worker that gave up does not ask any more.
         batch = [question for question in batch if question.answer.set_running_or_notify_cancel()]
         if not batch:
             return
+        self._rule.plan()
         self.sizes[len(batch)] = self.sizes.get(len(batch), 0) + 1
         self._begin_call([question.answer for question in batch])
         began = time.monotonic()
-        try:
-            seed_globals([question.noise for question in batch if question.noise is not None])
-            given = self._policy.act(
-                [question.state for question in batch], [question.observation for question in batch]
-            )
-        except BaseException as error:
-            self._end_call()
-            self._fail(batch, error)
-            return
+        answers = call_policy(
+            self._policy,
+            [question.state for question in batch],
+            [question.observation for question in batch],
+            [question.noise for question in batch if question.noise is not None],
+        )
         self._end_call()
-        self._returns.took(len(batch), time.monotonic() - began)
-        try:
-            answers = counted_answers(given, len(batch))
-        except EpisodeError as error:
-            for question in batch:
-                _refuse(question.answer, error)
-            return
+        now = time.monotonic()
+        self._rule.took(len(batch), now - began)
         for question, answer in zip(batch, answers, strict=True):
-            self._check(question, answer)
-
-    def _fail(self, batch: Sequence[Question], error: BaseException) -> None:
-        failure = error
-        if len(batch) > 1:
-            failure = EpisodeError(BATCH_FAILED, f"on a batch of {len(batch)} the policy raised {describe(error)}")
-            failure.__cause__ = error
-        for question in batch:
-            _refuse(question.answer, failure)
-
-    def _check(self, question: Question, answer: object) -> None:
-        try:
-            checked = check_answer(answer, None)
-        except BaseException as error:
-            _refuse(question.answer, error)
-            return
-        with suppress(InvalidStateError):
-            question.answer.set_result(checked)
-        self._returns.answered(question.session, time.monotonic())
+            if isinstance(answer, BaseException):
+                _refuse(question.answer, answer)
+                continue
+            with suppress(InvalidStateError):
+                question.answer.set_result(answer)
+            if question.session is not None:
+                self._rule.answered(question.session, now)
 
     def _do(self, call: _Call) -> None:
         if not call.result.set_running_or_notify_cancel():
@@ -259,9 +237,8 @@ class Batcher:
             # In this order: what is current is no older than the call.
             since, current = self.busy_since, self._current
             if since is not None and time.monotonic() - since > limit:
-                late = EpisodeError("policy-timeout", f"no answer of the policy in {limit:g} s (--vla-policy-timeout)")
                 for answer in current:
-                    _refuse(answer, late)
+                    _refuse(answer, late(limit))
                 hung()
                 return
 

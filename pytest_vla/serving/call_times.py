@@ -36,8 +36,8 @@ class CallTimes:
     def seconds(self, size: int) -> float:
         """What a call with so many questions is likely to take; 0 where none was measured.
 
-        Between sizes that were measured it is drawn straight, and beyond them with the slope of all of them. It need not
-        rise: devices have sizes that they like.
+        Between sizes that were measured it is drawn straight, and beyond them with the slope of all. It need not rise:
+        devices have sizes that they like.
         """
         if not self._measured:
             return 0.0

@@ -1,9 +1,10 @@
 """A worker's side of the policy's process: a policy like any other, whose sessions live over there."""
 
 import itertools
-import os
 import socket
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -14,12 +15,12 @@ from pytest_vla.policies.base import Answer, Episode, Observation
 from pytest_vla.policies.noise import pack_noise
 from pytest_vla.serving.process import About, PolicyAddress
 from pytest_vla.serving.replicas import lost_file
-from pytest_vla.serving.server import PROTOCOL, WAIT
-from pytest_vla.serving.wire import SharedPictures, allocate, receive, send, unpack_answer
+from pytest_vla.serving.wire import PROTOCOL, WAIT, SharedPictures, allocate, inlined, receive, send, unpack_answer
+from pytest_vla.util.told import warn
 from pytest_vla.util.tracebacks import ServerTraceback
 
-# Two cameras of 1024 x 1024 pixels, or a dozen of 256 x 256.
-_MEMORY = 8 * 1024 * 1024
+_ALIGNMENT = 4096
+_NO_MEMORY = "no memory can be shared with the policy's process ({}): pictures go by message, which takes longer"
 _RETRY_SECONDS = 0.2
 _GRACE_SECONDS = 12.0  # Beyond what the process allows itself.
 _PATIENCE = 600.0
@@ -51,6 +52,7 @@ class ServedPolicy:
         self._numbers = itertools.count()
         self._connection: socket.socket | None = None
         self._pictures: SharedPictures | None = None
+        self._shares = True
         self._reads: tuple[str, ...] = ()
 
     def __call__(self, episode: Episode) -> "_ServedSession":
@@ -104,11 +106,14 @@ class ServedPolicy:
 
     def act(self, number: int, noise: np.random.Generator, observation: Observation) -> Answer:
         """The answer to a session's question. Raises EpisodeError."""
-        if self._pictures is None:
+        if self._connection is None:
             raise EpisodeError(SERVER_DIED, "the connection to the policy's process was lost")
-        places = self._pictures.write({name: observation[name] for name in self._reads})
-        answer = self._ask({"do": "act", "session": number, "noise": pack_noise(noise), "places": places})
-        return unpack_answer(answer)
+        arrays = {name: np.asarray(observation[name]) for name in self._reads}
+        message = {"do": "act", "session": number, "noise": pack_noise(noise)}
+        memory = self._memory_for(sum(-(-array.nbytes // _ALIGNMENT) * _ALIGNMENT for array in arrays.values()))
+        if memory is None:
+            return unpack_answer(self._ask({**message, "arrays": inlined(arrays)}))
+        return unpack_answer(self._ask({**message, "places": memory.write(arrays)}))
 
     def end(self, number: int) -> None:
         """Ends a session; nothing where the connection is lost, since its sessions went with it."""
@@ -123,6 +128,22 @@ class ServedPolicy:
             self._pictures.close()
         self._connection = self._pictures = None
 
+    def _memory_for(self, size: int) -> SharedPictures | None:
+        """Memory of at least so many bytes that both sides have; None: there is none to be had."""
+        assert self._connection is not None
+        if self._shares and (self._pictures is None or self._pictures.size < size):
+            try:
+                descriptor = allocate(max(size, _ALIGNMENT))
+            except OSError as error:
+                self._shares = False
+                warn(_NO_MEMORY.format(error))
+                return None
+            self._send({"do": "memory"}, (descriptor,))
+            if self._pictures is not None:
+                self._pictures.close()
+            self._pictures = SharedPictures(descriptor)
+        return self._pictures if self._shares else None
+
     def _lost(self) -> str | None:
         """Why the process will not come back; None: it may."""
         try:
@@ -134,23 +155,21 @@ class ServedPolicy:
         if self._connection is not None:
             return
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        descriptor = allocate(_MEMORY)
         try:
             # It tells now and then that it lives.
             connection.settimeout(self.timeout + _GRACE_SECONDS)
             connection.connect(str(self._address.path))
-            send(connection, {"protocol": PROTOCOL, "secret": self._address.secret}, (descriptor,))
+            send(connection, {"protocol": PROTOCOL, "secret": self._address.secret})
             answer, _ = receive(connection)
             if "refused" in answer:
                 raise WireError(f"the policy's process refused this worker: {answer['refused']}")
         except (OSError, WireError) as error:
-            os.close(descriptor)
             connection.close()
             if isinstance(error, TimeoutError):
                 raise self._silent() from error
             raise EpisodeError(SERVER_DIED, f"the policy's process cannot be reached: {error}") from error
         self._reads = tuple(answer["reads"])
-        self._connection, self._pictures = connection, SharedPictures(descriptor)
+        self._connection = connection
 
     def _silent(self) -> EpisodeError:
         told = f"no sign of life from the policy's process in {self.timeout:g} s (--vla-policy-timeout)"
@@ -158,11 +177,27 @@ class ServedPolicy:
 
     def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
         assert self._connection is not None
-        try:
-            send(self._connection, message)
-            answer, _ = receive(self._connection)
+        connection = self._connection
+        with self._lost_with_it():
+            send(connection, message)
+            answer, _ = receive(connection)
             while answer == WAIT:
-                answer, _ = receive(self._connection)
+                answer, _ = receive(connection)
+        if "reason" in answer:
+            details = answer.get("details")
+            raise EpisodeError(answer["reason"], answer["error"]) from (ServerTraceback(details) if details else None)
+        return answer
+
+    def _send(self, message: dict[str, Any], files: tuple[int, ...]) -> None:
+        assert self._connection is not None
+        with self._lost_with_it():
+            send(self._connection, message, files)
+
+    @contextmanager
+    def _lost_with_it(self) -> Iterator[None]:
+        """A block of talk; what goes wrong in it is an EpisodeError, and the end of the connection."""
+        try:
+            yield
         except BaseException as error:
             # What comes late would be taken for the answer to the next question.
             self.close()
@@ -171,10 +206,6 @@ class ServedPolicy:
             if isinstance(error, WireError):
                 raise EpisodeError(SERVER_DIED, f"the policy's process is gone: {error}") from error
             raise
-        if "reason" in answer:
-            details = answer.get("details")
-            raise EpisodeError(answer["reason"], answer["error"]) from (ServerTraceback(details) if details else None)
-        return answer
 
 
 class _ServedSession:

@@ -4,11 +4,10 @@ Whoever forms a batch as soon as the device is free gets small ones, since worke
 back one after the other. Whoever waits for all of them leaves the device idle while all think. Best is a number of
 questions in between, which depends on how long a call of each size takes, on how long workers think and how much that
 varies, on how many there are, and on the cores that they share. So the rule measures these and, beside the run, tries
-numbers on a simulated one (`pytest_vla.serving.simulated`): the one with the highest rate is taken. Nobody is waited for
-who is not likely to come: a session that is late, has ended or has just begun does not count.
+numbers on a simulated one (`pytest_vla.serving.simulated`): the one with the highest rate is taken. Nobody is waited
+for who is not likely to come: a session that is late, has ended or has just begun does not count.
 """
 
-import math
 from collections import deque
 from collections.abc import Hashable, Iterator
 

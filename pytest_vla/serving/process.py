@@ -1,7 +1,8 @@
 """Starts the policy's process, waits until it has loaded, and ends it: ``python -m pytest_vla.serving.process``.
 
 The process lives as long as the pipe is open that it gets its orders by, so that it ends with who started it, however
-that ends, and with it all that it started itself.
+that ends, and with it all that it started itself. It calls the policy and does nothing else: workers are served by a
+process of its own, the desk, which it starts (`pytest_vla.serving.desk_process`).
 """
 
 import faulthandler
@@ -12,7 +13,6 @@ import secrets
 import selectors
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,21 +25,25 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from pytest_vla.errors import VlaError
+from pytest_vla.errors import VlaError, WireError
 from pytest_vla.policies.spec import ModelSpec
-from pytest_vla.serving.seen import Seen, read_seen, seen_line
+from pytest_vla.serving.desk_process import DeskProcess
+from pytest_vla.serving.seen import Seen, read_seen
 from pytest_vla.util.processes import Patience
 from pytest_vla.util.tracebacks import describe
 
 if TYPE_CHECKING:
-    from pytest_vla.policies.base import BatchPolicy, Episode, Observation
+    from pytest_vla.policies.base import BatchPolicy, Episode
+    from pytest_vla.policies.observations import Observations
+    from pytest_vla.serving.computing import Computer
 
 _SOCKET = "policy.sock"
 _POLL_SECONDS = 1.0
 _END_SECONDS = 5.0
 _BACKSTOP_SECONDS = 10.0  # Beyond the limit, after which code is ended that holds Python's lock.
 _FAREWELL_SECONDS = 0.5  # For the answers on their way.
-_BEAT_SECONDS, _LOOK_SECONDS = 1.0, 2.0  # Between two signs of life, and for which the next one is waited.
+_LOOK_SECONDS = 2.0  # For which the next sign of life is waited.
+_SHORTEST_LOOK, _LONGEST_LOOK = 0.02, 0.5  # At how long a call takes.
 _LONGEST_PATH = 100
 """Bytes of a socket's path; systems take 104 or 108."""
 
@@ -297,45 +301,55 @@ def main() -> int:
     orders = json.loads(line)
     threading.Thread(target=_end_with_starter, args=(control, Path(orders["socket"]).parent), daemon=True).start()
     spec = ModelSpec.of(orders["spec"])
+    desk = DeskProcess(answers)
+    policy = None
     try:
-        answer, server = _load(spec, orders)
+        answer, policy = _load(spec, orders)
+        if policy is not None:
+            reads, most = list(policy.reads), max(1, min(orders["most"], policy.max_batch))
+            desk.open(orders["socket"], orders["secret"], reads, most)
     except VlaError as error:
-        answer, server = {"error": str(error)}, None
+        answer, policy = {"error": str(error)}, None
     except BaseException as error:
-        answer, server = {"error": f"--vla-model={spec.text}: loading raised {describe(error)}"}, None
+        answer, policy = {"error": f"--vla-model={spec.text}: loading raised {describe(error)}"}, None
     print(json.dumps(answer), file=answers, flush=True)
-    if server is None:
+    if policy is None:
         # A module that started threads must not keep the process.
+        desk.close()
         os._exit(1)
     if orders["log"] is not None:
         with suppress(OSError):
             _write_to(Path(orders["log"]))
-    _give_signs_of_life(answers, getattr(server.batcher, "seen", None))
-    return 0
+    return _compute(policy, desk, spec.timeout)
 
 
-def _give_signs_of_life(answers: io.TextIOBase, seen: Callable[[], Seen] | None = None) -> None:
-    """For ever, to whoever started this process; from Python code, since a hang with the lock held is none.
+def _compute(policy: "BatchPolicy", desk: DeskProcess, limit: float) -> int:
+    """Calls the policy for the desk until that is gone; returns the exit code."""
+    from pytest_vla.serving.computing import Computer
 
-    Args:
-        answers: the pipe.
-        seen: gives what was seen so far, which is told too from the first question on.
-    """
-    never = threading.Event()
-    with suppress(OSError):
-        while not never.wait(_BEAT_SECONDS):
-            os.write(answers.fileno(), b"\n")
-            if seen is not None and (found := seen()).questions:
-                os.write(answers.fileno(), seen_line(found))
-    # Nobody listens: the other pipe is closed too, and ends this process.
-    never.wait()
+    computer = Computer(_Watched(policy, limit + _BACKSTOP_SECONDS), desk.channel)
+    threading.Thread(target=_watch, args=(computer, limit), name="vla-watch", daemon=True).start()
+    desk.give_signs_of_life()
+    try:
+        computer.run()
+    except WireError as error:
+        print(f"pytest-vla: the desk of the policy's process is gone: {error}", file=sys.stderr, flush=True)
+    desk.close()
+    os._exit(1)
 
 
-def _load(spec: ModelSpec, orders: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+def _watch(computer: "Computer", limit: float) -> None:
+    """Ends the process where one call of the policy takes too long."""
+    while True:
+        time.sleep(min(max(limit / 8, _SHORTEST_LOOK), _LONGEST_LOOK))
+        if computer.give_up(limit):
+            _end_hung()
+
+
+def _load(spec: ModelSpec, orders: Mapping[str, Any]) -> "tuple[dict[str, Any], BatchPolicy | None]":
     from pytest_vla.policies.base import is_batch_policy, own_number
     from pytest_vla.policies.load import digest_of, load_policy, may_batch, policy_digest
     from pytest_vla.policies.traits import traits_of
-    from pytest_vla.serving.server import Server
 
     # After our own imports: a user's file may have the name of a module of Python's.
     sys.path[:] = orders["path"]
@@ -348,18 +362,9 @@ def _load(spec: ModelSpec, orders: Mapping[str, Any]) -> tuple[dict[str, Any], A
             return {"not_batched": f"--vla-model={spec.text}: this policy does not answer in batches"}, None
         # One that had to be downloaded is known only now.
         digest = (early and early.result()) or digest_of(policy, spec)
-    about = About(
-        digest, own_number(policy, "replan"), traits_of(policy).table(), min(orders["most"], policy.max_batch)
-    )
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    with suppress(FileNotFoundError):
-        # Of a process that died.
-        os.unlink(orders["socket"])
-    listener.bind(orders["socket"])
-    secret, most = bytes.fromhex(orders["secret"]), orders["most"]
-    watched = _Watched(policy, spec.timeout + _BACKSTOP_SECONDS)
-    server = Server(watched, listener, secret, most, limit=spec.timeout, hung=_end_hung)
-    return {"about": asdict(about)}, server
+    most = min(orders["most"], policy.max_batch)
+    about = About(digest, own_number(policy, "replan"), traits_of(policy).table(), most)
+    return {"about": asdict(about)}, policy
 
 
 class _Watched:
@@ -373,7 +378,7 @@ class _Watched:
         with self._limited():
             return self._policy.begin(episode)
 
-    def act(self, states: Sequence[Any], observations: "Sequence[Observation]") -> Sequence[Any]:
+    def act(self, states: Sequence[Any], observations: "Observations") -> Sequence[Any]:
         with self._limited():
             return self._policy.act(states, observations)
 

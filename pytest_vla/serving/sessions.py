@@ -11,7 +11,7 @@ from pytest_vla.errors import EpisodeError
 from pytest_vla.policies.base import Answer, BatchPolicy, Episode, Observation
 from pytest_vla.policies.global_seeds import seed_globals
 from pytest_vla.serving.batching import Batcher
-from pytest_vla.util.tracebacks import describe, full_traceback
+from pytest_vla.serving.calls import as_episode_error
 
 _T = TypeVar("_T")
 
@@ -95,14 +95,7 @@ def _awaited(future: "Future[_T]", waiting: Callable[[], None], moment: str) -> 
             raise
     try:
         return future.result()
-    except EpisodeError:
-        raise
     except CancelledError as error:
         raise EpisodeError("policy-connection", "the question was given up") from error
     except BaseException as error:
-        raise EpisodeError("policy-raised", f"{moment}{describe(error)}") from error
-
-
-def details_of(error: EpisodeError) -> str:
-    """The traceback behind an error, for whoever has to mend the policy; empty where nothing was raised."""
-    return full_traceback(error.__cause__) if error.__cause__ else ""
+        raise as_episode_error(error, moment) from error.__cause__ if isinstance(error, EpisodeError) else error

@@ -1,7 +1,7 @@
 """A run's workers and the policy's device as a queue, simulated event by event: no process, no clock, no policy.
 
-Workers think, that is simulate and draw, then ask, and wait for their answer. The device answers one batch at a time, in
-a time that depends on how many questions are in it. Those who think at the same moment share the cores: if they are
+Workers think, that is simulate and draw, then ask, and wait for their answer. The device answers one batch at a time,
+in a time that depends on how many questions are in it. Those who think at the same moment share the cores: if they are
 more than these, each gets an equal part.
 """
 

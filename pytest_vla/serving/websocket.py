@@ -22,6 +22,7 @@ from pytest_vla.policies.openpi_protocol import OURS, Served
 from pytest_vla.policies.tokens import statistics_table
 from pytest_vla.policies.traits import traits_of
 from pytest_vla.serving.batching import Batcher
+from pytest_vla.serving.calls import details_of
 from pytest_vla.serving.plain import PlainPolicy
 from pytest_vla.serving.requests import (
     MAX_REQUEST,
@@ -32,7 +33,7 @@ from pytest_vla.serving.requests import (
     read_observation,
     read_request,
 )
-from pytest_vla.serving.sessions import Session, Sessions, details_of
+from pytest_vla.serving.sessions import Session, Sessions
 from pytest_vla.util.tracebacks import describe
 
 if TYPE_CHECKING:

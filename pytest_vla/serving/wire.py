@@ -10,7 +10,7 @@ import os
 import socket
 import struct
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgpack
@@ -21,6 +21,11 @@ from pytest_vla.errors import EpisodeError, WireError
 from pytest_vla.policies.base import Answer
 from pytest_vla.policies.msgpack_arrays import check_elements
 from pytest_vla.policies.tokens import PER_TOKEN, check_token_statistics, statistics_of, statistics_table
+
+PROTOCOL = 2
+
+WAIT = {"wait": True}
+"""What a worker is sent now and then while it waits for an answer."""
 
 LONGEST_MESSAGE = 64 * 1024 * 1024
 _HEAD = struct.Struct(">I")
@@ -38,17 +43,54 @@ def send(connection: socket.socket, message: Mapping[str, Any], files: tuple[int
     Raises:
         WireError: the other side is gone.
     """
-    body = msgpack.packb(message, use_bin_type=True)
     try:
         if files:
-            socket.send_fds(connection, [_HEAD.pack(len(body))], list(files))
+            head, body = (whole := framed(message))[: _HEAD.size], whole[_HEAD.size :]
+            socket.send_fds(connection, [head], list(files))
             connection.sendall(body)
         else:
-            connection.sendall(_HEAD.pack(len(body)) + body)
+            connection.sendall(framed(message))
     except TimeoutError:
         raise
     except OSError as error:
         raise WireError(f"the connection is broken: {error}") from error
+
+
+def framed(message: Mapping[str, Any] | bytes) -> bytes:
+    """A message as it is sent; `bytes`: one that is packed already."""
+    body = message if isinstance(message, bytes) else msgpack.packb(message, use_bin_type=True)
+    return _HEAD.pack(len(body)) + body
+
+
+class Inbox:
+    """What has come over a connection that is not waited for, until it is a whole message."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+        self._files: list[int] = []
+
+    def add(self, data: bytes, files: Sequence[int] = ()) -> None:
+        """Something has come, with open files, which whoever takes the messages has to close."""
+        self._bytes += data
+        self._files += files
+
+    def messages(self) -> Iterator[tuple[dict[str, Any], list[int]]]:
+        """The messages that are whole, each with the files that have come by then. Raises WireError."""
+        while len(self._bytes) >= _HEAD.size:
+            (length,) = _HEAD.unpack_from(self._bytes)
+            _check_length(length)
+            end = _HEAD.size + length
+            if len(self._bytes) < end:
+                return
+            message = _table(_unpacked(bytes(memoryview(self._bytes)[_HEAD.size : end])))
+            del self._bytes[:end]
+            files, self._files = self._files, []
+            yield message, files
+
+    def close(self) -> None:
+        """Closes the files that nobody took."""
+        _close(self._files)
+        self._files = []
 
 
 def receive(connection: socket.socket, files: int = 0) -> tuple[dict[str, Any], list[int]]:
@@ -73,9 +115,8 @@ def receive(connection: socket.socket, files: int = 0) -> tuple[dict[str, Any], 
         else:
             head = _exactly(connection, _HEAD.size)
         (length,) = _HEAD.unpack(head)
-        if length > LONGEST_MESSAGE:
-            raise WireError(f"a message of {length} bytes was announced, more than {LONGEST_MESSAGE}")
-        message = _unpacked(_exactly(connection, length))
+        _check_length(length)
+        return _table(_unpacked(_exactly(connection, length))), descriptors
     except OSError as error:
         _close(descriptors)
         if isinstance(error, TimeoutError):
@@ -84,10 +125,17 @@ def receive(connection: socket.socket, files: int = 0) -> tuple[dict[str, Any], 
     except BaseException:
         _close(descriptors)
         raise
+
+
+def _check_length(length: int) -> None:
+    if length > LONGEST_MESSAGE:
+        raise WireError(f"a message of {length} bytes was announced, more than {LONGEST_MESSAGE}")
+
+
+def _table(message: object) -> dict[str, Any]:
     if not isinstance(message, dict):
-        _close(descriptors)
         raise WireError(f"expected a table, got {type(message).__name__}")
-    return message, descriptors
+    return message
 
 
 def _unpacked(body: bytes) -> Any:
@@ -167,8 +215,8 @@ class SharedPictures:
         finally:
             os.close(descriptor)
 
-    def write(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, list[Any]]:
-        """Puts arrays into the memory.
+    def write(self, arrays: Mapping[str, NDArray[Any]], offset: int = 0) -> dict[str, list[Any]]:
+        """Puts arrays into the memory, from this byte on.
 
         Returns:
             For each its place, dtype and shape, for the other side's `read`.
@@ -177,7 +225,6 @@ class SharedPictures:
             WireError: they are more than the memory holds.
         """
         places: dict[str, list[Any]] = {}
-        offset = 0
         for name, array in arrays.items():
             if offset + array.nbytes > self.size:
                 raise WireError(f"{name!r} does not fit: {offset + array.nbytes} bytes of {self.size}")
@@ -197,13 +244,16 @@ class SharedPictures:
         for name, place in places.items():
             try:
                 offset, kind, shape = place
-                dtype = np.dtype(kind)
-                if dtype.kind not in "buif" or offset < 0 or any(side < 0 for side in shape):
-                    raise ValueError("not numbers at a place")
-                arrays[name] = np.ndarray(tuple(shape), dtype, self._memory, offset)
+                sides = tuple(_side(side) for side in shape)
+                arrays[name] = np.ndarray(sides, _number_type(kind), self._memory, _side(offset))
             except (TypeError, ValueError) as error:
                 raise WireError(f"{name!r} is not at {place!r}: {error}") from error
         return arrays
+
+    @property
+    def address(self) -> int:
+        """Where it begins in this process."""
+        return int(np.frombuffer(self._memory, np.uint8).ctypes.data)
 
     def close(self) -> None:
         """Gives the memory back, as soon as no view of it is left."""
@@ -213,11 +263,52 @@ class SharedPictures:
 
 
 def allocate(size: int) -> int:
-    """An open file of so many bytes without a name: in memory, or in the folder of temporary files."""
+    """An open file of so many bytes without a name: in memory, or in the folder of temporary files.
+
+    Raises:
+        OSError: there is no room for them; said now, since a write to what is not there would kill the process.
+    """
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("pytest-vla")
     else:
         descriptor, name = tempfile.mkstemp(prefix="pytest-vla-")
         os.unlink(name)
-    os.ftruncate(descriptor, size)
+    try:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(descriptor, 0, size)
+        else:
+            os.ftruncate(descriptor, size)
+    except OSError:
+        os.close(descriptor)
+        raise
     return descriptor
+
+
+def inlined(arrays: Mapping[str, NDArray[Any]]) -> dict[str, list[Any]]:
+    """Arrays as a message holds them, where there is no memory to share; `outlined` reads them."""
+    return {name: [array.dtype.str, list(array.shape), array.tobytes()] for name, array in arrays.items()}
+
+
+def outlined(packed: Any) -> dict[str, NDArray[Any]]:
+    """Arrays that `inlined` made, not to be written to. Raises WireError."""
+    try:
+        arrays = {}
+        for name, (kind, shape, data) in packed.items():
+            dtype = _number_type(kind)
+            arrays[name] = np.frombuffer(data, dtype).reshape([_side(side) for side in shape])
+        return arrays
+    except (TypeError, ValueError, AttributeError) as error:
+        raise WireError(f"no arrays: {error}") from error
+
+
+def _number_type(kind: object) -> np.dtype[Any]:
+    dtype = np.dtype(kind)  # type: ignore[call-overload]
+    if dtype.kind not in "buif":
+        raise ValueError(f"{dtype} is no type of numbers")
+    return dtype  # type: ignore[no-any-return]
+
+
+def _side(side: object) -> int:
+    if type(side) is not int or side < 0:
+        raise ValueError(f"{side!r} is no length")
+    return side

@@ -18,7 +18,7 @@ from pytest_vla.policies.base import Wishes
 from pytest_vla.policies.tokens import PER_TOKEN, token_statistics
 from pytest_vla.serving.client import ServedPolicy
 from pytest_vla.serving.process import HUNG, PolicyAddress, PolicyProcess
-from pytest_vla.serving.server import PROTOCOL
+from pytest_vla.serving.wire import PROTOCOL
 from pytest_vla.serving.wire import SharedPictures, allocate, receive, send
 from tests.support.policy_processes import POLICIES, episode, policy_of, run, seen, start
 from tests.support.waiting import HANG, until
@@ -219,14 +219,34 @@ for _ in range({count}):
 KILLS = 100
 
 
+def processes_of(process: PolicyProcess) -> list[int]:
+    """All of the policy's process's group."""
+    found = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
+    return [pid for pid in found if group_of(pid) == process._process.pid]
+
+
+def group_of(pid: int) -> int | None:
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return None
+
+
 def test_nothing_is_left_of_workers_that_are_killed(process: PolicyProcess) -> None:
     repository = str(Path(__file__).parents[2])
     where = {"path": str(process.address.path), "secret": process.address.secret.hex()}
     script = WORKERS.format(repository=repository, count=KILLS, hang=HANG, **where)
     shared = set(os.listdir("/dev/shm"))
-    open_files = Path(f"/proc/{process._process.pid}/fd")
-    before = len(list(open_files.iterdir()))
+    # The memory of both batches is there from the second question on.
+    run(policy_of(process), 3, 2)
+    group = processes_of(process)
+    assert len(group) == 2, "the policy's process and its desk"
+
+    def open_files() -> int:
+        return sum(len(list(Path(f"/proc/{pid}/fd").iterdir())) for pid in group)
+
+    before = open_files()
     subprocess.run([sys.executable, "-c", script], check=True, timeout=HANG)
-    until(lambda: len(list(open_files.iterdir())) <= before)
+    until(lambda: open_files() <= before)
     until(lambda: not [name for name in set(os.listdir("/dev/shm")) - shared if "vla" in name])
     assert run(policy_of(process), 3, 1)[0, 0, 0] == 1

@@ -1,0 +1,86 @@
+"""The observations of a batch: each by itself, or one array of all."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_vla.errors import EpisodeError
+from pytest_vla.policies.base import Observation
+
+
+class Observations(Sequence[Observation]):
+    """A batch's, in the order of its questions.
+
+    Of the policy's process they lie in memory that all batches share: what `stacked` gives is of use during the call
+    alone, what an index gives is the caller's for good.
+    """
+
+    def __init__(self, observations: Sequence[Observation], stacks: Mapping[str, NDArray[Any]] | None = None) -> None:
+        """Observations one by one.
+
+        Args:
+            observations: of each question.
+            stacks: what is stacked already.
+        """
+        self._observations, self._stacks = observations, dict(stacks or {})
+
+    @overload
+    def __getitem__(self, index: int) -> Observation: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Observations": ...
+    def __getitem__(self, index: int | slice) -> "Observation | Observations":
+        if isinstance(index, slice):
+            return Observations(self._observations[index], {name: all_[index] for name, all_ in self._stacks.items()})
+        return self._observations[index]
+
+    def __len__(self) -> int:
+        return len(self._observations)
+
+    def stacked(self, name: str) -> NDArray[Any]:
+        """One array of a batch of n, contiguous: (n, H, W, 3) of pictures, (n, 8) of ``state``.
+
+        In the policy's process nothing is copied for it, and where the policy uses a CUDA device, `torch.from_numpy` of
+        it is pinned: ``.to(device, non_blocking=True)`` goes at once. Of use during the call alone.
+
+        Raises:
+            EpisodeError: the questions' arrays differ in shape, as suites with other picture sizes in one run do.
+        """
+        if name not in self._stacks:
+            arrays = [observation[name] for observation in self._observations]
+            shapes = sorted({array.shape for array in arrays})
+            if len(shapes) > 1:
+                told = ", ".join(map(str, shapes))
+                raise EpisodeError("policy-protocol", f"{name} of a batch cannot be stacked: its shapes are {told}")
+            self._stacks[name] = np.stack(arrays)
+        return self._stacks[name]
+
+
+def as_observations(observations: Sequence[Observation]) -> Observations:
+    """A batch's observations, of which each may be had stacked."""
+    return observations if isinstance(observations, Observations) else Observations(observations)
+
+
+class Lent(Sequence[Observation]):
+    """Observations in memory that others will write to again: each is copied when it is asked for, once."""
+
+    def __init__(self, views: Sequence[Observation]) -> None:
+        """`views`: into that memory."""
+        self._views = views
+        self._copies: dict[int, Observation] = {}
+
+    @overload
+    def __getitem__(self, index: int) -> Observation: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Observation]: ...
+    def __getitem__(self, index: int | slice) -> Observation | Sequence[Observation]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        number = range(len(self))[index]
+        if number not in self._copies:
+            self._copies[number] = {name: array.copy() for name, array in self._views[number].items()}
+        return self._copies[number]
+
+    def __len__(self) -> int:
+        return len(self._views)

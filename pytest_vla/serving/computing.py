@@ -1,0 +1,149 @@
+"""What the policy's process does: it calls the policy, one order of the desk after the other, and nothing else.
+
+The desk (`pytest_vla.serving.desk`) is a process of its own that talks to workers and forms batches. A batch's pictures
+lie in memory that both have mapped, as one array of all; answers go back packed as workers read them.
+"""
+
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgpack
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_vla.errors import EpisodeError, WireError
+from pytest_vla.policies.base import BatchPolicy, Episode, Wishes
+from pytest_vla.policies.global_seeds import seed_globals
+from pytest_vla.policies.noise import set_noise
+from pytest_vla.policies.observations import Lent, Observations
+from pytest_vla.serving.calls import as_episode_error, call_policy, details_of, late
+from pytest_vla.serving.wire import SharedPictures, outlined, pack_answer, receive, send
+
+BEGIN, ACT, END = "begin", "act", "end"
+"""What the desk orders."""
+
+TOLD_OF_EPISODE = ("case_id", "suite", "task", "instruction", "seed", "alone", "replan")
+"""What crosses of an `Episode` as it is."""
+
+
+class Computer:
+    """Answers the desk. `run` is for one thread.
+
+    Attributes:
+        busy_since: when the call began that the policy is at, by the monotonic clock; None: it is at none.
+    """
+
+    def __init__(self, policy: BatchPolicy, channel: socket.socket) -> None:
+        """`policy` is called in the thread of `run` only; `channel` leads to the desk."""
+        self._policy, self._channel = policy, channel
+        self._states: dict[int, Any] = {}
+        self._noises: dict[int, np.random.Generator] = {}
+        self._memories: dict[int, SharedPictures] = {}
+        self.busy_since: float | None = None
+        self._lock = threading.Lock()
+        self._ways: Mapping[str, Callable[[dict[str, Any]], list[bytes]]] = {
+            BEGIN: self._begin,
+            ACT: self._act,
+            END: self._end,
+        }
+
+    def run(self) -> None:
+        """Answers until the desk is gone: WireError."""
+        while True:
+            order, files = receive(self._channel, files=1)
+            if files:
+                self._map(order["memory"], files[0])
+            began = self.busy_since = time.monotonic()
+            answers = self._ways[order["do"]](order)
+            took = time.monotonic() - began
+            with self._lock:
+                self.busy_since = None
+                send(self._channel, {"answers": answers, "seconds": took})
+
+    def give_up(self, limit: float) -> bool:
+        """From another thread: tells who waits for the call that has taken longer than `limit` seconds, if one has."""
+        with self._lock, suppress(WireError):
+            if self.busy_since is None or time.monotonic() - self.busy_since <= limit:
+                return False
+            send(self._channel, {"late": trouble(late(limit))})
+        return True
+
+    def _begin(self, order: dict[str, Any]) -> list[bytes]:
+        try:
+            noise = np.random.Generator(np.random.PCG64(0))
+            set_noise(noise, order["noise"])
+            told = {name: order[name] for name in TOLD_OF_EPISODE}
+            episode = Episode(**told, rng=noise, wishes=Wishes(**order["wishes"]))
+            seed_globals([noise])
+            state = self._policy.begin(episode)
+        except BaseException as error:
+            return [trouble(as_episode_error(error, "at the episode's begin: "))]
+        self._states[order["session"]], self._noises[order["session"]] = state, noise
+        return [_NOTHING]
+
+    def _act(self, order: dict[str, Any]) -> list[bytes]:
+        sessions = order["sessions"]
+        noises = [self._noises[session] for session in sessions]
+        for noise, packed in zip(noises, order["noise"], strict=True):
+            # What a policy draws follows from the episode and the step, whoever else is in the batch.
+            set_noise(noise, packed)
+        stacks: dict[str, NDArray[Any]] = {}
+        if "stacked" in order:
+            stacks = self._memories[order["memory"]].read(order["stacked"])
+            views = [{name: stack[number] for name, stack in stacks.items()} for number in range(len(sessions))]
+        elif "apart" in order:
+            views = [self._memories[order["memory"]].read(places) for places in order["apart"]]
+        else:
+            views = [outlined(arrays) for arrays in order["inline"]]
+        given = call_policy(
+            self._policy, [self._states[session] for session in sessions], Observations(Lent(views), stacks), noises
+        )
+        return [_packed(answer) for answer in given]
+
+    def _end(self, order: dict[str, Any]) -> list[bytes]:
+        state = self._states.pop(order["session"], None)
+        self._noises.pop(order["session"], None)
+        close = getattr(state, "close", None)
+        if close is not None:
+            try:
+                close()
+            except BaseException as error:
+                return [trouble(as_episode_error(error, "at the episode's end: "))]
+        return [_NOTHING]
+
+    def _map(self, number: int, descriptor: int) -> None:
+        before = self._memories.pop(number, None)
+        if before is not None:
+            before.close()
+        self._memories[number] = SharedPictures(descriptor)
+        _pin(self._memories[number])
+
+
+_NOTHING: bytes = msgpack.packb({})
+
+
+def _packed(answer: object) -> bytes:
+    if isinstance(answer, BaseException):
+        return trouble(as_episode_error(answer))
+    packed: bytes = msgpack.packb(pack_answer(answer), use_bin_type=True)  # type: ignore[arg-type]
+    return packed
+
+
+def trouble(error: EpisodeError) -> bytes:
+    """An error as a worker reads it."""
+    packed: bytes = msgpack.packb({"reason": error.reason, "error": error.message, "details": details_of(error)})
+    return packed
+
+
+def _pin(memory: SharedPictures) -> None:
+    """Where the policy has brought torch and it sees a CUDA device, arrays in this memory go there without a copy."""
+    torch: Any = sys.modules.get("torch")
+    # Nothing depends on it but speed.
+    with suppress(Exception):
+        if torch is not None and torch.cuda.is_available():
+            torch.cuda.cudart().cudaHostRegister(memory.address, memory.size, 0)

@@ -1,0 +1,383 @@
+"""The desk of a policy's process, a process of its own: it talks to workers and says which questions go together.
+
+One thread waits for all of it: workers' messages, the policy's answers, and the moment when a batch is to go
+(`pytest_vla.serving.dispatch`). A question's pictures are copied once, from the memory of the worker that asked to
+where its batch lies, while the policy is at the batch before.
+"""
+
+import hmac
+import selectors
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from numpy.typing import NDArray
+
+from pytest_vla.errors import WireError
+from pytest_vla.serving.account import Account
+from pytest_vla.serving.arena import Arena
+from pytest_vla.serving.computing import ACT, BEGIN, END, TOLD_OF_EPISODE
+from pytest_vla.serving.dispatch import Dispatch
+from pytest_vla.serving.seen import Seen
+from pytest_vla.serving.wire import PROTOCOL, WAIT, Inbox, SharedPictures, framed, outlined, send
+
+_SIGN_SECONDS = 0.5
+_CHUNK = 1 << 18
+_FEWEST = 8  # Questions that a batch's memory has room for.
+
+
+@dataclass(eq=False)
+class _Worker:
+    """A connection.
+
+    Attributes:
+        sessions: by the worker's number, ours.
+        request: that it waits for; None: it waits for nothing.
+    """
+
+    connection: socket.socket
+    inbox: Inbox = field(default_factory=Inbox)
+    unsent: bytearray = field(default_factory=bytearray)
+    is_known: bool = False
+    memory: SharedPictures | None = None
+    sessions: dict[int, int] = field(default_factory=dict)
+    alone: set[int] = field(default_factory=set)
+    request: "_Request | None" = None
+
+
+@dataclass(eq=False)
+class _Request:
+    """What a worker waits for; of a session whose worker is gone nobody does.
+
+    Attributes:
+        order: for the policy's process; of a question its part of it.
+        arrays: of a question, in the worker's memory.
+        place: of a question in the batch that is being filled; None: it has none there.
+    """
+
+    worker: _Worker | None
+    order: dict[str, Any]
+    came: float
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+    place: int | None = None
+
+
+@dataclass(frozen=True)
+class _Call:
+    """What the policy is at."""
+
+    requests: Sequence[_Request]
+    began: float
+    is_act: bool
+
+
+class Desk:
+    """Serves workers until the policy's process is gone.
+
+    Attributes:
+        account: of what was seen.
+    """
+
+    def __init__(
+        self,
+        channel: socket.socket,
+        listener: socket.socket,
+        secret: bytes,
+        reads: Sequence[str],
+        most: int,
+        *,
+        cores: int = 0,
+        beat: Callable[[Seen], None] = lambda seen: None,
+    ) -> None:
+        """Starts to listen.
+
+        Args:
+            channel: leads to the policy's process, which runs a `Computer`.
+            listener: a Unix-domain stream socket that is bound.
+            secret: what a worker has to know.
+            reads: the observations that the policy wants.
+            most: questions in a batch.
+            cores: that workers share; 0: not known.
+            beat: called about once a second, from the thread of `run`.
+        """
+        self._channel, self._listener, self._secret = channel, listener, secret
+        self._reads, self._most, self._beat = list(reads), most, beat
+        self._rule = Dispatch(most, cores)
+        self.account = Account(self._rule, cores)
+        self._answers = Inbox()
+        self._workers: set[_Worker] = set()
+        self._numbers = 0
+        # Begins and ends, questions that are to be alone, and all others.
+        self._orders: deque[_Request] = deque()
+        self._alone: deque[_Request] = deque()
+        self._questions: deque[_Request] = deque()
+        self._filling, self._other = Arena(0), Arena(1)
+        self._call: _Call | None = None
+        self._wake: float | None = None
+        self._selector = selectors.DefaultSelector()
+        self._signs = self._beats = time.monotonic()
+        listener.setblocking(False)
+        listener.listen(256)
+        self._selector.register(listener, selectors.EVENT_READ, self._accept)
+        self._selector.register(channel, selectors.EVENT_READ, self._take_answers)
+
+    def run(self) -> None:
+        """Serves until the policy's process is gone: WireError."""
+        try:
+            while True:
+                for key, events in self._selector.select(self._rest()):
+                    if isinstance(key.data, _Worker):
+                        self._tend(key.data, events)
+                    else:
+                        key.data()
+                now = time.monotonic()
+                self._look_at_clock(now)
+                if self._call is None:
+                    self._next_call(now)
+        finally:
+            self._selector.close()
+            self._listener.close()
+            for worker in self._workers:
+                worker.connection.close()
+
+    def _rest(self) -> float:
+        """Seconds until something is to be done though nothing happens."""
+        moments = [self._beats + 1.0, self._signs + _SIGN_SECONDS]
+        if self._wake is not None:
+            moments.append(self._wake)
+        return max(0.0, min(moments) - time.monotonic())
+
+    def _look_at_clock(self, now: float) -> None:
+        if now >= self._signs + _SIGN_SECONDS:
+            self._signs = now
+            for worker in [each for each in self._workers if each.request is not None]:
+                if now - worker.request.came >= _SIGN_SECONDS:  # type: ignore[union-attr]
+                    self._send(worker, framed(WAIT))
+        if now >= self._beats + 1.0:
+            self._beats = now
+            self.account.workers = len(self._workers)
+            self._beat(self.account.seen(now))
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            connection, _ = self._listener.accept()
+            connection.setblocking(False)
+            worker = _Worker(connection)
+            self._workers.add(worker)
+            self._selector.register(connection, selectors.EVENT_READ, worker)
+
+    def _tend(self, worker: _Worker, events: int) -> None:
+        try:
+            if events & selectors.EVENT_WRITE:
+                self._flush(worker)
+            if events & selectors.EVENT_READ:
+                data, files, _, _ = socket.recv_fds(worker.connection, _CHUNK, 2)
+                worker.inbox.add(data, files)
+                for message, brought in worker.inbox.messages():
+                    if brought:
+                        self._map(worker, brought)
+                    self._hear(worker, message)
+                if not data:
+                    raise WireError("the worker is gone")
+        except BlockingIOError:
+            pass
+        except (WireError, OSError):
+            self._drop(worker)
+
+    def _map(self, worker: _Worker, files: Sequence[int]) -> None:
+        if worker.memory is not None:
+            worker.memory.close()
+        for descriptor in files:
+            worker.memory = SharedPictures(descriptor)
+
+    def _hear(self, worker: _Worker, message: dict[str, Any]) -> None:
+        if not worker.is_known:
+            secret = message.get("secret")
+            known = isinstance(secret, bytes) and hmac.compare_digest(secret, self._secret)
+            if message.get("protocol") != PROTOCOL or not known:
+                self._send(worker, framed({"refused": "another protocol, or not this run's secret"}))
+                raise WireError("a worker that is not this run's")
+            worker.is_known = True
+            self._send(worker, framed({"reads": self._reads}))
+            return
+        ways = {"begin": self._begin, "act": self._act, "end": self._end, "memory": self._remembered}
+        way = ways.get(str(message.get("do")))
+        if way is None or worker.request is not None:
+            raise WireError(f"cannot do {message.get('do')!r}")
+        try:
+            way(worker, message, time.monotonic())
+        except (KeyError, TypeError) as error:
+            raise WireError(f"a message lacks what it needs: {error}") from error
+
+    def _remembered(self, worker: _Worker, message: Mapping[str, Any], now: float) -> None:
+        """The memory that came with the message is the worker's now."""
+
+    def _begin(self, worker: _Worker, message: Mapping[str, Any], now: float) -> None:
+        told = {name: message[name] for name in (*TOLD_OF_EPISODE, "noise", "wishes")}
+        self._numbers += 1
+        number = worker.sessions[message["session"]] = self._numbers
+        if message["alone"]:
+            worker.alone.add(number)
+        worker.request = _Request(worker, {"do": BEGIN, "session": number, **told}, now)
+        self._orders.append(worker.request)
+
+    def _act(self, worker: _Worker, message: Mapping[str, Any], now: float) -> None:
+        number = worker.sessions[message["session"]]
+        if "arrays" in message:
+            arrays = outlined(message["arrays"])
+        elif worker.memory is not None:
+            arrays = worker.memory.read(message["places"])
+        else:
+            raise WireError("a worker has to bring its memory")
+        if set(arrays) != set(self._reads):
+            raise WireError(f"a question has {sorted(arrays)}, where the policy reads {self._reads}")
+        arrays = {name: arrays[name] for name in self._reads}
+        worker.request = request = _Request(worker, {"session": number, "noise": message["noise"]}, now, arrays)
+        self._rule.asked(worker, now)
+        self.account.began(now)
+        if number in worker.alone:
+            self._alone.append(request)
+        else:
+            request.place = self._filling.put(arrays)
+            self._questions.append(request)
+
+    def _end(self, worker: _Worker, message: Mapping[str, Any], now: float) -> None:
+        number = worker.sessions.pop(message["session"], None)
+        if number is None:
+            self._send(worker, framed({}))
+            return
+        worker.alone.discard(number)
+        self._rule.ended(worker, now)
+        self.account.episodes += 1
+        worker.request = _Request(worker, {"do": END, "session": number}, now)
+        self._orders.append(worker.request)
+
+    def _drop(self, worker: _Worker) -> None:
+        """A worker is gone, and its sessions with it."""
+        now = time.monotonic()
+        self._workers.discard(worker)
+        with suppress(KeyError, ValueError):
+            self._selector.unregister(worker.connection)
+        worker.connection.close()
+        worker.inbox.close()
+        self._rule.gone(worker, now)
+        for queue in (self._alone, self._questions):
+            with suppress(ValueError):
+                queue.remove(worker.request)  # type: ignore[arg-type]
+        worker.request = None
+        # A begin that is queued still happens, so that the end has what it ends.
+        self._orders += [_Request(None, {"do": END, "session": number}, now) for number in worker.sessions.values()]
+        if worker.memory is not None:
+            worker.memory.close()
+
+    def _next_call(self, now: float) -> None:
+        """Orders what the policy is to do next, if there is anything."""
+        self._wake = None
+        if self._orders:
+            request = self._orders.popleft()
+            self._order([request], request.order, now, is_act=False)
+        elif self._alone:
+            self._ask([self._alone.popleft()], now)
+        elif self._questions:
+            waiting = len(self._questions)
+            moment = now if waiting >= self._most else self._rule.until(waiting, now)
+            if moment > now:
+                self._wake = moment
+                return
+            self._ask([self._questions.popleft() for _ in range(min(waiting, self._most))], now)
+        else:
+            return
+        # While the policy is busy there is time for it.
+        self._rule.plan()
+
+    def _ask(self, batch: Sequence[_Request], now: float) -> None:
+        arena = self._filling
+        if [request.place for request in batch] != [*range(len(batch))]:
+            arena.clear(len(batch))
+            for request in batch:
+                request.place = arena.put(request.arrays)
+        if all(request.place is not None for request in batch):
+            where = arena.stacked(len(batch))
+        else:
+            where = arena.apart([request.arrays for request in batch])
+        order = {
+            "do": ACT,
+            "sessions": [request.order["session"] for request in batch],
+            "noise": [request.order["noise"] for request in batch],
+            **where,
+        }
+        self.account.asked(len(batch), sum(now - request.came for request in batch))
+        self._order(batch, order, now, is_act=True, arena=arena)
+        self._filling, self._other = self._other, self._filling
+        self._filling.clear(min(self._most, max(_FEWEST, len(self._workers))))
+        for request in self._questions:
+            request.place = self._filling.put(request.arrays)
+
+    def _order(
+        self,
+        requests: Sequence[_Request],
+        order: Mapping[str, Any],
+        now: float,
+        *,
+        is_act: bool,
+        arena: Arena | None = None,
+    ) -> None:
+        files = () if arena is None or arena.unsent is None else (arena.unsent,)
+        # Who is at the other end waits for it.
+        self._channel.setblocking(True)
+        send(self._channel, order, files)
+        self._channel.setblocking(False)
+        if arena is not None:
+            arena.sent()
+        self._call = _Call(requests, now, is_act)
+
+    def _take_answers(self) -> None:
+        data = self._channel.recv(_CHUNK)
+        if not data:
+            raise WireError("the policy's process is gone")
+        self._answers.add(data)
+        for message, _ in self._answers.messages():
+            call = self._call
+            assert call is not None, "an answer belongs to an order"
+            if "late" in message:
+                # The call goes on, and its process is about to give up.
+                self._answer_all(call, [message["late"]] * len(call.requests))
+                continue
+            self._call, now = None, time.monotonic()
+            if call.is_act:
+                self._rule.took(len(call.requests), now - call.began)
+                self.account.took(len(call.requests), message["seconds"], now - call.began)
+            self._answer_all(call, message["answers"])
+
+    def _answer_all(self, call: _Call, answers: Sequence[bytes]) -> None:
+        now = time.monotonic()
+        for request, answer in zip(call.requests, answers, strict=True):
+            worker = request.worker
+            if worker is None or worker.request is not request:
+                # It is gone, or was told that the call took too long.
+                continue
+            worker.request = None
+            if call.is_act:
+                self._rule.answered(worker, now)
+            self._send(worker, framed(answer))
+
+    def _send(self, worker: _Worker, data: bytes) -> None:
+        worker.unsent += data
+        try:
+            self._flush(worker)
+        except OSError:
+            # Its end is read next.
+            worker.unsent.clear()
+
+    def _flush(self, worker: _Worker) -> None:
+        with suppress(BlockingIOError):
+            while worker.unsent:
+                del worker.unsent[: worker.connection.send(worker.unsent)]
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if worker.unsent else 0)
+        with suppress(KeyError, ValueError):
+            if self._selector.get_key(worker.connection).events != events:
+                self._selector.modify(worker.connection, events, worker)

@@ -1,0 +1,138 @@
+"""Starts the desk of a policy's process, and is it: ``python -m pytest_vla.serving.desk_process``.
+
+It is started before the policy is loaded, so that both get ready side by side. A sign of life goes through both: the
+desk sends one each second, and the policy's process hands it on, from Python code, since a hang with Python's lock held
+is none. What was seen goes to whoever started the policy's process directly.
+"""
+
+import io
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from pytest_vla.errors import VlaError, WireError
+from pytest_vla.util.processes import processors
+
+if TYPE_CHECKING:
+    from pytest_vla.serving.seen import Seen
+
+_SIGN = b"\n"
+_END_SECONDS = 5.0
+
+
+class DeskProcess:
+    """A desk, for the policy's process that has it.
+
+    Attributes:
+        channel: leads to it.
+    """
+
+    def __init__(self, answers: io.TextIOBase) -> None:
+        """Starts it; it listens once it is told by `open` where.
+
+        Args:
+            answers: leads to whoever started this process.
+        """
+        self._answers = answers
+        self.channel, theirs = socket.socketpair()
+        self._signs, signs = os.pipe()
+        files = (theirs.fileno(), signs, answers.fileno())
+        self._process = subprocess.Popen(
+            # -P: a user's file must not take the place of a module of Python's own.
+            [sys.executable, "-P", "-m", "pytest_vla.serving.desk_process", *map(str, files)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=files,
+        )
+        theirs.close()
+        os.close(signs)
+
+    def open(self, path: str, secret: str, reads: Sequence[str], most: int) -> None:
+        """Has it listen, and waits until it does.
+
+        Args:
+            path: of the Unix-domain socket; one that is there is replaced.
+            secret: what a worker has to know, in hex.
+            reads: the observations that the policy wants.
+            most: questions in a batch.
+
+        Raises:
+            VlaError: it cannot.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        orders = {"path": path, "secret": secret, "reads": [*reads], "most": most}
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(orders).encode() + b"\n")
+            self._process.stdin.flush()
+        if not self._process.stdout.readline():
+            code = self._process.wait()
+            raise VlaError(f"the desk of the policy's process ended with {code} before it listened; see above")
+
+    def give_signs_of_life(self) -> None:
+        """Hands the desk's on, from now on, from a thread of its own."""
+        threading.Thread(target=self._hand_on, name="vla-signs", daemon=True).start()
+
+    def close(self) -> None:
+        """Ends it."""
+        self.channel.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_SECONDS)
+        self._process.kill()
+
+    def _hand_on(self) -> None:
+        # Nobody listens where it fails: the other pipe is closed too, and ends this process.
+        with suppress(OSError):
+            while os.read(self._signs, io.DEFAULT_BUFFER_SIZE):
+                os.write(self._answers.fileno(), _SIGN)
+
+
+def main() -> int:
+    """The desk's process: channel, pipe for signs of life, and where what was seen goes are given as open files."""
+    from pytest_vla.serving.desk import Desk
+    from pytest_vla.serving.seen import seen_line
+
+    channel_file, signs, answers = map(int, sys.argv[1:])
+    line = sys.stdin.buffer.readline()
+    if not line:
+        return 0
+    orders: dict[str, Any] = json.loads(line)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    with suppress(FileNotFoundError):
+        # Of a process that died.
+        os.unlink(orders["path"])
+    listener.bind(orders["path"])
+    told = b""
+
+    def beat(seen: "Seen") -> None:
+        nonlocal told
+        os.write(signs, _SIGN)
+        line = seen_line(seen)
+        if seen.questions and line != told:
+            told = line
+            os.write(answers, line)
+
+    with socket.socket(fileno=channel_file) as channel:
+        desk = Desk(
+            channel,
+            listener,
+            bytes.fromhex(orders["secret"]),
+            orders["reads"],
+            orders["most"],
+            cores=processors(),
+            beat=beat,
+        )
+        print(flush=True)
+        with suppress(WireError, OSError):
+            desk.run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
