@@ -1,0 +1,23 @@
+"""How many workers ``-n auto`` is."""
+
+import pytest
+
+from pytest_vla.run.xdist.auto import auto_workers
+
+
+@pytest.mark.parametrize(
+    ("cores", "episodes", "room", "workers", "why"),
+    [
+        (16, 200, 100, 32, "a core has nothing to do while its worker waits for the policy"),
+        (16, 200, None, 32, "a core has nothing to do while its worker waits for the policy"),
+        (16, 200, 20, 20, "the memory holds no more"),
+        (16, 200, 3, 16, "the memory holds no more"),
+        (16, 40, 100, 20, "40 episodes are no work for more"),
+        (16, 2, 100, 16, "2 episodes are no work for more"),
+        (1, 10, 10, 2, "a core has nothing to do while its worker waits for the policy"),
+    ],
+)
+def test_more_than_cores_as_far_as_there_is_work_and_memory(
+    cores: int, episodes: int, room: int | None, workers: int, why: str
+) -> None:
+    assert auto_workers(cores, episodes, room) == (workers, why)
