@@ -1,4 +1,4 @@
-"""When a batch goes: it gives what the best schedule chosen beforehand gives, and waits for nobody who does not come."""
+"""When a batch goes: it gives what the best schedule chosen beforehand gives, and waits for nobody who is gone."""
 
 import math
 
