@@ -9,10 +9,12 @@ import faulthandler
 import io
 import json
 import os
+import platform
 import secrets
 import selectors
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -184,9 +186,14 @@ def start(
         given_up: asked about once a second whether nobody wants it any more.
 
     Raises:
-        NotBatched: the policy is no `BatchPolicy`.
+        NotBatched: the policy is no `BatchPolicy`, or this system has not what it takes.
         VlaError: it could not be loaded: the policy's own message.
     """
+    if missing := [name for name in ("AF_UNIX", "send_fds") if not hasattr(socket, name)]:
+        raise NotBatched(
+            f"{platform.system()} has no sockets that processes share memory by (socket.{missing[0]}), so that no "
+            "process of its own can answer all workers"
+        )
     orders = {
         "spec": spec.table(),
         "most": most,
