@@ -166,6 +166,10 @@ class NotBatched(VlaError):
     """The policy does not answer in batches: each worker is to load it for itself."""
 
 
+class NotShared(NotBatched):
+    """This system has not what it takes that workers share a policy."""
+
+
 def start(
     spec: ModelSpec,
     most: int,
@@ -186,11 +190,11 @@ def start(
         given_up: asked about once a second whether nobody wants it any more.
 
     Raises:
-        NotBatched: the policy is no `BatchPolicy`, or this system has not what it takes.
+        NotBatched: the policy is no `BatchPolicy`; `NotShared`: no policy can be shared here.
         VlaError: it could not be loaded: the policy's own message.
     """
     if missing := [name for name in ("AF_UNIX", "send_fds") if not hasattr(socket, name)]:
-        raise NotBatched(
+        raise NotShared(
             f"{platform.system()} has no sockets that processes share memory by (socket.{missing[0]}), so that no "
             "process of its own can answer all workers"
         )
