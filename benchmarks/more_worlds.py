@@ -1,10 +1,11 @@
 """More worlds than cores: as more processes, as threads of a process, or in turn in a process's one thread.
 
-    python benchmarks/more_worlds.py [--cores=2] [--seconds=8] [--answer=0.06] [SUITE]
+    python benchmarks/more_worlds.py [--cores=2] [--seconds=6] [--answer=0.06] [--size=256] [SUITE]
+    python benchmarks/more_worlds.py --simulate
 
 A worker thinks (steps and pictures, on a core), then waits for the policy's answer. Here the policy is a stand-in whose
 answer takes a fixed time and no core, as a device's does that takes all questions at once. Every way keeps to the same
-cores (`os.sched_setaffinity`), and all ways take turns in one run.
+cores (`os.sched_setaffinity`), and all ways take turns in one run. Simulated are runs with one to four workers a core.
 """
 
 import argparse
@@ -107,6 +108,46 @@ def work(
     os._exit(0)
 
 
+SHAPES: dict[str, dict[int, float]] = {
+    "quick: 10 ms + 1 ms each": {size: 0.01 + 0.001 * size for size in (1, 2, 4, 8, 16, 32)},
+    "SmolVLA's shape: 69 to 50 ms": {1: 0.069, 2: 0.068, 4: 0.049, 8: 0.064, 16: 0.053, 32: 0.050},
+    "pi0's shape: 61 to 238 ms": {1: 0.061, 2: 0.059, 4: 0.059, 8: 0.076, 16: 0.126, 32: 0.238},
+    "slow: 300 ms + 20 ms each": {size: 0.3 + 0.02 * size for size in (1, 2, 4, 8, 16, 32)},
+}
+"""Seconds of a call by its questions; those of the shapes were measured on an H100."""
+
+WORKERS_A_CORE = (1.0, 1.5, 2.0, 3.0, 4.0)
+EPISODES = 200
+
+
+def simulated() -> None:
+    """Prints the time of a run by workers a core, beside one a core."""
+    from pytest_vla.serving.simulated import Load, foresee
+
+    rows: list[tuple[str, ...]] = [
+        ("a call", "thinking", "cores", "1 a core", *(f"{each:g}" for each in WORKERS_A_CORE[1:]))
+    ]
+    for name, times in SHAPES.items():
+        for thinking in (0.03, 0.08, 0.2):
+            for cores in (2, 16):
+                sizes, seconds = [*times], [*times.values()]
+                load = Load(
+                    lambda size, sizes=sizes, seconds=seconds: float(np.interp(size, sizes, seconds)),
+                    32,
+                    tuple(share * thinking for share in (0.8, 1.0, 1.2)),
+                    (thinking + 0.06,),
+                    QUESTIONS,
+                    cores,
+                )
+                took = [
+                    foresee(load, round(each * cores), np.random.default_rng(0), episodes=EPISODES).seconds
+                    for each in WORKERS_A_CORE
+                ]
+                told = (f"{took[0]:.0f} s", *(f"{each / took[0]:.2f}x" for each in took[1:]))
+                rows.append((name, f"{1000 * thinking:.0f} ms", str(cores), *told))
+    table(f"{EPISODES} episodes of {QUESTIONS} questions, by workers a core", rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("suite", nargs="?", default="tabletop")
@@ -114,7 +155,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=6.0)
     parser.add_argument("--answer", type=float, default=0.06)
     parser.add_argument("--size", type=int, default=256)
+    parser.add_argument("--simulate", action="store_true")
     options = parser.parse_args()
+    if options.simulate:
+        simulated()
+        return
     cores = set(sorted(os.sched_getaffinity(0))[: options.cores])
     spawn = multiprocessing.get_context("spawn")
     ways = [(options.cores, 1, "in turn"), (2 * options.cores, 1, "in turn")]

@@ -1,31 +1,42 @@
-"""What the policy's process costs: the latency that it adds to one question, and its throughput beside direct calls.
+"""What the policy's process costs and gives: the way there and back, and batches at the right moment.
 
-    python benchmarks/serving.py
+    python benchmarks/serving.py                  # the way: one client, and eight that ask again at once
+    python benchmarks/serving.py --simulate       # when batches go, against the best static schedule, simulated
+    python benchmarks/serving.py --clients        # the same with the real process and clients that think
 
-The policy is a stand-in that takes so many milliseconds a batch, as a device does, without using the processor: what is
-measured is the way there and back, pictures included. Clients are processes, as workers are, and ask again at once:
-what real workers do between two questions would hide the way. Both sides in turn in one run.
+The policy is a stand-in that takes so many milliseconds a batch, as a device does, without using the processor
+(`serving_calls`). What asks again at once shows the way there and back, pictures included; real workers think between
+two questions, which decides how large batches are. A static schedule waits for so many questions or for all that may
+come; the best of all numbers is what the process's own rule is compared with, which knows neither times nor numbers
+beforehand. Both sides in one run.
 """
 
+import argparse
+import math
 import multiprocessing
 import os
+import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import serving_calls
+from serving_calls import MOST, TABLES, StandIn, call_seconds
 from upstream import table
 
-from pytest_vla.policies.base import Episode, Observation
+from pytest_vla.policies.base import Episode
 from pytest_vla.policies.noise import noise_generator
+from pytest_vla.policies.observations import Observations
 from pytest_vla.policies.spec import ModelSpec
 from pytest_vla.serving.client import ServedPolicy
+from pytest_vla.serving.dispatch import Dispatch
 from pytest_vla.serving.process import PolicyAddress, start
+from pytest_vla.serving.simulated import AtLeast, Foreseen, Load, simulate
 
 HERE = Path(__file__).parent
 CLIENTS = 8
@@ -33,33 +44,16 @@ ROUNDS = 5
 SECONDS = 2.0
 """How long a round lasts."""
 
+WORKERS = (4, 8, 16, 32, 64)
+THINKING = (20, 50, 90, 200)
+SPREAD = 0.3
+"""Half the width of what thinking takes, as a share of its mean; all times in between are alike."""
 
-@dataclass(frozen=True)
-class StandIn:
-    """A policy that takes `fixed` milliseconds a batch and `each` a question, and looks at all pictures once.
+PROCESSES = 4
+"""That clients are spread over; each client is a thread, which sleeps where a worker would simulate."""
 
-    All numbers of a chunk are how many questions were in its batch, in hundredths.
-    """
-
-    fixed: float
-    each: float = 0.0
-    max_batch: int = 32
-    reads: tuple[str, ...] = ("agentview_image", "robot0_eye_in_hand_image", "state")
-
-    def begin(self, episode: Episode) -> Any:
-        return episode.seed
-
-    def act(self, states: Sequence[Any], observations: Sequence[Observation]) -> Sequence[Any]:
-        until = time.perf_counter() + (self.fixed + self.each * len(states)) / 1000
-        for name in self.reads:
-            np.stack([observation[name] for observation in observations])
-        while (rest := until - time.perf_counter()) > 0:
-            time.sleep(rest)
-        return list(np.full((len(states), 16, 7), len(states) / 100))
-
-
-instant, cheap, quick, slow, linear = StandIn(0), StandIn(3), StandIn(10), StandIn(40), StandIn(10, 3)
-POLICIES = {"cheap": cheap, "quick": quick, "slow": slow, "linear": linear}
+SIMULATED = 6000
+"""Questions in a simulation, a fifth of which do not count."""
 
 
 def observation() -> dict[str, Any]:
@@ -76,9 +70,9 @@ def episode(seed: int) -> Episode:
 
 @contextmanager
 def served(name: str) -> Iterator[PolicyAddress]:
-    """A process of one of this module's policies."""
+    """A process of one of the stand-ins."""
     address = PolicyAddress.new()
-    process = start(ModelSpec(f"serving:{name}", HERE), CLIENTS, address)
+    process = start(ModelSpec(f"serving_calls:{name}", HERE), MOST, address)
     try:
         yield address
     finally:
@@ -110,7 +104,7 @@ def ask_direct(policy: StandIn, sizes: Counter[int]) -> float:
     calls = [size for size, questions in sizes.items() for _ in range(max(1, round(questions / size)))]
     began = time.perf_counter()
     for size in calls:
-        policy.act(range(size), [seen] * size)
+        policy.act(range(size), Observations([seen] * size))
     return sum(calls) / (time.perf_counter() - began)
 
 
@@ -121,7 +115,7 @@ def latency() -> tuple[float, float]:
         policy = ServedPolicy(address, 10.0)
         session, seen = policy(episode(0)), observation()
         for _ in range(20):
-            direct.append(1000 / ask_direct(instant, Counter({1: 50})))
+            direct.append(1000 / ask_direct(serving_calls.instant, Counter({1: 50})))
             began = time.perf_counter()
             for _ in range(50):
                 session(seen)
@@ -139,6 +133,7 @@ def throughput(name: str) -> tuple[float, float, float, Counter[int]]:
     barrier, told = spawn.Barrier(CLIENTS + 1), spawn.Queue()
     remote, full, same = [], [], []
     together: Counter[int] = Counter()
+    policy = getattr(serving_calls, name)
     with served(name) as address:
         clients = [
             spawn.Process(target=ask_served, args=(address, number, ROUNDS, barrier, told)) for number in range(CLIENTS)
@@ -150,14 +145,137 @@ def throughput(name: str) -> tuple[float, float, float, Counter[int]]:
             sizes = sum((told.get() for _ in clients), Counter[int]())
             together += sizes
             remote.append(sizes.total() / SECONDS)
-            full.append(ask_direct(POLICIES[name], Counter({CLIENTS: sizes.total() // 2})))
-            same.append(ask_direct(POLICIES[name], sizes))
+            full.append(ask_direct(policy, Counter({CLIENTS: sizes.total() // 2})))
+            same.append(ask_direct(policy, sizes))
         for client in clients:
             client.join()
     return *(float(np.median(rates)) for rates in (remote, full, same)), together
 
 
-def main() -> None:
+def load_of(name: str, thinking: int) -> Load:
+    """Of workers that think so many milliseconds, evenly spread."""
+    times = np.linspace(1 - SPREAD, 1 + SPREAD, 1001) * thinking / 1000
+    return Load(call_seconds(name), MOST, tuple(times))
+
+
+def best_static(load: Load, workers: int) -> tuple[int, Foreseen]:
+    """The number of questions whose waiting for gives the highest rate, of all numbers, and what it gives."""
+    tried = {
+        number: simulate(load, workers, AtLeast(number, workers), np.random.default_rng(1), questions=SIMULATED)
+        for number in range(1, min(workers, MOST) + 1)
+    }
+    best = max(tried, key=lambda number: tried[number].questions_per_second)
+    return best, tried[best]
+
+
+class Planning(Dispatch):
+    """The rule as a process has it, which plans while the policy is busy."""
+
+    def took(self, size: int, seconds: float) -> None:
+        super().took(size, seconds)
+        self.plan()
+
+
+def simulated(name: str, workers: int, thinking: int) -> float:
+    """Questions a second by the rule."""
+    rng, load = np.random.default_rng(1), load_of(name, thinking)
+    return simulate(load, workers, Planning(MOST), rng, questions=SIMULATED).questions_per_second
+
+
+def think_and_ask(
+    address: PolicyAddress,
+    numbers: Sequence[int],
+    thinking: float,
+    times: tuple[float, float],
+    barrier: Barrier,
+    told: Any,
+) -> None:
+    """Clients of one process: each a thread that thinks and asks in turn; tells how many answers counted.
+
+    Args:
+        address: of the policy's process.
+        numbers: of the clients.
+        thinking: seconds, on the average.
+        times: seconds that do not count, in which the rule learns, and that do.
+        barrier: of all clients.
+        told: a queue.
+    """
+    counts = Counter[int]()
+
+    def client(number: int) -> None:
+        rng, policy, seen = np.random.default_rng(number), ServedPolicy(address, 60.0), observation()
+        session = policy(episode(number))
+        barrier.wait()
+        counted = time.perf_counter() + times[0]
+        until = counted + times[1]
+        while (now := time.perf_counter()) < until:
+            if now >= counted:
+                counts[number] += 1
+            time.sleep(thinking * rng.uniform(1 - SPREAD, 1 + SPREAD))
+            session(seen)
+        session.close()
+        policy.close()
+
+    threads = [threading.Thread(target=client, args=(number,)) for number in numbers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    told.put(counts.total())
+
+
+def real(name: str, workers: int, thinking: int) -> float:
+    """Questions a second of the real process with so many clients."""
+    spawn = multiprocessing.get_context("spawn")
+    told, barrier = spawn.Queue(), spawn.Barrier(workers)
+    # Until about a dozen plans, and for some hundred calls.
+    call = call_seconds(name)(min(workers, MOST)) + thinking / 1000
+    times = (max(2.0, 20 * call), max(3.0, 30 * call))
+    with served(name) as address:
+        numbers = [range(workers)[first::PROCESSES] for first in range(min(PROCESSES, workers))]
+        clients = [
+            spawn.Process(target=think_and_ask, args=(address, some, thinking / 1000, times, barrier, told))
+            for some in numbers
+        ]
+        for client in clients:
+            client.start()
+        total = sum(told.get() for _ in clients)
+        for client in clients:
+            client.join()
+    return float(total / times[1])
+
+
+def grid(title: str, rate: Callable[[str, int, int], float], options: argparse.Namespace) -> None:
+    """A table of a rate against the best static schedule, over all that was chosen."""
+    rows: list[tuple[str, ...]] = [("a call takes", "workers", "thinking", "best static", "waits for", "here", "of it")]
+    shares = []
+    for name in options.calls:
+        for workers in options.workers:
+            for thinking in options.thinking:
+                number, best = best_static(load_of(name, thinking), workers)
+                found = rate(name, workers, thinking)
+                shares.append(found / best.questions_per_second)
+                best_rate = f"{best.questions_per_second:.0f}/s"
+                rows.append(
+                    (
+                        name,
+                        str(workers),
+                        f"{thinking} ms",
+                        best_rate,
+                        str(number),
+                        f"{found:.0f}/s",
+                        f"{shares[-1]:.0%}",
+                    )
+                )
+                print(*rows[-1], flush=True)
+    table(f"{title} (load {os.getloadavg()[0]:.1f})", rows)
+    mean = math.exp(float(np.mean(np.log(shares))))
+    below = sum(share < 0.9 for share in shares)
+    print(f"\nmean {mean:.1%}, least {min(shares):.1%}, below 90%: {below} of {len(shares)}")
+
+
+def the_way() -> None:
+    """Two tables: one client, and clients that ask again at once."""
     direct, remote = latency()
     table(
         f"One client, an instant policy, two 256x256 pictures (load {os.getloadavg()[0]:.1f})",
@@ -168,12 +286,32 @@ def main() -> None:
     )
     head = ("a batch of n takes", "policy's process", f"of direct in {CLIENTS}s", "of direct in the same sizes")
     rows: list[tuple[str, ...]] = [(*head, "mean batch")]
-    for name, policy in POLICIES.items():
+    titles = {"cheap": "3 ms", "quick": "10 ms", "slow": "40 ms", "linear": "10 ms + n x 3 ms"}
+    for name, title in titles.items():
         remote, full, same, sizes = throughput(name)
-        title = f"{policy.fixed:g} ms" + (f" + n x {policy.each:g} ms" if policy.each else "")
         mean = sizes.total() / sum(questions / size for size, questions in sizes.items())
         rows.append((title, f"{remote:.0f}/s", f"{remote / full:.0%}", f"{remote / same:.0%}", f"{mean:.1f}"))
     table(f"{CLIENTS} clients that ask again at once (wanted: 90% at same sizes; load {os.getloadavg()[0]:.1f})", rows)
+
+
+def numbers(text: str) -> list[int]:
+    return [int(part) for part in text.split(",")]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--simulate", action="store_true", help="the rule in the simulator, over the grid")
+    parser.add_argument("--clients", action="store_true", help="the real process, over the grid")
+    parser.add_argument("--calls", type=lambda text: text.split(","), default=list(TABLES), help=", ".join(TABLES))
+    parser.add_argument("--workers", type=numbers, default=list(WORKERS))
+    parser.add_argument("--thinking", type=numbers, default=list(THINKING), help="milliseconds")
+    options = parser.parse_args()
+    if options.simulate:
+        grid("The rule, simulated", simulated, options)
+    if options.clients:
+        grid("The real process", real, options)
+    if not options.simulate and not options.clients:
+        the_way()
 
 
 if __name__ == "__main__":

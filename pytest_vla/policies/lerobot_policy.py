@@ -13,6 +13,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.policies.base import Answer, Episode, Observation
 from pytest_vla.policies.fit import ACTION_SIZE, STATE_SIZE
 from pytest_vla.policies.lerobot_inputs import ACTION, Inputs
+from pytest_vla.policies.observations import as_observations
 from pytest_vla.policies.traits import Traits
 from pytest_vla.policies.view import resize_with_padding
 from pytest_vla.util.tracebacks import describe
@@ -174,14 +175,17 @@ class LerobotPolicy:
     def _batch(self, sessions: Sequence[LerobotSession], observations: Sequence[Observation]) -> dict[str, Any]:
         """What the preprocessor takes: pictures (B, 3, H, W) float32 in [0, 1], state (B, 8) float32, instructions."""
         batch: dict[str, Any] = {"task": [session.instruction for session in sessions]}
+        together = as_observations(observations)
         for key, name in self._inputs.pictures.items():
-            pictures = [observation[name] for observation in observations]
             if key in self._inputs.sizes:
-                pictures = [resize_with_padding(picture, *self._inputs.sizes[key]) for picture in pictures]
+                size = self._inputs.sizes[key]
+                pictures = np.stack([resize_with_padding(observation[name], *size) for observation in observations])
+            else:
+                pictures = together.stacked(name)
             # As bytes to the device: a quarter of the way's load.
-            batch[key] = torch.from_numpy(np.stack(pictures)).to(self.device).permute(0, 3, 1, 2).float() / 255
+            batch[key] = torch.from_numpy(pictures).to(self.device).permute(0, 3, 1, 2).float() / 255
         if self._inputs.state is not None:
-            states = np.stack([observation["state"] for observation in observations]).astype(np.float32)
+            states = together.stacked("state").astype(np.float32)
             batch[self._inputs.state] = torch.from_numpy(states).to(self.device)
         return batch
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-_FORGETS = 0.03  # Of what was measured before, at each call.
-_LEAST_WEIGHT = 0.3  # Below which a measurement is too old to count.
+_FORGETS = 0.004  # Of what was measured before, at each call.
+_LEAST_WEIGHT = 0.1  # Below which a measurement is too old to count: some hundred calls.
 _OUTLIER = 3.0  # Times what was expected; a call that took longer was disturbed, until it happens again.
 
 
@@ -47,7 +47,9 @@ class CallTimes:
         if size > sizes[-1]:
             return times[-1] + slope * (size - sizes[-1])
         if size < sizes[0]:
-            return max(times[0] - slope * (sizes[0] - size), times[0] * size / sizes[0])
+            # Of one size alone nobody knows: that less takes less is worth a try, as that more takes no more.
+            fallen = times[0] - slope * (sizes[0] - size) if len(sizes) > 1 else 0.0
+            return max(fallen, times[0] * size / sizes[0])
         return float(np.interp(size, sizes, times))
 
 

@@ -23,7 +23,7 @@ _LATE = 6.0  # Mean deviations after which one that was expected is no longer wa
 _ROUNDS, _LEAST_QUESTIONS = 30, 300  # Questions in a trial: of each worker, and of all.
 _GAIN = 1.015  # What another number has to promise.
 _OFTEN, _SELDOM = 8, 128  # Calls from one plan to the next, at first and later.
-_DIFFERENT = 0.2  # Change of the number of workers, as a share, after which a new plan is due.
+_DIFFERENT = 0.2  # Change of the number of workers or of their thinking, as a share, after which a new plan is due.
 _SEED = 0
 
 
@@ -54,7 +54,8 @@ class Dispatch:
         self._mean: float | None = None
         self._deviation = 0.0
         self._calls, self._due, self._often = 0, 0, _OFTEN
-        self._planned_for = 0
+        # Workers and what they think on the average.
+        self._planned_for = (0, 0.0)
         # How many are in an episode, now and then: when the device is free.
         self._playing = 0
         self._trials: Iterator[None] | None = None
@@ -65,7 +66,7 @@ class Dispatch:
         if (since := self._away.pop(session, None)) is not None:
             self.away.append(self._clock - since)
             return
-        since = self._thinking.pop(session, None) or self._late.pop(session, None)
+        since = self._taken(session)
         if since is None:
             return
         took = self._clock - since
@@ -86,7 +87,7 @@ class Dispatch:
     def ended(self, session: Hashable, now: float) -> None:
         """A session's episode has ended; the same worker may ask in another one."""
         self._advance(now)
-        since = self._thinking.pop(session, None) or self._late.pop(session, None)
+        since = self._taken(session)
         if since is not None:
             self._away[session] = since
 
@@ -144,6 +145,10 @@ class Dispatch:
             return 0.0
         return self._mean + _LATE * max(self._deviation, self._mean / 10, 1e-4)
 
+    def _taken(self, session: Hashable) -> float | None:
+        """Since when a session has been thinking, which it does no more; None: it was not."""
+        return self._thinking.pop(session, self._late.pop(session, None))
+
     def _advance(self, now: float) -> None:
         self._clock += max(0.0, now - self._last) * self._pace
         self._last = max(now, self._last)
@@ -158,11 +163,14 @@ class Dispatch:
     def _is_due(self) -> bool:
         if len(self.thinking) < _FEWEST or self._playing < 2:
             return False
-        other = abs(self._playing - self._planned_for) > _DIFFERENT * self._planned_for
-        return self._calls >= self._due or (other and self._calls >= self._due - self._often + _OFTEN)
+        if self._calls >= self._due:
+            return True
+        changed = zip((self._playing, self._mean or 0.0), self._planned_for, strict=True)
+        other = any(abs(now - before) > _DIFFERENT * before for now, before in changed)
+        return other and self._calls >= self._due - self._often + _OFTEN
 
     def _try(self) -> Iterator[None]:
-        workers = self._playing
+        workers, mean = self._playing, self._mean or 0.0
         load = Load(self.times.seconds, self._most, tuple(self.thinking), cores=self._cores)
         questions = max(_LEAST_QUESTIONS, _ROUNDS * workers)
         rates = {}
@@ -175,7 +183,7 @@ class Dispatch:
         present = min(self.questions, workers, self._most)
         if rates[best] > _GAIN * rates.get(present, 0.0):
             self.questions = best
-        self._planned_for = workers
+        self._planned_for = (workers, mean)
         self._due = self._calls + self._often
         self._often = min(2 * self._often, _SELDOM)
 

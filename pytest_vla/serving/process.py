@@ -9,10 +9,12 @@ import faulthandler
 import io
 import json
 import os
+import platform
 import secrets
 import selectors
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -175,6 +177,10 @@ class NotBatched(VlaError):
     """The policy does not answer in batches: each worker is to load it for itself."""
 
 
+class NotShared(NotBatched):
+    """This system has not what it takes that workers share a policy."""
+
+
 def start(
     spec: ModelSpec,
     most: int,
@@ -195,9 +201,14 @@ def start(
         given_up: asked about once a second whether nobody wants it any more.
 
     Raises:
-        NotBatched: the policy is no `BatchPolicy`.
+        NotBatched: the policy is no `BatchPolicy`; `NotShared`: no policy can be shared here.
         VlaError: it could not be loaded: the policy's own message.
     """
+    if missing := [name for name in ("AF_UNIX", "send_fds") if not hasattr(socket, name)]:
+        raise NotShared(
+            f"{platform.system()} has no sockets that processes share memory by (socket.{missing[0]}), so that no "
+            "process of its own can answer all workers"
+        )
     orders = {
         "spec": spec.table(),
         "most": most,

@@ -1,21 +1,18 @@
 """Batches: what waits goes together, nobody pays for another's trouble, one thread only calls the policy."""
 
-import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pytest_vla.errors import EpisodeError
 from pytest_vla.policies.base import Episode, Observation, is_batch_policy
 from pytest_vla.serving import batching
 from pytest_vla.serving.batching import Batcher
-from pytest_vla.serving.returns import Returns
+from pytest_vla.serving.dispatch import Dispatch
 from tests.support.waiting import HANG, until
 
 
@@ -225,133 +222,10 @@ def test_a_batch_policy_is_told_by_what_it_has() -> None:
     assert not is_batch_policy(lambda episode: None)
 
 
-def waiting_time(answered: int, away: float, fixed: float, each: float) -> float:
-    """How long a batch of one waits, where `answered` others were just answered and are usually away so long."""
-    returns = Returns()
-    for moment in range(20):
-        for size in (1, 2, 4):
-            returns.took(size, fixed + size * each)
-        returns.answered("one", moment)
-        returns.asked("one", moment + away)
-    for number in range(answered):
-        returns.answered(number, 100.0)
-    return returns.worth_waiting(1, 31, 100.0, 100.0) - 100.0
-
-
-def test_it_is_waited_for_those_who_come_soon_while_a_batch_of_their_own_would_cost_more() -> None:
-    assert waiting_time(1, away=0.01, fixed=0.1, each=0.0) >= 0.01
-    assert waiting_time(1, away=0.2, fixed=0.1, each=0.0) == 0.0
-    # Where each question costs its time, a batch saves nothing.
-    assert waiting_time(1, away=0.01, fixed=0.0, each=0.1) == pytest.approx(0.0, abs=1e-6)
-    assert waiting_time(0, away=0.01, fixed=0.1, each=0.0) == 0.0
-
-
-def test_nobody_is_waited_for_who_is_later_than_usual_has_ended_or_finds_no_room() -> None:
-    returns = Returns()
-    for moment in range(20):
-        returns.took(1, 0.1)
-        returns.answered("a", moment)
-        returns.asked("a", moment + 0.01)
-    returns.answered("a", 100.0)
-    assert returns.worth_waiting(1, 7, 100.0, 100.0) > 100.0
-    assert returns.worth_waiting(1, 0, 100.0, 100.0) == 100.0
-    assert returns.worth_waiting(1, 7, 100.5, 100.5) == 100.5
-    returns.forget("a")
-    assert returns.worth_waiting(1, 7, 100.0, 100.0) == 100.0
-
-
-def test_one_who_was_long_away_does_not_change_when_the_others_are_expected() -> None:
-    returns = Returns()
-    for moment in range(50):
-        returns.took(1, 0.1)
-        returns.answered("a", moment)
-        returns.asked("a", moment + (5.0 if moment == 40 else 0.01))
-    returns.answered("a", 100.0)
-    assert 100.01 <= returns.worth_waiting(1, 7, 100.0, 100.0) < 100.1
-
-
-@pytest.mark.parametrize("before", [0.0, 0.001, 1.0])
-def test_where_all_are_longer_or_shorter_away_than_before_it_is_soon_known(before: float) -> None:
-    returns = Returns()
-    for moment in range(200):
-        returns.took(1, 0.1)
-        returns.answered("a", 10.0 * moment)
-        returns.asked("a", 10.0 * moment + (before if moment < 100 else 0.05))
-    returns.answered("a", 5000.0)
-    assert 5000.05 <= returns.worth_waiting(1, 7, 5000.0, 5000.0) <= 5000.1
-
-
-@given(
-    st.lists(st.tuples(st.integers(1, 32), st.floats(0.0, 10.0)), max_size=20),
-    st.lists(st.floats(0.0, 10.0), max_size=20),
-    st.integers(0, 8),
-    st.integers(1, 32),
-)
-def test_nobody_waits_for_others_longer_than_a_batch_takes(
-    batches: list[tuple[int, float]], away: list[float], answered: int, size: int
-) -> None:
-    returns = Returns()
-    for number, seconds in batches:
-        returns.took(number, seconds)
-    for seconds in away:
-        returns.answered("a", 0.0)
-        returns.asked("a", seconds)
-    for session in range(answered):
-        returns.answered(session, 99.5)
-    longest = batches[-1][1] if batches else 0.0
-    until = returns.worth_waiting(size, 32 - size, 100.0, 100.0)
-    assert until <= 100.0 + longest
-    if not answered:
-        assert until <= 100.0
-
-
-def rate(away: Callable[[random.Random], float], wait: bool, sessions: int = 8, fixed: float = 0.04) -> float:
-    """Questions a second, in simulated time, of sessions that ask again `away` after each answer."""
-    returns, generator = Returns(), random.Random(0)
-    coming = [(away(generator), session) for session in range(sessions)]
-    waiting: list[tuple[float, int]] = []
-    now, idle, answered = 0.0, 0.0, 0
-    while now < 60.0:
-        while coming and min(coming)[0] <= now:
-            waiting.append(min(coming))
-            coming.remove(waiting[-1])
-            returns.asked(waiting[-1][1], waiting[-1][0])
-        if not waiting:
-            now = min(coming)[0]
-            continue
-        until = returns.worth_waiting(len(waiting), sessions, max(idle, waiting[0][0]), now) if wait else now
-        if until > now:
-            now = min([until, *(moment for moment, _ in coming)])
-            continue
-        now += fixed
-        returns.took(len(waiting), fixed)
-        for _, session in waiting:
-            returns.answered(session, now)
-            coming.append((now + away(generator), session))
-        answered, idle = answered + len(waiting), now
-        waiting.clear()
-    return answered / now
-
-
-def test_sessions_that_ask_again_at_once_fill_batches_and_others_lose_nothing_by_it() -> None:
-    def at_once(generator: random.Random) -> float:
-        return generator.uniform(0.0005, 0.003)
-
-    # 8 in 43 ms at best.
-    assert rate(at_once, wait=True) > 0.97 * 8 / 0.043
-    assert rate(at_once, wait=False) < 0.6 * 8 / 0.043
-    for mean in (0.02, 0.06, 0.2):
-
-        def after(generator: random.Random, mean: float = mean) -> float:
-            return mean * generator.uniform(0.7, 1.3)
-
-        assert rate(after, wait=True) > 0.93 * rate(after, wait=False)
-
-
 @pytest.mark.parametrize("patience", [HANG, 0.0])
 def test_a_batch_waits_for_others_as_long_as_that_is_worth_it(monkeypatch: pytest.MonkeyPatch, patience: float) -> None:
-    """How long that is, in simulated time, see above."""
-    monkeypatch.setattr(Returns, "worth_waiting", lambda returns, size, room, since, now: now + patience)
+    """How long that is, in simulated time, see test_dispatch.py."""
+    monkeypatch.setattr(Dispatch, "until", lambda rule, waiting, now: now + patience)
     policy = Adding()
     policy.gate.set()
     batcher = Batcher(policy, 4)
@@ -382,5 +256,5 @@ def test_a_session_that_ends_while_its_question_waits_is_not_expected_back() -> 
     policy.gate.set()
     first.result(HANG), given_up.result(HANG)
     batcher.close()
-    assert "gone" not in batcher._returns._answered
-    assert "first" in batcher._returns._answered
+    assert "gone" not in batcher._rule._thinking
+    assert "first" in batcher._rule._thinking

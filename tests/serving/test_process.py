@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.serving.process import PolicyAddress
+from pytest_vla.serving.process import NotShared, PolicyAddress
 from tests.support.policy_processes import POLICIES, policy_of, run, start
 from tests.support.waiting import until
 
@@ -134,3 +134,12 @@ def test_the_process_ends_with_who_started_it(folder: Path) -> None:
     )
     told = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=False).stdout
     until(lambda: not Path(f"/proc/{int(told)}").exists())
+
+
+def test_a_system_without_unix_sockets_says_so_and_each_worker_loads_for_itself(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("socket.AF_UNIX")
+    monkeypatch.setattr("platform.system", lambda: "Windows")
+    with pytest.raises(NotShared, match=r"Windows has no sockets that processes share memory by \(socket.AF_UNIX\)"):
+        start("served_policies:counting", folder, 8)

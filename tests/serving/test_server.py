@@ -18,8 +18,7 @@ from pytest_vla.policies.base import Wishes
 from pytest_vla.policies.tokens import PER_TOKEN, token_statistics
 from pytest_vla.serving.client import ServedPolicy
 from pytest_vla.serving.process import HUNG, PolicyAddress, PolicyProcess
-from pytest_vla.serving.wire import PROTOCOL
-from pytest_vla.serving.wire import SharedPictures, allocate, receive, send
+from pytest_vla.serving.wire import PROTOCOL, SharedPictures, allocate, receive, send
 from tests.support.policy_processes import POLICIES, episode, policy_of, run, seen, start
 from tests.support.waiting import HANG, until
 

@@ -97,7 +97,7 @@ class PolicyOfWorkers:
         batches = may_batch(settings.spec)
         if batches is False:
             return
-        from pytest_vla.serving.process import NotBatched
+        from pytest_vla.serving.process import NotBatched, NotShared
         from pytest_vla.serving.replicas import Replicas
 
         line, began = LoadingLine(self._config, settings.model, settings.device), time.monotonic()
@@ -113,7 +113,7 @@ class PolicyOfWorkers:
         except NotBatched as error:
             line.drop()
             narrow_auto(self._config, specs)
-            if time.monotonic() - began > _LONG_LOAD:
+            if isinstance(error, NotShared) or time.monotonic() - began > _LONG_LOAD:
                 self._tell(f"{error}: each of the {len(specs)} workers loads it for itself")
         except (VlaError, OSError) as error:
             line.drop()
