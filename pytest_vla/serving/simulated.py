@@ -105,7 +105,9 @@ def load_of(seen: Seen, most: int) -> Load:
 
 
 def foresee(load: Load, workers: int, rng: np.random.Generator, *, episodes: int | None = None) -> Foreseen:
-    """What a run of so many workers gives, with batches formed as the policy's process forms them.
+    """What a run of so many workers gives, with batches that wait for the number of questions that gives most.
+
+    The rule of a policy's process (`pytest_vla.serving.dispatch`) finds that number as it goes.
 
     Args:
         load: of the run.
@@ -113,9 +115,16 @@ def foresee(load: Load, workers: int, rng: np.random.Generator, *, episodes: int
         rng: draws times and lengths.
         episodes: of the run, with its end, where fewer and fewer workers have one left; None: its middle alone.
     """
-    from pytest_vla.serving.dispatch import Dispatch
+    from pytest_vla.serving.dispatch import candidates
 
-    return simulate(load, workers, Dispatch(load.most, load.cores), rng, episodes=episodes)
+    seed = int(rng.integers(1 << 32))
+
+    def run(number: int, **length: int | None) -> Foreseen:
+        return simulate(load, workers, AtLeast(number, workers), np.random.default_rng(seed), **length)  # type: ignore[arg-type]
+
+    numbers = candidates(workers, load.most)
+    tried = {number: run(number, questions=max(600, 30 * workers)).questions_per_second for number in numbers}
+    return run(max(tried, key=lambda number: tried[number]), episodes=episodes)
 
 
 def simulate(

@@ -1,6 +1,7 @@
 """When a batch goes: it gives what the best schedule chosen beforehand gives, and waits for nobody who is gone."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -61,6 +62,22 @@ def test_resets_early_ends_shared_cores_and_the_end_of_a_run_are_no_trouble(work
     load = load_of("launches", 0.06, away=(0.3, 0.6), questions=20, cores=8)
     found = simulate(load, workers, Planning(load.most, 8), np.random.default_rng(1), episodes=100)
     assert found.questions_per_second >= 0.9 * best_static(load, workers, episodes=100)
+
+
+def test_a_policy_whose_time_depends_on_the_question_is_served_as_well_as_its_mean_allows() -> None:
+    load = load_of("pi0", 0.05)
+
+    def unsteady(seed: int) -> Load:
+        drawn = np.random.default_rng(seed)
+        # Half of all calls take less than 0.6 of the mean, one of twenty more than three times.
+        return replace(load, call_seconds=lambda size: load.call_seconds(size) * float(drawn.lognormal(-0.5, 1.0)))
+
+    rates = [
+        simulate(unsteady(2), 16, AtLeast(number, 16), np.random.default_rng(1), questions=3000)
+        for number in candidates(16, load.most)
+    ]
+    found = simulate(unsteady(2), 16, Planning(load.most), np.random.default_rng(1), questions=3000)
+    assert found.questions_per_second >= 0.85 * max(each.questions_per_second for each in rates)
 
 
 def asked_and_answered(rule: Dispatch, sessions: str, thinking: float, times: int = 60) -> float:

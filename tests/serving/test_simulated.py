@@ -87,3 +87,11 @@ def test_what_a_policys_process_saw_is_a_load() -> None:
     assert (load.questions, load.cores, load.most, load.away) == (20.0, 16, 16, (0.5,))
     assert load.call_seconds(8) == pytest.approx(0.1)
     assert foresee(load, 8, np.random.default_rng(0)).questions_per_second > 0
+
+
+def test_what_is_foreseen_is_of_the_best_number_of_questions_to_wait_for() -> None:
+    # All together; each at once gives two groups that wait for each other.
+    load = Load(lambda size: 0.1, 32, tuple(np.linspace(0.018, 0.022, 11)))
+    found = foresee(load, 8, np.random.default_rng(0))
+    assert found.questions_per_second == pytest.approx(8 / 0.12, rel=0.05)
+    assert run(load, 8).questions_per_second < 0.7 * found.questions_per_second
