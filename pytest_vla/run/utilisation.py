@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from pytest_vla.run.worker_costs import START_SECONDS
 from pytest_vla.serving.seen import Seen, Use, seen_since, use_of
 
 RECENT_SECONDS = 10.0
@@ -142,7 +143,6 @@ def _advice(utilisation: Utilisation, steady: Sequence[Seen], episodes: int) -> 
     if sum(each.episodes for each in steady) < ADVISED_ROUNDS * workers:
         return None
     # The simulation brings numpy, which this process may do without until then.
-    from pytest_vla.run.xdist.auto import START_SECONDS
     from pytest_vla.serving.advice import advised, other_numbers, outlook
 
     most = episodes if utilisation.room is None else min(episodes, max(utilisation.room, workers))

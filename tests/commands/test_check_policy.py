@@ -90,12 +90,14 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str, refused: str | Non
 
 
 def test_a_good_policy_fits_and_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
-    says, blank, fits, _, head, row, last = told(capsys, f"--vla-model={MODULE}:good").splitlines()
+    says, blank, fits, _, head, row, last, _, *hourly = told(capsys, f"--vla-model={MODULE}:good").splitlines()
     assert says == f"{MODULE}:good says of itself: action_size 7, gripper '-1 opens, 1 closes', language True"
     assert (blank, fits) == ("", "tabletop: no findings")
     assert head.split() == ["at", "once", "median", "slowest", "actions/s"]
     assert row.split()[0] == "1"
     assert last == "It takes one question at a time."
+    assert hourly[0].startswith("tabletop: episodes an hour, foreseen for 300 steps, 75 questions, 2 pictures each; ")
+    assert [line.split()[0] for line in hourly[3:7]] == ["1", "8", "16", "32"]
 
 
 def test_what_a_policy_prints_is_not_in_the_report(capsys: pytest.CaptureFixture[str]) -> None:
@@ -141,7 +143,9 @@ def test_a_policy_that_cannot_answer_is_not_measured(
 
 def test_a_policy_that_batches_is_measured_at_each_size_until_it_breaks(capsys: pytest.CaptureFixture[str]) -> None:
     out = told(capsys, f"--vla-model={MODULE}:batching", "--batch=4,2,1,16")
-    rows = [line.split()[0] for line in out.splitlines() if "ms" in line]
+    latencies, _, hourly = out.partition("\n\ntabletop: episodes an hour")
+    rows = [line.split()[0] for line in latencies.splitlines() if "ms" in line]
+    assert "questions, 2 pictures each" in hourly
     assert rows == ["1", "2", "4"], "16 is more than it takes"
     assert "one question at a time" not in out
     assert "  actions/s  on cuda:1\n" in out
@@ -149,6 +153,8 @@ def test_a_policy_that_batches_is_measured_at_each_size_until_it_breaks(capsys: 
     assert [latency["batch"] for latency in table["latency"]] == [2]
     assert table["latency_ended"].startswith("policy-raised: MemoryError: of the device (")
     assert (table["max_batch"], table["device"]) == (8, "cuda:1")
+    (hourly,) = table["hourly"]
+    assert [each["workers"] for each in hourly["foreseen"]][:4] == [1, 8, 16, 32]
     assert "then policy-raised: MemoryError" in told(capsys, f"--vla-model={MODULE}:batching", "--batch=8")
 
 

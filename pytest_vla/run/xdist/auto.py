@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_vla.util.memory import available_bytes
+from pytest_vla.run.worker_costs import room_for_workers
 
 if TYPE_CHECKING:
     from pytest_vla.run.selection import Selection
@@ -18,13 +18,6 @@ WORKERS_A_CORE = 2
 
 EPISODES_A_WORKER = 2
 """At least, of the run: a worker that does less takes longer to start than it saves."""
-
-WORKER_BYTES = 1_000_000_000
-"""That are to be there for each: 0.43 GB were measured with a world of tabletop and its pictures, 0.61 with one of
-libero_spatial; scenes that are kept come on top."""
-
-START_SECONDS = 3.0
-"""Of a core, that a worker takes until its first question: imports and a world, with warm caches."""
 
 AUTO_CORES = pytest.StashKey[int]()
 """What pytest-xdist made of ``-n auto``; nothing where something else was asked for."""
@@ -47,12 +40,6 @@ def note_auto(config: pytest.Config, cores: int) -> None:
     is_said = is_said or bool(os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"))
     if config.getoption("numprocesses", None) == "auto" and cores > 0 and not is_said:
         config.stash[AUTO_CORES] = cores
-
-
-def room_for_workers() -> int | None:
-    """How many further workers the memory holds; None: not known."""
-    available = available_bytes()
-    return None if available is None else available // WORKER_BYTES
 
 
 def widen_auto(config: pytest.Config, selection: "Selection", left: int | None) -> None:

@@ -18,7 +18,8 @@ from pytest_vla.run.preflight import check_fits
 from pytest_vla.run.resume import RESUMPTION
 from pytest_vla.run.selection import SELECTION, Selection
 from pytest_vla.run.utilisation import UTILISATION, Utilisation
-from pytest_vla.run.xdist.auto import auto_line, narrow_auto, room_for_workers
+from pytest_vla.run.worker_costs import room_for_workers
+from pytest_vla.run.xdist.auto import auto_line, narrow_auto
 from pytest_vla.util.text import printable_lines
 
 if TYPE_CHECKING:
