@@ -173,7 +173,8 @@ class Planning(Dispatch):
 
     def took(self, size: int, seconds: float) -> None:
         super().took(size, seconds)
-        self.plan()
+        for _ in range(20):
+            self.plan()
 
 
 def simulated(name: str, workers: int, thinking: int) -> float:

@@ -19,6 +19,7 @@ from pytest_vla.policies.base import Answer, BatchPolicy, Observation
 from pytest_vla.serving.calls import call_policy, late
 from pytest_vla.serving.dispatch import Dispatch
 
+_PARTS = 4  # Of a plan, before a call.
 _SHORTEST_LOOK, _LONGEST_LOOK = 0.02, 0.5
 
 
@@ -188,7 +189,9 @@ class Batcher:
         batch = [question for question in batch if question.answer.set_running_or_notify_cancel()]
         if not batch:
             return
-        self._rule.plan()
+        for _ in range(_PARTS):
+            if not self._rule.plan():
+                break
         self.sizes[len(batch)] = self.sizes.get(len(batch), 0) + 1
         self._begin_call([question.answer for question in batch])
         began = time.monotonic()

@@ -118,6 +118,7 @@ class Desk:
         self._filling, self._other = Arena(0), Arena(1)
         self._call: _Call | None = None
         self._wake: float | None = None
+        self._plans = False
         self._selector = selectors.DefaultSelector()
         self._signs = self._beats = time.monotonic()
         listener.setblocking(False)
@@ -129,7 +130,10 @@ class Desk:
         """Serves until the policy's process is gone: WireError."""
         try:
             while True:
-                for key, events in self._selector.select(self._rest()):
+                happened = self._selector.select(0.0 if self._plans else self._rest())
+                if self._plans and not happened:
+                    self._plans = self._rule.plan()
+                for key, events in happened:
                     if isinstance(key.data, _Worker):
                         self._tend(key.data, events)
                     else:
@@ -291,8 +295,8 @@ class Desk:
             self._ask([self._questions.popleft() for _ in range(min(waiting, self._most))], now)
         else:
             return
-        # While the policy is busy there is time for it.
-        self._rule.plan()
+        # While the policy is busy and nobody wants anything, there is time for it.
+        self._plans = True
 
     def _ask(self, batch: Sequence[_Request], now: float) -> None:
         arena = self._filling

@@ -14,7 +14,7 @@ from collections.abc import Hashable, Iterator
 import numpy as np
 
 from pytest_vla.serving.call_times import CallTimes
-from pytest_vla.serving.simulated import AtLeast, Load, simulate
+from pytest_vla.serving.simulated import AtLeast, Load, simulate_in_parts
 
 _KEPT = 256  # Times of thinking, the latest.
 _FEWEST = 8  # Of these, before numbers are tried.
@@ -122,8 +122,11 @@ class Dispatch:
         return now + max(first + self._latest - self._clock, 1e-4) / self._pace
 
     def plan(self) -> bool:
-        """Tries one number of questions, some milliseconds long, where that is due; to be called while the device is
-        busy. Returns whether more is to be tried."""
+        """Tries numbers of questions where that is due, for a millisecond or so; to be called while the device is busy.
+
+        Returns:
+            Whether there is more to try.
+        """
         if self._trials is None:
             if not self._is_due():
                 return False
@@ -176,9 +179,8 @@ class Dispatch:
         rates = {}
         for number in candidates(workers, self._most, self.questions):
             rng = np.random.default_rng(_SEED)
-            foreseen = simulate(load, workers, AtLeast(number, workers), rng, questions=questions)
+            foreseen = yield from simulate_in_parts(load, workers, AtLeast(number, workers), rng, questions=questions)
             rates[number] = foreseen.questions_per_second
-            yield
         best = max(rates, key=lambda number: rates[number])
         present = min(self.questions, workers, self._most)
         if rates[best] > _GAIN * rates.get(present, 0.0):

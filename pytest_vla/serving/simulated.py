@@ -7,7 +7,7 @@ more than these, each gets an equal part.
 
 import heapq
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,6 +15,8 @@ import numpy as np
 
 from pytest_vla.serving.call_times import call_times_of
 from pytest_vla.serving.seen import Seen
+
+_EVENTS = 100  # In a part of a simulation.
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,18 @@ def simulate(
         questions: after which it ends if there is no number of episodes, a fifth of them before anything is counted;
             0: 4,000, or 60 of each worker if these are more.
     """
+    run = simulate_in_parts(load, workers, rule, rng, episodes=episodes, questions=questions)
+    while True:
+        try:
+            next(run)
+        except StopIteration as ended:
+            return ended.value  # type: ignore[no-any-return]
+
+
+def simulate_in_parts(
+    load: Load, workers: int, rule: Rule, rng: np.random.Generator, *, episodes: int | None = None, questions: int = 0
+) -> Generator[None, None, Foreseen]:
+    """As `simulate`, a millisecond or so at a time, for who has something else to do in between."""
     return _Run(load, workers, rule, rng, episodes, questions or max(4000, 60 * workers)).go()
 
 
@@ -161,13 +175,17 @@ class _Run:
             # They start one after the other, as processes do.
             self._begin(worker, float(rng.uniform(0.0, 1.0)) * self._draw(self._away))
 
-    def go(self) -> Foreseen:
+    def go(self) -> Generator[None, None, Foreseen]:
         load, rule = self._load, self._rule
+        events = 0
         inside: list[int] = []
         free, wake, began = math.inf, math.inf, 0.0
         counted: tuple[float, ...] = (0.0,) * 6
         warm = 0 if self._unbegun is not None else self._most_questions // 5
         while self._ends or inside or self._waiting:
+            events += 1
+            if events % _EVENTS == 0:
+                yield
             thinkers = len(self._ends)
             pace = min(1.0, self._cores / thinkers) if thinkers else 1.0
             thought = self._now + (self._ends[0][0] - self._clock) / pace if self._ends else math.inf
