@@ -1,5 +1,8 @@
 """The policy's process by itself: where it finds modules, what it prints, how it loads, and that it ends."""
 
+import io
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -7,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from pytest_vla.errors import VlaError
-from pytest_vla.serving.process import NotShared, PolicyAddress
+from pytest_vla.serving.process import FROZEN, About, NotShared, PolicyAddress, PolicyProcess
+from pytest_vla.serving.seen import Seen
 from tests.support.policy_processes import POLICIES, policy_of, run, start
-from tests.support.waiting import until
+from tests.support.waiting import HANG, until
 
 
 def test_a_policy_that_reads_standard_input_finds_nothing_there(folder: Path) -> None:
@@ -143,3 +147,39 @@ def test_a_system_without_unix_sockets_says_so_and_each_worker_loads_for_itself(
     monkeypatch.setattr("platform.system", lambda: "Windows")
     with pytest.raises(NotShared, match=r"Windows has no sockets that processes share memory by \(socket.AF_UNIX\)"):
         start("served_policies:counting", folder, 8)
+
+
+# Says what it sees until its pipe is closed, as the desk does, and gives no sign of life.
+TELLS = """
+import sys, time
+from pytest_vla.serving.seen import Seen, seen_line
+while True:
+    sys.stdout.buffer.write(seen_line(Seen(1.0, 0.5, int(sys.argv[1]))) + b"{no line of ours\\n")
+    sys.stdout.buffer.write(b"\\n" * int(sys.argv[2]))
+    sys.stdout.buffer.flush()
+    time.sleep(0.01)
+"""
+
+
+def telling(folder: Path, *arguments: str) -> PolicyProcess:
+    command = [sys.executable, "-c", TELLS, *arguments]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+    assert process.stdout is not None
+    signs = io.FileIO(os.dup(process.stdout.fileno()))
+    return PolicyProcess(PolicyAddress(folder / "none", b""), About(), process, signs)
+
+
+def test_what_is_seen_is_told_and_is_no_sign_of_life(folder: Path) -> None:
+    told: list[Seen] = []
+    alive, still = telling(folder, "7", "1"), telling(folder, "7", "0")
+
+    def hear(seen: Seen) -> None:
+        told.append(seen)
+        if len(told) == 3:
+            alive._process.kill()
+
+    assert alive.wait(HANG, hear) == -signal.SIGKILL
+    assert all(seen == Seen(1.0, 0.5, 7) for seen in told)
+    assert still.wait(0.5) == FROZEN
+    for process in (alive, still):
+        process.close()

@@ -148,3 +148,15 @@ def test_one_that_never_comes_back_is_not_waited_for_for_ever(
 
 def test_workers_are_shared_out(replicas: Replicas) -> None:
     assert [replicas.address_of(worker) for worker in range(4)] == [*replicas.addresses, *replicas.addresses]
+
+
+def test_what_each_has_seen_is_known_here(replicas: Replicas) -> None:
+    assert [each.questions for each in replicas.seen()] == [0, 0]
+    assert replicas.about.most == 4
+    policy = ServedPolicy(replicas.address_of(1), HANG)
+    session = policy(EPISODE)
+    for _ in range(3):
+        session({"state": np.zeros(8)})
+    until(lambda: replicas.seen()[1].questions == 3)
+    assert replicas.seen()[1].calls[1][0] == 3
+    assert replicas.seen()[0].questions == 0
