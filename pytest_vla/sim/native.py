@@ -1,10 +1,11 @@
 """One control step in native code: 25 substeps of physics and operational-space control, without Python in between.
 
 A numba function calls MuJoCo's own C functions (by symbol, so that its machine code can be kept) and robosuite's own
-jitted controller functions. No layout of MuJoCo's structures is compiled in: the code is the same for all of its
-versions whose functions take these arguments (`pytest_vla.versions.MUJOCO_END`). Bitwise equal to robosuite's ``env.step``, 1.4.0's and 1.5.1's: same order per substep
-(mj_step1, jacobian and mass matrix, torque, ctrl, mj_step2), same memory layout of J and M (M in Fortran order, J as
-the arm gives it: each layout has machine code of its own), same functions for inverses.
+jitted controller functions. No layout of MuJoCo's structures is compiled in: the code is the same for all versions
+whose functions take these arguments (`pytest_vla.versions.MUJOCO_END`). Bitwise equal to robosuite's ``env.step``,
+1.4.0's and 1.5.1's: same order per substep (mj_step1, jacobian and mass matrix, torque, ctrl, mj_step2), same memory
+layout of J and M (M in Fortran order, J as the arm gives it: each layout has machine code of its own), same functions
+for inverses.
 """
 
 import llvmlite.binding

@@ -2,11 +2,10 @@
 
 numba's own cache is kept for one processor and one place of the source, and who finds nothing there compiles: all
 workers of a run at once. Here code is made for a pinned target, any processor of the architecture, by a process of its
-own, while others wait. It is looked for in two places: what was shipped with the package (`SHIPPED`, made when the wheel
-is built), and the machine's own folder, ``machine_code`` in the cache of compiled scenes. What does not fit (another
-Python, numba or processor architecture, a changed source) has another name, and is not found. Code is unpickled, as
-numba's own cache is: a folder that others may write is not read. Where none can be made, numba compiles in the process
-that needs it.
+own, while others wait. It is looked for in what was shipped with the package (`SHIPPED`, made when the wheel is built)
+and in the machine's own folder, ``machine_code`` beside the compiled scenes. What does not fit (another Python, numba
+or processor architecture, a changed source) has another name, and is not found. Code is unpickled, as numba's own cache
+is: a folder that others may write is not read. Where none can be made, numba compiles in the process that needs it.
 """
 
 import contextlib
@@ -15,7 +14,6 @@ import importlib
 import inspect
 import os
 import pickle
-import shutil
 import stat
 import subprocess
 import sys
@@ -46,6 +44,9 @@ _FORMAT = "pytest-vla machine code 1"
 _TARGET = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "NUMBA_DISABLE_INTEL_SVML": "1"}
 _COMPILE = "import sys; from pytest_vla.util.machine_code import compile_here; compile_here(*sys.argv[1:])"
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+# Of one function and signature, in one folder.
+_KEPT_AT_MOST = 8
 
 _compiling = False
 _kept: dict[str, "_Kept"] = {}
@@ -97,7 +98,9 @@ class Code:
         return f"{self.function}-{self.number}-{self.key[:32]}{SUFFIX}"
 
 
-def keep(module: str, function: Any, signatures: Iterable[Sequence[Any]], *, about: str, uses: Sequence[Any] = ()) -> Any:
+def keep(
+    module: str, function: Any, signatures: Iterable[Sequence[Any]], *, about: str, uses: Sequence[Any] = ()
+) -> Any:
     """A jitted function whose machine code is shipped or made once on a machine; given back as it is.
 
     Called with arguments of other types, it is compiled as ever, in the process that calls it.
@@ -120,6 +123,12 @@ def codes(function: Any) -> tuple[Code, ...]:
     """All that is kept of a function, in the order of its signatures; none where numba is switched off."""
     kept = getattr(function, "_cache", None)
     return kept.codes if isinstance(kept, _Kept) else ()
+
+
+def codes_of(module: str) -> tuple[Code, ...]:
+    """All that a module, which is imported now, asks to be kept."""
+    importlib.import_module(module)
+    return tuple(code for kept in _kept.values() for code in kept.codes if code.module == module)
 
 
 def make_ready(wanted: Sequence[Code]) -> None:
@@ -152,20 +161,23 @@ def make(wanted: Sequence[Code]) -> list[Code]:
     return _missing(missing)
 
 
-def ship(wanted: Sequence[Code], folder: Path) -> int:
-    """Copies code into a folder, made before where it is not there; returns how many bytes.
-
-    Raises:
-        VlaError: it cannot be made.
-    """
+def require(wanted: Sequence[Code]) -> None:
+    """As `make`. Raises VlaError: some cannot be made."""
     if lacking := make(wanted):
-        raise VlaError(f"no machine code can be made of {', '.join(code.name for code in lacking)}")
+        names = ", ".join(code.name for code in lacking)
+        raise VlaError(
+            f"no machine code can be made of {names}: expected that numba compiles it, and that {next(_folders())} can "
+            "be written; PYTEST_VLA_CACHE says another folder"
+        )
+
+
+def ship(wanted: Sequence[Code], folder: Path) -> None:
+    """Copies code into a folder, made before where it is not there. Raises VlaError: some cannot be made."""
+    require(wanted)
     folder.mkdir(parents=True, exist_ok=True)
-    size = 0
     for code in wanted:
-        copied = shutil.copyfile(_found(code), folder / code.file)  # type: ignore[arg-type]
-        size += copied.stat().st_size
-    return size
+        if (payload := _read(code)) is not None:
+            _write(folder / code.file, code, payload)
 
 
 def held() -> tuple[int, int]:
@@ -194,14 +206,19 @@ def compile_here(folder: str, *names: str) -> None:
     global _compiling
     from numba import config
 
-    if (config.CPU_NAME, config.CPU_FEATURES) != (_TARGET["NUMBA_CPU_NAME"], _TARGET["NUMBA_CPU_FEATURES"]):
-        raise VlaError(f"numba compiles for {config.CPU_NAME}: expected {_TARGET['NUMBA_CPU_NAME']}")
+    processor, features = config.CPU_NAME, config.CPU_FEATURES
+    if (processor, features) != (_TARGET["NUMBA_CPU_NAME"], _TARGET["NUMBA_CPU_FEATURES"]):
+        raise VlaError(f"numba compiles for {processor!r} with {features!r}: expected {_TARGET['NUMBA_CPU_NAME']}")
     _compiling = True
     for name in names:
         module, function, number = name.split(":")
         importlib.import_module(module)
         code = _kept[f"{module}:{function}"].codes[int(number)]
-        _write(Path(folder) / code.file, code)
+        _write(Path(folder) / code.file, code, _compiled(code))
+        # What older sources and other environments made; each is some 100 kB.
+        others = sorted(Path(folder).glob(f"{code.function}-{code.number}-*{SUFFIX}"), key=os.path.getmtime)
+        for other in others[:-_KEPT_AT_MOST]:
+            other.unlink(missing_ok=True)
 
 
 class _Kept:
@@ -238,7 +255,7 @@ class _Kept:
 
         target_context.refresh()
         try:
-            return CompileResult._rebuild(target_context, *pickle.loads(payload))
+            return CompileResult._rebuild(target_context, *pickle.loads(zlib.decompress(payload)))
         except Exception:
             # Whatever this numba has against it, it can compile.
             return None
@@ -262,14 +279,17 @@ class _Kept:
         return next((code for code in self.codes if code.signature == types), None)
 
 
-def _write(path: Path, code: Code) -> None:
+def _compiled(code: Code) -> bytes:
     from numba.core.serialize import dumps
 
     code.dispatcher.compile(code.signature)
     result = code.dispatcher.overloads[code.signature]
     if result.lifted or result.library.has_dynamic_globals:
         raise VlaError(f"{code.name}: its machine code holds addresses of this process")
-    payload = zlib.compress(dumps(result._reduce()))
+    return zlib.compress(dumps(result._reduce()))
+
+
+def _write(path: Path, code: Code, payload: bytes) -> None:
     with whole_file(path) as file:
         file.write(_head(code) + hashlib.sha256(payload).digest() + payload)
     path.chmod(0o644)
@@ -280,22 +300,29 @@ def _head(code: Code) -> bytes:
 
 
 def _read(code: Code) -> bytes | None:
-    """Code as it is to be unpickled; None where it is not there, is not whole, or is of something else."""
-    path = _found(code)
-    if path is None:
+    """What was written after the head and its digest; None where none is there that is whole, trusted, and of this."""
+    try:
+        name, head = code.file, _head(code)
+    except OSError:
+        # Without a source nobody can tell what the code is of.
         return None
+    for folder in (SHIPPED, *_folders()):
+        content = _content(folder / name) if folder == SHIPPED or _is_trusted(folder) else b""
+        digest, payload = content[len(head) : len(head) + 32], content[len(head) + 32 :]
+        if content.startswith(head) and hashlib.sha256(payload).digest() == digest:
+            return payload
+    return None
+
+
+def _content(path: Path) -> bytes:
+    """A file's; nothing where it is not there, or others may write it."""
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
         with open(descriptor, "rb") as file:
             # Asked of what is open: a name may change hands.
-            content = file.read() if path.parent == SHIPPED or _is_safe(os.fstat(descriptor)) else b""
+            return file.read() if path.parent == SHIPPED or _is_safe(os.fstat(descriptor)) else b""
     except OSError:
-        return None
-    head = _head(code)
-    digest, payload = content[len(head) : len(head) + 32], content[len(head) + 32 :]
-    if not content.startswith(head) or hashlib.sha256(payload).digest() != digest:
-        return None
-    return zlib.decompress(payload)
+        return b""
 
 
 def _about(wanted: Iterable[Code]) -> str:
@@ -303,19 +330,7 @@ def _about(wanted: Iterable[Code]) -> str:
 
 
 def _missing(wanted: Iterable[Code]) -> list[Code]:
-    return [code for code in wanted if _found(code) is None]
-
-
-def _found(code: Code) -> Path | None:
-    try:
-        name = code.file
-    except OSError:
-        # Without a source nobody can tell what the code is of.
-        return None
-    shipped = SHIPPED / name
-    if shipped.is_file():
-        return shipped
-    return next((path for folder in _folders() if _is_trusted(folder) and _is_trusted(path := folder / name)), None)
+    return [code for code in wanted if _read(code) is None]
 
 
 def _folders() -> Iterator[Path]:
@@ -375,8 +390,8 @@ def _start_compiler(folder: Path, wanted: Sequence[Code]) -> bool:
     environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     command = [sys.executable, "-P", "-c", _COMPILE, str(folder), *(code.name for code in wanted)]
     with contextlib.suppress(OSError), tempfile.TemporaryDirectory(prefix="pytest-vla-numba-") as private:
-        # Where numba keeps what else it compiles, which nobody else has written.
-        environ |= _TARGET | {"NUMBA_CACHE_DIR": private}
+        # Where numba keeps what else it compiles, which nobody else has written. Nothing is drawn.
+        environ |= _TARGET | {"NUMBA_CACHE_DIR": private, "MUJOCO_GL": "disable"}
         done = subprocess.run(command, env=environ, stdin=subprocess.DEVNULL, capture_output=True, check=False)
         return done.returncode == 0
     return False
