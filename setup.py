@@ -4,6 +4,7 @@ It is made where what it needs is installed, as in ``python -m build --no-isolat
 none, and each machine makes its own, once.
 """
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -28,7 +29,10 @@ class BuildWithCode(build_py):
         super().run()
         if self.editable_mode:
             return
-        command = [sys.executable, "-P", "-c", SHIP, str(Path(self.build_lib).resolve())]
+        library = Path(self.build_lib).resolve()
+        # Of an earlier build.
+        shutil.rmtree(library / "pytest_vla" / "compiled", ignore_errors=True)
+        command = [sys.executable, "-P", "-c", SHIP, str(library)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
