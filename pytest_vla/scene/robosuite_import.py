@@ -4,6 +4,7 @@ import contextlib
 import importlib.util
 import logging
 import os
+import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -59,3 +60,6 @@ def _give_numba_a_cache() -> None:
         # Private and new: numba unpickles what it finds in its cache.
         folder = Path(tempfile.mkdtemp(prefix="pytest-vla-numba-"))
     os.environ["NUMBA_CACHE_DIR"] = str(folder)
+    if "numba" in sys.modules:
+        # It has read the environment.
+        sys.modules["numba"].config.CACHE_DIR = str(folder)
