@@ -3,13 +3,14 @@
     python benchmarks/startup.py
     python benchmarks/startup.py --worlds 1 8 32 [--suite=tabletop]
 
-The first runs ``pytest --collect-only`` in pairs, with the plugin and with ``-p no:vla``, and prints the least processor
-time of each and their difference: what is least is what nothing else on the machine has disturbed. Wanted: under 50 ms.
+The first runs ``pytest --collect-only`` in pairs, with the plugin and with ``-p no:vla``, and prints the least
+processor time of each and their difference: what is least is what nothing else on the machine has disturbed. Wanted:
+under 50 ms.
 
 The second starts so many processes at once, each of which imports pytest-vla, opens a world, resets it and makes one
-step. With ``empty`` caches nothing is compiled and nothing is shipped; with ``code`` machine code is there, as in a wheel
-that ships it or after ``pytest-vla cache --compile``, and the scene is not; ``warm`` has both. Wanted: ``code`` within 3
-times ``warm``, for any number at once. Where cores are fewer than processes, times are long and ratios still tell.
+step. With ``empty`` caches nothing is compiled and nothing is shipped; with ``code`` machine code is there, as in a
+wheel that ships it or after ``pytest-vla cache --compile``, and the scene is not; ``warm`` has both. Wanted: ``code``
+within 3 times ``warm``, for any number at once. Where cores are fewer than processes, times are long and ratios tell.
 """
 
 import argparse
