@@ -4,6 +4,7 @@ It is made where what it needs is installed, as in ``python -m build --no-isolat
 none, and each machine makes its own, once.
 """
 
+import os
 import shutil
 import subprocess
 import sys
@@ -33,7 +34,9 @@ class BuildWithCode(build_py):
         # Of an earlier build.
         shutil.rmtree(library / "pytest_vla" / "compiled", ignore_errors=True)
         command = [sys.executable, "-P", "-c", SHIP, str(library)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        # The copy is what the wheel is made of.
+        environ = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
+        done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
         if done.returncode:
             reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
             print(f"pytest-vla: a wheel without machine code, which machines then make: {reason}", file=sys.stderr)
