@@ -5,7 +5,6 @@ none, and each machine makes its own, once.
 """
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -31,8 +30,6 @@ class BuildWithCode(build_py):
         if self.editable_mode:
             return
         library = Path(self.build_lib).resolve()
-        # Of an earlier build.
-        shutil.rmtree(library / "pytest_vla" / "compiled", ignore_errors=True)
         command = [sys.executable, "-P", "-c", SHIP, str(library)]
         # The copy is what the wheel is made of.
         environ = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}

@@ -172,12 +172,16 @@ def require(wanted: Sequence[Code]) -> None:
 
 
 def ship(wanted: Sequence[Code], folder: Path) -> None:
-    """Copies code into a folder, made before where it is not there. Raises VlaError: some cannot be made."""
+    """Copies code into a folder, which has no other then; made before where it is not there. Raises VlaError."""
     require(wanted)
     folder.mkdir(parents=True, exist_ok=True)
     for code in wanted:
         if (payload := _read(code)) is not None:
             _write(folder / code.file, code, payload)
+    names = {code.file for code in wanted}
+    for other in folder.glob(f"*{SUFFIX}"):
+        if other.name not in names:
+            other.unlink()
 
 
 def held() -> tuple[int, int]:

@@ -20,7 +20,7 @@ from tests.support.waiting import HANG
 
 SOURCES = ("pytest_vla", "suites", "fixtures", "reports", "pyproject.toml", "setup.py", "README.md", "LICENSE")
 CODE = "pytest_vla/compiled/"
-LEFT_BEHIND = shutil.ignore_patterns("__pycache__", "*.pyc", "*.egg-info")
+LEFT_BEHIND = shutil.ignore_patterns("__pycache__", "*.pyc", "*.egg-info", "*.code")
 SUITES_PICTURE = "suites/tabletop/tabletop.png"
 # What Python and numba compiled of other packages comes along: to do that again takes longer than all that is tested.
 EDITABLE_INSTALL = shutil.ignore_patterns("*pytest_vla*", "*.pth")
@@ -81,7 +81,8 @@ def test_the_wheel_has_every_package_its_data_and_nothing_else(distribution: dic
         f"{target}/{path.relative_to(REPOSITORY / folder).as_posix()}"
         for folder, target in folders.items()
         for path in (REPOSITORY / folder).rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts and path != REPOSITORY / SUITES_PICTURE
+        if path.is_file() and "__pycache__" not in path.parts and path.suffix != SUFFIX
+        if path != REPOSITORY / SUITES_PICTURE
     }
     assert {name for name in names if ".dist-info/" not in name and not name.startswith(CODE)} == expected
     tabletop = "pytest_vla/suites/tabletop"

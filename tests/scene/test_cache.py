@@ -303,6 +303,7 @@ def test_the_command_shows_and_clears_machine_code(folder: Path, capsys: pytest.
 def test_the_command_says_why_machine_code_cannot_be_made(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(machine_code, "SHIPPED", folder)
     monkeypatch.setattr(machine_code, "_start_compiler", lambda folder, wanted: False)
     assert main(["cache", "--compile"]) == 1
     said = capsys.readouterr().err

@@ -66,7 +66,10 @@ def test_code_for_this_processor_gives_the_same_bits_as_code_for_any(tmp_path: P
     arena_data()
     steps = STEPS.format(suites=["tabletop", "vla_arena_static_obstacles"], steps=40)
     pinned = said(steps)
-    alone = "from pytest_vla.util import machine_code; machine_code._folders = lambda: iter(())\n"
+    alone = (
+        "from pytest_vla.util import machine_code\n"
+        "machine_code.SHIPPED, machine_code._folders = machine_code.Path('/nowhere'), lambda: iter(())\n"
+    )
     here = said(alone + steps)
     assert ["compiled", "control_step"] in here
     assert here[-1] == pinned[-1]

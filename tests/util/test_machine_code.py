@@ -260,6 +260,8 @@ def test_code_that_was_shipped_is_loaded_and_nothing_is_written(toy: Toy) -> Non
         "m.ship(m.codes(toy.doubled), Path('{}')); print('shipped')"
     )
     shipped = toy.folder / "shipped"
+    shipped.mkdir()
+    (shipped / "of-an-older-source.code").touch()
     assert toy.said(ship.format(shipped)) == "shipped"
     assert len(list(shipped.iterdir())) == len(toy.compiled) == 2
     toy.environ["PYTEST_VLA_CACHE"] = str(toy.folder / "fresh")
