@@ -15,7 +15,7 @@ with quiet_robosuite():
     from robosuite.utils.transform_utils import make_pose, pose_in_A_to_pose_in_B, pose_inv, quat2axisangle, quat2mat
 
 # `set_goal_orientation` calls it, once a step.
-keep(__name__, quat2mat, [(types.float64[::1],)], about="rotations")
+keep(__name__, quat2mat, [(types.float64[::1],)], about="the native step")
 rotation_code = codes(quat2mat)
 
 __all__ = [

@@ -202,10 +202,9 @@ def clear() -> int:
 
 
 def compile_here(folder: str, *names: str) -> None:
-    """What the compiling process does: compiles code by its names, and writes it into a folder.
+    """In the process that compiles: compiles code by its names, and writes it into a folder.
 
-    Raises:
-        VlaError: the target is not the pinned one, the code cannot be kept, or the folder cannot be written.
+    Raises VlaError: the target is not the pinned one, the code cannot be kept, or the folder cannot be written.
     """
     global _compiling
     from numba import config
@@ -320,11 +319,13 @@ def _read(code: Code) -> bytes | None:
 
 def _content(path: Path) -> bytes:
     """A file's; nothing where it is not there, or others may write it."""
+    shipped = path.parent == SHIPPED
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
-        with open(descriptor, "rb") as file:
+        # Of a package's files any may be a link.
+        flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | (0 if shipped else getattr(os, "O_NOFOLLOW", 0))
+        with open(os.open(path, flags), "rb") as file:
             # Asked of what is open: a name may change hands.
-            return file.read() if path.parent == SHIPPED or _is_safe(os.fstat(descriptor)) else b""
+            return file.read() if shipped or _is_safe(os.fstat(file.fileno())) else b""
     except OSError:
         return b""
 
@@ -343,7 +344,8 @@ def _folders() -> Iterator[Path]:
     with contextlib.suppress(VlaError):
         yield cache_folder() / "machine_code"
         yield cache_folder() / f"machine_code-{user}"
-    yield Path(tempfile.gettempdir()) / f"pytest-vla-machine_code-{user}"
+    with contextlib.suppress(OSError):
+        yield Path(tempfile.gettempdir()) / f"pytest-vla-machine_code-{user}"
 
 
 def _own_files() -> list[Path]:

@@ -1,5 +1,6 @@
 """Compiled scenes on disk: hits, misses, damage, limits, parallel workers. On one small real scene of LIBERO."""
 
+import contextlib
 import json
 import os
 import re
@@ -7,7 +8,9 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -226,6 +229,31 @@ def test_parallel_workers_compile_once(folder: Path, roots: tuple[DataRoot, ...]
     assert all(worker.returncode == 0 for worker in workers)
     assert sum(words.count("compiled") for words in printed) == 1
     assert len({words[-1] for words in printed}) == 1
+
+
+def test_those_who_waited_load_side_by_side(
+    folder: Path, problem: Problem, roots: tuple[DataRoot, ...], monkeypatch: pytest.MonkeyPatch, compiled: list[str]
+) -> None:
+    held, loads = False, []
+    load = cache._load
+
+    @contextlib.contextmanager
+    def after_another(path: Path) -> Iterator[None]:
+        nonlocal held
+        cache._compile(problem, roots, folder, cache.scene_key(problem))
+        held = True
+        yield
+        held = False
+
+    def loaded(*arguments: Any) -> cache.CompiledScene | None:
+        loads.append(held)
+        return load(*arguments)
+
+    monkeypatch.setattr(cache, "exclusive", after_another)
+    monkeypatch.setattr(cache, "_load", loaded)
+    assert cache.compiled_scene(problem, roots).model.nq > 0
+    assert loads == [False, False], "before it waited, and after"
+    assert len(compiled) == 1
 
 
 @pytest.mark.parametrize(
