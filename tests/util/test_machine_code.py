@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -58,6 +59,7 @@ class Toy:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.cache, self.log = folder, folder / "cache", folder / "log"
+        self.before: list[str] = []
         self.log.mkdir()
         (folder / "toy.py").write_text(TOY)
         (folder / "toy_used.py").write_text(USED)
@@ -70,7 +72,7 @@ class Toy:
         }
 
     def start(self, code: str = CALL) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-W", "error", "-c", code]
+        command = [*self.before, sys.executable, "-W", "error", "-c", code]
         return subprocess.Popen(command, env=self.environ, stdout=subprocess.PIPE, text=True)
 
     def said(self, code: str = CALL) -> str:
@@ -193,6 +195,26 @@ def test_what_others_may_write_is_not_read(toy: Toy, what: str) -> None:
     assert len(toy.compiled) == 2
     expected = {"folder": {"machine_code", f"machine_code-{os.geteuid()}"}, "file": {"machine_code"}}
     assert {path.parent.name for path in toy.code} == expected[what]
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0 or shutil.which("setpriv") is None,
+    reason="only root can become somebody else, by setpriv",
+)
+def test_what_root_made_serves_another_user_who_can_write_nothing_there(toy: Toy) -> None:
+    """As in a container's image; what that user lacks goes elsewhere."""
+    for folder in (toy.folder, *toy.folder.parents[:2]):
+        folder.chmod(0o755)
+    for folder in (toy.log, toy.folder / "temporary"):
+        folder.chmod(0o777)
+    assert toy.said() == "42"
+    # Reads what root reads, writes nothing of root's.
+    toy.before = ["setpriv", "--reuid=54321", "--regid=54321", "--clear-groups", "--inh-caps", "+dac_read_search"]
+    toy.before += ["--ambient-caps", "+dac_read_search"]
+    assert toy.said() == "42"
+    assert len(toy.compiled) == 1
+    assert toy.said("import toy; print(toy.doubled(1.5))") == "3.0"
+    assert {path.parent.name for path in toy.code} == {"machine_code", "pytest-vla-machine_code-54321"}
 
 
 @needs_owners
