@@ -31,9 +31,11 @@ $(STAMP): pyproject.toml constraints.txt scripts/system_libraries.py
 	@touch $@
 
 .PHONY: test
-# Hundreds of processes begin; where PYTHONDONTWRITEBYTECODE is set, each would compile all of this anew.
+# Hundreds of processes begin; where PYTHONDONTWRITEBYTECODE is set, each would compile all of this anew. Machine code
+# lies in the checkout, as in a wheel: many tests have a cache of their own.
 test: lint ## lint, types, and every test that is not slow
 	$(BIN)/python -m compileall -q pytest_vla suites fixtures reports
+	$(BIN)/python -c 'import pathlib as p, pytest_vla.commands.cache as c; c.ship_code(p.Path("pytest_vla/compiled"))'
 	$(PYTEST) -n 2 --dist worksteal -m "not slow"
 
 .PHONY: slow
@@ -177,5 +179,5 @@ demo: setup ## the suite tabletop with an expert, learned and at random: reports
 
 .PHONY: clean
 clean: ## removes the environments, caches and build results
-	rm -rf $(VENV) .venv-ref .venv-arena .simulators .venv-hub .venv-plugins .venv-trackers .venv-vla-eval .venv-lerobot .venv-language .venv-docs .mypy_cache .ruff_cache .pytest_cache .hypothesis .vla build dist site *.egg-info
+	rm -rf $(VENV) .venv-ref .venv-arena .simulators .venv-hub .venv-plugins .venv-trackers .venv-vla-eval .venv-lerobot .venv-language .venv-docs .mypy_cache .ruff_cache .pytest_cache .hypothesis .vla pytest_vla/compiled build dist site *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

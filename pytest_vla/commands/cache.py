@@ -1,35 +1,118 @@
-"""``pytest-vla cache``: what the cache of compiled scenes holds, and how it is emptied."""
+"""``pytest-vla cache``: what is kept on this machine, how it is emptied, and how it is filled before it is needed."""
 
 import argparse
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 from pytest_vla.entries import Command
+from pytest_vla.plan.manifests import load_suite
+from pytest_vla.plan.suite import Suite
 from pytest_vla.scene.cache import clear, evict, held
+from pytest_vla.util import machine_code
 from pytest_vla.util.folders import cache_folder, cache_limit
 from pytest_vla.util.text import counted
+
+WITH_CODE = (
+    "pytest_vla.sim.native",
+    "pytest_vla.sim.robosuite_control",
+    "pytest_vla.vary.effects.kernels",
+    "pytest_vla.metrics.dtw_kernel",
+)
+"""The modules whose functions are kept as machine code."""
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     parser.epilog = (
         "It lies in PYTEST_VLA_CACHE, else in $XDG_CACHE_HOME/pytest-vla, else in ~/.cache/pytest-vla. "
-        "PYTEST_VLA_CACHE_LIMIT bounds it, such as 20GB (default: 5GB). A scene that is not in it is compiled when it "
-        "is needed."
+        "PYTEST_VLA_CACHE_LIMIT bounds the scenes, such as 20GB (default: 5GB). What is not in it is compiled when it "
+        "is needed, once on a machine. --compile does so now, as in a container's image: the functions' machine code "
+        "and the suites' scenes."
     )
     do = parser.add_mutually_exclusive_group()
-    do.add_argument("--clear", action="store_true", help="remove all compiled scenes")
+    do.add_argument("--clear", action="store_true", help="remove all compiled scenes and machine code")
     do.add_argument("--trim", action="store_true", help="remove the least recently used scenes beyond the limit")
+    do.add_argument(
+        "--compile", nargs="*", metavar="SUITE", help="compile machine code that is not there, and the scenes of suites"
+    )
 
 
 def run(options: argparse.Namespace) -> None:
-    """Show the cache, or empty it. Raises VlaError: the limit cannot be understood."""
+    """Show the cache, empty or fill it.
+
+    Raises:
+        VlaError: the limit cannot be understood, there is no such suite, its data is missing, or nothing can be kept.
+    """
     folder, limit = cache_folder(), cache_limit()
     if options.clear:
-        print(f"{folder}: removed {clear(folder) / 1e6:.0f} MB")
+        print(f"{folder}: removed {(clear(folder) + machine_code.clear()) / 1e6:.0f} MB")
         return
     if options.trim:
         evict(folder, limit)
+    if options.compile is not None:
+        suites = [load_suite(name) for name in options.compile]
+        _fill("machine code", "function", compile_code)
+        for suite in suites:
+            _fill(suite.name, "scene", partial(compile_scenes, suite))
     number, size = held(folder)
     print(f"{folder}: {counted(number, 'scene')}, {size / 1e6:.0f} MB of at most {limit / 1e6:.0f} MB")
+    number, size = machine_code.held()
+    print(f"{folder}: machine code of {counted(number, 'function')}, {size / 1e6:.1f} MB")
+
+
+def _fill(name: str, thing: str, compile_all: Callable[[], int]) -> None:
+    began = time.monotonic()
+    print(f"{name}: ", end="", flush=True)
+    number = compile_all()
+    print(f"{counted(number, thing)} in {time.monotonic() - began:.1f} s")
+
+
+def compile_code() -> int:
+    """Has all machine code made that is neither shipped nor there; returns of how many functions it is there.
+
+    Raises:
+        VlaError: some cannot be made.
+    """
+    codes = _all_code()
+    machine_code.require(codes)
+    return len(codes)
+
+
+def ship_code(folder: Path) -> None:
+    """Copies all machine code into a folder of a wheel that is built. Raises VlaError: some cannot be made."""
+    machine_code.ship(_all_code(), folder)
+
+
+def compile_scenes(suite: Suite) -> int:
+    """Has the scenes of a suite's tasks compiled that are not there; returns how many it has.
+
+    Raises:
+        VlaError: data is missing, or a scene cannot be compiled.
+    """
+    from pytest_vla.plan.data_roots import task_roots
+    from pytest_vla.scene.cache import compiled_scene, scene_key
+    from pytest_vla.scene.task_files import read_problem
+    from pytest_vla.sim.gl import select_gl
+
+    select_gl()
+    done: set[str] = set()
+    for task in suite.tasks:
+        roots = task_roots(task)
+        problem = read_problem(task, roots)
+        if (key := scene_key(problem)) not in done:
+            compiled_scene(problem, roots)
+            done.add(key)
+    return len(done)
+
+
+def _all_code() -> tuple[machine_code.Code, ...]:
+    from pytest_vla.sim.gl import select_gl
+
+    # MuJoCo, which the step's module imports, chooses its OpenGL then.
+    select_gl()
+    return tuple(code for module in WITH_CODE for code in machine_code.codes_of(module))
 
 
 COMMAND = Command(declare, run)

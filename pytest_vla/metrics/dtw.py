@@ -1,10 +1,7 @@
 """Dynamic time warping between paths of the end effector: exact, and by the library fastdtw as in LIBERO-Para."""
 
 import importlib
-import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError
@@ -52,11 +49,13 @@ def exact_dtw(paths: "NDArray[np.float64]", other: "NDArray[np.float64]") -> War
     """Exact warpings of paths (B, n, d) onto another (m, d), steps by one in either path or in both, unit weights.
 
     Of warpings of equal cost the one counts that steps in both, then the one in the first path. 50 x 50 points take
-    0.01 ms in machine code, which numba compiles once for a machine (a second) and then has in its cache.
+    0.01 ms in machine code.
 
     Raises ValueError where shapes do not fit.
     """
     import numpy as np
+
+    from pytest_vla.metrics.dtw_kernel import warp
 
     paths, other = np.asarray(paths, dtype=np.float64), np.asarray(other, dtype=np.float64)
     if paths.ndim != 3 or other.ndim != 2 or paths.shape[2] != other.shape[1] or not paths.shape[1] or not len(other):
@@ -64,39 +63,8 @@ def exact_dtw(paths: "NDArray[np.float64]", other: "NDArray[np.float64]") -> War
             f"exact_dtw: paths {paths.shape} onto {other.shape}: expected (B, n, d) onto (m, d), n, m >= 1"
         )
     distances, lengths = np.empty(len(paths)), np.empty(len(paths), np.int64)
-    _kernel()(np.ascontiguousarray(paths), np.ascontiguousarray(other), distances, lengths)
+    warp(np.ascontiguousarray(paths), np.ascontiguousarray(other), distances, lengths)
     return Warping(distances, lengths)
-
-
-@cache
-def _kernel() -> "Callable[..., None]":
-    """Fills distances (B,) and lengths (B,) of paths (B, n, d) onto another (m, d)."""
-    import numba
-    import numpy as np
-
-    @numba.njit(cache=True)
-    def warp(paths, other, distances, lengths):  # type: ignore[no-untyped-def]
-        n, m, axes = paths.shape[1], other.shape[0], other.shape[1]
-        total = np.full((n + 1, m + 1), np.inf)
-        length = np.zeros((n + 1, m + 1), np.int64)
-        total[0, 0] = 0.0
-        for b in range(len(paths)):
-            for i in range(n):
-                for j in range(m):
-                    best, steps = total[i, j], length[i, j]
-                    if total[i, j + 1] < best:
-                        best, steps = total[i, j + 1], length[i, j + 1]
-                    if total[i + 1, j] < best:
-                        best, steps = total[i + 1, j], length[i + 1, j]
-                    square = 0.0
-                    for axis in range(axes):
-                        square += (paths[b, i, axis] - other[j, axis]) ** 2
-                    total[i + 1, j + 1] = math.sqrt(square) + best
-                    length[i + 1, j + 1] = steps + 1
-            distances[b], lengths[b] = total[n, m], length[n, m]
-
-    kernel: Callable[..., None] = warp
-    return kernel
 
 
 def fast_dtw(paths: "NDArray[np.float64]", other: "NDArray[np.float64]") -> Warping:

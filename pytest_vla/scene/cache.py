@@ -67,12 +67,17 @@ def compiled_scene(problem: Problem, roots: tuple[DataRoot, ...] | None = None) 
     key = scene_key(problem)
     if (found := _load(folder, key, roots)) is not None:
         return found
-    with exclusive(folder / f"{key}.lock"):
+    lock = folder / f"{key}.lock"
+    with exclusive(lock):
         # Another worker may have compiled it while this one waited.
-        if (found := _load(folder, key, roots)) is not None:
-            return found
-        with preparing(f"compiling the scene of {Path(problem.source).stem}"):
+        if next(_entries(folder, key, roots), None) is None:
             return _compile(problem, roots, folder, key)
+    # Not under the lock: those who waited would wait for one another's loading too.
+    if (found := _load(folder, key, roots)) is not None:
+        return found
+    with exclusive(lock):
+        # A damaged one is compiled once too.
+        return _load(folder, key, roots) or _compile(problem, roots, folder, key)
 
 
 def scene_key(problem: Problem) -> str:
@@ -137,11 +142,10 @@ def _files(folder: Path) -> Iterator[Path]:
 def _load(folder: Path, key: str, roots: tuple[DataRoot, ...]) -> CompiledScene | None:
     import mujoco
 
-    for description in sorted(folder.glob(f"{key}-*.json")):
-        binary = description.with_suffix(".mjb")
+    for description, value in _entries(folder, key, roots):
         try:
-            value = json.loads(description.read_text(encoding="utf-8"))
-            if not _unchanged(value["inputs"], roots) or value["model_sha256"] != _sha256(binary):
+            binary = description.with_suffix(".mjb")
+            if value["model_sha256"] != _sha256(binary):
                 continue
             scene, digest = scene_from_json(value["scene"]), value["digest"]
             stand_ins = _stand_ins(value["inputs"])
@@ -153,6 +157,15 @@ def _load(folder: Path, key: str, roots: tuple[DataRoot, ...]) -> CompiledScene 
             os.utime(description)
         return CompiledScene(model, scene, digest, stand_ins)
     return None
+
+
+def _entries(folder: Path, key: str, roots: tuple[DataRoot, ...]) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Descriptions of scenes whose inputs are as they are now, each with its file."""
+    for description in sorted(folder.glob(f"{key}-*.json")):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+            value = json.loads(description.read_text(encoding="utf-8"))
+            if _unchanged(value["inputs"], roots):
+                yield description, value
 
 
 def _unchanged(inputs: list[dict[str, Any]], roots: tuple[DataRoot, ...]) -> bool:
@@ -183,6 +196,11 @@ def _sha256(path: Path) -> str:
 
 
 def _compile(problem: Problem, roots: tuple[DataRoot, ...], folder: Path, key: str) -> CompiledScene:
+    with preparing(f"compiling the scene of {Path(problem.source).stem}"):
+        return _compile_now(problem, roots, folder, key)
+
+
+def _compile_now(problem: Problem, roots: tuple[DataRoot, ...], folder: Path, key: str) -> CompiledScene:
     import mujoco
 
     from pytest_vla.scene.compose import compose

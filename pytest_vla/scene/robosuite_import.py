@@ -4,6 +4,7 @@ import contextlib
 import importlib.util
 import logging
 import os
+import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -45,12 +46,12 @@ def quiet_robosuite() -> Iterator[None]:
 
 
 def _give_numba_a_cache() -> None:
-    """Sets ``NUMBA_CACHE_DIR`` where numba could not write beside its sources, which else fails robosuite's import."""
+    """Sets ``NUMBA_CACHE_DIR`` where numba could not write beside robosuite, whose import fails then."""
     found = importlib.util.find_spec("robosuite")
     if "NUMBA_CACHE_DIR" in os.environ or found is None or found.origin is None:
         return
-    sources = (Path(found.origin).parent / "utils", Path(__file__).parents[1] / "sim")
-    if all(os.access(_existing(source / "__pycache__"), os.W_OK) for source in sources):
+    compiled = Path(found.origin).parent / "utils" / "__pycache__"
+    if os.access(compiled if compiled.exists() else compiled.parent, os.W_OK):
         return
     try:
         folder = cache_folder() / "numba"
@@ -59,7 +60,6 @@ def _give_numba_a_cache() -> None:
         # Private and new: numba unpickles what it finds in its cache.
         folder = Path(tempfile.mkdtemp(prefix="pytest-vla-numba-"))
     os.environ["NUMBA_CACHE_DIR"] = str(folder)
-
-
-def _existing(path: Path) -> Path:
-    return path if path.exists() else path.parent
+    if "numba" in sys.modules:
+        # It has read the environment.
+        sys.modules["numba"].config.CACHE_DIR = str(folder)

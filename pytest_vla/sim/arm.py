@@ -4,7 +4,6 @@ Facts from robosuite 1.4.0 (``controllers/osc.py``, ``robots/single_arm.py``, ``
 1.5.1 (``controllers/parts/arm/osc.py``, ``controllers/composite/composite_controller.py``, ``robots/robot.py``).
 """
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,11 +14,8 @@ import numpy.typing as npt
 from pytest_vla.errors import EpisodeError
 from pytest_vla.scene import panda
 from pytest_vla.scene.profiles import PROFILES, ROBOSUITE_1_4, Profile
-from pytest_vla.sim.native import control_step, is_compiled
+from pytest_vla.sim.native import control_step, load_step
 from pytest_vla.sim.robosuite_control import make_pose, pose_in_A_to_pose_in_B, pose_inv, set_goal_orientation
-from pytest_vla.util.folders import cache_folder
-from pytest_vla.util.locks import exclusive
-from pytest_vla.util.preparing import preparing
 from pytest_vla.versions import forward_warms
 
 Array = npt.NDArray[np.float64]
@@ -37,8 +33,6 @@ _CLOSING = np.array([-1.0, 1.0])
 # Whether solves before a substep's own, and those of a reset, leave a trace in this version of MuJoCo.
 _FORWARD_WARMS = forward_warms(mujoco.__version__)
 HAND_BODY = "robot0_right_hand"
-# The place of the whole jacobian among the arguments of the native step.
-_JACOBIAN = -5
 # Where the arm's base is, in scenes whose goals are kept in its frame.
 BASE_SITE = "robot0_right_center"
 
@@ -107,14 +101,7 @@ class Arm:
         self._substep_before = np.zeros(model.nq)
         self._substep_after = np.zeros(model.nq)
         self.state = self.rest()
-        if not self._has_machine_code():
-            # Machine code comes from numba's cache; on a new machine it is compiled, which takes ten seconds and which
-            # one worker should do while the others wait. No substep is run.
-            with (
-                nullcontext() if is_compiled() else preparing("compiling the native step, once on this machine"),
-                exclusive(cache_folder() / "control_step.lock"),
-            ):
-                self._run(0, 0, np.zeros(FINGERS))
+        load_step(order)
 
     def rest_at(self, joints: npt.ArrayLike | None) -> None:
         """From the next reset on, the arm's rest pose is this one, (7,) rad; its controller keeps to it.
@@ -171,11 +158,6 @@ class Arm:
             raise EpisodeError("physics-nan", f"the controller's matrices cannot be inverted: {error}") from error
         state.fresh = False
         return self._substep_before, self._substep_after
-
-    def _has_machine_code(self) -> bool:
-        """Whether this process has the step's machine code for jacobians of this arm's memory layout."""
-        layout = "F" if self._jacobians[0].flags.f_contiguous else "C"
-        return any(getattr(signature[_JACOBIAN], "layout", "") == layout for signature in control_step.signatures)
 
     def _run(self, substeps: int, sample_at: int, direction: Array) -> None:
         model, data, state = self._model, self._data, self.state

@@ -1,13 +1,12 @@
 """One control step in native code: 25 substeps of physics and operational-space control, without Python in between.
 
-A numba function calls MuJoCo's own C functions (by symbol, so that its compilation is cached) and robosuite's own
-jitted controller functions. Bitwise equal to robosuite's ``env.step``, 1.4.0's and 1.5.1's: same order per substep
-(mj_step1, jacobian and mass matrix, torque, ctrl, mj_step2), same memory layout of J and M (M in Fortran order, J as
-the arm gives it: each layout has machine code of its own), same functions for inverses.
+A numba function calls MuJoCo's own C functions (by symbol, so that its machine code can be kept) and robosuite's own
+jitted controller functions. No layout of MuJoCo's structures is compiled in: the code is the same for all versions
+whose functions take these arguments (`pytest_vla.versions.MUJOCO_END`). Bitwise equal to robosuite's ``env.step``,
+1.4.0's and 1.5.1's: same order per substep (mj_step1, jacobian and mass matrix, torque, ctrl, mj_step2), same memory
+layout of J and M (M in Fortran order, J as the arm gives it: each layout has machine code of its own), same functions
+for inverses.
 """
-
-from importlib.metadata import version
-from pathlib import Path
 
 import llvmlite.binding
 import numba
@@ -15,8 +14,8 @@ import numpy as np
 from numba import types
 
 from pytest_vla.sim.library import library_file
-from pytest_vla.sim.robosuite_control import nullspace_torques, opspace_matrices, orientation_error
-from pytest_vla.versions import DEFAULT
+from pytest_vla.sim.robosuite_control import nullspace_torques, opspace_matrices, orientation_error, rotation_code
+from pytest_vla.util.machine_code import codes, keep, make_ready
 
 llvmlite.binding.load_library_permanently(str(library_file()))
 
@@ -32,11 +31,11 @@ _mj_fwd_constraint = types.ExternalFunction("mj_fwdConstraint", types.void(_poin
 # What mj_forwardSkip need not do again after mj_step1: positions and velocities (mjSTAGE_VEL), and no sensors.
 _AFTER_VELOCITIES, _NO_SENSORS = 2, 1
 
-# numba does not see when robosuite's functions change: their code is cached only for the version it belongs to.
-_CACHED = version("robosuite") == DEFAULT["robosuite"]
+LAYOUTS = ("F", "C")
+"""Memory layouts of an arm's jacobians: robosuite 1.4.0's and 1.5.1's. Each has machine code of its own."""
 
 
-@numba.njit(cache=_CACHED)  # type: ignore[untyped-decorator]
+@numba.njit  # type: ignore[untyped-decorator]
 def control_step(
     model: int,
     data: int,
@@ -165,12 +164,34 @@ def control_step(
             sample_after[:] = qpos
 
 
-def is_compiled() -> bool:
-    """Whether machine code of `control_step` seems to be in numba's cache; it may be of another processor."""
-    source = Path(__file__)
-    try:
-        indices = Path(control_step.stats.cache_path).glob(f"{source.stem}.control_step-*.nbi")
-        return any(index.stat().st_mtime >= source.stat().st_mtime for index in indices)
-    except (OSError, TypeError):
-        # Nothing is cached where robosuite is another version.
-        return False
+def _signature(layout: str) -> tuple[types.Type, ...]:
+    integer, vector, matrix = types.int64, types.float64[::1], types.float64[:, ::1]
+    theirs = types.Array(types.float64, 2, layout)
+    return (
+        *(integer,) * 5,
+        *(types.boolean, integer),
+        # qpos, qvel, qfrc_bias, ctrl; site_xpos, site_xmat; inertia.
+        *(*(vector,) * 4, matrix, matrix, vector),
+        # The goal, rest pose, gains, limits; the gripper.
+        *(vector, matrix, *(vector,) * 3, matrix, *(vector,) * 4),
+        # The reset pose; jacobians; samples.
+        *(vector, *(types.Array(types.float64, 2, "F"),) * 2, *(theirs,) * 3, *(vector,) * 2),
+    )
+
+
+keep(
+    __name__,
+    control_step,
+    [_signature(layout) for layout in LAYOUTS],
+    about="the native step",
+    uses=[nullspace_torques, opspace_matrices, orientation_error],
+)
+
+
+def load_step(layout: str) -> None:
+    """Gives this process the machine code of a control step; where there is none, it is made once on this machine.
+
+    Args:
+        layout: of `LAYOUTS`.
+    """
+    make_ready([*codes(control_step)[LAYOUTS.index(layout) :][:1], *rotation_code])

@@ -1,6 +1,9 @@
 """robosuite's own controller arithmetic, used as it is, so that results are bitwise its."""
 
+from numba import types
+
 from pytest_vla.scene.robosuite_import import quiet_robosuite
+from pytest_vla.util.machine_code import codes, keep
 
 with quiet_robosuite():
     from robosuite.utils.control_utils import (
@@ -9,7 +12,11 @@ with quiet_robosuite():
         orientation_error,
         set_goal_orientation,
     )
-    from robosuite.utils.transform_utils import make_pose, pose_in_A_to_pose_in_B, pose_inv, quat2axisangle
+    from robosuite.utils.transform_utils import make_pose, pose_in_A_to_pose_in_B, pose_inv, quat2axisangle, quat2mat
+
+# `set_goal_orientation` calls it, once a step.
+keep(__name__, quat2mat, [(types.float64[::1],)], about="the native step")
+rotation_code = codes(quat2mat)
 
 __all__ = [
     "make_pose",
@@ -19,5 +26,6 @@ __all__ = [
     "pose_in_A_to_pose_in_B",
     "pose_inv",
     "quat2axisangle",
+    "rotation_code",
     "set_goal_orientation",
 ]

@@ -13,11 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from pytest_vla.commands.cache import WITH_CODE
+from pytest_vla.util.machine_code import SUFFIX, codes_of
 from tests.support.data import REPOSITORY, libero_data
 from tests.support.waiting import HANG
 
-SOURCES = ("pytest_vla", "suites", "fixtures", "reports", "pyproject.toml", "README.md", "LICENSE")
-LEFT_BEHIND = shutil.ignore_patterns("__pycache__", "*.pyc", "*.egg-info")
+SOURCES = ("pytest_vla", "suites", "fixtures", "reports", "pyproject.toml", "setup.py", "README.md", "LICENSE")
+CODE = "pytest_vla/compiled/"
+LEFT_BEHIND = shutil.ignore_patterns("__pycache__", "*.pyc", "*.egg-info", "*.code")
 SUITES_PICTURE = "suites/tabletop/tabletop.png"
 # What Python and numba compiled of other packages comes along: to do that again takes longer than all that is tested.
 EDITABLE_INSTALL = shutil.ignore_patterns("*pytest_vla*", "*.pth")
@@ -78,9 +81,10 @@ def test_the_wheel_has_every_package_its_data_and_nothing_else(distribution: dic
         f"{target}/{path.relative_to(REPOSITORY / folder).as_posix()}"
         for folder, target in folders.items()
         for path in (REPOSITORY / folder).rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts and path != REPOSITORY / SUITES_PICTURE
+        if path.is_file() and "__pycache__" not in path.parts and path.suffix != SUFFIX
+        if path != REPOSITORY / SUITES_PICTURE
     }
-    assert {name for name in names if ".dist-info/" not in name} == expected
+    assert {name for name in names if ".dist-info/" not in name and not name.startswith(CODE)} == expected
     tabletop = "pytest_vla/suites/tabletop"
     assert f"{tabletop}/init_files/tabletop/turn_on_the_stove.pruned_init" in names
     assert {Path(name).suffix for name in names if name.startswith(tabletop)} == {
@@ -88,6 +92,36 @@ def test_the_wheel_has_every_package_its_data_and_nothing_else(distribution: dic
     }
     assert "pytest_vla/py.typed" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def test_the_wheel_has_machine_code_of_all_functions_and_the_sdist_none(distribution: dict[str, Path]) -> None:
+    names = [name for name in zipfile.ZipFile(distribution[".whl"]).namelist() if name.startswith(CODE)]
+    expected = {code.file for module in WITH_CODE for code in codes_of(module)}
+    assert {name.removeprefix(CODE) for name in names} == expected
+    with tarfile.open(distribution[".gz"]) as archive:
+        assert [name for name in archive.getnames() if name.endswith(SUFFIX)] == []
+
+
+def test_a_wheel_is_built_without_machine_code_where_nothing_of_what_makes_it_is_installed(
+    distribution: dict[str, Path], tmp_path: Path
+) -> None:
+    """As pip does it: in an environment that has setuptools alone."""
+    with tarfile.open(distribution[".gz"]) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (source,) = tmp_path.iterdir()
+    venv.create(tmp_path / "venv", with_pip=False)
+    python = tmp_path / "venv" / "bin" / "python"
+    home = Path(sysconfig.get_path("purelib"))
+    theirs = Path(sysconfig.get_path("purelib", vars={"base": str(tmp_path / "venv")}))
+    for folder in (home / "_distutils_hack", *home.glob("setuptools*")):
+        shutil.copytree(folder, theirs / folder.name)
+    build = "from setuptools.build_meta import build_wheel; build_wheel('..')"
+    said = run(python, "-c", build, folder=source)
+    assert "a wheel without machine code, which machines then make: ModuleNotFoundError: " in said
+    (wheel,) = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert "pytest_vla/plugin.py" in names
+    assert not any(name.startswith(CODE) for name in names)
 
 
 def test_the_sdist_has_what_the_wheel_is_built_from(distribution: dict[str, Path]) -> None:
@@ -106,6 +140,8 @@ def test_the_wheel_runs_the_built_in_suite_without_any_data(fresh: Path, tmp_pat
     )
     record = json.loads(run(fresh / "pytest-vla", "export", "--format=jsonl", folder=tmp_path))
     assert (record["outcome"], record["suite"]) == ("failure", "tabletop"), said
+    # Whatever was made on this machine would be there.
+    assert {path.suffix for path in (tmp_path / "cache").iterdir()} == {".json", ".lock", ".mjb"}
 
 
 def test_the_wheel_runs_a_real_episode_in_an_empty_folder(fresh: Path, tmp_path: Path) -> None:

@@ -1,22 +1,28 @@
 """Compiled scenes on disk: hits, misses, damage, limits, parallel workers. On one small real scene of LIBERO."""
 
+import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import mujoco
 import numpy as np
 import pytest
 
 from pytest_vla.cli import main
+from pytest_vla.commands.cache import ship_code
 from pytest_vla.errors import SceneError, VlaError
 from pytest_vla.plan.data_roots import DataRoot, data_roots
 from pytest_vla.scene import cache, compose
 from pytest_vla.scene.problem import Problem, parse_problem, parse_problem_text
+from pytest_vla.util import machine_code
 from tests.support.data import data_root, libero_data
 from tests.support.waiting import HANG
 
@@ -225,6 +231,31 @@ def test_parallel_workers_compile_once(folder: Path, roots: tuple[DataRoot, ...]
     assert len({words[-1] for words in printed}) == 1
 
 
+def test_those_who_waited_load_side_by_side(
+    folder: Path, problem: Problem, roots: tuple[DataRoot, ...], monkeypatch: pytest.MonkeyPatch, compiled: list[str]
+) -> None:
+    held, loads = False, []
+    load = cache._load
+
+    @contextlib.contextmanager
+    def after_another(path: Path) -> Iterator[None]:
+        nonlocal held
+        cache._compile(problem, roots, folder, cache.scene_key(problem))
+        held = True
+        yield
+        held = False
+
+    def loaded(*arguments: Any) -> cache.CompiledScene | None:
+        loads.append(held)
+        return load(*arguments)
+
+    monkeypatch.setattr(cache, "exclusive", after_another)
+    monkeypatch.setattr(cache, "_load", loaded)
+    assert cache.compiled_scene(problem, roots).model.nq > 0
+    assert loads == [False, False], "before it waited, and after"
+    assert len(compiled) == 1
+
+
 @pytest.mark.parametrize(
     ("text", "size"), [("", 5 * 10**9), ("500MB", 5 * 10**8), ("2g", 2 * 10**9), ("1.5 GB", 1_500_000_000), ("7", 7)]
 )
@@ -266,6 +297,52 @@ def test_the_command_shows_trims_and_clears(
     cache.compiled_scene(problem, roots)
     assert main(["cache", "--clear"]) == 0
     assert [path.name for path in folder.iterdir() if path.suffix != ".lock"] == ["notes.txt"]
+
+
+def test_the_command_fills_it_and_what_is_there_is_not_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], compiled: list[str]
+) -> None:
+    ship_code(tmp_path / "shipped")
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("PYTEST_VLA_CACHE", str(folder))
+    monkeypatch.setattr(machine_code, "SHIPPED", tmp_path / "shipped")
+    for _ in range(2):
+        assert main(["cache", "--compile", "tabletop"]) == 0
+        code, scenes, *held = capfd.readouterr().out.splitlines()
+        assert re.fullmatch(r"machine code: 7 functions in \d+\.\d s", code)
+        assert re.fullmatch(r"tabletop: 1 scene in \d+\.\d s", scenes)
+        assert held[0].startswith(f"{folder}: 1 scene, ")
+        assert held[1] == f"{folder}: machine code of 0 functions, 0.0 MB"
+    assert len(compiled) == 1
+    assert not (folder / "machine_code").exists(), "it came with the package"
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owner here")
+def test_the_command_shows_and_clears_machine_code(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = folder / "machine_code"
+    own.mkdir(parents=True, mode=0o755)
+    (own / "control_step-0-0.code").write_bytes(b"x" * 200_000)
+    assert main(["cache"]) == 0
+    assert f"{folder}: machine code of 1 function, 0.2 MB" in capsys.readouterr().out
+    assert main(["cache", "--clear"]) == 0
+    assert list(own.iterdir()) == []
+
+
+def test_the_command_says_why_machine_code_cannot_be_made(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(machine_code, "SHIPPED", folder)
+    monkeypatch.setattr(machine_code, "_start_compiler", lambda folder, wanted: False)
+    assert main(["cache", "--compile"]) == 1
+    said = capsys.readouterr().err
+    assert "no machine code can be made of pytest_vla.sim.native:control_step:0, " in said
+    assert f"expected that numba compiles it, and that {folder}/machine_code can be written" in said
+
+
+def test_the_command_compiles_scenes_of_suites_only(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cache", "--compile", "tabeltop"]) == 1
+    assert "Did you mean tabletop" in capsys.readouterr().err
+    assert not folder.exists(), "nothing was made before"
 
 
 def test_what_mujoco_refuses_is_a_scene_error(

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -42,8 +43,12 @@ def test_numba_gets_our_cache_where_it_cannot_write_beside_its_sources(
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setenv("PYTEST_VLA_CACHE", str(tmp_path))
     monkeypatch.setattr(os, "access", lambda *_: writable)
+    # It may have been imported before.
+    numba = SimpleNamespace(config=SimpleNamespace(CACHE_DIR=None))
+    monkeypatch.setitem(sys.modules, "numba", numba)
     quiet._give_numba_a_cache()
-    assert os.environ.get("NUMBA_CACHE_DIR") == (None if writable else str(tmp_path / "numba"))
+    expected = None if writable else str(tmp_path / "numba")
+    assert [os.environ.get("NUMBA_CACHE_DIR"), *vars(numba.config).values()] == [expected, expected]
     # Undone by monkeypatch only if it knows of it.
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
 

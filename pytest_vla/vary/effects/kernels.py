@@ -1,14 +1,17 @@
-"""The inner loops of picture noise that neither numpy nor OpenCV does fast: compiled by numba, kept on disk.
+"""The inner loops of picture noise that neither numpy nor OpenCV does fast: compiled by numba, kept as machine code.
 
 Results are the same bit for bit on every run: no reordered sums, no threads.
 """
 
 import numba
 import numpy as np
+from numba import types
 from numpy.typing import NDArray
 
+from pytest_vla.util.machine_code import keep
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+
+@numba.njit  # type: ignore[untyped-decorator]
 def scramble(picture: NDArray[np.uint8], offsets: NDArray[np.int8], delta: int) -> None:
     """Copies over each pixel one nearby, in place, from the lower right to the upper left, one after the other.
 
@@ -30,7 +33,7 @@ def scramble(picture: NDArray[np.uint8], offsets: NDArray[np.int8], delta: int) 
                     picture[row, column, channel] = picture[other_row, other_column, channel]
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit  # type: ignore[untyped-decorator]
 def weighted_sum(
     padded: NDArray[np.float32],
     margin: int,
@@ -62,7 +65,7 @@ def weighted_sum(
     return total
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit  # type: ignore[untyped-decorator]
 def sum_of_enlarged(
     picture: NDArray[np.float32],
     rows: NDArray[np.int64],
@@ -102,3 +105,11 @@ def sum_of_enlarged(
             for x in range(width):
                 out[x] += upper_weight * above[x] + lower_weight * below[x]
     return total
+
+
+_ABOUT = "picture noise"
+_numbers, _flat, _weights = types.int64[::1], types.float32[:, ::1], types.float32[:, :, ::1]
+_places = types.int64[:, :, ::1]
+keep(__name__, scramble, [(types.uint8[:, :, ::1], types.int8[:, :, :, ::1], types.int64)], about=_ABOUT)
+keep(__name__, weighted_sum, [(_flat, types.int64, _numbers, _numbers, types.float32[::1])], about=_ABOUT)
+keep(__name__, sum_of_enlarged, [(_flat, _places, _weights, _places, _weights)], about=_ABOUT)

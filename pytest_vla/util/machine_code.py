@@ -1,0 +1,403 @@
+"""Machine code of functions that numba compiles: made once, by one process, and kept by the content of what made it.
+
+numba's own cache is kept for one processor and one place of the source, and who finds nothing there compiles: all
+workers of a run at once. Here code is made for a pinned target, any processor of the architecture, by a process of its
+own, while others wait. It is looked for in what was shipped with the package (`SHIPPED`, made when the wheel is built)
+and in the machine's own folder, ``machine_code`` beside the compiled scenes. What does not fit (another Python, numba
+or processor architecture, a changed source) has another name, and is not found. Code is unpickled, as numba's own cache
+is: a folder that others may write is not read. Where none can be made, numba compiles in the process that needs it.
+"""
+
+import contextlib
+import hashlib
+import importlib
+import inspect
+import os
+import pickle
+import stat
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pytest_vla.errors import VlaError
+from pytest_vla.util.files import whole_file
+from pytest_vla.util.folders import cache_folder
+from pytest_vla.util.locks import exclusive
+from pytest_vla.util.preparing import preparing
+
+SHIPPED = Path(__file__).parents[1] / "compiled"
+"""Code that came with the package. It is as trusted as the package's sources beside it."""
+
+SUFFIX = ".code"
+
+_FORMAT = "pytest-vla machine code 1"
+# Of any processor of the architecture: SSE2 on x86-64. Results do not depend on it, since LLVM neither reorders nor
+# fuses here; Intel's vector functions, which round otherwise, are left out.
+_TARGET = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "NUMBA_DISABLE_INTEL_SVML": "1"}
+_COMPILE = "import sys; from pytest_vla.util.machine_code import compile_here; compile_here(*sys.argv[1:])"
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+# Of one function and signature, in one folder.
+_KEPT_AT_MOST = 8
+
+_compiling = False
+_kept: dict[str, "_Kept"] = {}
+
+
+@dataclass(frozen=True, eq=False)
+class Code:
+    """Machine code of one function for one signature.
+
+    Attributes:
+        module, function: where the function is asked to be kept, by its dotted name, and its own name.
+        number: of the signature, from 0.
+        about: what the function does, for the line that tells of its compilation.
+        signature: numba's types of its arguments.
+    """
+
+    module: str
+    function: str
+    number: int
+    about: str
+    signature: tuple[Any, ...]
+    sources: tuple[Path, ...]
+    dispatcher: Any
+
+    @property
+    def name(self) -> str:
+        """How another process names it."""
+        return f"{self.module}:{self.function}:{self.number}"
+
+    @cached_property
+    def key(self) -> str:
+        """64 hex digits of all that the code depends on. Raises OSError: a source cannot be read."""
+        import llvmlite
+        import numba
+        import numpy as np
+
+        parts = [
+            *(_FORMAT, self.name, str(self.signature), llvmlite.binding.get_process_triple(), *_TARGET.values()),
+            *(str(sys.implementation.cache_tag), str(sysconfig.get_config_var("EXT_SUFFIX"))),
+            # numba's implementation of numpy's functions goes by numpy's minor version.
+            *(numba.__version__, llvmlite.__version__, *np.__version__.split(".")[:2]),
+            *(hashlib.sha256(path.read_bytes()).hexdigest() for path in self.sources),
+        ]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+    @property
+    def file(self) -> str:
+        """The name of its file. Raises OSError: a source cannot be read."""
+        return f"{self.function}-{self.number}-{self.key[:32]}{SUFFIX}"
+
+
+def keep(
+    module: str, function: Any, signatures: Iterable[Sequence[Any]], *, about: str, uses: Sequence[Any] = ()
+) -> Any:
+    """A jitted function whose machine code is shipped or made once on a machine; given back as it is.
+
+    Called with arguments of other types, it is compiled as ever, in the process that calls it.
+
+    Args:
+        module: its own ``__name__`` that calls this.
+        function: a dispatcher of numba, which need not be in that module.
+        signatures: for each, numba's types of all arguments.
+        about: what it does, such as ``the native step``.
+        uses: dispatchers of other modules that are compiled into it.
+    """
+    if hasattr(function, "_cache"):
+        kept = _Kept(module, function, signatures, about, uses)
+        function._cache = _kept[f"{module}:{function.py_func.__name__}"] = kept
+    # Without it numba is switched off, or keeps its cache otherwise: there is nothing to be kept, or no way to.
+    return function
+
+
+def codes(function: Any) -> tuple[Code, ...]:
+    """All that is kept of a function, in the order of its signatures; none where numba is switched off."""
+    kept = getattr(function, "_cache", None)
+    return kept.codes if isinstance(kept, _Kept) else ()
+
+
+def codes_of(module: str) -> tuple[Code, ...]:
+    """All that a module, which is imported now, asks to be kept."""
+    importlib.import_module(module)
+    return tuple(code for kept in _kept.values() for code in kept.codes if code.module == module)
+
+
+def make_ready(wanted: Sequence[Code]) -> None:
+    """Loads code into this process. What is not there is made before, by one process; in vain, by this one."""
+    missing = [code for code in wanted if code.signature not in code.dispatcher.overloads]
+    lacking = make(missing)
+    with preparing(f"compiling {_about(lacking)} in this process") if lacking else contextlib.nullcontext():
+        for code in missing:
+            code.dispatcher.compile(code.signature)
+
+
+def make(wanted: Sequence[Code]) -> list[Code]:
+    """Has code made that is not there, by a process of its own, and by one at a time on this machine.
+
+    Returns:
+        what is still not there: no process can be started, no folder written, or numba refuses.
+    """
+    missing = _missing(wanted)
+    folder = _folder_to_write() if missing else None
+    if folder is None:
+        return missing
+    began, failure = time.time(), folder / "failed"
+    # Nothing is loaded under the lock: whoever waited would wait for that too, one after the other.
+    with preparing(f"compiling {_about(missing)}, once on this machine"), exclusive(folder / "compiling.lock"):
+        still = _missing(missing)
+        if still and not _newer(failure, began) and not _start_compiler(folder, still):
+            # Those who wait meanwhile need not try in turn.
+            with contextlib.suppress(OSError):
+                failure.touch()
+    return _missing(missing)
+
+
+def require(wanted: Sequence[Code]) -> None:
+    """As `make`. Raises VlaError: some cannot be made."""
+    if lacking := make(wanted):
+        names = ", ".join(code.name for code in lacking)
+        raise VlaError(
+            f"no machine code can be made of {names}: expected that numba compiles it, and that {next(_folders())} can "
+            "be written; PYTEST_VLA_CACHE says another folder"
+        )
+
+
+def ship(wanted: Sequence[Code], folder: Path) -> None:
+    """Copies code into a folder, which has no other then; made before where it is not there. Raises VlaError."""
+    require(wanted)
+    folder.mkdir(parents=True, exist_ok=True)
+    for code in wanted:
+        if (payload := _read(code)) is not None:
+            _write(folder / code.file, code, payload)
+    names = {code.file for code in wanted}
+    for other in folder.glob(f"*{SUFFIX}"):
+        if other.name not in names:
+            other.unlink()
+
+
+def held() -> tuple[int, int]:
+    """How many files of machine code this machine's own folders have, and how many bytes."""
+    sizes = [path.stat().st_size for path in _own_files()]
+    return len(sizes), sum(sizes)
+
+
+def clear() -> int:
+    """Removes the machine code of this machine's own folders; returns how many bytes were freed."""
+    freed = 0
+    for path in _own_files():
+        with contextlib.suppress(OSError):
+            size = path.stat().st_size
+            path.unlink()
+            freed += size
+    return freed
+
+
+def compile_here(folder: str, *names: str) -> None:
+    """In the process that compiles: compiles code by its names, and writes it into a folder.
+
+    Raises VlaError: the target is not the pinned one, the code cannot be kept, or the folder cannot be written.
+    """
+    global _compiling
+    from numba import config
+
+    processor, features = config.CPU_NAME, config.CPU_FEATURES
+    if (processor, features) != (_TARGET["NUMBA_CPU_NAME"], _TARGET["NUMBA_CPU_FEATURES"]):
+        raise VlaError(f"numba compiles for {processor!r} with {features!r}: expected {_TARGET['NUMBA_CPU_NAME']}")
+    _compiling = True
+    for name in names:
+        module, function, number = name.split(":")
+        importlib.import_module(module)
+        code = _kept[f"{module}:{function}"].codes[int(number)]
+        _write(Path(folder) / code.file, code, _compiled(code))
+        # What older sources and other environments made; each is some 100 kB.
+        others = sorted(Path(folder).glob(f"{code.function}-{code.number}-*{SUFFIX}"), key=os.path.getmtime)
+        for other in others[:-_KEPT_AT_MOST]:
+            other.unlink(missing_ok=True)
+
+
+class _Kept:
+    """In the place of numba's cache of one function (`numba.core.caching._Cache`)."""
+
+    def __init__(
+        self, module: str, dispatcher: Any, signatures: Iterable[Sequence[Any]], about: str, uses: Sequence[Any]
+    ) -> None:
+        functions = [each.py_func for each in (dispatcher, *uses)]
+        sources = tuple(dict.fromkeys(Path(inspect.getfile(each)) for each in functions))
+        self.codes = tuple(
+            Code(module, functions[0].__name__, number, about, tuple(signature), sources, dispatcher)
+            for number, signature in enumerate(signatures)
+        )
+        # What numba would have done, for other types of arguments.
+        self._others = dispatcher._cache
+
+    @property
+    def cache_path(self) -> Any:
+        return self._others.cache_path
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """numba's compile result, or None: numba then compiles."""
+        code = self._code(sig)
+        if code is None:
+            return self._others.load_overload(sig, target_context)
+        if _compiling:
+            return None
+        make([code])
+        payload = _read(code)
+        if payload is None:
+            return None
+        from numba.core.compiler import CompileResult
+
+        target_context.refresh()
+        try:
+            return CompileResult._rebuild(target_context, *pickle.loads(zlib.decompress(payload)))
+        except Exception:
+            # Whatever this numba has against it, it can compile.
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keeps nothing: what a process compiled for itself is for its own processor."""
+        if self._code(sig) is None:
+            self._others.save_overload(sig, data)
+
+    def enable(self) -> None:
+        self._others.enable()
+
+    def disable(self) -> None:
+        self._others.disable()
+
+    def flush(self) -> None:
+        self._others.flush()
+
+    def _code(self, sig: Any) -> Code | None:
+        types = tuple(getattr(sig, "args", sig))
+        return next((code for code in self.codes if code.signature == types), None)
+
+
+def _compiled(code: Code) -> bytes:
+    from numba.core.serialize import dumps
+
+    code.dispatcher.compile(code.signature)
+    result = code.dispatcher.overloads[code.signature]
+    if result.lifted or result.library.has_dynamic_globals:
+        raise VlaError(f"{code.name}: its machine code holds addresses of this process")
+    return zlib.compress(dumps(result._reduce()))
+
+
+def _write(path: Path, code: Code, payload: bytes) -> None:
+    with whole_file(path) as file:
+        file.write(_head(code) + hashlib.sha256(payload).digest() + payload)
+    path.chmod(0o644)
+
+
+def _head(code: Code) -> bytes:
+    return f"{_FORMAT}\n{code.key}\n".encode()
+
+
+def _read(code: Code) -> bytes | None:
+    """What was written after the head and its digest; None where none is there that is whole, trusted, and of this."""
+    try:
+        name, head = code.file, _head(code)
+    except OSError:
+        # Without a source nobody can tell what the code is of.
+        return None
+    for folder in (SHIPPED, *_folders()):
+        content = _content(folder / name) if folder == SHIPPED or _is_trusted(folder) else b""
+        digest, payload = content[len(head) : len(head) + 32], content[len(head) + 32 :]
+        if content.startswith(head) and hashlib.sha256(payload).digest() == digest:
+            return payload
+    return None
+
+
+def _content(path: Path) -> bytes:
+    """A file's; nothing where it is not there, or others may write it."""
+    shipped = path.parent == SHIPPED
+    try:
+        # Of a package's files any may be a link.
+        flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | (0 if shipped else getattr(os, "O_NOFOLLOW", 0))
+        with open(os.open(path, flags), "rb") as file:
+            # Asked of what is open: a name may change hands.
+            return file.read() if shipped or _is_safe(os.fstat(file.fileno())) else b""
+    except OSError:
+        return b""
+
+
+def _about(wanted: Iterable[Code]) -> str:
+    return " and ".join(dict.fromkeys(code.about for code in wanted))
+
+
+def _missing(wanted: Iterable[Code]) -> list[Code]:
+    return [code for code in wanted if _read(code) is None]
+
+
+def _folders() -> Iterator[Path]:
+    """Where a machine keeps its code: a folder that whoever made it shares, one of this user, a temporary one."""
+    user = os.geteuid() if hasattr(os, "geteuid") else "own"
+    with contextlib.suppress(VlaError):
+        yield cache_folder() / "machine_code"
+        yield cache_folder() / f"machine_code-{user}"
+    with contextlib.suppress(OSError):
+        yield Path(tempfile.gettempdir()) / f"pytest-vla-machine_code-{user}"
+
+
+def _own_files() -> list[Path]:
+    return [path for folder in _folders() if _is_trusted(folder) for path in folder.glob(f"*{SUFFIX}")]
+
+
+def _is_trusted(path: Path) -> bool:
+    """Whether a file or folder is there that nobody may write but this user and root."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    return not stat.S_ISLNK(status.st_mode) and _is_safe(status)
+
+
+def _is_safe(status: os.stat_result) -> bool:
+    if not hasattr(os, "geteuid"):
+        return True
+    return status.st_uid in (0, os.geteuid()) and not status.st_mode & _WRITABLE_BY_OTHERS
+
+
+def _folder_to_write() -> Path | None:
+    """The first folder that is there or can be made, is trusted, and can be written."""
+    for folder in _folders():
+        with contextlib.suppress(OSError):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o755, exist_ok=True)
+            if _is_trusted(folder) and os.access(folder, os.W_OK):
+                return folder
+    return None
+
+
+def _newer(path: Path, moment: float) -> bool:
+    try:
+        return path.stat().st_mtime >= moment
+    except OSError:
+        return False
+
+
+def _start_compiler(folder: Path, wanted: Sequence[Code]) -> bool:
+    """Starts a process that compiles, and waits for it; whether all is there then.
+
+    A process of its own has the pinned target whatever numba was told here, and gives its memory back.
+    """
+    environ = {
+        name: text for name, text in os.environ.items() if not name.startswith("NUMBA_") and name != "PYTHONWARNINGS"
+    }
+    environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    command = [sys.executable, "-P", "-c", _COMPILE, str(folder), *(code.name for code in wanted)]
+    with contextlib.suppress(OSError), tempfile.TemporaryDirectory(prefix="pytest-vla-numba-") as private:
+        # Where numba keeps what else it compiles, which nobody else has written. Nothing is drawn.
+        environ |= _TARGET | {"NUMBA_CACHE_DIR": private, "MUJOCO_GL": "disable"}
+        done = subprocess.run(command, env=environ, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        return done.returncode == 0
+    return False
