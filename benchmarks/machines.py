@@ -32,7 +32,6 @@ def processor() -> str:
 
 
 def machine() -> str:
-    """Cores, processor, GPU or none, Python, and how busy it is with other things."""
+    """Cores, processor, GPU or none, and Python."""
     cores = len(os.sched_getaffinity(0))
-    load = os.getloadavg()[0]
-    return f"{cores} cores ({processor()}), {gpu() or NO_GPU}, Python {platform.python_version()}, load {load:.1f}"
+    return f"{cores} cores ({processor()}), {gpu() or NO_GPU}, Python {platform.python_version()}"
