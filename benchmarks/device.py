@@ -8,9 +8,9 @@ serving: pytest itself with workers and the policy's process; the floor is what 
 lerobot: the same two with lerobot's own classes and random weights.
 upstream: LIBERO's own loop in as many processes, pictures every step, where .venv-ref is there (or --reference).
 
-Where torch sees a GPU, policies are transformers of SmolVLA's and of pi0's shape with random weights. Elsewhere they are
-stand-ins that sleep as long as those took on an H100, and what only a GPU can tell says that there is none. How pictures
-are drawn fastest is benchmarks/drawing.py's question.
+Where torch sees a GPU, policies are transformers of SmolVLA's and of pi0's shape with random weights. Elsewhere they
+are stand-ins that sleep as long as those took on an H100, and what only a GPU can tell says that there is none. How
+pictures are drawn fastest is benchmarks/drawing.py's question.
 """
 
 import argparse
@@ -45,6 +45,9 @@ SUITE = "libero_spatial"
 SIZES = (1, 2, 4, 8, 16, 32)
 EVERY = (1, 2, 5, 10)
 SIDE = 256
+Row = tuple[str, ...]
+Times = dict[int, float]
+"""Milliseconds of a call by how many questions are in it."""
 PARTS = ("worlds", "direct", "serving", "lerobot", "upstream")
 
 
@@ -158,7 +161,7 @@ def powers(most: int) -> list[int]:
 
 
 def worlds_table(asked: argparse.Namespace) -> None:
-    rows: list[tuple[str, ...]] = [("processes", "pictures every", "s an episode", "steps/s", "pairs/s")]
+    rows: list[Row] = [("processes", "pictures every", "s an episode", "steps/s", "pairs/s")]
     for processes in asked.processes:
         for every in EVERY:
             taken = worlds_alone(processes, every, asked.steps, asked.repeats)
@@ -173,11 +176,11 @@ def worlds_table(asked: argparse.Namespace) -> None:
 # A policy alone.
 
 
-def direct(model: str, sizes: Sequence[int] = SIZES, calls: int = 7) -> dict[int, float]:
+def direct(model: str, sizes: Sequence[int] = SIZES, calls: int = 7) -> Times:
     """Milliseconds of a call by the batch's size: medians, after calls that make it ready."""
     from pytest_vla.policies.load import load_policy
 
-    policy: Any = load_policy(ModelSpec(f"{model}", HERE, arguments=()))
+    policy: Any = load_policy(ModelSpec(model, HERE))
     drawn = np.random.default_rng(0)
     seen: dict[str, Any] = {name: drawn.integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8) for name in PICTURES}
     seen["state"] = np.zeros(8)
@@ -197,7 +200,7 @@ def direct(model: str, sizes: Sequence[int] = SIZES, calls: int = 7) -> dict[int
     return found
 
 
-def direct_apart(model: str) -> dict[int, float]:
+def direct_apart(model: str) -> Times:
     """`direct` in a process of its own, which gives the device's memory back.
 
     Raises:
@@ -219,9 +222,9 @@ def environment(notes: Path | None = None) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1", **told}
 
 
-def measured(all_subjects: Sequence[Subject]) -> dict[str, dict[int, float] | str]:
+def measured(all_subjects: Sequence[Subject]) -> dict[str, Times | str]:
     """The time of direct calls by the batch's size, or why there is none; by the subject's name."""
-    found: dict[str, dict[int, float] | str] = {}
+    found: dict[str, Times | str] = {}
     for subject in all_subjects:
         if subject.needs_gpu:
             found[subject.name] = NO_GPU
@@ -233,13 +236,13 @@ def measured(all_subjects: Sequence[Subject]) -> dict[str, dict[int, float] | st
     return found
 
 
-def best_rate(times: dict[int, float]) -> float:
-    """Questions a second in batches of the best size."""
-    return max(1000 * size / taken for size, taken in times.items())
+def best_rate(times: Times, most: int = MOST) -> float:
+    """Questions a second in batches of the best size, of `most` at most."""
+    return max(1000 * size / takes(times, size) for size in range(1, min(most, max(times)) + 1))
 
 
-def direct_table(found: dict[str, dict[int, float] | str], asked: argparse.Namespace) -> None:
-    rows: list[tuple[str, ...]] = [("policy", *(f"{size}, ms" for size in SIZES), "best, questions/s")]
+def direct_table(found: dict[str, Times | str], asked: argparse.Namespace) -> None:
+    rows: list[Row] = [("policy", *(f"{size}, ms" for size in SIZES), "best, questions/s")]
     for name, times in found.items():
         if isinstance(times, str):
             rows.append((name, *("" for _ in SIZES), times))
@@ -249,7 +252,7 @@ def direct_table(found: dict[str, dict[int, float] | str], asked: argparse.Names
     for shape in TAKES:
         recorded = TAKES[shape]
         cells = (f"{recorded[size]:.0f}" for size in SIZES)
-        rows.append((f"{shape}'s shape on an H100, 2026-11-22", *cells, f"{best_rate(dict(recorded)):.0f}"))
+        rows.append((f"{shape}'s shape on an H100, 2026-11-22", *cells, f"{best_rate(recorded):.0f}"))
     table(f"direct calls, by how many questions are in a batch; {asked.machine}", rows)
 
 
@@ -299,12 +302,11 @@ RUN_HEAD = (
 )  # fmt: skip
 
 
-def run_row(
-    subject: Subject, times: dict[int, float] | str, workers: int, asked: argparse.Namespace
-) -> tuple[str, ...]:
-    """A row of `RUN_HEAD`: the floor is the time that the device needs for a run's questions, in its best batches.
+def run_row(subject: Subject, times: Times | str, workers: int, asked: argparse.Namespace) -> Row:
+    """A row of `RUN_HEAD`.
 
-    `directly` is what the run's own batches take where nothing else is on the machine.
+    The floor is what the device needs for a run's questions in its best batches, of as many as there are workers at
+    most; `directly` is what the run's own batches take where nothing else is on the machine.
     """
     blank = ("",) * (len(RUN_HEAD) - 3)
     if isinstance(times, str):
@@ -316,7 +318,7 @@ def run_row(
     for told in ran.told:
         print(f"{subject.name}: {told}")
     calls = ran.sizes.total()
-    floor = ran.questions / best_rate(times) / ran.episodes
+    floor = ran.questions / best_rate(times, workers) / ran.episodes
     alone = sum(number * takes(times, size) for size, number in ran.sizes.items()) / calls
     each = ran.seconds / ran.episodes
     cells = (f"{ran.seconds:.1f}", f"{each:.3f}", f"{floor:.3f}", f"{floor / each:.0%}", f"{ran.busy:.0%}")
@@ -325,16 +327,14 @@ def run_row(
     )  # fmt: skip
 
 
-def random_row(workers: int, asked: argparse.Namespace) -> tuple[str, ...]:
+def random_row(workers: int, asked: argparse.Namespace) -> Row:
     ran = run("random", workers, asked)
     blank = ("",) * (len(RUN_HEAD) - 4)
     return ("random (no device)", str(workers), f"{ran.seconds:.1f}", f"{ran.seconds / ran.episodes:.3f}", *blank)
 
 
-def runs_table(
-    what: Sequence[Subject], found: dict[str, dict[int, float] | str], asked: argparse.Namespace, title: str
-) -> None:
-    rows: list[tuple[str, ...]] = [RUN_HEAD]
+def runs_table(what: Sequence[Subject], found: dict[str, Times | str], asked: argparse.Namespace, title: str) -> None:
+    rows: list[Row] = [RUN_HEAD]
     for workers in asked.workers:
         if title == "serving":
             rows.append(random_row(workers, asked))
@@ -375,7 +375,7 @@ def upstreams_loop(processes: int, steps: int) -> float:
 
 
 def upstream_table(asked: argparse.Namespace) -> None:
-    rows: list[tuple[str, ...]] = [("processes", "upstream, s an episode", "ours, every step", "ours, every 10 steps")]
+    rows: list[Row] = [("processes", "upstream, s an episode", "ours, every step", "ours, every 10 steps")]
     for processes in asked.processes:
         ours = (f"{worlds_alone(processes, every, asked.steps, 1):.3f}" for every in (1, 10))
         theirs = (
