@@ -59,11 +59,13 @@ class Subject:
         name: in tables.
         model: of ``--vla-model``.
         needs_gpu: whether it is not measured without one.
+        sizes: of batches of direct calls.
     """
 
     name: str
     model: str
     needs_gpu: bool = False
+    sizes: tuple[int, ...] = SIZES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,12 +108,17 @@ def subjects(asked: argparse.Namespace) -> list[Subject]:
 def of_lerobot(asked: argparse.Namespace) -> list[Subject]:
     """lerobot's classes: real ones on a GPU; without one a tiny one, which shows that the way is sound."""
     if not gpu():
-        tiny = Subject("lerobot's SmolVLA, tiny", "device_policies:lerobot?kind=smolvla&size=tiny")
+        tiny = Subject("lerobot's SmolVLA, tiny", "device_policies:lerobot?kind=smolvla&size=tiny", sizes=(1, 2, 4))
         return [tiny, *(Subject(f"lerobot's {kind}", "", needs_gpu=True) for kind in ("smolvla", "pi0", "pi05"))]
     kinds = ("smolvla", "pi05", "pi0")
     return [
         Subject(f"lerobot's {kind}", f"device_policies:lerobot?kind={kind}&compiled={asked.compiled}") for kind in kinds
     ]
+
+
+def on(asked: argparse.Namespace) -> str:
+    """The machine, and how busy it is, also with other things."""
+    return f"{asked.machine}, load {os.getloadavg()[0]:.1f}"
 
 
 # Worlds alone.
@@ -170,7 +177,7 @@ def worlds_table(asked: argparse.Namespace) -> None:
                 (str(processes), f"{every} steps", f"{taken:.3f}", f"{asked.steps / taken:.0f}", f"{pairs:.0f}")
             )
     title = f"worlds alone, {SUITE}/0: episodes of {asked.steps} steps and a reset, two {SIDE}x{SIDE} pictures"
-    table(f"{title}; {asked.machine}", rows)
+    table(f"{title}; {on(asked)}", rows)
 
 
 # A policy alone.
@@ -200,15 +207,16 @@ def direct(model: str, sizes: Sequence[int] = SIZES, calls: int = 7) -> Times:
     return found
 
 
-def direct_apart(model: str) -> Times:
+def direct_apart(subject: Subject) -> Times:
     """`direct` in a process of its own, which gives the device's memory back.
 
     Raises:
         RuntimeError: the last line that it said, where it failed.
     """
-    code = "import json, sys; from device import direct; print('\\n' + json.dumps(direct(sys.argv[1])))"
+    code = "import json, sys; from device import direct; print('\\n' + json.dumps(direct(*json.loads(sys.argv[1]))))"
+    wanted = json.dumps([subject.model, subject.sizes])
     ended = subprocess.run(
-        [sys.executable, "-c", code, model], cwd=HERE, env=environment(), capture_output=True, text=True, check=False
+        [sys.executable, "-c", code, wanted], cwd=HERE, env=environment(), capture_output=True, text=True, check=False
     )
     if ended.returncode:
         raise RuntimeError(ended.stderr.strip().splitlines()[-1] if ended.stderr.strip() else "it said nothing")
@@ -216,10 +224,14 @@ def direct_apart(model: str) -> Times:
 
 
 def environment(notes: Path | None = None) -> dict[str, str]:
-    """Of processes that find the policies, and ask no network for a model."""
+    """Of processes that find the policies, and ask no network for a model.
+
+    Without a GPU torch gets one thread: workers have the other cores.
+    """
     path = os.pathsep.join(filter(None, (str(HERE), str(REPOSITORY), os.environ.get("PYTHONPATH"))))
     told = {NOTES: str(notes)} if notes else {}
-    return {**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1", **told}
+    threads = {} if gpu() else {"OMP_NUM_THREADS": "1"}
+    return {**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1", **threads, **told}
 
 
 def measured(all_subjects: Sequence[Subject]) -> dict[str, Times | str]:
@@ -230,7 +242,7 @@ def measured(all_subjects: Sequence[Subject]) -> dict[str, Times | str]:
             found[subject.name] = NO_GPU
             continue
         try:
-            found[subject.name] = direct_apart(subject.model)
+            found[subject.name] = direct_apart(subject)
         except RuntimeError as error:
             found[subject.name] = f"not here: {error}"
     return found
@@ -253,7 +265,7 @@ def direct_table(found: dict[str, Times | str], asked: argparse.Namespace) -> No
         recorded = TAKES[shape]
         cells = (f"{recorded[size]:.0f}" for size in SIZES)
         rows.append((f"{shape}'s shape on an H100, 2026-11-22", *cells, f"{best_rate(recorded):.0f}"))
-    table(f"direct calls, by how many questions are in a batch; {asked.machine}", rows)
+    table(f"direct calls, by how many questions are in a batch; {on(asked)}", rows)
 
 
 # Runs.
@@ -339,10 +351,10 @@ def runs_table(what: Sequence[Subject], found: dict[str, Times | str], asked: ar
         if title == "serving":
             rows.append(random_row(workers, asked))
         rows += [run_row(subject, found[subject.name], workers, asked) for subject in what]
-    if not gpu():
+    if title == "serving" and not gpu():
         rows.append(("networks on a device", "", NO_GPU, *("",) * (len(RUN_HEAD) - 3)))
     told = f"{title}: {10 * asked.episodes} episodes of {SUITE}, replan {REPLAN}, at most {MOST} questions a batch"
-    table(f"{told}; {asked.machine}", rows)
+    table(f"{told}; {on(asked)}", rows)
 
 
 # Upstream's.
@@ -382,7 +394,7 @@ def upstream_table(asked: argparse.Namespace) -> None:
             f"{upstreams_loop(processes, asked.steps):.3f}" if upstream.PYTHON.exists() else f"no {upstream.PYTHON}"
         )
         rows.append((str(processes), theirs, *ours))
-    table(f"upstream's loop, pictures every step, {SUITE}/0, {asked.steps} steps; {asked.machine}", rows)
+    table(f"upstream's loop, pictures every step, {SUITE}/0, {asked.steps} steps; {on(asked)}", rows)
 
 
 def arguments() -> argparse.Namespace:
@@ -413,7 +425,7 @@ def main() -> None:
     asked = arguments()
     libero_data()
     asked.machine = machine()
-    print(f"{asked.machine}; load {os.getloadavg()[0]:.1f} at the start")
+    print(on(asked))
     if asked.worlds:
         worlds_table(asked)
     if asked.direct or asked.serving:

@@ -167,7 +167,7 @@ def _smolvla(folder: Path, kind: str, device: str, size: str) -> tuple[Any, Any,
         num_vlm_layers=16 if real else 2,
         # The published one's: every instruction is as long.
         pad_language_to="max_length",
-        **_features(256),
+        **_features(256) | ({} if real else {"chunk_size": 12, "num_steps": 4}),
     )
     return config, SmolVLAPolicy(config), *make_smolvla_pre_post_processors(config, _statistics())
 

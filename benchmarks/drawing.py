@@ -1,14 +1,17 @@
 """What a pair of pictures costs, part by part, and which way of drawing it is fastest where many processes draw.
 
-    python benchmarks/drawing.py [--suite libero_spatial] [--processes 1,2,4] [--seconds 2]
+    python benchmarks/drawing.py [--suite libero_spatial] [--processes 1,4,16,4x4,1x16] [--seconds 2]
 
 All ways give the same pixels, which is checked before anything is timed. On a graphics card that is shared by many
-processes, a pair is two times a wait for the card's turn: the ways tell what of that a change would spare. Where OpenGL
-draws on the processor, they tell that it would spare nothing.
+processes, a pair is two times a wait for the card's turn: the ways tell what of that a change would spare, and 4x4, four
+processes that each draw for four worlds, tells beside 16 what fewer processes would. Where OpenGL draws on the processor,
+they tell that it would spare nothing.
 """
 
 import argparse
 import ctypes
+import dataclasses
+import itertools
 import multiprocessing
 import os
 import statistics
@@ -124,13 +127,13 @@ class OneWait:
     """Both cameras are drawn, and their pixels put into a buffer, before the first is waited for."""
 
     def __init__(self) -> None:
-        self._buffer: PixelBuffer | None = None
+        self._buffers: dict[int, PixelBuffer] = {}
 
     def __call__(self, cameras: Cameras, data: mujoco.MjData) -> Pair:
         cameras._gl.make_current()
-        if self._buffer is None:
-            # Two passes a camera at most, none larger than its picture.
-            self._buffer = PixelBuffer(4 * 3 * SIDE * SIDE)
+        # A context's names are its own. Two passes a camera at most, none larger than its picture.
+        buffer = self._buffers.get(id(cameras)) or PixelBuffer(4 * 3 * SIDE * SIDE)
+        self._buffers[id(cameras)] = buffer
         wanted: list[list[tuple[Pass, int]]] = []
         offset = 0
         for view in VIEWS:
@@ -139,10 +142,10 @@ class OneWait:
             for one in passes:
                 cameras._geoms.keep(found.geoms.rows[one.geoms])
                 cameras._render(one.reflects)
-                self._buffer.put(cameras._context, one.window, offset)
+                buffer.put(cameras._context, one.window, offset)
                 wanted[-1].append((one, offset))
                 offset += 3 * one.window[2] * one.window[3]
-        pixels = self._buffer.get(offset)
+        pixels = buffer.get(offset)
         first, second = (_assembled(pixels, parts) for parts in wanted)
         return first, second
 
@@ -257,14 +260,31 @@ def graphics_ms(moments: Moments, way: Way) -> float:
     return statistics.median(taken)
 
 
-def draw(suite: str, core: int, rounds: int, seconds: float, barrier: Barrier, told: Any) -> None:
-    """A process: pairs by each way in turn, as many as there is time for; tells its numbers by way."""
+@dataclasses.dataclass(frozen=True)
+class Drawers:
+    """How many processes draw at once, and for how many worlds each of them does."""
+
+    processes: int
+    worlds: int = 1
+
+    @classmethod
+    def of(cls, text: str) -> "Drawers":
+        """Of ``16`` or ``4x4``."""
+        return cls(*map(int, text.split("x")))
+
+    def __str__(self) -> str:
+        return f"{self.processes}" if self.worlds == 1 else f"{self.processes}x{self.worlds}"
+
+
+def draw(suite: str, core: int, worlds: int, rounds: int, seconds: float, barrier: Barrier, told: Any) -> None:
+    """A process: pairs by each way in turn, of its worlds in turn; tells pairs a second by way."""
     # Software GL draws with as many threads as the process has cores: a worker's neighbours have theirs.
     os.sched_setaffinity(0, {core})
-    moments = Moments(suite)
+    turns = itertools.cycle([Moments(suite) for _ in range(worlds)])
     ways = {name: make() for name, make in WAYS.items()}
     for way in ways.values():
-        way(moments.cameras, moments.next())
+        for moments in itertools.islice(turns, worlds):
+            way(moments.cameras, moments.next())
     pairs: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
         for name, way in ways.items():
@@ -272,25 +292,27 @@ def draw(suite: str, core: int, rounds: int, seconds: float, barrier: Barrier, t
             last = time.perf_counter()
             until = last + seconds
             while last < until:
+                moments = next(turns)
                 way(moments.cameras, moments.next())
                 pairs[name].append(time.perf_counter() - last)
                 last += pairs[name][-1]
     told.put({name: len(taken) / sum(taken) for name, taken in pairs.items()})
 
 
-def rates(suite: str, processes: int, rounds: int, seconds: float) -> dict[str, float]:
+def rates(suite: str, drawers: Drawers, rounds: int, seconds: float) -> dict[str, float]:
     """Pairs a second by way, of all processes together."""
     spawn = multiprocessing.get_context("spawn")
     cores = sorted(os.sched_getaffinity(0))
-    barrier, told = spawn.Barrier(processes), spawn.Queue()
-    drawers = [
-        spawn.Process(target=draw, args=(suite, cores[number % len(cores)], rounds, seconds, barrier, told))
-        for number in range(processes)
+    barrier, told = spawn.Barrier(drawers.processes), spawn.Queue()
+    arguments = (drawers.worlds, rounds, seconds, barrier, told)
+    all_of_them = [
+        spawn.Process(target=draw, args=(suite, cores[number % len(cores)], *arguments))
+        for number in range(drawers.processes)
     ]
-    for drawer in drawers:
+    for drawer in all_of_them:
         drawer.start()
-    found = [told.get() for _ in drawers]
-    for drawer in drawers:
+    found = [told.get() for _ in all_of_them]
+    for drawer in all_of_them:
         drawer.join()
     return {name: sum(one[name] for one in found) for name in WAYS}
 
@@ -303,8 +325,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2.0, help="of a way in a round")
     asked = parser.parse_args()
-    counts = [int(number) for number in asked.processes.split(",")]
-    many = {number: rates(asked.suite, number, asked.rounds, asked.seconds) for number in counts}
+    counts = [Drawers.of(text) for text in asked.processes.split(",")]
+    many = {drawers: rates(asked.suite, drawers, asked.rounds, asked.seconds) for drawers in counts}
     on = machine()
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     moments = Moments(asked.suite)
@@ -316,11 +338,11 @@ def main() -> None:
     rows += [(name, f"{taken:.2f}", f"{taken / whole:.0%}") for name, taken in found.items()]
     table(f"{told}: each part waited for, one core, one process", [*rows, ("together", f"{whole:.2f}", "")])
     busy = {name: graphics_ms(moments, make()) for name, make in WAYS.items()}
-    rows = [("way", "graphics busy, ms", *(f"{number} at once: pairs/s (ms)" for number in counts))]
-    rows += [
-        (name, f"{busy[name]:.2f}", *(f"{each[name]:.1f} ({1000 * n / each[name]:.1f})" for n, each in many.items()))
-        for name in WAYS
-    ]
+    rows = [("way", "graphics busy, ms", *(f"{drawers} at once: pairs/s (ms)" for drawers in counts))]
+    for name in WAYS:
+        found_rates = {drawers: each[name] for drawers, each in many.items()}
+        cells = (f"{rate:.1f} ({1000 * drawers.processes / rate:.1f})" for drawers, rate in found_rates.items())
+        rows.append((name, f"{busy[name]:.2f}", *cells))
     table(f"{told}: the same pixels by each way, in turn", rows)
 
 
