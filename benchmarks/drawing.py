@@ -3,9 +3,9 @@
     python benchmarks/drawing.py [--suite libero_spatial] [--processes 1,4,16,4x4,1x16] [--seconds 2]
 
 All ways give the same pixels, which is checked before anything is timed. On a graphics card that is shared by many
-processes, a pair is two times a wait for the card's turn: the ways tell what of that a change would spare, and 4x4, four
-processes that each draw for four worlds, tells beside 16 what fewer processes would. Where OpenGL draws on the processor,
-they tell that it would spare nothing.
+processes, a pair is two times a wait for the card's turn: the ways tell what of that a change would spare, and 4x4,
+four processes that each draw for four worlds, tells beside 16 what fewer processes would. Where OpenGL draws on the
+processor, they tell that it would spare little.
 """
 
 import argparse
