@@ -89,7 +89,7 @@ class View:
         """What has to be drawn for the picture of all geoms, in order.
 
         Args:
-            second_pass: what a second pass costs beside what it draws, in triangles.
+            second_pass: what a second pass costs beside what it draws, in triangles; infinite: there is none.
         """
         picture, mirror = (0, 0, self.width, self.height), self._mirror
         if self.frustum is None or self.shadows:
@@ -102,20 +102,19 @@ class View:
             (seen,) = self._reaching(self.frustum, around)
             return [Pass(seen & shown, False, picture)]
         groups = [around, mirror.planes]
-        if mirror.lines is not None:
-            groups.append(self.frustum.cone(_further(mirror.lines, (_MARGIN + 1) * pixel)))
+        lines = mirror.lines if second_pass < np.inf else None
+        if lines is not None:
+            groups.append(self.frustum.cone(_further(lines, (_MARGIN + 1) * pixel)))
         seen, reflected, *before = self._reaching(self.frustum, *groups)
         seen &= shown
         reflected[mirror.geom] = True
         together = [Pass(seen | reflected, True, picture)]
-        if mirror.lines is None:
+        if lines is None:
             return together
         # All pixels of what is wholly in the face, and a bit beyond, are taken from the second pass.
-        _, within = self.geoms.boxes.sides(
-            self.frustum.cone(_further(mirror.lines, (_MARGIN - 1) * pixel)), self.frustum.eye
-        )
+        _, within = self.geoms.boxes.sides(self.frustum.cone(_further(lines, (_MARGIN - 1) * pixel)), self.frustum.eye)
         only_there = self.geoms.bounded & within.all(axis=1)
-        taken = _inside(_further(mirror.lines, _MARGIN * pixel), mirror.window, self.frustum, self.width, self.height)
+        taken = _inside(_further(lines, _MARGIN * pixel), mirror.window, self.frustum, self.width, self.height)
         apart = [
             Pass(seen & ~only_there, False, picture),
             Pass((before[0] & shown) | reflected, True, mirror.window, taken),
@@ -144,7 +143,8 @@ class View:
         corners *= np.where(np.arange(3) == side[:, None], np.sign(eyes[box]), 1.0)[:, None]
         planes = behind(frustum.eye, corners @ axes[box].transpose(0, 2, 1) + centers[box, None])
         _, within = boxes.sides(planes.reshape(-1, 4), frustum.eye, _MARGIN * pixel)
-        return geoms.bounded & within.reshape(len(geoms), *planes.shape[:2]).all(axis=2).any(axis=1)
+        by_face = within.reshape(len(geoms), len(planes), -1).all(axis=2)
+        return geoms.bounded & np.asarray(by_face).any(axis=1)
 
     def _cost(self, passes: list[Pass]) -> float:
         """Triangles that are handed to OpenGL."""
