@@ -160,6 +160,8 @@ bench: setup reference ## the time of a step, a reset and an episode, as ratios 
 	$(BIN)/python benchmarks/scheduling.py
 	$(BIN)/python benchmarks/video.py
 	$(BIN)/python benchmarks/pictures.py
+	$(BIN)/python benchmarks/drawing.py
+	$(BIN)/python benchmarks/device.py
 	$(BIN)/python benchmarks/serving.py
 	$(BIN)/python benchmarks/rates.py
 	$(BIN)/python benchmarks/noise.py

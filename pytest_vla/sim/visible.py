@@ -25,8 +25,10 @@ Window = tuple[int, int, int, int]
 SECOND_PASS = 20_000
 """Triangles that could be drawn in the time that a second pass takes to begin and to read."""
 
-_AROUND = np.array([[-1, 1, 1, -1], [-1, -1, 1, 1]])
-"""A rectangle's corners, in order."""
+_FACES = np.array(
+    [[np.insert(corner, side, 1.0) for corner in ((-1, -1), (1, -1), (1, 1), (-1, 1))] for side in range(3)]
+)
+"""(3, 4, 3): the corners, in order, of a cube's face to either side along each axis."""
 
 _TABLE = 0.2
 """m: half of the sides that a box has at least which is looked behind."""
@@ -87,7 +89,7 @@ class View:
         """What has to be drawn for the picture of all geoms, in order.
 
         Args:
-            second_pass: what a second pass costs beside what it draws, in triangles.
+            second_pass: what a second pass costs beside what it draws, in triangles; infinite: there is none.
         """
         picture, mirror = (0, 0, self.width, self.height), self._mirror
         if self.frustum is None or self.shadows:
@@ -100,20 +102,19 @@ class View:
             (seen,) = self._reaching(self.frustum, around)
             return [Pass(seen & shown, False, picture)]
         groups = [around, mirror.planes]
-        if mirror.lines is not None:
-            groups.append(self.frustum.cone(_further(mirror.lines, (_MARGIN + 1) * pixel)))
+        lines = mirror.lines if second_pass < np.inf else None
+        if lines is not None:
+            groups.append(self.frustum.cone(_further(lines, (_MARGIN + 1) * pixel)))
         seen, reflected, *before = self._reaching(self.frustum, *groups)
         seen &= shown
         reflected[mirror.geom] = True
         together = [Pass(seen | reflected, True, picture)]
-        if mirror.lines is None:
+        if lines is None:
             return together
         # All pixels of what is wholly in the face, and a bit beyond, are taken from the second pass.
-        _, within = self.geoms.boxes.sides(
-            self.frustum.cone(_further(mirror.lines, (_MARGIN - 1) * pixel)), self.frustum.eye
-        )
+        _, within = self.geoms.boxes.sides(self.frustum.cone(_further(lines, (_MARGIN - 1) * pixel)), self.frustum.eye)
         only_there = self.geoms.bounded & within.all(axis=1)
-        taken = _inside(_further(mirror.lines, _MARGIN * pixel), mirror.window, self.frustum, self.width, self.height)
+        taken = _inside(_further(lines, _MARGIN * pixel), mirror.window, self.frustum, self.width, self.height)
         apart = [
             Pass(seen & ~only_there, False, picture),
             Pass((before[0] & shown) | reflected, True, mirror.window, taken),
@@ -128,22 +129,22 @@ class View:
 
     def _hidden(self, frustum: Frustum, pixel: float) -> Mask:
         """(n,): what is wholly behind a side of a large box, such as a table's, which hides it wherever it is drawn."""
-        boxes, hidden = self.geoms.boxes, np.zeros(len(self.geoms), np.bool_)
-        large = np.sort(boxes.halves, axis=1)[:, 1] >= _TABLE
+        boxes, geoms = self.geoms.boxes, self.geoms
+        large = (boxes.halves >= _TABLE).sum(axis=1) >= 2
+        (tables,) = np.nonzero(large & geoms.solid & (geoms.integer("type") == BOX))
+        axes, centers, halves = boxes.axes[tables], boxes.centers[tables], boxes.halves[tables]
+        eyes = ((frustum.eye - centers)[:, None] @ axes)[:, 0]
         # Of what is nearer nothing is drawn.
         near = 2 * frustum.near * float(np.sqrt(1 + np.square(frustum.slopes).reshape(2, 2).max(axis=0).sum()))
-        for box in np.flatnonzero(large & self.geoms.solid & (self.geoms.integer("type") == BOX)):
-            axes, halves = boxes.axes[box], boxes.halves[box]
-            eye = (frustum.eye - boxes.centers[box]) @ axes
-            for side in np.flatnonzero(np.abs(eye) - halves > near):
-                one, other = (axis for axis in range(3) if axis != side)
-                corners = np.empty((4, 3))
-                corners[:, side] = np.copysign(halves[side], eye[side])
-                corners[:, one], corners[:, other] = halves[one] * _AROUND[0], halves[other] * _AROUND[1]
-                planes = behind(frustum.eye, corners @ axes.T + boxes.centers[box])
-                _, within = boxes.sides(planes, frustum.eye, _MARGIN * pixel)
-                hidden |= self.geoms.bounded & within.all(axis=1)
-        return hidden
+        box, side = np.nonzero(np.abs(eyes) - halves > near)
+        if not len(box):
+            return np.zeros(len(geoms), np.bool_)
+        corners = halves[box, None] * _FACES[side]
+        corners *= np.where(np.arange(3) == side[:, None], np.sign(eyes[box]), 1.0)[:, None]
+        planes = behind(frustum.eye, corners @ axes[box].transpose(0, 2, 1) + centers[box, None])
+        _, within = boxes.sides(planes.reshape(-1, 4), frustum.eye, _MARGIN * pixel)
+        by_face = within.reshape(len(geoms), len(planes), -1).all(axis=2)
+        return geoms.bounded & np.asarray(by_face).any(axis=1)
 
     def _cost(self, passes: list[Pass]) -> float:
         """Triangles that are handed to OpenGL."""

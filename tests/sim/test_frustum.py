@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
-from pytest_vla.sim.frustum import Boxes, Frustum, edges, mirrored, outline
+from pytest_vla.sim.frustum import Boxes, Frustum, behind, edges, mirrored, outline
 
 Array = npt.NDArray[np.float64]
 
@@ -129,3 +129,24 @@ def test_the_edges_of_a_square_are_its_four_lines_whichever_way_round(turned: bo
 def test_what_has_no_area_has_no_edges() -> None:
     assert edges(np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]])) is None
     assert edges(np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 0.0]])) is None
+
+
+@given(seeds)
+def test_what_is_behind_a_face_is_on_a_line_from_the_eye_through_it(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    eye, axes = generator.uniform(-2, 2, 3), Rotation.random(4, random_state=generator.integers(2**31)).as_matrix()
+    centers, sides = generator.uniform(-1, 1, (4, 3)), generator.uniform(0.1, 1, (4, 2))
+    around = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]])
+    corners = (sides[:, None] * around) @ axes[:, :, :2].transpose(0, 2, 1) + centers[:, None]
+    heights = ((eye - centers) * axes[:, :, 2]).sum(axis=1)
+    assume((np.abs(heights) > 0.01).all())
+    planes = behind(eye, corners)
+    points = generator.uniform(-4, 4, (500, 3))
+    inner = (points @ planes[:, :, :3].transpose(0, 2, 1) >= planes[:, None, :, 3]).all(axis=2)
+    for face in range(4):
+        # Where the line from the eye to a point meets the face's plane, in the face's own axes.
+        along = heights[face] / ((eye - points) @ axes[face, :, 2])
+        met = (eye + along[:, None] * (points - eye) - centers[face]) @ axes[face, :, :2]
+        hidden = (along > 0) & (along <= 1) & (np.abs(met) <= sides[face]).all(axis=1)
+        near = np.abs(points @ planes[face, :, :3].T - planes[face, :, 3]).min(axis=1) < 1e-9
+        assert np.array_equal(inner[face] | near, hidden | near)
