@@ -122,7 +122,8 @@ EPISODES = 200
 
 def simulated() -> None:
     """Prints the time of a run by workers a core, beside one a core."""
-    from pytest_vla.serving.simulated import Load, foresee
+    from pytest_vla.serving.foreseen import foresee
+    from pytest_vla.serving.simulated import Load
 
     rows: list[tuple[str, ...]] = [
         ("a call", "thinking", "cores", "1 a core", *(f"{each:g}" for each in WORKERS_A_CORE[1:]))

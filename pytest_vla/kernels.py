@@ -65,10 +65,13 @@ def pinned_processes(most: int) -> "ProcessPoolExecutor":
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
-    from pytest_vla.util.processes import processors
-
     pin()
     return ProcessPoolExecutor(max(1, min(processors(), most)), mp_context=get_context("spawn"))
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def how_to_pin() -> str:

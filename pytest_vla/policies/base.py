@@ -5,26 +5,19 @@ changes (history, chunk queue, random state) belongs to its session.
 """
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.policies.fit import ACTION_SIZE
+from pytest_vla.policies.observations import Observation as Observation
+from pytest_vla.policies.observations import Observations
 from pytest_vla.policies.tokens import TokenStatistics, check_token_statistics
 from pytest_vla.policies.traits import traits_of
-
-if TYPE_CHECKING:
-    from pytest_vla.policies.observations import Observations
-
-Observation = Mapping[str, NDArray[Any]]
-"""`agentview_image`, `robot0_eye_in_hand_image`: (H, W, 3) uint8, drawn when read, in the form that the suite's
-checkpoints were trained on (`Protocol.image_transform`); `state`: (8,) end effector position in m, axis-angle in rad,
-two finger positions in m; `robot0_eef_pos`, `robot0_eef_quat` (xyzw), `robot0_gripper_qpos`, `robot0_joint_pos`.
-World frame, SI units."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +134,7 @@ class BatchPolicy(Protocol):
     def begin(self, episode: Episode, /) -> Any:
         """Begin an episode: everything that belongs to it alone. Weights are shared, this is not."""
 
-    def act(self, states: Sequence[Any], observations: "Observations", /) -> Sequence[NDArray[Any] | Answer]:
+    def act(self, states: Sequence[Any], observations: Observations, /) -> Sequence[NDArray[Any] | Answer]:
         """The chunks (k, 7) of a batch, one for each of its episodes' states; or an `Answer` each.
 
         `observations` is a sequence, one for each state, and ``observations.stacked("agentview_image")`` is
@@ -206,8 +199,6 @@ class _Alone:
         self._policy, self._state = policy, state
 
     def __call__(self, observation: Observation) -> NDArray[Any] | Answer:
-        from pytest_vla.policies.observations import Observations
-
         wanted = Observations([{name: observation[name] for name in self._policy.reads}])
         answer: NDArray[Any] | Answer = counted_answers(self._policy.act([self._state], wanted), 1)[0]
         return answer

@@ -1,4 +1,4 @@
-"""The observations of a batch: each by itself, or one array of all."""
+"""What a policy observes, and the observations of a batch: each by itself, or one array of all."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, overload
@@ -7,7 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError
-from pytest_vla.policies.base import Observation
+
+Observation = Mapping[str, NDArray[Any]]
+"""`agentview_image`, `robot0_eye_in_hand_image`: (H, W, 3) uint8, drawn when read, in the form that the suite's
+checkpoints were trained on (`Protocol.image_transform`); `state`: (8,) end effector position in m, axis-angle in rad,
+two finger positions in m; `robot0_eef_pos`, `robot0_eef_quat` (xyzw), `robot0_gripper_qpos`, `robot0_joint_pos`.
+World frame, SI units."""
 
 
 class Observations(Sequence[Observation]):

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pytest_vla.serving.foreseen import foresee, load_of
 from pytest_vla.serving.seen import Seen
-from pytest_vla.serving.simulated import Foreseen, Load, foresee, load_of
+from pytest_vla.serving.simulated import Foreseen, Load
 
 TOLERANCE = 0.2
 """By how much of itself what was measured may differ from what was foreseen for it."""

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pytest_vla.errors import VlaError, WireError
-from pytest_vla.util.processes import processors
+from pytest_vla.kernels import processors
 
 if TYPE_CHECKING:
     from pytest_vla.serving.seen import Seen

@@ -8,8 +8,8 @@ from typing import Literal
 
 import numpy as np
 
+from pytest_vla.serving.foreseen import foresee, load_of
 from pytest_vla.serving.seen import Seen
-from pytest_vla.serving.simulated import foresee, load_of
 
 NEAR = 0.85
 """Share of what a part could give at best, from which on it is scarce."""

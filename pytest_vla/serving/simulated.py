@@ -13,9 +13,6 @@ from typing import Protocol
 
 import numpy as np
 
-from pytest_vla.serving.call_times import call_times_of
-from pytest_vla.serving.seen import Seen
-
 _EVENTS = 100  # In a part of a simulation.
 
 
@@ -99,44 +96,17 @@ class AtLeast:
         return now if waiting >= min(self.questions, self.workers) else math.inf
 
 
-def load_of(seen: Seen, most: int) -> Load:
-    """The load of a run, by what its policy's process saw."""
-    answered = seen.questions / seen.episodes if seen.episodes else math.inf
-    away = seen.away or seen.thinking or (0.0,)
-    return Load(call_times_of(seen.calls).seconds, most, seen.thinking or (0.0,), away, answered, seen.cores)
-
-
-def foresee(load: Load, workers: int, rng: np.random.Generator, *, episodes: int | None = None) -> Foreseen:
-    """What a run of so many workers gives, with batches that wait for the number of questions that gives most.
-
-    The rule of a policy's process (`pytest_vla.serving.dispatch`) finds that number as it goes.
+def simulate(
+    load: Load, workers: int, rule: Rule, rng: np.random.Generator, *, episodes: int | None = None, questions: int = 0
+) -> Foreseen:
+    """A run of so many workers.
 
     Args:
         load: of the run.
         workers: how many.
+        rule: when a batch is to go.
         rng: draws times and lengths.
         episodes: of the run, with its end, where fewer and fewer workers have one left; None: its middle alone.
-    """
-    from pytest_vla.serving.dispatch import candidates
-
-    seed = int(rng.integers(1 << 32))
-
-    def run(number: int, **length: int | None) -> Foreseen:
-        return simulate(load, workers, AtLeast(number, workers), np.random.default_rng(seed), **length)  # type: ignore[arg-type]
-
-    numbers = candidates(workers, load.most)
-    tried = {number: run(number, questions=max(600, 30 * workers)).questions_per_second for number in numbers}
-    return run(max(tried, key=lambda number: tried[number]), episodes=episodes)
-
-
-def simulate(
-    load: Load, workers: int, rule: Rule, rng: np.random.Generator, *, episodes: int | None = None, questions: int = 0
-) -> Foreseen:
-    """As `foresee`, with any rule.
-
-    Args:
-        load, workers, rng, episodes: as there.
-        rule: when a batch is to go.
         questions: after which it ends if there is no number of episodes, a fifth of them before anything is counted;
             0: 4,000, or 60 of each worker if these are more.
     """

@@ -1,6 +1,5 @@
-"""Other processes: whether they are stopped, how long they have been still, and how many can run at once."""
+"""Other processes: whether they are stopped, and how long they have been still."""
 
-import os
 import time
 from pathlib import Path
 
@@ -31,8 +30,3 @@ def is_stopped(pid: int) -> bool:
     except OSError:
         return False
     return state[:1] == ["T"]
-
-
-def processors() -> int:
-    """How many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pytest_vla.serving.advice import Outlook, advised, other_numbers, outlook
+from pytest_vla.serving.foreseen import foresee, load_of
 from pytest_vla.serving.seen import Seen
-from pytest_vla.serving.simulated import foresee, load_of
 
 # Two cores, calls of 100 ms however many are in them, 60 ms between questions, 20 of them an episode.
 RUN = Seen(

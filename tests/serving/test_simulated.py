@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_vla.serving.foreseen import foresee, load_of
 from pytest_vla.serving.seen import Seen, seen_of
-from pytest_vla.serving.simulated import AtLeast, Foreseen, Load, foresee, load_of, simulate
+from pytest_vla.serving.simulated import AtLeast, Foreseen, Load, simulate
 
 
 def run(load: Load, workers: int, number: int = 1, episodes: int | None = None) -> Foreseen:
