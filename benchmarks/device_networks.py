@@ -157,17 +157,12 @@ Compute = Callable[..., Tensor]
 class Captured:
     """A function as CUDA graphs, one for each of `SIZES`: a call launches one thing, and not thousands.
 
-    Attributes:
-        told: which were captured, or why not.
+    Raises what torch raises where the function cannot be captured.
     """
 
     def __init__(self, function: Compute, most: int) -> None:
         self._function, self._sizes = function, [size for size in SIZES if size <= most]
         self._graphs: dict[int, tuple[Any, list[Tensor], Tensor]] = {}
-
-    @property
-    def told(self) -> str:
-        return f"CUDA graphs of {', '.join(map(str, sorted(self._graphs))) or 'none'}"
 
     def __call__(self, *inputs: Tensor) -> Tensor:
         count = len(inputs[0])
