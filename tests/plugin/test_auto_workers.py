@@ -44,26 +44,26 @@ def workers_of(result: pytest.RunResult) -> int:
 
 @pytest.mark.usefixtures("cores")
 def test_two_a_core_where_the_policy_answers_in_batches(vla: Run, project: pytest.Pytester) -> None:
-    result = vla("-p", "cores", *GOAL, "--vla-model=batched:policy", "--vla-seeds=0-9")
+    result = vla("-p", "cores", *GOAL, "--vla-model=batched:policy", "--vla-seeds=0-15")
     assert workers_of(result) == 4
     result.stdout.fnmatch_lines(
         [
             "vla: loaded batched:policy in *",
             "vla: -n auto: 4 workers on 2 cores: a core has nothing to do while its worker waits for the policy",
-            "vla: 10 episodes of libero_goal with batched:policy on 4 workers",
+            "vla: 16 episodes of libero_goal with batched:policy on 4 workers",
         ]
     )
     found = digests(project.path / ".vla")
-    vla("-p", "cores", *GOAL, "-n1", "--vla-model=batched:policy", "--vla-seeds=0-9")
+    vla("-p", "cores", *GOAL, "-n1", "--vla-model=batched:policy", "--vla-seeds=0-15")
     assert digests(project.path / ".vla") == found
 
 
 @pytest.mark.usefixtures("cores")
 def test_as_many_as_there_is_work_for(vla: Run) -> None:
-    result = vla("-p", "cores", *GOAL, "--vla-model=batched:policy", "--vla-seeds=0-5")
+    result = vla("-p", "cores", *GOAL, "--vla-model=batched:policy", "--vla-seeds=0-11")
     assert workers_of(result) == 3
-    assert "vla: -n auto: 3 workers on 2 cores: 6 episodes are no work for more" in result.stdout.str()
-    result = vla("-p", "cores", *GOAL, "--vla-model=batched:policy", "--vla-seeds=0-2")
+    assert "vla: -n auto: 3 workers on 2 cores: 12 episodes are no work for more" in result.stdout.str()
+    result = vla("-p", "cores", *GOAL, "--vla-model=batched:policy", "--vla-seeds=0-7")
     assert workers_of(result) == 2
     assert "-n auto:" not in result.stdout.str()
 
@@ -71,7 +71,7 @@ def test_as_many_as_there_is_work_for(vla: Run) -> None:
 @pytest.mark.usefixtures("cores")
 def test_as_many_as_the_memory_holds(vla: Run, project: pytest.Pytester) -> None:
     project.makepyfile(cores=CORES.format(memory="3 * 10**9"))
-    result = vla("-p", "cores", *GOAL, "--vla-model=batched:policy", "--vla-seeds=0-9")
+    result = vla("-p", "cores", *GOAL, "--vla-model=batched:policy", "--vla-seeds=0-15")
     assert workers_of(result) == 3
     assert "vla: -n auto: 3 workers on 2 cores: the memory holds no more" in result.stdout.str()
 
@@ -80,9 +80,9 @@ def test_as_many_as_the_memory_holds(vla: Run, project: pytest.Pytester) -> None
 @pytest.mark.parametrize(
     "options",
     [
-        ("--vla-model=policies:straight", "--vla-seeds=0-9"),
-        ("--vla-model=random", "--vla-seeds=0-9"),
-        ("--vla-model=batched:policy", "--vla-seeds=0-9", "--maxprocesses=2"),
+        ("--vla-model=policies:straight", "--vla-seeds=0-15"),
+        ("--vla-model=random", "--vla-seeds=0-15"),
+        ("--vla-model=batched:policy", "--vla-seeds=0-15", "--maxprocesses=2"),
     ],
 )
 def test_as_pytest_xdist_has_it_elsewhere(vla: Run, options: tuple[str, ...]) -> None:
@@ -94,7 +94,7 @@ def test_as_pytest_xdist_has_it_elsewhere(vla: Run, options: tuple[str, ...]) ->
 
 @pytest.mark.usefixtures("cores")
 def test_who_says_how_many_is_heeded(vla: Run, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = (*GOAL, "--vla-model=batched:policy", "--vla-seeds=0-9")
+    options = (*GOAL, "--vla-model=batched:policy", "--vla-seeds=0-15")
     project.makeconftest("def pytest_xdist_auto_num_workers(config):\n    return 1\n")
     assert workers_of(vla("-p", "cores", *options)) == 1
     project.makeconftest("")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 WORKERS_A_CORE = 2
 
-EPISODES_A_WORKER = 2
+EPISODES_A_WORKER = 4
 """At least, of the run: a worker that does less takes longer to start than it saves."""
 
 AUTO_CORES = pytest.StashKey[int]()

@@ -12,9 +12,9 @@ from pytest_vla.run.xdist.auto import auto_workers
         (16, 200, None, 32, "a core has nothing to do while its worker waits for the policy"),
         (16, 200, 20, 20, "the memory holds no more"),
         (16, 200, 3, 16, "the memory holds no more"),
-        (16, 40, 100, 20, "40 episodes are no work for more"),
+        (16, 80, 100, 20, "80 episodes are no work for more"),
         (16, 2, 100, 16, "2 episodes are no work for more"),
-        (1, 10, 10, 2, "a core has nothing to do while its worker waits for the policy"),
+        (1, 8, 10, 2, "a core has nothing to do while its worker waits for the policy"),
     ],
 )
 def test_more_than_cores_as_far_as_there_is_work_and_memory(
