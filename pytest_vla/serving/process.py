@@ -1,11 +1,9 @@
-"""Starts the policy's process, waits until it has loaded, and ends it: ``python -m pytest_vla.serving.process``.
+"""Starts the policy's process (`pytest_vla.serving.computing_process`), waits until it has loaded, and ends it.
 
 The process lives as long as the pipe is open that it gets its orders by, so that it ends with who started it, however
-that ends, and with it all that it started itself. It calls the policy and does nothing else: workers are served by a
-process of its own, the desk, which it starts (`pytest_vla.serving.desk_process`).
+that ends, and with it all that it started itself.
 """
 
-import faulthandler
 import io
 import json
 import os
@@ -20,32 +18,24 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any
 
-from pytest_vla.errors import VlaError, WireError
+from pytest_vla.errors import VlaError
 from pytest_vla.policies.spec import ModelSpec
-from pytest_vla.serving.desk_process import DeskProcess
 from pytest_vla.serving.seen import Seen, read_seen
 from pytest_vla.util.processes import Patience
-from pytest_vla.util.tracebacks import describe
-
-if TYPE_CHECKING:
-    from pytest_vla.policies.base import BatchPolicy, Episode
-    from pytest_vla.policies.observations import Observations
-    from pytest_vla.serving.computing import Computer
 
 _SOCKET = "policy.sock"
 _POLL_SECONDS = 1.0
 _END_SECONDS = 5.0
-_BACKSTOP_SECONDS = 10.0  # Beyond the limit, after which code is ended that holds Python's lock.
-_FAREWELL_SECONDS = 0.5  # For the answers on their way.
+BACKSTOP_SECONDS = 10.0
+"""Beyond the limit of a call, after which code is ended that holds Python's lock."""
+
 _LOOK_SECONDS = 2.0  # For which the next sign of life is waited.
-_SHORTEST_LOOK, _LONGEST_LOOK = 0.02, 0.5  # At how long a call takes.
 _LONGEST_PATH = 100
 """Bytes of a socket's path; systems take 104 or 108."""
 
@@ -220,7 +210,7 @@ def start(
     }
     process = subprocess.Popen(
         # -P: a user's file must not take the place of a module of Python's own.
-        [sys.executable, "-P", "-m", "pytest_vla.serving.process"],
+        [sys.executable, "-P", "-m", "pytest_vla.serving.computing_process"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         # A group of its own, which is ended as a whole; Ctrl-C is for who started it.
@@ -292,143 +282,4 @@ def _kill(process: "subprocess.Popen[bytes]") -> None:
 
 def longest_silence(timeout: float) -> float:
     """Seconds without a sign of life after which a process is frozen: past the limit of a call, and past its grace."""
-    return timeout + _BACKSTOP_SECONDS + LATER
-
-
-def main() -> int:
-    """The process: reads its orders from standard input, answers one line when it is ready or cannot be."""
-    # What the policy prints goes to standard error, and it has nothing to read: these two are ours.
-    answers, control = os.fdopen(os.dup(1), "w"), os.fdopen(os.dup(0), "rb")
-    os.dup2(2, 1)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # Nobody flushes it: this process is killed at its end.
-        sys.stdout.reconfigure(line_buffering=True)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    line = control.readline()
-    if not line:
-        return 1
-    orders = json.loads(line)
-    threading.Thread(target=_end_with_starter, args=(control, Path(orders["socket"]).parent), daemon=True).start()
-    spec = ModelSpec.of(orders["spec"])
-    desk = DeskProcess(answers)
-    policy = None
-    try:
-        answer, policy = _load(spec, orders)
-        if policy is not None:
-            reads, most = list(policy.reads), max(1, min(orders["most"], policy.max_batch))
-            desk.open(orders["socket"], orders["secret"], reads, most)
-    except VlaError as error:
-        answer, policy = {"error": str(error)}, None
-    except BaseException as error:
-        answer, policy = {"error": f"--vla-model={spec.text}: loading raised {describe(error)}"}, None
-    print(json.dumps(answer), file=answers, flush=True)
-    if policy is None:
-        # A module that started threads must not keep the process.
-        desk.close()
-        os._exit(1)
-    if orders["log"] is not None:
-        with suppress(OSError):
-            _write_to(Path(orders["log"]))
-    return _compute(policy, desk, spec.timeout)
-
-
-def _compute(policy: "BatchPolicy", desk: DeskProcess, limit: float) -> int:
-    """Calls the policy for the desk until that is gone; returns the exit code."""
-    from pytest_vla.serving.computing import Computer
-
-    computer = Computer(_Watched(policy, limit + _BACKSTOP_SECONDS), desk.channel)
-    threading.Thread(target=_watch, args=(computer, limit), name="vla-watch", daemon=True).start()
-    desk.give_signs_of_life()
-    try:
-        computer.run()
-    except WireError as error:
-        print(f"pytest-vla: the desk of the policy's process is gone: {error}", file=sys.stderr, flush=True)
-    desk.close()
-    os._exit(1)
-
-
-def _watch(computer: "Computer", limit: float) -> None:
-    """Ends the process where one call of the policy takes too long."""
-    while True:
-        time.sleep(min(max(limit / 8, _SHORTEST_LOOK), _LONGEST_LOOK))
-        if computer.give_up(limit):
-            _end_hung()
-
-
-def _load(spec: ModelSpec, orders: Mapping[str, Any]) -> "tuple[dict[str, Any], BatchPolicy | None]":
-    from pytest_vla.policies.base import is_batch_policy, own_number
-    from pytest_vla.policies.load import digest_of, load_policy, may_batch, policy_digest
-    from pytest_vla.policies.traits import traits_of
-
-    # After our own imports: a user's file may have the name of a module of Python's.
-    sys.path[:] = orders["path"]
-
-    with ThreadPoolExecutor(1) as pool:
-        # Of a checkpoint, which may be gigabytes, while it is loaded; of a module, once it is there.
-        early = pool.submit(policy_digest, spec) if may_batch(spec) else None
-        policy = load_policy(spec)
-        if not is_batch_policy(policy):
-            return {"not_batched": f"--vla-model={spec.text}: this policy does not answer in batches"}, None
-        # One that had to be downloaded is known only now.
-        digest = (early and early.result()) or digest_of(policy, spec)
-    most = min(orders["most"], policy.max_batch)
-    about = About(digest, own_number(policy, "replan"), traits_of(policy).table(), most)
-    return {"about": asdict(about)}, policy
-
-
-class _Watched:
-    """A policy whose calls end the process where they take too long, also where they hold Python's lock."""
-
-    def __init__(self, policy: "BatchPolicy", seconds: float) -> None:
-        self._policy, self._seconds = policy, seconds
-        self.max_batch, self.reads = policy.max_batch, policy.reads
-
-    def begin(self, episode: "Episode") -> Any:
-        with self._limited():
-            return self._policy.begin(episode)
-
-    def act(self, states: Sequence[Any], observations: "Observations") -> Sequence[Any]:
-        with self._limited():
-            return self._policy.act(states, observations)
-
-    @contextmanager
-    def _limited(self) -> Iterator[None]:
-        faulthandler.dump_traceback_later(self._seconds, exit=True)
-        try:
-            yield
-        finally:
-            faulthandler.cancel_dump_traceback_later()
-
-
-def _end_with_starter(control: "BinaryIO", folder: Path) -> None:
-    """Ends this process and what it started, as soon as who started it is gone or wants it to."""
-    control.read()
-    shutil.rmtree(folder, ignore_errors=True)
-    # A group of our own, see `start`. Nothing is asked: a policy that hangs must not keep the process.
-    if os.getpgrp() == os.getpid():
-        os.killpg(0, signal.SIGKILL)
-    os._exit(0)
-
-
-def _end_hung() -> None:
-    print("pytest-vla: one call of the policy took too long; its process ends", file=sys.stderr, flush=True)
-    faulthandler.dump_traceback()
-    time.sleep(_FAREWELL_SECONDS)
-    os._exit(HUNG)
-
-
-def _write_to(log: Path) -> None:
-    """Sends what is printed to a file."""
-    log.parent.mkdir(parents=True, exist_ok=True)
-    stream = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os.dup2(stream, 1)
-    os.dup2(stream, 2)
-    os.close(stream)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return timeout + BACKSTOP_SECONDS + LATER
