@@ -30,9 +30,10 @@ from typing import Any
 
 import numpy as np
 import upstream
-from device_policies import MOST, NOTES, PICTURES, REPLAN, TAKES, takes
+from device_policies import MOST, NOTES, PICTURES, REPLAN, TAKES
 from device_worlds import SIDE, SUITE, upstreams_loop, worlds_alone
 from machines import NO_GPU, gpu, machine
+from serving_calls import takes
 from upstream import REPOSITORY, libero_data, table
 
 from pytest_vla.policies.base import Episode

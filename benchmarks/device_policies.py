@@ -8,16 +8,18 @@ environment names.
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from serving_calls import TABLES, takes
 
-from pytest_vla.policies.base import Answer, BatchPolicy, Episode, Observation
+from pytest_vla.policies.base import Answer, BatchPolicy, Episode
 from pytest_vla.policies.choices import DEVICE
+from pytest_vla.policies.observations import Observations
 
 NOTES = "DEVICE_BENCHMARK_NOTES"
 """The variable that names the file of calls: a JSON line [begin, end, questions] each, by the system's clock."""
@@ -26,24 +28,10 @@ REPLAN, MOST = 10, 32
 PICTURES = ("agentview_image", "robot0_eye_in_hand_image")
 READS: dict[str, tuple[str, ...]] = {"all": (*PICTURES, "state"), "state": ("state",)}
 
-TAKES: dict[str, dict[int, float]] = {
-    "smolvla": {1: 69, 2: 68, 4: 49, 8: 64, 16: 53, 32: 50},
-    "pi0": {1: 61, 2: 59, 4: 59, 8: 76, 16: 126, 32: 238},
-}
+TAKES = {shape: TABLES[shape] for shape in ("smolvla", "pi0")}
 """Milliseconds of a direct call by the batch's size, of these shapes on an H100 (2026-11-22)."""
 
 Answers = Sequence[NDArray[Any] | Answer]
-
-
-def stacked(observations: Sequence[Observation], name: str) -> NDArray[Any]:
-    """(n, ...) one observation of a batch; as one array where it lies so already."""
-    ready: Callable[[str], NDArray[Any]] | None = getattr(observations, "stacked", None)
-    return np.stack([observation[name] for observation in observations]) if ready is None else ready(name)
-
-
-def takes(table: Mapping[int, float], size: int) -> float:
-    """Milliseconds of a call of `size` questions: by the table, and straight lines between its sizes."""
-    return float(np.interp(size, list(table), list(table.values())))
 
 
 @dataclass(frozen=True)
@@ -59,7 +47,7 @@ class Noted:
     def begin(self, episode: Episode) -> Any:
         return self.policy.begin(episode)
 
-    def act(self, states: Sequence[Any], observations: Sequence[Observation]) -> Answers:
+    def act(self, states: Sequence[Any], observations: Observations) -> Answers:
         began = time.time()
         answers: Answers = self.policy.act(states, observations)
         if self.file is not None:
@@ -93,10 +81,10 @@ class Sleeper:
     def begin(self, episode: Episode) -> Episode:
         return episode
 
-    def act(self, states: Sequence[Episode], observations: Sequence[Observation]) -> list[NDArray[np.float64]]:
+    def act(self, states: Sequence[Episode], observations: Observations) -> list[NDArray[np.float64]]:
         until = time.perf_counter() + takes(self.table, len(states)) / 1000
         for name in self.reads:
-            stacked(observations, name)
+            observations.stacked(name)
         chunks = [chunk(state.rng) for state in states]
         time.sleep(max(0.0, until - time.perf_counter()))
         return chunks
@@ -137,17 +125,17 @@ class Computed:
     def begin(self, episode: Episode) -> Episode:
         return episode
 
-    def act(self, states: Sequence[Episode], observations: Sequence[Observation]) -> list[NDArray[np.float64]]:
+    def act(self, states: Sequence[Episode], observations: Observations) -> list[NDArray[np.float64]]:
         torch, count = self._torch, len(states)
         pictures = [name for name in self.reads if name in PICTURES]
         with torch.inference_mode():
             if pictures:
                 # As bytes to the device, each camera's by itself: none is copied on the processor.
-                seen = torch.stack([self._moved(stacked(observations, name)) for name in pictures], dim=1)
+                seen = torch.stack([self._moved(observations.stacked(name)) for name in pictures], dim=1)
             else:
                 seen = torch.zeros((count, 2, 256, 256, 3), dtype=torch.uint8, device=self.device)
             words = torch.zeros((count, self._words), dtype=torch.long, device=self.device)
-            state = self._moved(stacked(observations, "state")).to(self._number)
+            state = self._moved(observations.stacked("state")).to(self._number)
             drawn = np.stack([one.rng.standard_normal(self._noise_shape, dtype=np.float32) for one in states])
             actions = self._compute(seen, words, state, self._moved(drawn).to(self._number))
             # Waits for the device.

@@ -24,10 +24,14 @@ TABLES: Mapping[str, Mapping[int, float]] = {
 }
 
 
+def takes(table: Mapping[int, float], size: int) -> float:
+    """Milliseconds of a call of `size` questions: by the table, and straight lines between its sizes."""
+    return float(np.interp(size, list(table), list(table.values())))
+
+
 def call_seconds(name: str) -> Callable[[int], float]:
-    """The times of a table, straight between its sizes."""
-    sizes, times = list(TABLES[name]), [milliseconds / 1000 for milliseconds in TABLES[name].values()]
-    return lambda size: float(np.interp(size, sizes, times))
+    """The times of a table, in seconds."""
+    return lambda size: takes(TABLES[name], size) / 1000
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import pytest
 
 from pytest_vla.policies.base import Episode, is_batch_policy
 from pytest_vla.policies.load import load_policy
+from pytest_vla.policies.observations import Observations
 from pytest_vla.policies.spec import ModelSpec
 from tests.support.data import REPOSITORY
 
@@ -33,30 +34,20 @@ def test_a_stand_in_answers_a_batch_and_notes_its_calls(tmp_path: Path, monkeypa
     assert is_batch_policy(policy)
     assert (policy.max_batch, policy.reads, policy.replan) == (32, ("state",), 10)
     began = time.perf_counter()
-    chunks = policy.act([policy.begin(an_episode(seed)) for seed in (0, 1)], [{"state": np.zeros(8)}] * 2)
+    chunks = policy.act([policy.begin(an_episode(seed)) for seed in (0, 1)], Observations([{"state": np.zeros(8)}] * 2))
     assert time.perf_counter() - began >= 0.059
     assert np.shape(chunks) == (2, 50, 7)
     assert np.abs(chunks).max() <= 1
-    assert np.array_equal(chunks[1], policy.act([an_episode(1)], [{"state": np.zeros(8)}])[0])
+    assert np.array_equal(chunks[1], policy.act([an_episode(1)], Observations([{"state": np.zeros(8)}]))[0])
     (first_began, first_ended, questions), (*_, then) = map(json.loads, notes.read_text().splitlines())
     assert (questions, then) == (2, 1)
     assert first_ended - first_began >= 0.059
 
 
-def test_a_batch_that_lies_in_one_array_is_taken_as_it_is() -> None:
-    from device_policies import stacked
-
-    class Batch(list[Any]):
-        def stacked(self, name: str) -> Any:
-            return f"all of {name}"
-
-    assert stacked(Batch(), "state") == "all of state"
-    assert stacked([{"state": np.zeros(8)}, {"state": np.ones(8)}], "state")[:, 0].tolist() == [0, 1]
-
-
 def test_the_best_rate_is_of_batches_that_can_be_filled() -> None:
     from device import best_rate, powers
-    from device_policies import TAKES, takes
+    from device_policies import TAKES
+    from serving_calls import takes
 
     assert takes(TAKES["pi0"], 12) == pytest.approx((76 + 126) / 2)
     assert best_rate(TAKES["pi0"]) == pytest.approx(32 / 0.238)
