@@ -119,6 +119,7 @@ class Computer:
     def _map(self, number: int, descriptor: int) -> None:
         before = self._memories.pop(number, None)
         if before is not None:
+            _pin(before, pinned=False)
             before.close()
         self._memories[number] = SharedPictures(descriptor)
         _pin(self._memories[number])
@@ -140,10 +141,14 @@ def trouble(error: EpisodeError) -> bytes:
     return packed
 
 
-def _pin(memory: SharedPictures) -> None:
+def _pin(memory: SharedPictures, pinned: bool = True) -> None:
     """Where the policy has brought torch and it sees a CUDA device, arrays in this memory go there without a copy."""
     torch: Any = sys.modules.get("torch")
     # Nothing depends on it but speed.
     with suppress(Exception):
-        if torch is not None and torch.cuda.is_available():
+        if torch is None or not torch.cuda.is_available():
+            return
+        if pinned:
             torch.cuda.cudart().cudaHostRegister(memory.address, memory.size, 0)
+        else:
+            torch.cuda.cudart().cudaHostUnregister(memory.address)
