@@ -6,7 +6,7 @@ import numpy as np
 
 _FORGETS = 0.004  # Of what was measured before, at each call.
 _LEAST_WEIGHT = 0.1  # Below which a measurement is too old to count: some hundred calls.
-_OUTLIER = 3.0  # Times what was expected; a call that took longer was disturbed, until it happens again.
+_OUTLIER = 3.0  # Times what was expected; a call that took longer was disturbed, until one of its size does again.
 
 
 class CallTimes:
@@ -16,18 +16,24 @@ class CallTimes:
         # By size: how much its measurements weigh, and their mean.
         self._measured: dict[int, tuple[float, float]] = {}
         self._knots: tuple[Sequence[int], Sequence[float], float] | None = None
-        self._suspect = False
+        # Sizes whose last call took much longer than expected, and was not counted.
+        self._suspects: set[int] = set()
 
     def took(self, size: int, seconds: float) -> None:
         """A call with so many questions took so long."""
-        if self._measured and not self._suspect and seconds > _OUTLIER * self.seconds(size):
+        if self._measured and size not in self._suspects and seconds > _OUTLIER * self.seconds(size):
             # As the first call of a shape, which may compile, or one that the machine held up.
-            self._suspect = True
+            self._suspects.add(size)
             return
-        self._suspect = False
+        self._suspects.discard(size)
         kept = {each: (weight * (1 - _FORGETS), mean) for each, (weight, mean) in self._measured.items()}
-        self._measured = {each: known for each, known in kept.items() if known[0] >= _LEAST_WEIGHT or each == size}
-        weight, mean = self._measured.get(size, (0.0, 0.0))
+        self._measured = {
+            each: known
+            for each, known in kept.items()
+            if each == size or (known[0] >= _LEAST_WEIGHT and not _is_disproved(each, known, size, seconds))
+        }
+        known = self._measured.get(size, (0.0, 0.0))
+        weight, mean = (0.0, 0.0) if _is_disproved(size, known, size, seconds) else known
         # The last ten or so of a size.
         weight = min(weight, 10.0) + 1.0
         self._measured[size] = (weight, mean + (seconds - mean) / weight)
@@ -60,8 +66,18 @@ def call_times_of(calls: Mapping[int, tuple[int, float]]) -> CallTimes:
         calls: by size, how many there were, and their mean in seconds.
     """
     times = CallTimes()
-    times._measured = {size: (float(count), mean) for size, (count, mean) in calls.items() if count}
+    times._measured = {
+        size: (float(count), mean)
+        for size, (count, mean) in calls.items()
+        if count and not any(_is_disproved(size, (count, mean), other, took) for other, (_, took) in calls.items())
+    }
     return times
+
+
+def _is_disproved(size: int, known: tuple[float, float], other: int, seconds: float) -> bool:
+    """Whether what was measured once can be no work of that size, as another took `seconds`: it was compiled then."""
+    weight, mean = known
+    return weight <= 1.0 and mean > _OUTLIER * seconds * max(1.0, size / other)
 
 
 def _knots(measured: Mapping[int, tuple[float, float]]) -> tuple[Sequence[int], Sequence[float], float]:

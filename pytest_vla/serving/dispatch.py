@@ -184,7 +184,8 @@ class Dispatch:
         best = max(rates, key=lambda number: rates[number])
         present = min(self.questions, workers, self._most)
         if rates[best] > _GAIN * rates.get(present, 0.0):
-            self.questions = best
+            # Sizes that were never called, or long ago, were guessed: it is soon seen how they are.
+            self.questions, self._often = best, _OFTEN
         self._planned_for = (workers, mean)
         self._due = self._calls + self._often
         self._often = min(2 * self._often, _SELDOM)

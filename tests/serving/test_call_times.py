@@ -37,6 +37,31 @@ def test_one_call_that_was_held_up_does_not_count_and_two_do() -> None:
     assert times.seconds(8) == pytest.approx(5.0)
 
 
+@pytest.mark.parametrize("first", [1, 8])
+def test_first_calls_that_compile_do_not_count_once_another_call_shows_it(first: int) -> None:
+    times = CallTimes()
+    times.took(first, 20.0)
+    # Each size once, as a run's first questions come, and a large one again.
+    for size in (2, 3, 4, 6):
+        times.took(size, 3.0)
+    for _ in range(2):
+        times.took(7, 0.7)
+    assert [times.seconds(size) for size in (2, 4, 7)] == pytest.approx([0.2, 0.4, 0.7])
+    counted = call_times_of({1: (1, 20.0), 2: (1, 3.0), 4: (40, 0.5), 8: (9, 0.9)})
+    assert [counted.seconds(size) for size in (4, 6)] == pytest.approx([0.5, 0.7])
+    assert counted.seconds(1) < 0.5
+
+
+def test_every_size_may_be_held_up_once() -> None:
+    times = CallTimes()
+    for size in (1, 2, 4):
+        for _ in range(5):
+            times.took(size, 1.0)
+    for size in (1, 2, 4):
+        times.took(size, 60.0)
+    assert [times.seconds(size) for size in (1, 2, 4)] == [1.0, 1.0, 1.0]
+
+
 def test_what_has_changed_is_soon_known_and_what_is_old_is_forgotten() -> None:
     times = CallTimes()
     for _ in range(50):
