@@ -71,7 +71,7 @@ def outlook(seen: Sequence[Seen], most: int, workers: int, episodes: int, others
 
 def _share(load: Load, devices: int) -> Load:
     """What one of several devices has of the cores."""
-    return replace(load, cores=max(1, round(load.cores / devices))) if load.cores else load
+    return replace(load, cores=load.cores / devices)
 
 
 def _foreseen(loads: Sequence[Load], workers: int, episodes: int | None) -> list[Foreseen]:

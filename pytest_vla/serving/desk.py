@@ -91,6 +91,7 @@ class Desk:
         most: int,
         *,
         cores: int = 0,
+        desks: int = 1,
         beat: Callable[[Seen], None] = lambda seen: None,
     ) -> None:
         """Starts to listen.
@@ -102,11 +103,12 @@ class Desk:
             reads: the observations that the policy wants.
             most: questions in a batch.
             cores: that workers share; 0: not known.
+            desks: of the run, each of which has its share of the workers, and so of the cores.
             beat: called about once a second, from the thread of `run`.
         """
         self._channel, self._listener, self._secret = channel, listener, secret
         self._reads, self._most, self._beat = list(reads), most, beat
-        self._rule = Dispatch(most, cores)
+        self._rule = Dispatch(most, cores / desks)
         self.account = Account(self._rule, cores)
         self._answers = Inbox()
         self._workers: set[_Worker] = set()
@@ -284,15 +286,18 @@ class Desk:
         if self._orders:
             request = self._orders.popleft()
             self._order([request], request.order, now, is_act=False)
-        elif self._alone:
+        elif self._alone and (not self._questions or self._alone[0].came <= self._questions[0].came):
             self._ask([self._alone.popleft()], now)
         elif self._questions:
             waiting = len(self._questions)
             moment = now if waiting >= self._most else self._rule.until(waiting, now)
-            if moment > now:
+            if moment <= now:
+                self._ask([self._questions.popleft() for _ in range(min(waiting, self._most))], now)
+            elif self._alone:
+                self._ask([self._alone.popleft()], now)
+            else:
                 self._wake = moment
                 return
-            self._ask([self._questions.popleft() for _ in range(min(waiting, self._most))], now)
         else:
             return
         # While the policy is busy and nobody wants anything, there is time for it.

@@ -53,7 +53,7 @@ class DeskProcess:
         theirs.close()
         os.close(signs)
 
-    def open(self, path: str, secret: str, reads: Sequence[str], most: int) -> None:
+    def open(self, path: str, secret: str, reads: Sequence[str], most: int, desks: int) -> None:
         """Has it listen, and waits until it does.
 
         Args:
@@ -61,13 +61,14 @@ class DeskProcess:
             secret: what a worker has to know, in hex.
             reads: the observations that the policy wants.
             most: questions in a batch.
+            desks: of the run, this one among them.
 
         Raises:
             VlaError: it cannot.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        orders = {"path": path, "secret": secret, "reads": [*reads], "most": most}
+        orders = {"path": path, "secret": secret, "reads": [*reads], "most": most, "desks": desks}
         with suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps(orders).encode() + b"\n")
             self._process.stdin.flush()
@@ -126,6 +127,7 @@ def main() -> int:
             orders["reads"],
             orders["most"],
             cores=processors(),
+            desks=orders["desks"],
             beat=beat,
         )
         print(flush=True)

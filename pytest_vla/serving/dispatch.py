@@ -40,12 +40,14 @@ class Dispatch:
         away: likewise from an episode's last answer to the first question of the worker's next one.
     """
 
-    def __init__(self, most: int, cores: int = 0) -> None:
+    def __init__(self, most: int, cores: float = 0) -> None:
         """`most`: questions in a batch; `cores`: that those who ask share; 0: each has one of its own."""
         self._most, self._cores = most, cores
         self.times, self.questions = CallTimes(), 1
         self.thinking: deque[float] = deque(maxlen=_KEPT)
         self.away: deque[float] = deque(maxlen=_KEPT)
+        # Of thinking, as far as it is waited for.
+        self._usual: deque[float] = deque(maxlen=_KEPT)
         # Since when by the clock of thinking, in the order of their answers.
         self._thinking: dict[Hashable, float] = {}
         self._late: dict[Hashable, float] = {}
@@ -72,9 +74,10 @@ class Dispatch:
         took = self._clock - since
         if self._mean is None:
             self._mean, self._deviation = took, took / 4
+        self.thinking.append(took)
         # Who was long away counts as one that was just late: the others are as quick as before.
         took = min(took, self._latest)
-        self.thinking.append(took)
+        self._usual.append(took)
         off = took - self._mean
         self._mean += _FORGETS * off
         self._deviation += _FORGETS * (abs(off) - self._deviation)
@@ -174,7 +177,7 @@ class Dispatch:
 
     def _try(self) -> Iterator[None]:
         workers, mean = self._playing, self._mean or 0.0
-        load = Load(self.times.seconds, self._most, tuple(self.thinking), cores=self._cores)
+        load = Load(self.times.seconds, self._most, tuple(self._usual), cores=self._cores)
         questions = max(_LEAST_QUESTIONS, _ROUNDS * workers)
         rates = {}
         for number in candidates(workers, self._most, self.questions):

@@ -179,6 +179,7 @@ def start(
     told: Callable[[float], None] = lambda seconds: None,
     log: Path | None = None,
     given_up: Callable[[], bool] = lambda: False,
+    processes: int = 1,
 ) -> PolicyProcess:
     """Starts a process, and waits until it has loaded its policy.
 
@@ -189,6 +190,7 @@ def start(
         told: called about once a second while it loads, with the seconds that it took so far.
         log: the file that gets what the policy prints once it is loaded; None: standard error.
         given_up: asked about once a second whether nobody wants it any more.
+        processes: of the run's policy, this one among them.
 
     Raises:
         NotBatched: the policy is no `BatchPolicy`; `NotShared`: no policy can be shared here.
@@ -202,6 +204,7 @@ def start(
     orders = {
         "spec": spec.table(),
         "most": most,
+        "processes": processes,
         "socket": str(address.path),
         "secret": address.secret.hex(),
         "log": None if log is None else str(log),

@@ -68,7 +68,8 @@ class Replicas:
 
         def load(number: int) -> None:
             try:
-                self._processes[number] = self._start(number, told if number == 0 else lambda seconds: None, errors)
+                tell = told if number == 0 else lambda seconds: None
+                self._processes[number] = self._begin(number, lambda: bool(errors), tell)
             except BaseException as error:
                 errors.append(error)
 
@@ -117,9 +118,12 @@ class Replicas:
                     # Where no episode left anything.
                     self._log.parent.rmdir()
 
-    def _start(self, number: int, told: Callable[[float], None], errors: list[BaseException]) -> PolicyProcess:
-        spec, address = self._specs[number], self.addresses[number]
-        return start(spec, self._most, address, told=told, log=self._log, given_up=lambda: bool(errors))
+    def _begin(
+        self, number: int, given_up: Callable[[], bool], told: Callable[[float], None] = lambda seconds: None
+    ) -> PolicyProcess:
+        many = len(self._specs)
+        where = (self._specs[number], self._most, self.addresses[number])
+        return start(*where, told=told, log=self._log, given_up=given_up, processes=many)
 
     def _watch(self, number: int) -> None:
         device, deaths = self._specs[number].device, 0
@@ -167,7 +171,7 @@ class Replicas:
             return self._closing.is_set() or time.monotonic() - began > self._loading
 
         self.addresses[number].path.parent.mkdir(mode=0o700, exist_ok=True)
-        return start(self._specs[number], self._most, self.addresses[number], log=self._log, given_up=given_up)
+        return self._begin(number, given_up)
 
     def _give_up(self, number: int, why: str) -> None:
         self._notice(why)

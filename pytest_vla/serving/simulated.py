@@ -34,7 +34,7 @@ class Load:
     thinking: Sequence[float]
     away: Sequence[float] = (0.0,)
     questions: float = math.inf
-    cores: int = 0
+    cores: float = 0
 
 
 @dataclass(frozen=True)

@@ -213,3 +213,23 @@ def test_a_question_without_what_the_policy_reads_ends_the_connection(policy: Su
         with pytest.raises(EpisodeError, match="gone"):
             session(seen(1))
         assert begin(address, 2)(seen(9)).actions[0, 0] == 9
+
+
+def test_those_who_are_alone_do_not_keep_others_waiting(policy: Summing, tmp_path: Path) -> None:
+    with desk_of(policy, tmp_path) as address:
+        sessions = [begin(address, seed, alone=seed < 3) for seed in range(5)]
+        asked, over = [0] * 5, threading.Event()
+
+        def ask(number: int) -> None:
+            while not over.is_set() and asked[number] < 1000:
+                sessions[number](seen(number))
+                asked[number] += 1
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(5)]
+        for thread in threads:
+            thread.start()
+        until(lambda: min(asked) >= 20)
+        over.set()
+        for thread in threads:
+            thread.join(HANG)
+    assert max(asked) < 1000, "all of them in turn"

@@ -189,3 +189,13 @@ def test_whatever_happens_it_says_a_moment(events: list[tuple[str, int, float]],
         until = rule.until(waiting, now)
         assert math.isfinite(until)
         rule.plan()
+
+
+def test_what_is_told_of_thinking_is_all_of_it_and_what_is_waited_for_the_usual() -> None:
+    rule, now = Dispatch(32), 0.0
+    for turn in range(20):
+        rule.answered("a", now)
+        now += 10.0 if turn == 10 else 0.1
+        rule.asked("a", now)
+    assert max(rule.thinking) == pytest.approx(10.0)
+    assert max(rule._usual) < 1.0
