@@ -58,8 +58,9 @@ def run(options: argparse.Namespace) -> None:
             _fill(suite.name, "scene", partial(compile_scenes, suite))
     number, size = held(folder)
     print(f"{folder}: {counted(number, 'scene')}, {size / 1e6:.0f} MB of at most {limit / 1e6:.0f} MB")
-    number, size = machine_code.held()
-    print(f"{folder}: machine code of {counted(number, 'function')}, {size / 1e6:.1f} MB")
+    # In another place than asked for where the cache cannot be written: an image would be without it.
+    for place, (number, size) in (machine_code.held() or {folder: (0, 0)}).items():
+        print(f"{place}: machine code of {counted(number, 'function')}, {size / 1e6:.1f} MB")
 
 
 def _fill(name: str, thing: str, compile_all: Callable[[], int]) -> None:

@@ -45,7 +45,7 @@ class Progress:
         self._preparing: dict[str, str] = {}
         # When each of it was told in the log, and any of its kind.
         self._told: dict[str, float] = {}
-        self._line = ""
+        self._line = self._short_line = ""
         # What workers are at is told from other threads.
         self._lock = threading.Lock()
         verbosity = reporter.config.get_verbosity()
@@ -75,7 +75,8 @@ class Progress:
         if not self.in_place and (not self._in_log or last or ended is None):
             return
         self._shown, elapsed = now, now - self._start
-        self._line = progress_line(new, done, total, elapsed, self._left(elapsed))
+        told = (new, done, total, elapsed, self._left(elapsed))
+        self._line, self._short_line = progress_line(*told), progress_line(*told, interval=False)
         with self._lock:
             if self.in_place:
                 self._redraw()
@@ -112,9 +113,14 @@ class Progress:
         width = self._reporter._tw.fullwidth - 1
         beside = "".join(f"; {what}" for what in dict.fromkeys(self._preparing.values()))[:width]
         room = width - len(beside)
-        if scarce := shortened(self._scarce(), room - len(self._line) - 2):
+        line, all_of_it = self._line, self._scarce()
+        scarce = shortened(all_of_it, room - len(line) - 2)
+        if all_of_it and not scarce:
+            # Of 80 columns the interval leaves no room for it, and stands in the table at the end.
+            line, scarce = self._short_line, shortened(all_of_it, room - len(self._short_line) - 2)
+        if scarce:
             beside = f"; {scarce}{beside}"
-        self._reporter.rewrite(self._line[:room] + beside, erase=True)
+        self._reporter.rewrite(line[:room] + beside, erase=True)
         # Whatever else is written begins on a line of its own.
         self._reporter.currentfspath = -2
         self._reporter.flush()

@@ -88,7 +88,7 @@ class Replicas:
             self.close()
             raise
         self._loading = max(_LEAST_PATIENCE, _PATIENCE * (time.monotonic() - began))
-        self._silence = longest_silence(spec.timeout)
+        self._silence, self._timeout = longest_silence(spec.timeout), spec.timeout
         self.patience = self._silence + self._loading + _SLACK
         self.about: About = next(process.about for process in self._processes if process is not None)
         for number in range(len(devices)):
@@ -161,7 +161,8 @@ class Replicas:
         if code == HUNG:
             return "gave up a call that took too long (--vla-policy-timeout)"
         if code == FROZEN:
-            return f"gave no sign of life for {self._silence:g} s (--vla-policy-timeout) and was killed"
+            beyond = f"{self._silence - self._timeout:g} s beyond --vla-policy-timeout"
+            return f"gave no sign of life for {self._silence:g} s, {beyond}, and was killed"
         return f"ended with {_code(code)}"
 
     def _start_again(self, number: int) -> PolicyProcess:

@@ -235,17 +235,18 @@ class SharedPictures:
         return places
 
     def read(self, places: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-        """The arrays at these places, as views: of use until the other side writes again.
+        """The arrays at these places, as views: of use until the other side writes again, and safe to hold for ever.
 
         Raises:
             WireError: a place is no place in this memory.
         """
-        arrays = {}
+        # `np.ndarray` of the memory itself would not keep it mapped: who holds a view would die of reading it.
+        memory, arrays = np.frombuffer(self._memory, np.uint8), {}
         for name, place in places.items():
             try:
                 offset, kind, shape = place
                 sides = tuple(_side(side) for side in shape)
-                arrays[name] = np.ndarray(sides, _number_type(kind), self._memory, _side(offset))
+                arrays[name] = np.ndarray(sides, _number_type(kind), memory, _side(offset))
             except (TypeError, ValueError) as error:
                 raise WireError(f"{name!r} is not at {place!r}: {error}") from error
         return arrays

@@ -184,10 +184,12 @@ def ship(wanted: Sequence[Code], folder: Path) -> None:
             other.unlink()
 
 
-def held() -> tuple[int, int]:
-    """How many files of machine code this machine's own folders have, and how many bytes."""
-    sizes = [path.stat().st_size for path in _own_files()]
-    return len(sizes), sum(sizes)
+def held() -> dict[Path, tuple[int, int]]:
+    """Of each of this machine's own folders that has machine code, how many files and how many bytes."""
+    sizes: dict[Path, list[int]] = {}
+    for path in _own_files():
+        sizes.setdefault(path.parent, []).append(path.stat().st_size)
+    return {folder: (len(each), sum(each)) for folder, each in sizes.items()}
 
 
 def clear() -> int:

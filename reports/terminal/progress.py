@@ -6,7 +6,9 @@ from pytest_vla.metrics.rates import VariedOutcome, interval_text, judged_apart,
 from pytest_vla.metrics.success import success_rate
 
 
-def progress_line(ended: Sequence[VariedOutcome], done: int, total: int, elapsed: float, left: float | None) -> str:
+def progress_line(
+    ended: Sequence[VariedOutcome], done: int, total: int, elapsed: float, left: float | None, interval: bool = True
+) -> str:
     """``vla 12/40: success 7/11 = 63.6% [35.4%, 84.8%], 1 error, 0.42 episodes/s, 1:07 left``.
 
     Where some are varied ``benign 3/4 = 75.0%, varied 4/6 = 66.7%, 2 probed`` stands for the success.
@@ -17,12 +19,13 @@ def progress_line(ended: Sequence[VariedOutcome], done: int, total: int, elapsed
         total: episodes of the run.
         elapsed: seconds since the first episode could begin.
         left: seconds until the end; None: not known yet.
+        interval: with the interval of the success.
     """
     groups, every = judged_apart(ended), success_rate("all", ended)
     parts = []
     for name, some in groups.items():
         rate = success_rate(name, some)
-        share = f" = {share_text(rate)}" + (f" {interval_text(rate)}" if not name else "")
+        share = f" = {share_text(rate)}" + (f" {interval_text(rate)}" if interval and not name else "")
         parts.append(f"{name or 'success'} {rate.successes}/{rate.counted}" + share * bool(rate.counted))
     if probed := sum(record.is_probe and record.outcome in ("success", "failure") for record in ended):
         parts.append(f"{probed} probed")

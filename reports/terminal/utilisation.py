@@ -26,8 +26,11 @@ def shortened(text: str, width: int) -> str:
     """As much of such a text as there is room for, in whole parts; empty where there is for none."""
     if len(text) <= width:
         return text
-    first = text.partition(";")[0]
-    return first if len(first) <= width else ""
+    for end in (";", ","):
+        first = text.partition(end)[0]
+        if len(first) <= width:
+            return first
+    return ""
 
 
 def measured_text(use: Use, seen: Sequence[Seen]) -> str:

@@ -127,7 +127,7 @@ def test_a_policys_process_that_is_frozen_is_replaced(vla: Run, project: pytest.
     result = vla(*arguments)
     result.assert_outcomes(passed=4)
     result.stdout.fnmatch_lines(
-        ["vla: the policy's process gave no sign of life for 1015 s (--vla-policy-timeout) and was killed; *"]
+        ["vla: the policy's process gave no sign of life for 1015 s, 15 s beyond --vla-policy-timeout, and *"]
     )
     assert by_seed(project)[1].attempt == 2
 

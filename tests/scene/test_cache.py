@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -318,12 +319,27 @@ def test_the_command_fills_it_and_what_is_there_is_not_made_again(
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owner here")
+def test_the_command_says_in_which_folder_the_code_is_where_the_cache_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("PYTEST_VLA_CACHE", str(tmp_path / "file" / "cache"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    other = tmp_path / f"pytest-vla-machine_code-{os.geteuid()}"
+    other.mkdir(mode=0o700)
+    (other / "control_step-0-0.code").write_bytes(b"x" * 200_000)
+    assert main(["cache"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1:] == [f"{other}: machine code of 1 function, 0.2 MB"]
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owner here")
 def test_the_command_shows_and_clears_machine_code(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own = folder / "machine_code"
     own.mkdir(parents=True, mode=0o755)
     (own / "control_step-0-0.code").write_bytes(b"x" * 200_000)
     assert main(["cache"]) == 0
-    assert f"{folder}: machine code of 1 function, 0.2 MB" in capsys.readouterr().out
+    assert f"{own}: machine code of 1 function, 0.2 MB" in capsys.readouterr().out
     assert main(["cache", "--clear"]) == 0
     assert list(own.iterdir()) == []
 

@@ -114,7 +114,7 @@ def test_one_that_is_frozen_is_killed_and_replaced_however_often(
         until(lambda times=times: sum("on cpu gave no sign" in notice for notice in notices) == times)  # type: ignore[misc]
         assert policy.recover("policy-server-died")
         policy.close()
-    told = f"on cpu gave no sign of life for {HANG + 15:g} s (--vla-policy-timeout) and was killed"
+    told = f"on cpu gave no sign of life for {HANG + 15:g} s, 15 s beyond --vla-policy-timeout, and was killed"
     assert any(told in notice for notice in notices)
     assert policy(EPISODE)({"state": np.zeros(8)}).actions.shape == (1, 7)
 

@@ -107,6 +107,16 @@ def test_arrays_of_any_kind_and_shape_come_as_they_were(written: dict[str, np.nd
         assert seen[name].tobytes() == array.tobytes()
 
 
+def test_what_is_held_of_a_memory_that_was_closed_can_still_be_read() -> None:
+    # As of a batch's pictures that a policy keeps, where larger ones come and their memory is another one.
+    memory = SharedPictures(allocate(1 << 20))
+    held = memory.read(memory.write({"picture": np.arange(1 << 18, dtype=np.uint8)}))["picture"]
+    memory.close()
+    # Another mapping may come to lie where the closed one lay.
+    assert SharedPictures(allocate(1 << 20)).size == 1 << 20
+    assert held[-1] == 255
+
+
 def test_too_much_for_the_memory_is_refused() -> None:
     with pytest.raises(WireError, match="'b' does not fit"):
         SharedPictures(allocate(4096)).write({"a": np.zeros(4000, np.uint8), "b": np.zeros(100, np.uint8)})

@@ -29,7 +29,8 @@ def test_it_is_left_out_before_anything_else_is_cut() -> None:
     text = scarce_text(USE)
     assert shortened(text, 42) == text
     assert shortened(text, 41) == "device 93% busy, mean batch 14"
-    assert shortened(text, 29) == ""
+    assert shortened(text, 29) == "device 93% busy"
+    assert shortened(text, 14) == ""
     assert shortened("", -3) == ""
 
 
