@@ -18,8 +18,8 @@ World frame, SI units."""
 class Observations(Sequence[Observation]):
     """A batch's, in the order of its questions.
 
-    Of the policy's process they lie in memory that all batches share: what `stacked` gives is of use during the call
-    alone, what an index gives is the caller's for good.
+    What they give may be kept. In the policy's process `stacked` gives memory that the next batches would lie in: it is
+    not used again while somebody holds a part of it, which takes the memory of a whole batch. An index gives a copy.
     """
 
     def __init__(self, observations: Sequence[Observation], stacks: Mapping[str, NDArray[Any]] | None = None) -> None:
@@ -47,12 +47,16 @@ class Observations(Sequence[Observation]):
         """One array of a batch of n, contiguous: (n, H, W, 3) of pictures, (n, 8) of ``state``.
 
         In the policy's process nothing is copied for it, and where the policy uses a CUDA device, `torch.from_numpy` of
-        it is pinned: ``.to(device, non_blocking=True)`` goes at once. Of use during the call alone.
+        it is pinned: ``.to(device, non_blocking=True)`` goes at once.
 
         Raises:
-            EpisodeError: the questions' arrays differ in shape, as suites with other picture sizes in one run do.
+            EpisodeError: the policy does not read it, or the questions' arrays differ in shape, as suites with other
+                picture sizes in one run do.
         """
         if name not in self._stacks:
+            if self._observations and name not in (there := self._observations[0]):
+                told = f"{name} is no observation that the policy reads ({', '.join(there)}): add it to its `reads`"
+                raise EpisodeError("policy-protocol", told)
             arrays = [observation[name] for observation in self._observations]
             shapes = sorted({array.shape for array in arrays})
             if len(shapes) > 1:

@@ -73,6 +73,14 @@ class Arena:
             offset += sum(_rounded(array.nbytes) for array in arrays.values())
         return {"memory": self.number, "apart": places}
 
+    def forget(self) -> None:
+        """The memory is somebody else's from now on; the next batch gets other memory."""
+        self.sent()
+        self._stacks, self._layout = {}, None
+        if self._memory is not None:
+            self._memory.close()
+        self._memory = None
+
     def sent(self) -> None:
         """The policy's process has the memory."""
         if self.unsent is not None:

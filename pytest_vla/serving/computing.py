@@ -61,9 +61,12 @@ class Computer:
             began = self.busy_since = time.monotonic()
             answers = self._ways[order["do"]](order)
             took = time.monotonic() - began
+            memory = self._memories.get(order["memory"]) if order["do"] == ACT else None
+            # Whoever keeps a view of a batch is not to see the next one in it: that one gets other memory.
+            kept = memory is not None and memory.is_held
             with self._lock:
                 self.busy_since = None
-                send(self._channel, {"answers": answers, "seconds": took})
+                send(self._channel, {"answers": answers, "seconds": took, "kept": kept})
 
     def give_up(self, limit: float) -> bool:
         """From another thread: tells who waits for the call that has taken longer than `limit` seconds, if one has."""

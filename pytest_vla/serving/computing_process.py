@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from pytest_vla.errors import VlaError, WireError
 from pytest_vla.policies.spec import ModelSpec
 from pytest_vla.serving.desk_process import DeskProcess
-from pytest_vla.serving.process import BACKSTOP_SECONDS, HUNG, About
+from pytest_vla.serving.process import BACKSTOP_SECONDS, DESK_GONE, HUNG, About
 from pytest_vla.util.tracebacks import describe
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ def main() -> int:
     if orders["log"] is not None:
         with suppress(OSError):
             _write_to(Path(orders["log"]))
+    # Where it crashes in native code, the log says where.
+    faulthandler.enable()
     return _compute(policy, desk, spec.timeout)
 
 
@@ -86,7 +88,7 @@ def _compute(policy: "BatchPolicy", desk: DeskProcess, limit: float) -> int:
     except WireError as error:
         print(f"pytest-vla: the desk of the policy's process is gone: {error}", file=sys.stderr, flush=True)
     desk.close()
-    os._exit(1)
+    os._exit(DESK_GONE)
 
 
 def _watch(computer: "Computer", limit: float) -> None:

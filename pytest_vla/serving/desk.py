@@ -357,6 +357,9 @@ class Desk:
                 self._answer_all(call, [message["late"]] * len(call.requests))
                 continue
             self._call, now = None, time.monotonic()
+            if message["kept"]:
+                # The other one is being filled.
+                self._other.forget()
             if call.is_act:
                 self._rule.took(len(call.requests), now - call.began)
                 self.account.took(len(call.requests), message["seconds"], now - call.began)

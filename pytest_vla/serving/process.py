@@ -42,6 +42,9 @@ _LONGEST_PATH = 100
 HUNG = 70
 """The exit code of a process that gave up because one call of its policy took too long."""
 
+DESK_GONE = 72
+"""Likewise because the desk was gone, the process that talks to workers."""
+
 FROZEN = 71
 """Said of a process that gave no sign of life and was killed from outside."""
 

@@ -12,7 +12,16 @@ from pathlib import Path
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.choices import AUTO
 from pytest_vla.policies.spec import ModelSpec
-from pytest_vla.serving.process import FROZEN, HUNG, About, PolicyAddress, PolicyProcess, longest_silence, start
+from pytest_vla.serving.process import (
+    DESK_GONE,
+    FROZEN,
+    HUNG,
+    About,
+    PolicyAddress,
+    PolicyProcess,
+    longest_silence,
+    start,
+)
 from pytest_vla.serving.seen import Seen
 
 RESTARTS = 1
@@ -160,6 +169,8 @@ class Replicas:
     def _ending(self, code: int) -> str:
         if code == HUNG:
             return "gave up a call that took too long (--vla-policy-timeout)"
+        if code == DESK_GONE:
+            return "ended, since the process that talks to workers for it (its desk) was gone"
         if code == FROZEN:
             beyond = f"{self._silence - self._timeout:g} s beyond --vla-policy-timeout"
             return f"gave no sign of life for {self._silence:g} s, {beyond}, and was killed"

@@ -10,6 +10,7 @@ import os
 import socket
 import struct
 import tempfile
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -210,6 +211,8 @@ class SharedPictures:
         try:
             self.size = os.fstat(descriptor).st_size
             self._memory = mmap.mmap(descriptor, self.size)
+            # The arrays that all views of one `read` are views of.
+            self._lent: list[weakref.ref[NDArray[np.uint8]]] = []
         except (OSError, ValueError) as error:
             raise WireError(f"the shared memory cannot be mapped: {error}") from error
         finally:
@@ -242,6 +245,7 @@ class SharedPictures:
         """
         # `np.ndarray` of the memory itself would not keep it mapped: who holds a view would die of reading it.
         memory, arrays = np.frombuffer(self._memory, np.uint8), {}
+        self._lent = [lent for lent in self._lent if lent() is not None] + [weakref.ref(memory)]
         for name, place in places.items():
             try:
                 offset, kind, shape = place
@@ -250,6 +254,11 @@ class SharedPictures:
             except (TypeError, ValueError) as error:
                 raise WireError(f"{name!r} is not at {place!r}: {error}") from error
         return arrays
+
+    @property
+    def is_held(self) -> bool:
+        """Whether somebody in this process still has a view of what was read."""
+        return any(lent() is not None for lent in self._lent)
 
     @property
     def address(self) -> int:

@@ -51,3 +51,8 @@ def test_what_is_taken_from_memory_that_others_write_to_stays_as_it_was() -> Non
     assert [each["state"][0] for each in lent[0:2]] == [5.0, 0.0]
     with pytest.raises(IndexError):
         lent[2]
+
+
+def test_what_the_policy_does_not_read_is_told_by_name() -> None:
+    with pytest.raises(EpisodeError, match=r"wrist is no observation that the policy reads \(agentview_image, state\)"):
+        Observations(some(1)).stacked("wrist")

@@ -233,3 +233,41 @@ def test_those_who_are_alone_do_not_keep_others_waiting(policy: Summing, tmp_pat
         for thread in threads:
             thread.join(HANG)
     assert max(asked) < 1000, "all of them in turn"
+
+
+class Keeping(Summing):
+    """Keeps what is stacked, and parts of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stacks: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def act(self, states: Sequence[Any], observations: Observations) -> Sequence[Any]:
+        stack = observations.stacked("agentview_image")
+        self.stacks.append((stack[0], stack[0].copy()))
+        return super().act(states, observations)
+
+
+def test_what_is_kept_of_a_stack_stays_as_it_was(tmp_path: Path) -> None:
+    policy = Keeping()
+    with desk_of(policy, tmp_path) as address:
+        session = begin(address, 1)
+        for value in range(12):
+            assert session(seen(value)).actions[0, 0] == value
+            if value == 6:
+                del policy.stacks[2:5]
+    assert len(policy.stacks) == 9
+    assert all(np.array_equal(kept, copy) for kept, copy in policy.stacks)
+
+
+def test_memory_is_used_again_where_nobody_keeps_it(policy: Summing, tmp_path: Path) -> None:
+    sizes: list[int] = []
+    plain, arena.allocate = arena.allocate, lambda size: sizes.append(size) or plain(size)  # type: ignore[func-returns-value]
+    try:
+        with desk_of(policy, tmp_path) as address:
+            session = begin(address, 1)
+            for value in range(12):
+                session(seen(value))
+    finally:
+        arena.allocate = plain
+    assert len(sizes) <= 3, "of two batches in turn, the first of which grew"
