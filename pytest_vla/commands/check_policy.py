@@ -199,7 +199,8 @@ def check(
     hourly: tuple[Hourly, ...] = ()
     if latencies and machines is not None:
         told("foreseeing episodes an hour")
-        hourly = tuple(foreseen(policy, each, latencies, machines, is_served=kind in _SERVED) for each in answering)
+        how = {"is_served": kind in _SERVED, "breaks": bool(trouble)}
+        hourly = tuple(foreseen(policy, each, latencies, machines, **how) for each in answering)
     most = policy.max_batch if is_batch_policy(policy) else None
     device = getattr(policy, "device", None)
     where, costs = None if device is None else str(device), {} if machines is None else machines.costs

@@ -89,7 +89,13 @@ def machines_of(options: argparse.Namespace) -> Machines:
 
 
 def foreseen(
-    policy: object, suite: "Suite", latencies: Sequence["Latency"], machines: Machines, *, is_served: bool
+    policy: object,
+    suite: "Suite",
+    latencies: Sequence["Latency"],
+    machines: Machines,
+    *,
+    is_served: bool,
+    breaks: bool = False,
 ) -> Hourly:
     """Episodes an hour of a suite.
 
@@ -99,6 +105,7 @@ def foreseen(
         latencies: of each size; not empty.
         machines: workers and cores.
         is_served: whether another machine answers.
+        breaks: whether it broke where more were asked at once than `latencies` has.
     """
     from pytest_vla.policies.base import is_batch_policy
     from pytest_vla.policies.choices import REQUEST_TIMEOUT
@@ -128,6 +135,9 @@ def foreseen(
     numbers = [(each, some) for each in machines.cores for some in machines.workers]
     if is_batch_policy(policy):
         times, most = {each.batch: each.mean for each in latencies}, min(policy.max_batch, DEFAULT_BATCH)
+        if breaks and max(times) < most:
+            most = max(times)
+            notes.append(f"foreseen for {most} at once at most, since more broke")
         found = [forecast(plan, times, most, some, each) for each, some in numbers]
     elif device.startswith("cpu"):
         found = [forecast_alone(plan, alone.mean, some, each) for each, some in numbers]

@@ -180,7 +180,18 @@ def _batched(policy: BatchPolicy, suite: Suite, drawn: np.random.Generator, play
     ]
     alone = [answers[0] for script in scripts for answers in play(script)]
     with asking(policy, scripts) as ask:
-        together = ask(0, [script.seen[0] for script in scripts])
+        try:
+            together = ask(0, [script.seen[0] for script in scripts])
+        except EpisodeError as error:
+            if error.reason != "policy-raised":
+                raise
+            yield fit.BATCH.found(
+                f"on a batch of {len(scripts)} it raises {error.message}; a run asks such episodes again, each alone, "
+                "so that batches cost time",
+                mend="mend act for several questions, or set max_batch = 1",
+                severity=fit.WARNING,
+            )
+            return
     for one, other in zip(alone, together, strict=True):
         if not _same([one], [other], _IN_BATCH):
             apart = "of another shape than" if one.shape != other.shape else f"{np.abs(one - other).max():.2g} off"

@@ -345,6 +345,9 @@ def test_a_policy_that_breaks_in_a_larger_batch_says_so() -> None:
             raise MemoryError("too much")
         return chunks
 
+    (finding,) = try_policy(Batching(narrow), SUITE)
+    assert (finding.code, finding.severity) == ("VLA-P106", "warning"), "a run asks again, each alone"
+    assert "on a batch of 4 it raises MemoryError: too much" in finding.message
     measured = measure(Batching(narrow), SUITE, (1, 4), rounds=3)
     assert next(measured).batch == 1
     with pytest.raises(EpisodeError, match="policy-raised: MemoryError: too much"):
