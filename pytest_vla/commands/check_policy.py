@@ -8,7 +8,10 @@ from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_vla.commands.hourly import (
+from pytest_vla.entries import Command
+from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.run.arguments import Joined, comma_list
+from pytest_vla.run.hourly import (
     Hourly,
     Machines,
     declare_hourly,
@@ -17,9 +20,6 @@ from pytest_vla.commands.hourly import (
     hourly_text,
     machines_of,
 )
-from pytest_vla.entries import Command
-from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.run.arguments import Joined, comma_list
 from pytest_vla.util.live_line import progress
 from pytest_vla.util.text import printable
 

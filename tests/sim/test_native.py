@@ -10,7 +10,7 @@ import pytest
 from pytest_vla.commands.cache import WITH_CODE
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.util.machine_code import codes_of
-from tests.support.data import REPOSITORY, arena_data
+from tests.support.data import REPOSITORY, arena_data, data_root
 
 # What numba compiles in a process is printed, then the digest of some steps.
 STEPS = """
@@ -57,7 +57,7 @@ def test_a_process_that_opens_a_world_and_steps_compiles_nothing() -> None:
 def test_nor_does_one_with_jacobians_of_the_other_layout() -> None:
     arena_data()
     assert load_suite("vla_arena_static_obstacles").tasks
-    ((word, _),) = said(STEPS.format(suites=["vla_arena_static_obstacles"], steps=3))
+    ((word, _),) = said(STEPS.format(suites=["vla_arena_static_obstacles"], steps=3), PYTEST_VLA_DATA=str(data_root()))
     assert word == "digest"
 
 
@@ -65,12 +65,12 @@ def test_nor_does_one_with_jacobians_of_the_other_layout() -> None:
 def test_code_for_this_processor_gives_the_same_bits_as_code_for_any(tmp_path: Path) -> None:
     arena_data()
     steps = STEPS.format(suites=["tabletop", "vla_arena_static_obstacles"], steps=40)
-    pinned = said(steps)
+    pinned = said(steps, PYTEST_VLA_DATA=str(data_root()))
     alone = (
         "from pytest_vla.util import machine_code\n"
         "machine_code.SHIPPED, machine_code._folders = machine_code.Path('/nowhere'), lambda: iter(())\n"
     )
-    here = said(alone + steps)
+    here = said(alone + steps, PYTEST_VLA_DATA=str(data_root()))
     assert ["compiled", "control_step"] in here
     assert here[-1] == pinned[-1]
 
