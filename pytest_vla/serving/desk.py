@@ -110,7 +110,7 @@ class Desk:
         self._reads, self._most, self._beat = list(reads), most, beat
         self._rule = Dispatch(most, cores / desks)
         self.account = Account(self._rule, cores)
-        self._answers = Inbox()
+        self._answers = Inbox(trusted=True)
         self._workers: set[_Worker] = set()
         self._numbers = 0
         # Begins and ends, questions that are to be alone, and all others.
@@ -360,10 +360,11 @@ class Desk:
             if message["kept"]:
                 # The other one is being filled.
                 self._other.forget()
+            # First those who wait, then the books.
+            self._answer_all(call, message["answers"])
             if call.is_act:
                 self._rule.took(len(call.requests), now - call.began)
                 self.account.took(len(call.requests), message["seconds"], now - call.began)
-            self._answer_all(call, message["answers"])
 
     def _answer_all(self, call: _Call, answers: Sequence[bytes]) -> None:
         now = time.monotonic()

@@ -24,6 +24,7 @@ _ROUNDS, _LEAST_QUESTIONS = 30, 300  # Questions in a trial: of each worker, and
 _GAIN = 1.015  # What another number has to promise.
 _OFTEN, _SELDOM = 8, 128  # Calls from one plan to the next, at first and later.
 _DIFFERENT = 0.2  # Change of the number of workers or of their thinking, as a share, after which a new plan is due.
+_PAUSE = 0.5  # Seconds from a plan to the next one: where calls are quick, plans are not to use a core up.
 _SEED = 0
 
 
@@ -61,6 +62,7 @@ class Dispatch:
         # How many are in an episode, now and then: when the device is free.
         self._playing = 0
         self._trials: Iterator[None] | None = None
+        self._not_before = 0.0
 
     def asked(self, session: Hashable, now: float) -> None:
         """A session asks, again or for the first time."""
@@ -167,7 +169,7 @@ class Dispatch:
             self._late[session] = self._thinking.pop(session)
 
     def _is_due(self) -> bool:
-        if len(self.thinking) < _FEWEST or self._playing < 2:
+        if len(self.thinking) < _FEWEST or self._playing < 2 or self._last < self._not_before:
             return False
         if self._calls >= self._due:
             return True
@@ -177,7 +179,8 @@ class Dispatch:
 
     def _try(self) -> Iterator[None]:
         workers, mean = self._playing, self._mean or 0.0
-        load = Load(self.times.seconds, self._most, tuple(self._usual), cores=self._cores)
+        calls = [self.times.seconds(size) for size in range(self._most + 1)]
+        load = Load(calls.__getitem__, self._most, tuple(self._usual), cores=self._cores)
         questions = max(_LEAST_QUESTIONS, _ROUNDS * workers)
         rates = {}
         for number in candidates(workers, self._most, self.questions):
@@ -189,7 +192,7 @@ class Dispatch:
         if rates[best] > _GAIN * rates.get(present, 0.0):
             # Sizes that were never called, or long ago, were guessed: it is soon seen how they are.
             self.questions, self._often = best, _OFTEN
-        self._planned_for = (workers, mean)
+        self._planned_for, self._not_before = (workers, mean), self._last + _PAUSE
         self._due = self._calls + self._often
         self._often = min(2 * self._often, _SELDOM)
 

@@ -7,13 +7,14 @@ more than these, each gets an equal part.
 
 import heapq
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 _EVENTS = 100  # In a part of a simulation.
+_BLOCK = 256  # Draws at once.
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ class _Run:
         self, load: Load, workers: int, rule: Rule, rng: np.random.Generator, episodes: int | None, questions: int
     ) -> None:
         self._load, self._rule, self._rng = load, rule, rng
-        self._thinking, self._away = np.asarray(load.thinking, float), np.asarray(load.away, float)
+        self._thinking, self._away = _drawn(load.thinking, rng), _drawn(load.away, rng)
         self._cores = load.cores or math.inf
         self._most_questions, self._unbegun = questions, episodes
         self._now = self._clock = self._thought = self._busy = 0.0
@@ -143,7 +144,7 @@ class _Run:
         self._calls = self._answered = self._ended = 0
         for worker in range(workers):
             # They start one after the other, as processes do.
-            self._begin(worker, float(rng.uniform(0.0, 1.0)) * self._draw(self._away))
+            self._begin(worker, float(rng.uniform(0.0, 1.0)) * next(self._away))
 
     def go(self) -> Generator[None, None, Foreseen]:
         load, rule = self._load, self._rule
@@ -197,11 +198,11 @@ class _Run:
         self._left[worker] -= 1
         self._rule.answered(worker, self._now)
         if self._left[worker] > 0:
-            self._think(worker, self._draw(self._thinking))
+            self._think(worker, next(self._thinking))
             return
         self._ended += 1
         self._rule.ended(worker, self._now)
-        self._begin(worker, self._draw(self._away))
+        self._begin(worker, next(self._away))
 
     def _begin(self, worker: int, seconds: float) -> None:
         if self._unbegun is not None:
@@ -222,9 +223,6 @@ class _Run:
     def _think(self, worker: int, seconds: float) -> None:
         heapq.heappush(self._ends, (self._clock + max(seconds, 0.0), worker))
 
-    def _draw(self, times: "np.ndarray") -> float:
-        return float(times[self._rng.integers(len(times))])
-
     def _totals(self) -> tuple[float, ...]:
         return (self._now, self._busy, self._thought, self._calls, self._answered, self._ended)
 
@@ -238,3 +236,10 @@ class _Run:
         cores = thought / (seconds * self._cores) if self._cores != math.inf else 0.0
         batch = answered / calls if calls else 0.0
         return Foreseen(episodes / seconds, answered / seconds, busy / seconds, cores, batch, seconds)
+
+
+def _drawn(times: Sequence[float], rng: np.random.Generator) -> Iterator[float]:
+    """Times, drawn with replacement, without end."""
+    of = np.asarray(times, float)
+    while True:
+        yield from of[rng.integers(len(of), size=_BLOCK)].tolist()
