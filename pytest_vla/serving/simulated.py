@@ -64,6 +64,7 @@ class Rule(Protocol):
     def asked(self, session: int, now: float) -> None: ...
     def answered(self, session: int, now: float) -> None: ...
     def ended(self, session: int, now: float) -> None: ...
+    def gone(self, session: int, now: float) -> None: ...
     def took(self, size: int, seconds: float) -> None: ...
     def until(self, waiting: int, now: float) -> float: ...
 
@@ -88,7 +89,7 @@ class AtLeast:
     def ended(self, session: int, now: float) -> None: ...
     def took(self, size: int, seconds: float) -> None: ...
 
-    def left(self) -> None:
+    def gone(self, session: int, now: float) -> None:
         """A worker has no episode left."""
         self.workers -= 1
 
@@ -207,9 +208,7 @@ class _Run:
     def _begin(self, worker: int, seconds: float) -> None:
         if self._unbegun is not None:
             if not self._unbegun:
-                left = getattr(self._rule, "left", None)
-                if left is not None:
-                    left()
+                self._rule.gone(worker, self._now)
                 return
             self._unbegun -= 1
         mean = self._load.questions
