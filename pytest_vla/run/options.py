@@ -1,5 +1,5 @@
-"""Every ``--vla-*`` option and ini key, declared once: here, those of searches in `fuzz_options`, and those of gates in
-`gate_options`; these come last in help and in the reference: a policy and what it runs on are read first.
+"""Every ``--vla-*`` option and ini key, declared once: here, those of searches in `fuzz_options`, of many machines in
+`scale_options`, and of gates in `gate_options`; these come last in help and in the reference: a policy and what it runs on are read first.
 
 What pytest is told, what `Settings` have, what a resumed run keeps, and the reference page: all is made from this
 table. A new option is one attribute more, and whatever is to heed it.
@@ -44,6 +44,7 @@ from pytest_vla.run.arguments import (
 from pytest_vla.run.fuzz_options import FuzzOptions
 from pytest_vla.run.gate_options import GateOptions
 from pytest_vla.run.option import declare, option, options_of, switch
+from pytest_vla.run.scale_options import ScaleOptions
 
 VIDEOS = ("none", "failed", "all")
 TWINS = ("none", "auto")
@@ -52,7 +53,7 @@ DEFAULT_BATCH = 32
 
 # Methods that nobody calls take every project's time to make.
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Options(FuzzOptions, GateOptions):
+class Options(FuzzOptions, ScaleOptions, GateOptions):
     """The options, and their values: the help of each says what it means, None that nothing is said.
 
     `seeds` has what ``--vla-episodes`` says too, `vary` the labels, `min_success` the rate, 0..1, and whether the lower
