@@ -10,6 +10,7 @@ SCALE_PROFILE: a file for cProfile's account.
 
 import cProfile
 import dataclasses
+import functools
 import json
 import os
 import resource
@@ -76,13 +77,12 @@ class FakeNode(workermanage.WorkerController):
         self.config.hook.pytest_configure_node(node=self)
         self._run = Path(json.loads(self.workerinput["vla"])["run"]).name  # type: ignore[typeddict-item]
         self._next: int | None = None
-        self._cases = scale_records.cases(int(os.environ["SCALE_EPISODES"]))
+        self._cases, told = _collected()
         self._kind = os.environ.get("SCALE_KIND", scale_records.FULL)
         self.notify_inproc("workerready", node=self, workerinfo=getinfodict())
-        cases = {case.node_id: (case.node_id, None, dataclasses.astuple(case)) for case in self._cases}
         channel: Any = self.workerinput[CHANNEL]  # type: ignore[typeddict-item]
-        channel.hear(cases)
-        self.notify_inproc("collectionfinish", node=self, ids=list(cases))
+        channel.hear(told)
+        self.notify_inproc("collectionfinish", node=self, ids=list(told))
 
     def sendcommand(self, name: str, **kwargs: Any) -> None:
         """An item that is handed out has the one before it run, as in a worker."""
@@ -141,6 +141,13 @@ class FakeNode(workermanage.WorkerController):
         told.append(("logfinish", about))
         told.append(("runtest_protocol_complete", {"item_index": index, "duration": 0.4}))
         return [execnet.dumps(each) for each in told]
+
+
+@functools.cache
+def _collected() -> tuple[list[Any], dict[str, Any]]:
+    """The cases, and what a worker tells of them."""
+    cases = scale_records.cases(int(os.environ["SCALE_EPISODES"]))
+    return cases, {case.node_id: (case.node_id, None, dataclasses.astuple(case)) for case in cases}
 
 
 class _Channel:

@@ -100,7 +100,7 @@ class Results:
         self._gate = self._agreed(collected)
         self._begin_tracking(collected)
         with _stopped_by_errors():
-            self._stored.begin(collected, kept_of(self._gate))
+            self._stored.begin(collected, kept_of(self._gate), workers)
             self._begin_deciding()
             if self.tracking is not None:
                 self.tracking.go_on(self.so_far.tally, self._stored.ended_before)
@@ -130,7 +130,8 @@ class Results:
         if node not in so_far.shared:
             so_far.names[node] = record.node
         with _stopped_by_errors():
-            self._stored.add(record)
+            # Whoever is told of an episode is to find it in the store.
+            self._stored.add(record, at_once=extensions.are_told_of_episodes())
         self._current[node] = record
         so_far.add(record, node)
         if self._deciding is not None:
@@ -145,6 +146,7 @@ class Results:
         gate, so_far = self._gate, self.so_far
         if gate is None or self._config.option.collectonly:
             return
+        self._stored.settle()
         stopped = bool(session.shouldstop or session.shouldfail)
         if not self._stored.is_open:
             has_policy = self._selection.settings.model is not None
@@ -356,7 +358,7 @@ class Results:
     def _show_progress(self, node: str | None) -> None:
         look_at(self._config, self.so_far.total - self.so_far.done)
         if self._progress is not None:
-            self._progress.show(node, self.so_far.new, self.so_far.done, self.so_far.total)
+            self._progress.show(node, lambda: self.so_far.new, self.so_far.done, self.so_far.total)
 
 
 class GateItems:
