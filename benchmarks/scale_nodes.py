@@ -42,6 +42,7 @@ class Account:
     def __init__(self) -> None:
         self.began = self.ended = self.cpu = self.nodes_seconds = 0.0
         self.memory = 0
+        self.told: dict[str, float] = {}
         self.profile = cProfile.Profile() if os.environ.get("SCALE_PROFILE") else None
 
     def begin(self) -> None:
@@ -63,8 +64,12 @@ class Account:
             "bytes": resident_bytes() - self.memory,
             "peak": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
         }
-        if out := os.environ.get("SCALE_OUT"):
-            Path(out).write_text(json.dumps(told))
+        self.told = told
+
+    def write(self) -> None:
+        """Whatever pytest still had to say is said."""
+        self.told["whole"] = time.perf_counter() - self.began - self.nodes_seconds
+        Path(os.environ["SCALE_OUT"]).write_text(json.dumps(self.told))
 
 
 ACCOUNT = Account()
@@ -178,3 +183,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     ACCOUNT.end(int(os.environ["SCALE_EPISODES"]))
+
+
+def pytest_unconfigure() -> None:
+    ACCOUNT.write()

@@ -157,6 +157,21 @@ def _conditions(record: Record) -> Mapping[str, str]:
     return known[_KNOWN]  # type: ignore[no-any-return]
 
 
+def share_conditions(record: Record, known: dict[Any, Any]) -> None:
+    """Have a record keep the same `conditions_of` as others whose provenance and protocol are the same objects.
+
+    Args:
+        record: of any kind.
+        known: what was shared so far; of the caller's, who keeps it as long as there are records to come.
+    """
+    of = record.provenance, record.protocol
+    key = (id(of[0]), id(of[1]), record.policy_digest, record.replan, record.simulator)
+    # The objects are kept too: else another one could get the place in memory, and the id, of one that is gone.
+    if key not in known:
+        known[key] = (of, _made_conditions(record))
+    vars(record)[_KNOWN] = known[key][1]
+
+
 def _made_conditions(record: Record) -> Mapping[str, str]:
     conditions = {
         "policy_digest": record.policy_digest or UNKNOWN,

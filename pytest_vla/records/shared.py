@@ -4,6 +4,7 @@ import dataclasses
 from sys import intern
 from typing import Any
 
+from pytest_vla.records.counting import share_conditions
 from pytest_vla.records.record import Record
 
 _TEXTS = ("run", "suite", "task", "worker", "instruction", "outcome", "policy", "policy_digest", "task_level", "group")
@@ -19,6 +20,7 @@ class SharedParts:
 
     def __init__(self) -> None:
         self._tables: dict[Any, Any] = {}
+        self._conditions: dict[Any, Any] = {}
 
     def of(self, record: Record) -> Record:
         """An equal record. Its tables are not to be changed, as no record's are."""
@@ -34,7 +36,10 @@ class SharedParts:
         values["protocol"] = self._one_of(("protocol", repr(record.protocol)), record.protocol)
         if not record.variation:
             values["variation"] = self._one_of("variation", record.variation)
-        return dataclasses.replace(record, **values)
+        record = dataclasses.replace(record, **values)
+        if len(self._conditions) < _MOST:
+            share_conditions(record, self._conditions)
+        return record
 
     def _one_of(self, key: Any, table: Any) -> Any:
         if len(self._tables) >= _MOST:

@@ -1,10 +1,9 @@
 """Records and endings of a run, written in their order: one by one as long as they come slowly, else in groups.
 
-A transaction ends on the disk, which takes milliseconds whatever is in it. While records come slowly each has one of
-its own, and is on the disk when `Writer.put` returns. Those that come while the last one is being written, or sooner
-after it than it took, are written by a thread, all that have come since its last transaction in the next one: `put`
-returns at once. A killed process loses what came in these milliseconds, from the end: of whatever is on the disk, all
-that came before is there too.
+A transaction ends on the disk, which takes milliseconds whatever is in it. So there is a pause after each, and what
+comes in it is written together when it is over: by the next call, or by a thread where none comes. What comes later
+than that is on the disk when `Writer.put` returns. A killed process loses what came in one pause, a fraction of a
+second, and of what it has no hole: whatever is on the disk, all that came before is there too.
 """
 
 import threading
@@ -21,17 +20,17 @@ if TYPE_CHECKING:
 Ending = tuple[str, str]
 """The node id of an item, and a status as `Store.mark` takes it."""
 
-MOST_IN_GROUP = 256
-"""Of records and endings: another process that writes waits no longer than for these."""
+LEAST_PAUSE, MOST_PAUSE = 0.01, 0.25
+"""Seconds from one transaction's end to the next one."""
 
-MOST_WAITING = 8 * MOST_IN_GROUP
-"""From which on `Writer.put` waits: where the disk is slower than what comes, memory is not to fill."""
+_TIMES = 4.0
+"""The pause, in the time that the last transaction took: writing takes a fifth of all time at most."""
 
 
 class Writer:
     """Writes into an open store; the run has begun. Whatever cannot be written raises VlaError, from the next call on.
 
-    Of one thread, as the store is.
+    Of one thread, as the store is, but for `settle`.
     """
 
     def __init__(
@@ -42,12 +41,13 @@ class Writer:
         Args:
             store: of the caller's thread.
             run: its full name.
-            in_groups: whether a thread may write; False: everything is on the disk when `put` returns.
+            in_groups: whether there are pauses; False: everything is on the disk when `put` returns.
             clock: seconds, monotonic.
         """
         self._store, self._run, self._in_groups, self._clock = store, run, in_groups, clock
-        # Of the last transaction, when it ended, and how long it took.
-        self._ended, self._took = float("-inf"), 0.0
+        self._due = float("-inf")
+        """When the pause after the last transaction is over."""
+        self._pause = LEAST_PAUSE
         self._changed = threading.Condition()
         self._waiting: list[Record | Ending] = []
         self._is_writing = self._is_closed = self._is_told = False
@@ -65,26 +65,21 @@ class Writer:
             return
         with self._changed:
             self._raise()
-            is_idle = not self._waiting and not self._is_writing
-            is_slow = self._clock() - self._ended >= self._took
-            if not is_idle or not (is_slow or at_once or not self._in_groups):
-                self._changed.wait_for(lambda: len(self._waiting) < MOST_WAITING)
+            self._waiting += changes
+            if at_once or not self._in_groups or self._clock() >= self._due:
+                self._changed.wait_for(lambda: not self._is_writing)
                 self._raise()
-                self._waiting += changes
+                self._write(self._store)
+            elif self._thread is None:
+                self._thread = threading.Thread(target=self._write_what_is_left, name="vla-store", daemon=True)
+                self._thread.start()
+            elif len(self._waiting) == len(changes):
                 self._changed.notify_all()
-                self._start()
-                if at_once:
-                    self._changed.wait_for(self._is_settled)
-                    self._raise()
-                return
-        began = self._clock()
-        self._store.write(self._run, changes)
-        self._ended, self._took = self._clock(), self._clock() - began
 
     def settle(self, timeout: float | None = None) -> None:
         """Return when all is on the disk that can be written, or after `timeout` seconds; raises nothing."""
         with self._changed:
-            self._changed.wait_for(self._is_settled, timeout)
+            self._changed.wait_for(lambda: not self._waiting and not self._is_writing, timeout)
 
     def close(self) -> None:
         """All is on the disk, and no thread runs any more. Raises what could not be written, unless `put` has."""
@@ -93,54 +88,59 @@ class Writer:
             self._changed.notify_all()
         if self._thread is not None:
             self._thread.join()
-        if not self._is_told:
-            self._raise()
-
-    def _is_settled(self) -> bool:
-        return not self._waiting and not self._is_writing
+        with self._changed:
+            if not self._is_told:
+                self._raise()
+                self._write(self._store)
 
     def _raise(self) -> None:
         if self._error is not None:
             self._is_told = True
             raise self._error
 
-    def _start(self) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._write_groups, name="vla-store", daemon=True)
-            self._thread.start()
+    def _write(self, store: "Store") -> None:
+        """Write what waits. The lock is held when this is called, and not while it writes."""
+        group, self._waiting = self._waiting, []
+        if not group:
+            return
+        self._is_writing = True
+        self._changed.release()
+        began = self._clock()
+        try:
+            _write_group(store, self._run, group)
+        finally:
+            ended = self._clock()
+            self._changed.acquire()
+            self._pause = min(max(LEAST_PAUSE, _TIMES * (ended - began)), MOST_PAUSE)
+            self._due, self._is_writing = ended + self._pause, False
+            self._changed.notify_all()
 
-    def _write_groups(self) -> None:
+    def _write_what_is_left(self) -> None:
+        """Of a thread: write what nobody has written a pause after it could be."""
         try:
             # A connection belongs to its thread.
-            with self._store.again() as store:
-                while group := self._next_group():
-                    began = self._clock()
-                    self._write(store, group)
-                    with self._changed:
-                        self._is_writing = False
-                        self._ended, self._took = self._clock(), self._clock() - began
-                        self._changed.notify_all()
+            with self._store.again() as store, self._changed:
+                while not self._is_closed:
+                    left = self._due + self._pause - self._clock()
+                    if not self._waiting or self._is_writing:
+                        self._changed.wait()
+                    elif left > 0:
+                        self._changed.wait(left)
+                    else:
+                        self._write(store)
         except BaseException as error:
             with self._changed:
-                self._error, self._is_writing = error, False
+                self._error = error
                 self._waiting.clear()
                 self._changed.notify_all()
 
-    def _next_group(self) -> list[Record | Ending]:
-        """What to write next; nothing: all is written and no more will come."""
-        with self._changed:
-            self._changed.wait_for(lambda: bool(self._waiting) or self._is_closed)
-            group, self._waiting = self._waiting[:MOST_IN_GROUP], self._waiting[MOST_IN_GROUP:]
-            self._is_writing = bool(group)
-            self._changed.notify_all()
-            return group
 
-    def _write(self, store: "Store", group: Sequence[Record | Ending]) -> None:
-        try:
-            store.write(self._run, group)
-        except VlaError:
-            if len(group) == 1:
-                raise
-            # One that cannot be written takes nothing with it that came before.
-            for change in group:
-                store.write(self._run, [change])
+def _write_group(store: "Store", run: str, group: Sequence[Record | Ending]) -> None:
+    try:
+        store.write(run, group)
+    except VlaError:
+        if len(group) == 1:
+            raise
+        # One that cannot be written takes nothing with it that came before.
+        for change in group:
+            store.write(run, [change])

@@ -30,8 +30,9 @@ class Forgetting:
         if report.when == "call" or not report.passed or report.sections or not self._is_episode(report.nodeid):
             return
         reporter = self._config.pluginmanager.getplugin("terminalreporter")
-        # --durations are made of them.
-        if reporter is None or self._config.getoption("durations", None) is not None:
+        # --durations are made of them, and so are those of pytest-split.
+        timed = self._config.getoption("durations", None) is not None or self._config.getoption("store_durations", None)
+        if reporter is None or timed:
             return
         kept = reporter.stats.get(_QUIET)
         if kept and kept[-1] is report:

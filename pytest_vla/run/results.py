@@ -120,7 +120,9 @@ class Results:
             node: id of the item that ran it.
         """
         so_far = self.so_far
-        record = dataclasses.replace(record, attempt=so_far.attempt_of(record, self.reruns[node]))
+        attempt = so_far.attempt_of(record, self.reruns[node])
+        if attempt != record.attempt:
+            record = dataclasses.replace(record, attempt=attempt)
         if record.node not in so_far.episodes:
             # Its item was not known to run an episode, which no reason is to lose it.
             label = str(record.variation.get("label", ""))
