@@ -69,7 +69,7 @@ class Writer:
             if at_once or not self._in_groups or self._clock() >= self._due:
                 self._changed.wait_for(lambda: not self._is_writing)
                 self._raise()
-                self._write(self._store)
+                self._write_here()
             elif self._thread is None:
                 self._thread = threading.Thread(target=self._write_what_is_left, name="vla-store", daemon=True)
                 self._thread.start()
@@ -91,12 +91,24 @@ class Writer:
         with self._changed:
             if not self._is_told:
                 self._raise()
-                self._write(self._store)
+                self._write_here()
 
     def _raise(self) -> None:
         if self._error is not None:
             self._is_told = True
             raise self._error
+
+    def _write_here(self) -> None:
+        try:
+            self._write(self._store)
+        except BaseException:
+            self._is_told = True
+            raise
+
+    def _fail(self, error: BaseException) -> None:
+        self._error = error
+        self._waiting.clear()
+        self._changed.notify_all()
 
     def _write(self, store: "Store") -> None:
         """Write what waits. The lock is held when this is called, and not while it writes."""
@@ -105,15 +117,20 @@ class Writer:
             return
         self._is_writing = True
         self._changed.release()
-        began = self._clock()
+        began, error = self._clock(), None
         try:
             _write_group(store, self._run, group)
-        finally:
-            ended = self._clock()
-            self._changed.acquire()
-            self._pause = min(max(LEAST_PAUSE, _TIMES * (ended - began)), MOST_PAUSE)
-            self._due, self._is_writing = ended + self._pause, False
-            self._changed.notify_all()
+        except BaseException as raised:
+            error = raised
+        ended = self._clock()
+        self._changed.acquire()
+        self._pause = min(max(LEAST_PAUSE, _TIMES * (ended - began)), MOST_PAUSE)
+        self._due, self._is_writing = ended + self._pause, False
+        self._changed.notify_all()
+        if error is not None:
+            # Nothing is written after what could not be: there would be a hole.
+            self._fail(error)
+            raise error
 
     def _write_what_is_left(self) -> None:
         """Of a thread: write what nobody has written a pause after it could be."""
@@ -130,9 +147,7 @@ class Writer:
                         self._write(store)
         except BaseException as error:
             with self._changed:
-                self._error = error
-                self._waiting.clear()
-                self._changed.notify_all()
+                self._fail(error)
 
 
 def _write_group(store: "Store", run: str, group: Sequence[Record | Ending]) -> None:
