@@ -23,6 +23,15 @@ from pathlib import Path
 from typing import Any
 
 import scale_records
+from scale_cluster import simulate
+from scale_costs import (
+    PAIR_SECONDS,
+    PAIR_SOFTWARE_SECONDS,
+    POLICY_SECONDS,
+    SHARED,
+    START_SECONDS,
+    Cluster,
+)
 from scale_records import FULL, PLAIN
 from upstream import REPOSITORY, table
 
@@ -132,6 +141,56 @@ def memory_table(options: argparse.Namespace) -> None:
     table("memory of the controller by the end of a run", rows)
 
 
+def scarce(cluster: Cluster) -> str:
+    """What gives the fewest episodes a second."""
+    gives = {
+        "cores": cluster.cores_give,
+        "device": cluster.devices_give,
+        "network": cluster.links_give,
+        "driver": cluster.drivers_give,
+    }
+    return min(gives, key=lambda name: gives[name])
+
+
+def clusters(model: str) -> Iterator[tuple[str, Cluster, int]]:
+    """What is looked at: its name, the machines, and how many episodes."""
+    whole = {"start": START_SECONDS, "policy": POLICY_SECONDS[model]}
+    # A card that draws for its host's workers, too: as it was measured.
+    beside = {"devices_a_host": 1, "link": 0.0, "slower": SHARED, **whole}
+    yield "a laptop", Cluster(model, 1, 1, workers=24, **beside), 2_000
+    yield "8 hosts with a card each", Cluster(model, 8, 8, workers=24, **beside), 20_000
+    for hosts, devices, drivers, episodes in ((100, 16, 1, 100_000), (1000, 64, 1, 1_000_000), (1000, 64, 64, 1_000_000)):
+        for name, pair in (("cards draw", PAIR_SECONDS), ("software draws", PAIR_SOFTWARE_SECONDS)):
+            far = Cluster(model, hosts, devices, workers=24, pair=pair, drivers=drivers, **whole)
+            plural = "drivers" if drivers > 1 else "driver"
+            yield f"{hosts} + {devices}, {drivers} {plural}, {name}", far, episodes
+
+
+def simulated_table(options: argparse.Namespace) -> None:
+    for model in options.models:
+        rows: list[tuple[str, ...]] = [
+            (
+                "hosts + devices", "episodes", "whole run, min", "episodes/s", "scarce", "of it", "of devices", "of cores",
+                "links busy", "driver busy", "batch", "ids, s",
+            )
+        ]  # fmt: skip
+        for name, cluster, episodes in clusters(model):
+            began = time.process_time()
+            count = max(1, round(episodes * options.part))
+            ran = simulate(cluster, count)
+            gives = min(cluster.cores_give, cluster.devices_give, cluster.links_give, cluster.drivers_give)
+            rows.append(
+                (
+                    name, f"{count:,}", f"{ran.seconds / 60:.1f}", f"{ran.steady:.1f}", scarce(cluster),
+                    f"{ran.steady / gives:.0%}", f"{ran.steady / cluster.devices_give:.0%}",
+                    f"{ran.steady / cluster.cores_give:.0%}", f"{ran.links_busy:.0%}", f"{ran.drivers_busy:.0%}",
+                    f"{ran.batch:.0f}", f"{cluster.ids_seconds(count):.0f}",
+                )
+            )  # fmt: skip
+            print(*rows[-1], f"({time.process_time() - began:.0f} s of processor)", flush=True)
+        table(f"simulated, {model}'s shape: 16 cores and 24 workers a host, links of 25 Gb/s", rows)
+
+
 def load() -> str:
     return f"{os.getloadavg()[0]:.1f}"
 
@@ -146,6 +205,8 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--before", type=Path, help="another checkout, of --controller")
     parser.add_argument("--profile", type=Path, help="a file for cProfile's account, of --controller")
+    parser.add_argument("--models", type=lambda text: text.split(","), default=["smolvla", "pi0"], help="of --simulate")
+    parser.add_argument("--part", type=float, default=1.0, help="of the episodes that are simulated")
     parser.add_argument("--folder", type=Path, default=Path.cwd(), help="whose disk the store is on, of --store")
     options: Any = parser.parse_args()
     if options.store:
@@ -154,6 +215,8 @@ def main() -> None:
         controller_table(options)
     if options.memory:
         memory_table(options)
+    if options.simulate:
+        simulated_table(options)
 
 
 if __name__ == "__main__":

@@ -57,6 +57,10 @@ RECORD_SECONDS = 0.0013
 """Of the driver's processor for each episode, with its three reports. Here: `scale.py --controller`."""
 
 
+IDS_SECONDS = 2.4e-6
+"""Of a driver's processor, for each id of an item that each worker tells it: pytest-xdist's workers tell all. Here."""
+
+
 @dataclass(frozen=True)
 class Cluster:
     """A run's machines. All times in seconds.
@@ -113,6 +117,10 @@ class Cluster:
         if not self.asks:
             return np.zeros(self.most + 1)
         return np.array([0.0, *(takes(TABLES[self.model], size) / 1000 for size in range(1, self.most + 1))]) * self.slower
+
+    def ids_seconds(self, episodes: int) -> float:
+        """Until a driver has the ids of all of its workers."""
+        return IDS_SECONDS * (episodes / self.drivers) * (self.hosts * self.workers / self.drivers)
 
     @property
     def core_seconds(self) -> float:

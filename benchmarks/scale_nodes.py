@@ -28,8 +28,10 @@ from xdist import workermanage
 from xdist.remote import getinfodict
 
 from pytest_vla.records.record import record_line
+from pytest_vla.run.collected import Collected
 from pytest_vla.run.handover import PROPERTY
 from pytest_vla.run.preparing import CHANNEL
+from pytest_vla.run.xdist import hooks
 
 _FILE = "pytest_vla/run/suite_items.py"
 _PHASES = ("setup", "call", "teardown")
@@ -82,12 +84,12 @@ class FakeNode(workermanage.WorkerController):
         self.config.hook.pytest_configure_node(node=self)
         self._run = Path(json.loads(self.workerinput["vla"])["run"]).name  # type: ignore[typeddict-item]
         self._next: int | None = None
-        self._cases, told = _collected()
+        self._cases, ids, told = _collected()
         self._kind = os.environ.get("SCALE_KIND", scale_records.FULL)
         self.notify_inproc("workerready", node=self, workerinfo=getinfodict())
         channel: Any = self.workerinput[CHANNEL]  # type: ignore[typeddict-item]
-        channel.hear(told)
-        self.notify_inproc("collectionfinish", node=self, ids=list(told))
+        channel.hear(execnet.loads(execnet.dumps(told)))
+        self.notify_inproc("collectionfinish", node=self, ids=list(ids))
 
     def sendcommand(self, name: str, **kwargs: Any) -> None:
         """An item that is handed out has the one before it run, as in a worker."""
@@ -149,10 +151,15 @@ class FakeNode(workermanage.WorkerController):
 
 
 @functools.cache
-def _collected() -> tuple[list[Any], dict[str, Any]]:
-    """The cases, and what a worker tells of them."""
+def _collected() -> tuple[list[Any], list[str], dict[str, Any]]:
+    """The cases, their items, and what a worker tells of them."""
     cases = scale_records.cases(int(os.environ["SCALE_EPISODES"]))
-    return cases, {case.node_id: (case.node_id, None, dataclasses.astuple(case)) for case in cases}
+    ids = [case.node_id for case in cases]
+    found = Collected(ids, dict(zip(ids, cases, strict=True)), {node: node for node in ids}, {})
+    if hasattr(hooks, "cases_message"):
+        return cases, ids, hooks.cases_message(found)
+    # Of another checkout.
+    return cases, ids, {node: (node, None, dataclasses.astuple(case)) for node, case in found.cases.items()}
 
 
 class _Channel:
