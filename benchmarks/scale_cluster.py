@@ -129,14 +129,13 @@ def _loop(machines: Any, work: Any, times: Any, call_seconds: Any, rng: Any) -> 
     ends = np.full((hosts, workers), np.inf)
     stamp = np.zeros(hosts, np.int64)
     # Of each worker: questions that its episode still has, items that it has been given, whether it waits for one.
-    left, items, idle = np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.bool_)
+    left, items, idle = np.zeros(count, np.int64), np.zeros(count, np.int64), np.ones(count, np.bool_)
     asked = np.zeros(count)
     device_of = np.array([host * devices // hosts for host in range(hosts)])
     driver_of = np.array([host * drivers // hosts for host in range(hosts)])
+    room = workers * ((hosts + devices - 1) // devices)
+    # Workers that are at an episode: nobody waits for the others.
     playing = np.zeros(devices, np.int64)
-    for host in range(hosts):
-        playing[device_of[host]] += workers
-    room = playing.max()
     queue = np.zeros((devices, room), np.int64)
     head, waiting = np.zeros(devices, np.int64), np.zeros(devices, np.int64)
     inside, inside_count = np.zeros((devices, most), np.int64), np.zeros(devices, np.int64)
@@ -227,12 +226,14 @@ def _loop(machines: Any, work: Any, times: Any, call_seconds: Any, rng: Any) -> 
             inside_count[asks] = 0
         if begins >= 0:
             owner = begins // workers
-            idle[begins] = items[begins] <= 0
-            if idle[begins]:
-                if unbegun == 0:
+            if items[begins] <= 0:
+                if not idle[begins]:
                     asks = device_of[owner]
                     playing[asks] -= 1
+                idle[begins] = True
             else:
+                playing[device_of[owner]] += idle[begins]
+                idle[begins] = False
                 left[begins] = questions
                 seconds = reset + (pair if questions else whole * (1 - spread / 5 + 2 * spread / 5 * rng.random()))
                 if rng.random() < scene_changes:

@@ -100,6 +100,12 @@ def test_a_link_and_a_driver_give_what_they_can() -> None:
     assert run(two, 200).rate == pytest.approx(4.0, rel=0.05)
 
 
+def test_a_driver_that_is_too_slow_holds_workers_up_and_loses_none() -> None:
+    found = run(cluster(hosts=2, workers=4, record=3.0), 30, wait_for=8)
+    assert found.seconds == pytest.approx(90, rel=0.1)
+    assert found.lag > 3.0
+
+
 def test_nothing_is_lost() -> None:
     some = cluster(hosts=3, devices=2, devices_a_host=1, workers=5, cores=4, link=1e9, record=0.001)
     found = run(some, 101, wait_for=3)
@@ -108,6 +114,7 @@ def test_nothing_is_lost() -> None:
     assert worked == pytest.approx(101 * some.core_seconds, rel=0.03)
 
 
+@pytest.mark.slow  # Numba compiles for some seconds.
 def test_the_compiled_loop_is_the_same() -> None:
     from scale_cluster import simulate
 
