@@ -111,9 +111,7 @@ def best_wait(cluster: Cluster, seed: int = 0, *, compiled: bool = True) -> int:
     workers = hosts * cluster.workers
     shares = (0, 1 / 6, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 3 / 4, 1)
     numbers = sorted({min(max(1, round(share * min(workers, cluster.most))), cluster.most) for share in shares})
-    rates = {
-        number: simulate(part, 6 * workers, seed, wait_for=number, compiled=compiled).steady for number in numbers
-    }
+    rates = {number: simulate(part, 6 * workers, seed, wait_for=number, compiled=compiled).steady for number in numbers}
     return max(rates, key=lambda number: rates[number])
 
 

@@ -116,7 +116,9 @@ class Cluster:
             return np.array(self.calls)
         if not self.asks:
             return np.zeros(self.most + 1)
-        return np.array([0.0, *(takes(TABLES[self.model], size) / 1000 for size in range(1, self.most + 1))]) * self.slower
+        return (
+            np.array([0.0, *(takes(TABLES[self.model], size) / 1000 for size in range(1, self.most + 1))]) * self.slower
+        )
 
     def ids_seconds(self, episodes: int) -> float:
         """Until a driver has the ids of all of its workers."""

@@ -15,7 +15,7 @@ import json
 import os
 import resource
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -123,7 +123,7 @@ class FakeNode(workermanage.WorkerController):
         item = node.partition("::")[2]
         location = (_FILE, 14, item)
         about = {"nodeid": node, "location": location}
-        keywords = {name: 1 for name in (item, case.parameter_id, "suite_items.py", "vla", "run", "pytest_vla", "")}
+        keywords = dict.fromkeys((item, case.parameter_id, "suite_items.py", "vla", "run", "pytest_vla", ""), 1)
         told: list[tuple[str, dict[str, Any]]] = [("logstart", about)]
         for when, seconds in _HOOKS:
             failed = when == "call" and record.outcome == "failure"

@@ -88,7 +88,9 @@ _PLAIN: dict[str, Any] = {
 
 def _full() -> dict[str, Any]:
     values = {name: 0.013093512294728 * number for number, name in enumerate(_METRICS, 1)}
-    values |= {f"{name}.{how}": values[name] / 3 for name in _HAVE_PAPER for how in ("paper", "arm")[: 1 + (name[0] == "a")]}
+    values |= {
+        f"{name}.{how}": values[name] / 3 for name in _HAVE_PAPER for how in ("paper", "arm")[: 1 + (name[0] == "a")]
+    }
     place = (-0.07034208231450781, 0.049646605010914724, 0.9551240036410322)
     bodies = ("gripper0_right_gripper", "bowl_1")
     costs = (
