@@ -6,8 +6,8 @@
     python benchmarks/scale.py --memory                     # what the controller keeps of each record
     python benchmarks/scale.py --simulate                   # hosts, devices, network and driver as queues
 
-The first three measure this machine. The last one is arithmetic on costs that were measured elsewhere; what they are, and
-what was never measured, is in docs/explanation/scale.md.
+All but the last measure this machine. The last one is arithmetic on costs that were measured elsewhere; what they are,
+and what was never measured, is in docs/explanation/scale.md.
 """
 
 import argparse
@@ -136,9 +136,8 @@ def controller_table(options: argparse.Namespace) -> None:
         pairs = zip(found["before"], found["here"], strict=True)
         ratios = [(before["seconds"] / here["seconds"], before["cpu"] / here["cpu"]) for before, here in pairs]
         times, processors = zip(*ratios, strict=True)
-        print(
-            f"\nbefore / here, in turn: {statistics.median(times):.1f} of time, {statistics.median(processors):.1f} of processor"
-        )
+        of_time, of_processor = statistics.median(times), statistics.median(processors)
+        print(f"\nbefore / here, in turn: {of_time:.1f} of time, {of_processor:.1f} of processor")
 
 
 def memory_table(options: argparse.Namespace) -> None:
@@ -186,8 +185,8 @@ def simulated_table(options: argparse.Namespace) -> None:
     for model in options.models:
         rows: list[tuple[str, ...]] = [
             (
-                "hosts + devices", "episodes", "whole run, min", "episodes/s", "scarce", "of it", "of devices", "of cores",
-                "links busy", "driver busy", "batch", "ids, s",
+                "hosts + devices", "episodes", "whole run, min", "episodes/s", "scarce", "of it", "of devices",
+                "of cores", "links busy", "driver busy", "batch", "ids, s",
             )
         ]  # fmt: skip
         for name, cluster, episodes in clusters(model):

@@ -4,8 +4,8 @@ All that happens in the controller is the real thing: xdist's loop, its schedule
 unpacks them, reports, records, the store, the line. Only nodes are made up: each has its answers ready, as bytes, and
 gives them as soon as it is handed an item.
 
-Settings come by the environment: SCALE_EPISODES, SCALE_KIND (of `scale_records`), SCALE_OUT: a file for what was measured,
-SCALE_PROFILE: a file for cProfile's account.
+Settings come by the environment: SCALE_EPISODES, SCALE_KIND (of `scale_records`), SCALE_OUT: a file for what was
+measured, SCALE_PROFILE: a file for cProfile's account.
 """
 
 import cProfile
