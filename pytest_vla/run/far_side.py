@@ -7,7 +7,9 @@ has to be shared for it.
 
 import os
 import queue
+import shutil
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +98,7 @@ def scratch_of(run: str) -> Path:
 def begin(config: pytest.Config, ahead: float) -> None:
     """This process is a worker on another machine."""
     config.stash[FAR] = FarSide(config.workerinput[CHANNEL], config.stash[RUN], ahead)  # type: ignore[attr-defined]
+    config.add_cleanup(partial(shutil.rmtree, os.environ[SCRATCH], ignore_errors=True))
 
 
 def send_file(config: pytest.Config, name: str) -> None:

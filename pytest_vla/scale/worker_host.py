@@ -97,11 +97,14 @@ class WorkerHost:
         return Ended(self._process.returncode, self._words.read().decode(errors="replace").strip())
 
     def left(self) -> dict[str, bytes]:
-        """The small files that the worker has left in its run's folder, such as the traceback of a hang, by name."""
+        """The small files that a worker that has ended left in its run's folder, such as the traceback of a hang, by
+        name; its folder goes.
+        """
         found = {}
         for path in Path(self._scratch.name).glob("*/*"):
             with suppress(OSError):
                 if path.is_file() and path.stat().st_size < 1 << 20:
                     found[path.name] = path.read_bytes()
+        self._scratch.cleanup()
         return found
 
