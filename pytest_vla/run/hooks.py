@@ -148,12 +148,14 @@ def _configure(config: pytest.Config, late: bool) -> None:
     if any(map(config.pluginmanager.hasplugin, ("xdist", "xdist.plugin"))):
         if not config.option.collectonly:
             widen_auto(config, selection, None if resumption is None else len(resumption.left))
-        policy = PolicyOfWorkers(config)
-        config.pluginmanager.register(policy, "vla-policy")
         if settings.ray is not None and config.getoption("tx") and not config.option.collectonly:
             from pytest_vla.run.xdist.far import FAR_WORKERS, FarWorkers
 
             config.stash[FAR_WORKERS] = results.far = FarWorkers(config)
+        policy = PolicyOfWorkers(config)
+        config.pluginmanager.register(policy, "vla-policy")
+        if results.far is not None:
+            # After the policy, so that it is asked before it.
             config.pluginmanager.register(results.far, "vla-far")
         config.pluginmanager.register(xdist_hooks.Controller(config, results, policy), "vla-xdist")
 

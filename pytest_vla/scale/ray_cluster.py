@@ -4,7 +4,6 @@ What is computed does not pass through it: workers have a connection of their ow
 (`pytest_vla.scale.switchboard`), so that the object store stays empty however long a run is.
 """
 
-import os
 import signal
 import socket
 import threading
@@ -69,13 +68,15 @@ class RayCluster:
         self._known: dict[str, Node] = {}
         self._lock, self._examining, self._closing = threading.Lock(), threading.Lock(), threading.Event()
         self._waiting: dict[Any, tuple[FarActor, Callable[[str, bool], None]]] = {}
+        self._watcher: threading.Thread | None = None
         self.address: str = self._ray.util.get_node_ip_address()
         try:
             self._examine_all()
         except BaseException:
             self.close()
             raise
-        threading.Thread(target=self._watch, name="vla-ray", daemon=True).start()
+        self._watcher = threading.Thread(target=self._watch, name="vla-ray", daemon=True)
+        self._watcher.start()
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -145,6 +146,9 @@ class RayCluster:
 
     def ask(self, actor: FarActor, method: str, *values: Any, seconds: float = _ASK_SECONDS) -> Any:
         """What a method of an actor gives. Raises VlaError: it is gone, silent, or raised."""
+        if self._closing.is_set():
+            # Ray would join some cluster anew.
+            raise VlaError(f"{actor.name}: the cluster was left")
         try:
             handle = actor.handle
             asked = handle.node_id.remote() if method == _NODE else handle.call.remote(method, *values)
@@ -163,12 +167,15 @@ class RayCluster:
 
     def kill(self, actor: FarActor) -> None:
         """Ends an actor, with what it started; nothing where it is gone."""
-        with suppress(Exception):
-            self._ray.kill(actor.handle)
+        if not self._closing.is_set():
+            with suppress(Exception):
+                self._ray.kill(actor.handle)
 
     def close(self) -> None:
         """Disconnects; all actors end."""
         self._closing.set()
+        if self._watcher is not None:
+            self._watcher.join()
         before = signal.getsignal(signal.SIGTERM)
         with suppress(Exception):
             self._ray.shutdown()
@@ -284,8 +291,6 @@ def _connect(address: str | None) -> Any:
     if address not in (None, "auto", "local"):
         _check_reached(str(address))
     before = signal.getsignal(signal.SIGTERM)
-    # A message for each worker would be printed into the middle of pytest's.
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
         ray.init(address, log_to_driver=False, logging_level="critical", include_dashboard=False)
     except Exception as error:
@@ -297,6 +302,10 @@ def _connect(address: str | None) -> Any:
     finally:
         # Ray's own would leave the run without an end.
         signal.signal(signal.SIGTERM, before)
+    # Else the logs of nodes that are gone are printed into the middle of pytest's lines.
+    inner = ray._private.worker
+    if hasattr(inner, "print_to_stdstream"):
+        inner.print_to_stdstream = lambda *told, **more: None
     return ray
 
 

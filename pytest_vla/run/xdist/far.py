@@ -138,6 +138,8 @@ class FarWorkers:
         words = f"; its last words:\n{found.words}" if found.words else ""
         return False, f"its process ended with code {found.code}{words}"
 
+    # After the policy's copies are ended, which are in the cluster too.
+    @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self) -> None:
         """The last worker has ended."""
         if self._switchboard is not None:

@@ -23,7 +23,7 @@ from pytest_vla.gate.choices import SEQUENTIAL
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.labels import parse_search_id
 from pytest_vla.run.collected import Collected, collected_of
-from pytest_vla.run.far_side import FILE
+from pytest_vla.run.far_side import FILE, POLICY
 from pytest_vla.run.folder import RUN
 from pytest_vla.run.gating import is_gated
 from pytest_vla.run.marker import NOTHING_TO_RUN
@@ -147,6 +147,8 @@ class Controller:
         self._shared: dict[str, str] = {}
         # What is to run again, with the report to give where it does not come to that.
         self._awaited: dict[str, Any] = {}
+        # By worker, what leads to it beside xdist's own.
+        self._channels: dict[str, Any] = {}
         self._interrupted = False
         self._watch: Watch | None = None
         self._far = config.stash.get(FAR_WORKERS, None)
@@ -190,6 +192,7 @@ class Controller:
             node.workerinput[CHANNEL] = node.gateway.newchannel()
             # Called before xdist is told that the worker has collected: messages keep their order.
             node.workerinput[CHANNEL].setcallback(partial(self._hear, node.gateway.id))
+            self._channels[node.gateway.id] = node.workerinput[CHANNEL]
         if self._selection.settings.model is not None:
             pid, kill = _process_of(node.gateway, self._far)
             # xdist's own way for one that does not end when all is over; its guardian has to stay to clear up.
@@ -359,6 +362,10 @@ class Controller:
         assert self._far is not None
         if kind == FILE:
             self._far.incoming.add(worker, *values)
+        elif kind == POLICY:
+            # Who is gone needs no answer.
+            with suppress(OSError):
+                self._channels[worker].send((POLICY, self._policy.places(worker)))
 
     def _cases_of(self, ids: Sequence[str]) -> dict[str, Case]:
         return {node: self._cases[node] for node in ids if node in self._cases}
