@@ -80,8 +80,12 @@ class LateWorkers:
         put((_ARRIVED, {"node": node, "gateway": gateway}))
 
     def lost(self, name: str, why: str) -> None:
-        """A worker that has not come will not; another is started, as if it had crashed. From any thread."""
-        node, put = self._awaited[name]
+        """A worker that has not come will not; another is started, as if it had crashed. From any thread.
+
+        Raises:
+            KeyError: it is not wanted any more, or has come.
+        """
+        node, put = self._awaited.pop(name)
         put(("errordown", {"node": node, "error": why}))
 
     def _enter(self, spec: Any, putevent: PutEvent) -> WorkerController:
@@ -94,8 +98,11 @@ class LateWorkers:
     def _take(self, node: WorkerController, gateway: execnet.Gateway) -> None:
         """In xdist's own thread: a worker is there."""
         name = gateway.id
-        put = self._awaited.pop(name)[1]
         self._manager.group._register(gateway)
+        if name not in self._awaited:
+            gateway.exit()
+            return
+        put = self._awaited.pop(name)[1]
         gateway.node = node  # type: ignore[attr-defined]
         node.gateway = gateway
         if self._dsession.shuttingdown:
@@ -110,10 +117,12 @@ class LateWorkers:
 
     def _trigger_shutdown(self) -> None:
         self._shut_down()
-        for name, (node, put) in list(self._awaited.items()):
-            del self._awaited[name]
+        for name in list(self._awaited):
+            # It may be lost at this moment, and then is told so.
+            node, put = self._awaited.pop(name, (None, None))
             self._drop(name)
-            self._leave(node, put)
+            if node is not None and put is not None:
+                self._leave(node, put)
 
     def _leave(self, node: WorkerController, put: PutEvent) -> None:
         """A worker ends that has done nothing."""
