@@ -90,7 +90,8 @@ def kills(suite: str, model: str, episodes: int) -> None:
         records = [*store.records(name)]
         attempts = Counter((record.attempt, record.outcome) for record in records)
         written = len(store.episodes(name))
-    print(f"{whole} episodes; written {written}, of {len(records)} items; digests equal: {digests(near) == digests(far)}")
+    same = digests(near) == digests(far)
+    print(f"{whole} episodes; written {written}, of {len(records)} items; digests equal: {same}")
     for (attempt, outcome), number in sorted(attempts.items()):
         print(f"  attempt {attempt} {outcome:8} {number}")
 
@@ -104,7 +105,8 @@ def memory(episodes: int) -> None:
         while run.poll() is None:
             time.sleep(0.5)
             if ended(results) >= reached:
-                print(f"{ended(results):6} episodes: controller {resident(run.pid):6.1f} MB, Ray's {shared(nodes)}", flush=True)
+                own = resident(run.pid)
+                print(f"{ended(results):6} episodes: controller {own:6.1f} MB, Ray's {shared(nodes)}", flush=True)
                 reached += step
         finish(run)
 

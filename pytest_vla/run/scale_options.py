@@ -12,9 +12,9 @@ class ScaleOptions:
     """Their values; the help of each says what it means."""
 
     ray: str | None = option(
-        "run the workers of -n N on the machines of a Ray cluster: auto, the one that this machine is part of, else one "
-        "that is started here for this run (default of the bare option); local, one that is started here; HOST:PORT of "
-        "the head. Write an address with =. Needs pytest-vla[ray]",
+        "run the workers of -n N on the machines of a Ray cluster: auto, the one that this machine is part of, else "
+        "one that is started here for this run (the bare option's); local, one that is started here; HOST:PORT of the "
+        "head. Write an address with =. Needs pytest-vla[ray]",
         "ADDRESS",
         ray_address,
         default=None,

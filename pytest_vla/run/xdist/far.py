@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,10 +89,9 @@ class FarWorkers:
         self._tell(told)
         for node in nodes:
             if node.ahead:
-                self._tell(
-                    f"the clock of node {node.name} is {abs(node.ahead):.1f} s {'ahead' if node.ahead > 0 else 'behind'}"
-                    ": its episodes' times are set right by that"
-                )
+                way = "ahead" if node.ahead > 0 else "behind"
+                told = f"the clock of node {node.name} is {abs(node.ahead):.1f} s {way}"
+                self._tell(f"{told}: its episodes' times are set right by that")
 
     def joined(self) -> "RayCluster":
         """The cluster. Raises VlaError: it cannot be joined, or machines of it lack what they need."""
@@ -134,13 +134,11 @@ class FarWorkers:
             # The others of that machine go at the same time, and xdist waits for this answer.
             self._lost[str(actor.node)] = time.monotonic() + _LOST_SECONDS
             return True, f"its machine is gone ({error})"
-        try:
+        with suppress(VlaError, OSError):
             left: Mapping[str, bytes] = self.cluster.ask(actor, "left")
             for name, content in left.items():
                 self._run.mkdir(parents=True, exist_ok=True)
                 (self._run / Path(name).name).write_bytes(content)
-        except (VlaError, OSError):
-            pass
         self.cluster.kill(actor)
         words = f"; its last words:\n{found.words}" if found.words else ""
         return False, f"its process ended with code {found.code}{words}"
@@ -223,10 +221,8 @@ class FarWorkers:
         with self._lock:
             connection = self._connections.pop(worker, None)
         if connection is not None:
-            try:
+            with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
             connection.close()
 
     def _tell(self, text: str) -> None:
