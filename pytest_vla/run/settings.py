@@ -92,6 +92,10 @@ def read_settings(config: pytest.Config) -> Settings:
         else:
             # As pytest's own cache: the same from every folder of the project.
             values[name] = in_folder(option.default, config.rootpath)
+    if values["shard"] is not None and "results" not in typed:
+        from pytest_vla.run.sharding import shard_folder
+
+        values["results"] = shard_folder(values["results"], values["shard"])
     _check_seeds(values["seeds"], values["episodes"])
     for option in OPTIONS:
         if option.into is not None and option.attribute in typed and option.into not in typed:
