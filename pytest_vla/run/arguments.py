@@ -314,12 +314,17 @@ _OF_THE_PROJECT = "\0"
 """No folder's name: argparse reads a default that is a text as if it were typed."""
 
 
-def declare_results(parser: argparse.ArgumentParser) -> None:
-    """``--results`` of a command that reads or writes runs; without it, what pytest has where it is started here."""
+def declare_results(parser: argparse.ArgumentParser, *further: str) -> None:
+    """``--results`` of a command that reads or writes runs; without it, what pytest has where it is started here.
+
+    Args:
+        parser: of the command.
+        further: ways to say it beside that.
+    """
     from pytest_vla.records.names import DEFAULT_RESULTS
 
     parser.add_argument(
-        *("--results", "--vla-results"),
+        *(*further, "--results", "--vla-results"),
         metavar="DIR",
         type=_results,
         default=_OF_THE_PROJECT,
