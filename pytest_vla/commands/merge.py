@@ -72,7 +72,7 @@ def _told(found: "Merged", results: Path, given: list[str]) -> Iterator[str]:
         done = f"has {counted(found.records, 'record')} more"
     else:
         done = "is as it was: nothing is new in these shards"
-    yield f"run {run.name} in {results} {done}; {found.ended} of {counted(found.items, 'item')} have ended"
+    yield f"run {run.name} in {results} {done}; {found.ended} of {counted(found.items, 'item')} are done"
     of = found.count - found.empty
     empty = f" ({found.empty} more have no item)" if found.empty else ""
     yield f"shards: {of - len(missing)} of {of}{empty}, {run.model}, {status_of(run)}"
@@ -85,11 +85,14 @@ def _told(found: "Merged", results: Path, given: list[str]) -> Iterator[str]:
         yield from _left(each, found)
     if more := found.left[_MOST_LINES:]:
         yield f"and {counted(len(more), 'shard')} more: {', '.join(str(each.number) for each in more)}"
-    if not found.left:
-        return
     plugins = [name for name in named_plugins(run.command) if not name.startswith("no:")]
-    yield "then merge again; or run what is left on this machine:"
-    yield f"  {command_line([f'--vla-resume={run.name}', *given], plugins, Path.cwd())}"
+    resume = f"  {command_line([f'--vla-resume={run.name}', *given], plugins, Path.cwd())}"
+    if found.left:
+        yield "then merge again; or run what is left on this machine:"
+        yield resume
+    elif run.invocation.get("settings", {}).get("min_success") is not None:
+        yield "complete; what judges it by --vla-min-success:"
+        yield resume
 
 
 def _left(left: "Left", found: "Merged") -> Iterator[str]:
@@ -99,7 +102,7 @@ def _left(left: "Left", found: "Merged") -> Iterator[str]:
     from pytest_vla.util.text import counted
 
     parts = [f"{left.not_run} of {counted(left.planned, 'item')} not run"] * bool(left.not_run)
-    parts += [f"{left.errors} to run again (errors)"] * bool(left.errors)
+    parts += [f"{counted(left.errors, 'error')}"] * bool(left.errors)
     what = ", ".join(parts)
     if left.run is None or left.folder is None:
         yield f"missing: shard {left.number}: {what}"

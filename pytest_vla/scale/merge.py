@@ -38,7 +38,7 @@ class Left:
         folder: of the shard; None: it was not given.
         run: of it, which can be gone on with; None: there is none.
         not_run: how many items have not ended.
-        errors: how many ended as errors, or are tests of the user's own that failed, which a resumed run tries again.
+        errors: how many ended as errors, which a resumed run tries again.
     """
 
     number: int
@@ -59,7 +59,7 @@ class Merged:
         count: how many shards there are.
         empty: how many of them have no item.
         items: how many the selection has.
-        ended: how many of these have ended, errors not counted.
+        ended: how many of these have ended, and not as errors.
         is_new: whether the run was made now.
         records, known: how many records were added, and how many of the given shards were there already.
         files: how many trajectories were copied.
@@ -285,7 +285,7 @@ def _merged(
 
 def _left(number: int, items: Iterable[Item], folder: Folder | None) -> Left | None:
     found = list(items)
-    left = [item for item in found if item.is_left]
+    left = [item for item in found if item.status is None or item.is_error]
     if not left:
         return None
     not_run = sum(item.status is None for item in left)
