@@ -18,7 +18,7 @@ from pytest_vla.records.items import SHARED, Item
 from pytest_vla.records.joining import Begun
 from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run, is_alive
-from pytest_vla.records.store import Store, open_store
+from pytest_vla.records.store import STORE, Store, open_store
 from pytest_vla.records.tally import Tally
 from pytest_vla.scale.files import Copies
 from pytest_vla.scale.merged import MERGED, MergedOf, find_merged
@@ -101,12 +101,17 @@ def merge(places: Sequence[Path], target: Path, name: str, options: Collection[s
         raise VlaError(f"{same} is where the merged run is to go: give another folder with -o, or other shards")
     folders = sorted(map(read_folder, found), key=lambda folder: (folder.number, str(folder.place)))
     plan = _plan_of(folders)
+    is_there = (target / STORE).is_file()
+    if not is_there:
+        # Nothing is made where nothing will be merged.
+        check_together(folders, options, {})
     with open_store(target, create=True) as store:
         run, before = find_merged(store, folders) or (None, MergedOf.of(plan, folders[0].last.run.model))
         if run is not None and is_alive(run):
             raise VlaError(f"run {run.name} of {target} is still running, as process {run.pid}: wait for its end")
         known = () if run is None else tuple(store.records(run.name))
-        check_together(folders, options, {} if run is None else {f"run {run.name} of {target}": known})
+        if is_there:
+            check_together(folders, options, {} if run is None else {f"run {run.name} of {target}": known})
         joining = _Joining(store, name if run is None else run.name, before, known, is_new=run is None)
         for folder in folders:
             joining.add(folder)

@@ -79,23 +79,25 @@ _Piece = list[tuple[str, float]]
 def _whole(scenes: Sequence[_Piece], count: int, share: float) -> list[_Piece]:
     """By shard, where scenes that fit into one are whole."""
     pieces = [piece for scene in scenes for piece in _cut(scene, share)]
-    shards: list[_Piece] = [[] for _ in range(count)]
+    return _dealt(pieces, count)
+
+
+def _cut(scene: _Piece, share: float) -> list[_Piece]:
+    """A scene in as few pieces of about equal time as are about a share or less."""
+    number = max(math.ceil(_seconds(scene) / share - 1e-9), 1) if share else 1
+    return [scene] if number == 1 else _dealt([[each] for each in scene], number)
+
+
+def _dealt(pieces: Sequence[_Piece], count: int) -> list[_Piece]:
+    """Pieces in so many parts: the longest first, each to the part that has least."""
+    parts: list[_Piece] = [[] for _ in range(count)]
     heap = [(0.0, number) for number in range(count)]
     # Sorting is stable: pieces of equal time keep their order, which is that of names.
     for piece in sorted(pieces, key=lambda piece: -_seconds(piece)):
         load, number = heap[0]
-        shards[number] += piece
+        parts[number] += piece
         heapreplace(heap, (load + _seconds(piece), number))
-    return shards
-
-
-def _cut(scene: _Piece, share: float) -> list[_Piece]:
-    """A scene in as few pieces of about equal time as are no larger than a share."""
-    total = _seconds(scene)
-    number = max(math.ceil(total / share - 1e-9), 1) if share else 1
-    if number == 1:
-        return [scene]
-    return _parted(scene, [total * cut / number for cut in range(1, number)])
+    return parts
 
 
 def _on_a_line(scenes: Sequence[_Piece], count: int, share: float) -> list[_Piece]:
