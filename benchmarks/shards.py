@@ -69,7 +69,9 @@ def share_out(count: int) -> None:
             f"{len(split)} scenes split into {sum(split)} pieces"
         )
     rows = tuple(Planned(case.node_id, True, False, shards[case.node_id]) for case in cases)
-    print(f"the list of the whole selection, as each shard keeps it: {len(Plan(count, BUDGETS, rows).table(1)['plan'])} bytes")
+    print(
+        f"the list of the whole selection, as each shard keeps it: {len(Plan(count, BUDGETS, rows).table(1)['plan'])} bytes"
+    )
 
 
 def make_one(count: int, number: int) -> None:
@@ -94,14 +96,21 @@ def make_one(count: int, number: int) -> None:
         for what in ("merged", "merged again"):
             began = time.perf_counter()
             found = merge([shards], Path(folder) / "all", "merged-run", (), ())
-            print(f"{what}: {found.records} records, {found.files} files of {count} shards: "
-                  f"{time.perf_counter() - began:.2f} s, {len(found.left)} shards with something left")
+            print(
+                f"{what}: {found.records} records, {found.files} files of {count} shards: "
+                f"{time.perf_counter() - began:.2f} s, {len(found.left)} shards with something left"
+            )
 
 
 def record(case: Case, run: str) -> Record:
     """As an episode of some hundred steps leaves it: 2 kB."""
     return dataclasses.replace(
-        _RECORD, run=run, case=case.id, node=case.node_id, seed=case.seed, arrays=f"{case.suite}/{case.parameter_id}.npz"
+        _RECORD,
+        run=run,
+        case=case.id,
+        node=case.node_id,
+        seed=case.seed,
+        arrays=f"{case.suite}/{case.parameter_id}.npz",
     )
 
 

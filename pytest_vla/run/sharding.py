@@ -85,7 +85,7 @@ def shard_line(table: Mapping[str, Any]) -> str:
     """What of the selection this shard has, in a line."""
     number, count, own = table["number"], table["count"], table["own"]
     whole = counted(table["items"], "item")
-    if own:
+    if own or not table["items"]:
         return f"vla: shard {number} of {count}: {own} of {whole}"
     return f"vla: shard {number} of {count} is empty, as the selection has {whole}"
 
@@ -109,9 +109,9 @@ def kept_of_shard(config: pytest.Config) -> dict[str, Any]:
 
 
 def is_empty_shard(config: pytest.Config) -> bool:
-    """Whether there is nothing to run since other shards run it."""
+    """Whether there is nothing to run here since other shards run all that is selected."""
     table = config.stash.get(SHARDED, None)
-    return table is not None and not table["own"]
+    return table is not None and bool(table["items"]) and not table["own"]
 
 
 def planned_items(collected: Collected) -> tuple[tuple[str, ...], tuple[str, ...], frozenset[str]]:

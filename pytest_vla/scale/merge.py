@@ -136,9 +136,7 @@ def _plan_of(folders: Sequence[Folder]) -> Plan:
 class _Joining:
     """What is new of the shards' runs, put behind what the merged run has."""
 
-    def __init__(
-        self, store: Store, name: str, before: MergedOf, known: Sequence[Record], *, is_new: bool
-    ) -> None:
+    def __init__(self, store: Store, name: str, before: MergedOf, known: Sequence[Record], *, is_new: bool) -> None:
         self._store, self._name, self.is_new_run = store, name, is_new
         self.merged = before
         self._statuses: dict[str, str | None] = {}

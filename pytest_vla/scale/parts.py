@@ -110,7 +110,9 @@ def _shard_of(place: Path, run: Run) -> ShardOf | None:
         raise VlaError(f"{place / STORE}: run {run.name}: {error}") from error
 
 
-def check_together(folders: Sequence[Folder], options: Collection[str], further: Mapping[str, Sequence[Record]]) -> None:
+def check_together(
+    folders: Sequence[Folder], options: Collection[str], further: Mapping[str, Sequence[Record]]
+) -> None:
     """Whether shards are of one selection, under the same conditions, by the same policy.
 
     Args:

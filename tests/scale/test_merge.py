@@ -212,9 +212,7 @@ def test_what_does_not_belong_together_is_refused_by_folder(
     for number, seeds in ((2, (1, 4, 7)), (1, (0, 3, 6))):
         about = {"policy_digest": "ee" * 32, "provenance": {"mujoco": "3.8.1", "kernels": "pinned"}}
         write_shard(tmp_path / "new" / f"{number}", number, "run-x", dict.fromkeys(seeds, "success"), **about)
-    odd = write_shard(
-        tmp_path / "new" / "odd", 3, "run-odd", dict.fromkeys((2, 5), "success"), **{**about, **changes}
-    )
+    odd = write_shard(tmp_path / "new" / "odd", 3, "run-odd", dict.fromkeys((2, 5), "success"), **{**about, **changes})
     with pytest.raises(VlaError, match=told) as refused:
         merged([tmp_path / "new"], tmp_path / ".vla")
     assert str(refused.value).startswith(f"{odd}: ")
@@ -237,7 +235,9 @@ def test_a_later_evaluation_of_another_policy_is_a_run_beside_the_first(shards: 
     target = tmp_path / ".vla"
     merged(shards, target)
     new = [
-        write_shard(tmp_path / f"new{n}", n, f"new-{n}", dict.fromkeys(range(n - 1, 9, 3), "success"), policy_digest="f")
+        write_shard(
+            tmp_path / f"new{n}", n, f"new-{n}", dict.fromkeys(range(n - 1, 9, 3), "success"), policy_digest="f"
+        )
         for n in (1, 2, 3)
     ]
     assert merged(new, target, "second").is_new

@@ -14,7 +14,10 @@ from pytest_vla.scale.shards import BUDGETS, SHARD, Plan, Planned, shard_of
 PLAN = Plan(
     3,
     BUDGETS,
-    (Planned("test_mine.py::test_plain", False, False, 1), *(Planned(f"x[{n}]", True, n == 4, n % 3 + 1) for n in range(9))),
+    (
+        Planned("test_mine.py::test_plain", False, False, 1),
+        *(Planned(f"x[{n}]", True, n == 4, n % 3 + 1) for n in range(9)),
+    ),
 )
 
 
