@@ -28,7 +28,7 @@ from pytest_vla.run.xdist.scenes import scene_names
 from pytest_vla.scale.merge import merge
 from pytest_vla.scale.partition import Unit, loads, partition
 from pytest_vla.scale.shards import BUDGETS, SHARD, Plan, Planned
-from pytest_vla.vary.registry import labels_of
+from pytest_vla.vary.registry import labels_of, unavailable
 
 
 def main() -> None:
@@ -50,6 +50,12 @@ def share_out(count: int) -> None:
     began = time.perf_counter()
     scenes = scene_names(cases)
     after_scenes = time.perf_counter()
+    lacking = sum(unavailable([task for suite in suites for task in suite.tasks]).values())
+    if lacking:
+        # Scenes of their own, which need files of a checkout that is not here.
+        print(f"{lacking} more cases of the list need a LIBERO-Plus checkout: taken as a scene each")
+    more = [Case("libero_plus_10", f"lacking_{number}", 0) for number in range(lacking)]
+    cases, scenes = (*cases, *more), {**scenes, **{case: case.task for case in more}}
     seconds = [each.seconds for each in estimate(cases, (), step_budgets(names, None))]
     rng = np.random.default_rng(0)
     measured = [each * rng.uniform(0.3, 1.0) for each in seconds]
@@ -69,9 +75,8 @@ def share_out(count: int) -> None:
             f"{len(split)} scenes split into {sum(split)} pieces"
         )
     rows = tuple(Planned(case.node_id, True, False, shards[case.node_id]) for case in cases)
-    print(
-        f"the list of the whole selection, as each shard keeps it: {len(Plan(count, BUDGETS, rows).table(1)['plan'])} bytes"
-    )
+    size = len(Plan(count, BUDGETS, rows).table(1)["plan"])
+    print(f"the list of the whole selection, as each shard keeps it: {size / 1000:.0f} kB")
 
 
 def make_one(count: int, number: int) -> None:

@@ -87,8 +87,8 @@ def judge_run(
         wanted = minimum_text(minimum, by_lower_end)
         against = against_others(others, stopped, any(not record.of_suite for record in records))
         passed = not against
-        told = f"; against it already: {'; '.join(against)}" if against else ""
-        lines = (f"not judged: {wanted} is of all shards; `pytest-vla merge` says how{told}",)
+        already = f"; against it already: {'; '.join(against)}" if against else ""
+        lines = (f"not judged: {wanted} is of all shards; `pytest-vla merge` says how{already}",)
     elif has_minimum:
         lines, passed = judge(records, minimum, others, stopped, by_lower_end, has_policy)
     else:

@@ -109,7 +109,7 @@ def merge(places: Sequence[Path], target: Path, name: str, options: Collection[s
         run, before = find_merged(store, folders) or (None, MergedOf.of(plan, folders[0].last.run.model))
         if run is not None and is_alive(run):
             raise VlaError(f"run {run.name} of {target} is still running, as process {run.pid}: wait for its end")
-        known = () if run is None else tuple(store.records(run.name))
+        known = () if run is None else tuple(store.attempts(run.name))
         if is_there:
             check_together(folders, options, {} if run is None else {f"run {run.name} of {target}": known})
         joining = _Joining(store, name if run is None else run.name, before, known, is_new=run is None)
@@ -143,10 +143,14 @@ class _Joining:
         if not is_new:
             # As the store has it, and not as a record lets conclude.
             self._statuses = {item.node: item.status for item in store.items(name)}
-        self._tally = Tally((record, self._statuses.get(record.node)) for record in known)
-        self._source: dict[str, object] = dict.fromkeys((record.node for record in known), self)
-        used = () if is_new else (each.arrays for each in store.attempts(name) if each.arrays is not None)
-        self.copies = Copies(store.results / name, used)
+        counting = Tally()
+        for record in known:
+            counting.keep(record)
+        kept = counting.records.items()
+        self._tally = Tally((record, self._statuses.get(node)) for node, record in kept)
+        # By item, whose record counts: that of a shard's run, or what was there before.
+        self._source: dict[str, object] = dict.fromkeys(counting.records, self)
+        self.copies = Copies(store.results / name, (each.arrays for each in known if each.arrays is not None))
         self.records: list[Record] = []
         self.known = 0
         self._changed: dict[str, str] = {}

@@ -80,7 +80,7 @@ def merged_of(store: Store, run: Run) -> MergedOf | None:
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         told = f"{store.results / STORE}: what run {run.name} says of the shards that it was made of is damaged"
         raise VlaError(f"{told}: give another folder with -o") from error
-    return MergedOf(table["count"], *texts, runs)
+    return MergedOf(table["count"], texts[0], texts[1], texts[2], texts[3], runs)
 
 
 def find_merged(store: Store, folders: Sequence[Folder]) -> tuple[Run, MergedOf] | None:

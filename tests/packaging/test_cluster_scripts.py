@@ -23,7 +23,8 @@ import numpy as np
 def straight(episode):
     if os.environ.get("KILLED_AT") == episode.task:
         os.kill(os.getpid(), signal.SIGKILL)
-    return lambda observation: np.array([float(episode.task != "open_the_middle_drawer_of_the_cabinet"), 0, 0, 0, 0, 0, 0])
+    x = float(episode.task != "open_the_middle_drawer_of_the_cabinet")
+    return lambda observation: np.array([x, 0, 0, 0, 0, 0, 0])
 """
 
 SBATCH = """#!{python}

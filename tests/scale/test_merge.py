@@ -315,3 +315,22 @@ def test_a_run_that_goes_on_is_not_merged_into(shards: list[Path], tmp_path: Pat
         store.resume("all")
     with pytest.raises(VlaError, match="is still running, as process"):
         merged(shards, tmp_path / ".vla")
+
+
+def test_what_was_written_meanwhile_is_not_merged_over(
+    shards: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, copy = tmp_path / ".vla", files.Copies.write
+
+    def write(self: files.Copies) -> None:
+        copy(self)
+        with monkeypatch.context() as unpatched:
+            unpatched.setattr(files.Copies, "write", copy)
+            merged(shards[:2], target, "meanwhile")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(files.Copies, "write", write)
+        with pytest.raises(VlaError, match="merge again"):
+            merged(shards, target)
+    assert merged(shards, target).run.name == "meanwhile"
+    assert len(content(target, "meanwhile")[1]) == 9

@@ -23,7 +23,7 @@ def main(count: int, options: list[str]) -> int:
     executor.update_parameters(timeout_min=120, gpus_per_node=1, cpus_per_task=8, slurm_array_parallelism=64)
     numbers = range(1, count + 1)
     jobs = executor.map_array(shard, [str(folder)] * count, numbers, [count] * count, [options] * count)
-    for number, job in zip(numbers, jobs):
+    for number, job in zip(numbers, jobs, strict=True):
         try:
             # 1: some episodes failed, which was measured.
             if (code := job.result()) > 1:

@@ -328,8 +328,8 @@ class Controller:
             dsession._max_worker_restart = limit + 1
 
     def _hear(self, worker: str, told: Any) -> None:
-        """What a worker tells, in a thread of execnet's: its cases, whether its limit is in force, what it prepares, and
-        what its shard is of."""
+        """What a worker tells, in a thread of execnet's: its cases, its shard, whether its limit is in force, what it
+        prepares."""
         if isinstance(told, bool):
             if self._watch is not None:
                 self._watch.episode(worker, told)
