@@ -23,8 +23,8 @@ from pytest_vla.plan.select import plan as planned_cases
 from pytest_vla.records.migrations import SCHEMA
 from pytest_vla.records.record import Record
 from pytest_vla.records.store import open_store
+from pytest_vla.run.scenes import scene_names
 from pytest_vla.run.sharding import step_budgets
-from pytest_vla.run.xdist.scenes import scene_names
 from pytest_vla.scale.merge import merge
 from pytest_vla.scale.partition import Unit, loads, partition
 from pytest_vla.scale.shards import BUDGETS, SHARD, Plan, Planned

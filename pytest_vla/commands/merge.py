@@ -40,11 +40,10 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Merge, and say what is missing. Returns the exit code. Raises VlaError: nothing could be merged."""
-    from pytest_vla.run.folder import new_run_name
+    from pytest_vla.run.folder import SHARDS, new_run_name
     from pytest_vla.run.option import KEPT
     from pytest_vla.run.options import OPTIONS
     from pytest_vla.run.project import find_project
-    from pytest_vla.run.sharding import FOLDER
     from pytest_vla.scale.merge import merge
     from pytest_vla.util.text import printable
 
@@ -53,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
     names = [each.attribute for each in kept if each.attribute not in ("shard", "model")]
     is_own = options.results.resolve() == find_project(Path.cwd()).results.resolve()
     given = [] if is_own else [f"--vla-results={options.results}"]
-    folders = options.folders or [options.results / FOLDER]
+    folders = options.folders or [options.results / SHARDS]
     found = merge(folders, options.results, new_run_name(), names, given)
     for line in _told(found, options.results, given):
         print(printable(line))

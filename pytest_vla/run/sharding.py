@@ -13,6 +13,7 @@ import pytest
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case
 from pytest_vla.run.collected import Collected, collected_of
+from pytest_vla.run.folder import shard_folder
 from pytest_vla.run.picked import LAST_FAILED, STEPWISE
 from pytest_vla.run.selection import SELECTION
 from pytest_vla.run.settings import Settings
@@ -22,21 +23,8 @@ from pytest_vla.util.text import counted
 SHARDED = pytest.StashKey[Mapping[str, Any]]()
 """What the run keeps of its shard, `Plan.table`; set once the items are known, where there is a shard."""
 
-FOLDER = "shards"
-"""In the results folder: where shards are that were not given a folder of their own."""
-
 FIRST = 1
 """The shard that runs what needs no policy."""
-
-
-def shard_folder(results: Path, shard: tuple[int, int]) -> Path:
-    """Where a shard's records go where nothing else is said: a store that many machines write fails on network disks.
-
-    Args:
-        results: the folder of all runs.
-        shard: which one of how many.
-    """
-    return results / FOLDER / f"{shard[0]}-of-{shard[1]}"
 
 
 def check_shard(settings: Settings, config: pytest.Config) -> None:
@@ -135,7 +123,7 @@ def _shared_out(collected: Collected, count: int, settings: Settings) -> tuple[d
     """By node id the shard, and what said how long items take. Raises UsageError: the file of durations is none."""
     from pytest_vla.plan.durations import estimate
     from pytest_vla.plan.manifests import suite_names
-    from pytest_vla.run.xdist.scenes import scene_names
+    from pytest_vla.run.scenes import scene_names
     from pytest_vla.scale.durations import read_durations
     from pytest_vla.scale.partition import Unit, partition
 
