@@ -67,7 +67,7 @@ def test_a_data_folder_that_is_none_is_left_for_the_episodes_to_tell(folder: Pat
 
 
 def test_each_task_file_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pytest_vla.run.xdist import scenes as affinity
+    from pytest_vla.run import scenes as affinity
 
     write(folder, "a", "one", PROBLEM.format(objects="plate_1 - plate", name="plate_1"))
     read, parse = [], affinity.parse_problem
