@@ -62,6 +62,7 @@ def run(options: argparse.Namespace) -> int:
 def _told(found: "Merged", results: Path, given: list[str]) -> Iterator[str]:
     from pytest_vla.reports.runs import status_of
     from pytest_vla.run.typed import command_line, named_plugins
+    from pytest_vla.util.ranges import ranges_text
     from pytest_vla.util.text import counted
 
     run, missing = found.run, [each for each in found.left if each.folder is None and each.not_run == each.planned]
@@ -83,7 +84,7 @@ def _told(found: "Merged", results: Path, given: list[str]) -> Iterator[str]:
     for each in found.left[:_MOST_LINES]:
         yield from _left(each, found)
     if more := found.left[_MOST_LINES:]:
-        yield f"and {counted(len(more), 'shard')} more: {', '.join(str(each.number) for each in more)}"
+        yield f"and {counted(len(more), 'shard')} more: {ranges_text(each.number for each in more)}"
     plugins = [name for name in named_plugins(run.command) if not name.startswith("no:")]
     resume = f"  {command_line([f'--vla-resume={run.name}', *given], plugins, Path.cwd())}"
     if found.left:

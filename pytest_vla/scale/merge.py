@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vla.errors import VlaError
+from pytest_vla.records.adding import encodable
 from pytest_vla.records.counting import is_complete, takes_over
 from pytest_vla.records.items import SHARED, Item
 from pytest_vla.records.joining import Begun
@@ -99,7 +100,8 @@ def merge(places: Sequence[Path], target: Path, name: str, options: Collection[s
     found, unread = find_folders(places)
     if same := next((place for place in found if place.resolve() == target.resolve()), None):
         raise VlaError(f"{same} is where the merged run is to go: give another folder with -o, or other shards")
-    folders = sorted(map(read_folder, found), key=lambda folder: (folder.number, str(folder.place)))
+    shards = (folder for place in found for folder in read_folder(place))
+    folders = sorted(shards, key=lambda folder: (folder.number, str(folder.place)))
     plan = _plan_of(folders)
     is_there = (target / STORE).is_file()
     if not is_there:
@@ -266,7 +268,7 @@ def _merged(
     items = {item.node: item for item in store.items(run.name)}
     by_shard: dict[int, list[str]] = {}
     for each in plan.items:
-        by_shard.setdefault(each.shard, []).append(each.node)
+        by_shard.setdefault(each.shard, []).append(encodable(each.node))
     by_number = {folder.number: folder for folder in folders}
     left = [
         found

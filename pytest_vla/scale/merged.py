@@ -47,9 +47,8 @@ class MergedOf:
 
     def is_of(self, folder: Folder) -> bool:
         """Whether a shard is of the same selection, shared out in the same way, with the same policy's name."""
-        of = folder.last.of
-        mine = (self.count, self.selection, self.partition, self.weights, self.model)
-        return mine == (of.count, of.selection, of.partition, of.weights, folder.last.run.model)
+        mine = (self.count, self.selection, self.partition, self.weights)
+        return (mine, self.model) == (folder.last.of.key, folder.last.run.model)
 
     def has_some_of(self, folder: Folder) -> bool:
         """Whether it has records of one of the shard's runs."""

@@ -40,7 +40,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Folder:
-    """A shard's results folder: its runs of one selection, the oldest first, of which there is one at least."""
+    """A shard in a results folder: its runs of one selection, the oldest first, of which there is one at least."""
 
     place: Path
     parts: tuple[Part, ...]
@@ -87,8 +87,8 @@ def find_folders(places: Sequence[Path]) -> tuple[tuple[Path, ...], tuple[Path, 
     return tuple(found.values()), tuple(empty)
 
 
-def read_folder(place: Path) -> Folder:
-    """The shard of a results folder: that of the run that began last, and earlier runs of the same.
+def read_folder(place: Path) -> tuple[Folder, ...]:
+    """The shards of a results folder: of the selection and policy of the run that began last. As a rule it is one.
 
     Raises:
         VlaError: no run of it is a shard, or the store cannot be read; the file is named.
@@ -98,9 +98,12 @@ def read_folder(place: Path) -> Folder:
         if not runs:
             raise VlaError(f"{place}: no run in it is a shard's; give folders that pytest --vla-shard=N/COUNT wrote")
         newest, its = runs[-1]
-        same = [(run, of) for run, of in runs if (of, run.model) == (its, newest.model)]
-        parts = [Part(run, of, tuple(store.attempts(run.name)), store.items(run.name)) for run, of in same]
-    return Folder(place, tuple(parts))
+        parts: dict[int, list[Part]] = {}
+        for run, of in runs:
+            if (of.key, run.model) == (its.key, newest.model):
+                part = Part(run, of, tuple(store.attempts(run.name)), store.items(run.name))
+                parts.setdefault(of.number, []).append(part)
+    return tuple(Folder(place, tuple(found)) for found in parts.values())
 
 
 def _shard_of(place: Path, run: Run) -> ShardOf | None:

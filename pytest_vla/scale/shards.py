@@ -100,6 +100,11 @@ class ShardOf:
     weights: str
     packed: str
 
+    @property
+    def key(self) -> tuple[int, str, str, str]:
+        """Equal for shards that belong together."""
+        return self.count, self.selection, self.partition, self.weights
+
     def plan(self) -> Plan:
         """The whole selection. Raises VlaError: it is damaged, or another than its digests say."""
         try:
