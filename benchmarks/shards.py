@@ -100,7 +100,7 @@ def make_one(count: int, number: int) -> None:
                 file.write_bytes(trajectory)
         for what in ("merged", "merged again"):
             began = time.perf_counter()
-            found = merge([shards], Path(folder) / "all", "merged-run", (), ())
+            found = merge([shards], Path(folder) / "all", (), ())
             print(
                 f"{what}: {found.records} records, {found.files} files of {count} shards: "
                 f"{time.perf_counter() - began:.2f} s, {len(found.left)} shards with something left"

@@ -40,7 +40,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Merge, and say what is missing. Returns the exit code. Raises VlaError: nothing could be merged."""
-    from pytest_vla.run.folder import SHARDS, new_run_name
+    from pytest_vla.run.folder import SHARDS
     from pytest_vla.run.option import KEPT
     from pytest_vla.run.options import OPTIONS
     from pytest_vla.run.project import find_project
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
     is_own = options.results.resolve() == find_project(Path.cwd()).results.resolve()
     given = [] if is_own else [f"--vla-results={options.results}"]
     folders = options.folders or [options.results / SHARDS]
-    found = merge(folders, options.results, new_run_name(), names, given)
+    found = merge(folders, options.results, names, given)
     for line in _told(found, options.results, given):
         print(printable(line))
     return INCOMPLETE if found.left else 0

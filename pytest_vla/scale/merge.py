@@ -7,6 +7,7 @@ else. Files are copied first, then all rows are written in one transaction.
 """
 
 import dataclasses
+import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,13 +85,12 @@ class Merged:
     unread: tuple[Path, ...]
 
 
-def merge(places: Sequence[Path], target: Path, name: str, options: Collection[str], given: Sequence[str]) -> Merged:
+def merge(places: Sequence[Path], target: Path, options: Collection[str], given: Sequence[str]) -> Merged:
     """Make one run of shards' runs, or add to the run that was made of some of them.
 
     Args:
         places: results folders of shards, or folders with these in them.
         target: the results folder that gets the run.
-        name: of the run, where it is a new one.
         options: in which all shards have to be the same, by attribute.
         given: what commands that run an episode again have to name the target, where it is not the project's.
 
@@ -114,7 +114,9 @@ def merge(places: Sequence[Path], target: Path, name: str, options: Collection[s
         known = () if run is None else tuple(store.attempts(run.name))
         if is_there:
             check_together(folders, options, {} if run is None else {f"run {run.name} of {target}": known})
-        joining = _Joining(store, name if run is None else run.name, before, known, is_new=run is None)
+        joining = _Joining(
+            store, _new_name(store, folders[0]) if run is None else run.name, before, known, is_new=run is None
+        )
         for folder in folders:
             joining.add(folder)
         if joining.is_needed:
@@ -133,6 +135,15 @@ def _plan_of(folders: Sequence[Folder]) -> Plan:
             refused = refused or VlaError(f"{folder.place}: run {folder.last.run.name}: {error}")
     assert refused is not None, "there is a folder"
     raise refused
+
+
+def _new_name(store: Store, folder: Folder) -> str:
+    """The name of a new run: always the same of the same shards, so that a merge that was killed leaves no files that
+    the next one does not take up."""
+    name = f"{folder.parts[0].run.name}-merged"
+    known = {run.name for run in store.runs()}
+    others = (f"{name}{number}" for number in itertools.count(2))
+    return next(each for each in itertools.chain([name], others) if each not in known)
 
 
 class _Joining:

@@ -26,11 +26,14 @@ def shards(tmp_path: Path) -> list[Path]:
     ]
 
 
-def merged(places: Sequence[Path], target: Path, name: str = "all") -> Merged:
-    return merge(places, target, name, ("replan",), ())
+NAME = "run-1-merged"
 
 
-def content(target: Path, name: str = "all") -> tuple[list[Any], list[Record], dict[str, str]]:
+def merged(places: Sequence[Path], target: Path) -> Merged:
+    return merge(places, target, ("replan",), ())
+
+
+def content(target: Path, name: str = NAME) -> tuple[list[Any], list[Record], dict[str, str]]:
     """Items, records and files of the merged run."""
     with open_store(target, create=False) as store:
         assert [run.name for run in store.runs()] == [name]
@@ -48,7 +51,7 @@ def test_a_run_of_all_shards_is_that_of_one_machine(shards: list[Path], tmp_path
     assert {(record.seed, record.outcome, record.digest) for record in records} == {
         (seed, outcome, f"{outcome}-{seed}") for seed in range(9) for outcome in ["failure" if seed == 4 else "success"]
     }
-    assert {record.run for record in records} == {"all"}
+    assert {record.run for record in records} == {NAME}
     assert texts["libero_goal/seed4.npz"] == "run-2 failure"
     assert texts["libero_goal/seed4.mp4"] == "video of run-2"
     assert len(texts) == 18
@@ -62,8 +65,8 @@ def test_merging_again_changes_nothing(shards: list[Path], tmp_path: Path) -> No
     target = tmp_path / ".vla"
     merged(shards, target)
     before, file = content(target), (target / STORE).read_bytes()
-    found = merged(shards[::-1], target, "another name")
-    assert (found.is_new, found.records, found.known, found.run.name) == (False, 0, 9, "all")
+    found = merged(shards[::-1], target)
+    assert (found.is_new, found.records, found.known, found.run.name) == (False, 0, 9, NAME)
     assert content(target) == before
     assert (target / STORE).read_bytes() == file
 
@@ -73,7 +76,7 @@ def test_a_later_shard_completes_the_run(shards: list[Path], tmp_path: Path) -> 
     first = merged([shards[0], shards[2]], target)
     assert [(each.number, each.folder, each.not_run) for each in first.left] == [(2, None, 3)]
     assert first.run.status == "stopped"
-    second = merged([shards[1]], target, "other")
+    second = merged([shards[1]], target)
     assert (second.left, second.records, second.run.status) == ((), 3, "finished")
     merged(shards, whole)
     items, records, texts = content(target)
@@ -111,7 +114,7 @@ def test_a_shard_that_was_gone_on_with_brings_what_is_new(tmp_path: Path) -> Non
 def test_no_task_that_is_started_again_turns_a_failure_into_a_success(tmp_path: Path) -> None:
     """All records come along, and the first counts, though the later run's clock is years behind."""
     early = "2001-01-01T00:00:00.000+00:00"
-    write_shard(tmp_path / "1", 1, "run-a", {0: "failure", 3: "error"})
+    write_shard(tmp_path / "1", 1, "run-1", {0: "failure", 3: "error"})
     place = write_shard(tmp_path / "1", 1, "run-b", {0: "success", 3: "success", 6: "success"}, started=early)
     merged([place], tmp_path / ".vla")
     items, records, texts = content(tmp_path / ".vla")
@@ -124,7 +127,7 @@ def test_no_task_that_is_started_again_turns_a_failure_into_a_success(tmp_path: 
         (3, "success", 2),
         (6, "success", 1),
     ]
-    assert texts["libero_goal/seed0.npz"] == "run-a failure"
+    assert texts["libero_goal/seed0.npz"] == "run-1 failure"
     assert texts["libero_goal/seed0-repeat2.npz"] == "run-b success"
     assert texts["libero_goal/seed3.npz"] == "run-b success"
     assert [record.arrays for record in records][2] == "libero_goal/seed0-repeat2.npz"
@@ -192,9 +195,9 @@ def test_a_later_evaluation_of_another_policy_is_a_run_beside_the_first(shards: 
         )
         for n in (1, 2, 3)
     ]
-    assert merged(new, target, "second").is_new
-    assert merged(shards, target, "third").run.name == "all"
-    assert merged(new[:1], target, "third").run.name == "second"
+    assert merged(new, target).run.name == "new-1-merged"
+    assert merged(shards, target).run.name == NAME
+    assert merged(new[:1], target).run.name == "new-1-merged"
 
 
 def test_a_damaged_store_is_named_and_nothing_is_merged(shards: list[Path], tmp_path: Path) -> None:
@@ -249,7 +252,7 @@ def test_a_trajectory_that_is_lost_or_leads_away_is_told(shards: list[Path], tmp
     (shards[0] / "run-1" / "libero_goal" / "seed3.npz").unlink()
     found = merged(shards, tmp_path / ".vla")
     assert [each.name for each in found.lost] == ["seed0.npz", "seed3.npz"]
-    assert not (tmp_path / ".vla" / "all" / "libero_goal" / "seed0.npz").exists()
+    assert not (tmp_path / ".vla" / NAME / "libero_goal" / "seed0.npz").exists()
     assert found.files == 7
 
 
@@ -264,7 +267,7 @@ def test_fewer_records_than_were_merged_are_refused(shards: list[Path], tmp_path
 def test_a_run_that_goes_on_is_not_merged_into(shards: list[Path], tmp_path: Path) -> None:
     merged(shards[:2], tmp_path / ".vla")
     with open_store(tmp_path / ".vla", create=True) as store:
-        store.resume("all")
+        store.resume(NAME)
     with pytest.raises(VlaError, match="is still running, as process"):
         merged(shards, tmp_path / ".vla")
 
@@ -278,14 +281,14 @@ def test_what_was_written_meanwhile_is_not_merged_over(
         copy(self)
         with monkeypatch.context() as unpatched:
             unpatched.setattr(files.Copies, "write", copy)
-            merged(shards[:2], target, "meanwhile")
+            merged(shards[:2], target)
 
     with monkeypatch.context() as patched:
         patched.setattr(files.Copies, "write", write)
         with pytest.raises(VlaError, match="merge again"):
             merged(shards, target)
-    assert merged(shards, target).run.name == "meanwhile"
-    assert len(content(target, "meanwhile")[1]) == 9
+    assert not merged(shards, target).is_new
+    assert len(content(target)[1]) == 9
 
 
 def test_a_folder_may_have_several_shards(tmp_path: Path) -> None:
