@@ -30,6 +30,7 @@ from pytest_vla.records.database import (
     told,
 )
 from pytest_vla.records.items import DECIDED, SHARED, STATUSES, Item, ending_of
+from pytest_vla.records.joining import Begun, join
 from pytest_vla.records.names import LAST_RUN
 from pytest_vla.records.record import Record, parse_record
 from pytest_vla.records.runs import Run, is_alive, this_process
@@ -172,6 +173,26 @@ class Store:
         with self._database.transaction() as connection:
             for record in records:
                 add_record(connection, record)
+
+    def join(
+        self,
+        name: str,
+        begun: Begun | None,
+        records: Iterable[Record],
+        statuses: Mapping[str, str],
+        invocation: Mapping[str, Any],
+        check: Callable[[], None],
+    ) -> Run:
+        """Write records of other stores as those of a run, see `pytest_vla.records.joining.join`: all or none.
+
+        Args:
+            name, begun, records, statuses, invocation: as there.
+            check: raises where they must not be written any more; nothing is written meanwhile.
+        """
+        with self._database.transaction() as connection:
+            check()
+            join(connection, name, begun, records, statuses, invocation)
+        return self.run(name)
 
     def mark(self, name: str, statuses: Mapping[str, str]) -> None:
         """Note how items of a run (its full name) ended: node ids with one of `STATUSES`, or `DECIDED`."""

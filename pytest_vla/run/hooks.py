@@ -34,6 +34,7 @@ from pytest_vla.run.resume import (
 )
 from pytest_vla.run.selection import SELECTION, Selection, select, suite_of, suite_of_manifest
 from pytest_vla.run.settings import Settings, read_settings
+from pytest_vla.run.sharding import ShardItems, check_shard
 from pytest_vla.run.sudden_exit import STDERR
 from pytest_vla.run.typed import lacking_plugins
 from pytest_vla.run.unheeded import unheeded
@@ -88,6 +89,7 @@ def configure(config: pytest.Config, *, late: bool = False) -> None:
 def _configure(config: pytest.Config, late: bool) -> None:
     config.add_cleanup(hook_modules.adopt(config.pluginmanager))
     settings = read_settings(config)
+    check_shard(settings, config)
     arguments = list(config.args) if config.args_source == config.ArgsSource.ARGS else []
     here = config.invocation_params.dir
     handed = xdist_hooks.handed_over(config)
@@ -106,6 +108,8 @@ def _configure(config: pytest.Config, late: bool) -> None:
         config.args_source = config.ArgsSource.ARGS
     config.stash[SELECTION] = selection
     config.stash[RESUMPTION] = resumption
+    if settings.shard is not None and resumption is None:
+        config.pluginmanager.register(ShardItems(settings), "vla-shard")
     if late:
         config.stash[RUN] = settings.results
         return

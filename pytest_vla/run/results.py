@@ -31,6 +31,7 @@ from pytest_vla.run.judging import judge_run
 from pytest_vla.run.picked import picked_by
 from pytest_vla.run.resume import RESUMPTION
 from pytest_vla.run.selection import SELECTION
+from pytest_vla.run.sharding import kept_of_shard
 from pytest_vla.run.so_far import SoFar
 from pytest_vla.run.stored import StoredRun
 from pytest_vla.run.telling import Telling
@@ -103,7 +104,7 @@ class Results:
         self._gate = self._agreed(collected)
         self._begin_tracking(collected)
         with _stopped_by_errors():
-            self._stored.begin(collected, kept_of(self._gate))
+            self._stored.begin(collected, {**kept_of(self._gate), **kept_of_shard(self._config)})
             self._begin_deciding()
             if self.tracking is not None:
                 self.tracking.go_on(self.so_far.tally, self._stored.ended_before)

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case
-from pytest_vla.plan.manifests import load_suite, suite_names
+from pytest_vla.plan.manifests import suite_names
 from pytest_vla.records.items import DECIDED, Item
 from pytest_vla.records.record import Record
 from pytest_vla.records.tally import Repetition
@@ -21,6 +21,7 @@ from pytest_vla.run.invocation import invocation_of
 from pytest_vla.run.picked import picked_by
 from pytest_vla.run.resume import RESUMPTION
 from pytest_vla.run.selection import SELECTION
+from pytest_vla.run.sharding import planned_items, step_budgets
 from pytest_vla.run.so_far import SoFar
 from pytest_vla.run.sudden_exit import FAILED, STDERR, watch_exit
 from pytest_vla.run.typed import resume_command
@@ -129,18 +130,17 @@ class StoredRun:
 
     def _enter(self, store: "Store", collected: Collected, agreed: Mapping[str, Any]) -> None:
         settings, so_far = self._settings, self._so_far
-        episodes = tuple(so_far.episodes_of(collected))
+        episodes, others, shared = planned_items(collected)
         if self._resumption is None:
-            nodes, shared = collected.nodes, so_far.shared
             store.begin(
                 self._run.name,
                 episodes,
                 command=shlex.join(["pytest", *map(str, self._config.invocation_params.args)]),
                 model=str(settings.model),
                 invocation=invocation_of(settings, self._arguments, self._config.invocation_params.dir) | dict(agreed),
-                others=[so_far.recorded_as(node) for node in nodes if node not in collected.cases or node in shared],
-                shared=shared.values(),
-                picked=picked_by(self._config, nodes),
+                others=others,
+                shared=shared,
+                picked=picked_by(self._config, collected.nodes),
             )
             return
         store.resume(self._run.name)
@@ -156,8 +156,7 @@ class StoredRun:
         measured = store.durations(str(settings.model))
         # A suite that was measured once may be gone.
         suites = {case.suite for case in cases} | ({suite for suite, *_ in measured} & set(suite_names()))
-        max_steps = {name: load_suite(name, data=settings.data).protocol.max_steps for name in suites}
-        return estimate(cases, measured, max_steps)
+        return estimate(cases, measured, step_budgets(suites, settings.data))
 
     def _repetition(self, store: "Store") -> Repetition:
         run = store.run(self._run.name)

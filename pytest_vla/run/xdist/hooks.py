@@ -33,6 +33,7 @@ from pytest_vla.run.progress import write_apart
 from pytest_vla.run.results import INTERRUPTED, Results
 from pytest_vla.run.resume import RESUMPTION, Resumption
 from pytest_vla.run.selection import SELECTION, as_typed, task_of
+from pytest_vla.run.sharding import SHARDED, is_empty_shard
 from pytest_vla.run.unheeded import unheeded
 from pytest_vla.run.xdist.far import FAR_WORKERS, LOST_NODES, FarWorkers, grant_a_worker
 from pytest_vla.run.xdist.policy import PolicyOfWorkers, Served
@@ -102,6 +103,8 @@ class Worker:
                 node: (found.names[node], found.shared.get(node), astuple(case)) for node, case in found.cases.items()
             }
             channel.send(told)
+            if (table := session.config.stash.get(SHARDED, None)) is not None:
+                channel.send(json.dumps(table))
 
 
 @contextmanager
@@ -223,7 +226,7 @@ class Controller:
         """The first worker has collected, and the others have the same items."""
         from xdist.workermanage import parse_tx_spec_config
 
-        if not ids and self._selection.only_episodes and self._config.stash[RESUMPTION] is None:
+        if not ids and self._only_new_episodes and not is_empty_shard(self._config):
             pytest.exit(NOTHING_TO_RUN, returncode=pytest.ExitCode.USAGE_ERROR)
         if self._unheeded and not self._cases_of(ids):
             if (reporter := self._config.pluginmanager.getplugin("terminalreporter")) is not None:
@@ -305,6 +308,10 @@ class Controller:
             self._watch.close()
 
     @property
+    def _only_new_episodes(self) -> bool:
+        return self._selection.only_episodes and self._config.stash[RESUMPTION] is None
+
+    @property
     def _runs_episodes(self) -> bool:
         return bool(self._selection.settings.model_typed or self._selection.named)
 
@@ -340,13 +347,17 @@ class Controller:
         self._results.keep(record, node)
 
     def _hear(self, worker: str, told: Any) -> None:
-        """What a worker tells, in a thread of execnet's: its cases, whether its limit is in force, what it prepares."""
+        """What a worker tells, in a thread of execnet's: its cases, its shard, whether its limit is in force, what it
+        prepares."""
         if isinstance(told, list):
             self._take_from_afar(worker, *told)
             return
         if isinstance(told, bool):
             if self._watch is not None:
                 self._watch.episode(worker, told)
+            return
+        if isinstance(told, str):
+            self._config.stash[SHARDED] = json.loads(told)
             return
         if not isinstance(told, dict):
             self._results.show_preparation(worker, *told)
@@ -370,8 +381,8 @@ class Controller:
         return {node: self._cases[node] for node in ids if node in self._cases}
 
     def _items_of(self, ids: Sequence[str]) -> "list[Item]":
+        from pytest_vla.run.scenes import scene_names
         from pytest_vla.run.xdist.pool import Item
-        from pytest_vla.run.xdist.scenes import scene_names
 
         cases = self._cases_of(ids)
         scenes = scene_names(cases.values(), self._selection.settings.data)
