@@ -17,6 +17,7 @@ from pytest_vla.run import far_side, marker, suite_items
 from pytest_vla.run.decided import SkipDecided
 from pytest_vla.run.failures import fail_over_cost, say_not_done
 from pytest_vla.run.folder import RUN, new_run_name
+from pytest_vla.run.forgetting import Forgetting
 from pytest_vla.run.gating import GATE, is_gated, make_gate
 from pytest_vla.run.misspelt import key_notes
 from pytest_vla.run.nodes import SuiteFile, SuiteModule
@@ -141,6 +142,7 @@ def _configure(config: pytest.Config, late: bool) -> None:
     if results.tracking is not None:
         config.pluginmanager.register(results.tracking, "vla-tracking")
     config.pluginmanager.register(GateItems(results), "vla-gate")
+    config.pluginmanager.register(Forgetting(config, lambda node: node in results.so_far.names), "vla-forgetting")
     if settings.fuzz is not None:
         from pytest_vla.run.searches import Searches
 
