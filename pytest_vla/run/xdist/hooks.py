@@ -1,7 +1,7 @@
 """What controller and workers tell each other. Registered only where pytest-xdist is: its hooks are unknown elsewhere.
 
 Beside xdist's own messages, which have ids alone, each worker has a channel to tell which items run which episodes, and
-when a limit of wall time begins and ends.
+when a limit of wall time begins and ends, and to ask whether an item is begun where time may end the run.
 """
 
 import copy
@@ -22,9 +22,11 @@ import pytest
 from pytest_vla.gate.choices import SEQUENTIAL
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.labels import parse_search_id
+from pytest_vla.run import limits
 from pytest_vla.run.collected import Collected, collected_of
 from pytest_vla.run.folder import RUN
 from pytest_vla.run.gating import is_gated
+from pytest_vla.run.limits import LIMIT, is_balanced
 from pytest_vla.run.marker import NOTHING_TO_RUN
 from pytest_vla.run.preparing import CHANNEL
 from pytest_vla.run.pricing import take_prices
@@ -94,6 +96,17 @@ class Worker:
             channel.send(told)
 
 
+def ask_controller(config: pytest.Config) -> bool:
+    """Whether a worker is to begin its next item; the controller has the clock."""
+    channel: Any = config.workerinput[CHANNEL]  # type: ignore[attr-defined]
+    try:
+        channel.send(None)
+        return bool(channel.receive())
+    except (OSError, EOFError):
+        # The controller is gone, and xdist ends this worker.
+        return True
+
+
 @contextmanager
 def told_controller(config: pytest.Config, limit: float | None) -> Iterator[None]:
     """A block with a limit of wall time, which the controller knows of: it can end a worker that is frozen.
@@ -131,6 +144,7 @@ class Controller:
     def __init__(self, config: pytest.Config, results: Results, policy: PolicyOfWorkers) -> None:
         self._config, self._results, self._policy = config, results, policy
         self._selection, self._run = config.stash[SELECTION], config.stash[RUN]
+        self._limit = config.stash[LIMIT]
         self._cases: dict[str, Case] = {}
         # By node id, what an item's ending is recorded as, and its episode, where it shares that with others.
         self._names: dict[str, str] = {}
@@ -155,6 +169,11 @@ class Controller:
                 f"--dist={how}: a sequential gate looks at rounds, and only --dist=load (or -n alone) runs them one "
                 "after the other: leave --dist out, or say --vla-gate=fixed"
             )
+        if self._limit is not None and how not in ("no", "load"):
+            raise pytest.UsageError(
+                f"--dist={how}: a run that time may end has an order, in which only --dist=load (or -n alone) runs "
+                "it: leave --dist out, or --vla-max-hours and --vla-budget"
+            )
 
     def pytest_xdist_setupnodes(self, specs: Sequence[Any]) -> None:
         """Before the first worker is started: whatever its policy starts is to end with it."""
@@ -177,7 +196,8 @@ class Controller:
         if self._selection.settings.model is not None or self._unheeded:
             node.workerinput[CHANNEL] = node.gateway.newchannel()
             # Called before xdist is told that the worker has collected: messages keep their order.
-            node.workerinput[CHANNEL].setcallback(partial(self._hear, node.gateway.id))
+            hear = partial(self._hear, node.gateway.id, node.workerinput[CHANNEL])
+            node.workerinput[CHANNEL].setcallback(hear)
         if self._selection.settings.model is not None:
             pid, kill = _process_of(node.gateway)
             # xdist's own way for one that does not end when all is over; its guardian has to stay to clear up.
@@ -196,7 +216,8 @@ class Controller:
         from pytest_vla.run.xdist.turns import TurnPool
 
         in_turns = is_gated(self._selection) and self._selection.settings.gate == SEQUENTIAL
-        return VlaScheduling(config, log, self._items_of, TurnPool if in_turns else Pool)
+        pool = TurnPool if in_turns or is_balanced(config) else Pool
+        return VlaScheduling(config, log, self._items_of, pool, lambda: not self._may_begin())
 
     def pytest_xdist_node_collection_finished(self, node: Any, ids: Sequence[str]) -> None:
         """The first worker has collected, and the others have the same items."""
@@ -266,6 +287,8 @@ class Controller:
         """What was to run again, and found no worker, is an error. A run that was stopped has it left."""
         if exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             return
+        if self._limit is not None and self._limit.is_up:
+            return
         for node, report in list(self._awaited.items()):
             self._results.reruns[node] -= 1
             limit = self._config.getoption("maxworkerrestart")
@@ -320,8 +343,16 @@ class Controller:
         if limit is not None and self._config.getoption("maxworkerrestart") is None:
             dsession._max_worker_restart = limit + 1
 
-    def _hear(self, worker: str, told: Any) -> None:
-        """What a worker tells, in a thread of execnet's: its cases, whether its limit is in force, what it prepares."""
+    def _may_begin(self) -> bool:
+        return self._limit is None or self._limit.may_begin(limits.clock())
+
+    def _hear(self, worker: str, channel: Any, told: Any) -> None:
+        """What a worker tells or asks, in a thread of execnet's: its cases, whether its limit is in force, what it
+        prepares, and whether it is to begin an item."""
+        if told is None:
+            with suppress(OSError):
+                channel.send(self._may_begin())
+            return
         if isinstance(told, bool):
             if self._watch is not None:
                 self._watch.episode(worker, told)
@@ -344,18 +375,19 @@ class Controller:
         cases = self._cases_of(ids)
         scenes = scene_names(cases.values(), self._selection.settings.data)
         estimates, shared = self._results.so_far.estimates, self._results.so_far.shared
-        turns, items = self._results.turns(ids), []
+        places, items = self._results.places(ids), []
         for index, name in enumerate(ids):
+            turn, place = places.get(name, (0, 0))
             if name in estimates:
-                turn = turns.get(name, 0)
-                item = Item(index, scenes[cases[name]], estimates[name].seconds, shared.get(name), turn)
+                item = Item(index, scenes[cases[name]], estimates[name].seconds, shared.get(name), turn, place)
             elif name in cases and name in shared:
                 # It looks at the episode of another test.
-                item = Item(index, scenes[cases[name]], 0.0, shared[name])
+                item = Item(index, scenes[cases[name]], 0.0, shared[name], turn, place)
             elif parse_search_id(name):
-                item = Item(index, name, OTHER_TEST_SECONDS * (self._selection.settings.fuzz or 1))
+                seconds = OTHER_TEST_SECONDS * (self._selection.settings.fuzz or 1)
+                item = Item(index, name, seconds, None, turn, place)
             else:
-                item = Item(index, None, OTHER_TEST_SECONDS)
+                item = Item(index, None, OTHER_TEST_SECONDS, None, turn, place)
             items.append(item)
         return items
 
