@@ -33,6 +33,8 @@ LIMIT = pytest.StashKey[TimeLimit | None]()
 FIRST_TURN = -1
 """Of tests without an episode: they are quick as a rule, and belong to no stratum."""
 
+_LONGEST_HOURS = 4
+
 clock: Callable[[], float] = time.monotonic
 """Seconds; tests have their own."""
 
@@ -57,11 +59,11 @@ def limit_text(limit: TimeLimit, settings: Settings) -> str:
 
 
 def hours_text(seconds: float) -> str:
-    """``8``, ``0.5``; ``90s`` where that is shorter: as `hours_of` reads it."""
-    from pytest_vla.run.arguments import plain_number, seconds_text
+    """``8``, ``0.5``; ``20m``, ``90s`` where hours are no short number: as `hours_of` reads it."""
+    from pytest_vla.run.arguments import plain_number
 
-    hours = plain_number(seconds / 3600)
-    return hours if len(hours) <= 4 else seconds_text(seconds)
+    told = [f"{plain_number(seconds / size)}{unit}" for unit, size in (("", 3600), ("m", 60), ("s", 1))]
+    return next((text for text in told if len(text) <= _LONGEST_HOURS), told[-1])
 
 
 def is_balanced(config: pytest.Config) -> bool:

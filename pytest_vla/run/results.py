@@ -159,7 +159,7 @@ class Results:
         self._current[node] = record
         so_far.add(record, node)
         if self._limit is not None and record.outcome != "error":
-            self._limit.learn(record.timings.get("wall", 0.0))
+            self._limit.learn(record.timings.get("wall") or 0.0)
         if self._deciding is not None:
             with _stopped_by_errors():
                 self._decide(self._deciding, {record.node: so_far.tally.records[record.node].outcome})

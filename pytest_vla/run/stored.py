@@ -92,10 +92,10 @@ class StoredRun:
         so_far.episodes = frozenset(item.node for item in store.items(self._run.name) if item.episode)
         alone = collected.alone
         so_far.estimates = dict(zip(alone, self._estimated(tuple(alone.values()), store), strict=True))
-        if self._config.stash[LIMIT] is not None:
+        if (limit := self._config.stash[LIMIT]) is not None:
             told = (each.seconds for each in so_far.estimates.values() if each.measured)
             suites = (case.suite for case in alone.values())
-            self._config.stash[LIMIT].learn(longest_known(store.durations(str(self._settings.model)), suites, told))
+            limit.learn(longest_known(store.durations(str(self._settings.model)), suites, told))
 
     def add(self, record: Record) -> None:
         """Write a record; not after the run's end."""

@@ -82,8 +82,8 @@ class Telling:
             from pytest_vla.run.limits import clock, limit_text
 
             order = "the gate's order" if deciding is not None else "an order that is balanced at any time"
-            left = duration_text(limit.left(clock()))
-            reporter.write_line(f"vla: ends in {left} at the latest ({limit_text(limit, settings)}), in {order}")
+            until = duration_text(limit.left(clock()))
+            reporter.write_line(f"vla: ends in {until} ({limit_text(limit, settings)}), in {order}")
         if gate is not None:
             reporter.write_line(printable_lines(f"vla: {agreed_line(gate)}"))
             planned = so_far.episodes_of(collected)

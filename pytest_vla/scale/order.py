@@ -137,7 +137,7 @@ def _times(episodes: Sequence[Planned], lot: random.Random) -> dict[str, float]:
     # Tasks of a kind by lot: their names say which scene they share.
     drawn = {stratum: (stratum[:-1], lot.random()) for stratum in sorted(strata)}
     start = lot.random()
-    times = {}
+    times: dict[str, float] = {}
     for number, stratum in enumerate(sorted(strata, key=drawn.__getitem__)):
         offset = (start + number * _GOLDEN) % 1.0
         some = sorted(strata[stratum])
