@@ -211,7 +211,7 @@ def sample_of_run(by: str, balance: "Balance", is_whole: bool) -> Sample:
     return Sample(by, balance.done, balance.planned, is_whole, *about)
 
 
-def time_line(sample: Sample, limit: TimeLimit, resume: str, ran: int) -> str:
+def time_line(sample: Sample, limit: TimeLimit, resume: str, ran: int, by_gate: bool) -> str:
     """What is said at the end of a run that time has ended.
 
     Args:
@@ -219,6 +219,7 @@ def time_line(sample: Sample, limit: TimeLimit, resume: str, ran: int) -> str:
         limit: that ended it.
         resume: the command that goes on with it.
         ran: how many episodes this invocation ran.
+        by_gate: whether it was in the order of a sequential gate.
     """
     from pytest_vla.reports.terminal.progress import duration_text
 
@@ -233,6 +234,8 @@ def time_line(sample: Sample, limit: TimeLimit, resume: str, ran: int) -> str:
     if sample.balanced:
         told += f", a balanced sample: {_strata_text(sample)} {sample.share:.1%} of its episodes, give or take "
         told += f"{sample.off:.1f}"
+    elif by_gate:
+        told += ", in the gate's order"
     else:
         told += ", no balanced sample: not all of it ran in the order of a run with a limit"
     return f"{told}; go on with `{resume}`"

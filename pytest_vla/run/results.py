@@ -286,7 +286,7 @@ class Results:
         if self._limit is None or sample is None:
             return ()
         resume = resume_command(self._config, self._config.stash[RUN].name)
-        return (time_line(sample, self._limit, resume, len(self.so_far.new)),)
+        return (time_line(sample, self._limit, resume, len(self.so_far.new), self._deciding is not None),)
 
     def _write_summaries(self, session: pytest.Session) -> None:
         settings = self._selection.settings
