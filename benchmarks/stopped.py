@@ -3,8 +3,8 @@
 ``python benchmarks/stopped.py [--repetitions 1000]`` prints, for ways to stop, the bias of the success rate in points,
 the share of 95% intervals that hold the truth, and how many episodes were in it.
 
-Four suites of ten tasks with 50 seeds each, on eight workers; a failure takes the whole budget of its suite, a success a
-quarter of it. The long suite is harder than the others. Tasks differ: their rates are of a beta distribution, a fifth
+Four suites of ten tasks with 50 seeds each, on eight workers; a failure takes the whole budget of its suite, a success
+a quarter of it. The long suite is harder than the others. Tasks differ: their rates are of a beta distribution, a fifth
 of whose variance lies between tasks. The truth is the rate of all 2,000 episodes, each with its task's chance.
 """
 
@@ -91,7 +91,9 @@ def orders(episodes: Sequence[Planned], number: int) -> list[list[int]]:
     return [[places[node] for some in balanced_rounds(episodes, seed) for node in some] for seed in range(number)]
 
 
-def ran(way: Way, order: Sequence[int], durations: Sequence[float], longest: Sequence[float], limit: float) -> list[int]:
+def ran(
+    way: Way, order: Sequence[int], durations: Sequence[float], longest: Sequence[float], limit: float
+) -> list[int]:
     """The episodes that are in the rate.
 
     Args:

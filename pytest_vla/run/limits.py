@@ -17,6 +17,7 @@ from pytest_vla.plan.case import Case, parse_node_id
 from pytest_vla.plan.labels import parse_search_id, usually_of
 from pytest_vla.records.samples import BALANCED, ORDER, Sample
 from pytest_vla.run.gating import is_gated
+from pytest_vla.run.nodes import episode_node, shared_by
 from pytest_vla.run.options import OPTIONS
 from pytest_vla.run.resume import RESUMPTION
 from pytest_vla.run.selection import SELECTION
@@ -33,7 +34,7 @@ LIMIT = pytest.StashKey[TimeLimit | None]()
 FIRST_TURN = -1
 """Of tests without an episode: they are quick as a rule, and belong to no stratum."""
 
-_LONGEST_HOURS = 4
+_LONGEST_HOURS, _FEWEST_SECONDS = 4, 900
 
 clock: Callable[[], float] = time.monotonic
 """Seconds; tests have their own."""
@@ -62,8 +63,10 @@ def hours_text(seconds: float) -> str:
     """``8``, ``0.5``; ``20m``, ``90s`` where hours are no short number: as `hours_of` reads it."""
     from pytest_vla.run.arguments import plain_number
 
-    told = [f"{plain_number(seconds / size)}{unit}" for unit, size in (("", 3600), ("m", 60), ("s", 1))]
-    return next((text for text in told if len(text) <= _LONGEST_HOURS), told[-1])
+    hours, minutes = plain_number(seconds / 3600), plain_number(seconds / 60)
+    if len(hours) <= _LONGEST_HOURS and seconds >= _FEWEST_SECONDS:
+        return hours
+    return f"{plain_number(seconds)}s" if "." in minutes else f"{minutes}m"
 
 
 def is_balanced(config: pytest.Config) -> bool:
@@ -175,13 +178,19 @@ class BeginInTime:
 
     def __init__(self, may_begin: Callable[[], bool]) -> None:
         self._may_begin, self._is_over = may_begin, False
+        # The episode that was begun last, where several tests share it.
+        self._shared: str | None = None
 
     # Before whoever runs an item several times.
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
-        """Pass over it, if it is too late."""
+        """Pass over it, if it is too late; not over a test whose episode has run in this process already."""
+        shared = episode_node(item) if shared_by(item) else None
+        if shared is not None and shared == self._shared:
+            return None
         # What runs behind an item that was passed over would find that one's fixtures.
         self._is_over = self._is_over or not self._may_begin()
+        self._shared = None if self._is_over else shared
         return True if self._is_over else None
 
 
@@ -224,6 +233,8 @@ def time_line(sample: Sample, limit: TimeLimit, resume: str, ran: int, by_gate: 
     from pytest_vla.reports.terminal.progress import duration_text
 
     planned = counted(sample.planned, "episode")
+    if not sample.planned:
+        return f"vla: time was up ({sample.by}): not all searches were begun; go on with `{resume}`"
     if not ran:
         longest = f", and an episode may take {duration_text(limit.longest)}" if limit.longest else ""
         return (

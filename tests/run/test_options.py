@@ -62,6 +62,8 @@ TYPED = {
     "fuzz": ("1", "200"),
     "fuzz-dimensions": ("camera", "camera,light"),
     "cases": ("/my/cases.toml", "/a b"),
+    "max-hours": ("8", "0.5", ".1", "90m", "100s", "0.333"),
+    "budget": ("8", "0.5", "90m", "999999"),
     "max-cost": ("0", "12.5", "999999999999.000000001"),
     "metrics": ("all", "token_entropy,TB-E,my.own-metric"),
     "stop-when": ["token_entropy>0.3 for 5", "A-PI.arm <= -1e-3"],

@@ -1,6 +1,7 @@
 """The balanced order: whenever it is stopped, every stratum has its share, and pairs are complete."""
 
 import random
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +13,9 @@ CAMERA, LIGHT = ("camera", "camera.distance", "-L1"), ("light", "light.diffuse",
 
 def episode(task: int, seed: int, kind: tuple[str, ...] = (), scenes: int = 2) -> Planned:
     name = f"{'.'.join(kind)}-" * bool(kind)
-    return Planned(f"suite::test_episode[t{task}-{name}seed{seed}]", "suite", f"t{task}", kind, seed, f"s{task % scenes}")
+    return Planned(
+        f"suite::test_episode[t{task}-{name}seed{seed}]", "suite", f"t{task}", kind, seed, f"s{task % scenes}"
+    )
 
 
 strata = st.lists(st.integers(1, 12), min_size=1, max_size=12)
@@ -97,7 +100,7 @@ def test_scenes_stay_together_within_a_round_and_rounds_are_no_longer_than_they_
     assert len(rounds) == round_count(some) == 1000 / 20, "four episodes of each of five scenes"
     scenes = {each.node: each.scene for each in some}
     for each in rounds:
-        changes = sum(scenes[one] != scenes[other] for one, other in zip(each, each[1:], strict=False))
+        changes = sum(scenes[one] != scenes[other] for one, other in pairwise(each))
         assert changes < 5
     one_each = [episode(task, seed, scenes=20) for task in range(20) for seed in range(5)]
     assert round_count(one_each) == 5, "as few as these have one of each task, and no more"
