@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from pytest_vla.run.deciding import Deciding
     from pytest_vla.run.progress import Progress
     from pytest_vla.run.tracking import Tracking
+    from pytest_vla.run.xdist.far import FarWorkers
 
 _WHOLE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 
@@ -101,6 +102,8 @@ class Results:
         self._limit = config.stash[LIMIT]
         self._balanced: BalancedOrder | None = None
         self._verdict: tuple[str, ...] = ()
+        self.far: FarWorkers | None = None
+        """Workers on other machines; None: there are none."""
 
     def begin(self, collected: Collected, workers: int) -> None:
         """The items of this invocation are known: note the run, and say what is to come.
@@ -146,6 +149,9 @@ class Results:
         """
         so_far = self.so_far
         record = dataclasses.replace(record, attempt=so_far.attempt_of(record, self.reruns[node]))
+        if self.far is not None and record.arrays is not None:
+            with _stopped_by_errors():
+                record = dataclasses.replace(record, arrays=self.far.incoming.place(record.worker, record.arrays))
         if record.node not in so_far.episodes:
             # Its item was not known to run an episode, which no reason is to lose it.
             label = str(record.variation.get("label", ""))
