@@ -196,3 +196,22 @@ def test_a_scheduler_without_an_order_is_refused(vla: Run) -> None:
     result = vla(*TEN, ALL, "--vla-max-hours=1", "-n1", "--dist=worksteal")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*--dist=worksteal: a run that time may end has an order*"])
+
+
+@pytest.mark.parametrize("workers", [(), ("-n1",)])
+def test_tests_that_share_an_episode_all_run(vla: Run, project: pytest.Pytester, workers: tuple[str, ...]) -> None:
+    project.makepyfile(
+        test_own="""
+        import pytest
+
+        @pytest.mark.vla(suite="libero_goal", tasks="turn_on_the_stove", seeds=range(6), scope="class")
+        class TestStove:
+            def test_a(self, rollout): pass
+            def test_b(self, rollout): pass
+        """
+    )
+    result = vla("test_own.py", "test_mine.py", ALL, "--vla-max-hours=65s", *workers)
+    # Of the fourth the first test begins at 60 s, and the other comes at 80.
+    assert len(begun(project)) == 4
+    result.assert_outcomes(passed=2 + 8)
+    assert result.ret == 0

@@ -1,14 +1,26 @@
 """How limits are read and told, and where what is no episode comes."""
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from pytest_vla.plan.case import Case
 from pytest_vla.records.samples import Sample
 from pytest_vla.run.arguments import hours_of
-from pytest_vla.run.limits import FIRST_TURN, BalancedOrder, hours_text, longest_known, planned_of, time_line
+from pytest_vla.run.far_side import BEGIN, FarSide
+from pytest_vla.run.limits import (
+    FIRST_TURN,
+    BalancedOrder,
+    BeginInTime,
+    hours_text,
+    longest_known,
+    planned_of,
+    time_line,
+)
 from pytest_vla.run.options import OPTIONS
 from pytest_vla.run.settings import Settings
 from pytest_vla.scale.time_limit import TimeLimit
@@ -19,7 +31,7 @@ STOVE = Case("libero_goal", "turn_on_the_stove", 0)
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     values = {each.attribute: each.default for each in OPTIONS if each.into is None}
-    rest = {"model_text": "m", "model_folder": tmp_path, "model_names": (), "given": (), "typed": frozenset()}
+    rest: dict[str, Any] = {"model_text": "m", "model_folder": tmp_path, "model_names": (), "given": (), "typed": frozenset()}
     return Settings(**values, **rest)
 
 
@@ -74,3 +86,38 @@ def test_what_is_said_at_the_end() -> None:
     assert ", in the gate's order; go on" in time_line(mixed, limit, "RESUME", 412, True)
     searches = Sample("--vla-max-hours=2", 0, 0, True, 0, 0, 0.0, 0.0)
     assert "not all searches were begun" in time_line(searches, limit, "RESUME", 0, False)
+
+
+class Channel:
+    """Answers at once, as execnet's does in a thread of its own; closed: never."""
+
+    def __init__(self, answers: list[bool]) -> None:
+        self.answers, self.sent = answers, list[Any]()
+
+    def setcallback(self, hear: Callable[[Any], None]) -> None:
+        self.hear = hear
+
+    def send(self, told: Any) -> None:
+        self.sent.append(told)
+        if self.answers:
+            self.hear((BEGIN, self.answers.pop(0)))
+
+    def isclosed(self) -> bool:
+        return not self.answers
+
+
+def test_a_worker_on_another_machine_asks_over_its_connection(tmp_path: Path) -> None:
+    channel = Channel([True, False])
+    far = FarSide(channel, tmp_path, 0.0)
+    assert far.may_begin()
+    assert not far.may_begin()
+    assert channel.sent == [[BEGIN], [BEGIN]]
+    with pytest.raises(OSError, match="the controller is gone"):
+        far.may_begin()
+
+
+def test_what_was_passed_over_once_is_over() -> None:
+    answers = [True, True, False]
+    hooks = BeginInTime(lambda: answers.pop(0))
+    item = cast(pytest.Item, SimpleNamespace(getparent=lambda kind: None, iter_markers=lambda name: iter(())))
+    assert [hooks.pytest_runtest_protocol(item) for _ in range(4)] == [None, None, True, True]
