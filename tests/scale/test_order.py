@@ -46,7 +46,8 @@ def test_at_any_time_a_stratum_has_its_share_to_within_one(sizes: list[int], see
 
 @given(strata, st.integers(0, 9))
 def test_whole_rounds_are_a_balanced_sample(sizes: list[int], seed: int) -> None:
-    some, done = planned_of(sizes), []
+    some = planned_of(sizes)
+    done: list[str] = []
     for each in balanced_rounds(some, seed):
         done += each
         found = balance_of(some, done)
