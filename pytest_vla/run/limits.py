@@ -130,7 +130,7 @@ def planned_of(episodes: Iterable[str], known: Mapping[str, Case], settings: Set
 
     A test of the user's own that was run by an earlier invocation is a stratum by its function.
     """
-    from pytest_vla.run.xdist.scenes import scene_names
+    from pytest_vla.run.scenes import scene_names
     from pytest_vla.scale.order import Planned
 
     cases = {node: parse_node_id(node) or known.get(node) for node in episodes}

@@ -1,8 +1,8 @@
 """The plugin of the process that keeps a run: what reports bring is counted, stored, shown and judged.
 
 Each of these is a module beside this one: `handover` (records taken off reports), `so_far` (which count), `stored` (the
-store), `progress` (the line), `failures` and `judging` (the verdict), `gating` (against a baseline), `tracking` (other
-places that keep runs), `telling` (what is printed). Here they are wired.
+store), `progress` (the line), `failures` and `judging` (the verdict), `gating` (against a baseline), `in_time` (its
+limit), `tracking` (other places that keep runs), `telling` (what is printed). Here they are wired.
 """
 
 import dataclasses
@@ -21,32 +21,21 @@ from pytest_vla.gate.min_success import NO_POLICY
 from pytest_vla.plan.case import Case
 from pytest_vla.records.items import DECIDED, SKIPPED, Endings
 from pytest_vla.records.record import Record
-from pytest_vla.records.samples import Sample
-from pytest_vla.run import limits
 from pytest_vla.run.collected import Collected, collected_of
 from pytest_vla.run.decided import was_decided, write_decided
 from pytest_vla.run.failures import NOT_DONE, Failures, as_it_ended, is_not_done
 from pytest_vla.run.folder import RUN
 from pytest_vla.run.gating import GATE, Gate, Gated, Judged, agree, judge_by, kept_of
 from pytest_vla.run.handover import Unpacking
+from pytest_vla.run.in_time import InTime
 from pytest_vla.run.judging import judge_run
-from pytest_vla.run.limits import (
-    LIMIT,
-    BalancedOrder,
-    in_order,
-    is_balanced,
-    kept_order,
-    limit_text,
-    sample_of_run,
-    time_line,
-)
+from pytest_vla.run.limits import kept_order
 from pytest_vla.run.picked import picked_by
 from pytest_vla.run.resume import RESUMPTION
 from pytest_vla.run.selection import SELECTION
 from pytest_vla.run.so_far import SoFar
 from pytest_vla.run.stored import StoredRun
 from pytest_vla.run.telling import Telling
-from pytest_vla.run.typed import resume_command
 from pytest_vla.run.utilisation import closing_lines, look_at, scarce_now
 from pytest_vla.util.interrupts import uninterrupted
 from pytest_vla.util.text import counted, printable_lines
@@ -56,8 +45,6 @@ if TYPE_CHECKING:
     from pytest_vla.run.progress import Progress
     from pytest_vla.run.tracking import Tracking
     from pytest_vla.run.xdist.far import FarWorkers
-
-_WHOLE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 
 INTERRUPTED = "interrupted"
 """The outcome of a report of an item that Ctrl-C, or a KeyboardInterrupt, ended with its worker: it has not run."""
@@ -99,8 +86,7 @@ class Results:
         """The run in trackers of experiments; a plugin of its own. None: in none."""
         self._gated: Gated | None = None
         self._deciding: Deciding | None = None
-        self._limit = config.stash[LIMIT]
-        self._balanced: BalancedOrder | None = None
+        self._in_time = InTime(config, self.so_far)
         self._verdict: tuple[str, ...] = ()
         self.far: FarWorkers | None = None
         """Workers on other machines; None: there are none."""
@@ -122,11 +108,7 @@ class Results:
         with _stopped_by_errors():
             self._stored.begin(collected, kept_of(self._gate) | kept_order(self._config))
             self._begin_deciding()
-            if is_balanced(self._config):
-                known, settings = self.so_far.episodes_of(collected), self._selection.settings
-                self._balanced = BalancedOrder(self.so_far.episodes, known, settings)
-        if self._limit is not None:
-            self._limit.share(workers)
+            self._in_time.begin(collected, workers)
             if self.tracking is not None:
                 self.tracking.go_on(self.so_far.tally, self._stored.ended_before)
         self._telling.what_comes(collected, workers, self.so_far, self._gate, self._deciding)
@@ -134,10 +116,8 @@ class Results:
             from pytest_vla.run.progress import Progress
 
             weights = {node: expected.seconds for node, expected in self.so_far.estimates.items()}
-            limit = self._limit
-            until = None if limit is None else lambda: limit.left(limits.clock())
             scarce = partial(scarce_now, self._config)
-            self._progress = Progress(self._telling.reporter, weights, scarce=scarce, until=until)
+            self._progress = Progress(self._telling.reporter, weights, scarce=scarce, until=self._in_time.until)
             self._show_progress(None)
 
     def keep(self, record: Record, node: str) -> None:
@@ -164,8 +144,7 @@ class Results:
             self._stored.add(record)
         self._current[node] = record
         so_far.add(record, node)
-        if self._limit is not None and record.outcome != "error":
-            self._limit.learn(record.timings.get("wall") or 0.0)
+        self._in_time.learn(record)
         if self._deciding is not None:
             with _stopped_by_errors():
                 self._decide(self._deciding, {record.node: so_far.tally.records[record.node].outcome})
@@ -180,7 +159,7 @@ class Results:
             return
         stopped = bool(session.shouldstop or session.shouldfail)
         # A sequential gate looks at any time: what is not decided yet is undecided.
-        is_looking = self._deciding is not None and self._ended_by_time(session)
+        is_looking = self._deciding is not None and self._in_time.has_ended(session)
         if not self._stored.is_open:
             has_policy = self._selection.settings.model is not None
             judged = Judged(None, None, "no episode ran" if has_policy else NO_POLICY)
@@ -209,9 +188,8 @@ class Results:
 
         A sequential gate has one, and a run that time may end.
         """
-        if self._balanced is not None:
-            names = self.so_far.episode_names
-            return {node: self._balanced.place(node, names.get(node)) for node in nodes}
+        if (places := self._in_time.places(nodes)) is not None:
+            return places
         if self._deciding is None:
             return {}
         names = {node: self.so_far.names[node] for node in nodes if node in self.so_far.names}
@@ -230,8 +208,8 @@ class Results:
         self.begin(collected_of(session.items), 1)
         if self._deciding is not None:
             session.items[:] = self._deciding.in_order(session.items, self.so_far.names)
-        elif self._balanced is not None:
-            session.items[:] = in_order(session.items, self._balanced, self.so_far.episode_names)
+        else:
+            self._in_time.put_in_order(session)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -259,14 +237,16 @@ class Results:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """All that is to be kept is in the store, and the run is judged."""
         try:
-            self._stored.end(self._failures.without_policy, self._sample if self._ended_by_time(session) else None)
+            sample = self._in_time.sample if self._in_time.has_ended(session) else None
+            self._stored.end(self._failures.without_policy, sample)
         except VlaError as error:
             session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
             self._telling.error(error)
         if not self._config.option.collectonly:
             about = (self._selection, self._resumption, self.records, self._stored.closed, self._failures)
             verdict = judge_run(session, *about, self._gated)
-            self._verdict, session.exitstatus = (*self._time_lines(), *verdict.lines), verdict.exit_code
+            ended = self._in_time.lines(self._stored.closed.sample, self._deciding is not None)
+            self._verdict, session.exitstatus = (*ended, *verdict.lines), verdict.exit_code
             self._write_summaries(session)
             self._write_report(session)
             self._end_tracking(session)
@@ -275,24 +255,6 @@ class Results:
         """How the run went."""
         utilisation = closing_lines(self._config, len(self.so_far.new))
         self._telling.summary(terminalreporter, self.records, self._stored.closed, self._verdict, utilisation)
-
-    def _ended_by_time(self, session: pytest.Session) -> bool:
-        """Whether time, and nothing else, has ended the run: -x stops by an outcome, and Ctrl-C cuts what runs."""
-        is_cut = bool(session.shouldstop or session.shouldfail) or session.exitstatus not in _WHOLE
-        return self._limit is not None and self._limit.is_up and not is_cut
-
-    def _sample(self, is_whole: bool) -> Sample:
-        assert self._limit is not None
-        by, records = limit_text(self._limit, self._selection.settings), self.so_far.tally.records
-        order = self._balanced or BalancedOrder(self.so_far.episodes, {}, self._selection.settings)
-        return sample_of_run(by, order.balance(records), is_whole)
-
-    def _time_lines(self) -> tuple[str, ...]:
-        sample = self._stored.closed.sample
-        if self._limit is None or sample is None:
-            return ()
-        resume = resume_command(self._config, self._config.stash[RUN].name)
-        return (time_line(sample, self._limit, resume, len(self.so_far.new), self._deciding is not None),)
 
     def _write_summaries(self, session: pytest.Session) -> None:
         settings = self._selection.settings

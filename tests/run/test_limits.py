@@ -31,8 +31,8 @@ STOVE = Case("libero_goal", "turn_on_the_stove", 0)
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     values = {each.attribute: each.default for each in OPTIONS if each.into is None}
-    rest: dict[str, Any] = {"model_text": "m", "model_folder": tmp_path, "model_names": (), "given": (), "typed": frozenset()}
-    return Settings(**values, **rest)
+    rest: dict[str, Any] = {"model_text": "m", "model_folder": tmp_path, "model_names": (), "given": ()}
+    return Settings(**values, **rest, typed=frozenset())
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("8", 28800), ("0.5", 1800), (".5", 1800), ("90m", 5400), ("90s", 90)])

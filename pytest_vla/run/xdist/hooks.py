@@ -405,8 +405,8 @@ class Controller:
         return {node: self._cases[node] for node in ids if node in self._cases}
 
     def _items_of(self, ids: Sequence[str]) -> "list[Item]":
+        from pytest_vla.run.scenes import scene_names
         from pytest_vla.run.xdist.pool import Item
-        from pytest_vla.run.xdist.scenes import scene_names
 
         cases = self._cases_of(ids)
         scenes = scene_names(cases.values(), self._selection.settings.data)
