@@ -242,8 +242,12 @@ def time_line(sample: Sample, limit: TimeLimit, resume: str, ran: int, by_gate: 
             f"{duration_text(limit.took or 0.0)}{longest}; give more time"
         )
     told = f"vla: time was up ({sample.by}): {sample.done} of {planned} ran"
-    if sample.balanced:
-        told += f", a balanced sample: {_strata_text(sample)} {sample.share:.1%} of its episodes, give or take "
+    if sample.balanced and sample.done < sample.strata:
+        told += f", a balanced sample, drawn evenly over {_strata_text(sample)}, most of which have none yet"
+    elif sample.balanced:
+        told += (
+            f", a balanced sample: each of {_strata_text(sample)} has {sample.share:.1%} of its episodes, give or take "
+        )
         told += f"{sample.off:.1f}"
     elif by_gate:
         told += ", in the gate's order"
@@ -253,11 +257,9 @@ def time_line(sample: Sample, limit: TimeLimit, resume: str, ran: int, by_gate: 
 
 
 def _strata_text(sample: Sample) -> str:
-    if sample.strata == 1:
-        return "its one task has"
     if sample.strata == sample.tasks:
-        return f"each of {sample.tasks} tasks has"
-    return f"each of {sample.strata} tasks under one kind and level of variation has"
+        return counted(sample.tasks, "task")
+    return f"{counted(sample.strata, 'task')} under one kind and level of variation"
 
 
 def in_order(items: Sequence[pytest.Item], order: BalancedOrder, names: Mapping[str, str]) -> list[pytest.Item]:

@@ -81,6 +81,11 @@ def test_what_is_said_at_the_end() -> None:
         "vla: time was up (--vla-max-hours=2): 412 of 2000 episodes ran, a balanced sample: each of 200 tasks under "
         "one kind and level of variation has 20.6% of its episodes, give or take 1.0; go on with `RESUME`"
     )
+    few = Sample("--vla-max-hours=2", 5, 1020, True, 10, 500, 0.003, 1.0)
+    assert (
+        ", drawn evenly over 500 tasks under one kind and level of variation, most of which have none yet; go on"
+        in (time_line(few, limit, "RESUME", 5, by_gate=False))
+    )
     mixed = Sample("--vla-max-hours=2", 412, 2000, False, 40, 40, 0.206, 30.0)
     assert "no balanced sample: not all of it ran in the order" in time_line(mixed, limit, "RESUME", 412, False)
     assert ", in the gate's order; go on" in time_line(mixed, limit, "RESUME", 412, True)
