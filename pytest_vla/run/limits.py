@@ -243,12 +243,10 @@ def time_line(sample: Sample, limit: TimeLimit, resume: str, ran: int, by_gate: 
         )
     told = f"vla: time was up ({sample.by}): {sample.done} of {planned} ran"
     if sample.balanced and sample.done < sample.strata:
-        told += f", a balanced sample, drawn evenly over {_strata_text(sample)}, most of which have none yet"
+        told += f", a balanced sample, drawn evenly over {_strata_text(sample)}, some of which have none yet"
     elif sample.balanced:
-        told += (
-            f", a balanced sample: each of {_strata_text(sample)} has {sample.share:.1%} of its episodes, give or take "
-        )
-        told += f"{sample.off:.1f}"
+        each = "its one task" if sample.strata == 1 else f"each of {_strata_text(sample)}"
+        told += f", a balanced sample: {each} has {sample.share:.1%} of its episodes, give or take {sample.off:.1f}"
     elif by_gate:
         told += ", in the gate's order"
     else:

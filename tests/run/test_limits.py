@@ -83,7 +83,7 @@ def test_what_is_said_at_the_end() -> None:
     )
     few = Sample("--vla-max-hours=2", 5, 1020, True, 10, 500, 0.003, 1.0)
     assert (
-        ", drawn evenly over 500 tasks under one kind and level of variation, most of which have none yet; go on"
+        ", drawn evenly over 500 tasks under one kind and level of variation, some of which have none yet; go on"
         in (time_line(few, limit, "RESUME", 5, by_gate=False))
     )
     mixed = Sample("--vla-max-hours=2", 412, 2000, False, 40, 40, 0.206, 30.0)
