@@ -286,6 +286,11 @@ class RayCluster:
                 failed(_told(error), not creation)
 
 
+def cluster_cpus(address: str | None) -> float:
+    """Processors of a cluster, which this process is connected to from now on. Raises VlaError: it cannot be."""
+    return float(_connect(address).cluster_resources().get("CPU", 0.0))
+
+
 def _connect(address: str | None) -> Any:
     ray = required("ray", "pip install 'pytest-vla[ray]'")
     if ray.is_initialized():

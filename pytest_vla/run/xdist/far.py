@@ -9,6 +9,7 @@ import os
 import socket
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,7 +41,8 @@ _VARIABLES = (
     *("MESA_", "LIBGL_", "GALLIUM_", "TMPDIR", "XDG_CACHE_HOME", "TOKENIZERS_", "TRANSFORMERS_", "TORCH_"),
 )
 """What names of variables begin with that workers have as this process has them, where it has them or not."""
-_WAITING_SECONDS = 60.0
+_ENDED_SECONDS = 8.0
+_LOST_SECONDS = 30.0
 
 
 class FarWorkers:
@@ -57,6 +59,8 @@ class FarWorkers:
         self._wanted: Wanted | None = None
         self._actors: dict[str, FarActor] = {}
         self._connections: dict[str, socket.socket] = {}
+        # By node, until when its workers are taken for lost with it.
+        self._lost: dict[str, float] = {}
         self._lock = threading.Lock()
 
     # Before the policy is loaded, which may be on one of the machines.
@@ -95,9 +99,8 @@ class FarWorkers:
 
         if self.cluster is None:
             settings = self._selection.settings
-            address = None if settings.ray == "auto" else settings.ray
             self._wanted = wanted_of(self._selection, self._config)
-            self.cluster = RayCluster(address, self._wanted, self._tell)
+            self.cluster = RayCluster(address_of(str(settings.ray)), self._wanted, self._tell)
         return self.cluster
 
     def ahead(self, worker: str) -> float:
@@ -123,9 +126,13 @@ class FarWorkers:
         assert self.cluster is not None
         actor = self._actors[worker]
         self.incoming.forget(worker)
+        if time.monotonic() < self._lost.get(str(actor.node), 0.0):
+            return True, "its machine is gone"
         try:
-            found = self.cluster.ask(actor, "ended")
+            found = self.cluster.ask(actor, "ended", seconds=_ENDED_SECONDS)
         except VlaError as error:
+            # The others of that machine go at the same time, and xdist waits for this answer.
+            self._lost[str(actor.node)] = time.monotonic() + _LOST_SECONDS
             return True, f"its machine is gone ({error})"
         try:
             left: Mapping[str, bytes] = self.cluster.ask(actor, "left")
@@ -197,7 +204,9 @@ class FarWorkers:
         """A worker's actor could not be made, or is gone before the worker came."""
         if self._late is None:
             return
-        if not by_machine:
+        if by_machine:
+            grant_a_worker(self._config)
+        else:
             self._tell(f"worker {worker} could not be started: {why}")
         try:
             self._late.lost(worker, why)
@@ -224,6 +233,39 @@ class FarWorkers:
         reporter = self._config.pluginmanager.getplugin("terminalreporter")
         if reporter is not None and self._config.get_verbosity() >= 0:
             write_apart(reporter, printable_lines(f"vla: {text}"))
+
+
+def grant_a_worker(config: pytest.Config) -> None:
+    """One more worker may fail: xdist's limit is on workers that fail for ever, and this one failed for another reason.
+
+    Args:
+        config: the controller's.
+    """
+    dsession = config.pluginmanager.getplugin("dsession")
+    limit = getattr(dsession, "_max_worker_restart", None)
+    if limit is not None and config.getoption("maxworkerrestart") is None:
+        dsession._max_worker_restart = limit + 1
+
+
+def workers_of_cluster(config: pytest.Config) -> int:
+    """How many workers ``-n auto`` is: as many as the cluster has processors for by now.
+
+    Raises:
+        UsageError: it cannot be joined.
+    """
+    from pytest_vla.run.settings import read_settings
+    from pytest_vla.scale.ray_cluster import cluster_cpus
+
+    try:
+        settings = read_settings(config)
+        return max(1, int(cluster_cpus(address_of(str(settings.ray))) / settings.ray_cpus))
+    except VlaError as error:
+        raise pytest.UsageError(printable_lines(str(error))) from error
+
+
+def address_of(said: str) -> str | None:
+    """What `RayCluster` takes for an option's value."""
+    return None if said == "auto" else said
 
 
 def wanted_of(selection: Selection, config: pytest.Config) -> "Wanted":

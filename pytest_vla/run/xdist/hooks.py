@@ -36,7 +36,7 @@ from pytest_vla.run.results import INTERRUPTED, Results
 from pytest_vla.run.resume import RESUMPTION, Resumption
 from pytest_vla.run.selection import SELECTION, as_typed, task_of
 from pytest_vla.run.unheeded import unheeded
-from pytest_vla.run.xdist.far import FAR_WORKERS, LOST_NODES, FarWorkers
+from pytest_vla.run.xdist.far import FAR_WORKERS, LOST_NODES, FarWorkers, grant_a_worker
 from pytest_vla.run.xdist.policy import PolicyOfWorkers, Served
 from pytest_vla.util.text import printable_lines
 from pytest_vla.vary.registry import find_variation
@@ -179,6 +179,11 @@ class Controller:
                 f"--dist={how}: under it xdist cannot go on when a worker dies, and episodes would be lost. Give "
                 "--dist=load, which keeps a scene on its worker, or --dist=worksteal"
             )
+        if self._far is not None and how != "load":
+            raise pytest.UsageError(
+                f"--dist={how}: it waits until every worker has come, and one of a cluster may come in an hour: leave "
+                "--dist out (--dist=load keeps a scene on its worker)"
+            )
         settings = self._selection.settings
         if is_gated(self._selection) and settings.gate == SEQUENTIAL and how not in ("no", "load"):
             raise pytest.UsageError(
@@ -226,7 +231,7 @@ class Controller:
     @pytest.hookimpl(trylast=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> "VlaScheduling | None":
         """Ours in the place of `load`, which `--dist` says also where nobody asked for it."""
-        if not self._runs_episodes or config.getoption("dist") != "load":
+        if not (self._runs_episodes or self._far is not None) or config.getoption("dist") != "load":
             return None
         from pytest_vla.run.xdist.pool import Pool
         from pytest_vla.run.xdist.scheduler import VlaScheduling
@@ -270,7 +275,8 @@ class Controller:
             return
         from pytest_vla.util.wall_limits import hung_place, hung_traceback
 
-        self._grant_a_worker()
+        # An episode that kills its worker does it twice at most.
+        grant_a_worker(self._config)
         self._awaited.pop(crashitem, None)
         if report.outcome == "rerun":
             self._results.reruns[crashitem] += 1
@@ -357,13 +363,6 @@ class Controller:
             node=self._shared.get(node, name),
         )
         self._results.keep(record, node)
-
-    def _grant_a_worker(self) -> None:
-        """xdist's limit is on workers that fail for ever: an episode that kills its worker does it twice at most."""
-        dsession = self._config.pluginmanager.getplugin("dsession")
-        limit = getattr(dsession, "_max_worker_restart", None)
-        if limit is not None and self._config.getoption("maxworkerrestart") is None:
-            dsession._max_worker_restart = limit + 1
 
     def _may_begin(self) -> bool:
         return self._limit is None or self._limit.may_begin(limits.clock())
