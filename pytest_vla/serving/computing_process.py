@@ -59,7 +59,7 @@ def main() -> int:
         if policy is not None:
             reads, most = list(policy.reads), max(1, min(orders["most"], policy.max_batch))
             where = orders["socket"], orders["secret"]
-            answer["port"] = desk.open(*where, reads, most, orders["processes"], orders["network"])
+            answer["port"] = desk.open(*where, reads, most, orders["processes"], orders["network"], orders["cores"])
     except VlaError as error:
         answer, policy = {"error": str(error)}, None
     except BaseException as error:

@@ -61,6 +61,7 @@ class DeskProcess:
         most: int,
         desks: int,
         network: tuple[str, int] | None = None,
+        cores: int | None = None,
     ) -> int | None:
         """Has it listen, and waits until it does.
 
@@ -71,6 +72,7 @@ class DeskProcess:
             most: questions in a batch.
             desks: of the run, this one among them.
             network: host and port of TCP, to listen there too; 0: a free port; None: nowhere.
+            cores: that workers share; 0: each has one of its own; None: this machine's.
 
         Returns:
             The port of TCP; None: there is none.
@@ -80,7 +82,8 @@ class DeskProcess:
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        orders = {"path": path, "secret": secret, "reads": [*reads], "most": most, "desks": desks, "network": network}
+        orders = {"path": path, "secret": secret, "reads": [*reads], "most": most, "desks": desks}
+        orders |= {"network": network, "cores": processors() if cores is None else cores}
         with suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps(orders).encode() + b"\n")
             self._process.stdin.flush()
@@ -155,7 +158,7 @@ def main() -> int:
             orders["reads"],
             orders["most"],
             network=network,
-            cores=processors(),
+            cores=orders["cores"],
             desks=orders["desks"],
             beat=beat,
         )

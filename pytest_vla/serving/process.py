@@ -188,6 +188,7 @@ def start(
     processes: int = 1,
     listen: str | None = None,
     port: int = 0,
+    cores: int | None = None,
 ) -> PolicyProcess:
     """Starts a process, and waits until it has loaded its policy.
 
@@ -202,6 +203,7 @@ def start(
         listen: an address of this machine, at which workers of other hosts find it by TCP too; ``0.0.0.0``: at all of
             them, and what is told is this machine's name; None: only those of this host do.
         port: of TCP; 0: a free one.
+        cores: that workers share; 0: each has one of its own; None: this machine's.
 
     Raises:
         NotBatched: the policy is no `BatchPolicy`; `NotShared`: no policy can be shared here.
@@ -218,6 +220,7 @@ def start(
         "processes": processes,
         "socket": str(address.path),
         "secret": address.secret.hex(),
+        "cores": cores,
         "network": None if listen is None else (listen, port),
         "log": None if log is None else str(log),
         # What can be imported here can be there.

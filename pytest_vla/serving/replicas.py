@@ -55,6 +55,8 @@ class Replicas:
         notice: Callable[[str], None] = lambda text: None,
         log: Path | None = None,
         listen: str | None = None,
+        cores: int | None = None,
+        processes: int | None = None,
     ) -> None:
         """Starts all at once, and waits until each has loaded its policy.
 
@@ -66,6 +68,8 @@ class Replicas:
             notice: called from another thread with what happens to them later, for a person.
             log: the file that gets what the policy prints once it is loaded; None: standard error.
             listen: an address of this machine, at which workers of other hosts find them; None: they do not.
+            cores: that workers share; 0: each has one of its own; None: this machine's.
+            processes: of the run's policy, these among them; None: these.
 
         Raises:
             NotBatched: the policy is no `BatchPolicy`; see `pytest_vla.serving.process.start`.
@@ -76,6 +80,7 @@ class Replicas:
         self.addresses = [PolicyAddress.new() for _ in devices]
         self._processes: list[PolicyProcess | None] = [None for _ in devices]
         self._seen, self._lost = [Seen() for _ in devices], dict[int, str]()
+        self._cores, self._many = cores, processes or len(devices)
         self._listen, self._ports = listen, [0 for _ in devices]
         self._lock, self._closing = threading.Lock(), threading.Event()
         errors: list[BaseException] = []
@@ -142,10 +147,9 @@ class Replicas:
     def _begin(
         self, number: int, given_up: Callable[[], bool], told: Callable[[float], None] = lambda seconds: None
     ) -> PolicyProcess:
-        many = len(self._specs)
         where = (self._specs[number], self._most, self.addresses[number])
-        network: dict[str, Any] = {"listen": self._listen, "port": self._ports[number]}
-        return start(*where, told=told, log=self._log, given_up=given_up, processes=many, **network)
+        network: dict[str, Any] = {"listen": self._listen, "port": self._ports[number], "cores": self._cores}
+        return start(*where, told=told, log=self._log, given_up=given_up, processes=self._many, **network)
 
     def _watch(self, number: int) -> None:
         device, deaths = self._specs[number].device, 0
