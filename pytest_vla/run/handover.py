@@ -20,7 +20,6 @@ from pytest_vla.records.counting import COMPLETE
 from pytest_vla.records.record import VIDEO_SUFFIX, Record, parse_record, record_line
 from pytest_vla.records.trajectory import save_trajectory, trajectory_outcome
 from pytest_vla.run.arguments import plain_number
-from pytest_vla.run.far_side import on_time
 from pytest_vla.util.text import printable
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def attach(item: pytest.Item, run: Path, rollout: "Rollout") -> "Rollout":
         OSError: the file cannot be written.
         VlaError: it would lie outside of the run's folder.
     """
-    record = on_time(item.config, rollout.record)
+    record = rollout.record
     stem = f"{record.suite}/{_file_stem(item, record)}"
     # Names of tasks are looked at where a suite is loaded; a link may lead away all the same.
     if not is_inside(f"{stem}.npz") or not (run / stem).resolve().is_relative_to(run.resolve()):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_vla.errors import VlaError
+from pytest_vla.errors import SceneError, VlaError
 from pytest_vla.plan.data_roots import DataRoot, find_init_states, find_task_file, task_roots
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
@@ -20,10 +20,13 @@ _FETCHED = "pytest-vla fetch libero"
 def data_digest(tasks: Iterable[Task]) -> dict[str, str]:
     """What the data of tasks is, by ``tasks`` and ``assets``: sha256 (hex) of names and contents.
 
+    ``missing`` is there where a task's file is not, and says how to come by it: episodes of that task will say so too.
+
     Raises:
-        VlaError: a task's data is not there, or cannot be read.
+        VlaError: a file cannot be read, or a folder that was named is none.
     """
     files: dict[str, Path] = {}
+    missing = ""
     roots: dict[Path, None] = {}
     known: dict[tuple[str, str | None], tuple[DataRoot, ...]] = {}
     for task in tasks:
@@ -34,13 +37,17 @@ def data_digest(tasks: Iterable[Task]) -> dict[str, str]:
         found = known.get(place)
         if found is None:
             found = known[place] = task_roots(task)
-        files[f"{task.key}.bddl"] = find_task_file(found, task)
+        try:
+            files[f"{task.key}.bddl"] = find_task_file(found, task)
+        except SceneError as error:
+            missing = missing or str(error)
         with contextlib.suppress(VlaError):
             # Some suites draw their own.
             files[f"{task.key}.init"] = find_init_states(found, task)[0]
         roots |= dict.fromkeys(root.assets for root in found if root.assets is not None and root.suite is None)
     try:
-        return {"tasks": _digest(sorted(files.items())), "assets": _digest(_assets([*roots]))}
+        digests = {"tasks": _digest(sorted(files.items())), "assets": _digest(_assets([*roots]))}
+        return digests | ({"missing": missing} if missing else {})
     except OSError as error:
         raise VlaError(f"{error.filename}: cannot be read: {error.strerror}") from error
 

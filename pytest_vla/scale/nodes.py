@@ -56,7 +56,10 @@ class Wanted:
         """What a machine's data lacks; empty: nothing."""
         if "trouble" in found:
             return f"{name}: the data cannot be used there: {found['trouble']}"
-        other = [kind for kind, digest in (self.digest or {}).items() if found.get(kind) != digest]
+        ours = self.digest or {}
+        if "missing" in found and "missing" not in ours:
+            return f"{name}: data is missing there: {found['missing']}"
+        other = [kind for kind in ("tasks", "assets") if found.get(kind) != ours.get(kind)]
         if other:
             return (
                 f"{name}: its {' and '.join(other)} are other than this machine's (by sha256 of names and contents): "

@@ -135,7 +135,10 @@ class RayCluster:
             if actor.node in self._refused:
                 raise VlaError(self._refused[actor.node])
             if actor.node not in self._known:
-                node, trouble = self._examine([actor.node])[actor.node]
+                found = self._examine([actor.node])
+                if actor.node not in found:
+                    raise VlaError(f"{actor.name}: its node is gone")
+                node, trouble = found[actor.node]
                 if trouble:
                     self._refused[actor.node] = trouble
                     self._notice(f"{trouble}; nothing is run on it")
@@ -200,15 +203,16 @@ class RayCluster:
         self._known = {key: node for key, (node, _) in found.items()}
 
     def _examine(self, keys: Sequence[str]) -> dict[str, tuple[Node, str]]:
-        """By node's id what it has, and what it lacks, if anything."""
+        """By node's id what it has, and what it lacks, if anything; of those that go meanwhile nothing."""
         facts = self._on_each(node_facts, keys)
-        found = {key: examined(self._name(key), facts[key], self._wanted) for key in keys}
+        found = {key: examined(self._name(key), each, self._wanted) for key, each in facts.items()}
         sound = [key for key, (_, trouble) in found.items() if not trouble]
         if self._wanted.data is not None and sound:
             data = self._on_each(data_facts, sound, seconds=2000.0)
             for key in sound:
-                node, _ = found[key]
-                found[key] = node, self._wanted.data_trouble(node.name, data[key])
+                node, _ = found.pop(key)
+                if key in data:
+                    found[key] = node, self._wanted.data_trouble(node.name, data[key])
         return found
 
     def _on_each(
@@ -236,8 +240,11 @@ class RayCluster:
                 key = waiting.pop(reference)
                 try:
                     found[key] |= {"ended": time.time(), **self._ray.get(reference)}
-                except Exception as error:
+                except self._ray.exceptions.RayTaskError as error:
                     found[key] |= {"trouble": _told(error)}
+                except Exception:
+                    # The node is gone, though the cluster may not know it yet.
+                    del found[key]
         for key in waiting.values():
             found[key] |= {"trouble": f"no answer within {seconds:.0f} s"}
         return found
@@ -277,6 +284,11 @@ class RayCluster:
             except Exception as error:
                 creation = "Error in creation" in str(error) or "creation task" in str(error)
                 failed(_told(error), not creation)
+
+
+def cluster_cpus(address: str | None) -> float:
+    """Processors of a cluster, which this process is connected to from now on. Raises VlaError: it cannot be."""
+    return float(_connect(address).cluster_resources().get("CPU", 0.0))
 
 
 def _connect(address: str | None) -> Any:

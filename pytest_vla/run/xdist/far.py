@@ -95,9 +95,8 @@ class FarWorkers:
 
         if self.cluster is None:
             settings = self._selection.settings
-            address = None if settings.ray == "auto" else settings.ray
             self._wanted = wanted_of(self._selection, self._config)
-            self.cluster = RayCluster(address, self._wanted, self._tell)
+            self.cluster = RayCluster(address_of(str(settings.ray)), self._wanted, self._tell)
         return self.cluster
 
     def ahead(self, worker: str) -> float:
@@ -224,6 +223,27 @@ class FarWorkers:
         reporter = self._config.pluginmanager.getplugin("terminalreporter")
         if reporter is not None and self._config.get_verbosity() >= 0:
             write_apart(reporter, printable_lines(f"vla: {text}"))
+
+
+def workers_of_cluster(config: pytest.Config) -> int:
+    """How many workers ``-n auto`` is: as many as the cluster has processors for by now.
+
+    Raises:
+        UsageError: it cannot be joined.
+    """
+    from pytest_vla.run.settings import read_settings
+    from pytest_vla.scale.ray_cluster import cluster_cpus
+
+    try:
+        settings = read_settings(config)
+        return max(1, int(cluster_cpus(address_of(str(settings.ray))) / settings.ray_cpus))
+    except VlaError as error:
+        raise pytest.UsageError(printable_lines(str(error))) from error
+
+
+def address_of(said: str) -> str | None:
+    """What `RayCluster` takes for an option's value."""
+    return None if said == "auto" else said
 
 
 def wanted_of(selection: Selection, config: pytest.Config) -> "Wanted":
