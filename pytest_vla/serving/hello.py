@@ -68,7 +68,10 @@ def greet(connection: socket.socket, secret: bytes) -> Welcome:
         raise WireError(f"the policy's process refused this worker: {answer['refused']}")
     if not _is_proof(answer.get("proof"), _proof(secret, _DESK, theirs, ours)):
         raise WireError("what listens there does not know this run's secret")
-    return Welcome(tuple(answer["reads"]), tuple(answer["codecs"]))
+    try:
+        return Welcome(tuple(answer["reads"]), tuple(answer["codecs"]))
+    except (KeyError, TypeError) as error:
+        raise WireError(f"it does not say what it reads, and how: {error}") from error
 
 
 @dataclass(eq=False)
