@@ -95,6 +95,7 @@ def policy_of(fakes: type[Fake], number: int) -> ServersPolicy:
     return ServersPolicy([Address(name, "") for name in fakes.up], fakes, number)
 
 
+@pytest.mark.filterwarnings("ignore:nothing listens")
 def test_workers_are_spread_over_servers_and_over_the_others_where_one_is_away(fakes: type[Fake]) -> None:
     policies = [policy_of(fakes, number) for number in range(12)]
     for policy in policies:
