@@ -65,7 +65,8 @@ class Options(FuzzOptions, ScaleOptions, GateOptions):
         "the policy to test: module:callable, your own (called once an episode, returns a callable from observation to "
         "actions); tiny, a small learned policy that ships, and tiny@early, tiny:PATH; expert, a script that sees the "
         "simulator's state; random; replay:PATH, recorded actions (an npz "
-        "file, or the folder of a run such as .vla/RUN); openpi:HOST[:PORT], vla-eval:HOST[:PORT], served elsewhere; "
+        "file, or the folder of a run such as .vla/RUN); openpi:HOST[:PORT], vla-eval:HOST[:PORT], served elsewhere, "
+        "several with commas; "
         "lerobot:PATH_OR_HUB_ID, any policy of lerobot, and pi0, pi05, smolvla, its LIBERO checkpoints",
         "POLICY",
         some_text,
