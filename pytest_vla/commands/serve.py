@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> None:
     from pytest_vla.policies.address import KEY
     from pytest_vla.policies.load import check_model, digest_of
     from pytest_vla.policies.openpi_connection import require_websockets
-    from pytest_vla.run.options import DEFAULT_BATCH
+    from pytest_vla.policies.choices import DEFAULT_BATCH
     from pytest_vla.run.project import typed_model
     from pytest_vla.serving.websocket import WebsocketServer
 

@@ -14,6 +14,7 @@ from pytest_vla import hook_modules
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.choices import SEQUENTIAL
 from pytest_vla.run import marker, suite_items
+from pytest_vla.run.caller import heed_caller
 from pytest_vla.run.decided import SkipDecided
 from pytest_vla.run.failures import fail_over_cost, say_not_done
 from pytest_vla.run.folder import RUN, new_run_name
@@ -126,6 +127,7 @@ def _configure(config: pytest.Config, late: bool) -> None:
         config.stash[STDERR] = stream = terminal_stderr()
         config.add_cleanup(lambda: os.close(stream))
     config.stash[RUN] = settings.results / (resumption.run if resumption else new_run_name())
+    heed_caller(config.stash[RUN])
     config.stash[GATE] = None if config.option.collectonly else make_gate(selection, resumption, here)
     _skip_decided(config, selection)
     results = Results(config, arguments)

@@ -109,7 +109,7 @@ def foreseen(
     """
     from pytest_vla.policies.base import is_batch_policy
     from pytest_vla.policies.choices import REQUEST_TIMEOUT
-    from pytest_vla.run.options import DEFAULT_BATCH
+    from pytest_vla.policies.choices import DEFAULT_BATCH
     from pytest_vla.serving.forecast import forecast, forecast_alone
 
     plan, why = _plan(policy, suite, latencies[0], machines.costs)

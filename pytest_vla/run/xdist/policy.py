@@ -24,6 +24,7 @@ from pytest_vla.util.text import printable_lines
 
 if TYPE_CHECKING:
     from pytest_vla.serving.process import About, PolicyAddress
+    from pytest_vla.serving.lent import LentPolicy
     from pytest_vla.serving.replicas import Replicas
 
 LOG = "policy.log"
@@ -70,7 +71,7 @@ class PolicyOfWorkers:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._replicas: Replicas | None = None
+        self._replicas: Replicas | LentPolicy | None = None
 
     @property
     def about(self) -> "About | None":
@@ -87,6 +88,7 @@ class PolicyOfWorkers:
     @pytest.hookimpl(tryfirst=True)
     def pytest_xdist_setupnodes(self, specs: Any) -> None:
         """Before the first worker is started: load the policy, where all workers are to share it."""
+        from pytest_vla.policies.live import live_policy
         from pytest_vla.policies.load import may_batch
 
         selection, resumption = self._config.stash[SELECTION], self._config.stash[RESUMPTION]
@@ -97,6 +99,12 @@ class PolicyOfWorkers:
             return
         batches = may_batch(settings.spec)
         if batches is False:
+            return
+        if (live := live_policy(settings.spec)) is not None:
+            from pytest_vla.serving.lent import LentPolicy
+
+            self._replicas = LentPolicy(live)
+            self._check_fits(selection)
             return
         from pytest_vla.serving.process import NotBatched, NotShared
         from pytest_vla.serving.replicas import Replicas
