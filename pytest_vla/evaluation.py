@@ -32,7 +32,7 @@ from pytest_vla.records.store import open_store
 from pytest_vla.serving.lent import Lending
 from pytest_vla.serving.process import About, PolicyAddress
 from pytest_vla.serving.pytest_process import PytestProcess
-from pytest_vla.util.text import counted, printable
+from pytest_vla.util.text import counted, printable_lines
 
 if TYPE_CHECKING:
     from pytest_vla.policies.base import BatchPolicy, Policy
@@ -151,7 +151,7 @@ class Evaluation:
         left = "" if self.is_finished else f", stopped after {len(self.records)} of {self.planned}"
         first = f"{self.policy}: {counted(len(self.records), 'episode')}{left}, run {self.run} in {self.results}"
         width = max((len(row.name) + 2 * row.depth for row in self.rows), default=0)
-        return printable("\n".join([first, *(_line(row, width) for row in self.rows)]))
+        return printable_lines("\n".join([first, *(_line(row, width) for row in self.rows)]))
 
     def _count(self, outcome: str) -> int:
         return sum(record.outcome == outcome for record in self.records)
