@@ -1,4 +1,4 @@
-"""``from pytest_vla import evaluate``: a run of pytest from inside a script, of a policy that is in the script's memory.
+"""``from pytest_vla import evaluate``: a run of pytest from inside a script, of a policy in the script's memory.
 
 Worlds are in the workers of a pytest that is started for it, as by the command line; the policy stays where it is, and
 answers in the thread that called `evaluate`, which waits meanwhile. Records go into the same store.
@@ -243,9 +243,7 @@ def evaluate(
         with all_globals_put_back():
             lent = _lent(policy, suite, name)
             most = max(1, min(batch or DEFAULT_BATCH, lent.max_batch))
-            about = About(
-                live_digest(policy, digest), own_number(lent, "replan"), traits_of(lent).table(), most
-            )
+            about = About(live_digest(policy, digest), own_number(lent, "replan"), traits_of(lent).table(), most)
             live = LivePolicy(name, str(address.path), address.secret.hex(), asdict(about))
             lending = Lending(lent, address, most)
             try:
@@ -312,7 +310,8 @@ def _lent(policy: Any, suite: Texts, name: str) -> "BatchPolicy":
         return policy
     if is_torch_module(policy):
         told = "expected what is called with an episode, or has begin, act, max_batch and reads"
-        raise VlaError(f"{found}, a torch module, which takes tensors: {told}. For lerobot's: policies.lerobot.of_policy")
+        mend = "lerobot's become one by pytest_vla.policies.lerobot.of_policy"
+        raise VlaError(f"{found}, a torch module, which takes tensors: {told}; {mend}")
     checked_policy(policy, found)
     if getattr(policy, "privileged", False):
         raise VlaError(f"{found}, privileged: the simulator is in another process. Give its text, as for --vla-model")
@@ -359,8 +358,10 @@ def _check(workers: int | str, options: Sequence[str]) -> None:
     """Raises VlaError where what is asked for has a place of its own, or none."""
     is_number = isinstance(workers, int) and not isinstance(workers, bool)
     if not (is_number and int(workers) >= 1) and workers not in ("auto", "logical"):
-        told = "expected 1 or more, or 'auto': the worlds are never in this process, whose memory and graphics are yours"
-        raise VlaError(f"evaluate: workers is {workers!r}, {told}")
+        raise VlaError(
+            f"evaluate: workers is {workers!r}, expected 1 or more, or 'auto': worlds are never in this process, whose "
+            "memory and graphics are yours"
+        )
     if isinstance(options, str):
         raise VlaError(f"evaluate: options is a text, expected a list: [{options!r}]")
     for option in options:

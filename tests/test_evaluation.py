@@ -217,8 +217,7 @@ def test_a_network_in_training_mode_is_told(monkeypatch: pytest.MonkeyPatch) -> 
         evaluate(Wrapped(), suite="none")  # type: ignore[arg-type]
     wrapped = Wrapped()
     wrapped.network.training = False
-    with warnings.catch_warnings(), pytest.raises(VlaError):
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"), pytest.raises(VlaError):
         evaluate(wrapped, suite="none")  # type: ignore[arg-type]
     network = torch.nn.Module()
     network.training = False

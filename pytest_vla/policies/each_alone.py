@@ -18,7 +18,8 @@ class _EachAlone:
     max_batch = 1
 
     def __init__(self, policy: Policy, reads: Sequence[str]) -> None:
-        self._policy, self.reads = policy, tuple(reads)
+        self._policy = policy
+        self.reads: Sequence[str] = tuple(reads)
         # What a policy says of itself beside the protocol.
         self.replan = getattr(policy, "replan", None)
         self.traits = traits_of(policy)

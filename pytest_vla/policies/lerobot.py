@@ -114,8 +114,8 @@ def of_policy(policy: Any, preprocessor: Any, postprocessor: Any, *, replan: int
     from pytest_vla.policies.lerobot_policy import make_policy
 
     inputs = _guarded(lambda: read_inputs(policy.config, renames), what)
-    made = _guarded(lambda: make_policy(policy, preprocessor, postprocessor, inputs, device, replan), f"{what} on {device}")
-    return cast("LerobotPolicy", made)
+    asked = (policy, preprocessor, postprocessor, inputs, device, replan)
+    return cast("LerobotPolicy", _guarded(lambda: make_policy(*asked), f"{what} on {device}"))
 
 
 def check(where: str, folder: Path = Path()) -> None:

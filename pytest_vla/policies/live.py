@@ -101,7 +101,7 @@ def told_run(folder: Path) -> Path | None:
 
 
 def live_policy(spec: ModelSpec) -> LivePolicy | None:
-    """The policy that a text names, where the caller has it; None where the text is of another kind. Raises VlaError."""
+    """The policy that a text names, where the caller has it; None for a text of another kind. Raises VlaError."""
     kind, _, name = spec.text.partition(":")
     if kind != LIVE:
         return None

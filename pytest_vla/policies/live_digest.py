@@ -35,7 +35,8 @@ def live_digest(policy: object, given: object = None) -> str:
     """
     if isinstance(given, str):
         if not given.strip() or len(given) > _LONGEST or not given.isprintable():
-            raise VlaError(f"evaluate: digest is {given!r:.60}, expected a text of 1 to {_LONGEST} printable characters")
+            expected = f"expected a text of 1 to {_LONGEST} printable characters"
+            raise VlaError(f"evaluate: digest is {given!r:.60}, {expected}")
         return given
     if given is not None:
         try:

@@ -23,8 +23,8 @@ from pytest_vla.run.xdist.auto import auto_line, narrow_auto
 from pytest_vla.util.text import printable_lines
 
 if TYPE_CHECKING:
-    from pytest_vla.serving.process import About, PolicyAddress
     from pytest_vla.serving.lent import LentPolicy
+    from pytest_vla.serving.process import About, PolicyAddress
     from pytest_vla.serving.replicas import Replicas
 
 LOG = "policy.log"
