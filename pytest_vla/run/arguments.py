@@ -111,6 +111,7 @@ def whole_number(what: str, least: int, most: int | None = None) -> Callable[[st
 step_count = whole_number("a number of steps", 1)
 question_count = whole_number("a number of questions", 1, MOST_QUESTIONS)
 episode_count = whole_number("a number of episodes", 1, MAX_SEEDS)
+replica_count = whole_number("a number of copies", 1, 4096)
 scene_count = whole_number("a number of scenes", 1, MAX_SEEDS)
 picture_count = whole_number("a number of episodes", 0)
 one_seed = whole_number("a seed", 0, LAST_SEED)
@@ -130,6 +131,27 @@ def device_list(text: str) -> tuple[str, ...]:
     if len(names) > 1 and AUTO in names:
         raise argparse.ArgumentTypeError(f"{text!r}: of several devices each is named, as in cuda:0,cuda:1")
     return names
+
+
+def cpu_count(text: str) -> float:
+    """Processors that a worker takes, of a part of one on."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0.01 <= number <= 1024:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of processors; write 1, 2 or 0.5")
+    return number
+
+
+def ray_address(text: str) -> str:
+    """``auto``, ``local``, or where a head of Ray listens."""
+    host, _, port = text.rpartition(":")
+    if text not in ("auto", "local") and not text.startswith("ray://") and not (host and port.isdigit()):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no address of a Ray cluster; write auto, local, or HOST:PORT of the head, after ="
+        )
+    return text
 
 
 def seconds_of(text: str) -> float:

@@ -13,7 +13,7 @@ import pytest
 from pytest_vla import hook_modules
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.choices import SEQUENTIAL
-from pytest_vla.run import marker, suite_items
+from pytest_vla.run import far_side, marker, suite_items
 from pytest_vla.run.caller import heed_caller
 from pytest_vla.run.decided import SkipDecided
 from pytest_vla.run.failures import fail_over_cost, say_not_done
@@ -117,6 +117,9 @@ def _configure(config: pytest.Config, late: bool) -> None:
         config.pluginmanager.register(AllureOfItems(), "vla-allure")
     if handed is not None:
         config.stash[RUN], config.stash[SERVED] = Path(handed.run), handed.served
+        if handed.ahead is not None:
+            config.stash[RUN] = far_side.scratch_of(handed.run)
+            far_side.begin(config, handed.ahead)
         _skip_decided(config, selection)
         config.pluginmanager.register(xdist_hooks.Worker(), "vla-worker")
         return
@@ -130,6 +133,7 @@ def _configure(config: pytest.Config, late: bool) -> None:
     heed_caller(config.stash[RUN])
     config.stash[GATE] = None if config.option.collectonly else make_gate(selection, resumption, here)
     _skip_decided(config, selection)
+    _check_ray(settings, config)
     results = Results(config, arguments)
     config.pluginmanager.register(results, "vla-results")
     if results.tracking is not None:
@@ -146,9 +150,25 @@ def _configure(config: pytest.Config, late: bool) -> None:
     if any(map(config.pluginmanager.hasplugin, ("xdist", "xdist.plugin"))):
         if not config.option.collectonly:
             widen_auto(config, selection, None if resumption is None else len(resumption.left))
+        if settings.ray is not None and config.getoption("tx") and not config.option.collectonly:
+            from pytest_vla.run.xdist.far import FAR_WORKERS, FarWorkers
+
+            config.stash[FAR_WORKERS] = results.far = FarWorkers(config)
         policy = PolicyOfWorkers(config)
         config.pluginmanager.register(policy, "vla-policy")
+        if results.far is not None:
+            # After the policy, so that it is asked before it.
+            config.pluginmanager.register(results.far, "vla-far")
         config.pluginmanager.register(xdist_hooks.Controller(config, results, policy), "vla-xdist")
+
+
+def _check_ray(settings: Settings, config: pytest.Config) -> None:
+    if settings.ray is None or config.option.collectonly:
+        return
+    if "ray" in settings.typed and not config.getoption("tx", None):
+        raise VlaError(
+            f"--vla-ray={settings.ray}: the machines run workers of pytest-xdist; say how many by -n, such as -n 64"
+        )
 
 
 def _skip_decided(config: pytest.Config, selection: Selection) -> None:

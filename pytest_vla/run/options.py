@@ -1,5 +1,6 @@
 """Every ``--vla-*`` option and ini key, declared once: here, those of searches in `fuzz_options`, of many machines in
-`scale_options`, and of gates in `gate_options`; these come last in help and in the reference: a policy and what it runs on are read first.
+`scale_options`, and of gates in `gate_options`; these come last in help and in the reference: a policy and what it runs
+on are read first.
 
 What pytest is told, what `Settings` have, what a resumed run keeps, and the reference page: all is made from this
 table. A new option is one attribute more, and whatever is to heed it.

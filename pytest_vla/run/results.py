@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from pytest_vla.run.deciding import Deciding
     from pytest_vla.run.progress import Progress
     from pytest_vla.run.tracking import Tracking
+    from pytest_vla.run.xdist.far import FarWorkers
 
 INTERRUPTED = "interrupted"
 """The outcome of a report of an item that Ctrl-C, or a KeyboardInterrupt, ended with its worker: it has not run."""
@@ -84,6 +85,8 @@ class Results:
         self._gated: Gated | None = None
         self._deciding: Deciding | None = None
         self._verdict: tuple[str, ...] = ()
+        self.far: FarWorkers | None = None
+        """Workers on other machines; None: there are none."""
 
     def begin(self, collected: Collected, workers: int) -> None:
         """The items of this invocation are known: note the run, and say what is to come.
@@ -121,6 +124,9 @@ class Results:
         """
         so_far = self.so_far
         record = dataclasses.replace(record, attempt=so_far.attempt_of(record, self.reruns[node]))
+        if self.far is not None and record.arrays is not None:
+            with _stopped_by_errors():
+                record = dataclasses.replace(record, arrays=self.far.incoming.place(record.worker, record.arrays))
         if record.node not in so_far.episodes:
             # Its item was not known to run an episode, which no reason is to lose it.
             label = str(record.variation.get("label", ""))

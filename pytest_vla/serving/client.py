@@ -3,7 +3,7 @@
 import itertools
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
@@ -13,9 +13,11 @@ import numpy as np
 from pytest_vla.errors import POLICY_TIMEOUT, SERVER_DIED, EpisodeError, VlaError, WireError
 from pytest_vla.policies.base import Answer, Episode, Observation
 from pytest_vla.policies.noise import pack_noise
+from pytest_vla.serving.hello import HELLO_SECONDS, greet
+from pytest_vla.serving.network import NetworkAddress, connect
 from pytest_vla.serving.process import About, PolicyAddress
 from pytest_vla.serving.replicas import lost_file
-from pytest_vla.serving.wire import PROTOCOL, WAIT, SharedPictures, allocate, inlined, receive, send, unpack_answer
+from pytest_vla.serving.wire import WAIT, SharedPictures, allocate, inlined, receive, send, unpack_answer
 from pytest_vla.util.told import warn
 from pytest_vla.util.tracebacks import ServerTraceback
 
@@ -24,6 +26,9 @@ _NO_MEMORY = "no memory can be shared with the policy's process ({}): pictures g
 _RETRY_SECONDS = 0.2
 _GRACE_SECONDS = 12.0  # Beyond what the process allows itself.
 _PATIENCE = 600.0
+
+Places = PolicyAddress | NetworkAddress | tuple[PolicyAddress | NetworkAddress, ...]
+"""Where a policy's process listens; of several the first is taken that can be reached from here."""
 
 
 class ServedPolicy:
@@ -36,7 +41,12 @@ class ServedPolicy:
     """
 
     def __init__(
-        self, address: PolicyAddress, timeout: float, about: About | None = None, patience: float = _PATIENCE
+        self,
+        address: Places,
+        timeout: float,
+        about: About | None = None,
+        patience: float = _PATIENCE,
+        where: Callable[[], Places] | None = None,
     ) -> None:
         """Connects at the first episode.
 
@@ -45,14 +55,18 @@ class ServedPolicy:
             timeout: seconds that an answer may take.
             about: what the policy says of itself.
             patience: seconds after which a process that died is not waited for any more.
+            where: asked for each connection after the first where the process listens by then, as another one may have
+                taken its place on another host; an empty tuple: nowhere yet. Raises VlaError where there will be none
+                any more, and says why. None: at the same address.
         """
         about = about or About()
         self.timeout, self.replan, self.traits = timeout, about.replan, about.traits
-        self._address, self._patience = address, patience
+        self._places, self._where, self._patience = address, where, patience
+        self._is_first = True
         self._numbers = itertools.count()
         self._connection: socket.socket | None = None
         self._pictures: SharedPictures | None = None
-        self._shares = True
+        self._shares, self._is_near = True, True
         self._reads: tuple[str, ...] = ()
 
     def __call__(self, episode: Episode) -> "_ServedSession":
@@ -72,7 +86,12 @@ class ServedPolicy:
             "action_size": episode.action_size,
             "replan": episode.replan,
         }
-        self._connect()
+        try:
+            self._connect()
+        except EpisodeError:
+            raise
+        except VlaError as error:
+            raise EpisodeError(SERVER_DIED, str(error)) from error
         self._ask(message)
         return _ServedSession(self, number, episode.rng)
 
@@ -132,6 +151,8 @@ class ServedPolicy:
     def _memory_for(self, size: int) -> SharedPictures | None:
         """Memory of at least so many bytes that both sides have; None: there is none to be had."""
         assert self._connection is not None
+        if not self._is_near:
+            return None
         if self._shares and (self._pictures is None or self._pictures.size < size):
             try:
                 descriptor = allocate(max(size, _ALIGNMENT))
@@ -146,31 +167,58 @@ class ServedPolicy:
         return self._pictures if self._shares else None
 
     def _lost(self) -> str | None:
-        """Why the process will not come back; None: it may."""
-        try:
-            return lost_file(self._address).read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return None if self._address.path.parent.is_dir() else "the policy's process has ended"
+        """Why the process will not come back; None: it may, or whoever is asked where it is says so."""
+        addresses = _listed(self._places)
+        for address in addresses:
+            if isinstance(address, PolicyAddress):
+                try:
+                    return lost_file(address).read_text(encoding="utf-8")
+                except FileNotFoundError:
+                    if self._where is None and len(addresses) == 1 and not address.path.parent.is_dir():
+                        return "the policy's process has ended"
+        return None
 
     def _connect(self) -> None:
+        """Raises EpisodeError; VlaError: there is nothing to connect to any more."""
         if self._connection is not None:
             return
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        if self._where is not None and not self._is_first:
+            self._places = self._where()
+        self._is_first = False
+        trouble = EpisodeError(SERVER_DIED, "the policy's process cannot be reached: it listens nowhere yet")
+        for address in _listed(self._places):
+            try:
+                self._connection, self._reads = self._connected(address)
+            except EpisodeError as error:
+                trouble = error
+            else:
+                self._is_near = isinstance(address, PolicyAddress)
+                return
+        raise trouble
+
+    def _connected(self, address: PolicyAddress | NetworkAddress) -> tuple[socket.socket, tuple[str, ...]]:
+        """A connection, and what the policy reads. Raises EpisodeError."""
+        # It tells now and then that it lives.
+        silence = self.timeout + _GRACE_SECONDS
+        is_near = isinstance(address, PolicyAddress)
+        place = "" if is_near else f" at {address}"
+        connection: socket.socket | None = None
         try:
-            # It tells now and then that it lives.
-            connection.settimeout(self.timeout + _GRACE_SECONDS)
-            connection.connect(str(self._address.path))
-            send(connection, {"protocol": PROTOCOL, "secret": self._address.secret})
-            answer, _ = receive(connection)
-            if "refused" in answer:
-                raise WireError(f"the policy's process refused this worker: {answer['refused']}")
+            if isinstance(address, PolicyAddress):
+                connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+                connection.settimeout(silence)
+                connection.connect(str(address.path))
+            else:
+                connection = connect(address, min(silence, HELLO_SECONDS))
+            reads = greet(connection, address.secret)
+            connection.settimeout(silence)
         except (OSError, WireError) as error:
-            connection.close()
-            if isinstance(error, TimeoutError):
+            if connection is not None:
+                connection.close()
+            if isinstance(error, TimeoutError) and is_near:
                 raise self._silent() from error
-            raise EpisodeError(SERVER_DIED, f"the policy's process cannot be reached: {error}") from error
-        self._reads = tuple(answer["reads"])
-        self._connection = connection
+            raise EpisodeError(SERVER_DIED, f"the policy's process cannot be reached{place}: {error}") from error
+        return connection, reads
 
     def _silent(self) -> EpisodeError:
         told = f"no sign of life from the policy's process in {self.timeout:g} s (--vla-policy-timeout)"
@@ -221,3 +269,7 @@ class _ServedSession:
     def close(self) -> None:
         """Ends the session over there."""
         self._policy.end(self._number)
+
+
+def _listed(places: Places) -> tuple[PolicyAddress | NetworkAddress, ...]:
+    return places if isinstance(places, tuple) else (places,)

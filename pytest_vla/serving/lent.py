@@ -16,6 +16,7 @@ from pytest_vla.policies.live import LivePolicy
 from pytest_vla.serving.desk_process import DeskProcess
 from pytest_vla.serving.process import About, PolicyAddress
 from pytest_vla.serving.replicas import lost_file
+from pytest_vla.serving.seen import Seen
 
 if TYPE_CHECKING:
     from pytest_vla.policies.base import BatchPolicy
@@ -121,6 +122,10 @@ class LentPolicy:
     def address_of(self, worker: int) -> PolicyAddress:
         """Whom a worker asks, by its number."""
         return self._address
+
+    def seen(self) -> tuple[Seen, ...]:
+        """Nothing: that goes to the process that has the policy."""
+        return ()
 
     def close(self) -> None:
         """Nothing: it goes on where it is."""

@@ -23,7 +23,7 @@ from pytest_vla.policies.base import Answer
 from pytest_vla.policies.msgpack_arrays import check_elements
 from pytest_vla.policies.tokens import PER_TOKEN, check_token_statistics, statistics_of, statistics_table
 
-PROTOCOL = 2
+PROTOCOL = 3
 
 WAIT = {"wait": True}
 """What a worker is sent now and then while it waits for an answer."""
@@ -51,9 +51,9 @@ def send(connection: socket.socket, message: Mapping[str, Any], files: tuple[int
             connection.sendall(body)
         else:
             connection.sendall(framed(message))
-    except TimeoutError:
-        raise
     except OSError as error:
+        if _ran_out(error):
+            raise
         raise WireError(f"the connection is broken: {error}") from error
 
 
@@ -66,9 +66,9 @@ def framed(message: Mapping[str, Any] | bytes) -> bytes:
 class Inbox:
     """What has come over a connection that is not waited for, until it is a whole message."""
 
-    def __init__(self, trusted: bool = False) -> None:
-        """`trusted`: whatever comes is ours, and its sizes are not checked."""
-        self._bytes, self._trusted = bytearray(), trusted
+    def __init__(self, trusted: bool = False, longest: int = LONGEST_MESSAGE) -> None:
+        """`trusted`: whatever comes is ours, and its sizes are not checked; `longest`: bytes of a message."""
+        self._bytes, self._trusted, self._longest = bytearray(), trusted, longest
         self._files: list[int] = []
 
     def add(self, data: bytes, files: Sequence[int] = ()) -> None:
@@ -80,7 +80,7 @@ class Inbox:
         """The messages that are whole, each with the files that have come by then. Raises WireError."""
         while len(self._bytes) >= _HEAD.size:
             (length,) = _HEAD.unpack_from(self._bytes)
-            _check_length(length)
+            _check_length(length, self._longest)
             end = _HEAD.size + length
             if len(self._bytes) < end:
                 return
@@ -90,18 +90,26 @@ class Inbox:
             files, self._files = self._files, []
             yield message, files
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has come that is not taken."""
+        return not self._bytes and not self._files
+
     def close(self) -> None:
         """Closes the files that nobody took."""
         _close(self._files)
         self._files = []
 
 
-def receive(connection: socket.socket, files: int = 0) -> tuple[dict[str, Any], list[int]]:
+def receive(
+    connection: socket.socket, files: int = 0, longest: int = LONGEST_MESSAGE
+) -> tuple[dict[str, Any], list[int]]:
     """Waits for one message.
 
     Args:
         connection: a stream socket.
         files: how many open files may come with it.
+        longest: bytes that it may have.
 
     Returns:
         The message, and descriptors that the caller has to close.
@@ -118,11 +126,11 @@ def receive(connection: socket.socket, files: int = 0) -> tuple[dict[str, Any], 
         else:
             head = _exactly(connection, _HEAD.size)
         (length,) = _HEAD.unpack(head)
-        _check_length(length)
+        _check_length(length, longest)
         return _table(_unpacked(_exactly(connection, length))), descriptors
     except OSError as error:
         _close(descriptors)
-        if isinstance(error, TimeoutError):
+        if _ran_out(error):
             raise
         raise WireError(f"the connection is broken: {error}") from error
     except BaseException:
@@ -130,9 +138,14 @@ def receive(connection: socket.socket, files: int = 0) -> tuple[dict[str, Any], 
         raise
 
 
-def _check_length(length: int) -> None:
-    if length > LONGEST_MESSAGE:
-        raise WireError(f"a message of {length} bytes was announced, more than {LONGEST_MESSAGE}")
+def _ran_out(error: OSError) -> bool:
+    """Whether it is the socket's own timeout; where the system found that the other host is gone, it has a number."""
+    return isinstance(error, TimeoutError) and error.errno is None
+
+
+def _check_length(length: int, longest: int) -> None:
+    if length > longest:
+        raise WireError(f"a message of {length} bytes was announced, more than {longest}")
 
 
 def _table(message: object) -> dict[str, Any]:

@@ -66,6 +66,9 @@ TYPED = {
     "metrics": ("all", "token_entropy,TB-E,my.own-metric"),
     "stop-when": ["token_entropy>0.3 for 5", "A-PI.arm <= -1e-3"],
     "kernels": ("pinned", "native"),
+    "ray": ("auto", "local", "10.0.0.1:6379"),
+    "ray-cpus": ("0.5", "2"),
+    "ray-replicas": ("1", "64"),
 }
 CASES = [(option, text) for option in OPTIONS for text in TYPED.get(option.name, ())]
 

@@ -23,6 +23,7 @@ from pytest_vla.gate.choices import SEQUENTIAL
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.labels import parse_search_id
 from pytest_vla.run.collected import Collected, collected_of
+from pytest_vla.run.far_side import FILE, POLICY
 from pytest_vla.run.folder import RUN
 from pytest_vla.run.gating import is_gated
 from pytest_vla.run.marker import NOTHING_TO_RUN
@@ -33,6 +34,7 @@ from pytest_vla.run.results import INTERRUPTED, Results
 from pytest_vla.run.resume import RESUMPTION, Resumption
 from pytest_vla.run.selection import SELECTION, as_typed, task_of
 from pytest_vla.run.unheeded import unheeded
+from pytest_vla.run.xdist.far import FAR_WORKERS, LOST_NODES, FarWorkers
 from pytest_vla.run.xdist.policy import PolicyOfWorkers, Served
 from pytest_vla.util.text import printable_lines
 from pytest_vla.vary.registry import find_variation
@@ -59,11 +61,19 @@ _GUARDIAN = Path(__file__).with_name("guardian.py")
 
 @dataclass(frozen=True)
 class Handed:
-    """What a worker is given: the run's folder, what is left of a run that is gone on with, where the policy is."""
+    """What a worker is given.
+
+    Attributes:
+        run: the run's folder, where the controller is.
+        resumption: what is left of a run that is gone on with.
+        served: where the policy is.
+        ahead: of a worker on another machine, seconds by which its clock is ahead; None: it is on this one.
+    """
 
     run: str
     resumption: Resumption | None
     served: Served | None
+    ahead: float | None = None
 
 
 def handed_over(config: pytest.Config) -> Handed | None:
@@ -75,7 +85,7 @@ def handed_over(config: pytest.Config) -> Handed | None:
     resumption = table["resumption"]
     if resumption is not None:
         resumption = Resumption(**{**resumption, "left": tuple(resumption["left"])})
-    return Handed(table["run"], resumption, table["served"] and Served(**table["served"]))
+    return Handed(table["run"], resumption, table["served"] and Served(**table["served"]), table["ahead"])
 
 
 class Worker:
@@ -137,8 +147,11 @@ class Controller:
         self._shared: dict[str, str] = {}
         # What is to run again, with the report to give where it does not come to that.
         self._awaited: dict[str, Any] = {}
+        # By worker, what leads to it beside xdist's own.
+        self._channels: dict[str, Any] = {}
         self._interrupted = False
         self._watch: Watch | None = None
+        self._far = config.stash.get(FAR_WORKERS, None)
         self._unheeded = unheeded(self._selection, config)
 
     def pytest_sessionstart(self) -> None:
@@ -162,7 +175,7 @@ class Controller:
         if settings.model is None:
             return
         for spec in specs:
-            if spec.popen and not spec.via:
+            if spec.popen and not spec.via and not spec.far:
                 spec.python = _guarded(spec.python)
         if settings.timeout is not None:
             from pytest_vla.run.xdist.watch import Watch
@@ -172,14 +185,16 @@ class Controller:
     def pytest_configure_node(self, node: Any) -> None:
         """A worker is about to start."""
         served = self._policy.served(node.workerinput["workerid"])
-        handed = Handed(str(self._run), self._config.stash[RESUMPTION], served)
+        ahead = None if self._far is None else self._far.ahead(node.gateway.id)
+        handed = Handed(str(self._run), self._config.stash[RESUMPTION], served, ahead)
         node.workerinput[WORKER_INPUT] = json.dumps(asdict(handed))
         if self._selection.settings.model is not None or self._unheeded:
             node.workerinput[CHANNEL] = node.gateway.newchannel()
             # Called before xdist is told that the worker has collected: messages keep their order.
             node.workerinput[CHANNEL].setcallback(partial(self._hear, node.gateway.id))
+            self._channels[node.gateway.id] = node.workerinput[CHANNEL]
         if self._selection.settings.model is not None:
-            pid, kill = _process_of(node.gateway)
+            pid, kill = _process_of(node.gateway, self._far)
             # xdist's own way for one that does not end when all is over; its guardian has to stay to clear up.
             node.gateway._io.kill = kill
             if self._watch is not None:
@@ -196,7 +211,8 @@ class Controller:
         from pytest_vla.run.xdist.turns import TurnPool
 
         in_turns = is_gated(self._selection) and self._selection.settings.gate == SEQUENTIAL
-        return VlaScheduling(config, log, self._items_of, TurnPool if in_turns else Pool)
+        pool = TurnPool if in_turns else Pool
+        return VlaScheduling(config, log, self._items_of, pool, waits=self._far is None)
 
     def pytest_xdist_node_collection_finished(self, node: Any, ids: Sequence[str]) -> None:
         """The first worker has collected, and the others have the same items."""
@@ -238,11 +254,15 @@ class Controller:
             self._awaited[crashitem] = copy.copy(report)
             self._awaited[crashitem].outcome = "failed"
             return
+        lost, words = (False, "") if self._far is None else self._far.ended(report.node.gateway.id)
+        if words:
+            report.longrepr = f"{report.longrepr}: {words}"
         dump = hung_traceback(self._run, report.node.gateway.id)
         killed = self._watch.why_killed(report.node.gateway.id) if self._watch is not None else None
         if dump is not None:
             report.sections.append(("traceback of the hang", dump))
-        if dump is None and killed is None and self._results.reruns[crashitem] < RERUNS and _reruns(sched, crashitem):
+        most = LOST_NODES if lost else RERUNS
+        if dump is None and killed is None and self._results.reruns[crashitem] < most and _reruns(sched, crashitem):
             self._results.reruns[crashitem] += 1
             self._awaited[crashitem] = copy.copy(report)
             report.outcome = "rerun"
@@ -322,6 +342,9 @@ class Controller:
 
     def _hear(self, worker: str, told: Any) -> None:
         """What a worker tells, in a thread of execnet's: its cases, whether its limit is in force, what it prepares."""
+        if isinstance(told, list):
+            self._take_from_afar(worker, *told)
+            return
         if isinstance(told, bool):
             if self._watch is not None:
                 self._watch.episode(worker, told)
@@ -333,6 +356,16 @@ class Controller:
             self._names[node], self._cases[node] = name, Case(*fields)
             if shared is not None:
                 self._shared[node] = shared
+
+    def _take_from_afar(self, worker: str, kind: str, *values: Any) -> None:
+        """What a worker on another machine sends, or asks."""
+        assert self._far is not None
+        if kind == FILE:
+            self._far.incoming.add(worker, *values)
+        elif kind == POLICY:
+            # Who is gone needs no answer.
+            with suppress(OSError):
+                self._channels[worker].send((POLICY, self._policy.places(worker)))
 
     def _cases_of(self, ids: Sequence[str]) -> dict[str, Case]:
         return {node: self._cases[node] for node in ids if node in self._cases}
@@ -374,8 +407,10 @@ def _guarded(python: str | None) -> str | None:
     return f"{shlex.join([sys.executable, '-I', '-S', str(_GUARDIAN)])} {python or shlex.quote(sys.executable)}"
 
 
-def _process_of(gateway: Any) -> tuple[int | None, Callable[[], None]]:
+def _process_of(gateway: Any, far: FarWorkers | None) -> tuple[int | None, Callable[[], None]]:
     """A worker's process, where it is on this machine, and what ends it."""
+    if far is not None:
+        return None, partial(far.kill, gateway.id)
     if not gateway.spec.popen or gateway.spec.via:
         return None, gateway._io.kill
     # Not the one that execnet started, which is the guardian.

@@ -27,6 +27,7 @@ class VlaScheduling:
         log: Producer,
         items_of: Callable[[Sequence[str]], Sequence[Item]],
         pool_of: Callable[[Sequence[Item]], Pool | TurnPool] = Pool,
+        waits: bool = True,
     ) -> None:
         """Nothing is known before the workers are up.
 
@@ -35,12 +36,14 @@ class VlaScheduling:
             log: for ``--debug``.
             items_of: the items of node ids, in their order; `Item.index` is the place in the list.
             pool_of: what hands them out.
+            waits: whether nothing begins before all workers have collected; else the first one begins.
         """
         self.config = config
         self.log = log.vlasched
         self.collection: list[str] | None = None
         self.collection_is_completed = False
         """Whether as many workers as were asked for have collected."""
+        self._waits = waits
         self._items_of = items_of
         self._items: Sequence[Item] = ()
         self._indices: dict[str, int] = {}
@@ -83,7 +86,8 @@ class VlaScheduling:
         if self.collection is None:
             self._collections[node] = list(collection)
             # The same number under every version of xdist.
-            self.collection_is_completed = len(self._collections) >= node.workerinput["workercount"]
+            awaited = node.workerinput["workercount"] if self._waits else 1
+            self.collection_is_completed = len(self._collections) >= awaited
             return
         if list(collection) == self.collection:
             self._open[node] = None
