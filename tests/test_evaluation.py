@@ -86,16 +86,20 @@ def digests(evaluation: Evaluation) -> dict[str, str]:
     return {record.case: record.digest for record in evaluation.records}
 
 
+def state_of_process() -> Any:
+    drawn: Any = np.random.get_state()
+    return random.getstate(), drawn[1].tolist(), drawn[2:], signal.getsignal(signal.SIGINT), set(os.environ)
+
+
 def test_records_are_those_of_the_command_line_and_nothing_else_has_changed(run: Evaluate, policies: Any) -> None:
     typed = run("policies:plain")
     random.seed(5)
     np.random.seed(5)
-    before = random.getstate(), np.random.get_state()[1].tolist(), signal.getsignal(signal.SIGINT), set(os.environ)
+    before = state_of_process()
     opened = len(os.listdir("/proc/self/fd"))
     plain = run(policies.plain, name="step 10")
     batched = run(policies.Batched(), batch=1, workers=2, name="step 10")
-    after = random.getstate(), np.random.get_state()[1].tolist(), signal.getsignal(signal.SIGINT), set(os.environ)
-    assert after == before
+    assert state_of_process() == before
     assert len(os.listdir("/proc/self/fd")) <= opened
     assert len(digests(typed)) == 4
     assert digests(plain) == digests(typed) == digests(batched)
@@ -144,7 +148,7 @@ def test_what_breaks_is_counted(run: Evaluate) -> None:
 
 
 def test_ctrl_c_stops_the_run_and_goes_on(run: Evaluate, policies: Any, tmp_path: Path) -> None:
-    class Interrupting(policies.Batched):  # type: ignore[misc,name-defined]
+    class Interrupting(policies.Batched):  # type: ignore[misc]
         asked = 0
 
         def act(self, states: Sequence[Any], observations: Any) -> Any:

@@ -243,4 +243,3 @@ class FarReplicas:
         self._notice(f"{why}; another is started in its place, and its open episodes run again")
         self._start(copy)
         return True
-

@@ -107,4 +107,3 @@ class WorkerHost:
                     found[path.name] = path.read_bytes()
         self._scratch.cleanup()
         return found
-

@@ -125,7 +125,8 @@ def test_a_policy_in_memory(tmp_path: Path) -> None:
     first, digest = alone(live, 0), live_digest(live)
     assert digest == live_digest(of_policy(model, before, after))
     with torch.no_grad():
-        next(model.parameters()).add_(0.1)
+        for weights in model.parameters():
+            weights.add_(0.1)
     assert live_digest(live) != digest
     assert not np.array_equal(alone(live, 0), first)
     model.train()

@@ -20,7 +20,8 @@ from tests.support.waiting import HANG
 class Here:
     """Answers with the thread that it is asked in, and what it was told of the episode; waits at the gate."""
 
-    max_batch, reads = 4, ("state",)
+    max_batch = 4
+    reads: Sequence[str] = ("state",)
 
     def __init__(self) -> None:
         self.gate = threading.Event()
@@ -85,7 +86,7 @@ def test_the_policy_answers_in_the_thread_that_waits() -> None:
 
 
 def test_a_call_that_takes_too_long_is_told_and_goes_on() -> None:
-    policy, found = Here(), []
+    policy, found = Here(), list[Any]()
     policy.gate.clear()
     with lending(policy) as (lent, address):
 
