@@ -243,3 +243,4 @@ class FarReplicas:
         self._notice(f"{why}; another is started in its place, and its open episodes run again")
         self._start(copy)
         return True
+

@@ -107,3 +107,4 @@ class WorkerHost:
                     found[path.name] = path.read_bytes()
         self._scratch.cleanup()
         return found
+

@@ -25,9 +25,7 @@ FACTS: dict[str, Any] = {
 
 
 def wanted(**changed: Any) -> Wanted:
-    return Wanted(
-        ["/p"], "/p/pytest_vla", "/work", {}, {**FACTS, **changed}, {"tasks": []}, {"tasks": "t", "assets": "a"}
-    )
+    return Wanted(["/p"], "/p/pytest_vla", "/work", {}, {**FACTS, **changed}, {"tasks": []}, {"tasks": "t", "assets": "a"})
 
 
 def test_equal_machines_lack_nothing() -> None:
