@@ -115,5 +115,3 @@ def on_time(config: pytest.Config, record: Record) -> Record:
     import dataclasses
 
     return dataclasses.replace(record, started=far.on_time(record.started))
-
-

@@ -18,6 +18,7 @@ from pytest_vla.run.caller import heed_caller
 from pytest_vla.run.decided import SkipDecided
 from pytest_vla.run.failures import fail_over_cost, say_not_done
 from pytest_vla.run.folder import RUN, new_run_name
+from pytest_vla.run.forgetting import Forgetting
 from pytest_vla.run.gating import GATE, is_gated, make_gate
 from pytest_vla.run.misspelt import key_notes
 from pytest_vla.run.nodes import SuiteFile, SuiteModule
@@ -35,6 +36,7 @@ from pytest_vla.run.resume import (
 )
 from pytest_vla.run.selection import SELECTION, Selection, select, suite_of, suite_of_manifest
 from pytest_vla.run.settings import Settings, read_settings
+from pytest_vla.run.sharding import ShardItems, check_shard
 from pytest_vla.run.sudden_exit import STDERR
 from pytest_vla.run.typed import lacking_plugins
 from pytest_vla.run.unheeded import unheeded
@@ -89,6 +91,7 @@ def configure(config: pytest.Config, *, late: bool = False) -> None:
 def _configure(config: pytest.Config, late: bool) -> None:
     config.add_cleanup(hook_modules.adopt(config.pluginmanager))
     settings = read_settings(config)
+    check_shard(settings, config)
     arguments = list(config.args) if config.args_source == config.ArgsSource.ARGS else []
     here = config.invocation_params.dir
     handed = xdist_hooks.handed_over(config)
@@ -107,6 +110,8 @@ def _configure(config: pytest.Config, late: bool) -> None:
         config.args_source = config.ArgsSource.ARGS
     config.stash[SELECTION] = selection
     config.stash[RESUMPTION] = resumption
+    if settings.shard is not None and resumption is None:
+        config.pluginmanager.register(ShardItems(settings), "vla-shard")
     if late:
         config.stash[RUN] = settings.results
         return
@@ -139,6 +144,7 @@ def _configure(config: pytest.Config, late: bool) -> None:
     if results.tracking is not None:
         config.pluginmanager.register(results.tracking, "vla-tracking")
     config.pluginmanager.register(GateItems(results), "vla-gate")
+    config.pluginmanager.register(Forgetting(config, lambda node: node in results.so_far.names), "vla-forgetting")
     if settings.fuzz is not None:
         from pytest_vla.run.searches import Searches
 

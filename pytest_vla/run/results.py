@@ -31,6 +31,7 @@ from pytest_vla.run.judging import judge_run
 from pytest_vla.run.picked import picked_by
 from pytest_vla.run.resume import RESUMPTION
 from pytest_vla.run.selection import SELECTION
+from pytest_vla.run.sharding import kept_of_shard
 from pytest_vla.run.so_far import SoFar
 from pytest_vla.run.stored import StoredRun
 from pytest_vla.run.telling import Telling
@@ -103,7 +104,8 @@ class Results:
         self._gate = self._agreed(collected)
         self._begin_tracking(collected)
         with _stopped_by_errors():
-            self._stored.begin(collected, kept_of(self._gate))
+            kept = {**kept_of(self._gate), **kept_of_shard(self._config)}
+            self._stored.begin(collected, kept, workers)
             self._begin_deciding()
             if self.tracking is not None:
                 self.tracking.go_on(self.so_far.tally, self._stored.ended_before)
@@ -123,10 +125,14 @@ class Results:
             node: id of the item that ran it.
         """
         so_far = self.so_far
-        record = dataclasses.replace(record, attempt=so_far.attempt_of(record, self.reruns[node]))
+        attempt = so_far.attempt_of(record, self.reruns[node])
+        if attempt != record.attempt:
+            record = dataclasses.replace(record, attempt=attempt)
         if self.far is not None and record.arrays is not None:
             with _stopped_by_errors():
-                record = dataclasses.replace(record, arrays=self.far.incoming.place(record.worker, record.arrays))
+                arrays = self.far.incoming.place(record.worker, record.arrays)
+            if arrays != record.arrays:
+                record = dataclasses.replace(record, arrays=arrays)
         if record.node not in so_far.episodes:
             # Its item was not known to run an episode, which no reason is to lose it.
             label = str(record.variation.get("label", ""))
@@ -136,7 +142,8 @@ class Results:
         if node not in so_far.shared:
             so_far.names[node] = record.node
         with _stopped_by_errors():
-            self._stored.add(record)
+            # Whoever is told of an episode is to find it in the store.
+            self._stored.add(record, at_once=extensions.are_told_of_episodes())
         self._current[node] = record
         so_far.add(record, node)
         if self._deciding is not None:
@@ -151,6 +158,7 @@ class Results:
         gate, so_far = self._gate, self.so_far
         if gate is None or self._config.option.collectonly:
             return
+        self._stored.settle()
         stopped = bool(session.shouldstop or session.shouldfail)
         if not self._stored.is_open:
             has_policy = self._selection.settings.model is not None
@@ -362,7 +370,7 @@ class Results:
     def _show_progress(self, node: str | None) -> None:
         look_at(self._config, self.so_far.total - self.so_far.done)
         if self._progress is not None:
-            self._progress.show(node, self.so_far.new, self.so_far.done, self.so_far.total)
+            self._progress.show(node, lambda: self.so_far.new, self.so_far.done, self.so_far.total)
 
 
 class GateItems:

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.case import Case
-from pytest_vla.plan.manifests import load_suite, suite_names
+from pytest_vla.plan.manifests import suite_names
 from pytest_vla.records.items import DECIDED, Item
 from pytest_vla.records.record import Record
 from pytest_vla.records.tally import Repetition
@@ -21,6 +21,7 @@ from pytest_vla.run.invocation import invocation_of
 from pytest_vla.run.picked import picked_by
 from pytest_vla.run.resume import RESUMPTION
 from pytest_vla.run.selection import SELECTION
+from pytest_vla.run.sharding import planned_items, step_budgets
 from pytest_vla.run.so_far import SoFar
 from pytest_vla.run.sudden_exit import FAILED, STDERR, watch_exit
 from pytest_vla.run.typed import resume_command
@@ -28,6 +29,7 @@ from pytest_vla.run.typed import resume_command
 if TYPE_CHECKING:
     from pytest_vla.plan.durations import Estimate
     from pytest_vla.records.store import Store
+    from pytest_vla.records.writing import Writer
 
 _EXIT_LOCK_SECONDS = 1.0
 
@@ -61,8 +63,10 @@ class StoredRun:
         self._settings, self._run = config.stash[SELECTION].settings, config.stash[RUN]
         self._resumption = config.stash[RESUMPTION]
         self._store: Store | None = None
-        # How items ended that is not written yet.
+        self._writer: Writer | None = None
+        # How items ended that is not handed to the writer yet, and that is.
         self._statuses: dict[str, str] = {}
+        self._handed: dict[str, str] = {}
         self.closed = Closed()
         self.ended_before = 0
         """How many records the run has of earlier invocations."""
@@ -72,33 +76,47 @@ class StoredRun:
         """Whether the run has begun and not ended."""
         return self._store is not None
 
-    def begin(self, collected: Collected, agreed: Mapping[str, Any]) -> None:
+    def begin(self, collected: Collected, agreed: Mapping[str, Any], workers: int) -> None:
         """Enter the run, or go on with it; `SoFar` knows then which episodes it has, and what they are to take.
 
         Args:
             collected: the items of this invocation.
             agreed: what a new run keeps beside its invocation.
+            workers: how many processes run them.
         """
         from pytest_vla.records.store import open_store
+        from pytest_vla.records.writing import Writer
 
         so_far = self._so_far
         self._store = store = open_store(self._settings.results, create=True)
+        # A policy in this process may fork it, which is no matter for threads.
+        self._writer = Writer(store, self._run.name, in_groups=workers > 1)
         self._unwatch = watch_exit(self._exited)
         self._enter(store, collected, agreed)
         so_far.episodes = frozenset(item.node for item in store.items(self._run.name) if item.episode)
         alone = collected.alone
         so_far.estimates = dict(zip(alone, self._estimated(tuple(alone.values()), store), strict=True))
 
-    def add(self, record: Record) -> None:
-        """Write a record; not after the run's end."""
-        if self._store is not None:
-            self._store.add(record)
+    def add(self, record: Record, *, at_once: bool = False) -> None:
+        """Write a record; not after the run's end.
+
+        Args:
+            record: of an episode that has ended.
+            at_once: whether it is to be on the disk when this returns, however fast records come; see `Writer`.
+        """
+        if self._writer is not None:
+            self._writer.put([record], at_once=at_once)
 
     def note(self, name: str, status: str) -> None:
         """How an item ended is written; of tests without episodes, which may be many and quick, later."""
         self._statuses[name] = status
-        if (name in self._so_far.episodes or name in self._so_far.shared) and self._store is not None:
-            self._write_statuses(self._store)
+        if name in self._so_far.episodes or name in self._so_far.shared:
+            self._write_statuses()
+
+    def settle(self) -> None:
+        """All that came so far is on the disk, or `end` says why not."""
+        if self._writer is not None:
+            self._writer.settle()
 
     def end(self, without_policy: bool) -> None:
         """The invocation has ended: `closed` says how the run stands. Where nothing ran, the run is forgotten.
@@ -106,12 +124,14 @@ class StoredRun:
         Args:
             without_policy: whether the policy could not be loaded, or did not fit.
         """
-        store, self._store = self._store, None
-        if store is None:
+        store, writer, self._store = self._store, self._writer, None
+        if store is None or writer is None:
             return
         self._unwatch()
         try:
-            self._write_statuses(store)
+            self._write_statuses()
+            self._writer = None
+            writer.close()
             items = store.items(self._run.name)
             nothing_left = without_policy or not any(item.is_left for item in items)
             # Searches alone, which are begun anew; one that was stopped is gone on with.
@@ -129,18 +149,17 @@ class StoredRun:
 
     def _enter(self, store: "Store", collected: Collected, agreed: Mapping[str, Any]) -> None:
         settings, so_far = self._settings, self._so_far
-        episodes = tuple(so_far.episodes_of(collected))
+        episodes, others, shared = planned_items(collected)
         if self._resumption is None:
-            nodes, shared = collected.nodes, so_far.shared
             store.begin(
                 self._run.name,
                 episodes,
                 command=shlex.join(["pytest", *map(str, self._config.invocation_params.args)]),
                 model=str(settings.model),
                 invocation=invocation_of(settings, self._arguments, self._config.invocation_params.dir) | dict(agreed),
-                others=[so_far.recorded_as(node) for node in nodes if node not in collected.cases or node in shared],
-                shared=shared.values(),
-                picked=picked_by(self._config, nodes),
+                others=others,
+                shared=shared,
+                picked=picked_by(self._config, collected.nodes),
             )
             return
         store.resume(self._run.name)
@@ -156,8 +175,7 @@ class StoredRun:
         measured = store.durations(str(settings.model))
         # A suite that was measured once may be gone.
         suites = {case.suite for case in cases} | ({suite for suite, *_ in measured} & set(suite_names()))
-        max_steps = {name: load_suite(name, data=settings.data).protocol.max_steps for name in suites}
-        return estimate(cases, measured, max_steps)
+        return estimate(cases, measured, step_budgets(suites, settings.data))
 
     def _repetition(self, store: "Store") -> Repetition:
         run = store.run(self._run.name)
@@ -170,9 +188,14 @@ class StoredRun:
             (0, 0) if picked else store.before(run.name),
         )
 
-    def _write_statuses(self, store: "Store") -> None:
-        store.mark(self._run.name, self._statuses)
+    def _write_statuses(self) -> None:
+        if self._writer is None:
+            return
+        # Most endings are known after the call, and once more after the teardown.
+        new = [each for each in self._statuses.items() if self._handed.get(each[0]) != each[1]]
+        self._handed |= self._statuses
         self._statuses.clear()
+        self._writer.put(new)
 
     def _exited(self, code: int, place: str) -> None:
         """`os._exit` was called in the middle of the run, in whatever thread."""
@@ -186,6 +209,8 @@ class StoredRun:
         )
         with suppress(OSError):
             os.write(self._config.stash.get(STDERR, 2), told.encode(errors="replace"))
+        if self._writer is not None:
+            self._writer.settle(_EXIT_LOCK_SECONDS)
         # A connection belongs to its thread.
         with suppress(VlaError), open_store(self._run.parent, create=False, timeout=_EXIT_LOCK_SECONDS) as store:
             store.end(self._run.name, "stopped")

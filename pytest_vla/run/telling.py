@@ -13,6 +13,7 @@ from pytest_vla.run.gating import Gate, agreed_line
 from pytest_vla.run.pricing import PRICES
 from pytest_vla.run.resume import RESUMPTION
 from pytest_vla.run.selection import SELECTION
+from pytest_vla.run.sharding import SHARDED, shard_end, shard_line
 from pytest_vla.run.so_far import SoFar
 from pytest_vla.run.stored import Closed
 from pytest_vla.run.typed import resume_command
@@ -71,6 +72,8 @@ class Telling:
         left = () if resumption is None else resumption.left
         estimates, cases = tuple(so_far.estimates.values()), tuple(collected.alone.values())
         reporter.ensure_newline()
+        if (shard := self._config.stash.get(SHARDED, None)) is not None:
+            reporter.write_line(shard_line(shard))
         if cases or resumed is not None:
             reporter.write_line(opening_line(cases, model, workers, estimates, resumed, bool(left)))
         if collected.searches:
@@ -122,6 +125,8 @@ class Telling:
             lines = (*lines, *map(Told, price_lines(prices, records)))
         if verbosity >= 0:
             lines = (*lines, *map(Told, utilisation))
+        if verbosity >= -1 and (told := shard_end(self._config, bool(closed.items))):
+            lines = (*lines, Told(told))
         if verbosity >= 0 and (lines or verdict):
             reporter.section("vla")
         for text, tone in lines:

@@ -33,8 +33,9 @@ from pytest_vla.run.progress import write_apart
 from pytest_vla.run.results import INTERRUPTED, Results
 from pytest_vla.run.resume import RESUMPTION, Resumption
 from pytest_vla.run.selection import SELECTION, as_typed, task_of
+from pytest_vla.run.sharding import SHARDED, is_empty_shard
 from pytest_vla.run.unheeded import unheeded
-from pytest_vla.run.xdist.far import FAR_WORKERS, LOST_NODES, FarWorkers
+from pytest_vla.run.xdist.far import FAR_WORKERS, LOST_NODES, FarWorkers, grant_a_worker
 from pytest_vla.run.xdist.policy import PolicyOfWorkers, Served
 from pytest_vla.util.text import printable_lines
 from pytest_vla.vary.registry import find_variation
@@ -54,6 +55,9 @@ BY_SCOPE = ("loadscope", "loadfile", "loadgroup")
 
 OTHER_TEST_SECONDS = 1.0
 """What is taken for the time of a test that runs no episode."""
+
+_CASES = "cases"
+"""In a worker's message: the cases of its items, as JSON."""
 
 # Run as a file, and never imported.
 _GUARDIAN = Path(__file__).with_name("guardian.py")
@@ -97,11 +101,18 @@ class Worker:
         """Tell the controller which items run an episode."""
         channel: Any = getattr(session.config, "workerinput", {}).get(CHANNEL)
         if channel is not None:
-            found = collected_of(session.items)
-            told = {
-                node: (found.names[node], found.shared.get(node), astuple(case)) for node, case in found.cases.items()
-            }
-            channel.send(told)
+            channel.send(cases_message(collected_of(session.items)))
+            if (table := session.config.stash.get(SHARDED, None)) is not None:
+                channel.send(json.dumps(table))
+
+
+def cases_message(found: Collected) -> dict[str, str]:
+    """What a worker tells of its items' cases: as one text, which the controller reads once, however many tell it.
+
+    Of a table execnet would unpack every name, for every worker: of 10,000 items that is a tenth of a second for each.
+    """
+    told = {node: (found.names[node], found.shared.get(node), astuple(case)) for node, case in found.cases.items()}
+    return {_CASES: json.dumps(told)}
 
 
 @contextmanager
@@ -145,6 +156,8 @@ class Controller:
         # By node id, what an item's ending is recorded as, and its episode, where it shares that with others.
         self._names: dict[str, str] = {}
         self._shared: dict[str, str] = {}
+        # Texts of cases that were read to their end.
+        self._heard: set[str] = set()
         # What is to run again, with the report to give where it does not come to that.
         self._awaited: dict[str, Any] = {}
         # By worker, what leads to it beside xdist's own.
@@ -161,6 +174,11 @@ class Controller:
             raise pytest.UsageError(
                 f"--dist={how}: under it xdist cannot go on when a worker dies, and episodes would be lost. Give "
                 "--dist=load, which keeps a scene on its worker, or --dist=worksteal"
+            )
+        if self._far is not None and how != "load":
+            raise pytest.UsageError(
+                f"--dist={how}: it waits until every worker has come, and one of a cluster may come in an hour: leave "
+                "--dist out (--dist=load keeps a scene on its worker)"
             )
         settings = self._selection.settings
         if is_gated(self._selection) and settings.gate == SEQUENTIAL and how not in ("no", "load"):
@@ -204,7 +222,7 @@ class Controller:
     @pytest.hookimpl(trylast=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> "VlaScheduling | None":
         """Ours in the place of `load`, which `--dist` says also where nobody asked for it."""
-        if not self._runs_episodes or config.getoption("dist") != "load":
+        if not (self._runs_episodes or self._far is not None) or config.getoption("dist") != "load":
             return None
         from pytest_vla.run.xdist.pool import Pool
         from pytest_vla.run.xdist.scheduler import VlaScheduling
@@ -218,7 +236,7 @@ class Controller:
         """The first worker has collected, and the others have the same items."""
         from xdist.workermanage import parse_tx_spec_config
 
-        if not ids and self._selection.only_episodes and self._config.stash[RESUMPTION] is None:
+        if not ids and self._only_new_episodes and not is_empty_shard(self._config):
             pytest.exit(NOTHING_TO_RUN, returncode=pytest.ExitCode.USAGE_ERROR)
         if self._unheeded and not self._cases_of(ids):
             if (reporter := self._config.pluginmanager.getplugin("terminalreporter")) is not None:
@@ -247,7 +265,8 @@ class Controller:
             return
         from pytest_vla.util.wall_limits import hung_place, hung_traceback
 
-        self._grant_a_worker()
+        # An episode that kills its worker does it twice at most.
+        grant_a_worker(self._config)
         self._awaited.pop(crashitem, None)
         if report.outcome == "rerun":
             self._results.reruns[crashitem] += 1
@@ -299,6 +318,10 @@ class Controller:
             self._watch.close()
 
     @property
+    def _only_new_episodes(self) -> bool:
+        return self._selection.only_episodes and self._config.stash[RESUMPTION] is None
+
+    @property
     def _runs_episodes(self) -> bool:
         return bool(self._selection.settings.model_typed or self._selection.named)
 
@@ -333,15 +356,9 @@ class Controller:
         )
         self._results.keep(record, node)
 
-    def _grant_a_worker(self) -> None:
-        """xdist's limit is on workers that fail for ever: an episode that kills its worker does it twice at most."""
-        dsession = self._config.pluginmanager.getplugin("dsession")
-        limit = getattr(dsession, "_max_worker_restart", None)
-        if limit is not None and self._config.getoption("maxworkerrestart") is None:
-            dsession._max_worker_restart = limit + 1
-
     def _hear(self, worker: str, told: Any) -> None:
-        """What a worker tells, in a thread of execnet's: its cases, whether its limit is in force, what it prepares."""
+        """What a worker tells, in a thread of execnet's: its cases, its shard, whether its limit is in force, what it
+        prepares."""
         if isinstance(told, list):
             self._take_from_afar(worker, *told)
             return
@@ -349,13 +366,20 @@ class Controller:
             if self._watch is not None:
                 self._watch.episode(worker, told)
             return
+        if isinstance(told, str):
+            self._config.stash[SHARDED] = json.loads(told)
+            return
         if not isinstance(told, dict):
             self._results.show_preparation(worker, *told)
             return
-        for node, (name, shared, fields) in told.items():
+        if told[_CASES] in self._heard:
+            return
+        for node, (name, shared, fields) in json.loads(told[_CASES]).items():
             self._names[node], self._cases[node] = name, Case(*fields)
             if shared is not None:
                 self._shared[node] = shared
+        # Now, and not before: xdist is told next that this worker has collected, and its cases are asked for.
+        self._heard.add(told[_CASES])
 
     def _take_from_afar(self, worker: str, kind: str, *values: Any) -> None:
         """What a worker on another machine sends, or asks."""
@@ -371,8 +395,8 @@ class Controller:
         return {node: self._cases[node] for node in ids if node in self._cases}
 
     def _items_of(self, ids: Sequence[str]) -> "list[Item]":
+        from pytest_vla.run.scenes import scene_names
         from pytest_vla.run.xdist.pool import Item
-        from pytest_vla.run.xdist.scenes import scene_names
 
         cases = self._cases_of(ids)
         scenes = scene_names(cases.values(), self._selection.settings.data)

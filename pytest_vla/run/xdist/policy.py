@@ -193,7 +193,9 @@ class PolicyOfWorkers:
             replicas = self._far_replicas or self._replicas
             assert replicas is not None
             seen, most = replicas.seen, replicas.about.most
-            self._config.stash[UTILISATION] = Utilisation(seen, len(specs), most, room_for_workers())
+            # Of other machines' memory nothing is known.
+            room = None if self._far is not None else room_for_workers()
+            self._config.stash[UTILISATION] = Utilisation(seen, len(specs), most, room)
 
     def _begun_far(self, far: "FarWorkers", workers: int, line: LoadingLine) -> "FarReplicas":
         """Copies of the policy in the cluster. Raises VlaError, NotBatched."""
