@@ -15,6 +15,7 @@ from pytest_vla import hook_modules
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.choices import SEQUENTIAL
 from pytest_vla.run import far_side, limits, marker, suite_items
+from pytest_vla.run.caller import heed_caller
 from pytest_vla.run.decided import SkipDecided
 from pytest_vla.run.failures import fail_over_cost, say_not_done
 from pytest_vla.run.folder import RUN, new_run_name
@@ -138,6 +139,7 @@ def _configure(config: pytest.Config, late: bool) -> None:
         config.stash[STDERR] = stream = terminal_stderr()
         config.add_cleanup(lambda: os.close(stream))
     config.stash[RUN] = settings.results / (resumption.run if resumption else new_run_name())
+    heed_caller(config.stash[RUN])
     # From here on: what loads the policy and collects is wall time too.
     config.stash[LIMIT] = limit = None if config.option.collectonly else make_limit(settings)
     config.stash[GATE] = None if config.option.collectonly else make_gate(selection, resumption, here)

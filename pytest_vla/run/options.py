@@ -14,7 +14,7 @@ import pytest
 from pytest_vla.kernels import KERNELS
 from pytest_vla.plan.choices import COSTS, PREMISES, TEXTURES
 from pytest_vla.plan.labels import PROTOCOLS
-from pytest_vla.policies.choices import AUTO, REQUEST_TIMEOUT
+from pytest_vla.policies.choices import AUTO, DEFAULT_BATCH, REQUEST_TIMEOUT
 from pytest_vla.records.names import DEFAULT_RESULTS, LAST_RUN
 from pytest_vla.run.about import ALL, LIST, MODELS_KEY
 from pytest_vla.run.arguments import (
@@ -49,7 +49,6 @@ from pytest_vla.run.scale_options import ScaleOptions
 
 VIDEOS = ("none", "failed", "all")
 TWINS = ("none", "auto")
-DEFAULT_BATCH = 32
 
 
 # Methods that nobody calls take every project's time to make.
