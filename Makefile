@@ -80,10 +80,19 @@ vla-eval: setup .venv-vla-eval/.installed ## the tests of vla-eval's servers, wi
 	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt --target .venv-vla-eval --upgrade vla-eval
 	@touch $@
 
+.PHONY: ray
+ray: setup .venv-ray/.installed ## the tests of --vla-ray, with Ray itself and clusters of several nodes on this machine (0.3 GB)
+	PYTHONPATH=$(CURDIR)/.venv-ray $(BIN)/python $(NO_SKIPS) tests/plugin/test_ray.py
+
+# Apart from .venv: what it brings nothing else needs.
+.venv-ray/.installed: pyproject.toml constraints.txt
+	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt --target .venv-ray --upgrade ray
+	@touch $@
+
 .PHONY: lerobot
 lerobot: .venv-lerobot/.installed ## the tests of lerobot's policies and data sets, with lerobot itself, and of tiny's training, with torch (3 GB)
 	.venv-lerobot/bin/python $(NO_SKIPS) tests/policies/test_lerobot.py tests/policies/test_lerobot_policy.py \
-		tests/policies/test_lerobot_runs.py tests/reports/dataset/test_lerobot_loads.py \
+		tests/policies/test_lerobot_runs.py tests/policies/test_lerobot_training.py tests/reports/dataset/test_lerobot_loads.py \
 		tests/policies/tiny/test_network.py tests/policies/tiny/test_fit.py tests/policies/tiny/test_training.py
 
 .venv-lerobot/.installed: lerobot.txt pyproject.toml
@@ -141,7 +150,7 @@ docs: setup .venv-docs/.installed ## the pages of docs/ as a site in site/, with
 	@touch $@
 
 # In the order in which CI needs them.
-ENVIRONMENTS := .venv-docs .venv-trackers .venv-vla-eval .venv-language .venv-lerobot .venv-ref .venv-arena .simulators \
+ENVIRONMENTS := .venv-docs .venv-trackers .venv-vla-eval .venv-language .venv-ray .venv-lerobot .venv-ref .venv-arena .simulators \
 	.venv-hub .venv-plugins
 
 .PHONY: environments
@@ -181,5 +190,5 @@ demo: setup ## the suite tabletop with an expert, learned and at random: reports
 
 .PHONY: clean
 clean: ## removes the environments, caches and build results
-	rm -rf $(VENV) .venv-ref .venv-arena .simulators .venv-hub .venv-plugins .venv-trackers .venv-vla-eval .venv-lerobot .venv-language .venv-docs .mypy_cache .ruff_cache .pytest_cache .hypothesis .vla pytest_vla/compiled build dist site *.egg-info
+	rm -rf $(VENV) .venv-ref .venv-arena .simulators .venv-hub .venv-plugins .venv-trackers .venv-vla-eval .venv-lerobot .venv-language .venv-ray .venv-docs .mypy_cache .ruff_cache .pytest_cache .hypothesis .vla pytest_vla/compiled build dist site *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

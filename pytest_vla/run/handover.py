@@ -42,7 +42,7 @@ def attach(item: pytest.Item, run: Path, rollout: "Rollout") -> "Rollout":
     # Names of tasks are looked at where a suite is loaded; a link may lead away all the same.
     if not is_inside(f"{stem}.npz") or not (run / stem).resolve().is_relative_to(run.resolve()):
         raise VlaError(f"{printable(str(run / stem))}.npz lies outside of the run's folder: it is not written")
-    name = _free_name(run, stem)
+    name = free_name(run, stem)
     # What an earlier attempt left is not this one's.
     (run / name).with_suffix(VIDEO_SUFFIX).unlink(missing_ok=True)
     if len(rollout.trajectory.qpos):
@@ -115,6 +115,16 @@ def _line_on(report: pytest.TestReport) -> str | None:
     return next((str(value) for name, value in report.user_properties if name == PROPERTY), None)
 
 
+def free_name(run: Path, stem: str) -> str:
+    """The name of a trajectory's file, in a run's folder, as near to a stem as may be.
+
+    That of a complete episode stays, since it may count; that of an error does not. Workers need not agree: an item
+    runs on one at a time.
+    """
+    names = (f"{stem}{f'-repeat{number}' if number > 1 else ''}.npz" for number in itertools.count(1))
+    return next(name for name in names if trajectory_outcome(run / name) not in COMPLETE)
+
+
 def _file_stem(item: pytest.Item, record: Record) -> str:
     """Of an item's files; several tests of the user's own may run the same case, and items may be repeated."""
     if record.of_suite:
@@ -122,12 +132,3 @@ def _file_stem(item: pytest.Item, record: Record) -> str:
         is_name = item.nodeid != record.node and re.fullmatch(r"[\w.+-]+", decorated)
         return decorated if is_name else record.parameter_id
     return f"{record.parameter_id}-{hashlib.sha256(item.nodeid.encode()).hexdigest()[:12]}"
-
-
-def _free_name(run: Path, stem: str) -> str:
-    """The name of a trajectory's file. That of a complete episode stays, since it may count; that of an error does not.
-
-    Workers need not agree: an item runs on one at a time.
-    """
-    names = (f"{stem}{f'-repeat{number}' if number > 1 else ''}.npz" for number in itertools.count(1))
-    return next(name for name in names if trajectory_outcome(run / name) not in COMPLETE)

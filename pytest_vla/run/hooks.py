@@ -6,6 +6,7 @@
 import os
 import warnings
 from collections.abc import Generator, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,14 @@ import pytest
 from pytest_vla import hook_modules
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.choices import SEQUENTIAL
-from pytest_vla.run import marker, suite_items
+from pytest_vla.run import far_side, limits, marker, suite_items
+from pytest_vla.run.caller import heed_caller
 from pytest_vla.run.decided import SkipDecided
 from pytest_vla.run.failures import fail_over_cost, say_not_done
 from pytest_vla.run.folder import RUN, new_run_name
 from pytest_vla.run.forgetting import Forgetting
 from pytest_vla.run.gating import GATE, is_gated, make_gate
+from pytest_vla.run.limits import LIMIT, BeginInTime, is_limited, make_limit
 from pytest_vla.run.misspelt import key_notes
 from pytest_vla.run.nodes import SuiteFile, SuiteModule
 from pytest_vla.run.own_simulators import check_own_simulators
@@ -35,6 +38,7 @@ from pytest_vla.run.resume import (
 )
 from pytest_vla.run.selection import SELECTION, Selection, select, suite_of, suite_of_manifest
 from pytest_vla.run.settings import Settings, read_settings
+from pytest_vla.run.sharding import ShardItems, check_shard
 from pytest_vla.run.sudden_exit import STDERR
 from pytest_vla.run.typed import lacking_plugins
 from pytest_vla.run.unheeded import unheeded
@@ -89,6 +93,7 @@ def configure(config: pytest.Config, *, late: bool = False) -> None:
 def _configure(config: pytest.Config, late: bool) -> None:
     config.add_cleanup(hook_modules.adopt(config.pluginmanager))
     settings = read_settings(config)
+    check_shard(settings, config)
     arguments = list(config.args) if config.args_source == config.ArgsSource.ARGS else []
     here = config.invocation_params.dir
     handed = xdist_hooks.handed_over(config)
@@ -107,6 +112,8 @@ def _configure(config: pytest.Config, late: bool) -> None:
         config.args_source = config.ArgsSource.ARGS
     config.stash[SELECTION] = selection
     config.stash[RESUMPTION] = resumption
+    if settings.shard is not None and resumption is None:
+        config.pluginmanager.register(ShardItems(settings), "vla-shard")
     if late:
         config.stash[RUN] = settings.results
         return
@@ -117,8 +124,13 @@ def _configure(config: pytest.Config, late: bool) -> None:
         config.pluginmanager.register(AllureOfItems(), "vla-allure")
     if handed is not None:
         config.stash[RUN], config.stash[SERVED] = Path(handed.run), handed.served
+        if handed.ahead is not None:
+            config.stash[RUN] = far_side.scratch_of(handed.run)
+            far_side.begin(config, handed.ahead)
         _skip_decided(config, selection)
         config.pluginmanager.register(xdist_hooks.Worker(), "vla-worker")
+        if settings.model is not None and is_limited(settings):
+            config.pluginmanager.register(BeginInTime(partial(xdist_hooks.ask_controller, config)), "vla-in-time")
         return
     if settings.model is not None:
         from pytest_vla.util.wall_limits import terminal_stderr
@@ -127,9 +139,16 @@ def _configure(config: pytest.Config, late: bool) -> None:
         config.stash[STDERR] = stream = terminal_stderr()
         config.add_cleanup(lambda: os.close(stream))
     config.stash[RUN] = settings.results / (resumption.run if resumption else new_run_name())
+    heed_caller(config.stash[RUN])
+    # From here on: what loads the policy and collects is wall time too.
+    config.stash[LIMIT] = limit = None if config.option.collectonly else make_limit(settings)
     config.stash[GATE] = None if config.option.collectonly else make_gate(selection, resumption, here)
     _skip_decided(config, selection)
+    _check_ray(settings, config)
     results = Results(config, arguments)
+    if limit is not None:
+        # Of the controller of workers it is never called.
+        config.pluginmanager.register(BeginInTime(lambda: limit.may_begin(limits.clock())), "vla-in-time")
     config.pluginmanager.register(results, "vla-results")
     if results.tracking is not None:
         config.pluginmanager.register(results.tracking, "vla-tracking")
@@ -146,9 +165,25 @@ def _configure(config: pytest.Config, late: bool) -> None:
     if any(map(config.pluginmanager.hasplugin, ("xdist", "xdist.plugin"))):
         if not config.option.collectonly:
             widen_auto(config, selection, None if resumption is None else len(resumption.left))
+        if settings.ray is not None and config.getoption("tx") and not config.option.collectonly:
+            from pytest_vla.run.xdist.far import FAR_WORKERS, FarWorkers
+
+            config.stash[FAR_WORKERS] = results.far = FarWorkers(config)
         policy = PolicyOfWorkers(config)
         config.pluginmanager.register(policy, "vla-policy")
+        if results.far is not None:
+            # After the policy, so that it is asked before it.
+            config.pluginmanager.register(results.far, "vla-far")
         config.pluginmanager.register(xdist_hooks.Controller(config, results, policy), "vla-xdist")
+
+
+def _check_ray(settings: Settings, config: pytest.Config) -> None:
+    if settings.ray is None or config.option.collectonly:
+        return
+    if "ray" in settings.typed and not config.getoption("tx", None):
+        raise VlaError(
+            f"--vla-ray={settings.ray}: the machines run workers of pytest-xdist; say how many by -n, such as -n 64"
+        )
 
 
 def _skip_decided(config: pytest.Config, selection: Selection) -> None:

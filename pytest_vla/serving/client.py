@@ -3,7 +3,7 @@
 import itertools
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
@@ -13,9 +13,13 @@ import numpy as np
 from pytest_vla.errors import POLICY_TIMEOUT, SERVER_DIED, EpisodeError, VlaError, WireError
 from pytest_vla.policies.base import Answer, Episode, Observation
 from pytest_vla.policies.noise import pack_noise
+from pytest_vla.serving.hello import HELLO_SECONDS, Welcome, greet
+from pytest_vla.serving.link import Link
+from pytest_vla.serving.network import NetworkAddress, connect, is_this_host
 from pytest_vla.serving.process import About, PolicyAddress
 from pytest_vla.serving.replicas import lost_file
-from pytest_vla.serving.wire import PROTOCOL, WAIT, SharedPictures, allocate, inlined, receive, send, unpack_answer
+from pytest_vla.serving.squeeze import Squeezer, known_codecs
+from pytest_vla.serving.wire import HEARD, WAIT, SharedPictures, allocate, receive, send, unpack_answer
 from pytest_vla.util.told import warn
 from pytest_vla.util.tracebacks import ServerTraceback
 
@@ -24,6 +28,9 @@ _NO_MEMORY = "no memory can be shared with the policy's process ({}): pictures g
 _RETRY_SECONDS = 0.2
 _GRACE_SECONDS = 12.0  # Beyond what the process allows itself.
 _PATIENCE = 600.0
+
+Places = PolicyAddress | NetworkAddress | tuple[PolicyAddress | NetworkAddress, ...]
+"""Where a policy's process listens; of several the first is taken that can be reached from here."""
 
 
 class ServedPolicy:
@@ -36,7 +43,12 @@ class ServedPolicy:
     """
 
     def __init__(
-        self, address: PolicyAddress, timeout: float, about: About | None = None, patience: float = _PATIENCE
+        self,
+        address: Places,
+        timeout: float,
+        about: About | None = None,
+        patience: float = _PATIENCE,
+        where: Callable[[], Places] | None = None,
     ) -> None:
         """Connects at the first episode.
 
@@ -45,14 +57,19 @@ class ServedPolicy:
             timeout: seconds that an answer may take.
             about: what the policy says of itself.
             patience: seconds after which a process that died is not waited for any more.
+            where: asked for each connection after the first where the process listens by then, as another one may have
+                taken its place on another host; an empty tuple: nowhere yet. Raises VlaError where there will be none
+                any more, and says why. None: at the same address.
         """
         about = about or About()
         self.timeout, self.replan, self.traits = timeout, about.replan, about.traits
-        self._address, self._patience = address, patience
+        self._places, self._where, self._patience = address, where, patience
+        self._is_first = True
         self._numbers = itertools.count()
         self._connection: socket.socket | None = None
         self._pictures: SharedPictures | None = None
-        self._shares = True
+        self._shares, self._is_near = True, True
+        self._link, self._last_session = Link(None), -1
         self._reads: tuple[str, ...] = ()
 
     def __call__(self, episode: Episode) -> "_ServedSession":
@@ -69,9 +86,15 @@ class ServedPolicy:
             "noise": pack_noise(episode.rng),
             "wishes": asdict(episode.wishes),
             "alone": episode.alone,
+            "action_size": episode.action_size,
             "replan": episode.replan,
         }
-        self._connect()
+        try:
+            self._connect()
+        except EpisodeError:
+            raise
+        except VlaError as error:
+            raise EpisodeError(SERVER_DIED, str(error)) from error
         self._ask(message)
         return _ServedSession(self, number, episode.rng)
 
@@ -111,9 +134,13 @@ class ServedPolicy:
         arrays = {name: np.asarray(observation[name]) for name in self._reads}
         message = {"do": "act", "session": number, "noise": pack_noise(noise)}
         memory = self._memory_for(sum(-(-array.nbytes // _ALIGNMENT) * _ALIGNMENT for array in arrays.values()))
-        if memory is None:
-            return unpack_answer(self._ask({**message, "arrays": inlined(arrays)}))
-        return unpack_answer(self._ask({**message, "places": memory.write(arrays)}))
+        if memory is not None:
+            return unpack_answer(self._ask({**message, "places": memory.write(arrays)}))
+        is_first, self._last_session = number != self._last_session, number
+        began = time.perf_counter()
+        message["arrays"] = self._link.packed(arrays, is_first)
+        message["timed"] = self._link.is_timed
+        return unpack_answer(self._ask(message, heard=lambda: self._link.took(time.perf_counter() - began)))
 
     def end(self, number: int) -> None:
         """Ends a session; nothing where the connection is lost, since its sessions went with it."""
@@ -131,6 +158,8 @@ class ServedPolicy:
     def _memory_for(self, size: int) -> SharedPictures | None:
         """Memory of at least so many bytes that both sides have; None: there is none to be had."""
         assert self._connection is not None
+        if not self._is_near:
+            return None
         if self._shares and (self._pictures is None or self._pictures.size < size):
             try:
                 descriptor = allocate(max(size, _ALIGNMENT))
@@ -145,43 +174,73 @@ class ServedPolicy:
         return self._pictures if self._shares else None
 
     def _lost(self) -> str | None:
-        """Why the process will not come back; None: it may."""
-        try:
-            return lost_file(self._address).read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return None if self._address.path.parent.is_dir() else "the policy's process has ended"
+        """Why the process will not come back; None: it may, or whoever is asked where it is says so."""
+        addresses = _listed(self._places)
+        for address in addresses:
+            if isinstance(address, PolicyAddress):
+                try:
+                    return lost_file(address).read_text(encoding="utf-8")
+                except FileNotFoundError:
+                    if self._where is None and len(addresses) == 1 and not address.path.parent.is_dir():
+                        return "the policy's process has ended"
+        return None
 
     def _connect(self) -> None:
+        """Raises EpisodeError; VlaError: there is nothing to connect to any more."""
         if self._connection is not None:
             return
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        if self._where is not None and not self._is_first:
+            self._places = self._where()
+        self._is_first = False
+        trouble = EpisodeError(SERVER_DIED, "the policy's process cannot be reached: it listens nowhere yet")
+        for address in _listed(self._places):
+            try:
+                self._connection, welcome = self._connected(address)
+            except EpisodeError as error:
+                trouble = error
+            else:
+                self._is_near, self._reads = isinstance(address, PolicyAddress), welcome.reads
+                self._link = Link(None if self._is_near else _squeezer(self._connection, welcome))
+                return
+        raise trouble
+
+    def _connected(self, address: PolicyAddress | NetworkAddress) -> tuple[socket.socket, Welcome]:
+        """A connection, and what is told of it. Raises EpisodeError."""
+        # It tells now and then that it lives.
+        silence = self.timeout + _GRACE_SECONDS
+        is_near = isinstance(address, PolicyAddress)
+        place = "" if is_near else f" at {address}"
+        connection: socket.socket | None = None
         try:
-            # It tells now and then that it lives.
-            connection.settimeout(self.timeout + _GRACE_SECONDS)
-            connection.connect(str(self._address.path))
-            send(connection, {"protocol": PROTOCOL, "secret": self._address.secret})
-            answer, _ = receive(connection)
-            if "refused" in answer:
-                raise WireError(f"the policy's process refused this worker: {answer['refused']}")
+            if isinstance(address, PolicyAddress):
+                connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+                connection.settimeout(silence)
+                connection.connect(str(address.path))
+            else:
+                connection = connect(address, min(silence, HELLO_SECONDS))
+            welcome = greet(connection, address.secret)
+            connection.settimeout(silence)
         except (OSError, WireError) as error:
-            connection.close()
-            if isinstance(error, TimeoutError):
+            if connection is not None:
+                connection.close()
+            if isinstance(error, TimeoutError) and is_near:
                 raise self._silent() from error
-            raise EpisodeError(SERVER_DIED, f"the policy's process cannot be reached: {error}") from error
-        self._reads = tuple(answer["reads"])
-        self._connection = connection
+            raise EpisodeError(SERVER_DIED, f"the policy's process cannot be reached{place}: {error}") from error
+        return connection, welcome
 
     def _silent(self) -> EpisodeError:
         told = f"no sign of life from the policy's process in {self.timeout:g} s (--vla-policy-timeout)"
         return EpisodeError(POLICY_TIMEOUT, told)
 
-    def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
+    def _ask(self, message: dict[str, Any], heard: Callable[[], None] = lambda: None) -> dict[str, Any]:
         assert self._connection is not None
         connection = self._connection
         with self._lost_with_it():
             send(connection, message)
             answer, _ = receive(connection)
-            while answer == WAIT:
+            while answer in (WAIT, HEARD):
+                if answer == HEARD:
+                    heard()
                 answer, _ = receive(connection)
         if "reason" in answer:
             details = answer.get("details")
@@ -220,3 +279,13 @@ class _ServedSession:
     def close(self) -> None:
         """Ends the session over there."""
         self._policy.end(self._number)
+
+
+def _squeezer(connection: socket.socket, welcome: Welcome) -> Squeezer | None:
+    """None: the memory of one host is faster than any codec, or there is none that both sides have."""
+    common = [codec for codec in welcome.codecs if codec in known_codecs()]
+    return None if is_this_host(connection) or not common else Squeezer(common[0])
+
+
+def _listed(places: Places) -> tuple[PolicyAddress | NetworkAddress, ...]:
+    return places if isinstance(places, tuple) else (places,)

@@ -58,7 +58,8 @@ def main() -> int:
         answer, policy = _load(spec, orders)
         if policy is not None:
             reads, most = list(policy.reads), max(1, min(orders["most"], policy.max_batch))
-            desk.open(orders["socket"], orders["secret"], reads, most, orders["processes"])
+            where = orders["socket"], orders["secret"]
+            answer["port"] = desk.open(*where, reads, most, orders["processes"], orders["network"], orders["cores"])
     except VlaError as error:
         answer, policy = {"error": str(error)}, None
     except BaseException as error:

@@ -5,7 +5,6 @@ One thread waits for all of it: workers' messages, the policy's answers, and the
 where its batch lies, while the policy is at the batch before.
 """
 
-import hmac
 import selectors
 import socket
 import time
@@ -22,8 +21,10 @@ from pytest_vla.serving.account import Account
 from pytest_vla.serving.arena import Arena
 from pytest_vla.serving.computing import ACT, BEGIN, END, TOLD_OF_EPISODE
 from pytest_vla.serving.dispatch import Dispatch
+from pytest_vla.serving.hello import Door
 from pytest_vla.serving.seen import Seen
-from pytest_vla.serving.wire import PROTOCOL, WAIT, Inbox, SharedPictures, framed, outlined, send
+from pytest_vla.serving.squeeze import Unsqueezer
+from pytest_vla.serving.wire import HEARD, WAIT, Inbox, SharedPictures, framed, send
 
 _SIGN_SECONDS = 0.5
 _CHUNK = 1 << 18
@@ -35,15 +36,17 @@ class _Worker:
     """A connection.
 
     Attributes:
+        is_near: whether it is on this host, and can share memory.
         sessions: by the worker's number, ours.
         request: that it waits for; None: it waits for nothing.
     """
 
     connection: socket.socket
+    is_near: bool
     inbox: Inbox = field(default_factory=Inbox)
     unsent: bytearray = field(default_factory=bytearray)
-    is_known: bool = False
     memory: SharedPictures | None = None
+    unsqueezer: Unsqueezer = field(default_factory=Unsqueezer)
     sessions: dict[int, int] = field(default_factory=dict)
     alone: set[int] = field(default_factory=set)
     request: "_Request | None" = None
@@ -90,6 +93,7 @@ class Desk:
         reads: Sequence[str],
         most: int,
         *,
+        network: socket.socket | None = None,
         cores: int = 0,
         desks: int = 1,
         beat: Callable[[Seen], None] = lambda seen: None,
@@ -102,11 +106,12 @@ class Desk:
             secret: what a worker has to know.
             reads: the observations that the policy wants.
             most: questions in a batch.
+            network: a TCP socket that is bound, for workers of other hosts; None: there are none.
             cores: that workers share; 0: not known.
             desks: of the run, each of which has its share of the workers, and so of the cores.
             beat: called about once a second, from the thread of `run`.
         """
-        self._channel, self._listener, self._secret = channel, listener, secret
+        self._channel = channel
         self._reads, self._most, self._beat = list(reads), most, beat
         self._rule = Dispatch(most, cores / desks)
         self.account = Account(self._rule, cores)
@@ -123,9 +128,8 @@ class Desk:
         self._plans = False
         self._selector = selectors.DefaultSelector()
         self._signs = self._beats = time.monotonic()
-        listener.setblocking(False)
-        listener.listen(256)
-        self._selector.register(listener, selectors.EVENT_READ, self._accept)
+        listeners = [listener] if network is None else [listener, network]
+        self._door = Door(self._selector, listeners, secret, reads, self._admit)
         self._selector.register(channel, selectors.EVENT_READ, self._take_answers)
 
     def run(self) -> None:
@@ -145,8 +149,8 @@ class Desk:
                 if self._call is None:
                     self._next_call(now)
         finally:
+            self._door.close()
             self._selector.close()
-            self._listener.close()
             for worker in self._workers:
                 worker.connection.close()
 
@@ -160,6 +164,7 @@ class Desk:
     def _look_at_clock(self, now: float) -> None:
         if now >= self._signs + _SIGN_SECONDS:
             self._signs = now
+            self._door.look_at_clock(now)
             for worker in [each for each in self._workers if each.request is not None]:
                 if now - worker.request.came >= _SIGN_SECONDS:  # type: ignore[union-attr]
                     self._send(worker, framed(WAIT))
@@ -168,21 +173,17 @@ class Desk:
             self.account.workers = len(self._workers)
             self._beat(self.account.seen(now))
 
-    def _accept(self) -> None:
-        with suppress(OSError):
-            connection, _ = self._listener.accept()
-            connection.setblocking(False)
-            worker = _Worker(connection)
-            self._workers.add(worker)
-            self._selector.register(connection, selectors.EVENT_READ, worker)
+    def _admit(self, connection: socket.socket) -> None:
+        worker = _Worker(connection, connection.family == socket.AF_UNIX)
+        self._workers.add(worker)
+        self._selector.register(connection, selectors.EVENT_READ, worker)
 
     def _tend(self, worker: _Worker, events: int) -> None:
         try:
             if events & selectors.EVENT_WRITE:
                 self._flush(worker)
             if events & selectors.EVENT_READ:
-                data, files, _, _ = socket.recv_fds(worker.connection, _CHUNK, 2)
-                worker.inbox.add(data, files)
+                data = self._read(worker)
                 for message, brought in worker.inbox.messages():
                     if brought:
                         self._map(worker, brought)
@@ -194,6 +195,15 @@ class Desk:
         except (WireError, OSError):
             self._drop(worker)
 
+    def _read(self, worker: _Worker) -> bytes:
+        if worker.is_near:
+            data, files, _, _ = socket.recv_fds(worker.connection, _CHUNK, 2)
+            worker.inbox.add(data, files)
+        else:
+            data = worker.connection.recv(_CHUNK)
+            worker.inbox.add(data)
+        return data
+
     def _map(self, worker: _Worker, files: Sequence[int]) -> None:
         if worker.memory is not None:
             worker.memory.close()
@@ -201,15 +211,6 @@ class Desk:
             worker.memory = SharedPictures(descriptor)
 
     def _hear(self, worker: _Worker, message: dict[str, Any]) -> None:
-        if not worker.is_known:
-            secret = message.get("secret")
-            known = isinstance(secret, bytes) and hmac.compare_digest(secret, self._secret)
-            if message.get("protocol") != PROTOCOL or not known:
-                self._send(worker, framed({"refused": "another protocol, or not this run's secret"}))
-                raise WireError("a worker that is not this run's")
-            worker.is_known = True
-            self._send(worker, framed({"reads": self._reads}))
-            return
         ways = {"begin": self._begin, "act": self._act, "end": self._end, "memory": self._remembered}
         way = ways.get(str(message.get("do")))
         if way is None or worker.request is not None:
@@ -234,7 +235,7 @@ class Desk:
     def _act(self, worker: _Worker, message: Mapping[str, Any], now: float) -> None:
         number = worker.sessions[message["session"]]
         if "arrays" in message:
-            arrays = outlined(message["arrays"])
+            arrays = worker.unsqueezer.read(message["arrays"])
         elif worker.memory is not None:
             arrays = worker.memory.read(message["places"])
         else:
@@ -242,6 +243,8 @@ class Desk:
         if set(arrays) != set(self._reads):
             raise WireError(f"a question has {sorted(arrays)}, where the policy reads {self._reads}")
         arrays = {name: arrays[name] for name in self._reads}
+        if message.get("timed"):
+            self._send(worker, framed(HEARD))
         worker.request = request = _Request(worker, {"session": number, "noise": message["noise"]}, now, arrays)
         self._rule.asked(worker, now)
         self.account.began(now)

@@ -33,11 +33,12 @@ class DeskProcess:
         channel: leads to it.
     """
 
-    def __init__(self, answers: io.TextIOBase) -> None:
+    def __init__(self, answers: io.TextIOBase, own_group: bool = False) -> None:
         """Starts it; it listens once it is told by `open` where.
 
         Args:
             answers: leads to whoever started this process.
+            own_group: whether it is in a group of processes of its own, so that Ctrl-C is not for it.
         """
         self._answers = answers
         self.channel, theirs = socket.socketpair()
@@ -49,11 +50,21 @@ class DeskProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pass_fds=files,
+            start_new_session=own_group,
         )
         theirs.close()
         os.close(signs)
 
-    def open(self, path: str, secret: str, reads: Sequence[str], most: int, desks: int) -> None:
+    def open(
+        self,
+        path: str,
+        secret: str,
+        reads: Sequence[str],
+        most: int,
+        desks: int,
+        network: tuple[str, int] | None = None,
+        cores: int | None = None,
+    ) -> int | None:
         """Has it listen, and waits until it does.
 
         Args:
@@ -62,6 +73,11 @@ class DeskProcess:
             reads: the observations that the policy wants.
             most: questions in a batch.
             desks: of the run, this one among them.
+            network: host and port of TCP, to listen there too; 0: a free port; None: nowhere.
+            cores: that workers share; 0: each has one of its own; None: this machine's.
+
+        Returns:
+            The port of TCP; None: there is none.
 
         Raises:
             VlaError: it cannot.
@@ -69,12 +85,19 @@ class DeskProcess:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         orders = {"path": path, "secret": secret, "reads": [*reads], "most": most, "desks": desks}
+        orders |= {"network": network, "cores": processors() if cores is None else cores}
         with suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps(orders).encode() + b"\n")
             self._process.stdin.flush()
-        if not self._process.stdout.readline():
+        line = self._process.stdout.readline()
+        if not line:
             code = self._process.wait()
             raise VlaError(f"the desk of the policy's process ended with {code} before it listened; see above")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise VlaError(answer["error"])
+        port: int | None = answer["port"]
+        return port
 
     def give_signs_of_life(self) -> None:
         """Hands the desk's on, from now on, from a thread of its own."""
@@ -82,21 +105,30 @@ class DeskProcess:
 
     def close(self) -> None:
         """Ends it."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self.channel.close()
+        with suppress(OSError):
+            # One that was never told to listen waits for it.
+            self._process.stdin.close()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_END_SECONDS)
         self._process.kill()
+        self._process.wait()
+        self._process.stdout.close()
 
     def _hand_on(self) -> None:
         # Nobody listens where it fails: the other pipe is closed too, and ends this process.
-        with suppress(OSError):
+        with suppress(OSError, ValueError):
             while os.read(self._signs, io.DEFAULT_BUFFER_SIZE):
                 os.write(self._answers.fileno(), _SIGN)
+        os.close(self._signs)
 
 
 def main() -> int:
     """The desk's process: channel, pipe for signs of life, and where what was seen goes are given as open files."""
     from pytest_vla.serving.desk import Desk
+    from pytest_vla.serving.network import bound_again
     from pytest_vla.serving.seen import seen_line
 
     channel_file, signs, answers = map(int, sys.argv[1:])
@@ -109,6 +141,15 @@ def main() -> int:
         # Of a process that died.
         os.unlink(orders["path"])
     listener.bind(orders["path"])
+    network = None
+    if orders["network"] is not None:
+        host, port = orders["network"]
+        try:
+            network = bound_again(host, port)
+        except (OSError, UnicodeError) as error:
+            told_of = f"the policy's process cannot listen at {host}, port {port or 'any'}: {error}"
+            print(json.dumps({"error": f"{told_of}; name an address of this machine, and a free port"}), flush=True)
+            return 1
     told = b""
 
     def beat(seen: "Seen") -> None:
@@ -126,11 +167,12 @@ def main() -> int:
             bytes.fromhex(orders["secret"]),
             orders["reads"],
             orders["most"],
-            cores=processors(),
+            network=network,
+            cores=orders["cores"],
             desks=orders["desks"],
             beat=beat,
         )
-        print(flush=True)
+        print(json.dumps({"port": None if network is None else network.getsockname()[1]}), flush=True)
         with suppress(WireError, OSError):
             desk.run()
     return 0

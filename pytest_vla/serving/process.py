@@ -26,6 +26,7 @@ from typing import Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.spec import ModelSpec
+from pytest_vla.serving.network import NetworkAddress, reachable
 from pytest_vla.serving.seen import Seen, read_seen
 from pytest_vla.util.processes import Patience
 
@@ -115,6 +116,7 @@ class PolicyProcess:
     Attributes:
         address: where it listens.
         about: its policy.
+        network: where it listens for workers of other hosts; None: nowhere.
     """
 
     address: PolicyAddress
@@ -122,6 +124,7 @@ class PolicyProcess:
     _process: "subprocess.Popen[bytes]" = field(repr=False)
     # An open file of its own, which only `wait` uses: closing the process may not pull it away.
     _signs: io.FileIO = field(repr=False)
+    network: NetworkAddress | None = None
 
     def is_alive(self) -> bool:
         """Whether the process still runs."""
@@ -183,6 +186,9 @@ def start(
     log: Path | None = None,
     given_up: Callable[[], bool] = lambda: False,
     processes: int = 1,
+    listen: str | None = None,
+    port: int = 0,
+    cores: int | None = None,
 ) -> PolicyProcess:
     """Starts a process, and waits until it has loaded its policy.
 
@@ -194,10 +200,14 @@ def start(
         log: the file that gets what the policy prints once it is loaded; None: standard error.
         given_up: asked about once a second whether nobody wants it any more.
         processes: of the run's policy, this one among them.
+        listen: an address of this machine, at which workers of other hosts find it by TCP too; ``0.0.0.0``: at all of
+            them, and what is told is this machine's name; None: only those of this host do.
+        port: of TCP; 0: a free one.
+        cores: that workers share; 0: each has one of its own; None: this machine's.
 
     Raises:
         NotBatched: the policy is no `BatchPolicy`; `NotShared`: no policy can be shared here.
-        VlaError: it could not be loaded: the policy's own message.
+        VlaError: it could not be loaded: the policy's own message; or it cannot listen there.
     """
     if missing := [name for name in ("AF_UNIX", "send_fds") if not hasattr(socket, name)]:
         raise NotShared(
@@ -210,6 +220,8 @@ def start(
         "processes": processes,
         "socket": str(address.path),
         "secret": address.secret.hex(),
+        "cores": cores,
+        "network": None if listen is None else (listen, port),
         "log": None if log is None else str(log),
         # What can be imported here can be there.
         "path": sys.path,
@@ -231,7 +243,8 @@ def start(
         if "about" in answer:
             assert process.stdout is not None
             signs = io.FileIO(os.dup(process.stdout.fileno()))
-            return PolicyProcess(address, About(**answer["about"]), process, signs)
+            network = None if listen is None else NetworkAddress(reachable(listen), answer["port"], address.secret)
+            return PolicyProcess(address, About(**answer["about"]), process, signs, network)
     except BaseException:
         _end(process)
         raise

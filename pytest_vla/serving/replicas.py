@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.choices import AUTO
@@ -39,6 +40,7 @@ class Replicas:
 
     Attributes:
         addresses: where they listen, one a device; the same also after a restart.
+        network: where they listen for workers of other hosts, likewise; empty: nowhere.
         about: the policy.
         patience: seconds after which a process that does not answer is back, or known to be lost.
     """
@@ -52,6 +54,9 @@ class Replicas:
         told: Callable[[float], None] = lambda seconds: None,
         notice: Callable[[str], None] = lambda text: None,
         log: Path | None = None,
+        listen: str | None = None,
+        cores: int | None = None,
+        processes: int | None = None,
     ) -> None:
         """Starts all at once, and waits until each has loaded its policy.
 
@@ -62,6 +67,9 @@ class Replicas:
             told: called about once a second while they load, with the seconds that it took so far.
             notice: called from another thread with what happens to them later, for a person.
             log: the file that gets what the policy prints once it is loaded; None: standard error.
+            listen: an address of this machine, at which workers of other hosts find them; None: they do not.
+            cores: that workers share; 0: each has one of its own; None: this machine's.
+            processes: of the run's policy, these among them; None: these.
 
         Raises:
             NotBatched: the policy is no `BatchPolicy`; see `pytest_vla.serving.process.start`.
@@ -71,7 +79,9 @@ class Replicas:
         self._specs = [dataclasses.replace(spec, device=device) for device in devices]
         self.addresses = [PolicyAddress.new() for _ in devices]
         self._processes: list[PolicyProcess | None] = [None for _ in devices]
-        self._seen = [Seen() for _ in devices]
+        self._seen, self._lost = [Seen() for _ in devices], dict[int, str]()
+        self._cores, self._many = cores, processes or len(devices)
+        self._listen, self._ports = listen, [0 for _ in devices]
         self._lock, self._closing = threading.Lock(), threading.Event()
         errors: list[BaseException] = []
 
@@ -99,6 +109,9 @@ class Replicas:
         self._loading = max(_LEAST_PATIENCE, _PATIENCE * (time.monotonic() - began))
         self._silence, self._timeout = longest_silence(spec.timeout), spec.timeout
         self.patience = self._silence + self._loading + _SLACK
+        begun = [process.network for process in self._processes if process is not None]
+        self.network = tuple(address for address in begun if address is not None)
+        self._ports = [address.port for address in self.network] or self._ports
         self.about: About = next(process.about for process in self._processes if process is not None)
         for number in range(len(devices)):
             threading.Thread(target=self._watch, args=(number,), name="vla-replica", daemon=True).start()
@@ -106,6 +119,10 @@ class Replicas:
     def address_of(self, worker: int) -> PolicyAddress:
         """Whom a worker asks, by its number."""
         return self.addresses[worker % len(self.addresses)]
+
+    def lost(self, number: int) -> str | None:
+        """Why a process will not listen any more; None: it does, or will again."""
+        return self._lost.get(number)
 
     def seen(self) -> tuple[Seen, ...]:
         """What each process saw of the run, a second ago at most; of one that was started again since then."""
@@ -130,9 +147,9 @@ class Replicas:
     def _begin(
         self, number: int, given_up: Callable[[], bool], told: Callable[[float], None] = lambda seconds: None
     ) -> PolicyProcess:
-        many = len(self._specs)
         where = (self._specs[number], self._most, self.addresses[number])
-        return start(*where, told=told, log=self._log, given_up=given_up, processes=many)
+        network: dict[str, Any] = {"listen": self._listen, "port": self._ports[number], "cores": self._cores}
+        return start(*where, told=told, log=self._log, given_up=given_up, processes=self._many, **network)
 
     def _watch(self, number: int) -> None:
         device, deaths = self._specs[number].device, 0
@@ -187,6 +204,7 @@ class Replicas:
 
     def _give_up(self, number: int, why: str) -> None:
         self._notice(why)
+        self._lost[number] = why
         # Who waits for it to come back looks for this file; with the folder gone, nobody is left to wait for.
         with suppress(OSError):
             lost_file(self.addresses[number]).parent.mkdir(mode=0o700, exist_ok=True)

@@ -23,10 +23,13 @@ from pytest_vla.policies.base import Answer
 from pytest_vla.policies.msgpack_arrays import check_elements
 from pytest_vla.policies.tokens import PER_TOKEN, check_token_statistics, statistics_of, statistics_table
 
-PROTOCOL = 2
+PROTOCOL = 3
 
 WAIT = {"wait": True}
 """What a worker is sent now and then while it waits for an answer."""
+
+HEARD = {"heard": True}
+"""What a worker is sent that wants to know when its arrays have come."""
 
 LONGEST_MESSAGE = 64 * 1024 * 1024
 _HEAD = struct.Struct(">I")
@@ -51,9 +54,9 @@ def send(connection: socket.socket, message: Mapping[str, Any], files: tuple[int
             connection.sendall(body)
         else:
             connection.sendall(framed(message))
-    except TimeoutError:
-        raise
     except OSError as error:
+        if _ran_out(error):
+            raise
         raise WireError(f"the connection is broken: {error}") from error
 
 
@@ -66,9 +69,9 @@ def framed(message: Mapping[str, Any] | bytes) -> bytes:
 class Inbox:
     """What has come over a connection that is not waited for, until it is a whole message."""
 
-    def __init__(self, trusted: bool = False) -> None:
-        """`trusted`: whatever comes is ours, and its sizes are not checked."""
-        self._bytes, self._trusted = bytearray(), trusted
+    def __init__(self, trusted: bool = False, longest: int = LONGEST_MESSAGE) -> None:
+        """`trusted`: whatever comes is ours, and its sizes are not checked; `longest`: bytes of a message."""
+        self._bytes, self._trusted, self._longest = bytearray(), trusted, longest
         self._files: list[int] = []
 
     def add(self, data: bytes, files: Sequence[int] = ()) -> None:
@@ -80,7 +83,7 @@ class Inbox:
         """The messages that are whole, each with the files that have come by then. Raises WireError."""
         while len(self._bytes) >= _HEAD.size:
             (length,) = _HEAD.unpack_from(self._bytes)
-            _check_length(length)
+            _check_length(length, self._longest)
             end = _HEAD.size + length
             if len(self._bytes) < end:
                 return
@@ -90,18 +93,26 @@ class Inbox:
             files, self._files = self._files, []
             yield message, files
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has come that is not taken."""
+        return not self._bytes and not self._files
+
     def close(self) -> None:
         """Closes the files that nobody took."""
         _close(self._files)
         self._files = []
 
 
-def receive(connection: socket.socket, files: int = 0) -> tuple[dict[str, Any], list[int]]:
+def receive(
+    connection: socket.socket, files: int = 0, longest: int = LONGEST_MESSAGE
+) -> tuple[dict[str, Any], list[int]]:
     """Waits for one message.
 
     Args:
         connection: a stream socket.
         files: how many open files may come with it.
+        longest: bytes that it may have.
 
     Returns:
         The message, and descriptors that the caller has to close.
@@ -118,11 +129,11 @@ def receive(connection: socket.socket, files: int = 0) -> tuple[dict[str, Any], 
         else:
             head = _exactly(connection, _HEAD.size)
         (length,) = _HEAD.unpack(head)
-        _check_length(length)
+        _check_length(length, longest)
         return _table(_unpacked(_exactly(connection, length))), descriptors
     except OSError as error:
         _close(descriptors)
-        if isinstance(error, TimeoutError):
+        if _ran_out(error):
             raise
         raise WireError(f"the connection is broken: {error}") from error
     except BaseException:
@@ -130,9 +141,14 @@ def receive(connection: socket.socket, files: int = 0) -> tuple[dict[str, Any], 
         raise
 
 
-def _check_length(length: int) -> None:
-    if length > LONGEST_MESSAGE:
-        raise WireError(f"a message of {length} bytes was announced, more than {LONGEST_MESSAGE}")
+def _ran_out(error: OSError) -> bool:
+    """Whether it is the socket's own timeout; where the system found that the other host is gone, it has a number."""
+    return isinstance(error, TimeoutError) and error.errno is None
+
+
+def _check_length(length: int, longest: int) -> None:
+    if length > longest:
+        raise WireError(f"a message of {length} bytes was announced, more than {longest}")
 
 
 def _table(message: object) -> dict[str, Any]:
@@ -252,8 +268,8 @@ class SharedPictures:
         for name, place in places.items():
             try:
                 offset, kind, shape = place
-                sides = tuple(_side(side) for side in shape)
-                arrays[name] = np.ndarray(sides, _number_type(kind), memory, _side(offset))
+                sides = tuple(side(length) for length in shape)
+                arrays[name] = np.ndarray(sides, number_type(kind), memory, side(offset))
             except (TypeError, ValueError) as error:
                 raise WireError(f"{name!r} is not at {place!r}: {error}") from error
         return arrays
@@ -307,21 +323,23 @@ def outlined(packed: Any) -> dict[str, NDArray[Any]]:
     try:
         arrays = {}
         for name, (kind, shape, data) in packed.items():
-            dtype = _number_type(kind)
-            arrays[name] = np.frombuffer(data, dtype).reshape([_side(side) for side in shape])
+            dtype = number_type(kind)
+            arrays[name] = np.frombuffer(data, dtype).reshape([side(length) for length in shape])
         return arrays
     except (TypeError, ValueError, AttributeError) as error:
         raise WireError(f"no arrays: {error}") from error
 
 
-def _number_type(kind: object) -> np.dtype[Any]:
+def number_type(kind: object) -> np.dtype[Any]:
+    """That of an array in a message. Raises TypeError, ValueError."""
     dtype = np.dtype(kind)  # type: ignore[call-overload]
     if dtype.kind not in "buif":
         raise ValueError(f"{dtype} is no type of numbers")
     return dtype  # type: ignore[no-any-return]
 
 
-def _side(side: object) -> int:
-    if type(side) is not int or side < 0:
-        raise ValueError(f"{side!r} is no length")
-    return side
+def side(length: object) -> int:
+    """That of an array in a message. Raises ValueError."""
+    if type(length) is not int or length < 0:
+        raise ValueError(f"{length!r} is no length")
+    return length

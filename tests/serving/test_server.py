@@ -17,8 +17,9 @@ from pytest_vla.errors import EpisodeError, VlaError
 from pytest_vla.policies.base import Wishes
 from pytest_vla.policies.tokens import PER_TOKEN, token_statistics
 from pytest_vla.serving.client import ServedPolicy
+from pytest_vla.serving.hello import greet
 from pytest_vla.serving.process import HUNG, PolicyAddress, PolicyProcess
-from pytest_vla.serving.wire import PROTOCOL, SharedPictures, allocate, receive, send
+from pytest_vla.serving.wire import SharedPictures, allocate, receive, send
 from tests.support.policy_processes import POLICIES, episode, policy_of, run, seen, start
 from tests.support.waiting import HANG, until
 
@@ -178,11 +179,10 @@ def test_a_worker_that_speaks_nonsense_is_left_alone(process: PolicyProcess, mes
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(HANG)
         connection.connect(str(process.address.path))
+        assert greet(connection, process.address.secret).reads == ("agentview_image", "state")
         descriptor = allocate(4096)
-        send(connection, {"protocol": PROTOCOL, "secret": process.address.secret}, (descriptor,))
+        send(connection, message, (descriptor,))
         SharedPictures(descriptor)
-        assert receive(connection)[0] == {"reads": ["agentview_image", "state"]}
-        send(connection, message)
         with pytest.raises(VlaError, match="closed the connection"):
             receive(connection)
     assert run(policy_of(process), 1, 2)[:, 0, 0].tolist() == [1, 2]

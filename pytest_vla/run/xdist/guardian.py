@@ -1,7 +1,8 @@
 """A process between the controller and a worker: when the worker ends, however it does, it ends what the worker left.
 
-Run as a file by a bare interpreter: ``python -I -S guardian.py COMMAND...``; imports nothing of ours. Linux alone gives
-it the orphans of its worker, whoever started them and wherever they moved to.
+Run as a file by a bare interpreter: ``python -I -S guardian.py [--parent PID] COMMAND...``; imports nothing of ours.
+Linux alone gives it the orphans of its worker, whoever started them and wherever they moved to. With ``--parent`` it
+ends worker and orphans when that process, which started it, is gone, too, and when it is asked to by SIGTERM.
 """
 
 import ctypes
@@ -15,6 +16,8 @@ from pathlib import Path
 _SET_DEATH_SIGNAL, _SET_SUBREAPER = 1, 36
 """Options of prctl(2)."""
 
+_DECIDED = (signal.SIGINT, signal.SIGTERM)
+
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
 _TRACKER_SECONDS, _LONGEST_WAIT = 2.0, 10.0
 
@@ -23,14 +26,17 @@ def main(command: list[str]) -> int:
     """Runs a command. Returns its exit code once nothing of it is left."""
     libc = ctypes.CDLL(None, use_errno=True)
     # Until each side has decided on its own: Ctrl-C is for the worker.
-    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+    signal.pthread_sigmask(signal.SIG_BLOCK, _DECIDED)
+    parent = None
+    if command[:1] == ["--parent"]:
+        parent, command = int(command[1]), command[2:]
     libc.prctl(_SET_SUBREAPER, 1, 0, 0, 0)
     guardian = os.getpid()
     worker = os.fork()
     if not worker:
         # Who kills the guardian means the worker.
         libc.prctl(_SET_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _DECIDED)
         if os.getppid() == guardian:
             try:
                 os.execvp(command[0], command)
@@ -38,6 +44,12 @@ def main(command: list[str]) -> int:
                 print(f"{command[0]}: {error}", file=sys.stderr, flush=True)
         os._exit(127)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if parent is not None:
+        signal.signal(signal.SIGTERM, lambda number, frame: _kill(worker))
+        libc.prctl(_SET_DEATH_SIGNAL, int(signal.SIGTERM), 0, 0, 0)
+        if os.getppid() != parent:
+            _kill(worker)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _DECIDED)
     # The controller sees the worker's end where its pipes close.
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
@@ -59,8 +71,7 @@ def _end_children() -> None:
         for pid in _children():
             # It unlinks what the others shared, and ends with them by itself.
             if age > _TRACKER_SECONDS or b"resource_tracker" not in _command_of(pid):
-                with suppress(OSError):
-                    os.kill(pid, signal.SIGKILL)
+                _kill(pid)
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
@@ -68,6 +79,11 @@ def _end_children() -> None:
             return
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _kill(pid: int) -> None:
+    with suppress(OSError):
+        os.kill(pid, signal.SIGKILL)
 
 
 def _children() -> list[int]:

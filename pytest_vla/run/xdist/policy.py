@@ -3,7 +3,10 @@
 Registered only where pytest-xdist is.
 """
 
+import os
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,11 +23,21 @@ from pytest_vla.run.selection import SELECTION, Selection
 from pytest_vla.run.utilisation import UTILISATION, Utilisation
 from pytest_vla.run.worker_costs import room_for_workers
 from pytest_vla.run.xdist.auto import auto_line, narrow_auto
+from pytest_vla.run.xdist.far import FAR_WORKERS
 from pytest_vla.util.text import printable_lines
 
 if TYPE_CHECKING:
+    from pytest_vla.run.far_side import FarSide
+    from pytest_vla.run.xdist.far import FarWorkers
+    from pytest_vla.scale.far_replicas import FarReplicas
+    from pytest_vla.serving.client import Places
+    from pytest_vla.serving.lent import LentPolicy
+    from pytest_vla.serving.network import NetworkAddress
     from pytest_vla.serving.process import About, PolicyAddress
     from pytest_vla.serving.replicas import Replicas
+
+ASK_SECONDS = 30.0
+"""For which a worker of a cluster waits until the controller has said where the policy is."""
 
 LOG = "policy.log"
 """The file in a run's folder that gets what the policy prints; there only where it prints."""
@@ -37,21 +50,25 @@ class Served:
     """Where a worker finds the policy; of texts and numbers, as it goes to the worker.
 
     Attributes:
-        path: of the socket.
+        path: of the socket; empty: the process is on another machine, or not known yet.
         secret: of the run, in hex.
         about: what the policy says of itself, as a table.
         patience: seconds after which a process that died is not waited for any more.
+        network: of a cluster, where it listens for other machines, as a table.
     """
 
     path: str
     secret: str
     about: dict[str, Any]
     patience: float
+    network: dict[str, Any] | None = None
 
-    def address(self) -> "PolicyAddress":
+    def address(self) -> "Places":
         """Where the policy's process listens."""
         from pytest_vla.serving.process import PolicyAddress
 
+        if self.network is not None or not self.path:
+            return places_of({"path": self.path, "network": self.network, "near": bool(self.path)})
         return PolicyAddress(Path(self.path), bytes.fromhex(self.secret))
 
     def said(self) -> "About":
@@ -59,6 +76,30 @@ class Served:
         from pytest_vla.serving.process import About
 
         return About(**self.about)
+
+
+def places_of(table: Mapping[str, Any]) -> "tuple[PolicyAddress | NetworkAddress, ...]":
+    """Where a copy of the policy listens, by what the controller tells of it; empty: nowhere yet.
+
+    Raises:
+        VlaError: there is none any more, and why.
+    """
+    from pytest_vla.serving.network import NetworkAddress
+    from pytest_vla.serving.process import PolicyAddress
+
+    if table.get("lost"):
+        raise VlaError(table["lost"])
+    if not table.get("network"):
+        return ()
+    network = NetworkAddress.of(table["network"])
+    # On one machine it goes by memory, which costs a tenth.
+    near = (PolicyAddress(Path(table["path"]), network.secret),) if table["near"] else ()
+    return (*near, network)
+
+
+def where_now(far: "FarSide") -> "Places":
+    """Where a worker of a cluster finds the policy by now. Raises VlaError: nowhere any more."""
+    return places_of(far.policy(ASK_SECONDS) or {})
 
 
 SERVED = pytest.StashKey["Served | None"]()
@@ -70,15 +111,25 @@ class PolicyOfWorkers:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._replicas: Replicas | None = None
+        self._replicas: Replicas | LentPolicy | None = None
+        self._far = config.stash.get(FAR_WORKERS, None)
+        self._far_replicas: FarReplicas | None = None
 
     @property
     def about(self) -> "About | None":
         """What the policy says of itself; None where workers load it for themselves."""
-        return None if self._replicas is None else self._replicas.about
+        replicas = self._far_replicas or self._replicas
+        return None if replicas is None else replicas.about
+
+    def places(self, worker: str) -> dict[str, Any]:
+        """Whom a worker of a cluster is to ask by now, for `places_of`."""
+        assert self._far is not None
+        return {} if self._far_replicas is None else self._far_replicas.places(worker, self._far.node_of(worker))
 
     def served(self, worker: str) -> Served | None:
         """What a worker of this name (``gw3``) is told; None: it is to load the policy for itself."""
+        if self._far_replicas is not None:
+            return self._served_far(self._far_replicas, worker)
         if self._replicas is None:
             return None
         address = self._replicas.address_of(int("".join(filter(str.isdigit, worker)) or 0))
@@ -87,6 +138,7 @@ class PolicyOfWorkers:
     @pytest.hookimpl(tryfirst=True)
     def pytest_xdist_setupnodes(self, specs: Any) -> None:
         """Before the first worker is started: load the policy, where all workers are to share it."""
+        from pytest_vla.policies.live import live_policy
         from pytest_vla.policies.load import may_batch
 
         selection, resumption = self._config.stash[SELECTION], self._config.stash[RESUMPTION]
@@ -98,19 +150,33 @@ class PolicyOfWorkers:
         batches = may_batch(settings.spec)
         if batches is False:
             return
+        if (live := live_policy(settings.spec)) is not None:
+            if self._far is not None:
+                raise pytest.UsageError(
+                    f"--vla-ray: {settings.model} is in the memory of a script, which other machines cannot ask: leave "
+                    "--vla-ray out, or give the policy's text"
+                )
+            from pytest_vla.serving.lent import LentPolicy
+
+            self._replicas = LentPolicy(live)
+            self._check_fits(selection)
+            return
         from pytest_vla.serving.process import NotBatched, NotShared
         from pytest_vla.serving.replicas import Replicas
 
         line, began = LoadingLine(self._config, settings.model, settings.device), time.monotonic()
         try:
-            self._replicas = Replicas(
-                settings.spec,
-                settings.device[: len(specs)],
-                settings.batch,
-                told=line.tell,
-                notice=self._tell,
-                log=self._config.stash[RUN] / LOG,
-            )
+            if self._far is not None:
+                self._far_replicas = self._begun_far(self._far, len(specs), line)
+            else:
+                self._replicas = Replicas(
+                    settings.spec,
+                    settings.device[: len(specs)],
+                    settings.batch,
+                    told=line.tell,
+                    notice=self._tell,
+                    log=self._config.stash[RUN] / LOG,
+                )
         except NotBatched as error:
             line.drop()
             narrow_auto(self._config, specs)
@@ -124,13 +190,57 @@ class PolicyOfWorkers:
             self._check_fits(selection)
             if (told := auto_line(self._config)) is not None:
                 self._say(told)
-            seen, most = self._replicas.seen, self._replicas.about.most
-            self._config.stash[UTILISATION] = Utilisation(seen, len(specs), most, room_for_workers())
+            replicas = self._far_replicas or self._replicas
+            assert replicas is not None
+            seen, most = replicas.seen, replicas.about.most
+            # Of other machines' memory nothing is known.
+            room = None if self._far is not None else room_for_workers()
+            self._config.stash[UTILISATION] = Utilisation(seen, len(specs), most, room)
+
+    def _begun_far(self, far: "FarWorkers", workers: int, line: LoadingLine) -> "FarReplicas":
+        """Copies of the policy in the cluster. Raises VlaError, NotBatched."""
+        from pytest_vla.run.xdist.far import worker_variables
+        from pytest_vla.scale.far_replicas import FarReplicas
+
+        settings, cluster = self._config.stash[SELECTION].settings, far.joined()
+        _, gpus = cluster.resources()
+        copies = settings.ray_replicas or max(1, int(gpus))
+        return FarReplicas(
+            cluster,
+            settings.spec,
+            settings.batch,
+            min(copies, workers),
+            gpus=1.0 if gpus >= 1 else 0.0,
+            variables=worker_variables(os.environ),
+            told=line.tell,
+            notice=self._tell,
+            printed=self._keep_printed,
+        )
+
+    def _served_far(self, replicas: "FarReplicas", worker: str) -> Served:
+        table = self.places(worker)
+        path = table.get("path", "") if table.get("near") else ""
+        return Served(path, "", asdict(replicas.about), replicas.patience, table.get("network"))
+
+    def _keep_printed(self, text: bytes) -> None:
+        """What a copy printed goes to the run's folder."""
+        log: Path = self._config.stash[RUN] / LOG
+        # A run without a log is a run all the same.
+        with suppress(OSError):
+            log.parent.mkdir(parents=True, exist_ok=True)
+            with log.open("ab") as stream:
+                stream.write(text)
+
+    def pytest_testnodedown(self, node: Any) -> None:
+        """A worker is gone: its place at a copy of the policy is free."""
+        if self._far_replicas is not None:
+            self._far_replicas.release(node.gateway.id)
 
     def _check_fits(self, selection: Selection) -> None:
-        assert self._replicas is not None
+        about = self.about
+        assert about is not None
         try:
-            for warning in check_fits(self._replicas.about, selection, selection.named):
+            for warning in check_fits(about, selection, selection.named):
                 self._tell(warning)
         except VlaError as error:
             raise pytest.UsageError(printable_lines(str(error))) from error
@@ -150,5 +260,6 @@ class PolicyOfWorkers:
 
     def pytest_unconfigure(self) -> None:
         """The last worker has ended."""
-        if self._replicas is not None:
-            self._replicas.close()
+        for replicas in (self._replicas, self._far_replicas):
+            if replicas is not None:
+                replicas.close()

@@ -27,6 +27,8 @@ class VlaScheduling:
         log: Producer,
         items_of: Callable[[Sequence[str]], Sequence[Item]],
         pool_of: Callable[[Sequence[Item]], Pool | TurnPool] = Pool,
+        is_over: Callable[[], bool] = lambda: False,
+        waits: bool = True,
     ) -> None:
         """Nothing is known before the workers are up.
 
@@ -35,16 +37,19 @@ class VlaScheduling:
             log: for ``--debug``.
             items_of: the items of node ids, in their order; `Item.index` is the place in the list.
             pool_of: what hands them out.
+            is_over: whether nothing more is to be handed out, such as where time is up.
+            waits: whether nothing begins before all workers have collected; else the first one begins.
         """
         self.config = config
         self.log = log.vlasched
         self.collection: list[str] | None = None
         self.collection_is_completed = False
         """Whether as many workers as were asked for have collected."""
+        self._waits = waits
         self._items_of = items_of
         self._items: Sequence[Item] = ()
         self._indices: dict[str, int] = {}
-        self._pool_of = pool_of
+        self._pool_of, self._is_over = pool_of, is_over
         self._pool: Pool | TurnPool = Pool(())
         self._collections: dict[WorkerController, list[str]] = {}
         # What each worker has been given and has not reported as run.
@@ -83,7 +88,8 @@ class VlaScheduling:
         if self.collection is None:
             self._collections[node] = list(collection)
             # The same number under every version of xdist.
-            self.collection_is_completed = len(self._collections) >= node.workerinput["workercount"]
+            awaited = node.workerinput["workercount"] if self._waits else 1
+            self.collection_is_completed = len(self._collections) >= awaited
             return
         if list(collection) == self.collection:
             self._open[node] = None
@@ -153,12 +159,19 @@ class VlaScheduling:
 
     def _feed_all(self) -> None:
         """Give every worker what it needs, the one with the least to do first."""
+        self._end_in_time()
         while hungry := [node for node in self._open if self._is_hungry(node) and self._pool.has(node)]:
             self._give(min(hungry, key=self._load))
         for node in self.nodes:
             self._feed(node)
 
+    def _end_in_time(self) -> None:
+        """What is left in the pool then is left of the run."""
+        if self._pool and self._is_over():
+            self._pool = Pool(())
+
     def _feed(self, node: WorkerController) -> None:
+        self._end_in_time()
         while self._pool.has(node) and self._is_hungry(node):
             self._give(node)
         if self._is_hungry(node):

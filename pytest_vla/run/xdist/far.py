@@ -1,0 +1,298 @@
+"""``--vla-ray``: the workers of ``-n N`` on the machines of a Ray cluster; the controller's hooks.
+
+To pytest-xdist and to all that stands on it (order, crashes, ``-x``, gates, the live line) they are workers like any
+other. What differs: a worker comes when there is room for it (`late`), its files come over its connection
+(`pytest_vla.run.far_side`), and a worker that goes with its machine has not crashed by its own fault.
+"""
+
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import pytest_vla
+from pytest_vla.errors import VlaError
+from pytest_vla.run.folder import RUN
+from pytest_vla.run.progress import write_apart
+from pytest_vla.run.selection import SELECTION, Selection, task_of
+from pytest_vla.run.xdist.incoming import Incoming
+from pytest_vla.util.text import counted, printable_lines
+
+if TYPE_CHECKING:
+    from pytest_vla.run.xdist.late import LateWorkers
+    from pytest_vla.scale.nodes import Wanted
+    from pytest_vla.scale.ray_cluster import FarActor, RayCluster
+    from pytest_vla.scale.switchboard import Switchboard
+
+FAR_WORKERS = pytest.StashKey["FarWorkers"]()
+
+LOST_NODES = 20
+"""How often an episode is run again whose worker's machine was lost: it is no fault of the episode."""
+
+_GUARDIAN = Path(__file__).with_name("guardian.py")
+_VARIABLES = (
+    *("PYTEST_", "MUJOCO_", "PYOPENGL_", "PYTHON", "NUMBA_", "OMP_", "OPENBLAS_", "MKL_", "NPY_", "HF_", "LIBERO_"),
+    *("MESA_", "LIBGL_", "GALLIUM_", "TMPDIR", "XDG_CACHE_HOME", "TOKENIZERS_", "TRANSFORMERS_", "TORCH_"),
+)
+"""What names of variables begin with that workers have as this process has them, where it has them or not."""
+_ENDED_SECONDS = 8.0
+_LOST_SECONDS = 30.0
+
+
+class FarWorkers:
+    """Starts the workers, and knows what became of them."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._selection = config.stash[SELECTION]
+        self._run: Path = config.stash[RUN]
+        self.incoming = Incoming(self._run)
+        self.cluster: RayCluster | None = None
+        self._switchboard: Switchboard | None = None
+        self._late: LateWorkers | None = None
+        self._wanted: Wanted | None = None
+        self._actors: dict[str, FarActor] = {}
+        self._connections: dict[str, socket.socket] = {}
+        # By node, until when its workers are taken for lost with it.
+        self._lost: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    # Before the policy is loaded, which may be on one of the machines.
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_xdist_setupnodes(self, specs: Sequence[Any]) -> None:
+        """Join the cluster, and have pytest-xdist take its workers as they come."""
+        from pytest_vla.run.xdist.late import LateWorkers
+        from pytest_vla.scale.switchboard import Switchboard
+
+        try:
+            self.cluster = self.joined()
+            self._switchboard = Switchboard(self.cluster.address, self._answer)
+        except (VlaError, OSError) as error:
+            raise pytest.UsageError(printable_lines(str(error))) from error
+        dsession = self._config.pluginmanager.getplugin("dsession")
+        self._late = LateWorkers(dsession, self._start, self._drop)
+        for spec in specs:
+            spec.far = True
+        nodes = self.cluster.nodes
+        cpus, gpus = self.cluster.resources()
+        room = int(cpus / self._selection.settings.ray_cpus)
+        told = f"Ray: {counted(len(nodes), 'node')}, {cpus:g} processors, {gpus:g} GPUs"
+        if room < len(specs):
+            told += f"; {room} of the {len(specs)} workers begin, the others when there is room"
+        self._tell(told)
+        for node in nodes:
+            if node.ahead:
+                way = "ahead" if node.ahead > 0 else "behind"
+                told = f"the clock of node {node.name} is {abs(node.ahead):.1f} s {way}"
+                self._tell(f"{told}: its episodes' times are set right by that")
+
+    def joined(self) -> "RayCluster":
+        """The cluster. Raises VlaError: it cannot be joined, or machines of it lack what they need."""
+        from pytest_vla.scale.ray_cluster import RayCluster
+
+        if self.cluster is None:
+            settings = self._selection.settings
+            self._wanted = wanted_of(self._selection, self._config)
+            self.cluster = RayCluster(address_of(str(settings.ray)), self._wanted, self._tell)
+        return self.cluster
+
+    def ahead(self, worker: str) -> float:
+        """Seconds by which the clock of a worker's machine is ahead of this one's."""
+        assert self.cluster is not None
+        return self.cluster.place(self._actors[worker]).ahead
+
+    def node_of(self, worker: str) -> str | None:
+        """The id of the node that a worker is on."""
+        return self._actors[worker].node
+
+    def kill(self, worker: str) -> None:
+        """Ends a worker, wherever it hangs; from any thread."""
+        assert self.cluster is not None
+        self.cluster.kill(self._actors[worker])
+        self._hang_up(worker)
+
+    def ended(self, worker: str) -> tuple[bool, str]:
+        """What became of a worker that is gone: whether its machine went, and a few words of it.
+
+        What it wrote on a hang comes to the run's folder.
+        """
+        assert self.cluster is not None
+        actor = self._actors[worker]
+        self.incoming.forget(worker)
+        if time.monotonic() < self._lost.get(str(actor.node), 0.0):
+            return True, "its machine is gone"
+        try:
+            found = self.cluster.ask(actor, "ended", seconds=_ENDED_SECONDS)
+        except VlaError as error:
+            # The others of that machine go at the same time, and xdist waits for this answer.
+            self._lost[str(actor.node)] = time.monotonic() + _LOST_SECONDS
+            return True, f"its machine is gone ({error})"
+        with suppress(VlaError, OSError):
+            left: Mapping[str, bytes] = self.cluster.ask(actor, "left")
+            for name, content in left.items():
+                self._run.mkdir(parents=True, exist_ok=True)
+                (self._run / Path(name).name).write_bytes(content)
+        self.cluster.kill(actor)
+        words = f"; its last words:\n{found.words}" if found.words else ""
+        return False, f"its process ended with code {found.code}{words}"
+
+    # After the policy's copies are ended, which are in the cluster too.
+    @pytest.hookimpl(trylast=True)
+    def pytest_unconfigure(self) -> None:
+        """The last worker has ended."""
+        if self._switchboard is not None:
+            self._switchboard.close()
+        if self.cluster is not None:
+            for worker in list(self._actors):
+                self._drop(worker)
+            self.cluster.close()
+
+    def _start(self, worker: str) -> None:
+        assert self.cluster is not None
+        assert self._switchboard is not None
+        assert self._wanted is not None
+        table = {
+            "name": worker,
+            "host": self.cluster.address,
+            "port": self._switchboard.port,
+            "secret": self._switchboard.secret,
+            "folder": self._wanted.folder,
+            "folders": self._folders(),
+            "variables": dict(self._wanted.variables),
+            "guardian": str(_GUARDIAN),
+        }
+        self._actors[worker] = self.cluster.start(
+            f"worker {worker}",
+            "pytest_vla.scale.worker_host",
+            "WorkerHost",
+            table,
+            cpus=self._selection.settings.ray_cpus,
+            failed=lambda why, by_machine: self._failed(worker, why, by_machine),
+        )
+
+    def _folders(self) -> list[str]:
+        """That are to be there before a worker starts: pytest makes the last part of its own alone."""
+        factory = getattr(self._config, "_tmp_path_factory", None)
+        return [] if factory is None else [str(factory.getbasetemp())]
+
+    def _answer(self, worker: str, connection: socket.socket) -> None:
+        """A worker's machine calls."""
+        actor = self._actors.get(worker)
+        if actor is None or self.cluster is None or self._late is None:
+            connection.close()
+            return
+        with self._lock:
+            self._connections[worker] = connection
+        try:
+            self.cluster.place(actor)
+            self._late.arrived(worker, connection, lambda: self.kill(worker))
+        except (VlaError, OSError, EOFError, KeyError) as error:
+            self._hang_up(worker)
+            self.cluster.kill(actor)
+            self._failed(worker, str(error), True)
+
+    def _failed(self, worker: str, why: str, by_machine: bool) -> None:
+        """A worker's actor could not be made, or is gone before the worker came."""
+        if self._late is None:
+            return
+        if by_machine:
+            grant_a_worker(self._config)
+        else:
+            self._tell(f"worker {worker} could not be started: {why}")
+        try:
+            self._late.lost(worker, why)
+        except KeyError:
+            # It is not wanted any more, or has come.
+            return
+
+    def _drop(self, worker: str) -> None:
+        assert self.cluster is not None
+        self.cluster.kill(self._actors[worker])
+        self._hang_up(worker)
+
+    def _hang_up(self, worker: str) -> None:
+        with self._lock:
+            connection = self._connections.pop(worker, None)
+        if connection is not None:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
+
+    def _tell(self, text: str) -> None:
+        reporter = self._config.pluginmanager.getplugin("terminalreporter")
+        if reporter is not None and self._config.get_verbosity() >= 0:
+            write_apart(reporter, printable_lines(f"vla: {text}"))
+
+
+def grant_a_worker(config: pytest.Config) -> None:
+    """One more worker may fail: xdist's limit is on workers that fail for ever, and this one failed for another reason.
+
+    Args:
+        config: the controller's.
+    """
+    dsession = config.pluginmanager.getplugin("dsession")
+    limit = getattr(dsession, "_max_worker_restart", None)
+    if limit is not None and config.getoption("maxworkerrestart") is None:
+        dsession._max_worker_restart = limit + 1
+
+
+def workers_of_cluster(config: pytest.Config) -> int:
+    """How many workers ``-n auto`` is: as many as the cluster has processors for by now.
+
+    Raises:
+        UsageError: it cannot be joined.
+    """
+    from pytest_vla.run.settings import read_settings
+    from pytest_vla.scale.ray_cluster import cluster_cpus
+
+    try:
+        settings = read_settings(config)
+        return max(1, int(cluster_cpus(address_of(str(settings.ray))) / settings.ray_cpus))
+    except VlaError as error:
+        raise pytest.UsageError(printable_lines(str(error))) from error
+
+
+def address_of(said: str) -> str | None:
+    """What `RayCluster` takes for an option's value."""
+    return None if said == "auto" else said
+
+
+def wanted_of(selection: Selection, config: pytest.Config) -> "Wanted":
+    """What a machine of the cluster has to have to run this. Raises VlaError: this one has not got the data."""
+    from pytest_vla.scale.data_digest import data_digest, uses_fetched
+    from pytest_vla.scale.node_facts import node_facts
+    from pytest_vla.scale.nodes import Wanted, wanted_table
+
+    settings = selection.settings
+    folder = str(config.invocation_params.dir)
+    package = str(Path(pytest_vla.__file__).parent)
+    variables = worker_variables(os.environ)
+    tasks = {task.suite + "/" + task.key: task for task in (task_of(case, settings) for case in _cases(selection))}
+    data = digest = None
+    if tasks:
+        digest = data_digest(tasks.values())
+        data = {
+            "data": None if settings.data is None else str(settings.data),
+            "tasks": [[task.suite, task.key] for task in tasks.values()],
+            "fetch": uses_fetched([*tasks.values()]),
+        }
+    path = [each for each in map(os.path.abspath, filter(None, sys.path)) if os.path.exists(each)]
+    facts = node_facts(wanted_table(path, package, folder, variables, data))
+    return Wanted(path, package, folder, variables, facts, data, digest)
+
+
+def _cases(selection: Selection) -> list[Any]:
+    """One of each task."""
+    return [*{(case.suite, case.task_key): case for cases in selection.cases.values() for case in cases}.values()]
+
+
+def worker_variables(variables: Mapping[str, str]) -> dict[str, str | None]:
+    """Of an environment what workers on other machines are to have."""
+    return {name: value for name, value in variables.items() if name.startswith(_VARIABLES)}

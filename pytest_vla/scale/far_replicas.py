@@ -1,0 +1,244 @@
+"""The copies of a run's policy in a cluster: where each is, which a worker asks, and what replaces a lost one."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from pytest_vla.errors import VlaError
+from pytest_vla.policies.spec import ModelSpec
+from pytest_vla.scale.ray_cluster import FarActor, RayCluster
+from pytest_vla.serving.process import About, NotBatched, NotShared
+from pytest_vla.serving.seen import Seen, seen_of
+
+MOST_LOSSES = 20
+"""How often a copy is replaced that was lost with its machine, or by itself."""
+
+_FIRST_LOSSES = 3
+"""Likewise while the policy is loaded for the first time."""
+
+_LOOK_SECONDS = 1.0
+_ASK_SECONDS = 30.0
+_LONGEST_LOADING = 3600.0
+
+
+class _Copy:
+    """One of them, whichever actor it is at the time."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.actor: FarActor | None = None
+        self.begun: Mapping[str, Any] | None = None
+        self.seen = Seen()
+        self.losses = 0
+        self.workers: set[str] = set()
+        self.failed: str | None = None
+
+
+class FarReplicas:
+    """As `pytest_vla.serving.replicas.Replicas`, in a cluster.
+
+    Attributes:
+        about: the policy.
+        patience: seconds after which a worker that is not answered gives up.
+    """
+
+    def __init__(
+        self,
+        cluster: RayCluster,
+        spec: ModelSpec,
+        most: int,
+        copies: int,
+        *,
+        gpus: float,
+        variables: Mapping[str, str | None],
+        told: Callable[[float], None] = lambda seconds: None,
+        notice: Callable[[str], None] = lambda text: None,
+        printed: Callable[[bytes], None] = lambda text: None,
+    ) -> None:
+        """Starts them, and waits until the first has loaded the policy; the others take part when they have.
+
+        Args:
+            cluster: where.
+            spec: of the policy.
+            most: questions in a batch.
+            copies: how many.
+            gpus: of the cluster that each takes; where that is 0, a processor.
+            variables: of their processes' environment; None: without it.
+            told: called about once a second while the first loads, with the seconds that it took so far.
+            notice: called from another thread with what happens to them later, for a person.
+            printed: called from another thread with what the policy prints.
+
+        Raises:
+            NotBatched: the policy is no `BatchPolicy`.
+            VlaError: it could not be loaded.
+        """
+        self._cluster, self._notice, self._printed = cluster, notice, printed
+        self._gpus = gpus
+        self._table = {
+            "spec": spec.table(),
+            "most": most,
+            "processes": copies,
+            "host": "",
+            "variables": dict(variables),
+        }
+        self._lock, self._closing = threading.Lock(), threading.Event()
+        self._copies = [_Copy(number) for number in range(copies)]
+        try:
+            for copy in self._copies:
+                self._start(copy)
+            self._await_first(told)
+        except BaseException:
+            self.close()
+            raise
+        for copy in self._copies:
+            threading.Thread(target=self._watch, args=(copy,), name="vla-replica", daemon=True).start()
+
+    def places(self, worker: str, node: str | None) -> dict[str, Any]:
+        """Whom a worker is to ask: the copy on its own machine, else the one that the fewest ask.
+
+        Args:
+            worker: its name; it is counted there from now on.
+            node: the id of the node that it is on.
+
+        Returns:
+            Table with ``path``, ``network``, ``near`` (whether it is the same machine); or ``lost``, why there is none
+            and will be none; empty: none is there yet.
+        """
+        with self._lock:
+            for copy in self._copies:
+                copy.workers.discard(worker)
+            there = [copy for copy in self._copies if copy.begun is not None and copy.actor is not None]
+            if not there:
+                failed = [copy.failed for copy in self._copies]
+                return {"lost": failed[0]} if all(failed) else {}
+            share = -(-sum(len(copy.workers) for copy in self._copies) // len(self._copies)) + 1
+            near = [copy for copy in there if copy.actor.node == node and len(copy.workers) < 2 * share]  # type: ignore[union-attr]
+            copy = min(near or there, key=lambda each: (len(each.workers), each.number))
+            copy.workers.add(worker)
+            assert copy.begun is not None
+            assert copy.actor is not None
+            found = {"path": copy.begun["path"], "network": copy.begun["network"]}
+            return {**found, "near": copy.actor.node == node}
+
+    def release(self, worker: str) -> None:
+        """A worker is gone."""
+        with self._lock:
+            for copy in self._copies:
+                copy.workers.discard(worker)
+
+    def seen(self) -> tuple[Seen, ...]:
+        """What each copy saw of the run, a second ago or two."""
+        return tuple(copy.seen for copy in self._copies)
+
+    def close(self) -> None:
+        """Ends them all."""
+        self._closing.set()
+        for copy in self._copies:
+            if copy.actor is not None:
+                with suppress(VlaError):
+                    self._cluster.ask(copy.actor, "close", seconds=5.0)
+                self._cluster.kill(copy.actor)
+
+    def _start(self, copy: _Copy) -> None:
+        copy.begun = None
+        copy.actor = self._cluster.start(
+            f"copy {copy.number + 1} of the policy",
+            "pytest_vla.scale.policy_host",
+            "PolicyHost",
+            self._table,
+            cpus=0.0 if self._gpus else 1.0,
+            gpus=self._gpus,
+            failed=lambda why, by_machine: None,
+        )
+
+    def _await_first(self, told: Callable[[float], None]) -> None:
+        began = time.monotonic()
+        found: list[Mapping[str, Any] | VlaError] = []
+        waiting = [threading.Thread(target=self._ask_first, args=(each, found), daemon=True) for each in self._copies]
+        for thread in waiting:
+            thread.start()
+        while not found and any(thread.is_alive() for thread in waiting):
+            waiting[0].join(_LOOK_SECONDS) if waiting[0].is_alive() else time.sleep(0.05)
+            told(time.monotonic() - began)
+        for answer in found:
+            if isinstance(answer, VlaError):
+                raise answer
+            if "not_batched" in answer:
+                raise (NotShared if answer["not_shared"] else NotBatched)(answer["not_batched"])
+            if "error" in answer:
+                raise VlaError(answer["error"])
+            self.about = About(**answer["about"])
+            self.patience: float = answer["patience"]
+            return
+        raise VlaError("no copy of the policy could be loaded in the cluster")
+
+    def _ask_first(self, copy: _Copy, found: list[Mapping[str, Any] | VlaError]) -> None:
+        while True:
+            try:
+                found.append(self._load(copy))
+            except VlaError as error:
+                copy.losses += 1
+                if copy.losses > _FIRST_LOSSES or self._closing.is_set():
+                    found.append(error)
+                    return
+                self._start(copy)
+            else:
+                return
+
+    def _load(self, copy: _Copy) -> Mapping[str, Any]:
+        """Waits until a copy has loaded, and enters it."""
+        actor = copy.actor
+        assert actor is not None
+        answer: Mapping[str, Any] = self._cluster.ask(actor, "begun", seconds=_LONGEST_LOADING)
+        if "about" in answer:
+            self._cluster.place(actor)
+            with self._lock:
+                copy.begun = answer
+        return answer
+
+    def _watch(self, copy: _Copy) -> None:
+        """Follows a copy, and replaces it where it is lost."""
+        while not self._closing.wait(_LOOK_SECONDS):
+            assert copy.actor is not None
+            try:
+                if copy.begun is None:
+                    answer = self._load(copy)
+                    if "about" not in answer:
+                        raise VlaError(str(answer.get("error") or answer.get("not_batched")))
+                    if About(**answer["about"]).digest != self.about.digest:
+                        copy.failed = "its weights are other than those of the first copy"
+                        self._notice(f"{copy.actor.name}: {copy.failed}; it is not asked")
+                        copy.begun = None
+                        self._cluster.kill(copy.actor)
+                        return
+                state: Mapping[str, Any] = self._cluster.ask(copy.actor, "state", seconds=_ASK_SECONDS)
+            except VlaError as error:
+                if self._closing.is_set() or not self._replace(copy, str(error)):
+                    return
+                continue
+            copy.seen = seen_of(state["seen"])
+            for notice in state["notices"]:
+                self._notice(notice)
+            if state["printed"]:
+                self._printed(state["printed"])
+            if state["lost"] is not None:
+                with self._lock:
+                    copy.begun, copy.failed = None, state["lost"]
+                return
+
+    def _replace(self, copy: _Copy, why: str) -> bool:
+        """Starts another in the place of one that is lost. Returns whether it does."""
+        assert copy.actor is not None
+        with self._lock:
+            copy.begun = None
+        copy.losses += 1
+        self._cluster.kill(copy.actor)
+        if copy.losses > MOST_LOSSES:
+            copy.failed = f"{why}, for the {copy.losses}th time"
+            self._notice(copy.failed)
+            return False
+        self._notice(f"{why}; another is started in its place, and its open episodes run again")
+        self._start(copy)
+        return True

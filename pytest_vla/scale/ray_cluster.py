@@ -1,0 +1,345 @@
+"""Ray as what starts processes on other machines and says which are gone. Nothing else imports ray.
+
+What is computed does not pass through it: workers have a connection of their own to the process that holds the session
+(`pytest_vla.scale.switchboard`), so that the object store stays empty however long a run is.
+"""
+
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_vla.errors import VlaError
+from pytest_vla.scale.far_object import FarObject
+from pytest_vla.scale.node_facts import data_facts, node_facts
+from pytest_vla.scale.nodes import Node, Wanted, examined
+from pytest_vla.util.extras import required
+
+_REACH_SECONDS = 5.0
+_FACTS_SECONDS = 90.0
+_LOOK_SECONDS = 0.5
+_ASK_SECONDS = 10.0
+_NODE_LABEL = "ray.io/node-id"
+_NODE = "node_id"
+
+
+@dataclass
+class FarActor:
+    """An actor of ours.
+
+    Attributes:
+        name: what the user is told of it.
+        handle: Ray's.
+        node: where it is; None: nowhere yet.
+    """
+
+    name: str
+    handle: Any
+    node: str | None = None
+
+
+class RayCluster:
+    """A connection to a Ray cluster. May be used from any thread.
+
+    Attributes:
+        address: of this machine, by which the others reach it.
+        gone: ids of nodes that were there and are not.
+    """
+
+    def __init__(self, address: str | None, wanted: Wanted, notice: Callable[[str], None]) -> None:
+        """Connects, and examines all nodes.
+
+        Args:
+            address: ``auto``, ``local``, HOST:PORT of the head; None: the cluster that this machine is part of, else
+                Ray is started on this machine for as long as this object is open.
+            wanted: what a node has to have.
+            notice: told later, from another thread, what becomes of nodes.
+
+        Raises:
+            VlaError: ray is not installed, nobody answers at the address, or nodes lack what they need: all by name.
+        """
+        self._ray = _connect(address)
+        self._wanted, self._notice = wanted, notice
+        self._refused: dict[str, str] = {}
+        self._known: dict[str, Node] = {}
+        self._lock, self._examining, self._closing = threading.Lock(), threading.Lock(), threading.Event()
+        self._waiting: dict[Any, tuple[FarActor, Callable[[str, bool], None]]] = {}
+        self._watcher: threading.Thread | None = None
+        self.address: str = self._ray.util.get_node_ip_address()
+        try:
+            self._examine_all()
+        except BaseException:
+            self.close()
+            raise
+        self._watcher = threading.Thread(target=self._watch, name="vla-ray", daemon=True)
+        self._watcher.start()
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes that are there and can run something."""
+        alive = self._alive()
+        return tuple(node for key, node in self._known.items() if key in alive)
+
+    def resources(self) -> tuple[float, float]:
+        """Processors and GPUs of the nodes that are there."""
+        found = [each["Resources"] for each in self._alive().values()]
+        return sum(each.get("CPU", 0.0) for each in found), sum(each.get("GPU", 0.0) for each in found)
+
+    def start(
+        self,
+        name: str,
+        module: str,
+        kind: str,
+        table: Mapping[str, Any],
+        *,
+        cpus: float,
+        gpus: float = 0.0,
+        failed: Callable[[str, bool], None],
+    ) -> FarActor:
+        """Starts an actor as soon as there is room for it, on a node that has what is wanted; does not wait for it.
+
+        Args:
+            name: what the user is told of it.
+            module: of its class.
+            kind: its class.
+            table: what it is made with, of builtin types.
+            cpus: processors that it takes.
+            gpus: likewise.
+            failed: called, from another thread, where it could not be made or is gone, with why, and whether that is
+                its machine's fault.
+        """
+        options: dict[str, Any] = {"num_cpus": cpus, "num_gpus": gpus, "scheduling_strategy": "SPREAD"}
+        if self._refused:
+            options |= {"label_selector": {_NODE_LABEL: f"!in({','.join(self._refused)})"}}
+            del options["scheduling_strategy"]
+        options |= {"max_restarts": 0, "max_concurrency": 4}
+        handle = self._ray.remote(FarObject).options(**options).remote(self._wanted.path, module, kind, dict(table))
+        actor = FarActor(name, handle)
+        with self._lock:
+            self._waiting[handle.node_id.remote()] = actor, failed
+        return actor
+
+    def place(self, actor: FarActor) -> Node:
+        """The node that an actor is on, which is examined where it is new.
+
+        Raises:
+            VlaError: the actor is gone, or its node lacks what it needs: it is used for nothing from now on.
+        """
+        if actor.node is None:
+            actor.node = str(self.ask(actor, _NODE))
+        with self._examining:
+            if actor.node in self._refused:
+                raise VlaError(self._refused[actor.node])
+            if actor.node not in self._known:
+                found = self._examine([actor.node])
+                if actor.node not in found:
+                    raise VlaError(f"{actor.name}: its node is gone")
+                node, trouble = found[actor.node]
+                if trouble:
+                    self._refused[actor.node] = trouble
+                    self._notice(f"{trouble}; nothing is run on it")
+                    raise VlaError(trouble)
+                self._known[actor.node] = node
+                self._notice(f"node {node.name} has joined")
+        return self._known[actor.node]
+
+    def ask(self, actor: FarActor, method: str, *values: Any, seconds: float = _ASK_SECONDS) -> Any:
+        """What a method of an actor gives. Raises VlaError: it is gone, silent, or raised."""
+        if self._closing.is_set():
+            # Ray would join some cluster anew.
+            raise VlaError(f"{actor.name}: the cluster was left")
+        try:
+            handle = actor.handle
+            asked = handle.node_id.remote() if method == _NODE else handle.call.remote(method, *values)
+            return self._ray.get(asked, timeout=seconds)
+        except Exception as error:
+            # Ray has two dozen kinds.
+            raise VlaError(f"{actor.name}: {_told(error)}") from error
+
+    def is_lost(self, actor: FarActor) -> bool:
+        """Whether an actor is gone with its machine, or by itself: not what it has started."""
+        try:
+            self.ask(actor, _NODE)
+        except VlaError:
+            return True
+        return False
+
+    def kill(self, actor: FarActor) -> None:
+        """Ends an actor, with what it started; nothing where it is gone."""
+        if not self._closing.is_set():
+            with suppress(Exception):
+                self._ray.kill(actor.handle)
+
+    def close(self) -> None:
+        """Disconnects; all actors end."""
+        self._closing.set()
+        if self._watcher is not None:
+            self._watcher.join()
+        before = signal.getsignal(signal.SIGTERM)
+        with suppress(Exception):
+            self._ray.shutdown()
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
+
+    def _alive(self) -> dict[str, dict[str, Any]]:
+        """Nodes on which anything can run, by id."""
+        return {
+            node["NodeID"]: node
+            for node in self._ray.nodes()
+            if node["Alive"] and (node["Resources"].get("CPU") or node["Resources"].get("GPU"))
+        }
+
+    def _examine_all(self) -> None:
+        found = self._examine([*self._alive()])
+        if not found:
+            raise VlaError("--vla-ray: the cluster has no node with a processor: start some with `ray start --address`")
+        troubles = [trouble for _, trouble in found.values() if trouble]
+        if troubles:
+            raise VlaError("--vla-ray: not every node can run this:\n  " + "\n  ".join(troubles))
+        self._known = {key: node for key, (node, _) in found.items()}
+
+    def _examine(self, keys: Sequence[str]) -> dict[str, tuple[Node, str]]:
+        """By node's id what it has, and what it lacks, if anything; of those that go meanwhile nothing."""
+        facts = self._on_each(node_facts, keys)
+        found = {key: examined(self._name(key), each, self._wanted) for key, each in facts.items()}
+        sound = [key for key, (_, trouble) in found.items() if not trouble]
+        if self._wanted.data is not None and sound:
+            data = self._on_each(data_facts, sound, seconds=2000.0)
+            for key in sound:
+                node, _ = found.pop(key)
+                if key in data:
+                    found[key] = node, self._wanted.data_trouble(node.name, data[key])
+        return found
+
+    def _on_each(
+        self, function: Callable[..., Any], keys: Sequence[str], seconds: float = _FACTS_SECONDS
+    ) -> dict[str, dict[str, Any]]:
+        from ray import cloudpickle
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        from pytest_vla.scale import node_facts as module
+
+        # Whatever is installed over there.
+        cloudpickle.register_pickle_by_value(module)
+        task = self._ray.remote(function)
+        tasks: dict[str, Any] = {}
+        found: dict[str, dict[str, Any]] = {}
+        for key in keys:
+            where = NodeAffinitySchedulingStrategy(key, soft=False)
+            began = time.time()
+            tasks[key] = task.options(num_cpus=0, max_retries=0, scheduling_strategy=where).remote(self._wanted.table())
+            found[key] = {"began": began}
+        end = time.monotonic() + seconds
+        waiting = {reference: key for key, reference in tasks.items()}
+        while waiting and time.monotonic() < end:
+            ready, _ = self._ray.wait([*waiting], num_returns=1, timeout=1.0)
+            for reference in ready:
+                key = waiting.pop(reference)
+                try:
+                    found[key] |= {"ended": time.time(), **self._ray.get(reference)}
+                except self._ray.exceptions.RayTaskError as error:
+                    found[key] |= {"trouble": _told(error)}
+                except Exception:
+                    # The node is gone, though the cluster may not know it yet.
+                    del found[key]
+        for key in waiting.values():
+            found[key] |= {"trouble": f"no answer within {seconds:.0f} s"}
+        return found
+
+    def _name(self, key: str) -> str:
+        for node in self._ray.nodes():
+            if node["NodeID"] == key:
+                return f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']}, {key[:8]})"
+        return key[:8]
+
+    def _watch(self) -> None:
+        """Tells which actors could not be made, and which nodes are gone."""
+        there = self._alive().keys()
+        while not self._closing.wait(_LOOK_SECONDS):
+            with suppress(Exception):
+                now = self._alive().keys()
+                for key in there - now:
+                    if key in self._known:
+                        self._notice(f"node {self._known[key].name} is gone")
+                there = now
+                self._look_at_actors()
+
+    def _look_at_actors(self) -> None:
+        with self._lock:
+            waiting = dict(self._waiting)
+        if not waiting:
+            return
+        ready, _ = self._ray.wait([*waiting], num_returns=len(waiting), timeout=0)
+        for reference in ready:
+            actor, failed = waiting[reference]
+            with self._lock:
+                del self._waiting[reference]
+            try:
+                actor.node = str(self._ray.get(reference))
+            except self._ray.exceptions.RayTaskError as error:
+                failed(_told(error), False)
+            except Exception as error:
+                creation = "Error in creation" in str(error) or "creation task" in str(error)
+                failed(_told(error), not creation)
+
+
+def cluster_cpus(address: str | None) -> float:
+    """Processors of a cluster, which this process is connected to from now on. Raises VlaError: it cannot be."""
+    return float(_connect(address).cluster_resources().get("CPU", 0.0))
+
+
+def _connect(address: str | None) -> Any:
+    ray = required("ray", "pip install 'pytest-vla[ray]'")
+    if ray.is_initialized():
+        return ray
+    if address is not None and address.startswith("ray://"):
+        raise VlaError(
+            f"--vla-ray={address}: a client of Ray cannot be reached by the nodes, and workers call the process that "
+            "holds the session: start pytest on a machine of the cluster (ssh, `ray job submit`), with --vla-ray=auto"
+        )
+    if address not in (None, "auto", "local"):
+        _check_reached(str(address))
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        ray.init(address, log_to_driver=False, logging_level="critical", include_dashboard=False)
+    except Exception as error:
+        where = "" if address is None else f"={address}"
+        raise VlaError(
+            f"--vla-ray{where}: no Ray cluster could be joined: {_told(error)}. Start one: `ray start --head` on one "
+            "machine and `ray start --address=HOST:6379` on each other"
+        ) from error
+    finally:
+        # Ray's own would leave the run without an end.
+        signal.signal(signal.SIGTERM, before)
+    # Else the logs of nodes that are gone are printed into the middle of pytest's lines.
+    inner = ray._private.worker
+    if hasattr(inner, "print_to_stdstream"):
+        inner.print_to_stdstream = lambda *told, **more: None
+    return ray
+
+
+def _check_reached(address: str) -> None:
+    """Ray tries for minutes. Raises VlaError."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise VlaError(f"--vla-ray={address}: expected HOST:PORT of the head, such as 10.0.0.1:6379, or auto, or local")
+    try:
+        socket.create_connection((host, int(port)), _REACH_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise VlaError(
+            f"--vla-ray={address}: nobody answers there ({error}). Is the head running (`ray start --head`), and is "
+            "this its address? `ray status` on it says so"
+        ) from error
+
+
+def _told(error: BaseException) -> str:
+    """The end of one of Ray's messages, which begin with stacks."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    cause = getattr(error, "cause", None)
+    if cause is not None:
+        return f"{type(cause).__name__}: {cause}"
+    return lines[-1][:500] if lines else type(error).__name__
