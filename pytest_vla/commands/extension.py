@@ -12,6 +12,8 @@ _ABOUT = {
     "reword": "of each task the closest rewording that breaks it, as cases to run again",
     "serve": "a policy for other machines, in openpi's protocol",
     "runs": "the runs, newest first: how far they came, and their success rates",
+    "merge": "the runs of shards (--vla-shard) as one run; says what is missing",
+    "durations": "how long episodes took, as a file by which shards are balanced",
     "label": "a local page on which you say how well a run's successes were done",
     "report": "what runs say beyond their rates: success under paraphrases and variations, failure types, benchmarks' "
     "own tables",

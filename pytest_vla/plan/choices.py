@@ -15,3 +15,6 @@ CHECK, IGNORE = PREMISES = ("check", "ignore")
 
 COSTS = COSTS_AUTO, COSTS_NONE, COSTS_ALL = "auto", "none", "all"
 """Where collisions are charged: see ``--vla-costs``."""
+
+MOST_SHARDS = 100_000
+"""Into which a selection may be shared out."""

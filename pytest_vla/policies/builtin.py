@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.files import file_digest
 from pytest_vla.policies.kind import Kind
+from pytest_vla.policies.live import LIVE as LIVE_NAME
+from pytest_vla.policies.live import live_policy
 from pytest_vla.policies.names import CHECKPOINTS, Checkpoint
 from pytest_vla.policies.spec import ModelSpec
 
@@ -114,6 +116,21 @@ def _check_tiny(text: str, spec: ModelSpec) -> None:
         raise VlaError(f"--vla-model={spec.text}: {found}; expected an .npz that scripts/train_tiny.py wrote")
 
 
+def _live(text: str, spec: ModelSpec) -> "BatchPolicy":
+    live_policy(spec)
+    raise VlaError(f"--vla-model={spec.text}: this policy is in another process, and only workers ask it: add -n 1")
+
+
+def _check_live(text: str, spec: ModelSpec) -> None:
+    if not _in_worker():
+        live_policy(spec)
+
+
+def _live_digest(text: str, spec: ModelSpec) -> str | None:
+    live = live_policy(spec)
+    return None if live is None else live.about["digest"]
+
+
 def _checkpoint(checkpoint: Checkpoint) -> Kind:
     """A published checkpoint by the name that people type."""
 
@@ -160,4 +177,6 @@ TINY = Kind(
     batches=True,
     checkpoints=("early",),
 )
+# Only `pytest_vla.evaluate` gives one.
+LIVE = Kind(LIVE_NAME, "live:NAME", "NAME", _live, _check_live, _live_digest, batches=True, offered=False)
 PI0, PI05, SMOLVLA, XVLA = map(_checkpoint, CHECKPOINTS)

@@ -30,6 +30,7 @@ from pytest_vla.records.database import (
     told,
 )
 from pytest_vla.records.items import DECIDED, SHARED, STATUSES, Item, ending_of
+from pytest_vla.records.joining import Begun, join
 from pytest_vla.records.names import LAST_RUN
 from pytest_vla.records.record import Record, parse_record
 from pytest_vla.records.runs import Run, is_alive, this_process
@@ -39,6 +40,8 @@ from pytest_vla.util.text import did_you_mean, printable
 
 if TYPE_CHECKING:
     import sqlite3
+
+    from pytest_vla.records.writing import Ending
 
 STORE = "results.sqlite"
 LOCK_TIMEOUT = 30.0
@@ -173,18 +176,59 @@ class Store:
             for record in records:
                 add_record(connection, record)
 
+    def join(
+        self,
+        name: str,
+        begun: Begun | None,
+        records: Iterable[Record],
+        statuses: Mapping[str, str],
+        invocation: Mapping[str, Any],
+        check: Callable[[], None],
+    ) -> Run:
+        """Write records of other stores as those of a run, see `pytest_vla.records.joining.join`: all or none.
+
+        Args:
+            name, begun, records, statuses, invocation: as there.
+            check: raises where they must not be written any more; nothing is written meanwhile.
+        """
+        with self._database.transaction() as connection:
+            check()
+            join(connection, name, begun, records, statuses, invocation)
+        return self.run(name)
+
     def mark(self, name: str, statuses: Mapping[str, str]) -> None:
         """Note how items of a run (its full name) ended: node ids with one of `STATUSES`, or `DECIDED`."""
+        self.write(name, [*statuses.items()])
+
+    def write(self, name: str, changes: Iterable["Record | Ending"]) -> None:
+        """Write records of a run (its full name), as `add` does, and endings, as `mark` does, in their order: all of
+        them or, where anything is raised, none.
+        """
         with self._database.transaction() as connection:
-            connection.executemany(
-                "UPDATE items SET status = ? WHERE run = ? AND node = ?",
-                ((status, name, encodable(node)) for node, status in statuses.items()),
-            )
+            for change in changes:
+                if isinstance(change, Record):
+                    add_record(connection, change)
+                else:
+                    node, status = change
+                    marked = "UPDATE items SET status = ? WHERE run = ? AND node = ?"
+                    connection.execute(marked, (status, name, encodable(node)))
+
+    def again(self) -> "Store":
+        """The same store, opened for another thread."""
+        return open_store(self.results, create=True, timeout=self._database.timeout)
 
     def end(self, name: str, status: str) -> None:
         """Say how a run ended: ``finished`` (all its items have run) or ``stopped``."""
         with self._database.transaction() as connection:
             connection.execute("UPDATE runs SET status = ?, ended = ? WHERE name = ?", (status, now(), name))
+
+    def note(self, name: str, key: str, value: Any) -> None:
+        """Keep something with a run's invocation (`Run.invocation`); None: nothing is kept under that key any more."""
+        with self._database.transaction() as connection:
+            invocation = {**self.run(name).invocation, key: value}
+            if value is None:
+                invocation.pop(key)
+            connection.execute("UPDATE runs SET invocation = ? WHERE name = ?", (json.dumps(invocation), name))
 
     def discard(self, name: str) -> None:
         """Forget a run that left no episode; one that left some stays."""

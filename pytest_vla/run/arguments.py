@@ -8,6 +8,7 @@ from typing import Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.choices import LABELS
+from pytest_vla.plan.choices import MOST_SHARDS
 from pytest_vla.plan.labels import parse_task_levels
 from pytest_vla.policies.choices import AUTO
 from pytest_vla.util.ranges import LAST_SEED, MAX_SEEDS, parse_seeds
@@ -163,6 +164,17 @@ def seconds_of(text: str) -> float:
     return seconds
 
 
+def hours_of(text: str) -> float:
+    """``8`` or ``0.5``, in hours, or a time as `seconds_of` reads it, such as ``90m``; in seconds."""
+    if match := re.fullmatch(r"\s*([0-9]{1,6}(?:\.[0-9]+)?|\.[0-9]+)\s*", text):
+        seconds = 3600 * float(match[1])
+        if seconds:
+            return seconds
+    elif text.strip()[-1:].isalpha():
+        return seconds_of(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a time; write hours, such as 8 or 0.5, or 90m, 8h")
+
+
 def seconds_text(seconds: float) -> str:
     """A time as `seconds_of` reads it."""
     unit, size = next((each for each in (("s", 1), ("m", 60)) if seconds < each[1] * 10**9), ("h", 3600))
@@ -177,6 +189,26 @@ def _plain(number: float) -> str:
 
         text = f"{Decimal(text):f}"
     return text.removesuffix(".0")
+
+
+def shard(text: str) -> tuple[int, int]:
+    """``3/16``: which shard of how many, from 1."""
+    match = re.fullmatch(r"\s*([0-9]{1,6})/([0-9]{1,6})\s*", text)
+    number, count = map(int, match.groups()) if match else (0, 0)
+    if not match:
+        raise argparse.ArgumentTypeError(f"{text!r} is no shard; write 3/16 for the third of 16")
+    if not 1 <= number <= count <= MOST_SHARDS:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no shard: shards are counted from 1, so that of {count} the last is {count}/{count}"
+            if count
+            else f"{text!r} is no shard: there have to be 1 or more, as in 1/4"
+        )
+    return number, count
+
+
+def shard_text(wanted: tuple[int, int] | None) -> str:
+    """A shard as `shard` reads it."""
+    return "" if wanted is None else f"{wanted[0]}/{wanted[1]}"
 
 
 def age_of(text: str) -> float:
@@ -315,12 +347,17 @@ _OF_THE_PROJECT = "\0"
 """No folder's name: argparse reads a default that is a text as if it were typed."""
 
 
-def declare_results(parser: argparse.ArgumentParser) -> None:
-    """``--results`` of a command that reads or writes runs; without it, what pytest has where it is started here."""
+def declare_results(parser: argparse.ArgumentParser, *further: str) -> None:
+    """``--results`` of a command that reads or writes runs; without it, what pytest has where it is started here.
+
+    Args:
+        parser: of the command.
+        further: ways to say it beside that.
+    """
     from pytest_vla.records.names import DEFAULT_RESULTS
 
     parser.add_argument(
-        *("--results", "--vla-results"),
+        *(*further, "--results", "--vla-results"),
         metavar="DIR",
         type=_results,
         default=_OF_THE_PROJECT,

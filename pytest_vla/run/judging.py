@@ -12,6 +12,7 @@ from pytest_vla.run.failures import Failures
 from pytest_vla.run.gating import Gated, gated_lines
 from pytest_vla.run.resume import Resumption
 from pytest_vla.run.selection import Selection
+from pytest_vla.run.sharding import is_empty_shard
 from pytest_vla.run.stored import Closed
 
 _CUT_SHORT = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
@@ -52,11 +53,17 @@ def judge_run(
     records = [record for record in records if record.of_suite or all_own]
     if code == pytest.ExitCode.NO_TESTS_COLLECTED and resumption and not resumption.left:
         code = pytest.ExitCode.OK
+    if code == pytest.ExitCode.NO_TESTS_COLLECTED and is_empty_shard(session.config):
+        code = pytest.ExitCode.OK
     failed = [item for item in closed.repetition.judged(closed.items) if item.failed]
     # Of earlier invocations, and those that passed when they were run again, which does not count.
     unseen = [item for item in failed if not failures.of(item.node)]
     # Such as those that were not collected again, or whose worker died and left nobody to run them.
     unended = any(item.status is None for item in closed.items)
+    if closed.sample is not None:
+        # What ran stands for what did not; of nothing nothing can be said.
+        episodes = [item for item in closed.items if item.episode]
+        unended = bool(episodes) and not any(item.outcome for item in episodes)
     # In the ini file it is for runs of suites, and the project's other tests are run as ever.
     has_minimum = settings.min_success is not None and (settings.min_success_typed or selection.named or bool(records))
     # pytest's own number has also what cannot be collected, and what other plugins object to.
@@ -80,6 +87,12 @@ def judge_run(
 
         replay, verbosity = replays(settings, session.config, closed.items), session.config.get_verbosity()
         lines, passed = (*told, *gated_lines(gated, verbosity, replay), run_line(asked, against)), not against
+    elif has_minimum and settings.shard is not None:
+        wanted = minimum_text(minimum, by_lower_end)
+        against = against_others(others, stopped, any(not record.of_suite for record in records))
+        passed = not against
+        already = f"; against it already: {'; '.join(against)}" if against else ""
+        lines = (f"not judged: {wanted} is of all shards; `pytest-vla merge` says how{already}",)
     elif has_minimum:
         lines, passed = judge(records, minimum, others, stopped, by_lower_end, has_policy)
     else:

@@ -215,10 +215,12 @@ def _check_same(run: str, option: Option[Any], kept: Invocation, settings: Setti
     before, now = kept.values[option.kept_in], getattr(settings, option.kept_in)
     if before == now or (option.kept_in == "seeds" and kept.values["suite"] and not before and now == DEFAULT_SEEDS):
         return
+    # A tuple that is no list has a way of its own to be written.
+    text = option.text if option.write is not None and option.into is None else _text
     nothing = before is None or before is False or before in ((), "")
-    was = f"without {option.flag}" if nothing else f"with {option.flag}={_text(before)}"
+    was = f"without {option.flag}" if nothing else f"with {option.flag}={text(before)}"
     raise VlaError(
-        f"--vla-resume: run {run} was started {was}, and not with {_text(now)}: leave {option.flag} out, or leave "
+        f"--vla-resume: run {run} was started {was}, and not with {text(now)}: leave {option.flag} out, or leave "
         "--vla-resume out for a new run"
     )
 

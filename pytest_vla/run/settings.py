@@ -13,6 +13,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.policies.choices import REQUEST_TIMEOUT
 from pytest_vla.policies.spec import ARGUMENTS_MARK, ModelSpec
 from pytest_vla.run.about import MODELS_KEY
+from pytest_vla.run.folder import shard_folder
 from pytest_vla.run.option import Option, in_folder, said
 from pytest_vla.run.options import OPTIONS, Options
 from pytest_vla.run.project import named_models
@@ -92,6 +93,8 @@ def read_settings(config: pytest.Config) -> Settings:
         else:
             # As pytest's own cache: the same from every folder of the project.
             values[name] = in_folder(option.default, config.rootpath)
+    if values["shard"] is not None and "results" not in typed:
+        values["results"] = shard_folder(values["results"], values["shard"])
     _check_seeds(values["seeds"], values["episodes"])
     for option in OPTIONS:
         if option.into is not None and option.attribute in typed and option.into not in typed:

@@ -10,9 +10,11 @@ from pytest_vla.run.collected import Collected
 from pytest_vla.run.folder import RUN
 from pytest_vla.run.foreseen import foreseen_line
 from pytest_vla.run.gating import Gate, agreed_line
+from pytest_vla.run.limits import LIMIT
 from pytest_vla.run.pricing import PRICES
 from pytest_vla.run.resume import RESUMPTION
 from pytest_vla.run.selection import SELECTION
+from pytest_vla.run.sharding import SHARDED, shard_end, shard_line
 from pytest_vla.run.so_far import SoFar
 from pytest_vla.run.stored import Closed
 from pytest_vla.run.typed import resume_command
@@ -57,6 +59,7 @@ class Telling:
         self, collected: Collected, workers: int, so_far: SoFar, gate: Gate | None, deciding: "Deciding | None" = None
     ) -> None:
         """How many episodes of what are to run; of a run that is gone on with, what is left of it and not collected."""
+        from pytest_vla.reports.terminal.progress import duration_text
         from pytest_vla.reports.terminal.summary import opening_line, searches_line, uncollected_line
 
         reporter, resumption = self.reporter, self._config.stash[RESUMPTION]
@@ -71,10 +74,19 @@ class Telling:
         left = () if resumption is None else resumption.left
         estimates, cases = tuple(so_far.estimates.values()), tuple(collected.alone.values())
         reporter.ensure_newline()
+        if (shard := self._config.stash.get(SHARDED, None)) is not None:
+            reporter.write_line(shard_line(shard))
         if cases or resumed is not None:
             reporter.write_line(opening_line(cases, model, workers, estimates, resumed, bool(left)))
         if collected.searches:
             reporter.write_line(searches_line(len(collected.searches), settings.fuzz or 0, model, workers))
+        limit = self._config.stash[LIMIT]
+        if limit is not None and cases:
+            from pytest_vla.run.limits import clock, limit_text
+
+            order = "the gate's order" if deciding is not None else "an order that is balanced at any time"
+            until = duration_text(limit.left(clock()))
+            reporter.write_line(f"vla: ends in {until} ({limit_text(limit, settings)}), in {order}")
         if gate is not None:
             reporter.write_line(printable_lines(f"vla: {agreed_line(gate)}"))
             planned = so_far.episodes_of(collected)
@@ -122,6 +134,8 @@ class Telling:
             lines = (*lines, *map(Told, price_lines(prices, records)))
         if verbosity >= 0:
             lines = (*lines, *map(Told, utilisation))
+        if verbosity >= -1 and (told := shard_end(self._config, bool(closed.items))):
+            lines = (*lines, Told(told))
         if verbosity >= 0 and (lines or verdict):
             reporter.section("vla")
         for text, tone in lines:

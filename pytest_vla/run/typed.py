@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_vla.run.arguments import shard_text
+
 
 def pytest_command(config: pytest.Config, *arguments: str) -> str:
     """A command that can be typed where pytest was started.
@@ -49,6 +51,10 @@ def named_plugins(command: str) -> tuple[str, ...]:
 def resume_command(config: pytest.Config, run: str) -> str:
     """The command that goes on with a run."""
     results = config.getoption("vla_results")
+    shard = config.getoption("vla_shard")
+    if shard is not None and not results:
+        # Its folder follows from it.
+        return pytest_command(config, f"--vla-resume={run}", f"--vla-shard={shard_text(shard)}")
     return pytest_command(config, f"--vla-resume={run}", *([f"--vla-results={results}"] if results else []))
 
 

@@ -1,8 +1,9 @@
-"""The copies of a run's policy in a cluster: who is where, which a worker asks, and what takes the place of a lost one."""
+"""The copies of a run's policy in a cluster: where each is, which a worker asks, and what replaces a lost one."""
 
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from pytest_vla.errors import VlaError
@@ -136,10 +137,8 @@ class FarReplicas:
         self._closing.set()
         for copy in self._copies:
             if copy.actor is not None:
-                try:
+                with suppress(VlaError):
                     self._cluster.ask(copy.actor, "close", seconds=5.0)
-                except VlaError:
-                    pass
                 self._cluster.kill(copy.actor)
 
     def _start(self, copy: _Copy) -> None:
@@ -243,4 +242,3 @@ class FarReplicas:
         self._notice(f"{why}; another is started in its place, and its open episodes run again")
         self._start(copy)
         return True
-

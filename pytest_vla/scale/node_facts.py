@@ -53,8 +53,7 @@ def data_facts(wanted: dict[str, Any]) -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, "-P", "-c", f"{program}; main()", json.dumps(wanted["path"])],
         input=json.dumps(wanted["data"]).encode(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         cwd=wanted["folder"],
         env=environment(wanted["variables"]),
         timeout=LONGEST_CHECK,

@@ -226,7 +226,8 @@ class RayCluster:
         # Whatever is installed over there.
         cloudpickle.register_pickle_by_value(module)
         task = self._ray.remote(function)
-        tasks, found = {}, {}
+        tasks: dict[str, Any] = {}
+        found: dict[str, dict[str, Any]] = {}
         for key in keys:
             where = NodeAffinitySchedulingStrategy(key, soft=False)
             began = time.time()

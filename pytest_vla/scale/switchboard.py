@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable
 
-
 from pytest_vla.serving.hello import Door, greet
 from pytest_vla.serving.network import bound, tune
 

@@ -69,15 +69,15 @@ class WorkerHost:
         """
         for each in folders:
             os.makedirs(each, mode=0o700, exist_ok=True)
-        self._words = tempfile.TemporaryFile(prefix="pytest-vla-")
+        self._words = tempfile.TemporaryFile(prefix="pytest-vla-")  # noqa: SIM115
         self._scratch = tempfile.TemporaryDirectory(prefix="pytest-vla-", ignore_cleanup_errors=True)
         with call(host, port, secret, name) as connection:
+            # With its parent's end it ends, and what it started.
+            guarded = [sys.executable, "-I", "-S", guardian, "--parent", str(os.getpid())]
             self._process = subprocess.Popen(
-                # With its parent's end it ends, and what it started.
-                [sys.executable, "-I", "-S", guardian, "--parent", str(os.getpid()), sys.executable]
-                + ["-u", "-c", _BOOTSTRAP],
-                stdin=connection,
-                stdout=connection,
+                [*guarded, sys.executable, "-u", "-c", _BOOTSTRAP],
+                stdin=connection.fileno(),
+                stdout=connection.fileno(),
                 stderr=self._words,
                 cwd=folder,
                 env=environment({**variables, SCRATCH: self._scratch.name}),
@@ -86,7 +86,7 @@ class WorkerHost:
 
     def process(self) -> int:
         """The id of the process that guards the worker's."""
-        return self._process.pid
+        return int(self._process.pid)
 
     def ended(self) -> Ended:
         """How the process ended; waits a little for it."""
@@ -107,4 +107,3 @@ class WorkerHost:
                     found[path.name] = path.read_bytes()
         self._scratch.cleanup()
         return found
-

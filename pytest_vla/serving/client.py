@@ -86,6 +86,7 @@ class ServedPolicy:
             "noise": pack_noise(episode.rng),
             "wishes": asdict(episode.wishes),
             "alone": episode.alone,
+            "action_size": episode.action_size,
             "replan": episode.replan,
         }
         try:

@@ -1,6 +1,7 @@
 """Ranges of numbers as texts: seeds."""
 
 import re
+from collections.abc import Iterable
 
 from pytest_vla.errors import VlaError
 
@@ -26,3 +27,14 @@ def parse_seeds(text: str) -> tuple[int, ...]:
             raise VlaError(f"seeds {text!r}: more than {MAX_SEEDS} seeds")
         seeds.update(dict.fromkeys(range(first, last + 1)))
     return tuple(seeds)
+
+
+def ranges_text(numbers: Iterable[int]) -> str:
+    """Whole numbers as a text such as ``1-3,7``, in ascending order, each once."""
+    found: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if found and found[-1][1] == number - 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return ",".join(f"{first}-{last}" if last > first else str(first) for first, last in found)

@@ -62,6 +62,10 @@ TYPED = {
     "fuzz": ("1", "200"),
     "fuzz-dimensions": ("camera", "camera,light"),
     "cases": ("/my/cases.toml", "/a b"),
+    "shard": ("3/16", "1/1", "100000/100000"),
+    "shard-durations": ("/a b/durations.json",),
+    "max-hours": ("8", "0.5", ".1", "90m", "100s", "0.333"),
+    "budget": ("8", "0.5", "90m", "999999"),
     "max-cost": ("0", "12.5", "999999999999.000000001"),
     "metrics": ("all", "token_entropy,TB-E,my.own-metric"),
     "stop-when": ["token_entropy>0.3 for 5", "A-PI.arm <= -1e-3"],
@@ -272,7 +276,7 @@ def test_a_value_that_cannot_be_typed_is_none_of_the_table() -> None:
     for each in OPTIONS:
         if each.metavar is not None and each.attribute not in (
             *("model", "data", "results", "resume", "tasks", "suite"),
-            *("cost", "baseline", "gate_summary", "report", "cases"),
+            *("cost", "baseline", "gate_summary", "report", "cases", "shard_durations"),
         ):
             with pytest.raises((VlaError, argparse.ArgumentTypeError)):
                 each.parse("\x1b")

@@ -25,7 +25,8 @@ FACTS: dict[str, Any] = {
 
 
 def wanted(**changed: Any) -> Wanted:
-    return Wanted(["/p"], "/p/pytest_vla", "/work", {}, {**FACTS, **changed}, {"tasks": []}, {"tasks": "t", "assets": "a"})
+    digest = {"tasks": "t", "assets": "a"}
+    return Wanted(["/p"], "/p/pytest_vla", "/work", {}, {**FACTS, **changed}, {"tasks": []}, digest)
 
 
 def test_equal_machines_lack_nothing() -> None:

@@ -71,7 +71,7 @@ _IMPORTED = (
     "pytest_vla.run.hooks",
     "pytest_vla.run.html_report",
     "pytest_vla.run.xdist.hooks",
-    "pytest_vla.run.xdist.scenes",
+    "pytest_vla.run.scenes",
     "pytest_vla.run.xdist.scheduler",
     "pytest_vla.serving.replicas",
     "pytest_vla.suites.extension",

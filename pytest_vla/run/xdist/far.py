@@ -9,7 +9,9 @@ import os
 import socket
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +42,8 @@ _VARIABLES = (
     *("MESA_", "LIBGL_", "GALLIUM_", "TMPDIR", "XDG_CACHE_HOME", "TOKENIZERS_", "TRANSFORMERS_", "TORCH_"),
 )
 """What names of variables begin with that workers have as this process has them, where it has them or not."""
-_WAITING_SECONDS = 60.0
+_ENDED_SECONDS = 8.0
+_LOST_SECONDS = 30.0
 
 
 class FarWorkers:
@@ -57,6 +60,8 @@ class FarWorkers:
         self._wanted: Wanted | None = None
         self._actors: dict[str, FarActor] = {}
         self._connections: dict[str, socket.socket] = {}
+        # By node, until when its workers are taken for lost with it.
+        self._lost: dict[str, float] = {}
         self._lock = threading.Lock()
 
     # Before the policy is loaded, which may be on one of the machines.
@@ -84,10 +89,9 @@ class FarWorkers:
         self._tell(told)
         for node in nodes:
             if node.ahead:
-                self._tell(
-                    f"the clock of node {node.name} is {abs(node.ahead):.1f} s {'ahead' if node.ahead > 0 else 'behind'}"
-                    ": its episodes' times are set right by that"
-                )
+                way = "ahead" if node.ahead > 0 else "behind"
+                told = f"the clock of node {node.name} is {abs(node.ahead):.1f} s {way}"
+                self._tell(f"{told}: its episodes' times are set right by that")
 
     def joined(self) -> "RayCluster":
         """The cluster. Raises VlaError: it cannot be joined, or machines of it lack what they need."""
@@ -122,17 +126,19 @@ class FarWorkers:
         assert self.cluster is not None
         actor = self._actors[worker]
         self.incoming.forget(worker)
+        if time.monotonic() < self._lost.get(str(actor.node), 0.0):
+            return True, "its machine is gone"
         try:
-            found = self.cluster.ask(actor, "ended")
+            found = self.cluster.ask(actor, "ended", seconds=_ENDED_SECONDS)
         except VlaError as error:
+            # The others of that machine go at the same time, and xdist waits for this answer.
+            self._lost[str(actor.node)] = time.monotonic() + _LOST_SECONDS
             return True, f"its machine is gone ({error})"
-        try:
+        with suppress(VlaError, OSError):
             left: Mapping[str, bytes] = self.cluster.ask(actor, "left")
             for name, content in left.items():
                 self._run.mkdir(parents=True, exist_ok=True)
                 (self._run / Path(name).name).write_bytes(content)
-        except (VlaError, OSError):
-            pass
         self.cluster.kill(actor)
         words = f"; its last words:\n{found.words}" if found.words else ""
         return False, f"its process ended with code {found.code}{words}"
@@ -196,7 +202,9 @@ class FarWorkers:
         """A worker's actor could not be made, or is gone before the worker came."""
         if self._late is None:
             return
-        if not by_machine:
+        if by_machine:
+            grant_a_worker(self._config)
+        else:
             self._tell(f"worker {worker} could not be started: {why}")
         try:
             self._late.lost(worker, why)
@@ -213,16 +221,26 @@ class FarWorkers:
         with self._lock:
             connection = self._connections.pop(worker, None)
         if connection is not None:
-            try:
+            with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
             connection.close()
 
     def _tell(self, text: str) -> None:
         reporter = self._config.pluginmanager.getplugin("terminalreporter")
         if reporter is not None and self._config.get_verbosity() >= 0:
             write_apart(reporter, printable_lines(f"vla: {text}"))
+
+
+def grant_a_worker(config: pytest.Config) -> None:
+    """One more worker may fail: xdist's limit is on workers that fail for ever, and this one failed for another reason.
+
+    Args:
+        config: the controller's.
+    """
+    dsession = config.pluginmanager.getplugin("dsession")
+    limit = getattr(dsession, "_max_worker_restart", None)
+    if limit is not None and config.getoption("maxworkerrestart") is None:
+        dsession._max_worker_restart = limit + 1
 
 
 def workers_of_cluster(config: pytest.Config) -> int:

@@ -1,7 +1,7 @@
 """What controller and workers tell each other. Registered only where pytest-xdist is: its hooks are unknown elsewhere.
 
 Beside xdist's own messages, which have ids alone, each worker has a channel to tell which items run which episodes, and
-when a limit of wall time begins and ends.
+when a limit of wall time begins and ends, and to ask whether an item is begun where time may end the run.
 """
 
 import copy
@@ -22,10 +22,12 @@ import pytest
 from pytest_vla.gate.choices import SEQUENTIAL
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.labels import parse_search_id
+from pytest_vla.run import limits
 from pytest_vla.run.collected import Collected, collected_of
-from pytest_vla.run.far_side import FILE, POLICY
+from pytest_vla.run.far_side import BEGIN, FAR, FILE, POLICY
 from pytest_vla.run.folder import RUN
 from pytest_vla.run.gating import is_gated
+from pytest_vla.run.limits import LIMIT, is_balanced
 from pytest_vla.run.marker import NOTHING_TO_RUN
 from pytest_vla.run.preparing import CHANNEL
 from pytest_vla.run.pricing import take_prices
@@ -33,8 +35,9 @@ from pytest_vla.run.progress import write_apart
 from pytest_vla.run.results import INTERRUPTED, Results
 from pytest_vla.run.resume import RESUMPTION, Resumption
 from pytest_vla.run.selection import SELECTION, as_typed, task_of
+from pytest_vla.run.sharding import SHARDED, is_empty_shard
 from pytest_vla.run.unheeded import unheeded
-from pytest_vla.run.xdist.far import FAR_WORKERS, LOST_NODES, FarWorkers
+from pytest_vla.run.xdist.far import FAR_WORKERS, LOST_NODES, FarWorkers, grant_a_worker
 from pytest_vla.run.xdist.policy import PolicyOfWorkers, Served
 from pytest_vla.util.text import printable_lines
 from pytest_vla.vary.registry import find_variation
@@ -54,6 +57,9 @@ BY_SCOPE = ("loadscope", "loadfile", "loadgroup")
 
 OTHER_TEST_SECONDS = 1.0
 """What is taken for the time of a test that runs no episode."""
+
+_CASES = "cases"
+"""In a worker's message: the cases of its items, as JSON."""
 
 # Run as a file, and never imported.
 _GUARDIAN = Path(__file__).with_name("guardian.py")
@@ -97,11 +103,32 @@ class Worker:
         """Tell the controller which items run an episode."""
         channel: Any = getattr(session.config, "workerinput", {}).get(CHANNEL)
         if channel is not None:
-            found = collected_of(session.items)
-            told = {
-                node: (found.names[node], found.shared.get(node), astuple(case)) for node, case in found.cases.items()
-            }
-            channel.send(told)
+            channel.send(cases_message(collected_of(session.items)))
+            if (table := session.config.stash.get(SHARDED, None)) is not None:
+                channel.send(json.dumps(table))
+
+
+def cases_message(found: Collected) -> dict[str, str]:
+    """What a worker tells of its items' cases: as one text, which the controller reads once, however many tell it.
+
+    Of a table execnet would unpack every name, for every worker: of 10,000 items that is a tenth of a second for each.
+    """
+    told = {node: (found.names[node], found.shared.get(node), astuple(case)) for node, case in found.cases.items()}
+    return {_CASES: json.dumps(told)}
+
+
+def ask_controller(config: pytest.Config) -> bool:
+    """Whether a worker is to begin its next item; the controller has the clock."""
+    channel: Any = config.workerinput[CHANNEL]  # type: ignore[attr-defined]
+    try:
+        if (far := config.stash.get(FAR, None)) is not None:
+            return far.may_begin()
+        channel.send([BEGIN])
+        _, answer = channel.receive()
+        return bool(answer)
+    except (OSError, EOFError):
+        # The controller is gone, and xdist ends this worker.
+        return True
 
 
 @contextmanager
@@ -141,10 +168,13 @@ class Controller:
     def __init__(self, config: pytest.Config, results: Results, policy: PolicyOfWorkers) -> None:
         self._config, self._results, self._policy = config, results, policy
         self._selection, self._run = config.stash[SELECTION], config.stash[RUN]
+        self._limit = config.stash[LIMIT]
         self._cases: dict[str, Case] = {}
         # By node id, what an item's ending is recorded as, and its episode, where it shares that with others.
         self._names: dict[str, str] = {}
         self._shared: dict[str, str] = {}
+        # Texts of cases that were read to their end.
+        self._heard: set[str] = set()
         # What is to run again, with the report to give where it does not come to that.
         self._awaited: dict[str, Any] = {}
         # By worker, what leads to it beside xdist's own.
@@ -162,11 +192,21 @@ class Controller:
                 f"--dist={how}: under it xdist cannot go on when a worker dies, and episodes would be lost. Give "
                 "--dist=load, which keeps a scene on its worker, or --dist=worksteal"
             )
+        if self._far is not None and how != "load":
+            raise pytest.UsageError(
+                f"--dist={how}: it waits until every worker has come, and one of a cluster may come in an hour: leave "
+                "--dist out (--dist=load keeps a scene on its worker)"
+            )
         settings = self._selection.settings
         if is_gated(self._selection) and settings.gate == SEQUENTIAL and how not in ("no", "load"):
             raise pytest.UsageError(
                 f"--dist={how}: a sequential gate looks at rounds, and only --dist=load (or -n alone) runs them one "
                 "after the other: leave --dist out, or say --vla-gate=fixed"
+            )
+        if self._limit is not None and how not in ("no", "load"):
+            raise pytest.UsageError(
+                f"--dist={how}: a run that time may end has an order, in which only --dist=load (or -n alone) runs "
+                "it: leave --dist out, or --vla-max-hours and --vla-budget"
             )
 
     def pytest_xdist_setupnodes(self, specs: Sequence[Any]) -> None:
@@ -204,21 +244,22 @@ class Controller:
     @pytest.hookimpl(trylast=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> "VlaScheduling | None":
         """Ours in the place of `load`, which `--dist` says also where nobody asked for it."""
-        if not self._runs_episodes or config.getoption("dist") != "load":
+        if not (self._runs_episodes or self._far is not None) or config.getoption("dist") != "load":
             return None
         from pytest_vla.run.xdist.pool import Pool
         from pytest_vla.run.xdist.scheduler import VlaScheduling
         from pytest_vla.run.xdist.turns import TurnPool
 
         in_turns = is_gated(self._selection) and self._selection.settings.gate == SEQUENTIAL
-        pool = TurnPool if in_turns else Pool
-        return VlaScheduling(config, log, self._items_of, pool, waits=self._far is None)
+        pool = TurnPool if in_turns or is_balanced(config) else Pool
+        is_over, waits = (lambda: not self._may_begin()), self._far is None
+        return VlaScheduling(config, log, self._items_of, pool, is_over=is_over, waits=waits)
 
     def pytest_xdist_node_collection_finished(self, node: Any, ids: Sequence[str]) -> None:
         """The first worker has collected, and the others have the same items."""
         from xdist.workermanage import parse_tx_spec_config
 
-        if not ids and self._selection.only_episodes and self._config.stash[RESUMPTION] is None:
+        if not ids and self._only_new_episodes and not is_empty_shard(self._config):
             pytest.exit(NOTHING_TO_RUN, returncode=pytest.ExitCode.USAGE_ERROR)
         if self._unheeded and not self._cases_of(ids):
             if (reporter := self._config.pluginmanager.getplugin("terminalreporter")) is not None:
@@ -247,7 +288,8 @@ class Controller:
             return
         from pytest_vla.util.wall_limits import hung_place, hung_traceback
 
-        self._grant_a_worker()
+        # An episode that kills its worker does it twice at most.
+        grant_a_worker(self._config)
         self._awaited.pop(crashitem, None)
         if report.outcome == "rerun":
             self._results.reruns[crashitem] += 1
@@ -286,6 +328,8 @@ class Controller:
         """What was to run again, and found no worker, is an error. A run that was stopped has it left."""
         if exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             return
+        if self._limit is not None and self._limit.is_up:
+            return
         for node, report in list(self._awaited.items()):
             self._results.reruns[node] -= 1
             limit = self._config.getoption("maxworkerrestart")
@@ -297,6 +341,10 @@ class Controller:
         """The last worker has ended."""
         if self._watch is not None:
             self._watch.close()
+
+    @property
+    def _only_new_episodes(self) -> bool:
+        return self._selection.only_episodes and self._config.stash[RESUMPTION] is None
 
     @property
     def _runs_episodes(self) -> bool:
@@ -333,15 +381,17 @@ class Controller:
         )
         self._results.keep(record, node)
 
-    def _grant_a_worker(self) -> None:
-        """xdist's limit is on workers that fail for ever: an episode that kills its worker does it twice at most."""
-        dsession = self._config.pluginmanager.getplugin("dsession")
-        limit = getattr(dsession, "_max_worker_restart", None)
-        if limit is not None and self._config.getoption("maxworkerrestart") is None:
-            dsession._max_worker_restart = limit + 1
+    def _may_begin(self) -> bool:
+        return self._limit is None or self._limit.may_begin(limits.clock())
 
     def _hear(self, worker: str, told: Any) -> None:
-        """What a worker tells, in a thread of execnet's: its cases, whether its limit is in force, what it prepares."""
+        """What a worker tells or asks, in a thread of execnet's: its cases, its shard, whether its limit is in force,
+        what it prepares, and whether it is to begin an item."""
+        if told == [BEGIN]:
+            # Who is gone needs no answer.
+            with suppress(OSError):
+                self._channels[worker].send((BEGIN, self._may_begin()))
+            return
         if isinstance(told, list):
             self._take_from_afar(worker, *told)
             return
@@ -349,13 +399,20 @@ class Controller:
             if self._watch is not None:
                 self._watch.episode(worker, told)
             return
+        if isinstance(told, str):
+            self._config.stash[SHARDED] = json.loads(told)
+            return
         if not isinstance(told, dict):
             self._results.show_preparation(worker, *told)
             return
-        for node, (name, shared, fields) in told.items():
+        if told[_CASES] in self._heard:
+            return
+        for node, (name, shared, fields) in json.loads(told[_CASES]).items():
             self._names[node], self._cases[node] = name, Case(*fields)
             if shared is not None:
                 self._shared[node] = shared
+        # Now, and not before: xdist is told next that this worker has collected, and its cases are asked for.
+        self._heard.add(told[_CASES])
 
     def _take_from_afar(self, worker: str, kind: str, *values: Any) -> None:
         """What a worker on another machine sends, or asks."""
@@ -371,24 +428,25 @@ class Controller:
         return {node: self._cases[node] for node in ids if node in self._cases}
 
     def _items_of(self, ids: Sequence[str]) -> "list[Item]":
+        from pytest_vla.run.scenes import scene_names
         from pytest_vla.run.xdist.pool import Item
-        from pytest_vla.run.xdist.scenes import scene_names
 
         cases = self._cases_of(ids)
         scenes = scene_names(cases.values(), self._selection.settings.data)
         estimates, shared = self._results.so_far.estimates, self._results.so_far.shared
-        turns, items = self._results.turns(ids), []
+        places, items = self._results.places(ids), []
         for index, name in enumerate(ids):
+            turn, place = places.get(name, (0, 0))
             if name in estimates:
-                turn = turns.get(name, 0)
-                item = Item(index, scenes[cases[name]], estimates[name].seconds, shared.get(name), turn)
+                item = Item(index, scenes[cases[name]], estimates[name].seconds, shared.get(name), turn, place)
             elif name in cases and name in shared:
                 # It looks at the episode of another test.
-                item = Item(index, scenes[cases[name]], 0.0, shared[name])
+                item = Item(index, scenes[cases[name]], 0.0, shared[name], turn, place)
             elif parse_search_id(name):
-                item = Item(index, name, OTHER_TEST_SECONDS * (self._selection.settings.fuzz or 1))
+                seconds = OTHER_TEST_SECONDS * (self._selection.settings.fuzz or 1)
+                item = Item(index, name, seconds, None, turn, place)
             else:
-                item = Item(index, None, OTHER_TEST_SECONDS)
+                item = Item(index, None, OTHER_TEST_SECONDS, None, turn, place)
             items.append(item)
         return items
 

@@ -47,7 +47,7 @@ class LateWorkers:
         self._awaited: dict[str, tuple[WorkerController, PutEvent]] = {}
         manager: NodeManager = dsession.nodemanager
         self._manager = manager
-        manager.setup_node = self._enter  # type: ignore[method-assign]
+        manager.setup_node = self._enter
         setattr(dsession, f"worker_{_ARRIVED}", self._take)
         self._shut_down = dsession.triggershutdown
         dsession.triggershutdown = self._trigger_shutdown
@@ -69,7 +69,7 @@ class LateWorkers:
             OSError, EOFError: it is gone already.
             KeyError: it is not wanted any more.
         """
-        spec = execnet.XSpec(f"popen//id={name}//execmodel=main_thread_only")
+        spec: Any = execnet.XSpec(f"popen//id={name}//execmodel=main_thread_only")
         spec.far = True
         io = FarIO(connection, self._manager.group.execmodel, kill)
         bootstrap_exec(io, spec)

@@ -1,0 +1,122 @@
+"""``pytest-vla merge``: the runs of shards as one run."""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_vla.entries import Command
+from pytest_vla.run.arguments import declare_results
+
+if TYPE_CHECKING:
+    from pytest_vla.scale.merge import Left, Merged
+
+# What the command needs is imported when it runs: --help has to come at once.
+
+INCOMPLETE = 3
+"""The exit code where what was given is merged, and something is missing."""
+
+_MOST_LINES = 20
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.epilog = (
+        "Shards are what pytest --vla-shard=N/COUNT runs. The merged run is what one machine would have made, for all "
+        "commands and for --vla-resume. Merging the same shards again changes nothing, merging later ones completes "
+        "the run. Shards that differ in selection, conditions, versions or policy are refused. The exit code is 0 "
+        f"where the run is complete, {INCOMPLETE} where something is missing (what it is, is told with the command "
+        "that runs it), and 1 where nothing could be merged."
+    )
+    parser.add_argument(
+        "folders",
+        metavar="DIR",
+        nargs="*",
+        type=Path,
+        help="a shard's results folder, or a folder with several in it (default: shards in the results folder)",
+    )
+    declare_results(parser, "-o")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Merge, and say what is missing. Returns the exit code. Raises VlaError: nothing could be merged."""
+    from pytest_vla.run.folder import SHARDS
+    from pytest_vla.run.option import KEPT
+    from pytest_vla.run.options import OPTIONS
+    from pytest_vla.run.project import find_project
+    from pytest_vla.scale.merge import merge
+    from pytest_vla.util.text import printable
+
+    # Paths differ from machine to machine; what their files say is in the records.
+    kept = [each for each in OPTIONS if each.belongs in KEPT and each.into is None and each.checked is None]
+    names = [each.attribute for each in kept if each.attribute not in ("shard", "model")]
+    is_own = options.results.resolve() == find_project(Path.cwd()).results.resolve()
+    given = [] if is_own else [f"--vla-results={options.results}"]
+    folders = options.folders or [options.results / SHARDS]
+    found = merge(folders, options.results, names, given)
+    for line in _told(found, options.results, given):
+        print(printable(line))
+    return INCOMPLETE if found.left else 0
+
+
+def _told(found: "Merged", results: Path, given: list[str]) -> Iterator[str]:
+    from pytest_vla.reports.runs import status_of
+    from pytest_vla.run.typed import command_line, named_plugins
+    from pytest_vla.util.ranges import ranges_text
+    from pytest_vla.util.text import counted
+
+    run, missing = found.run, [each for each in found.left if each.folder is None and each.not_run == each.planned]
+    if found.is_new:
+        done = f"made of {counted(found.records, 'record')}"
+    elif found.records:
+        done = f"has {counted(found.records, 'record')} more"
+    else:
+        done = "is as it was: nothing is new in these shards"
+    yield f"run {run.name} in {results} {done}; {found.ended} of {counted(found.items, 'item')} are done"
+    of = found.count - found.empty
+    empty = f" ({found.empty} more have no item)" if found.empty else ""
+    yield f"shards: {of - len(missing)} of {of}{empty}, {run.model}, {status_of(run)}"
+    if found.lost:
+        number = counted(len(found.lost), "trajectory").replace("trajectorys", "trajectories")
+        yield f"not found: {number}, such as {found.lost[0]}: their records are there, and nothing that needs paths"
+    for place in found.unread:
+        yield f"left out: {place} has no records"
+    for each in found.left[:_MOST_LINES]:
+        yield from _left(each, found)
+    if more := found.left[_MOST_LINES:]:
+        yield f"and {counted(len(more), 'shard')} more: {ranges_text(each.number for each in more)}"
+    plugins = [name for name in named_plugins(run.command) if not name.startswith("no:")]
+    resume = f"  {command_line([f'--vla-resume={run.name}', *given], plugins, Path.cwd())}"
+    if found.left:
+        yield "then merge again; or run what is left on this machine:"
+        yield resume
+    elif run.invocation.get("settings", {}).get("min_success") is not None:
+        yield "complete; what judges it by --vla-min-success:"
+        yield resume
+
+
+def _left(left: "Left", found: "Merged") -> Iterator[str]:
+    from pytest_vla.records.runs import is_alive
+    from pytest_vla.run.typed import command_line, named_plugins
+    from pytest_vla.scale.retyped import for_shard
+    from pytest_vla.util.text import counted
+
+    parts = [f"{left.not_run} of {counted(left.planned, 'item')} not run"] * bool(left.not_run)
+    parts += [f"{counted(left.errors, 'error')}"] * bool(left.errors)
+    what = ", ".join(parts)
+    if left.run is None or left.folder is None:
+        yield f"missing: shard {left.number}: {what}"
+        yield f"  {for_shard(found.command, left.number, found.count)}"
+        return
+    alive = is_alive(left.run)
+    if alive:
+        yield f"still running: shard {left.number} in {left.folder}, process {left.run.pid}: {what}"
+        return
+    unsure = f"; it still runs on {left.run.host}, or was killed there" if alive is None else ""
+    yield f"left: shard {left.number} in {left.folder}: {what}{unsure}"
+    plugins = [name for name in named_plugins(left.run.command) if not name.startswith("no:")]
+    resume = [f"--vla-resume={left.run.name}", f"--vla-results={left.folder}"]
+    yield f"  {command_line(resume, plugins, Path.cwd())}"
+
+
+COMMAND = Command(declare, run)

@@ -1,0 +1,313 @@
+"""The runs of shards become one: what a single machine would have made of the whole selection.
+
+Items have the selection's order. A record is as its shard wrote it, but for the run's name and where its trajectory
+lies. Records come shard by shard, each in the order of its own store, and behind those that the run has already: which
+record of a case counts never goes by clocks of two machines, and merging again adds what is new and changes nothing
+else. Files are copied first, then all rows are written in one transaction.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_vla.errors import VlaError
+from pytest_vla.records.adding import encodable
+from pytest_vla.records.counting import is_complete, takes_over
+from pytest_vla.records.items import SHARED, Item
+from pytest_vla.records.joining import Begun
+from pytest_vla.records.record import Record
+from pytest_vla.records.runs import Run, is_alive
+from pytest_vla.records.store import STORE, Store, open_store
+from pytest_vla.records.tally import Tally
+from pytest_vla.scale.files import Copies
+from pytest_vla.scale.merged import MERGED, MergedOf, find_merged
+from pytest_vla.scale.parts import Folder, Part, check_together, find_folders, read_folder
+from pytest_vla.scale.retyped import without_shard
+from pytest_vla.scale.shards import SHARD, Plan
+from pytest_vla.util.interrupts import uninterrupted
+
+
+@dataclass(frozen=True)
+class Left:
+    """What a shard has not done.
+
+    Attributes:
+        number: of the shard.
+        planned: how many items it has.
+        folder: of the shard; None: it was not given.
+        run: of it, which can be gone on with; None: there is none.
+        not_run: how many items have not ended.
+        errors: how many ended as errors, which a resumed run tries again.
+    """
+
+    number: int
+    planned: int
+    folder: Path | None
+    run: Run | None
+    not_run: int
+    errors: int
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What became of a merge.
+
+    Attributes:
+        run: the merged run, as it is now.
+        command: of a shard, as it was typed.
+        count: how many shards there are.
+        empty: how many of them have no item.
+        items: how many the selection has.
+        ended: how many of these have ended, and not as errors.
+        is_new: whether the run was made now.
+        records, known: how many records were added, and how many of the given shards were there already.
+        files: how many trajectories were copied.
+        lost: trajectories that are not where their records say.
+        left: of each shard that has something left; by number.
+        unread: folders without a store.
+    """
+
+    run: Run
+    command: str
+    count: int
+    empty: int
+    items: int
+    ended: int
+    is_new: bool
+    records: int
+    known: int
+    files: int
+    lost: tuple[Path, ...]
+    left: tuple[Left, ...]
+    unread: tuple[Path, ...]
+
+
+def merge(places: Sequence[Path], target: Path, options: Collection[str], given: Sequence[str]) -> Merged:
+    """Make one run of shards' runs, or add to the run that was made of some of them.
+
+    Args:
+        places: results folders of shards, or folders with these in them.
+        target: the results folder that gets the run.
+        options: in which all shards have to be the same, by attribute.
+        given: what commands that run an episode again have to name the target, where it is not the project's.
+
+    Raises:
+        VlaError: shards do not belong together, or something cannot be read or written. Nothing is merged then.
+    """
+    found, unread = find_folders(places)
+    if same := next((place for place in found if place.resolve() == target.resolve()), None):
+        raise VlaError(f"{same} is where the merged run is to go: give another folder with -o, or other shards")
+    shards = (folder for place in found for folder in read_folder(place))
+    folders = sorted(shards, key=lambda folder: (folder.number, str(folder.place)))
+    plan = _plan_of(folders)
+    is_there = (target / STORE).is_file()
+    if not is_there:
+        # Nothing is made where nothing will be merged.
+        check_together(folders, options, {})
+    with open_store(target, create=True) as store:
+        run, before = find_merged(store, folders) or (None, MergedOf.of(plan, folders[0].last.run.model))
+        if run is not None and is_alive(run):
+            raise VlaError(f"run {run.name} of {target} is still running, as process {run.pid}: wait for its end")
+        known = () if run is None else tuple(store.attempts(run.name))
+        if is_there:
+            check_together(folders, options, {} if run is None else {f"run {run.name} of {target}": known})
+        joining = _Joining(
+            store, _new_name(store, folders[0]) if run is None else run.name, before, known, is_new=run is None
+        )
+        for folder in folders:
+            joining.add(folder)
+        if joining.is_needed:
+            run = joining.write(run, _begun(folders, plan), _invocation(folders[0], run, joining.merged, given))
+        assert run is not None, "a new run is needed"
+        return _merged(store, run, plan, folders, unread, joining)
+
+
+def _plan_of(folders: Sequence[Folder]) -> Plan:
+    """The whole selection, as the first shard has it that can be read; raises VlaError where none can."""
+    refused: VlaError | None = None
+    for folder in folders:
+        try:
+            return folder.last.of.plan()
+        except VlaError as error:
+            refused = refused or VlaError(f"{folder.place}: run {folder.last.run.name}: {error}")
+    assert refused is not None, "there is a folder"
+    raise refused
+
+
+def _new_name(store: Store, folder: Folder) -> str:
+    """The name of a new run: always the same of the same shards, so that a merge that was killed leaves no files that
+    the next one does not take up."""
+    name = f"{folder.parts[0].run.name}-merged"
+    known = {run.name for run in store.runs()}
+    others = (f"{name}{number}" for number in itertools.count(2))
+    return next(each for each in itertools.chain([name], others) if each not in known)
+
+
+class _Joining:
+    """What is new of the shards' runs, put behind what the merged run has."""
+
+    def __init__(self, store: Store, name: str, before: MergedOf, known: Sequence[Record], *, is_new: bool) -> None:
+        self._store, self._name, self.is_new_run = store, name, is_new
+        self.merged = before
+        self._statuses: dict[str, str | None] = {}
+        if not is_new:
+            # As the store has it, and not as a record lets conclude.
+            self._statuses = {item.node: item.status for item in store.items(name)}
+        counting = Tally()
+        for record in known:
+            counting.keep(record)
+        kept = counting.records.items()
+        self._tally = Tally((record, self._statuses.get(node)) for node, record in kept)
+        # By item, whose record counts: that of a shard's run, or what was there before.
+        self._source: dict[str, object] = dict.fromkeys(counting.records, self)
+        self.copies = Copies(store.results / name, (each.arrays for each in known if each.arrays is not None))
+        self.records: list[Record] = []
+        self.known = 0
+        self._changed: dict[str, str] = {}
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether the store is to be written."""
+        return bool(self.is_new_run or self.records or self._changed)
+
+    def add(self, folder: Folder) -> None:
+        """What is new in a shard's runs. Raises VlaError: there are fewer records in it than were merged before."""
+        done = self.merged.records(folder.number)
+        new = ((part.run.name, part.records[done.get(part.run.name, 0) :]) for part in folder.parts)
+        self.copies.add(folder.place, new)
+        for part in folder.parts:
+            self._add(folder, part, done.get(part.run.name, 0))
+            self.merged = self.merged.having(folder.number, part.run.name, len(part.records))
+
+    def _add(self, folder: Folder, part: Part, done: int) -> None:
+        if len(part.records) < done:
+            raise VlaError(
+                f"{folder.place}: run {part.run.name} has {len(part.records)} records, and {done} of it were merged "
+                "before: it was changed. Bring it back as it was, or leave it out"
+            )
+        self.known += done
+        own: dict[str, Record] = {}
+        for record in part.records[done:]:
+            new = self._ours(record, part)
+            self.records.append(new)
+            self._tally.keep(new)
+            if record.node not in own or takes_over(new, own[record.node]):
+                own[record.node] = new
+            if self._tally.records[record.node] is new:
+                self._source[record.node] = part
+        ended = {record.node for record in part.records[:done]}
+        for item in part.items:
+            if item.status not in (None, SHARED) and not (item.node in ended and item.node not in own):
+                self._end(item, own.get(item.node))
+            elif item.status is not None and self._statuses.get(item.node) is None and item.status != SHARED:
+                self._set(item.node, item.status)
+
+    def _ours(self, record: Record, part: Part) -> Record:
+        """A record as one of the merged run."""
+        before = self._tally.records.get(record.node)
+        new = dataclasses.replace(record, run=self._name, arrays=self.copies.name_of(part.run.name, record.arrays))
+        if before is None or self._source.get(record.node) is part:
+            return new
+        if not is_complete(before.outcome):
+            return dataclasses.replace(new, attempt=max(new.attempt, before.attempt + 1))
+        if is_complete(new.outcome) and takes_over(new, before):
+            # It is a later run's, by the order of the stores: the clock of its machine was behind.
+            return dataclasses.replace(new, started=before.started)
+        return new
+
+    def _end(self, item: Item, record: Record | None) -> None:
+        assert item.status is not None
+        stands = self._tally.end(item.node, record, item.status)
+        if stands is not None:
+            self._set(item.node, stands)
+
+    def _set(self, node: str, status: str) -> None:
+        if self._statuses.get(node) != status:
+            self._statuses[node] = self._changed[node] = status
+
+    def write(self, run: Run | None, begun: Begun, invocation: Mapping[str, Any]) -> Run:
+        """Copy the files, then write all rows. Raises VlaError."""
+        names = [each.name for each in self._store.runs()]
+        number = 0 if run is None else len(self._store.episodes(run.name))
+
+        def check() -> None:
+            now = self._store.run(run.name) if run is not None else None
+            if now is None or run is None:
+                is_other = [each.name for each in self._store.runs()] != names
+            else:
+                is_other = now.invocation != run.invocation or len(self._store.episodes(now.name)) != number
+            if is_other or (now is not None and is_alive(now)):
+                raise VlaError(f"{self._store.results} was written meanwhile, and nothing is merged: merge again")
+
+        with uninterrupted():
+            self.copies.write()
+            return self._store.join(
+                self._name, begun if self.is_new_run else None, self.records, self._changed, invocation, check
+            )
+
+
+def _begun(folders: Sequence[Folder], plan: Plan) -> Begun:
+    first = folders[0].last.run
+    started = min(part.run.started for folder in folders for part in folder.parts)
+    items = [(each.node, each.episode, each.shared) for each in plan.items]
+    return Begun(started, without_shard(first.command), first.model, items)
+
+
+def _invocation(folder: Folder, run: Run | None, merged: MergedOf, given: Sequence[str]) -> dict[str, Any]:
+    """As one machine would have been started: what a shard was, without the shard."""
+    if run is not None:
+        return {**run.invocation, MERGED: merged.table()}
+    kept = {name: value for name, value in folder.last.run.invocation.items() if name != SHARD}
+    settings = kept.get("settings")
+    if isinstance(settings, dict):
+        settings = {name: value for name, value in settings.items() if name not in ("shard", "shard_durations")}
+        typed, again = settings.get("typed"), settings.get("given")
+        if isinstance(typed, list):
+            settings["typed"] = [name for name in typed if name not in ("shard", "shard_durations", "results")]
+        if isinstance(again, list):
+            settings["given"] = [*(text for text in again if not str(text).startswith("--vla-results")), *given]
+        kept["settings"] = settings
+    return {**kept, MERGED: merged.table()}
+
+
+def _merged(
+    store: Store, run: Run, plan: Plan, folders: Sequence[Folder], unread: tuple[Path, ...], joining: _Joining
+) -> Merged:
+    items = {item.node: item for item in store.items(run.name)}
+    by_shard: dict[int, list[str]] = {}
+    for each in plan.items:
+        by_shard.setdefault(each.shard, []).append(encodable(each.node))
+    by_number = {folder.number: folder for folder in folders}
+    left = [
+        found
+        for number, nodes in sorted(by_shard.items())
+        if (found := _left(number, [items[node] for node in nodes], by_number.get(number))) is not None
+    ]
+    return Merged(
+        run,
+        folders[0].last.run.command,
+        plan.count,
+        plan.count - len(by_shard),
+        len(plan.items),
+        len(plan.items) - sum(each.not_run + each.errors for each in left),
+        joining.is_new_run,
+        len(joining.records),
+        joining.known,
+        joining.copies.copied,
+        tuple(joining.copies.lost),
+        tuple(left),
+        unread,
+    )
+
+
+def _left(number: int, items: Iterable[Item], folder: Folder | None) -> Left | None:
+    found = list(items)
+    left = [item for item in found if item.status is None or item.is_error]
+    if not left:
+        return None
+    not_run = sum(item.status is None for item in left)
+    place, run = (None, None) if folder is None else (folder.place, folder.last.run)
+    return Left(number, len(found), place, run, not_run, len(left) - not_run)

@@ -1,0 +1,204 @@
+"""The runs of shards as they lie in folders: found, read, and checked to belong together. Nothing is written."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_vla.errors import VlaError
+from pytest_vla.plan.costs import DECLARED
+from pytest_vla.records.counting import ALARM, OF_PROVENANCE, OF_WORLD, UNKNOWN, conditions_of, is_complete, run_seed_of
+from pytest_vla.records.items import Item
+from pytest_vla.records.record import Record
+from pytest_vla.records.runs import Run
+from pytest_vla.records.store import STORE, open_store
+from pytest_vla.scale.shards import ShardOf, shard_of
+from pytest_vla.util.text import printable
+
+# What a record says beside its conditions of the machine that ran it, and that numbers may depend on.
+_OF_MACHINE = ("pytest-vla", "kernels", DECLARED)
+_LONGEST = 200
+
+
+@dataclass(frozen=True)
+class Part:
+    """A run of a shard; a task that was started again without ``--vla-resume`` leaves several.
+
+    Attributes:
+        run: as its store has it.
+        of: which shard it is.
+        records: all of it, in the order of the store.
+        items: with how they ended.
+    """
+
+    run: Run
+    of: ShardOf
+    records: tuple[Record, ...]
+    items: tuple[Item, ...]
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A shard in a results folder: its runs of one selection, the oldest first, of which there is one at least."""
+
+    place: Path
+    parts: tuple[Part, ...]
+
+    @property
+    def last(self) -> Part:
+        """The run that began last."""
+        return self.parts[-1]
+
+    @property
+    def number(self) -> int:
+        """Of the shard."""
+        return self.last.of.number
+
+
+def find_folders(places: Sequence[Path]) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """Results folders: those that are named, and those in the folders that are.
+
+    Returns:
+        Those with a store, each once, and those without, of which a shard may have been killed before its first
+        episode.
+
+    Raises:
+        VlaError: there is no such folder, or no store in any.
+    """
+    found: dict[Path, Path] = {}
+    empty: list[Path] = []
+    for place in places:
+        if not place.is_dir():
+            raise VlaError(f"{place} is no folder: give the results folders of shards, or a folder with these in it")
+        if (place / STORE).is_file():
+            found.setdefault(place.resolve(), place)
+            continue
+        inner = sorted(each for each in place.iterdir() if each.is_dir() and not each.name.startswith("."))
+        stores = [each for each in inner if (each / STORE).is_file()]
+        empty += [each for each in inner if each not in stores] if stores else [place]
+        for each in stores:
+            found.setdefault(each.resolve(), each)
+    if not found:
+        raise VlaError(
+            f"there are no results of shards in {', '.join(map(str, places))}: expected a {STORE} there or one folder "
+            "below, as pytest --vla-shard=N/COUNT leaves it"
+        )
+    return tuple(found.values()), tuple(empty)
+
+
+def read_folder(place: Path) -> tuple[Folder, ...]:
+    """The shards of a results folder: of the selection and policy of the run that began last. As a rule it is one.
+
+    Raises:
+        VlaError: no run of it is a shard, or the store cannot be read; the file is named.
+    """
+    with open_store(place, create=False) as store:
+        runs = [(run, of) for run in reversed(store.runs()) if (of := _shard_of(place, run)) is not None]
+        if not runs:
+            raise VlaError(f"{place}: no run in it is a shard's; give folders that pytest --vla-shard=N/COUNT wrote")
+        newest, its = runs[-1]
+        parts: dict[int, list[Part]] = {}
+        for run, of in runs:
+            if (of.key, run.model) == (its.key, newest.model):
+                part = Part(run, of, tuple(store.attempts(run.name)), store.items(run.name))
+                parts.setdefault(of.number, []).append(part)
+    return tuple(Folder(place, tuple(found)) for found in parts.values())
+
+
+def _shard_of(place: Path, run: Run) -> ShardOf | None:
+    try:
+        return shard_of(run.invocation)
+    except VlaError as error:
+        raise VlaError(f"{place / STORE}: run {run.name}: {error}") from error
+
+
+def check_together(
+    folders: Sequence[Folder], options: Collection[str], further: Mapping[str, Sequence[Record]]
+) -> None:
+    """Whether shards are of one selection, under the same conditions, by the same policy.
+
+    Args:
+        folders: of the shards.
+        options: in which all shards have to be the same, by attribute.
+        further: records that are to be of the same conditions, by what they are called.
+
+    Raises:
+        VlaError: names the folder that differs, what it has, and what the others have.
+    """
+    told: defaultdict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
+    for folder in folders:
+        for name, text in _of_run(folder, options):
+            told[name][text][str(folder.place)] += 1
+    _check_same(told, "only shards of one call of pytest can be merged: give the folders of one")
+    by_number: dict[int, Folder] = {}
+    for folder in folders:
+        if (other := by_number.setdefault(folder.number, folder)) is not folder:
+            raise VlaError(
+                f"shard {folder.number} is there twice, in {other.place} and {folder.place}: leave one out, the one "
+                "that was run later. Of each case the first record counts"
+            )
+    told.clear()
+    records = {str(folder.place): [each for part in folder.parts for each in part.records] for folder in folders}
+    for place, some in {**records, **further}.items():
+        for name, text in (pair for record in some if is_complete(record.outcome) for pair in _of_record(record)):
+            told[name][text][place] += 1
+    _check_same(
+        told,
+        "no rate is of both. Run that shard again as the others were run; where its folder has earlier runs too, "
+        "remove these first (pytest-vla rm RUN --results=DIR)",
+    )
+
+
+def _of_run(folder: Folder, options: Collection[str]) -> Iterator[tuple[str, str]]:
+    run, of = folder.last.run, folder.last.of
+    yield "number of shards", str(of.count)
+    yield "policy", run.model
+    yield "selection", f"{of.items} items (sha256 {of.selection[:12]})"
+    yield "weights for balance", of.weights
+    yield "partition", f"sha256 {of.partition[:12]}"
+    settings = run.invocation.get("settings")
+    for name in sorted(options):
+        value = settings.get(name) if isinstance(settings, dict) else None
+        yield f"--vla-{name.replace('_', '-')}", json.dumps(value)
+
+
+def _of_record(record: Record) -> Iterator[tuple[str, str]]:
+    """What is to be the same in all shards, as far as a record knows it."""
+    conditions = conditions_of(record)
+    yield "policy", record.policy
+    yield "run seed", str(run_seed_of(record))
+    for name, text in conditions.items():
+        if text == UNKNOWN:
+            continue
+        if name in ("policy_digest", "replan", ALARM, *OF_PROVENANCE):
+            yield name, text
+        elif name.startswith(OF_WORLD):
+            yield f"{name} of {record.suite}", text
+        else:
+            yield f"{name} of {record.suite}/{record.task_key}", text
+    for name in _OF_MACHINE:
+        if name in record.provenance:
+            yield name, record.provenance[name]
+
+
+def _check_same(told: Mapping[str, Mapping[str, Counter[str]]], cure: str) -> None:
+    """Raises VlaError for the first name of which two texts are told.
+
+    Args:
+        told: by name and text, how often each place says it.
+        cure: what helps.
+    """
+    for name, texts in told.items():
+        if len(texts) == 1:
+            continue
+        usual = max(texts, key=lambda text: (len(texts[text]), sum(texts[text].values())))
+        odd, place = next((text, place) for text in texts if text != usual for place in texts[text])
+        others = [each for each in texts[usual] if each != place] or list(texts[usual])
+        whose = f"{others[0]} has" if len(others) == 1 else f"{len(others)} others (such as {others[0]}) have"
+        raise VlaError(f"{place}: {name} is {_short(odd)}, and {whose} {_short(usual)}: {cure}")
+
+
+def _short(text: str) -> str:
+    shown = printable(text)
+    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."

@@ -1,0 +1,79 @@
+"""What `pytest-vla merge` says, and what it exits with."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_vla import cli
+from pytest_vla.records.store import open_store
+from tests.support.shards import PLAN, write_shard
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def merge(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list[str]]:
+    code = cli.main(["merge", *arguments])
+    said = capsys.readouterr()
+    return code, (said.out + said.err).splitlines()
+
+
+def test_all_that_is_missing_is_named_with_its_command(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_shard(Path("out/a"), 1, "run-1", {0: "success", 3: "error"}, end=False)
+    with open_store(Path("out/a"), create=True) as store:
+        store.end("run-1", "stopped")
+    Path("out/b").mkdir()
+    code, said = merge(capsys, "out", "-o", "all")
+    assert code == 3
+    name = said[0].split()[1]
+    assert said == [
+        f"run {name} in all made of 2 records; 1 of 9 items are done",
+        "shards: 1 of 3, random, stopped",
+        "left out: out/b has no records",
+        "left: shard 1 in out/a: 1 of 3 items not run, 1 error",
+        "  pytest --vla-resume=run-1 --vla-results=out/a",
+        "missing: shard 2: 3 of 3 items not run",
+        "  pytest --vla-suite=libero_goal --vla-shard=2/3",
+        "missing: shard 3: 3 of 3 items not run",
+        "  pytest --vla-suite=libero_goal --vla-shard=3/3",
+        "then merge again; or run what is left on this machine:",
+        f"  pytest --vla-resume={name} --vla-results=all",
+    ]
+
+
+def test_who_still_runs_is_named(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+    write_shard(Path(".vla/shards/1-of-3"), 1, "run-1", {0: "success"}, end=False)
+    monkeypatch.setattr("platform.node", lambda: "node12")
+    write_shard(Path(".vla/shards/2-of-3"), 2, "run-2", {1: "success"}, end=False)
+    monkeypatch.undo()
+    monkeypatch.chdir(here)
+    code, said = merge(capsys)
+    assert code == 3
+    (alive,) = [line for line in said if line.startswith("still running: shard 1 in ")]
+    assert "process" in alive
+    (unsure,) = [line for line in said if line.startswith("left: shard 2 in ")]
+    assert unsure.endswith("2 of 3 items not run; it still runs on node12, or was killed there")
+
+
+def test_of_thousands_that_are_missing_some_are_told(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    items = tuple(replace(PLAN.items[0], node=f"{PLAN.items[0].node}{n}", shard=n + 2) for n in range(2000))
+    plan = replace(PLAN, count=2001, items=(replace(PLAN.items[0], shard=1), *items))
+    write_shard(Path("one"), 1, "run-1", {0: "success"}, plan)
+    code, said = merge(capsys, "one")
+    assert code == 3
+    assert len(said) < 60
+    assert all(len(line) < 400 for line in said), "numbers are ranges"
+    (more,) = [line for line in said if line.startswith("and ")]
+    assert more == "and 1980 shards more: 22-2001"
+
+
+def test_what_cannot_be_merged_is_an_error(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, said = merge(capsys)
+    assert code == 1
+    assert "is no folder" in said[0]
