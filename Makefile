@@ -92,7 +92,7 @@ ray: setup .venv-ray/.installed ## the tests of --vla-ray, with Ray itself and c
 .PHONY: lerobot
 lerobot: .venv-lerobot/.installed ## the tests of lerobot's policies and data sets, with lerobot itself, and of tiny's training, with torch (3 GB)
 	.venv-lerobot/bin/python $(NO_SKIPS) tests/policies/test_lerobot.py tests/policies/test_lerobot_policy.py \
-		tests/policies/test_lerobot_runs.py tests/reports/dataset/test_lerobot_loads.py \
+		tests/policies/test_lerobot_runs.py tests/policies/test_lerobot_training.py tests/reports/dataset/test_lerobot_loads.py \
 		tests/policies/tiny/test_network.py tests/policies/tiny/test_fit.py tests/policies/tiny/test_training.py
 
 .venv-lerobot/.installed: lerobot.txt pyproject.toml

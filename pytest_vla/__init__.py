@@ -4,17 +4,29 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pytest_vla.errors import EpisodeError, SceneError, VlaError
+    from pytest_vla.evaluation import Evaluation, evaluate
     from pytest_vla.plan.manifests import load_suite
     from pytest_vla.scene.problem import parse_problem
     from pytest_vla.sim.world import World
 
-__all__ = ["EpisodeError", "SceneError", "VlaError", "World", "load_suite", "parse_problem"]
+__all__ = [
+    "EpisodeError",
+    "Evaluation",
+    "SceneError",
+    "VlaError",
+    "World",
+    "evaluate",
+    "load_suite",
+    "parse_problem",
+]
 
 _HOMES = {
     "EpisodeError": "pytest_vla.errors",
+    "Evaluation": "pytest_vla.evaluation",
     "SceneError": "pytest_vla.errors",
     "VlaError": "pytest_vla.errors",
     "World": "pytest_vla.sim.world",
+    "evaluate": "pytest_vla.evaluation",
     "load_suite": "pytest_vla.plan.manifests",
     "parse_problem": "pytest_vla.scene.problem",
 }

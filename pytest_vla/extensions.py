@@ -125,6 +125,11 @@ def user_files() -> tuple[str, ...]:
     return tuple(dict.fromkeys(file for entry in _variations().values() for file in entry.files))
 
 
+def are_told_of_episodes() -> bool:
+    """Whether anybody wants to know of each episode that has ended."""
+    return next(functions_of("pytest_vla_episode_finished"), None) is not None
+
+
 def episode_finished(record: "Record") -> tuple[str, ...]:
     """Tell all who want to know. Returns what went wrong with them, a line each."""
     troubles = []

@@ -70,9 +70,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Loads the policy, and serves it until SIGINT or SIGTERM. Raises VlaError."""
     from pytest_vla.policies.address import KEY
+    from pytest_vla.policies.choices import DEFAULT_BATCH
     from pytest_vla.policies.load import check_model, digest_of
     from pytest_vla.policies.openpi_connection import require_websockets
-    from pytest_vla.run.options import DEFAULT_BATCH
     from pytest_vla.run.project import typed_model
     from pytest_vla.serving.websocket import WebsocketServer
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.files import file_digest
 from pytest_vla.policies.kind import Kind
+from pytest_vla.policies.live import LIVE as LIVE_NAME
+from pytest_vla.policies.live import live_policy
 from pytest_vla.policies.names import CHECKPOINTS, Checkpoint
 from pytest_vla.policies.spec import ModelSpec
 
@@ -35,9 +37,9 @@ def _check_replay(text: str, spec: ModelSpec) -> None:
 
 
 def _openpi(text: str, spec: ModelSpec) -> "Policy":
-    from pytest_vla.policies.openpi import openpi_policy
+    from pytest_vla.policies.openpi import openpi_policies
 
-    return openpi_policy(text, spec.timeout)
+    return openpi_policies(text, spec.timeout, _number())
 
 
 def _check_openpi(text: str, spec: ModelSpec) -> None:
@@ -48,9 +50,9 @@ def _check_openpi(text: str, spec: ModelSpec) -> None:
 
 
 def _vla_eval(text: str, spec: ModelSpec) -> "Policy":
-    from pytest_vla.policies.vla_eval import vla_eval_policy
+    from pytest_vla.policies.vla_eval import vla_eval_policies
 
-    return vla_eval_policy(text, spec.timeout)
+    return vla_eval_policies(text, spec.timeout, _number())
 
 
 def _check_vla_eval(text: str, spec: ModelSpec) -> None:
@@ -63,6 +65,11 @@ def _check_vla_eval(text: str, spec: ModelSpec) -> None:
 def _in_worker() -> bool:
     """Whether the process that started this one has called the server already, which may be busy by now."""
     return "PYTEST_XDIST_WORKER" in os.environ
+
+
+def _number() -> int:
+    """This worker's, of ``gw3``; 0: there are no workers."""
+    return int("".join(filter(str.isdecimal, os.environ.get("PYTEST_XDIST_WORKER", ""))) or 0)
 
 
 def _lerobot(text: str, spec: ModelSpec) -> "BatchPolicy":
@@ -104,6 +111,21 @@ def _check_tiny(text: str, spec: ModelSpec) -> None:
         raise VlaError(f"--vla-model={spec.text}: {found}; expected an .npz that scripts/train_tiny.py wrote")
 
 
+def _live(text: str, spec: ModelSpec) -> "BatchPolicy":
+    live_policy(spec)
+    raise VlaError(f"--vla-model={spec.text}: this policy is in another process, and only workers ask it: add -n 1")
+
+
+def _check_live(text: str, spec: ModelSpec) -> None:
+    if not _in_worker():
+        live_policy(spec)
+
+
+def _live_digest(text: str, spec: ModelSpec) -> str | None:
+    live = live_policy(spec)
+    return None if live is None else live.about["digest"]
+
+
 def _checkpoint(checkpoint: Checkpoint) -> Kind:
     """A published checkpoint by the name that people type."""
 
@@ -128,8 +150,8 @@ RANDOM = Kind("random", "random", None, _random)
 REPLAY = Kind(
     "replay", "replay:PATH", "PATH", _replay, _check_replay, lambda text, spec: file_digest(spec.folder / text)
 )
-OPENPI = Kind("openpi", "openpi:HOST[:PORT]", "HOST", _openpi, _check_openpi)
-VLA_EVAL = Kind("vla-eval", "vla-eval:HOST[:PORT]", "HOST", _vla_eval, _check_vla_eval)
+OPENPI = Kind("openpi", "openpi:HOST[:PORT][,...]", "HOST", _openpi, _check_openpi)
+VLA_EVAL = Kind("vla-eval", "vla-eval:HOST[:PORT][,...]", "HOST", _vla_eval, _check_vla_eval)
 LEROBOT = Kind(
     "lerobot",
     "lerobot:PATH_OR_HUB_ID",
@@ -150,4 +172,6 @@ TINY = Kind(
     batches=True,
     checkpoints=("early",),
 )
+# Only `pytest_vla.evaluate` gives one.
+LIVE = Kind(LIVE_NAME, "live:NAME", "NAME", _live, _check_live, _live_digest, batches=True, offered=False)
 PI0, PI05, SMOLVLA, XVLA = map(_checkpoint, CHECKPOINTS)

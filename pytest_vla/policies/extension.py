@@ -9,6 +9,7 @@ _KINDS = (
     ("openpi", "OPENPI", "served elsewhere, in openpi's protocol"),
     ("vla-eval", "VLA_EVAL", "served elsewhere, by vla-eval"),
     ("lerobot", "LEROBOT", "any policy of lerobot"),
+    ("live", "LIVE", "a policy in the memory of a script that called pytest_vla.evaluate"),
     *((name, name.upper(), "a LIBERO checkpoint of lerobot") for name in ("pi0", "pi05", "smolvla", "xvla")),
 )
 

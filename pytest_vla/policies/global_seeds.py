@@ -53,6 +53,25 @@ def globals_put_back() -> Iterator[None]:
             generator.set_state(before)
 
 
+@contextmanager
+def all_globals_put_back() -> Iterator[None]:
+    """As `globals_put_back`, and torch's generators on devices too; for once in a while, as that waits for devices."""
+    torch, _ = _torch()
+    cuda = mps = None
+    if torch is not None and hasattr(torch, "cuda") and torch.cuda.is_initialized():
+        cuda = torch.cuda.get_rng_state_all()
+    if torch is not None and hasattr(torch, "backends") and torch.backends.mps.is_available():
+        mps = torch.mps.get_rng_state()
+    with globals_put_back():
+        try:
+            yield
+        finally:
+            if cuda is not None:
+                torch.cuda.set_rng_state_all(cuda)
+            if mps is not None:
+                torch.mps.set_rng_state(mps)
+
+
 def _torch() -> tuple[Any, Any]:
     """torch, and its generator on the processor; None, where it is not imported."""
     torch = sys.modules.get("torch")

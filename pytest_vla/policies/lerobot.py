@@ -87,6 +87,37 @@ def load(where: str, device: str = AUTO, *, folder: Path = Path(), replan: int |
     )
 
 
+def of_policy(policy: Any, preprocessor: Any, postprocessor: Any, *, replan: int | None = None) -> "LerobotPolicy":
+    """A policy in memory, as a training loop has it, tried out as `load` does; its weights stay where they are.
+
+    It may be kept while the training goes on: the answers are always those of the weights as they are then.
+
+    Args:
+        policy: lerobot's ``PreTrainedPolicy``, in evaluation mode; unwrapped, where accelerate or peft wraps it.
+        preprocessor: its pipeline, as ``make_pre_post_processors`` gives it.
+        postprocessor: likewise.
+        replan: how many steps of a chunk to execute by default; None: the config's ``n_action_steps``.
+
+    Raises:
+        VlaError: it is in training mode, it is no policy of lerobot's, or it does not fit, as for `load`.
+    """
+    what = f"of_policy: {type(policy).__name__}"
+    if not hasattr(getattr(policy, "config", None), "input_features") or not hasattr(policy, "select_action"):
+        raise VlaError(f"{what} is no policy of lerobot's; unwrap it first: accelerator.unwrap_model(policy)")
+    if policy.training:
+        raise VlaError(f"{what} is in training mode, and its answers are random: call policy.eval() before")
+    renames: dict[str, str] = {}
+    for step in getattr(preprocessor, "steps", ()):
+        renames.update(getattr(step, "rename_map", None) or {})
+    device = str(next(policy.parameters()).device)
+
+    from pytest_vla.policies.lerobot_policy import make_policy
+
+    inputs = _guarded(lambda: read_inputs(policy.config, renames), what)
+    asked = (policy, preprocessor, postprocessor, inputs, device, replan)
+    return cast("LerobotPolicy", _guarded(lambda: make_policy(*asked), f"{what} on {device}"))
+
+
 def check(where: str, folder: Path = Path()) -> None:
     """Refuse early what cannot be loaded, without importing torch or asking the hub; the hub's models pass.
 

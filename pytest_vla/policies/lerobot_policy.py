@@ -106,6 +106,16 @@ class LerobotPolicy:
             state_size=None if self._inputs.state is None else STATE_SIZE,
         )
 
+    @property
+    def weights(self) -> dict[str, Any]:
+        """All that an answer depends on, by name: the weights, and what the processors normalise by."""
+        found = {f"model.{name}": value for name, value in self._model.state_dict().items()}
+        for which, pipeline in (("before", self._before), ("after", self._after)):
+            for number, step in enumerate(getattr(pipeline, "steps", ())):
+                state = step.state_dict() if hasattr(step, "state_dict") else {}
+                found |= {f"{which}.{number}.{name}": value for name, value in state.items()}
+        return found
+
     def begin(self, episode: Episode) -> LerobotSession:
         """A session with nothing in its memory."""
         # Weights that a memory points to are shared, not copied.

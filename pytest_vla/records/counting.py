@@ -16,7 +16,7 @@ leave out what it does most of the time.
 import hashlib
 import json
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
 from pytest_vla.plan.labels import OURS
@@ -104,7 +104,8 @@ class Key:
     @property
     def text(self) -> str:
         """sha256 (hex): equal for equal keys, in any process."""
-        return hashlib.sha256(json.dumps(astuple(self)).encode()).hexdigest()
+        parts = (self.case, self.listed, self.test, self.run_seed, self.policy, self.conditions)
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -154,6 +155,21 @@ def _conditions(record: Record) -> Mapping[str, str]:
     if _KNOWN not in known:
         known[_KNOWN] = _made_conditions(record)
     return known[_KNOWN]  # type: ignore[no-any-return]
+
+
+def share_conditions(record: Record, known: dict[Any, Any]) -> None:
+    """Have a record keep the same `conditions_of` as others whose provenance and protocol are the same objects.
+
+    Args:
+        record: of any kind.
+        known: what was shared so far; of the caller's, who keeps it as long as there are records to come.
+    """
+    of = record.provenance, record.protocol
+    key = (id(of[0]), id(of[1]), record.policy_digest, record.replan, record.simulator)
+    # The objects are kept too: else another one could get the place in memory, and the id, of one that is gone.
+    if key not in known:
+        known[key] = (of, _made_conditions(record))
+    vars(record)[_KNOWN] = known[key][1]
 
 
 def _made_conditions(record: Record) -> Mapping[str, str]:

@@ -41,6 +41,8 @@ from pytest_vla.util.text import did_you_mean, printable
 if TYPE_CHECKING:
     import sqlite3
 
+    from pytest_vla.records.writing import Ending
+
 STORE = "results.sqlite"
 LOCK_TIMEOUT = 30.0
 """Seconds to wait for another process that writes."""
@@ -196,16 +198,37 @@ class Store:
 
     def mark(self, name: str, statuses: Mapping[str, str]) -> None:
         """Note how items of a run (its full name) ended: node ids with one of `STATUSES`, or `DECIDED`."""
+        self.write(name, [*statuses.items()])
+
+    def write(self, name: str, changes: Iterable["Record | Ending"]) -> None:
+        """Write records of a run (its full name), as `add` does, and endings, as `mark` does, in their order: all of
+        them or, where anything is raised, none.
+        """
         with self._database.transaction() as connection:
-            connection.executemany(
-                "UPDATE items SET status = ? WHERE run = ? AND node = ?",
-                ((status, name, encodable(node)) for node, status in statuses.items()),
-            )
+            for change in changes:
+                if isinstance(change, Record):
+                    add_record(connection, change)
+                else:
+                    node, status = change
+                    marked = "UPDATE items SET status = ? WHERE run = ? AND node = ?"
+                    connection.execute(marked, (status, name, encodable(node)))
+
+    def again(self) -> "Store":
+        """The same store, opened for another thread."""
+        return open_store(self.results, create=True, timeout=self._database.timeout)
 
     def end(self, name: str, status: str) -> None:
         """Say how a run ended: ``finished`` (all its items have run) or ``stopped``."""
         with self._database.transaction() as connection:
             connection.execute("UPDATE runs SET status = ?, ended = ? WHERE name = ?", (status, now(), name))
+
+    def note(self, name: str, key: str, value: Any) -> None:
+        """Keep something with a run's invocation (`Run.invocation`); None: nothing is kept under that key any more."""
+        with self._database.transaction() as connection:
+            invocation = {**self.run(name).invocation, key: value}
+            if value is None:
+                invocation.pop(key)
+            connection.execute("UPDATE runs SET invocation = ? WHERE name = ?", (json.dumps(invocation), name))
 
     def discard(self, name: str) -> None:
         """Forget a run that left no episode; one that left some stays."""

@@ -18,6 +18,7 @@ from pytest_vla.plan.costs import cumulative
 from pytest_vla.records.checks import is_inside
 from pytest_vla.records.counting import COMPLETE
 from pytest_vla.records.record import VIDEO_SUFFIX, Record, parse_record, record_line
+from pytest_vla.records.shared import SharedParts
 from pytest_vla.records.trajectory import save_trajectory, trajectory_outcome
 from pytest_vla.run.arguments import plain_number
 from pytest_vla.util.text import printable
@@ -60,6 +61,9 @@ class Unpacking:
     def __init__(self) -> None:
         # By node id, the hash of the line that came last.
         self._lines: dict[str, int] = {}
+        # By node id, what is shown of it, until the item's last report: reading a line is dear.
+        self._shown: dict[str, dict[str, object]] = {}
+        self._shared = SharedParts()
 
     def take(self, report: pytest.TestReport) -> Record | None:
         """The record that this report is the first to bring: that of the phase in which the episode ran; later ones
@@ -68,12 +72,16 @@ class Unpacking:
         line = _line_on(report)
         if line is None:
             return None
-        record = parse_record(line)
-        shown = shown_properties(record)
+        node, number, record = report.nodeid, hash(line), None
+        is_new = self._lines.get(node) != number
+        if is_new or node not in self._shown:
+            record = self._shared.of(parse_record(line))
+            self._lines[node], self._shown[node] = number, shown_properties(record)
+        shown = self._shown[node]
+        if report.when == "teardown":
+            del self._shown[node]
         others = [(name, value) for name, value in report.user_properties if name != PROPERTY]
         report.user_properties[:] = [*others, *shown.items()]
-        is_new = self._lines.get(report.nodeid) != hash(line)
-        self._lines[report.nodeid] = hash(line)
         return record if is_new else None
 
 

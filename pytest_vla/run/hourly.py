@@ -108,8 +108,7 @@ def foreseen(
         breaks: whether it broke where more were asked at once than `latencies` has.
     """
     from pytest_vla.policies.base import is_batch_policy
-    from pytest_vla.policies.choices import REQUEST_TIMEOUT
-    from pytest_vla.run.options import DEFAULT_BATCH
+    from pytest_vla.policies.choices import DEFAULT_BATCH, REQUEST_TIMEOUT
     from pytest_vla.serving.forecast import forecast, forecast_alone
 
     plan, why = _plan(policy, suite, latencies[0], machines.costs)

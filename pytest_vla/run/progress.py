@@ -19,6 +19,8 @@ PREPARING_EVERY = 10.0
 """Likewise between two lines of one kind that tell what has to be prepared before an episode can begin."""
 
 _REDRAW_EVERY = 0.1
+_MOST_TIME = 0.05
+"""Share of this process's time that is spent on a line: of many episodes its rates take long."""
 
 
 class Progress:
@@ -29,6 +31,7 @@ class Progress:
         weights: by node id, what share of the run's time an episode is likely to take; any unit.
         clock: seconds, monotonic.
         scarce: gives what is scarce, in a few words; empty: nothing is known of it.
+        until: gives the seconds until time ends the run; None: it never does.
     """
 
     def __init__(
@@ -37,9 +40,12 @@ class Progress:
         weights: Mapping[str, float],
         clock: Callable[[], float] = time.monotonic,
         scarce: Callable[[], str] = lambda: "",
+        until: Callable[[], float] | None = None,
     ) -> None:
         self._reporter, self._weights, self._clock, self._scarce = reporter, weights, clock, scarce
+        self._until = until
         self._start = self._shown = clock()
+        self._took = 0.0
         self._weight_done = 0.0
         # By worker, what it is at before an episode can begin.
         self._preparing: dict[str, str] = {}
@@ -57,25 +63,27 @@ class Progress:
             # pytest's percentage would be written into the line; there is no public switch for a running session.
             reporter._show_progress_info = False
 
-    def show(self, ended: str | None, new: Sequence[VariedOutcome], done: int, total: int) -> None:
+    def show(self, ended: str | None, new: Callable[[], Sequence[VariedOutcome]], done: int, total: int) -> None:
         """Show the line, if it is time to.
 
         Args:
             ended: node id of the episode that ended just now; None: the run begins.
-            new: what has ended in this invocation, each episode once.
+            new: gives what has ended in this invocation, each episode once.
             done: how many have ended, with those of the run that had before, and with repeats.
             total: of the run, likewise.
         """
         now = self._clock()
         self._weight_done += self._weights.get(ended, 0.0) if ended else 0.0
         last = done >= total
-        if not last and ended is not None and now - self._shown < (_REDRAW_EVERY if self.in_place else LOG_EVERY):
+        every = max(_REDRAW_EVERY, self._took / _MOST_TIME) if self.in_place else LOG_EVERY
+        if not last and ended is not None and now - self._shown < every:
             return
         # Where there is no line to replace, the table says it all at the end, and the first line said the beginning.
         if not self.in_place and (not self._in_log or last or ended is None):
             return
-        self._shown, elapsed = now, now - self._start
-        told = (new, done, total, elapsed, self._left(elapsed))
+        elapsed = now - self._start
+        ends_in = None if self._until is None else self._until()
+        told = (new(), done, total, elapsed, self._left(elapsed), ends_in)
         self._line, self._short_line = progress_line(*told), progress_line(*told, interval=False)
         with self._lock:
             if self.in_place:
@@ -83,6 +91,8 @@ class Progress:
             else:
                 scarce = self._scarce()
                 write_apart(self._reporter, f"{self._line}; {scarce}" if scarce else self._line)
+        self._shown = self._clock()
+        self._took = self._shown - now
 
     def leave_out(self, nodes: Iterable[str]) -> None:
         """These episodes are not to run any more."""

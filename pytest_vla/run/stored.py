@@ -2,9 +2,9 @@
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,10 +14,12 @@ from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import suite_names
 from pytest_vla.records.items import DECIDED, Item
 from pytest_vla.records.record import Record
+from pytest_vla.records.samples import BALANCED, ORDER, SAMPLE, Sample, sample_table
 from pytest_vla.records.tally import Repetition
 from pytest_vla.run.collected import Collected
 from pytest_vla.run.folder import RUN
 from pytest_vla.run.invocation import invocation_of
+from pytest_vla.run.limits import LIMIT, longest_known
 from pytest_vla.run.picked import picked_by
 from pytest_vla.run.resume import RESUMPTION
 from pytest_vla.run.selection import SELECTION
@@ -29,6 +31,7 @@ from pytest_vla.run.typed import resume_command
 if TYPE_CHECKING:
     from pytest_vla.plan.durations import Estimate
     from pytest_vla.records.store import Store
+    from pytest_vla.records.writing import Writer
 
 _EXIT_LOCK_SECONDS = 1.0
 
@@ -40,10 +43,12 @@ class Closed:
     Attributes:
         items: all of the run; none where no episode ran.
         repetition: what of it does not count.
+        sample: what ran, where time has ended it; None: it has not.
     """
 
     items: tuple[Item, ...] = ()
     repetition: Repetition = field(default_factory=Repetition)
+    sample: Sample | None = None
 
 
 class StoredRun:
@@ -62,8 +67,10 @@ class StoredRun:
         self._settings, self._run = config.stash[SELECTION].settings, config.stash[RUN]
         self._resumption = config.stash[RESUMPTION]
         self._store: Store | None = None
-        # How items ended that is not written yet.
+        self._writer: Writer | None = None
+        # How items ended that is not handed to the writer yet, and that is.
         self._statuses: dict[str, str] = {}
+        self._handed: dict[str, str] = {}
         self.closed = Closed()
         self.ended_before = 0
         """How many records the run has of earlier invocations."""
@@ -73,46 +80,68 @@ class StoredRun:
         """Whether the run has begun and not ended."""
         return self._store is not None
 
-    def begin(self, collected: Collected, agreed: Mapping[str, Any]) -> None:
+    def begin(self, collected: Collected, agreed: Mapping[str, Any], workers: int) -> None:
         """Enter the run, or go on with it; `SoFar` knows then which episodes it has, and what they are to take.
 
         Args:
             collected: the items of this invocation.
             agreed: what a new run keeps beside its invocation.
+            workers: how many processes run them.
         """
         from pytest_vla.records.store import open_store
+        from pytest_vla.records.writing import Writer
 
         so_far = self._so_far
         self._store = store = open_store(self._settings.results, create=True)
+        # A policy in this process may fork it, which is no matter for threads.
+        self._writer = Writer(store, self._run.name, in_groups=workers > 1)
         self._unwatch = watch_exit(self._exited)
         self._enter(store, collected, agreed)
         so_far.episodes = frozenset(item.node for item in store.items(self._run.name) if item.episode)
         alone = collected.alone
         so_far.estimates = dict(zip(alone, self._estimated(tuple(alone.values()), store), strict=True))
+        if (limit := self._config.stash[LIMIT]) is not None:
+            told = (each.seconds for each in so_far.estimates.values() if each.measured)
+            suites = (case.suite for case in alone.values())
+            limit.learn(longest_known(store.durations(str(self._settings.model)), suites, told))
 
-    def add(self, record: Record) -> None:
-        """Write a record; not after the run's end."""
-        if self._store is not None:
-            self._store.add(record)
+    def add(self, record: Record, *, at_once: bool = False) -> None:
+        """Write a record; not after the run's end.
+
+        Args:
+            record: of an episode that has ended.
+            at_once: whether it is to be on the disk when this returns, however fast records come; see `Writer`.
+        """
+        if self._writer is not None:
+            self._writer.put([record], at_once=at_once)
 
     def note(self, name: str, status: str) -> None:
         """How an item ended is written; of tests without episodes, which may be many and quick, later."""
         self._statuses[name] = status
-        if (name in self._so_far.episodes or name in self._so_far.shared) and self._store is not None:
-            self._write_statuses(self._store)
+        if name in self._so_far.episodes or name in self._so_far.shared:
+            self._write_statuses()
 
-    def end(self, without_policy: bool) -> None:
+    def settle(self) -> None:
+        """All that came so far is on the disk, or `end` says why not."""
+        if self._writer is not None:
+            self._writer.settle()
+
+    def end(self, without_policy: bool, sample: Callable[[bool], Sample] | None = None) -> None:
         """The invocation has ended: `closed` says how the run stands. Where nothing ran, the run is forgotten.
 
         Args:
             without_policy: whether the policy could not be loaded, or did not fit.
+            sample: makes what is told of the run of whether all of it ran in the balanced order; None: time has not
+                ended it.
         """
-        store, self._store = self._store, None
-        if store is None:
+        store, writer, self._store = self._store, self._writer, None
+        if store is None or writer is None:
             return
         self._unwatch()
         try:
-            self._write_statuses(store)
+            self._write_statuses()
+            self._writer = None
+            writer.close()
             items = store.items(self._run.name)
             nothing_left = without_policy or not any(item.is_left for item in items)
             # Searches alone, which are begun anew; one that was stopped is gone on with.
@@ -124,6 +153,10 @@ class StoredRun:
             # Also where what comes next cannot be read.
             self.closed = Closed(items)
             self.closed = Closed(items, self._repetition(store))
+            if sample is not None and any(item.status is None for item in items):
+                found = sample(store.run(self._run.name).invocation.get(ORDER) == BALANCED)
+                store.note(self._run.name, SAMPLE, sample_table(found))
+                self.closed = replace(self.closed, sample=found)
             store.end(self._run.name, "finished" if all(item.status for item in items) else "stopped")
         finally:
             store.close()
@@ -144,6 +177,8 @@ class StoredRun:
             )
             return
         store.resume(self._run.name)
+        # Whatever ends it now says anew what it is.
+        store.note(self._run.name, SAMPLE, None)
         self.ended_before = len(store.episodes(self._run.name))
         statuses = {item.node: item.status for item in store.items(self._run.name)}
         so_far.skipped = {node for node, status in statuses.items() if status == DECIDED}
@@ -169,9 +204,14 @@ class StoredRun:
             (0, 0) if picked else store.before(run.name),
         )
 
-    def _write_statuses(self, store: "Store") -> None:
-        store.mark(self._run.name, self._statuses)
+    def _write_statuses(self) -> None:
+        if self._writer is None:
+            return
+        # Most endings are known after the call, and once more after the teardown.
+        new = [each for each in self._statuses.items() if self._handed.get(each[0]) != each[1]]
+        self._handed |= self._statuses
         self._statuses.clear()
+        self._writer.put(new)
 
     def _exited(self, code: int, place: str) -> None:
         """`os._exit` was called in the middle of the run, in whatever thread."""
@@ -185,6 +225,8 @@ class StoredRun:
         )
         with suppress(OSError):
             os.write(self._config.stash.get(STDERR, 2), told.encode(errors="replace"))
+        if self._writer is not None:
+            self._writer.settle(_EXIT_LOCK_SECONDS)
         # A connection belongs to its thread.
         with suppress(VlaError), open_store(self._run.parent, create=False, timeout=_EXIT_LOCK_SECONDS) as store:
             store.end(self._run.name, "stopped")

@@ -27,7 +27,7 @@ from pytest_vla.serving.wire import SharedPictures, outlined, pack_answer, recei
 BEGIN, ACT, END = "begin", "act", "end"
 """What the desk orders."""
 
-TOLD_OF_EPISODE = ("case_id", "suite", "task", "instruction", "seed", "alone", "replan")
+TOLD_OF_EPISODE = ("case_id", "suite", "task", "instruction", "seed", "alone", "action_size", "replan")
 """What crosses of an `Episode` as it is."""
 
 
@@ -75,6 +75,15 @@ class Computer:
                 return False
             send(self._channel, {"late": trouble(late(limit))})
         return True
+
+    def close(self) -> None:
+        """Ends the sessions that are still open, and gives memory back; for a process that goes on to live."""
+        for session in list(self._states):
+            self._end({"session": session})
+        for memory in self._memories.values():
+            _pin(memory, pinned=False)
+            memory.close()
+        self._memories.clear()
 
     def _begin(self, order: dict[str, Any]) -> list[bytes]:
         try:

@@ -33,11 +33,12 @@ class DeskProcess:
         channel: leads to it.
     """
 
-    def __init__(self, answers: io.TextIOBase) -> None:
+    def __init__(self, answers: io.TextIOBase, own_group: bool = False) -> None:
         """Starts it; it listens once it is told by `open` where.
 
         Args:
             answers: leads to whoever started this process.
+            own_group: whether it is in a group of processes of its own, so that Ctrl-C is not for it.
         """
         self._answers = answers
         self.channel, theirs = socket.socketpair()
@@ -49,6 +50,7 @@ class DeskProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pass_fds=files,
+            start_new_session=own_group,
         )
         theirs.close()
         os.close(signs)
@@ -103,16 +105,24 @@ class DeskProcess:
 
     def close(self) -> None:
         """Ends it."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self.channel.close()
+        with suppress(OSError):
+            # One that was never told to listen waits for it.
+            self._process.stdin.close()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_END_SECONDS)
         self._process.kill()
+        self._process.wait()
+        self._process.stdout.close()
 
     def _hand_on(self) -> None:
         # Nobody listens where it fails: the other pipe is closed too, and ends this process.
-        with suppress(OSError):
+        with suppress(OSError, ValueError):
             while os.read(self._signs, io.DEFAULT_BUFFER_SIZE):
                 os.write(self._answers.fileno(), _SIGN)
+        os.close(self._signs)
 
 
 def main() -> int:

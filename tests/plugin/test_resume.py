@@ -355,3 +355,40 @@ def test_under_another_simulator_a_run_is_not_gone_on_with(vla: Run, project: py
     result = vla("--vla-resume")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"*run {name} has episodes of mujoco {known}, and 3.0.0 is installed: *"])
+
+
+def test_a_driver_that_is_killed_while_records_come_fast_leaves_no_half(vla: Run, project: pytest.Pytester) -> None:
+    # In the middle of a group: nothing has been told to wait for the disk.
+    project.makeconftest(
+        """
+        import os, signal
+        from pathlib import Path
+
+        import pytest
+
+        reports = []
+
+        @pytest.hookimpl(trylast=True)
+        def pytest_runtest_logreport(report):
+            reports.append(report)
+            if len(reports) == 50 and "PYTEST_XDIST_WORKER" not in os.environ and not Path("mended").exists():
+                os.kill(os.getpid(), signal.SIGKILL)
+        """
+    )
+    vla(*STOVE, MODEL, "--vla-seeds=10-69", "-n2")
+    results = project.path / ".vla"
+    before = records_of(results)
+    # Each has three reports, and two are at it.
+    assert 0 < len(before) <= 18
+    with open_store(results, create=False) as store:
+        items = store.items(store.run("last").name)
+    assert {item.node for item in items if item.status is not None} == {record.node for record in before}
+    (project.path / "mended").touch()
+    ended = vla("--vla-resume", "-n2").parseoutcomes()
+    # The goal may hold at the start.
+    assert ended["passed"] + ended.get("skipped", 0) == 60 - len(before)
+    after = records_of(results)
+    assert sorted(record.seed for record in after) == [*range(10, 70)]
+    assert [record for record in after if record.node in {each.node for each in before}] == before
+    with open_store(results, create=False) as store:
+        assert [record.attempt for record in store.attempts(store.run("last").name)] == [1] * 60

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_vla.policies.global_seeds import globals_put_back, seed_globals
+from pytest_vla.policies.global_seeds import all_globals_put_back, globals_put_back, seed_globals
 from pytest_vla.policies.noise import noise_generator, reseed
 
 
@@ -84,3 +84,32 @@ def test_torchs_are_seeded_where_it_is_imported(monkeypatch: pytest.MonkeyPatch,
 def test_a_module_of_its_name_that_is_none_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", types.ModuleType("torch"))
     assert len(drawn(noise())) == 2
+
+
+@pytest.mark.parametrize("in_use", [False, True])
+def test_those_of_devices_are_put_back_too(monkeypatch: pytest.MonkeyPatch, in_use: bool) -> None:
+    torch: Any = types.ModuleType("torch")
+    torch.default_generator = Generator()
+    states = {"cuda": [5, 6], "mps": 7}
+
+    def refused() -> None:
+        raise AssertionError("a device that nobody uses is not to be used now")
+
+    torch.cuda = types.SimpleNamespace(
+        is_initialized=lambda: in_use,
+        get_rng_state_all=(lambda: list(states["cuda"])) if in_use else refused,  # type: ignore[call-overload]
+        set_rng_state_all=lambda state: states.update(cuda=state),
+        manual_seed_all=lambda seed: states.update(cuda=[seed, seed]),
+    )
+    torch.backends = types.SimpleNamespace(mps=types.SimpleNamespace(is_available=lambda: in_use))
+    torch.mps = types.SimpleNamespace(
+        get_rng_state=lambda: states["mps"],
+        set_rng_state=lambda state: states.update(mps=state),
+        manual_seed=lambda seed: states.update(mps=seed),
+    )
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    with all_globals_put_back():
+        seed_globals([noise()])
+        assert (states["cuda"] != [5, 6]) is in_use
+    assert states == {"cuda": [5, 6], "mps": 7}
+    assert torch.default_generator.state == 0

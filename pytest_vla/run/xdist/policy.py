@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pytest_vla.run.xdist.far import FarWorkers
     from pytest_vla.scale.far_replicas import FarReplicas
     from pytest_vla.serving.client import Places
+    from pytest_vla.serving.lent import LentPolicy
     from pytest_vla.serving.network import NetworkAddress
     from pytest_vla.serving.process import About, PolicyAddress
     from pytest_vla.serving.replicas import Replicas
@@ -110,7 +111,7 @@ class PolicyOfWorkers:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._replicas: Replicas | None = None
+        self._replicas: Replicas | LentPolicy | None = None
         self._far = config.stash.get(FAR_WORKERS, None)
         self._far_replicas: FarReplicas | None = None
 
@@ -137,6 +138,7 @@ class PolicyOfWorkers:
     @pytest.hookimpl(tryfirst=True)
     def pytest_xdist_setupnodes(self, specs: Any) -> None:
         """Before the first worker is started: load the policy, where all workers are to share it."""
+        from pytest_vla.policies.live import live_policy
         from pytest_vla.policies.load import may_batch
 
         selection, resumption = self._config.stash[SELECTION], self._config.stash[RESUMPTION]
@@ -147,6 +149,17 @@ class PolicyOfWorkers:
             return
         batches = may_batch(settings.spec)
         if batches is False:
+            return
+        if (live := live_policy(settings.spec)) is not None:
+            if self._far is not None:
+                raise pytest.UsageError(
+                    f"--vla-ray: {settings.model} is in the memory of a script, which other machines cannot ask: leave "
+                    "--vla-ray out, or give the policy's text"
+                )
+            from pytest_vla.serving.lent import LentPolicy
+
+            self._replicas = LentPolicy(live)
+            self._check_fits(selection)
             return
         from pytest_vla.serving.process import NotBatched, NotShared
         from pytest_vla.serving.replicas import Replicas
