@@ -11,6 +11,7 @@ from pytest_vla.gate.baseline_file import read_baseline
 from pytest_vla.records.load import open_runs
 from pytest_vla.records.names import DEFAULT_RESULTS, LAST_RUN
 from pytest_vla.records.runs import Run, is_alive
+from pytest_vla.records.samples import sample_of
 from pytest_vla.reports.loaded import load
 from pytest_vla.reports.tables import notes
 from pytest_vla.util.text import counted
@@ -101,10 +102,9 @@ def _against(
                 "(--vla-gate=fixed)"
             )
         if run.is_unfinished:
-            found.append(
-                f"run {run.name} has {run.done} of {run.planned} episodes: pytest "
-                f"--vla-resume={run.name}{elsewhere[run.name]} runs the rest"
-            )
+            sample = sample_of(run)
+            has = f"has {run.done} of {run.planned} episodes" if sample is None else f"was {sample.text}"
+            found.append(f"run {run.name} {has}: pytest --vla-resume={run.name}{elsewhere[run.name]} runs the rest")
     if all(run.picked for run in named):
         told = ", ".join(f"{run.name} ({run.picked})" for run in named)
         raise VlaError(

@@ -86,6 +86,12 @@ class SectionSchema:
     models: Mapping[str, Schema]
 
 
+_STOPPED = {
+    "run": TEXT, "by": TEXT, "done": COUNT, "planned": COUNT, "balanced": FLAG, "tasks": COUNT, "strata": COUNT,
+    "share": SHARE, "off": NUMBER,
+}  # fmt: skip
+
+
 def report_schema() -> dict[str, Any]:
     """Of ``pytest-vla report --format=json``, with the parts that are installed.
 
@@ -116,6 +122,7 @@ def report_schema() -> dict[str, Any]:
             "schema": {"const": SCHEMA},
             "models": listed(model),
             "notes": listed(TEXT),
+            "stopped": listed(row(_STOPPED)),
             **{key: schema for part in parts for key, schema in part.table.items()},
         },
         "required": ["schema", "models", "notes"],

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pytest_vla.errors import VlaError
@@ -10,6 +10,7 @@ from pytest_vla.records.counting import standings
 from pytest_vla.records.load import open_runs
 from pytest_vla.records.record import Record, parse_record
 from pytest_vla.records.runs import Run
+from pytest_vla.records.samples import Sample, sample_of
 from pytest_vla.records.store import Store
 
 SEED = 0
@@ -26,11 +27,13 @@ class Loaded:
             them.
         folders: by run's name, its folder.
         unfinished: of runs that have not run all that was planned, what to say of them, by run's name.
+        samples: what ran of those that time has ended, by run's name.
     """
 
     records: tuple[Record, ...]
     folders: dict[str, Path]
     unfinished: dict[str, str]
+    samples: dict[str, Sample] = field(default_factory=dict)
 
 
 def load(texts: Sequence[str], results: Path) -> Loaded:
@@ -61,13 +64,16 @@ def load(texts: Sequence[str], results: Path) -> Loaded:
     return Loaded(
         tuple(record for _, (_, record) in by_end),
         folders,
-        {
-            run.name: f"run {run.name} has {run.done} of {run.planned} episodes: the others are not in it"
-            + ", as a sequential gate skipped them, and its rates are off" * bool(run.decided)
-            for run, _ in ordered
-            if run.done < run.planned
-        },
+        {run.name: _unfinished(run) for run, _ in ordered if run.done < run.planned},
+        {run.name: sample for run, _ in ordered if (sample := sample_of(run)) is not None},
     )
+
+
+def _unfinished(run: Run) -> str:
+    if (sample := sample_of(run)) is not None and not run.decided:
+        return f"run {run.name} was {sample.text}"
+    told = f"run {run.name} has {run.done} of {run.planned} episodes: the others are not in it"
+    return told + ", as a sequential gate skipped them, and its rates are off" * bool(run.decided)
 
 
 def counted_episodes(store: Store, runs: Sequence[str]) -> dict[int, bool]:

@@ -6,6 +6,7 @@ from typing import Any
 from pytest_vla.metrics.hidden import hidden_notes
 from pytest_vla.metrics.selection import by_model, that_count
 from pytest_vla.records.premises import notes_after
+from pytest_vla.records.samples import sample_table
 from pytest_vla.reports.loaded import Loaded
 from pytest_vla.reports.sections import Section, section_table
 
@@ -14,8 +15,14 @@ SCHEMA = 1
 
 
 def report_table(sections: Sequence[Section], loaded: Loaded) -> dict[str, Any]:
-    """``schema``, the keys of `pytest_vla.reports.sections.section_table`, and ``notes``."""
-    return {"schema": SCHEMA, **section_table(sections), "notes": notes_of(loaded)}
+    """``schema``, the keys of `pytest_vla.reports.sections.section_table`, ``notes``, and ``stopped``.
+
+    The last has of each run that time has ended its name and the fields of `pytest_vla.records.samples.Sample`; where
+    there is no such run, it is not there.
+    """
+    stopped = [{"run": run, **sample_table(sample)} for run, sample in loaded.samples.items()]
+    table = {"schema": SCHEMA, **section_table(sections), "notes": notes_of(loaded)}
+    return {**table, "stopped": stopped} if stopped else table
 
 
 def notes_of(loaded: Loaded) -> tuple[str, ...]:

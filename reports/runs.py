@@ -10,7 +10,11 @@ from pytest_vla.metrics.rates import interval_text, left_out_text, rate_table, s
 from pytest_vla.metrics.runs import errors_of, rate_of, rates_of, suites_of
 from pytest_vla.metrics.success import SuccessRate, success_rate
 from pytest_vla.records.runs import Run, is_alive
+from pytest_vla.records.samples import sample_of, sample_table
 from pytest_vla.util.text import printable
+
+STOPPED_BY_TIME = "stopped by time: a balanced sample"
+"""The status of a run of which what ran stands for all."""
 
 _INTERVAL, _APART, _REPEATS = "95% interval", "not in the rate", "repeats (other outcome)"
 _HEADER = ("run", "started", "model", "suites", "episodes", "success", "rate", _INTERVAL, _APART, _REPEATS, "status")
@@ -41,7 +45,8 @@ def runs_json(runs: Sequence[Run]) -> str:
 
     ``rates``: where tasks are varied ``benign`` and ``varied``, else ``all``, each a
     `pytest_vla.metrics.rates.rate_table`; those that were run. Probes are in none. ``repeats``: the fields of
-    `pytest_vla.records.counting.Repeats`, which are in none either.
+    `pytest_vla.records.counting.Repeats`, which are in none either. ``sample``: where time has ended the run the fields
+    of `pytest_vla.records.samples.Sample`, else null.
     """
     return json.dumps([_table(run) for run in runs], indent=2)
 
@@ -49,6 +54,14 @@ def runs_json(runs: Sequence[Run]) -> str:
 def status_of(run: Run) -> str:
     """The run's status; ``killed`` where it is said to be running and its process is gone."""
     return "killed" if run.status == "running" and is_alive(run) is False else run.status
+
+
+def status_text(run: Run) -> str:
+    """The run's status for people: ``stopped by time: a balanced sample`` where that is all that has ended it."""
+    sample = sample_of(run)
+    if sample is None:
+        return status_of(run)
+    return STOPPED_BY_TIME if sample.balanced else "stopped by time"
 
 
 def _rows(run: Run) -> Iterator[tuple[str, ...]]:
@@ -63,7 +76,7 @@ def _rows(run: Run) -> Iterator[tuple[str, ...]]:
         *_rate_cells(name, rate),
         left_out_text(rate),
         f"{run.repeats.records} ({run.repeats.other_outcome})" if run.repeats.records else "",
-        (f"{status_of(run)} on {run.host}" if elsewhere else status_of(run))
+        (f"{status_of(run)} on {run.host}" if elsewhere else status_text(run))
         + f", {run.picked}" * bool(run.picked)
         + f", {run.decided} decided" * bool(run.decided),
     )
@@ -78,8 +91,9 @@ def _rate_cells(name: str, rate: SuccessRate) -> tuple[str, str, str]:
 
 
 def _table(run: Run) -> dict[str, Any]:
-    rate = rate_of(run)
+    rate, sample = rate_of(run), sample_of(run)
     return asdict(run) | {
+        "sample": None if sample is None else sample_table(sample),
         "status": status_of(run),
         "suites": suites_of(run),
         "done": run.done,

@@ -9,7 +9,8 @@ In JSON: ``schema``; ``models``, see `pytest_vla.reports.sections.section_table`
 ``alpha`` and ``intervals`` of the language, ``looking``, ``robustness`` and ``metrics``: how numbers were made; under
 the names of benchmarks their own tables, as their folders in `pytest_vla.suites` and other packages make them
 (`pytest_vla.entries.SectionEntry`); ``notes``:
-known defects of the benchmarks that are in the numbers, as texts.
+known defects of the benchmarks that are in the numbers, as texts; ``stopped``, where time
+has ended runs: which, and whether what ran of each is a balanced sample.
 """
 
 import argparse

@@ -59,11 +59,23 @@ def parse_address(kind: str, where: str, default_port: int) -> Address:
     return Address(f"ws://{host[0]}:{int(port) if colon else default_port}", model)
 
 
-def await_server(address: Address, reach: Callable[[], object]) -> None:
+def parse_addresses(kind: str, where: str, default_port: int) -> tuple[Address, ...]:
+    """The addresses of ``HOST1:8000,HOST2:8000``, or the one of ``HOST``. As `parse_address`; raises VlaError also for
+    one that is there twice."""
+    parts = [part.strip(" ") for part in where.split(",")] if "," in where else [where]
+    if not all(parts):
+        raise VlaError(f"--vla-model={kind}:{where}: an address is missing beside a comma")
+    addresses = [parse_address(kind, part, default_port) for part in parts]
+    urls = [address.url for address in addresses]
+    if twice := [url for number, url in enumerate(urls) if url in urls[:number]]:
+        raise VlaError(f"--vla-model={kind}:{where}: {twice[0]} is there twice")
+    return tuple(addresses)
+
+
+def await_server(reach: Callable[[], object]) -> None:
     """Waits until a server on the network answers again.
 
     Args:
-        address: of the server.
         reach: connects once; raises EpisodeError where there is nobody.
 
     Raises:

@@ -37,9 +37,9 @@ def _check_replay(text: str, spec: ModelSpec) -> None:
 
 
 def _openpi(text: str, spec: ModelSpec) -> "Policy":
-    from pytest_vla.policies.openpi import openpi_policy
+    from pytest_vla.policies.openpi import openpi_policies
 
-    return openpi_policy(text, spec.timeout)
+    return openpi_policies(text, spec.timeout, _number())
 
 
 def _check_openpi(text: str, spec: ModelSpec) -> None:
@@ -50,9 +50,9 @@ def _check_openpi(text: str, spec: ModelSpec) -> None:
 
 
 def _vla_eval(text: str, spec: ModelSpec) -> "Policy":
-    from pytest_vla.policies.vla_eval import vla_eval_policy
+    from pytest_vla.policies.vla_eval import vla_eval_policies
 
-    return vla_eval_policy(text, spec.timeout)
+    return vla_eval_policies(text, spec.timeout, _number())
 
 
 def _check_vla_eval(text: str, spec: ModelSpec) -> None:
@@ -65,6 +65,16 @@ def _check_vla_eval(text: str, spec: ModelSpec) -> None:
 def _in_worker() -> bool:
     """Whether the process that started this one has called the server already, which may be busy by now."""
     return "PYTEST_XDIST_WORKER" in os.environ
+
+
+def _number() -> int:
+    """This worker's: of ``gw3``, or of a process that Python's own module started (``vla-fuzz-3``); 0: of none."""
+    import multiprocessing
+
+    name = os.environ.get("PYTEST_XDIST_WORKER", "")
+    if not name and multiprocessing.parent_process() is not None:
+        name = multiprocessing.current_process().name
+    return int("".join(filter(str.isdecimal, name)) or 0)
 
 
 def _lerobot(text: str, spec: ModelSpec) -> "BatchPolicy":
@@ -145,8 +155,8 @@ RANDOM = Kind("random", "random", None, _random)
 REPLAY = Kind(
     "replay", "replay:PATH", "PATH", _replay, _check_replay, lambda text, spec: file_digest(spec.folder / text)
 )
-OPENPI = Kind("openpi", "openpi:HOST[:PORT]", "HOST", _openpi, _check_openpi)
-VLA_EVAL = Kind("vla-eval", "vla-eval:HOST[:PORT]", "HOST", _vla_eval, _check_vla_eval)
+OPENPI = Kind("openpi", "openpi:HOST[:PORT][,...]", "HOST", _openpi, _check_openpi)
+VLA_EVAL = Kind("vla-eval", "vla-eval:HOST[:PORT][,...]", "HOST", _vla_eval, _check_vla_eval)
 LEROBOT = Kind(
     "lerobot",
     "lerobot:PATH_OR_HUB_ID",

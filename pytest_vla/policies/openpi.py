@@ -1,4 +1,4 @@
-"""``--vla-model=openpi:HOST:PORT``: a policy behind openpi's websocket protocol, run by another process or machine."""
+"""``--vla-model=openpi:HOST:PORT``: a policy behind openpi's websocket protocol, run by other processes or machines."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.policies.address import Address, await_server, parse_address
-from pytest_vla.policies.base import NO_WISHES, Answer, Episode, Observation, Session
+from pytest_vla.policies.address import Address, await_server, parse_address, parse_addresses
+from pytest_vla.policies.base import NO_WISHES, Answer, Episode, Observation, Policy, Session
 from pytest_vla.policies.choices import REQUEST_TIMEOUT
 from pytest_vla.policies.noise import pack_noise
 from pytest_vla.policies.openpi_connection import OpenpiConnection, require_websockets
 from pytest_vla.policies.openpi_protocol import DEFAULT_PORT, OBSERVATIONS, OURS, PROMPT, Served
+from pytest_vla.policies.servers import Said, check_servers, policy_of_servers
 from pytest_vla.policies.tokens import statistics_of
 from pytest_vla.policies.traits import Traits
 from pytest_vla.policies.view import resize_with_padding
@@ -56,9 +57,18 @@ class OpenpiPolicy:
     timeout: float = REQUEST_TIMEOUT
 
     @cached_property
+    def said(self) -> Said:
+        """What the server sends first. Connects once. Raises EpisodeError."""
+        return _metadata(self.address, self.timeout)
+
+    def reach(self) -> Said:
+        """What it sends first by now. Raises EpisodeError: it does not in `CHECK_TIMEOUT`, or is no such server."""
+        return _metadata(self.address, CHECK_TIMEOUT)
+
+    @cached_property
     def served(self) -> Served | None:
-        """What our own server says of its policy; None: another server. Connects once. Raises EpisodeError."""
-        return ask_served(self.address, self.timeout)
+        """What our own server says of its policy; None: another server. As `said`."""
+        return _served(self.said, self.address)
 
     @property
     def replan(self) -> int | None:
@@ -79,7 +89,7 @@ class OpenpiPolicy:
         """Waits for a server that went away; see `pytest_vla.episode.rollout.play_until_it_counts`."""
         if reason != "policy-connection":
             return False
-        await_server(self.address, lambda: ask_served(self.address, CHECK_TIMEOUT))
+        await_server(self.reach)
         return True
 
     def __call__(self, episode: Episode) -> Session:
@@ -87,7 +97,7 @@ class OpenpiPolicy:
         expected = self.served
         connection = OpenpiConnection(self.address, self.timeout)
         try:
-            if _served(connection) != expected:
+            if _served(connection.metadata, self.address) != expected:
                 raise EpisodeError("policy-connection", f"{self.address} serves another policy than when the run began")
             if expected is None:
                 return _Session(connection, episode)
@@ -108,26 +118,25 @@ def openpi_policy(where: str, timeout: float = REQUEST_TIMEOUT) -> OpenpiPolicy:
     return OpenpiPolicy(parse_address("openpi", where, DEFAULT_PORT), timeout)
 
 
+def openpi_policies(where: str, timeout: float = REQUEST_TIMEOUT, number: int = 0) -> Policy:
+    """As `openpi_policy`, of a list of addresses too (``HOST1:8000,HOST2:8000``); `number`: this worker's."""
+    require_websockets("--vla-model=openpi")
+    addresses = parse_addresses("openpi", where, DEFAULT_PORT)
+    return policy_of_servers(addresses, lambda address: OpenpiPolicy(address, timeout), number)
+
+
 def check_openpi(where: str) -> None:
-    """Connect once, and leave. Raises VlaError: a package is missing, or no such server answers in `CHECK_TIMEOUT`."""
-    address = openpi_policy(where).address
-    try:
-        ask_served(address, CHECK_TIMEOUT)
-    except EpisodeError as error:
-        raise VlaError(
-            f"--vla-model={address.model}: {error.message}. Expected openpi's policy server there "
-            "(scripts/serve_policy.py of openpi, `pytest-vla serve`, or another server of its protocol): start it "
-            "first, and look at host and port"
-        ) from error
+    """Connect once to each server of a list, and leave.
 
-
-def ask_served(address: Address, timeout: float) -> Served | None:
-    """What our own server says of its policy; None: another server. Connects, and leaves. Raises EpisodeError."""
-    connection = OpenpiConnection(address, timeout)
-    try:
-        return _served(connection)
-    finally:
-        connection.close()
+    Raises:
+        VlaError: a package is missing, a server does not answer in `CHECK_TIMEOUT`, or they serve different policies.
+    """
+    require_websockets("--vla-model=openpi")
+    expected = (
+        "openpi's policy server there (scripts/serve_policy.py of openpi, `pytest-vla serve`, or another server of its "
+        "protocol): start it first, and look at host and port"
+    )
+    check_servers(f"openpi:{where}", parse_addresses("openpi", where, DEFAULT_PORT), OpenpiPolicy, expected)
 
 
 def libero_request(observation: Observation, instruction: str) -> dict[str, Any]:
@@ -141,11 +150,22 @@ def libero_request(observation: Observation, instruction: str) -> dict[str, Any]
     return {**request, PROMPT: instruction}
 
 
-def _served(connection: OpenpiConnection) -> Served | None:
+def _metadata(address: Address, timeout: float) -> Said:
+    """What a server sends first. Connects, and leaves. Raises EpisodeError."""
+    connection = OpenpiConnection(address, timeout)
     try:
-        return Served.of(connection.metadata)
+        _served(connection.metadata, address)
+        return connection.metadata
+    finally:
+        connection.close()
+
+
+def _served(metadata: Said, address: Address) -> Served | None:
+    """What our own server says of its policy; None: another server. Raises EpisodeError."""
+    try:
+        return Served.of(metadata)
     except (ValueError, VlaError) as error:
-        raise EpisodeError("policy-protocol", f"{connection.address}: {error}") from error
+        raise EpisodeError("policy-protocol", f"{address}: {error}") from error
 
 
 class _Session:

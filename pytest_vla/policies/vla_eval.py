@@ -6,16 +6,17 @@ import threading
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.policies.address import Address, await_server, parse_address
-from pytest_vla.policies.base import Episode, Observation, Session, check_actions
+from pytest_vla.policies.address import Address, await_server, parse_address, parse_addresses
+from pytest_vla.policies.base import Episode, Observation, Policy, Session, check_actions
 from pytest_vla.policies.choices import REQUEST_TIMEOUT
+from pytest_vla.policies.servers import Said, check_servers, policy_of_servers
 from pytest_vla.policies.view import resize_with_padding
 
 DEFAULT_PORT = 8000
@@ -49,11 +50,20 @@ class VlaEvalPolicy:
     address: Address
     timeout: float = REQUEST_TIMEOUT
 
+    @cached_property
+    def said(self) -> Said:
+        """The server's hello. Connects once. Raises EpisodeError."""
+        return _hello(self.address, self.timeout)
+
+    def reach(self) -> Said:
+        """Its hello by now. Raises EpisodeError: there is none in `CHECK_TIMEOUT`, or it wants what no suite has."""
+        return _hello(self.address, CHECK_TIMEOUT)
+
     def recover(self, reason: str | None) -> bool:
         """Waits for a server that went away; see `pytest_vla.episode.rollout.play_until_it_counts`."""
         if reason != "policy-connection":
             return False
-        await_server(self.address, lambda: _leave(_connect(self.address, CHECK_TIMEOUT)))
+        await_server(self.reach)
         return True
 
     def __call__(self, episode: Episode) -> Session:
@@ -72,17 +82,22 @@ def vla_eval_policy(where: str, timeout: float = REQUEST_TIMEOUT) -> VlaEvalPoli
     return VlaEvalPolicy(parse_address("vla-eval", where, DEFAULT_PORT), timeout)
 
 
+def vla_eval_policies(where: str, timeout: float = REQUEST_TIMEOUT, number: int = 0) -> Policy:
+    """As `vla_eval_policy`, of a list of addresses too (``HOST1:8000,HOST2:8000``); `number`: this worker's."""
+    _client()
+    addresses = parse_addresses("vla-eval", where, DEFAULT_PORT)
+    return policy_of_servers(addresses, lambda address: VlaEvalPolicy(address, timeout), number)
+
+
 def check_vla_eval(where: str) -> None:
-    """Connect once, and leave. Raises VlaError: no package, no server, or one that wants what no suite gives."""
-    policy = vla_eval_policy(where)
-    try:
-        connection = _connect(policy.address, CHECK_TIMEOUT)
-    except EpisodeError as error:
-        raise VlaError(
-            f"--vla-model={policy.address.model}: {error.message}. Expected a model server of vla-eval there: start it "
-            "first (`vla-eval serve`), and look at host and port"
-        ) from error
-    _leave(connection)
+    """Connect once to each server of a list, and leave.
+
+    Raises:
+        VlaError: no package, a server is not there or wants what no suite gives, or they serve different policies.
+    """
+    _client()
+    expected = "a model server of vla-eval there: start it first (`vla-eval serve`), and look at host and port"
+    check_servers(f"vla-eval:{where}", parse_addresses("vla-eval", where, DEFAULT_PORT), VlaEvalPolicy, expected)
 
 
 def vla_eval_state(state: NDArray[Any], *, antipodal: bool) -> NDArray[np.float64]:
@@ -175,6 +190,14 @@ def _connect(address: Address, timeout: float) -> Any:
             raise EpisodeError("policy-connection", f"{error.message} to a new connection") from error
         raise
     return connection
+
+
+def _hello(address: Address, timeout: float) -> Said:
+    """A server's hello. Connects, and leaves. Raises EpisodeError."""
+    connection = _connect(address, timeout)
+    hello = connection.server_info
+    _leave(connection)
+    return hello if isinstance(hello, dict) else {}
 
 
 def _wishes(hello: Any) -> Mapping[str, Any]:

@@ -222,6 +222,14 @@ class Store:
         with self._database.transaction() as connection:
             connection.execute("UPDATE runs SET status = ?, ended = ? WHERE name = ?", (status, now(), name))
 
+    def note(self, name: str, key: str, value: Any) -> None:
+        """Keep something with a run's invocation (`Run.invocation`); None: nothing is kept under that key any more."""
+        with self._database.transaction() as connection:
+            invocation = {**self.run(name).invocation, key: value}
+            if value is None:
+                invocation.pop(key)
+            connection.execute("UPDATE runs SET invocation = ? WHERE name = ?", (json.dumps(invocation), name))
+
     def discard(self, name: str) -> None:
         """Forget a run that left no episode; one that left some stays."""
         with self._database.transaction() as connection:

@@ -164,6 +164,17 @@ def seconds_of(text: str) -> float:
     return seconds
 
 
+def hours_of(text: str) -> float:
+    """``8`` or ``0.5``, in hours, or a time as `seconds_of` reads it, such as ``90m``; in seconds."""
+    if match := re.fullmatch(r"\s*([0-9]{1,6}(?:\.[0-9]+)?|\.[0-9]+)\s*", text):
+        seconds = 3600 * float(match[1])
+        if seconds:
+            return seconds
+    elif text.strip()[-1:].isalpha():
+        return seconds_of(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a time; write hours, such as 8 or 0.5, or 90m, 8h")
+
+
 def seconds_text(seconds: float) -> str:
     """A time as `seconds_of` reads it."""
     unit, size = next((each for each in (("s", 1), ("m", 60)) if seconds < each[1] * 10**9), ("h", 3600))

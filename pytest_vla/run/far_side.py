@@ -21,12 +21,13 @@ from pytest_vla.run.preparing import CHANNEL
 from pytest_vla.scale.worker_host import SCRATCH
 from pytest_vla.util.files import whole_file
 
-FILE, POLICY = "file", "policy"
+FILE, POLICY, BEGIN = "file", "policy", "begin"
 """What messages between worker and controller are of."""
 
 FAR = pytest.StashKey["FarSide"]()
 
 _PART = 1 << 20
+_LOOK_SECONDS = 1.0
 
 
 class FarSide:
@@ -41,6 +42,7 @@ class FarSide:
     def __init__(self, channel: Any, run: Path, ahead: float) -> None:
         self._channel, self._run, self._ahead = channel, run, ahead
         self._answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._begins: queue.SimpleQueue[bool] = queue.SimpleQueue()
         channel.setcallback(self._hear)
 
     def send_file(self, name: str) -> None:
@@ -74,9 +76,21 @@ class FarSide:
         except (queue.Empty, OSError):
             return None
 
+    def may_begin(self) -> bool:
+        """Whether the next item is to be begun, by the controller's clock. Raises OSError: the controller is gone."""
+        self._channel.send([BEGIN])
+        while True:
+            try:
+                return self._begins.get(timeout=_LOOK_SECONDS)
+            except queue.Empty:
+                if self._channel.isclosed():
+                    raise OSError("the controller is gone") from None
+
     def _hear(self, told: Any) -> None:
         """In a thread of execnet's."""
         kind, value = told
+        if kind == BEGIN:
+            self._begins.put(bool(value))
         if kind == POLICY:
             self._answers.put(value)
         elif kind == FILE:

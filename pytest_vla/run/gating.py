@@ -212,13 +212,14 @@ def agreed_line(gate: Gate) -> str:
     return f"agreed before the first episode: {manifest_text(gate.agreed, gate.name)}"
 
 
-def judge_by(gate: Gate, run: Path, nodes: Iterable[str]) -> Judged:
+def judge_by(gate: Gate, run: Path, nodes: Iterable[str], allow_unfinished: bool = False) -> Judged:
     """The verdicts over a run whose episodes have all ended, as `pytest-vla gate` gives them.
 
     Args:
         gate: with what was agreed.
         run: its folder.
         nodes: ids of all of the run's items with an episode.
+        allow_unfinished: whether episodes may be left, as time has ended a run with a sequential gate.
     """
     from pytest_vla.gate.manifest import cases_digest
     from pytest_vla.reports.agreed import judged_as_agreed
@@ -228,7 +229,12 @@ def judge_by(gate: Gate, run: Path, nodes: Iterable[str]) -> Judged:
     found = [*nodes]
     try:
         new, told = baseline_of_runs(
-            [run.name], run.parent, allow_broken=True, own_process=True, allow_decided=gate.agreed.is_sequential
+            [run.name],
+            run.parent,
+            allow_unfinished=allow_unfinished,
+            allow_broken=True,
+            own_process=True,
+            allow_decided=gate.agreed.is_sequential,
         )
         judged = judged_as_agreed(gate.agreed, gate.baseline, new, found)
     except VlaError as error:

@@ -6,6 +6,7 @@
 import os
 import warnings
 from collections.abc import Generator, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,14 @@ import pytest
 from pytest_vla import hook_modules
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.choices import SEQUENTIAL
-from pytest_vla.run import far_side, marker, suite_items
+from pytest_vla.run import far_side, limits, marker, suite_items
 from pytest_vla.run.caller import heed_caller
 from pytest_vla.run.decided import SkipDecided
 from pytest_vla.run.failures import fail_over_cost, say_not_done
 from pytest_vla.run.folder import RUN, new_run_name
 from pytest_vla.run.forgetting import Forgetting
 from pytest_vla.run.gating import GATE, is_gated, make_gate
+from pytest_vla.run.limits import LIMIT, BeginInTime, is_limited, make_limit
 from pytest_vla.run.misspelt import key_notes
 from pytest_vla.run.nodes import SuiteFile, SuiteModule
 from pytest_vla.run.own_simulators import check_own_simulators
@@ -127,6 +129,8 @@ def _configure(config: pytest.Config, late: bool) -> None:
             far_side.begin(config, handed.ahead)
         _skip_decided(config, selection)
         config.pluginmanager.register(xdist_hooks.Worker(), "vla-worker")
+        if settings.model is not None and is_limited(settings):
+            config.pluginmanager.register(BeginInTime(partial(xdist_hooks.ask_controller, config)), "vla-in-time")
         return
     if settings.model is not None:
         from pytest_vla.util.wall_limits import terminal_stderr
@@ -136,10 +140,15 @@ def _configure(config: pytest.Config, late: bool) -> None:
         config.add_cleanup(lambda: os.close(stream))
     config.stash[RUN] = settings.results / (resumption.run if resumption else new_run_name())
     heed_caller(config.stash[RUN])
+    # From here on: what loads the policy and collects is wall time too.
+    config.stash[LIMIT] = limit = None if config.option.collectonly else make_limit(settings)
     config.stash[GATE] = None if config.option.collectonly else make_gate(selection, resumption, here)
     _skip_decided(config, selection)
     _check_ray(settings, config)
     results = Results(config, arguments)
+    if limit is not None:
+        # Of the controller of workers it is never called.
+        config.pluginmanager.register(BeginInTime(lambda: limit.may_begin(limits.clock())), "vla-in-time")
     config.pluginmanager.register(results, "vla-results")
     if results.tracking is not None:
         config.pluginmanager.register(results.tracking, "vla-tracking")

@@ -60,6 +60,10 @@ def judge_run(
     unseen = [item for item in failed if not failures.of(item.node)]
     # Such as those that were not collected again, or whose worker died and left nobody to run them.
     unended = any(item.status is None for item in closed.items)
+    if closed.sample is not None:
+        # What ran stands for what did not; of nothing nothing can be said.
+        episodes = [item for item in closed.items if item.episode]
+        unended = bool(episodes) and not any(item.outcome for item in episodes)
     # In the ini file it is for runs of suites, and the project's other tests are run as ever.
     has_minimum = settings.min_success is not None and (settings.min_success_typed or selection.named or bool(records))
     # pytest's own number has also what cannot be collected, and what other plugins object to.

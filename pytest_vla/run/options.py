@@ -1,6 +1,6 @@
-"""Every ``--vla-*`` option and ini key, declared once: here, those of searches in `fuzz_options`, of many machines in
-`scale_options`, and of gates in `gate_options`; these come last in help and in the reference: a policy and what it runs
-on are read first.
+"""Every ``--vla-*`` option and ini key, declared once: here, those of searches in `fuzz_options`, of runs on many
+machines or that time may end in `scale_options`, and of gates in `gate_options`; these come last in help and in the
+reference: a policy and what it runs on are read first.
 
 What pytest is told, what `Settings` have, what a resumed run keeps, and the reference page: all is made from this
 table. A new option is one attribute more, and whatever is to heed it.
@@ -64,7 +64,8 @@ class Options(FuzzOptions, ScaleOptions, GateOptions):
         "the policy to test: module:callable, your own (called once an episode, returns a callable from observation to "
         "actions); tiny, a small learned policy that ships, and tiny@early, tiny:PATH; expert, a script that sees the "
         "simulator's state; random; replay:PATH, recorded actions (an npz "
-        "file, or the folder of a run such as .vla/RUN); openpi:HOST[:PORT], vla-eval:HOST[:PORT], served elsewhere; "
+        "file, or the folder of a run such as .vla/RUN); openpi:HOST[:PORT], vla-eval:HOST[:PORT], served elsewhere, "
+        "several with commas; "
         "lerobot:PATH_OR_HUB_ID, any policy of lerobot, and pi0, pi05, smolvla, its LIBERO checkpoints",
         "POLICY",
         some_text,

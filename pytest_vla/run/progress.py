@@ -31,6 +31,7 @@ class Progress:
         weights: by node id, what share of the run's time an episode is likely to take; any unit.
         clock: seconds, monotonic.
         scarce: gives what is scarce, in a few words; empty: nothing is known of it.
+        until: gives the seconds until time ends the run; None: it never does.
     """
 
     def __init__(
@@ -39,8 +40,10 @@ class Progress:
         weights: Mapping[str, float],
         clock: Callable[[], float] = time.monotonic,
         scarce: Callable[[], str] = lambda: "",
+        until: Callable[[], float] | None = None,
     ) -> None:
         self._reporter, self._weights, self._clock, self._scarce = reporter, weights, clock, scarce
+        self._until = until
         self._start = self._shown = clock()
         self._took = 0.0
         self._weight_done = 0.0
@@ -79,7 +82,8 @@ class Progress:
         if not self.in_place and (not self._in_log or last or ended is None):
             return
         elapsed = now - self._start
-        told = (new(), done, total, elapsed, self._left(elapsed))
+        ends_in = None if self._until is None else self._until()
+        told = (new(), done, total, elapsed, self._left(elapsed), ends_in)
         self._line, self._short_line = progress_line(*told), progress_line(*told, interval=False)
         with self._lock:
             if self.in_place:

@@ -1,8 +1,8 @@
 """The plugin of the process that keeps a run: what reports bring is counted, stored, shown and judged.
 
 Each of these is a module beside this one: `handover` (records taken off reports), `so_far` (which count), `stored` (the
-store), `progress` (the line), `failures` and `judging` (the verdict), `gating` (against a baseline), `tracking` (other
-places that keep runs), `telling` (what is printed). Here they are wired.
+store), `progress` (the line), `failures` and `judging` (the verdict), `gating` (against a baseline), `in_time` (its
+limit), `tracking` (other places that keep runs), `telling` (what is printed). Here they are wired.
 """
 
 import dataclasses
@@ -27,7 +27,9 @@ from pytest_vla.run.failures import NOT_DONE, Failures, as_it_ended, is_not_done
 from pytest_vla.run.folder import RUN
 from pytest_vla.run.gating import GATE, Gate, Gated, Judged, agree, judge_by, kept_of
 from pytest_vla.run.handover import Unpacking
+from pytest_vla.run.in_time import InTime
 from pytest_vla.run.judging import judge_run
+from pytest_vla.run.limits import kept_order
 from pytest_vla.run.picked import picked_by
 from pytest_vla.run.resume import RESUMPTION
 from pytest_vla.run.selection import SELECTION
@@ -85,6 +87,7 @@ class Results:
         """The run in trackers of experiments; a plugin of its own. None: in none."""
         self._gated: Gated | None = None
         self._deciding: Deciding | None = None
+        self._in_time = InTime(config, self.so_far)
         self._verdict: tuple[str, ...] = ()
         self.far: FarWorkers | None = None
         """Workers on other machines; None: there are none."""
@@ -104,9 +107,10 @@ class Results:
         self._gate = self._agreed(collected)
         self._begin_tracking(collected)
         with _stopped_by_errors():
-            kept = {**kept_of(self._gate), **kept_of_shard(self._config)}
+            kept = {**kept_of(self._gate), **kept_order(self._config), **kept_of_shard(self._config)}
             self._stored.begin(collected, kept, workers)
             self._begin_deciding()
+            self._in_time.begin(collected, workers)
             if self.tracking is not None:
                 self.tracking.go_on(self.so_far.tally, self._stored.ended_before)
         self._telling.what_comes(collected, workers, self.so_far, self._gate, self._deciding)
@@ -114,7 +118,8 @@ class Results:
             from pytest_vla.run.progress import Progress
 
             weights = {node: expected.seconds for node, expected in self.so_far.estimates.items()}
-            self._progress = Progress(self._telling.reporter, weights, scarce=partial(scarce_now, self._config))
+            scarce = partial(scarce_now, self._config)
+            self._progress = Progress(self._telling.reporter, weights, scarce=scarce, until=self._in_time.until)
             self._show_progress(None)
 
     def keep(self, record: Record, node: str) -> None:
@@ -146,6 +151,7 @@ class Results:
             self._stored.add(record, at_once=extensions.are_told_of_episodes())
         self._current[node] = record
         so_far.add(record, node)
+        self._in_time.learn(record)
         if self._deciding is not None:
             with _stopped_by_errors():
                 self._decide(self._deciding, {record.node: so_far.tally.records[record.node].outcome})
@@ -160,17 +166,19 @@ class Results:
             return
         self._stored.settle()
         stopped = bool(session.shouldstop or session.shouldfail)
+        # A sequential gate looks at any time: what is not decided yet is undecided.
+        is_looking = self._deciding is not None and self._in_time.has_ended(session)
         if not self._stored.is_open:
             has_policy = self._selection.settings.model is not None
             judged = Judged(None, None, "no episode ran" if has_policy else NO_POLICY)
         elif not so_far.episodes:
             judged = Judged(None, None, "no episode ran")
-        elif so_far.left:
+        elif so_far.left and not is_looking:
             were = "was" if so_far.left == 1 else "were"
             left = f"{so_far.left} of {counted(len(so_far.episodes), 'episode')} {were} not run"
             judged = Judged(None, None, f"the gate was not judged: {left}")
         else:
-            judged = judge_by(gate, self._config.stash[RUN], so_far.episodes)
+            judged = judge_by(gate, self._config.stash[RUN], so_far.episodes, is_looking)
         failed = 0
         if judged.judgement is not None:
             from pytest_vla.run.gate_items import report_groups
@@ -183,13 +191,18 @@ class Results:
         if self._progress is not None:
             self._progress.prepare(worker, None if ended else what)
 
-    def turns(self, nodes: Sequence[str]) -> dict[str, int]:
-        """By node id, in which round an item's turn comes by a sequential gate's order; empty: there is none."""
+    def places(self, nodes: Sequence[str]) -> dict[str, tuple[int, int]]:
+        """By node id, in which round an item's turn comes, and its place there; empty: there is no such order.
+
+        A sequential gate has one, and a run that time may end.
+        """
+        if (places := self._in_time.places(nodes)) is not None:
+            return places
         if self._deciding is None:
             return {}
         names = {node: self.so_far.names[node] for node in nodes if node in self.so_far.names}
         turns = self._deciding.turns([*names.values()])
-        return {node: turns[name] for node, name in names.items()}
+        return {node: (turns[name], 0) for node, name in names.items()}
 
     @property
     def records(self) -> tuple[Record, ...]:
@@ -203,6 +216,8 @@ class Results:
         self.begin(collected_of(session.items), 1)
         if self._deciding is not None:
             session.items[:] = self._deciding.in_order(session.items, self.so_far.names)
+        else:
+            self._in_time.put_in_order(session)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -230,14 +245,16 @@ class Results:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """All that is to be kept is in the store, and the run is judged."""
         try:
-            self._stored.end(self._failures.without_policy)
+            sample = self._in_time.sample if self._in_time.has_ended(session) else None
+            self._stored.end(self._failures.without_policy, sample)
         except VlaError as error:
             session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
             self._telling.error(error)
         if not self._config.option.collectonly:
             about = (self._selection, self._resumption, self.records, self._stored.closed, self._failures)
             verdict = judge_run(session, *about, self._gated)
-            self._verdict, session.exitstatus = verdict.lines, verdict.exit_code
+            ended = self._in_time.lines(self._stored.closed.sample, self._deciding is not None)
+            self._verdict, session.exitstatus = (*ended, *verdict.lines), verdict.exit_code
             self._write_summaries(session)
             self._write_report(session)
             self._end_tracking(session)

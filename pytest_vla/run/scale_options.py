@@ -6,8 +6,10 @@ from pathlib import Path
 from pytest_vla.run.arguments import (
     cpu_count,
     folder_of,
+    hours_of,
     ray_address,
     replica_count,
+    seconds_text,
     shard,
     shard_text,
     some_text,
@@ -39,6 +41,25 @@ class ScaleOptions:
         default=None,
         belongs="run",
         checked=some_text,
+    )
+    max_hours: float | None = option(
+        "wall time that this invocation may take, such as 8, 0.5, 90m: no episode begins that would not end in time, "
+        "and they run in an order that keeps each task's and variation's share, so that what ran is a valid sample of "
+        "all; --vla-resume goes on",
+        "HOURS",
+        hours_of,
+        default=None,
+        belongs="invocation",
+        write=seconds_text,
+    )
+    budget: float | None = option(
+        "likewise in worker-hours, workers (-n; 1 without it) times wall time from pytest's start: -n 8 with "
+        "--vla-budget=4 ends after half an hour",
+        "HOURS",
+        hours_of,
+        default=None,
+        belongs="invocation",
+        write=seconds_text,
     )
     ray: str | None = option(
         "run the workers of -n N on the machines of a Ray cluster: auto, the one that this machine is part of, else "

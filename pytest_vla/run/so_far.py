@@ -47,6 +47,11 @@ class SoFar:
         """What an item's ending is recorded as."""
         return self.names.get(node, node)
 
+    @property
+    def episode_names(self) -> dict[str, str]:
+        """By the node ids of this invocation's items with an episode, what that episode is recorded as."""
+        return self.names | self.shared
+
     def episodes_of(self, collected: Collected) -> dict[str, Case]:
         """The cases of some items, by what their episodes are recorded as, each once."""
         return {self.shared.get(node, self.names[node]): case for node, case in collected.cases.items()}

@@ -2,9 +2,9 @@
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,10 +14,12 @@ from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import suite_names
 from pytest_vla.records.items import DECIDED, Item
 from pytest_vla.records.record import Record
+from pytest_vla.records.samples import BALANCED, ORDER, SAMPLE, Sample, sample_table
 from pytest_vla.records.tally import Repetition
 from pytest_vla.run.collected import Collected
 from pytest_vla.run.folder import RUN
 from pytest_vla.run.invocation import invocation_of
+from pytest_vla.run.limits import LIMIT, longest_known
 from pytest_vla.run.picked import picked_by
 from pytest_vla.run.resume import RESUMPTION
 from pytest_vla.run.selection import SELECTION
@@ -41,10 +43,12 @@ class Closed:
     Attributes:
         items: all of the run; none where no episode ran.
         repetition: what of it does not count.
+        sample: what ran, where time has ended it; None: it has not.
     """
 
     items: tuple[Item, ...] = ()
     repetition: Repetition = field(default_factory=Repetition)
+    sample: Sample | None = None
 
 
 class StoredRun:
@@ -96,6 +100,10 @@ class StoredRun:
         so_far.episodes = frozenset(item.node for item in store.items(self._run.name) if item.episode)
         alone = collected.alone
         so_far.estimates = dict(zip(alone, self._estimated(tuple(alone.values()), store), strict=True))
+        if (limit := self._config.stash[LIMIT]) is not None:
+            told = (each.seconds for each in so_far.estimates.values() if each.measured)
+            suites = (case.suite for case in alone.values())
+            limit.learn(longest_known(store.durations(str(self._settings.model)), suites, told))
 
     def add(self, record: Record, *, at_once: bool = False) -> None:
         """Write a record; not after the run's end.
@@ -118,11 +126,13 @@ class StoredRun:
         if self._writer is not None:
             self._writer.settle()
 
-    def end(self, without_policy: bool) -> None:
+    def end(self, without_policy: bool, sample: Callable[[bool], Sample] | None = None) -> None:
         """The invocation has ended: `closed` says how the run stands. Where nothing ran, the run is forgotten.
 
         Args:
             without_policy: whether the policy could not be loaded, or did not fit.
+            sample: makes what is told of the run of whether all of it ran in the balanced order; None: time has not
+                ended it.
         """
         store, writer, self._store = self._store, self._writer, None
         if store is None or writer is None:
@@ -143,6 +153,10 @@ class StoredRun:
             # Also where what comes next cannot be read.
             self.closed = Closed(items)
             self.closed = Closed(items, self._repetition(store))
+            if sample is not None and any(item.status is None for item in items):
+                found = sample(store.run(self._run.name).invocation.get(ORDER) == BALANCED)
+                store.note(self._run.name, SAMPLE, sample_table(found))
+                self.closed = replace(self.closed, sample=found)
             store.end(self._run.name, "finished" if all(item.status for item in items) else "stopped")
         finally:
             store.close()
@@ -163,6 +177,8 @@ class StoredRun:
             )
             return
         store.resume(self._run.name)
+        # Whatever ends it now says anew what it is.
+        store.note(self._run.name, SAMPLE, None)
         self.ended_before = len(store.episodes(self._run.name))
         statuses = {item.node: item.status for item in store.items(self._run.name)}
         so_far.skipped = {node for node, status in statuses.items() if status == DECIDED}

@@ -10,6 +10,7 @@ from pytest_vla.run.collected import Collected
 from pytest_vla.run.folder import RUN
 from pytest_vla.run.foreseen import foreseen_line
 from pytest_vla.run.gating import Gate, agreed_line
+from pytest_vla.run.limits import LIMIT
 from pytest_vla.run.pricing import PRICES
 from pytest_vla.run.resume import RESUMPTION
 from pytest_vla.run.selection import SELECTION
@@ -58,6 +59,7 @@ class Telling:
         self, collected: Collected, workers: int, so_far: SoFar, gate: Gate | None, deciding: "Deciding | None" = None
     ) -> None:
         """How many episodes of what are to run; of a run that is gone on with, what is left of it and not collected."""
+        from pytest_vla.reports.terminal.progress import duration_text
         from pytest_vla.reports.terminal.summary import opening_line, searches_line, uncollected_line
 
         reporter, resumption = self.reporter, self._config.stash[RESUMPTION]
@@ -78,6 +80,13 @@ class Telling:
             reporter.write_line(opening_line(cases, model, workers, estimates, resumed, bool(left)))
         if collected.searches:
             reporter.write_line(searches_line(len(collected.searches), settings.fuzz or 0, model, workers))
+        limit = self._config.stash[LIMIT]
+        if limit is not None and cases:
+            from pytest_vla.run.limits import clock, limit_text
+
+            order = "the gate's order" if deciding is not None else "an order that is balanced at any time"
+            until = duration_text(limit.left(clock()))
+            reporter.write_line(f"vla: ends in {until} ({limit_text(limit, settings)}), in {order}")
         if gate is not None:
             reporter.write_line(printable_lines(f"vla: {agreed_line(gate)}"))
             planned = so_far.episodes_of(collected)

@@ -13,11 +13,13 @@ import numpy as np
 from pytest_vla.errors import POLICY_TIMEOUT, SERVER_DIED, EpisodeError, VlaError, WireError
 from pytest_vla.policies.base import Answer, Episode, Observation
 from pytest_vla.policies.noise import pack_noise
-from pytest_vla.serving.hello import HELLO_SECONDS, greet
-from pytest_vla.serving.network import NetworkAddress, connect
+from pytest_vla.serving.hello import HELLO_SECONDS, Welcome, greet
+from pytest_vla.serving.link import Link
+from pytest_vla.serving.network import NetworkAddress, connect, is_this_host
 from pytest_vla.serving.process import About, PolicyAddress
 from pytest_vla.serving.replicas import lost_file
-from pytest_vla.serving.wire import WAIT, SharedPictures, allocate, inlined, receive, send, unpack_answer
+from pytest_vla.serving.squeeze import Squeezer, known_codecs
+from pytest_vla.serving.wire import HEARD, WAIT, SharedPictures, allocate, receive, send, unpack_answer
 from pytest_vla.util.told import warn
 from pytest_vla.util.tracebacks import ServerTraceback
 
@@ -67,6 +69,7 @@ class ServedPolicy:
         self._connection: socket.socket | None = None
         self._pictures: SharedPictures | None = None
         self._shares, self._is_near = True, True
+        self._link, self._last_session = Link(None), -1
         self._reads: tuple[str, ...] = ()
 
     def __call__(self, episode: Episode) -> "_ServedSession":
@@ -131,9 +134,13 @@ class ServedPolicy:
         arrays = {name: np.asarray(observation[name]) for name in self._reads}
         message = {"do": "act", "session": number, "noise": pack_noise(noise)}
         memory = self._memory_for(sum(-(-array.nbytes // _ALIGNMENT) * _ALIGNMENT for array in arrays.values()))
-        if memory is None:
-            return unpack_answer(self._ask({**message, "arrays": inlined(arrays)}))
-        return unpack_answer(self._ask({**message, "places": memory.write(arrays)}))
+        if memory is not None:
+            return unpack_answer(self._ask({**message, "places": memory.write(arrays)}))
+        is_first, self._last_session = number != self._last_session, number
+        began = time.perf_counter()
+        message["arrays"] = self._link.packed(arrays, is_first)
+        message["timed"] = self._link.is_timed
+        return unpack_answer(self._ask(message, heard=lambda: self._link.took(time.perf_counter() - began)))
 
     def end(self, number: int) -> None:
         """Ends a session; nothing where the connection is lost, since its sessions went with it."""
@@ -188,16 +195,17 @@ class ServedPolicy:
         trouble = EpisodeError(SERVER_DIED, "the policy's process cannot be reached: it listens nowhere yet")
         for address in _listed(self._places):
             try:
-                self._connection, self._reads = self._connected(address)
+                self._connection, welcome = self._connected(address)
             except EpisodeError as error:
                 trouble = error
             else:
-                self._is_near = isinstance(address, PolicyAddress)
+                self._is_near, self._reads = isinstance(address, PolicyAddress), welcome.reads
+                self._link = Link(None if self._is_near else _squeezer(self._connection, welcome))
                 return
         raise trouble
 
-    def _connected(self, address: PolicyAddress | NetworkAddress) -> tuple[socket.socket, tuple[str, ...]]:
-        """A connection, and what the policy reads. Raises EpisodeError."""
+    def _connected(self, address: PolicyAddress | NetworkAddress) -> tuple[socket.socket, Welcome]:
+        """A connection, and what is told of it. Raises EpisodeError."""
         # It tells now and then that it lives.
         silence = self.timeout + _GRACE_SECONDS
         is_near = isinstance(address, PolicyAddress)
@@ -210,7 +218,7 @@ class ServedPolicy:
                 connection.connect(str(address.path))
             else:
                 connection = connect(address, min(silence, HELLO_SECONDS))
-            reads = greet(connection, address.secret)
+            welcome = greet(connection, address.secret)
             connection.settimeout(silence)
         except (OSError, WireError) as error:
             if connection is not None:
@@ -218,19 +226,21 @@ class ServedPolicy:
             if isinstance(error, TimeoutError) and is_near:
                 raise self._silent() from error
             raise EpisodeError(SERVER_DIED, f"the policy's process cannot be reached{place}: {error}") from error
-        return connection, reads
+        return connection, welcome
 
     def _silent(self) -> EpisodeError:
         told = f"no sign of life from the policy's process in {self.timeout:g} s (--vla-policy-timeout)"
         return EpisodeError(POLICY_TIMEOUT, told)
 
-    def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
+    def _ask(self, message: dict[str, Any], heard: Callable[[], None] = lambda: None) -> dict[str, Any]:
         assert self._connection is not None
         connection = self._connection
         with self._lost_with_it():
             send(connection, message)
             answer, _ = receive(connection)
-            while answer == WAIT:
+            while answer in (WAIT, HEARD):
+                if answer == HEARD:
+                    heard()
                 answer, _ = receive(connection)
         if "reason" in answer:
             details = answer.get("details")
@@ -269,6 +279,12 @@ class _ServedSession:
     def close(self) -> None:
         """Ends the session over there."""
         self._policy.end(self._number)
+
+
+def _squeezer(connection: socket.socket, welcome: Welcome) -> Squeezer | None:
+    """None: the memory of one host is faster than any codec, or there is none that both sides have."""
+    common = [codec for codec in welcome.codecs if codec in known_codecs()]
+    return None if is_this_host(connection) or not common else Squeezer(common[0])
 
 
 def _listed(places: Places) -> tuple[PolicyAddress | NetworkAddress, ...]:

@@ -23,7 +23,8 @@ from pytest_vla.serving.computing import ACT, BEGIN, END, TOLD_OF_EPISODE
 from pytest_vla.serving.dispatch import Dispatch
 from pytest_vla.serving.hello import Door
 from pytest_vla.serving.seen import Seen
-from pytest_vla.serving.wire import WAIT, Inbox, SharedPictures, framed, outlined, send
+from pytest_vla.serving.squeeze import Unsqueezer
+from pytest_vla.serving.wire import HEARD, WAIT, Inbox, SharedPictures, framed, send
 
 _SIGN_SECONDS = 0.5
 _CHUNK = 1 << 18
@@ -45,6 +46,7 @@ class _Worker:
     inbox: Inbox = field(default_factory=Inbox)
     unsent: bytearray = field(default_factory=bytearray)
     memory: SharedPictures | None = None
+    unsqueezer: Unsqueezer = field(default_factory=Unsqueezer)
     sessions: dict[int, int] = field(default_factory=dict)
     alone: set[int] = field(default_factory=set)
     request: "_Request | None" = None
@@ -233,7 +235,7 @@ class Desk:
     def _act(self, worker: _Worker, message: Mapping[str, Any], now: float) -> None:
         number = worker.sessions[message["session"]]
         if "arrays" in message:
-            arrays = outlined(message["arrays"])
+            arrays = worker.unsqueezer.read(message["arrays"])
         elif worker.memory is not None:
             arrays = worker.memory.read(message["places"])
         else:
@@ -241,6 +243,8 @@ class Desk:
         if set(arrays) != set(self._reads):
             raise WireError(f"a question has {sorted(arrays)}, where the policy reads {self._reads}")
         arrays = {name: arrays[name] for name in self._reads}
+        if message.get("timed"):
+            self._send(worker, framed(HEARD))
         worker.request = request = _Request(worker, {"session": number, "noise": message["noise"]}, now, arrays)
         self._rule.asked(worker, now)
         self.account.began(now)

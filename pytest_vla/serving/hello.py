@@ -18,6 +18,7 @@ from typing import Any
 
 from pytest_vla.errors import WireError
 from pytest_vla.serving.network import tune
+from pytest_vla.serving.squeeze import known_codecs
 from pytest_vla.serving.wire import PROTOCOL, Inbox, framed, receive, send
 
 LONGEST_HELLO = 512
@@ -33,15 +34,25 @@ _WORKER, _DESK = b"pytest-vla worker", b"pytest-vla desk"
 _REFUSED = "another protocol, or not this run's secret"
 
 
-def greet(connection: socket.socket, secret: bytes) -> tuple[str, ...]:
+@dataclass(frozen=True)
+class Welcome:
+    """What a worker is told that is let in.
+
+    Attributes:
+        reads: the observations that the policy wants.
+        codecs: that pictures may come in, by preference.
+    """
+
+    reads: tuple[str, ...]
+    codecs: tuple[str, ...]
+
+
+def greet(connection: socket.socket, secret: bytes) -> Welcome:
     """The worker's side.
 
     Args:
         connection: to a desk, fresh.
         secret: of the run.
-
-    Returns:
-        The observations that the policy reads.
 
     Raises:
         WireError: the desk refused us, or is none of this run; says which.
@@ -57,7 +68,10 @@ def greet(connection: socket.socket, secret: bytes) -> tuple[str, ...]:
         raise WireError(f"the policy's process refused this worker: {answer['refused']}")
     if not _is_proof(answer.get("proof"), _proof(secret, _DESK, theirs, ours)):
         raise WireError("what listens there does not know this run's secret")
-    return tuple(answer["reads"])
+    try:
+        return Welcome(tuple(answer["reads"]), tuple(answer["codecs"]))
+    except (KeyError, TypeError) as error:
+        raise WireError(f"it does not say what it reads, and how: {error}") from error
 
 
 @dataclass(eq=False)
@@ -92,7 +106,7 @@ class Door:
             admit: gets each connection whose worker does; it does not block, and is the caller's to close.
         """
         self._selector, self._listeners, self._secret = selector, listeners, secret
-        self._reads, self._admit = list(reads), admit
+        self._told, self._admit = {"reads": list(reads), "codecs": known_codecs()}, admit
         self._guests: dict[_Guest, None] = {}
         for listener in listeners:
             listener.setblocking(False)
@@ -156,7 +170,7 @@ class Door:
             raise WireError("another secret")
         if not guest.inbox.is_empty:
             raise WireError("more than a hello")
-        self._say(guest, {"proof": _proof(self._secret, _DESK, guest.number, ours), "reads": self._reads})
+        self._say(guest, {"proof": _proof(self._secret, _DESK, guest.number, ours), **self._told})
         del self._guests[guest]
         self._selector.unregister(guest.connection)
         self._admit(guest.connection)

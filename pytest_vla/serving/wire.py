@@ -28,6 +28,9 @@ PROTOCOL = 3
 WAIT = {"wait": True}
 """What a worker is sent now and then while it waits for an answer."""
 
+HEARD = {"heard": True}
+"""What a worker is sent that wants to know when its arrays have come."""
+
 LONGEST_MESSAGE = 64 * 1024 * 1024
 _HEAD = struct.Struct(">I")
 _ALIGNMENT = 64
@@ -265,8 +268,8 @@ class SharedPictures:
         for name, place in places.items():
             try:
                 offset, kind, shape = place
-                sides = tuple(_side(side) for side in shape)
-                arrays[name] = np.ndarray(sides, _number_type(kind), memory, _side(offset))
+                sides = tuple(side(length) for length in shape)
+                arrays[name] = np.ndarray(sides, number_type(kind), memory, side(offset))
             except (TypeError, ValueError) as error:
                 raise WireError(f"{name!r} is not at {place!r}: {error}") from error
         return arrays
@@ -320,21 +323,23 @@ def outlined(packed: Any) -> dict[str, NDArray[Any]]:
     try:
         arrays = {}
         for name, (kind, shape, data) in packed.items():
-            dtype = _number_type(kind)
-            arrays[name] = np.frombuffer(data, dtype).reshape([_side(side) for side in shape])
+            dtype = number_type(kind)
+            arrays[name] = np.frombuffer(data, dtype).reshape([side(length) for length in shape])
         return arrays
     except (TypeError, ValueError, AttributeError) as error:
         raise WireError(f"no arrays: {error}") from error
 
 
-def _number_type(kind: object) -> np.dtype[Any]:
+def number_type(kind: object) -> np.dtype[Any]:
+    """That of an array in a message. Raises TypeError, ValueError."""
     dtype = np.dtype(kind)  # type: ignore[call-overload]
     if dtype.kind not in "buif":
         raise ValueError(f"{dtype} is no type of numbers")
     return dtype  # type: ignore[no-any-return]
 
 
-def _side(side: object) -> int:
-    if type(side) is not int or side < 0:
-        raise ValueError(f"{side!r} is no length")
-    return side
+def side(length: object) -> int:
+    """That of an array in a message. Raises ValueError."""
+    if type(length) is not int or length < 0:
+        raise ValueError(f"{length!r} is no length")
+    return length

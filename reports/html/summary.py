@@ -21,7 +21,7 @@ from pytest_vla.reports.html.gates import GateTold
 from pytest_vla.reports.html.parts import Block, Table
 from pytest_vla.reports.html.svg import interval_bar
 from pytest_vla.reports.html.written import listed, percent_text
-from pytest_vla.reports.runs import status_of
+from pytest_vla.reports.runs import status_text
 from pytest_vla.util.text import counted
 
 RATES_HEAD = ("suite", "episodes", "success", "rate", "bar", "95%, these tasks", "tasks like these", "not in the rate")
@@ -121,7 +121,7 @@ def _runs_block(runs: Sequence[Run]) -> Block:
             ", ".join(suites_of(run)) or "-",
             f"{run.done}/{run.planned}",
             datetime.fromisoformat(run.started).strftime("%Y-%m-%d %H:%M"),
-            status_of(run) + f", {run.picked}" * bool(run.picked) + f", {run.decided} decided" * bool(run.decided),
+            status_text(run) + f", {run.picked}" * bool(run.picked) + f", {run.decided} decided" * bool(run.decided),
         )
         for run in runs
     )

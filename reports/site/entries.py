@@ -81,7 +81,7 @@ class Entry:
 
     Attributes:
         name, started, ended, model, picked, planned, done, decided: of `pytest_vla.records.runs.Run`.
-        status: of `pytest_vla.reports.runs.status_of`.
+        status: of `pytest_vla.reports.runs.status_text`.
         verdict: of its gate; None: it had none.
         versions: of pytest-vla and of the simulator, by name.
         results: by model, suite and group.

@@ -7,7 +7,13 @@ from pytest_vla.metrics.success import success_rate
 
 
 def progress_line(
-    ended: Sequence[VariedOutcome], done: int, total: int, elapsed: float, left: float | None, interval: bool = True
+    ended: Sequence[VariedOutcome],
+    done: int,
+    total: int,
+    elapsed: float,
+    left: float | None,
+    until: float | None = None,
+    interval: bool = True,
 ) -> str:
     """``vla 12/40: success 7/11 = 63.6% [35.4%, 84.8%], 1 error, 0.42 episodes/s, 1:07 left``.
 
@@ -19,6 +25,7 @@ def progress_line(
         total: episodes of the run.
         elapsed: seconds since the first episode could begin.
         left: seconds until the end; None: not known yet.
+        until: seconds until time ends the run before its end, then told in the place of `left`; None: it never does.
         interval: with the interval of the success.
     """
     groups, every = judged_apart(ended), success_rate("all", ended)
@@ -36,7 +43,9 @@ def progress_line(
             parts.append(f"{number} {word}{'s' if word == 'error' and number > 1 else ''}")
     if elapsed > 0 and every.episodes:
         parts.append(f"{every.episodes / elapsed:.3g} episodes/s")
-    if left is not None and done < total:
+    if until is not None and done < total and (left is None or left > until):
+        parts.append(f"ends in {duration_text(until)}")
+    elif left is not None and done < total:
         parts.append(f"{duration_text(left)} left")
     return f"vla {done}/{total}: {', '.join(parts)}"
 

@@ -27,6 +27,10 @@ def test_the_line() -> None:
         "vla 13/40: success 7/11 = 63.6% [35.4%, 84.8%], 1 error, 1 invalid, 0.5 episodes/s, 1:07 left"
     )
     assert progress_line([], 0, 40, 0.0, None) == "vla 0/40: success 0/0"
+    assert progress_line(ended, 13, 40, 26.0, 67.4, 68.0).endswith(", 1:07 left"), "it ends before its time is up"
+    assert progress_line(ended, 13, 40, 26.0, 67.4, 66.0).endswith(", ends in 1:06")
+    assert progress_line([], 0, 40, 0.0, None, 4323.0) == "vla 0/40: success 0/0, ends in 1:12:03"
+    assert progress_line(ended, 40, 40, 26.0, 0.0, 66.0).endswith("0.5 episodes/s")
     assert progress_line(ended, 40, 40, 26.0, 0.0).endswith("0.5 episodes/s")
 
 

@@ -99,6 +99,44 @@ def test_an_episode_whose_server_was_away_for_a_moment_runs_again(vla: Run, proj
     assert sorted(record.attempt for record in records(project).values()) == [*([1] * (EPISODES - 1)), 2]
 
 
+def test_workers_of_a_server_that_dies_go_to_the_other_of_the_list(vla: Run, project: pytest.Pytester) -> None:
+    with serving(straight) as alone:
+        vla(*GOAL, f"--vla-model=openpi:127.0.0.1:{alone.port}").assert_outcomes(passed=EPISODES)
+    expected = {case: record.digest for case, record in records(project).items()}
+    died = threading.Event()
+
+    def dying(request: dict[str, Any]) -> Any:
+        died.set()
+        raise Died
+
+    def serve_until_it_dies() -> None:
+        with serving(dying, port=port):
+            started.set()
+            died.wait(HANG)
+
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    started = threading.Event()
+    server = threading.Thread(target=serve_until_it_dies)
+    server.start()
+    started.wait(HANG)
+    with serving(straight) as stays:
+        where = f"127.0.0.1:{port},127.0.0.1:{stays.port}"
+        result = vla(*GOAL, f"--vla-model=openpi:{where}", "-n2")
+        server.join()
+        result.assert_outcomes(passed=EPISODES, warnings=1)
+        result.stdout.fnmatch_lines([f"*ws://127.0.0.1:{port} *: its episodes are asked of the other servers*"])
+        kept = records(project)
+        assert {case: record.digest for case, record in kept.items()} == expected
+        assert {record.policy for record in kept.values()} == {f"openpi:{where}"}
+        assert sorted(record.attempt for record in kept.values()) == [*([1] * (EPISODES - 1)), 2]
+        refused = vla(*GOAL, f"--vla-model=openpi:{where}", "-n2")
+    assert refused.ret == pytest.ExitCode.USAGE_ERROR
+    refused.stderr.fnmatch_lines(
+        [f"ERROR: *1 of 2 servers cannot be asked: nothing listens at ws://127.0.0.1:{port}.*"]
+    )
+
+
 @pytest.mark.parametrize("workers", ["-n0", "-n2"])
 def test_a_server_that_stays_away_stops_the_run_which_can_go_on(
     vla: Run, project: pytest.Pytester, workers: str

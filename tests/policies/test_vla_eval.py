@@ -21,7 +21,8 @@ from pytest_vla.plan.case import Case
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.policies import vla_eval
 from pytest_vla.policies.base import Episode
-from pytest_vla.policies.vla_eval import check_vla_eval, vla_eval_policy, vla_eval_state
+from pytest_vla.policies.servers import ServersPolicy
+from pytest_vla.policies.vla_eval import check_vla_eval, vla_eval_policies, vla_eval_policy, vla_eval_state
 from pytest_vla.testing import World
 from tests.support.model_server import ModelServer, model_server
 from tests.support.openpi_server import serving
@@ -70,6 +71,22 @@ def test_an_episode_is_a_session_of_the_server_from_its_start_to_its_end(start: 
     assert len({line["session"] for line in lines[:5]}) == len({line["session"] for line in lines[5:]}) == 1
     assert lines[0]["session"] != lines[5]["session"]
     assert lines[0]["start"] == {"task": {"name": "walk", "suite": "libero_goal", "episode_idx": 0}}
+
+
+def test_a_list_of_servers_is_asked_in_turn_where_their_hellos_are_the_same(start: Start) -> None:
+    one, other, unlike = start(**ALL), start(**ALL), start(send_state=True)
+    where = f"{one.where},{other.where}"
+    check_vla_eval(where)
+    policies = [vla_eval_policies(where, HANG, number) for number in range(2)]
+    for policy in policies:
+        assert isinstance(policy, ServersPolicy)
+        assert (policy.replan, policy.digest) == (None, None)
+        policy(EPISODE).close()  # type: ignore[attr-defined]
+    assert [len(server.lines(ended=1)) for server in (one, other)] == [2, 2]
+    with pytest.raises(
+        VlaError, match=r"serve different policies: observation_params.send_wrist_image is True, and not"
+    ):
+        check_vla_eval(f"{where},{unlike.where}")
 
 
 def test_the_server_gets_what_its_hello_asks_for_and_no_more(start: Start) -> None:

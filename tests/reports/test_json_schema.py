@@ -16,7 +16,10 @@ from pytest_vla.commands import export as export_command
 from pytest_vla.entries import SectionEntry
 from pytest_vla.plan.costs import Charge
 from pytest_vla.records.record import Record, record_line
+from pytest_vla.records.samples import Sample, sample_table
 from pytest_vla.reports.json_schema import report_schema
+from pytest_vla.reports.loaded import Loaded
+from pytest_vla.reports.programs import report_table
 from pytest_vla.reports.record_schema import record_schema
 from tests.support.records import record_of
 from tests.support.reports import RESULTS, faults_of, report, write
@@ -91,6 +94,17 @@ def test_one_thing_wrong_in_a_report_is_a_fault(table: dict[str, Any]) -> None:
     assert faults_of({**table, "schema": 2})
     assert faults_of({**table, "more": 1})
     assert faults_of({**table, "models": [{**table["models"][0], "benign": None}]}), "of the language all keys or none"
+
+
+def test_runs_that_time_has_ended_are_told(table: dict[str, Any]) -> None:
+    sample = Sample("--vla-max-hours=2", 4, 20, True, 2, 2, 0.2, 0.5)
+    told = report_table([], Loaded((), {}, {}, {"a-run": sample}))
+    (stopped,) = told["stopped"]
+    assert stopped == {"run": "a-run", **sample_table(sample)}
+    assert faults_of({**table, "stopped": [stopped]}) == []
+    for key in stopped:
+        assert faults_of({**table, "stopped": [{**stopped, key: None}]})
+    assert "stopped" not in report_table([], Loaded((), {}, {}))
 
 
 def test_the_schemas_are_schemas(capsys: pytest.CaptureFixture[str]) -> None:

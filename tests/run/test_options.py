@@ -64,6 +64,8 @@ TYPED = {
     "cases": ("/my/cases.toml", "/a b"),
     "shard": ("3/16", "1/1", "100000/100000"),
     "shard-durations": ("/a b/durations.json",),
+    "max-hours": ("8", "0.5", ".1", "90m", "100s", "0.333"),
+    "budget": ("8", "0.5", "90m", "999999"),
     "max-cost": ("0", "12.5", "999999999999.000000001"),
     "metrics": ("all", "token_entropy,TB-E,my.own-metric"),
     "stop-when": ["token_entropy>0.3 for 5", "A-PI.arm <= -1e-3"],

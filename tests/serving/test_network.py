@@ -237,7 +237,7 @@ def test_who_is_let_in_has_shown_that_he_knows(door: Any) -> None:
 
     def ask() -> None:
         with connect(address, HANG) as connection:
-            reads.append(greet(connection, b"secret"))
+            reads.append(greet(connection, b"secret").reads)
 
     thread = threading.Thread(target=ask)
     thread.start()

@@ -179,7 +179,7 @@ def test_a_worker_that_speaks_nonsense_is_left_alone(process: PolicyProcess, mes
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(HANG)
         connection.connect(str(process.address.path))
-        assert greet(connection, process.address.secret) == ("agentview_image", "state")
+        assert greet(connection, process.address.secret).reads == ("agentview_image", "state")
         descriptor = allocate(4096)
         send(connection, message, (descriptor,))
         SharedPictures(descriptor)

@@ -1,7 +1,7 @@
 """What controller and workers tell each other. Registered only where pytest-xdist is: its hooks are unknown elsewhere.
 
 Beside xdist's own messages, which have ids alone, each worker has a channel to tell which items run which episodes, and
-when a limit of wall time begins and ends.
+when a limit of wall time begins and ends, and to ask whether an item is begun where time may end the run.
 """
 
 import copy
@@ -22,10 +22,12 @@ import pytest
 from pytest_vla.gate.choices import SEQUENTIAL
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.labels import parse_search_id
+from pytest_vla.run import limits
 from pytest_vla.run.collected import Collected, collected_of
-from pytest_vla.run.far_side import FILE, POLICY
+from pytest_vla.run.far_side import BEGIN, FAR, FILE, POLICY
 from pytest_vla.run.folder import RUN
 from pytest_vla.run.gating import is_gated
+from pytest_vla.run.limits import LIMIT, is_balanced
 from pytest_vla.run.marker import NOTHING_TO_RUN
 from pytest_vla.run.preparing import CHANNEL
 from pytest_vla.run.pricing import take_prices
@@ -115,6 +117,20 @@ def cases_message(found: Collected) -> dict[str, str]:
     return {_CASES: json.dumps(told)}
 
 
+def ask_controller(config: pytest.Config) -> bool:
+    """Whether a worker is to begin its next item; the controller has the clock."""
+    channel: Any = config.workerinput[CHANNEL]  # type: ignore[attr-defined]
+    try:
+        if (far := config.stash.get(FAR, None)) is not None:
+            return far.may_begin()
+        channel.send([BEGIN])
+        _, answer = channel.receive()
+        return bool(answer)
+    except (OSError, EOFError):
+        # The controller is gone, and xdist ends this worker.
+        return True
+
+
 @contextmanager
 def told_controller(config: pytest.Config, limit: float | None) -> Iterator[None]:
     """A block with a limit of wall time, which the controller knows of: it can end a worker that is frozen.
@@ -152,6 +168,7 @@ class Controller:
     def __init__(self, config: pytest.Config, results: Results, policy: PolicyOfWorkers) -> None:
         self._config, self._results, self._policy = config, results, policy
         self._selection, self._run = config.stash[SELECTION], config.stash[RUN]
+        self._limit = config.stash[LIMIT]
         self._cases: dict[str, Case] = {}
         # By node id, what an item's ending is recorded as, and its episode, where it shares that with others.
         self._names: dict[str, str] = {}
@@ -185,6 +202,11 @@ class Controller:
             raise pytest.UsageError(
                 f"--dist={how}: a sequential gate looks at rounds, and only --dist=load (or -n alone) runs them one "
                 "after the other: leave --dist out, or say --vla-gate=fixed"
+            )
+        if self._limit is not None and how not in ("no", "load"):
+            raise pytest.UsageError(
+                f"--dist={how}: a run that time may end has an order, in which only --dist=load (or -n alone) runs "
+                "it: leave --dist out, or --vla-max-hours and --vla-budget"
             )
 
     def pytest_xdist_setupnodes(self, specs: Sequence[Any]) -> None:
@@ -229,8 +251,9 @@ class Controller:
         from pytest_vla.run.xdist.turns import TurnPool
 
         in_turns = is_gated(self._selection) and self._selection.settings.gate == SEQUENTIAL
-        pool = TurnPool if in_turns else Pool
-        return VlaScheduling(config, log, self._items_of, pool, waits=self._far is None)
+        pool = TurnPool if in_turns or is_balanced(config) else Pool
+        is_over, waits = (lambda: not self._may_begin()), self._far is None
+        return VlaScheduling(config, log, self._items_of, pool, is_over=is_over, waits=waits)
 
     def pytest_xdist_node_collection_finished(self, node: Any, ids: Sequence[str]) -> None:
         """The first worker has collected, and the others have the same items."""
@@ -305,6 +328,8 @@ class Controller:
         """What was to run again, and found no worker, is an error. A run that was stopped has it left."""
         if exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             return
+        if self._limit is not None and self._limit.is_up:
+            return
         for node, report in list(self._awaited.items()):
             self._results.reruns[node] -= 1
             limit = self._config.getoption("maxworkerrestart")
@@ -356,9 +381,17 @@ class Controller:
         )
         self._results.keep(record, node)
 
+    def _may_begin(self) -> bool:
+        return self._limit is None or self._limit.may_begin(limits.clock())
+
     def _hear(self, worker: str, told: Any) -> None:
-        """What a worker tells, in a thread of execnet's: its cases, its shard, whether its limit is in force, what it
-        prepares."""
+        """What a worker tells or asks, in a thread of execnet's: its cases, its shard, whether its limit is in force,
+        what it prepares, and whether it is to begin an item."""
+        if told == [BEGIN]:
+            # Who is gone needs no answer.
+            with suppress(OSError):
+                self._channels[worker].send((BEGIN, self._may_begin()))
+            return
         if isinstance(told, list):
             self._take_from_afar(worker, *told)
             return
@@ -401,18 +434,19 @@ class Controller:
         cases = self._cases_of(ids)
         scenes = scene_names(cases.values(), self._selection.settings.data)
         estimates, shared = self._results.so_far.estimates, self._results.so_far.shared
-        turns, items = self._results.turns(ids), []
+        places, items = self._results.places(ids), []
         for index, name in enumerate(ids):
+            turn, place = places.get(name, (0, 0))
             if name in estimates:
-                turn = turns.get(name, 0)
-                item = Item(index, scenes[cases[name]], estimates[name].seconds, shared.get(name), turn)
+                item = Item(index, scenes[cases[name]], estimates[name].seconds, shared.get(name), turn, place)
             elif name in cases and name in shared:
                 # It looks at the episode of another test.
-                item = Item(index, scenes[cases[name]], 0.0, shared[name])
+                item = Item(index, scenes[cases[name]], 0.0, shared[name], turn, place)
             elif parse_search_id(name):
-                item = Item(index, name, OTHER_TEST_SECONDS * (self._selection.settings.fuzz or 1))
+                seconds = OTHER_TEST_SECONDS * (self._selection.settings.fuzz or 1)
+                item = Item(index, name, seconds, None, turn, place)
             else:
-                item = Item(index, None, OTHER_TEST_SECONDS)
+                item = Item(index, None, OTHER_TEST_SECONDS, None, turn, place)
             items.append(item)
         return items
 

@@ -27,13 +27,15 @@ LOADING_SECONDS = 1.0
 @dataclass(frozen=True)
 class Item:
     """One thing to run: its place in the order given, its scene (None: it needs none), its estimated seconds, the group
-    that is to stay together (None: it is alone), and the round in which its turn comes (`TurnPool` alone asks)."""
+    that is to stay together (None: it is alone), the round in which its turn comes, and its place there, where rounds
+    have an order (`TurnPool` alone asks for both)."""
 
     index: int
     scene: str | None
     seconds: float
     group: str | None = None
     turn: int = 0
+    place: int = 0
 
 
 @dataclass(eq=False)

@@ -27,6 +27,7 @@ class VlaScheduling:
         log: Producer,
         items_of: Callable[[Sequence[str]], Sequence[Item]],
         pool_of: Callable[[Sequence[Item]], Pool | TurnPool] = Pool,
+        is_over: Callable[[], bool] = lambda: False,
         waits: bool = True,
     ) -> None:
         """Nothing is known before the workers are up.
@@ -36,6 +37,7 @@ class VlaScheduling:
             log: for ``--debug``.
             items_of: the items of node ids, in their order; `Item.index` is the place in the list.
             pool_of: what hands them out.
+            is_over: whether nothing more is to be handed out, such as where time is up.
             waits: whether nothing begins before all workers have collected; else the first one begins.
         """
         self.config = config
@@ -47,7 +49,7 @@ class VlaScheduling:
         self._items_of = items_of
         self._items: Sequence[Item] = ()
         self._indices: dict[str, int] = {}
-        self._pool_of = pool_of
+        self._pool_of, self._is_over = pool_of, is_over
         self._pool: Pool | TurnPool = Pool(())
         self._collections: dict[WorkerController, list[str]] = {}
         # What each worker has been given and has not reported as run.
@@ -157,12 +159,19 @@ class VlaScheduling:
 
     def _feed_all(self) -> None:
         """Give every worker what it needs, the one with the least to do first."""
+        self._end_in_time()
         while hungry := [node for node in self._open if self._is_hungry(node) and self._pool.has(node)]:
             self._give(min(hungry, key=self._load))
         for node in self.nodes:
             self._feed(node)
 
+    def _end_in_time(self) -> None:
+        """What is left in the pool then is left of the run."""
+        if self._pool and self._is_over():
+            self._pool = Pool(())
+
     def _feed(self, node: WorkerController) -> None:
+        self._end_in_time()
         while self._pool.has(node) and self._is_hungry(node):
             self._give(node)
         if self._is_hungry(node):

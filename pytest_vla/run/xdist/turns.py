@@ -1,61 +1,88 @@
-"""Which item a free worker gets next where a sequential gate has said in which round each item's turn comes. Pure.
+"""Which item a free worker gets next where each has a round in which its turn comes: a sequential gate's, or those of
+a run that time may end. Pure.
 
-Rounds come one after the other, since a gate looks at whole ones. Within the first round that has items left a worker
-stays with its scene; else it takes the first scene that no worker is on, else the first item. Ties are broken by the
-order given.
+Rounds come one after the other, since a gate looks at whole ones, and what time has left is to be balanced. Within the
+first round that has items left a worker stays with its scene; else it takes the first scene that no worker is on, else
+the first item. Items are in the order of their places, ties in the order given. Tests that share an episode go to one
+worker, one after the other.
 """
 
+from collections import deque
 from collections.abc import Hashable, Iterable
+from heapq import heappop, heappush
 
 from pytest_vla.run.xdist.pool import Item
 
+_Queue = list[tuple[int, int, Item]]
+
 
 class TurnPool:
-    """The items that are not handed out yet; as `pytest_vla.run.xdist.pool.Pool`, and of these no two share an episode.
+    """The items that are not handed out yet; as `pytest_vla.run.xdist.pool.Pool`.
 
-    Handing out an item takes O(items of its round).
+    Handing out an item takes O(rounds + scenes of its round).
     """
 
     def __init__(self, items: Iterable[Item]) -> None:
         """All items are in the pool."""
-        self._rounds: dict[int, list[Item]] = {}
+        self._rounds: dict[int, dict[str | None, _Queue]] = {}
         self._scenes: dict[Hashable, str | None] = {}
+        # Of groups, the items behind the one that is in a round; by worker, the rest of the group that it is on.
+        self._behind: dict[str, deque[Item]] = {}
+        self._kept: dict[Hashable, deque[Item]] = {}
+        self._count = 0
         for item in items:
             self.put_back(item)
 
     def __len__(self) -> int:
         """How many items are in the pool."""
-        return sum(map(len, self._rounds.values()))
+        return self._count
 
     def take(self, worker: Hashable) -> Item | None:
         """The next item of a worker; None where there is none. A worker is known from its first call on."""
-        if not self._rounds:
+        if not self.has(worker):
             return None
+        self._count -= 1
+        if kept := self._kept.get(worker):
+            return kept.popleft()
         turn = min(self._rounds)
-        items = self._rounds[turn]
+        scenes = self._rounds[turn]
         own, others = self._scenes.get(worker), {scene for who, scene in self._scenes.items() if who != worker}
-        item = min(items, key=lambda each: (each.scene != own, each.scene in others, each.index))
-        items.remove(item)
-        if not items:
+        scene = min(scenes, key=lambda each: (each != own, each in others, scenes[each][0][:2]))
+        _, _, item = heappop(scenes[scene])
+        if not scenes[scene]:
+            del scenes[scene]
+        if not scenes:
             del self._rounds[turn]
         self._scenes[worker] = item.scene if item.scene is not None else own
+        if item.group is not None:
+            self._kept[worker] = self._behind.pop(item.group, deque())
         return item
 
     def has(self, worker: Hashable) -> bool:
-        """Whether there is an item for this worker."""
-        return bool(self._rounds)
+        """Whether there is an item for this worker: one for anyone, or of the group that it is on."""
+        return bool(self._rounds or self._kept.get(worker))
 
     def stays(self, worker: Hashable) -> bool:
         """Whether the worker's next item is of its scene."""
-        if not self._rounds:
-            return False
+        if self._kept.get(worker):
+            return True
         own = self._scenes.get(worker)
-        return own is not None and any(item.scene == own for item in self._rounds[min(self._rounds)])
+        return bool(self._rounds) and own is not None and own in self._rounds[min(self._rounds)]
 
     def put_back(self, item: Item) -> None:
         """An item that was handed out and is to be run all the same, again or by another worker."""
-        self._rounds.setdefault(item.turn, []).append(item)
+        self._count += 1
+        if item.group is not None:
+            if item.group in self._behind:
+                self._behind[item.group].append(item)
+                return
+            self._behind[item.group] = deque()
+        heappush(self._rounds.setdefault(item.turn, {}).setdefault(item.scene, []), (item.place, item.index, item))
 
     def remove_worker(self, worker: Hashable) -> None:
         """The worker takes nothing any more; its scene is free for others."""
         self._scenes.pop(worker, None)
+        kept = self._kept.pop(worker, ())
+        self._count -= len(kept)
+        for item in kept:
+            self.put_back(item)

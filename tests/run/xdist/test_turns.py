@@ -45,6 +45,30 @@ def test_a_worker_stays_with_its_scene_and_leaves_others_theirs() -> None:
     assert [item.scene for item in second if item] == ["s2", "s3", "s0", "s1"]
 
 
+def test_items_come_in_the_order_of_their_places() -> None:
+    pool = TurnPool([Item(number, "s", 1.0, None, 0, 3 - number) for number in range(4)])
+    assert [pool.take("a") for _ in range(4)] == [Item(n, "s", 1.0, None, 0, 3 - n) for n in (3, 2, 1, 0)]
+
+
+def test_tests_of_one_episode_stay_on_one_worker() -> None:
+    shared = [Item(number, "s0", 1.0, "g", 1) for number in range(3)]
+    pool = TurnPool([*shared, Item(3, "s1", 1.0, None, 1), Item(4, "s1", 1.0, None, 2)])
+    assert len(pool) == 5
+    assert pool.take("a") == shared[0]
+    assert pool.take("b") == Item(3, "s1", 1.0, None, 1)
+    assert pool.stays("a")
+    assert pool.take("b") == Item(4, "s1", 1.0, None, 2)
+    assert not pool.has("b"), "the rest is the other's"
+    assert pool.take("b") is None
+    assert pool.take("a") == shared[1]
+    pool.remove_worker("a")
+    assert len(pool) == 1
+    assert pool.take("b") == shared[2]
+    pool.put_back(shared[1])
+    pool.put_back(shared[2])
+    assert [pool.take("b"), pool.take("b"), pool.take("b")] == [shared[1], shared[2], None]
+
+
 def test_what_is_put_back_comes_next() -> None:
     pool = TurnPool(items(2, 2))
     first = pool.take("a")

@@ -1,0 +1,243 @@
+"""A policy that several servers on the network serve alike: ``--vla-model=openpi:HOST1:8000,HOST2:8000``.
+
+Which of them is asked changes no record: an episode is one server's, from its begin to its end.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol, TypeVar
+
+from pytest_vla.errors import EpisodeError, VlaError
+from pytest_vla.policies.address import Address, await_server
+from pytest_vla.policies.base import Episode, Policy, Session
+from pytest_vla.policies.msgpack_arrays import pack
+from pytest_vla.policies.traits import Traits, traits_of
+from pytest_vla.util.told import warn
+
+GONE = "policy-connection"
+"""The reason of an error: there is no server, or it is gone."""
+
+_PAUSE, _LONGEST_PAUSE = 15.0, 300.0  # Seconds until one that was away is tried again: twice as many each time.
+_SHOWN = 80
+
+Said = Mapping[Any, Any]
+T = TypeVar("T")
+
+
+class Server(Policy, Protocol):
+    """A policy that one server serves.
+
+    Attributes:
+        address: of the server.
+    """
+
+    @property
+    def address(self) -> Address: ...
+
+    @property
+    def said(self) -> Said:
+        """What the server says of itself, as it was when it was asked first. Raises EpisodeError."""
+
+    def reach(self) -> Said:
+        """What it says now; connects, and leaves. Raises EpisodeError."""
+
+
+Make = Callable[[Address], Server]
+
+
+class ServersPolicy:
+    """Asks a server of its own for each episode, another one where that is away.
+
+    Whose turn it is follows from the worker's number, so that workers are spread evenly, and those of a server that is
+    away over the others. One that is away is tried again now and then.
+
+    Episodes end with the EpisodeErrors of the servers' own policies.
+    """
+
+    def __init__(self, addresses: Sequence[Address], make: Make, number: int) -> None:
+        """Connects to nothing yet.
+
+        Args:
+            addresses: of servers that serve one policy.
+            make: gives the policy of one.
+            number: of this worker.
+        """
+        self._make, self._number = make, number
+        self._servers = [make(address) for address in addresses]
+        self._current = number % len(addresses)
+        self._first: tuple[Address, Said] | None = None
+        # When one that is away is tried again, and how long the pause is until then.
+        self._away: dict[int, tuple[float, float]] = {}
+
+    @property
+    def replan(self) -> int | None:
+        """The servers' own. Raises EpisodeError: none can be reached."""
+        replan: int | None = getattr(self._one(), "replan", None)
+        return replan
+
+    @property
+    def digest(self) -> str | None:
+        """Likewise."""
+        digest: str | None = getattr(self._one(), "digest", None)
+        return digest
+
+    @property
+    def traits(self) -> Traits:
+        """Likewise."""
+        return traits_of(self._one())
+
+    def __call__(self, episode: Episode) -> Session:
+        """Begins an episode at the first server that is there, in this worker's order."""
+        return self._ask(lambda server: server(episode))
+
+    def recover(self, reason: str | None) -> bool:
+        """Waits for a server, whichever; see `pytest_vla.episode.rollout.play_until_it_counts`."""
+        if reason != GONE:
+            return False
+        if self._current not in self._away:
+            self._leave_alone(self._current, f"{self._servers[self._current].address} is gone")
+        await_server(self._reach_one)
+        return True
+
+    def _one(self) -> Server:
+        return self._ask(lambda server: server)
+
+    def _ask(self, what: Callable[[Server], T]) -> T:
+        """Of the first server that is there. Raises EpisodeError."""
+        trouble: EpisodeError | None = None
+        tried: set[int] = set()
+        # Looked at anew each time: workers of one that is found to be away go to different ones.
+        while rest := [number for number in self._in_order() if number not in tried]:
+            number = rest[0]
+            tried.add(number)
+            try:
+                if number in self._away:
+                    self._meet_again(number)
+                else:
+                    self._check_alike(number, self._servers[number].said)
+                found = what(self._servers[number])
+            except EpisodeError as error:
+                if error.reason != GONE:
+                    raise
+                trouble = error
+                self._leave_alone(number, error.message)
+            else:
+                self._current = number
+                self._away.pop(number, None)
+                return found
+        assert trouble is not None
+        raise trouble
+
+    def _in_order(self) -> list[int]:
+        """In which they are tried: who is there, then who is away, first who is to be tried again first."""
+        count, now = len(self._servers), time.monotonic()
+        until = {number: self._away.get(number, (now, 0.0))[0] for number in range(count)}
+        there = [number for number in range(count) if until[number] <= now]
+        home = self._number % count
+        turn = there.index(home) if home in there else self._number // count % max(1, len(there))
+        return there[turn:] + there[:turn] + sorted({*until} - {*there}, key=until.__getitem__)
+
+    def _leave_alone(self, number: int, why: str) -> None:
+        """It is away, and not asked for a while."""
+        _, before = self._away.get(number, (0.0, 0.0))
+        if not before:
+            warn(f"{why}: its episodes are asked of the other servers, until it is back")
+        pause = min(2 * before, _LONGEST_PAUSE) or _PAUSE
+        self._away[number] = time.monotonic() + pause, pause
+
+    def _meet_again(self, number: int) -> None:
+        """One that was away, which may serve something else by now. Raises EpisodeError."""
+        self._servers[number] = self._make(self._servers[number].address)
+        self._check_alike(number, self._servers[number].reach())
+
+    def _reach_one(self) -> None:
+        """Raises EpisodeError: none answers."""
+        troubles = []
+        for number in self._in_order():
+            try:
+                self._meet_again(number)
+            except EpisodeError as error:
+                self._leave_alone(number, error.message)
+                troubles.append(error.message)
+            else:
+                self._away.pop(number, None)
+                return
+        raise EpisodeError(GONE, f"none of {len(self._servers)} servers can be asked ({'; '.join(troubles)})")
+
+    def _check_alike(self, number: int, said: Said) -> None:
+        """Raises EpisodeError: it serves another policy than the first that was asked."""
+        address = self._servers[number].address
+        if self._first is None:
+            self._first = address, said
+        elif differs := differences(self._first[1], said):
+            raise EpisodeError(GONE, f"{address} serves another policy than {self._first[0]}: {differs}")
+
+
+def policy_of_servers(addresses: Sequence[Address], make: Make, number: int) -> Policy:
+    """The one server's policy as it is, or that of several, for a worker of this number."""
+    return make(addresses[0]) if len(addresses) == 1 else ServersPolicy(addresses, make, number)
+
+
+def check_servers(model: str, addresses: Sequence[Address], make: Make, expected: str) -> None:
+    """Connects to each once, and leaves.
+
+    Args:
+        model: the text of ``--vla-model``.
+        addresses: of servers that are to serve one policy.
+        make: gives the policy of one.
+        expected: says what has to be there, and how it comes there.
+
+    Raises:
+        VlaError: some do not answer, or they serve different policies; says which.
+    """
+
+    def ask(address: Address) -> Said | EpisodeError:
+        try:
+            return make(address).reach()
+        except EpisodeError as error:
+            return error
+
+    with ThreadPoolExecutor(len(addresses)) as pool:
+        answers = list(pool.map(ask, addresses))
+    troubles = [answer for answer in answers if isinstance(answer, EpisodeError)]
+    if troubles:
+        told = "; ".join(trouble.message for trouble in troubles)
+        if len(addresses) > 1:
+            told = f"{len(troubles)} of {len(addresses)} servers cannot be asked: {told}"
+            expected = f"{expected}; or leave out of the list what is not there"
+        raise VlaError(f"--vla-model={model}: {told}. Expected {expected}") from troubles[0]
+    said = [answer for answer in answers if not isinstance(answer, EpisodeError)]
+    for address, other in zip(addresses[1:], said[1:], strict=True):
+        if differs := differences(said[0], other):
+            raise VlaError(
+                f"--vla-model={model}: {addresses[0]} and {address} serve different policies: {differs}. Start the "
+                "servers of a run alike, or run them apart"
+            )
+
+
+def differences(one: Said, other: Said) -> str:
+    """By what two servers' words of themselves differ; empty: they are the same."""
+    first, second = dict(_flat(one)), dict(_flat(other))
+    names = [name for name in {**first, **second} if _packed(first.get(name)) != _packed(second.get(name))]
+    return "; ".join(f"{name} is {_short(first.get(name))}, and {_short(second.get(name))}" for name in names)
+
+
+def _flat(said: Said, within: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in said.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flat(value, f"{within}{name}.")
+        else:
+            yield f"{within}{name}", value
+
+
+def _packed(value: object) -> bytes:
+    try:
+        return pack(value)
+    except (TypeError, ValueError, OverflowError):
+        return repr(value).encode(errors="surrogatepass")
+
+
+def _short(value: object) -> str:
+    text = "not said" if value is None else repr(value)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."

@@ -1,0 +1,168 @@
+"""An order in which whatever has run when time ends is a valid sample: every stratum has its share at any time. Pure.
+
+A stratum is what a rate may be told of: a task under one kind and level of variation. Its episodes come in a drawn
+order, at the times (k + u) / n, k = 0..n-1, of a clock that runs from 0 to 1: whenever it is stopped, the stratum has
+its share to within one episode, and each of its episodes is among them with the same chance (systematic sampling;
+Cochran 1977, Sampling Techniques, chapter 8). The offsets u of the strata are a lattice of the golden ratio over the
+strata by suite and variation, with a drawn start: so suites, dimensions and kinds have their shares too, long before
+each stratum has its first episode.
+
+A benign episode that is the twin of varied ones comes at the time of the first of these, so that pairs are complete.
+
+Within a round, a slice of the clock, the order is free: there workers stay with their scenes.
+"""
+
+import hashlib
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+EPISODES_A_SCENE = 4
+"""Of a round: loading a scene costs a worker about a second, and an episode mostly takes more than five."""
+
+FEWEST_ROUNDS = 20
+"""Of a run, unless a round has less than an episode of each stratum: what is left of the last one is not balanced."""
+
+_GOLDEN = (sqrt(5) - 1) / 2
+
+
+@dataclass(frozen=True)
+class Planned:
+    """An episode that is to run.
+
+    Attributes:
+        node: its id.
+        suite, task: of the case.
+        kind: of the variation, coarse before fine, such as ``("camera", "camera.distance", "-L2")``; empty: benign.
+        seed: of the case.
+        scene: what is loaded for it, which others may share.
+    """
+
+    node: str
+    suite: str
+    task: str
+    kind: tuple[str, ...]
+    seed: int
+    scene: str
+
+    @property
+    def stratum(self) -> tuple[str, ...]:
+        """What tells its stratum from others."""
+        return (self.suite, *self.kind, "/", self.task)
+
+
+@dataclass(frozen=True)
+class Balance:
+    """How far a part of a run is from a balanced sample of all of it.
+
+    Attributes:
+        done, planned: episodes.
+        tasks, strata: how many there are; benign episodes that are twins of varied ones are in none.
+        share: of the strata's episodes that ran.
+        off: episodes that the stratum with the worst share has more or less than its share.
+    """
+
+    done: int
+    planned: int
+    tasks: int
+    strata: int
+    share: float
+    off: float
+
+
+def balanced_rounds(planned: Iterable[Planned], seed: int) -> tuple[tuple[str, ...], ...]:
+    """All node ids, by round, in the order in which one process runs them.
+
+    Args:
+        planned: the episodes of the whole run, in any order; the ids differ.
+        seed: of what is drawn.
+    """
+    episodes = sorted(planned, key=lambda each: each.node)
+    if not episodes:
+        return ()
+    lot = _lot(seed, [each.node for each in episodes])
+    times = _times(episodes, lot)
+    rounds = round_count(episodes)
+    found: list[list[Planned]] = [[] for _ in range(rounds)]
+    for each in episodes:
+        found[int(times[each.node] * rounds)].append(each)
+    return tuple(tuple(each.node for each in _by_scene(some, times, lot)) for some in found if some)
+
+
+def round_count(episodes: Sequence[Planned]) -> int:
+    """How many rounds a run has: few enough for scenes to be kept, and enough for a run to end near the end of one."""
+    of_scenes: dict[str, int] = {}
+    for each in episodes:
+        of_scenes[each.scene] = of_scenes.get(each.scene, 0) + 1
+    # What is one episode's alone is loaded for it whenever it comes.
+    shared = sum(number > 1 for number in of_scenes.values())
+    most = max(len(episodes) / FEWEST_ROUNDS, min(len({each.stratum for each in episodes}), len(episodes) / 2))
+    size = min(max(EPISODES_A_SCENE * shared, 1), most)
+    return max(round(len(episodes) / max(size, 1)), 1)
+
+
+def balance_of(planned: Iterable[Planned], done: Iterable[str]) -> Balance:
+    """How balanced a part of a run is.
+
+    Args:
+        planned: the episodes of the whole run.
+        done: node ids of those that ran.
+    """
+    episodes, ran = list(planned), set(done)
+    twins = _twins(episodes)
+    alone = [each for each in episodes if each.node not in twins]
+    share = sum(each.node in ran for each in alone) / len(alone) if alone else 0.0
+    sizes: dict[tuple[str, ...], list[int]] = {}
+    for each in alone:
+        size = sizes.setdefault(each.stratum, [0, 0])
+        size[0] += each.node in ran
+        size[1] += 1
+    off = max((abs(number - share * of) for number, of in sizes.values()), default=0.0)
+    tasks = len({(each.suite, each.task) for each in alone})
+    return Balance(sum(each.node in ran for each in episodes), len(episodes), tasks, len(sizes), share, off)
+
+
+def _times(episodes: Sequence[Planned], lot: random.Random) -> dict[str, float]:
+    """By node id, when it comes, 0..1."""
+    twins = _twins(episodes)
+    # Strata of a task have its seeds in one order: a varied episode comes soon after others of its seed.
+    units = sorted({(each.suite, each.task, each.seed) for each in episodes})
+    place_of = {unit: lot.random() for unit in units}
+    strata: dict[tuple[str, ...], list[tuple[float, float, str]]] = {}
+    for each in episodes:
+        place = place_of[each.suite, each.task, each.seed], lot.random(), each.node
+        if each.node not in twins:
+            strata.setdefault(each.stratum, []).append(place)
+    # Tasks of a kind by lot: their names say which scene they share.
+    drawn = {stratum: (stratum[:-1], lot.random()) for stratum in sorted(strata)}
+    start = lot.random()
+    times: dict[str, float] = {}
+    for number, stratum in enumerate(sorted(strata, key=drawn.__getitem__)):
+        offset = (start + number * _GOLDEN) % 1.0
+        some = sorted(strata[stratum])
+        times |= {node: (k + offset) / len(some) for k, (_, _, node) in enumerate(some)}
+    return times | {twin: min(times[node] for node in of) for twin, of in twins.items()}
+
+
+def _twins(episodes: Sequence[Planned]) -> dict[str, list[str]]:
+    """By node id of benign episodes, the varied ones that they are the twin of, where there are any."""
+    varied: dict[tuple[str, str, int], list[str]] = {}
+    for each in episodes:
+        if each.kind:
+            varied.setdefault((each.suite, each.task, each.seed), []).append(each.node)
+    benign = [each for each in episodes if not each.kind]
+    units = {each.node: (each.suite, each.task, each.seed) for each in benign}
+    return {node: varied[unit] for node, unit in units.items() if unit in varied}
+
+
+def _by_scene(episodes: Sequence[Planned], times: dict[str, float], lot: random.Random) -> list[Planned]:
+    places = {scene: lot.random() for scene in sorted({each.scene for each in episodes})}
+    return sorted(episodes, key=lambda each: (places[each.scene], times[each.node], each.node))
+
+
+def _lot(seed: int, names: Sequence[str]) -> random.Random:
+    """Of the seed and of what is to run: the same in every process."""
+    text = "\n".join([str(seed), *names])
+    # Python promises the numbers of `random` for all versions, and of nothing else.
+    return random.Random(int.from_bytes(hashlib.sha256(text.encode(errors="surrogateescape")).digest()))
