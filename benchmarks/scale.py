@@ -6,8 +6,8 @@
     python benchmarks/scale.py --memory                     # what the controller keeps of each record
     python benchmarks/scale.py --simulate                   # hosts, devices, network and driver as queues
 
-The first three measure this machine. The last one is arithmetic on costs that were measured elsewhere; what they are, and
-what was never measured, is in docs/explanation/scale.md.
+All but the last measure this machine. The last one is arithmetic on costs that were measured elsewhere; what they are,
+and what was never measured, is in docs/explanation/scale.md.
 """
 
 import argparse
@@ -63,7 +63,13 @@ def store_rates(kind: str, count: int, folder: Path) -> Iterator[tuple[str, ...]
             seconds, processor = time.perf_counter() - began, time.process_time() - processor
         rate = len(records) / seconds
         each = 1000 * processor / len(records)
-        yield (f"{kind}, {size / 1000:.1f} kB", str(batch), f"{rate:.0f}", f"{each:.2f}", "yes" if rate >= WANTED else "no")
+        yield (
+            f"{kind}, {size / 1000:.1f} kB",
+            str(batch),
+            f"{rate:.0f}",
+            f"{each:.2f}",
+            "yes" if rate >= WANTED else "no",
+        )
 
 
 def store_table(options: argparse.Namespace) -> None:
@@ -105,7 +111,9 @@ def controller(code: Path, count: int, kind: str, workers: int, profile: Path | 
 
 
 def controller_table(options: argparse.Namespace) -> None:
-    rows: list[tuple[str, ...]] = [("code", "records", "records/s", "processor, ms each", "kB kept of each", "whole, s")]
+    rows: list[tuple[str, ...]] = [
+        ("code", "records", "records/s", "processor, ms each", "kB kept of each", "whole, s")
+    ]
     sides = {"here": REPOSITORY, **({"before": options.before.resolve()} if options.before else {})}
     found: dict[str, list[dict[str, float]]] = {side: [] for side in sides}
     for _ in range(options.repeats):
@@ -128,13 +136,16 @@ def controller_table(options: argparse.Namespace) -> None:
         pairs = zip(found["before"], found["here"], strict=True)
         ratios = [(before["seconds"] / here["seconds"], before["cpu"] / here["cpu"]) for before, here in pairs]
         times, processors = zip(*ratios, strict=True)
-        print(f"\nbefore / here, in turn: {statistics.median(times):.1f} of time, {statistics.median(processors):.1f} of processor")
+        of_time, of_processor = statistics.median(times), statistics.median(processors)
+        print(f"\nbefore / here, in turn: {of_time:.1f} of time, {of_processor:.1f} of processor")
 
 
 def memory_table(options: argparse.Namespace) -> None:
     rows: list[tuple[str, ...]] = [("records", "kB kept of each", "a million, GB")]
     for kind in (PLAIN, FULL):
-        few, many = (controller(REPOSITORY, count, kind, options.workers) for count in (options.records, 3 * options.records))
+        few, many = (
+            controller(REPOSITORY, count, kind, options.workers) for count in (options.records, 3 * options.records)
+        )
         # What a run has anyway is in both.
         each = (many["bytes"] - few["bytes"]) / (many["episodes"] - few["episodes"])
         rows.append((kind, f"{each / 1000:.1f}", f"{each / 1000:.1f}"))
@@ -159,7 +170,11 @@ def clusters(model: str) -> Iterator[tuple[str, Cluster, int]]:
     beside = {"devices_a_host": 1, "link": 0.0, "slower": SHARED, **whole}
     yield "a laptop", Cluster(model, 1, 1, workers=24, **beside), 2_000
     yield "8 hosts with a card each", Cluster(model, 8, 8, workers=24, **beside), 20_000
-    for hosts, devices, drivers, episodes in ((100, 16, 1, 100_000), (1000, 64, 1, 1_000_000), (1000, 64, 64, 1_000_000)):
+    for hosts, devices, drivers, episodes in (
+        (100, 16, 1, 100_000),
+        (1000, 64, 1, 1_000_000),
+        (1000, 64, 64, 1_000_000),
+    ):
         for name, pair in (("cards draw", PAIR_SECONDS), ("software draws", PAIR_SOFTWARE_SECONDS)):
             far = Cluster(model, hosts, devices, workers=24, pair=pair, drivers=drivers, **whole)
             plural = "drivers" if drivers > 1 else "driver"
@@ -170,8 +185,8 @@ def simulated_table(options: argparse.Namespace) -> None:
     for model in options.models:
         rows: list[tuple[str, ...]] = [
             (
-                "hosts + devices", "episodes", "whole run, min", "episodes/s", "scarce", "of it", "of devices", "of cores",
-                "links busy", "driver busy", "batch", "ids, s",
+                "hosts + devices", "episodes", "whole run, min", "episodes/s", "scarce", "of it", "of devices",
+                "of cores", "links busy", "driver busy", "batch", "ids, s",
             )
         ]  # fmt: skip
         for name, cluster, episodes in clusters(model):

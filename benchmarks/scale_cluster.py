@@ -1,16 +1,15 @@
 """A run on a cluster as queues, event by event: hosts' cores, links, replicas of a policy, and the driver's loop.
 
-A worker's episode is a reset, then questions with steps after each; workers of a host share its cores in equal parts. A
-question crosses the link into the replica's host, one after the other, and waits for a batch of the replica that is nearest
-to its host. When an episode has ended the driver takes its record, one after the other, and gives the worker another
-item; of these a worker has two, as pytest-xdist's. It begins the second without waiting for the driver.
+A worker's episode is a reset, then questions with steps after each; workers of a host share its cores in equal parts.
+A question crosses the link into the replica's host, one after the other, and waits for a batch of the replica that is
+nearest to its host. When an episode has ended the driver takes its record, one after the other, and gives the worker
+another item; of these a worker has two, as pytest-xdist's. It begins the second without waiting for the driver.
 
 The loop is compiled by numba, so that a million episodes take a minute; `numba.njit`'s `py_func` is the same in Python.
 """
 
+import dataclasses
 import heapq
-import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ _QUEUED = 2
 """Items of a worker: the one that it runs, and the next."""
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Ran:
     """What a run gave.
 
@@ -104,16 +103,12 @@ def simulate(cluster: Cluster, episodes: int, seed: int = 0, *, wait_for: int = 
 def best_wait(cluster: Cluster, seed: int = 0, *, compiled: bool = True) -> int:
     """Of several numbers of questions to wait for, the one with the highest rate, as the policy's process finds it
     while it goes: tried on one device with its share of the hosts."""
-    import dataclasses
-
     hosts = max(1, round(cluster.hosts / cluster.devices))
     part = dataclasses.replace(cluster, hosts=hosts, devices=1, drivers=1, record=0.0, start=0.0, policy=0.0)
     workers = hosts * cluster.workers
     shares = (0, 1 / 6, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 3 / 4, 1)
     numbers = sorted({min(max(1, round(share * min(workers, cluster.most))), cluster.most) for share in shares})
-    rates = {
-        number: simulate(part, 6 * workers, seed, wait_for=number, compiled=compiled).steady for number in numbers
-    }
+    rates = {number: simulate(part, 6 * workers, seed, wait_for=number, compiled=compiled).steady for number in numbers}
     return max(rates, key=lambda number: rates[number])
 
 
@@ -262,8 +257,3 @@ def _loop(machines: Any, work: Any, times: Any, call_seconds: Any, rng: Any) -> 
             heapq.heappush(events, (now + call_seconds[size], _CALLED, asks, 0))
     # The driver has all of them.
     return max(now, driver_free.max()), called, thought, sent, driven, calls, answered, waited, lag, first, last
-
-
-def is_close(found: float, expected: float, share: float) -> bool:
-    """Whether a number is within a share of another one."""
-    return math.isclose(found, expected, rel_tol=share)

@@ -1,7 +1,7 @@
 """What hosts, devices, networks and the driver cost: every number of the simulation, with where it was measured.
 
-H100 is one machine of 16 virtual cores and one H100, 22 November 2026 (docs/explanation/device.md has the tables); *here* is
-two busy cores without a GPU.
+H100 is one machine of 16 virtual cores and one H100, 22 November 2026 (docs/explanation/device.md has the tables);
+*here* is two busy cores without a GPU.
 """
 
 from collections.abc import Mapping
@@ -39,10 +39,10 @@ START_SECONDS = 14.0
 """Until a worker's first episode: H100, 16 at once: imports, collection, and first resets of up to 9 s."""
 
 POLICY_SECONDS: Mapping[str, float] = {"random": 0.0, "smolvla": 10.0, "pi0": 20.0}
-"""Until the policy's process can answer. Not in the notes of 22 November: guessed, and told apart in what is validated."""
+"""Until the policy's process can answer. Not in the notes of 22 November: guessed."""
 
 SHARED = 1.45
-"""Calls of a device that also draws the pictures of the workers take so much longer than direct ones. H100: 85 ms for 62
+"""Calls of a device that also draws the workers' pictures take so much longer than direct ones. H100: 85 ms for 62
 (SmolVLA's shape), 120 for 84 and 168 for 108 (pi0's)."""
 
 PICTURES_BYTES = 2 * 256 * 256 * 3
@@ -116,7 +116,9 @@ class Cluster:
             return np.array(self.calls)
         if not self.asks:
             return np.zeros(self.most + 1)
-        return np.array([0.0, *(takes(TABLES[self.model], size) / 1000 for size in range(1, self.most + 1))]) * self.slower
+        return (
+            np.array([0.0, *(takes(TABLES[self.model], size) / 1000 for size in range(1, self.most + 1))]) * self.slower
+        )
 
     def ids_seconds(self, episodes: int) -> float:
         """Until a driver has the ids of all of its workers."""

@@ -4,8 +4,8 @@ All that happens in the controller is the real thing: xdist's loop, its schedule
 unpacks them, reports, records, the store, the line. Only nodes are made up: each has its answers ready, as bytes, and
 gives them as soon as it is handed an item.
 
-Settings come by the environment: SCALE_EPISODES, SCALE_KIND (of `scale_records`), SCALE_OUT: a file for what was measured,
-SCALE_PROFILE: a file for cProfile's account.
+Settings come by the environment: SCALE_EPISODES, SCALE_KIND (of `scale_records`), SCALE_OUT: a file for what was
+measured, SCALE_PROFILE: a file for cProfile's account.
 """
 
 import cProfile
@@ -15,7 +15,7 @@ import json
 import os
 import resource
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -42,7 +42,7 @@ class Account:
     """What the controller took, from the first item handed out to the session's end."""
 
     def __init__(self) -> None:
-        self.began = self.ended = self.cpu = self.nodes_seconds = 0.0
+        self.began = self.cpu = self.nodes_seconds = self.nodes_cpu = 0.0
         self.memory = 0
         self.told: dict[str, float] = {}
         self.profile = cProfile.Profile() if os.environ.get("SCALE_PROFILE") else None
@@ -62,7 +62,7 @@ class Account:
         told = {
             "episodes": episodes,
             "seconds": seconds,
-            "cpu": time.process_time() - self.cpu - self.nodes_seconds,
+            "cpu": time.process_time() - self.cpu - self.nodes_cpu,
             "bytes": resident_bytes() - self.memory,
             "peak": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
         }
@@ -110,9 +110,11 @@ class FakeNode(workermanage.WorkerController):
         pass
 
     def _tell(self, index: int) -> None:
-        began = time.perf_counter()
+        began, processor = time.perf_counter(), time.thread_time()
         messages = self._messages(index)
         ACCOUNT.nodes_seconds += time.perf_counter() - began
+        # Of this thread: others may be at work meanwhile.
+        ACCOUNT.nodes_cpu += time.thread_time() - processor
         for message in messages:
             self.process_from_remote(execnet.loads(message))
 
@@ -123,7 +125,7 @@ class FakeNode(workermanage.WorkerController):
         item = node.partition("::")[2]
         location = (_FILE, 14, item)
         about = {"nodeid": node, "location": location}
-        keywords = {name: 1 for name in (item, case.parameter_id, "suite_items.py", "vla", "run", "pytest_vla", "")}
+        keywords = dict.fromkeys((item, case.parameter_id, "suite_items.py", "vla", "run", "pytest_vla", ""), 1)
         told: list[tuple[str, dict[str, Any]]] = [("logstart", about)]
         for when, seconds in _HOOKS:
             failed = when == "call" and record.outcome == "failure"

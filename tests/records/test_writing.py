@@ -61,7 +61,9 @@ def endings(folder: Path) -> dict[str, str]:
 
 
 CHANGES = st.one_of(
-    st.builds(record_of, st.integers(0, 3), st.sampled_from(("success", "failure", "error")), attempt=st.integers(1, 2)),
+    st.builds(
+        record_of, st.integers(0, 3), st.sampled_from(("success", "failure", "error")), attempt=st.integers(1, 2)
+    ),
     st.tuples(st.sampled_from(NODES), st.sampled_from(STATUSES)),
 )
 PUTS = st.lists(st.tuples(st.lists(CHANGES, max_size=3), st.sampled_from((0.0, 0.004, 1.0)), st.booleans()), max_size=8)
