@@ -42,6 +42,8 @@ Texts = str | Sequence[str]
 DEFAULT_NAME = "policy"
 
 _LONGEST_NAME = 100
+# pytest's exit codes: interrupted, also by itself; an internal error, a usage error, no tests.
+_STOPPED, _NOTHING = 2, (3, 4, 5)
 _OURS = {
     "--vla-model": "the first argument",
     "--vla-suite": "suite",
@@ -68,7 +70,7 @@ class Evaluation:
         run: its name in the store, as `pytest-vla runs` lists it.
         results: the results folder.
         policy: as records name it: ``live:NAME``, or the text that was given.
-        records: of each item the one that counts, in the order in which they ended.
+        records: of each item the one that counts, in the order in which they ended; see `is_finished`.
         planned: how many episodes it was to have.
         exit_code: pytest's: 0 where all is as it is to be, 1 where an episode failed or broke, 2 where it was stopped.
     """
@@ -283,7 +285,7 @@ def _run(
 
 def _read(model: str, ended: PytestProcess, lost: str) -> Evaluation:
     """What is in the store. Raises VlaError where there is nothing, or it is not what was asked for."""
-    if ended.run is None or ended.code in (3, 4, 5):
+    if ended.run is None or ended.code in _NOTHING:
         raise VlaError(ended.said())
     folder, name = ended.run.parent, ended.run.name
     try:
@@ -296,7 +298,11 @@ def _read(model: str, ended: PytestProcess, lost: str) -> Evaluation:
     if lost or ended.code < 0:
         why = lost or ended.said()
         raise VlaError(f"{why}; run {name} in {folder} has {len(records)} of {run.planned} episodes")
-    return Evaluation(name, folder, model, records, run.planned, ended.code)
+    found = Evaluation(name, folder, model, records, run.planned, ended.code)
+    if ended.code == _STOPPED and not found.is_finished:
+        # Nobody is to take its rate for the whole one's.
+        warnings.warn(f"evaluate: stopped after {len(records)} of {run.planned} episodes: {ended.said()}", stacklevel=4)
+    return found
 
 
 def _lent(policy: Any, suite: Texts, name: str) -> "BatchPolicy":

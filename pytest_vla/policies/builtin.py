@@ -68,8 +68,13 @@ def _in_worker() -> bool:
 
 
 def _number() -> int:
-    """This worker's, of ``gw3``; 0: there are no workers."""
-    return int("".join(filter(str.isdecimal, os.environ.get("PYTEST_XDIST_WORKER", ""))) or 0)
+    """This worker's: of ``gw3``, or of a process that Python's own module started (``vla-fuzz-3``); 0: of none."""
+    import multiprocessing
+
+    name = os.environ.get("PYTEST_XDIST_WORKER", "")
+    if not name and multiprocessing.parent_process() is not None:
+        name = multiprocessing.current_process().name
+    return int("".join(filter(str.isdecimal, name)) or 0)
 
 
 def _lerobot(text: str, spec: ModelSpec) -> "BatchPolicy":

@@ -156,7 +156,7 @@ def _of_run(folder: Folder, options: Collection[str]) -> Iterator[tuple[str, str
     yield "policy", run.model
     yield "selection", f"{of.items} items (sha256 {of.selection[:12]})"
     yield "weights for balance", of.weights
-    yield "partition", f"sha256 {of.partition[:12]}"
+    yield "partition, which follows from task files and version,", f"sha256 {of.partition[:12]}"
     settings = run.invocation.get("settings")
     for name in sorted(options):
         value = settings.get(name) if isinstance(settings, dict) else None

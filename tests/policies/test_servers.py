@@ -1,5 +1,6 @@
 """A policy that several servers serve: workers are spread over them, and what is away or unlike is named."""
 
+import multiprocessing
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from pytest_vla.errors import EpisodeError, VlaError
-from pytest_vla.policies import address, servers
+from pytest_vla.policies import address, builtin, servers
 from pytest_vla.policies.address import KEY, Address, parse_addresses
 from pytest_vla.policies.base import Episode
 from pytest_vla.policies.openpi import OpenpiPolicy, check_openpi, openpi_policies
@@ -240,6 +241,23 @@ def answers(policy: Callable[[Episode], Any], seed: int) -> Any:
     found = [session(seen).actions for _ in range(3)]
     session.close()
     return np.array(found)
+
+
+def number_in(told: Any) -> None:
+    told.send(builtin._number())
+
+
+def test_each_worker_has_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+    assert builtin._number() == 0
+    context = multiprocessing.get_context("fork")
+    heard, told = context.Pipe()
+    process = context.Process(target=number_in, args=(told,), name="vla-fuzz-5")
+    process.start()
+    assert heard.recv() == 5
+    process.join()
+    monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw12")
+    assert builtin._number() == 12
 
 
 def test_our_own_servers_answer_alike_whoever_is_asked() -> None:

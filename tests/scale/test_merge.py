@@ -152,7 +152,7 @@ OTHER_SHARDS = replace(PLAN, items=tuple(replace(each, shard=each.shard % 3 + 1)
         ({"plan": OTHER_SELECTION}, r"selection is 8 items .* 2 others .* have 9 items"),
         ({"plan": replace(PLAN, count=4)}, "number of shards is 4"),
         ({"plan": replace(PLAN, weights="durations 00")}, "weights for balance is durations 00"),
-        ({"plan": OTHER_SHARDS}, "partition is"),
+        ({"plan": OTHER_SHARDS}, "partition, .* is sha256"),
         ({"model": "tiny"}, "policy is tiny, and 2 others"),
         ({"settings": {"replan": 5}}, "--vla-replan is 5, and 2 others .* have null"),
         ({"provenance": {"mujoco": "3.3.2"}}, r"mujoco is 3\.3\.2, and 2 others .* have 3\.8\.1"),
