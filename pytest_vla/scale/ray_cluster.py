@@ -4,6 +4,7 @@ What is computed does not pass through it: workers have a connection of their ow
 (`pytest_vla.scale.switchboard`), so that the object store stays empty however long a run is.
 """
 
+import os
 import signal
 import socket
 import threading
@@ -25,6 +26,7 @@ _LOOK_SECONDS = 0.5
 _ASK_SECONDS = 10.0
 _NODE_LABEL = "ray.io/node-id"
 _NODE = "node_id"
+_STORE_BYTES = 100_000_000
 
 
 @dataclass
@@ -194,7 +196,10 @@ class RayCluster:
         }
 
     def _examine_all(self) -> None:
-        found = self._examine([*self._alive()])
+        keys = [*self._alive()]
+        if self._wanted.data is not None and len(keys) > 1:
+            self._notice(f"Ray: comparing code and data of {len(keys)} nodes")
+        found = self._examine(keys)
         if not found:
             raise VlaError("--vla-ray: the cluster has no node with a processor: start some with `ray start --address`")
         troubles = [trouble for _, trouble in found.values() if trouble]
@@ -304,8 +309,11 @@ def _connect(address: str | None) -> Any:
     if address not in (None, "auto", "local"):
         _check_reached(str(address))
     before = signal.getsignal(signal.SIGTERM)
+    # What we start tells nobody of it, and keeps no objects.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    own = {"object_store_memory": _STORE_BYTES} if address == "local" else {}
     try:
-        ray.init(address, log_to_driver=False, logging_level="critical", include_dashboard=False)
+        ray.init(address, log_to_driver=False, logging_level="critical", include_dashboard=False, **own)
     except Exception as error:
         where = "" if address is None else f"={address}"
         raise VlaError(
