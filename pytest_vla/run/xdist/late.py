@@ -99,10 +99,11 @@ class LateWorkers:
         """In xdist's own thread: a worker is there."""
         name = gateway.id
         self._manager.group._register(gateway)
-        if name not in self._awaited:
+        # At once: another thread may tell at this moment that it is lost.
+        _, put = self._awaited.pop(name, (None, None))
+        if put is None:
             gateway.exit()
             return
-        put = self._awaited.pop(name)[1]
         gateway.node = node  # type: ignore[attr-defined]
         node.gateway = gateway
         if self._dsession.shuttingdown:
