@@ -64,7 +64,7 @@ class FarReplicas:
             spec: of the policy.
             most: questions in a batch.
             copies: how many.
-            gpus: of the cluster that each takes; where that is 0, a processor.
+            gpus: of the cluster that each takes. Of its processors none is claimed.
             variables: of their processes' environment; None: without it.
             told: called about once a second while the first loads, with the seconds that it took so far.
             notice: called from another thread with what happens to them later, for a person.
@@ -148,7 +148,8 @@ class FarReplicas:
             "pytest_vla.scale.policy_host",
             "PolicyHost",
             self._table,
-            cpus=0.0 if self._gpus else 1.0,
+            # Else a worker that waits for room would take that of a copy that is lost, and wait for it for ever.
+            cpus=0.0,
             gpus=self._gpus,
             failed=lambda why, by_machine: None,
         )

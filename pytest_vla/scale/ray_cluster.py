@@ -115,9 +115,9 @@ class RayCluster:
                 its machine's fault.
         """
         options: dict[str, Any] = {"num_cpus": cpus, "num_gpus": gpus, "scheduling_strategy": "SPREAD"}
-        if self._refused:
-            options |= {"label_selector": {_NODE_LABEL: f"!in({','.join(self._refused)})"}}
-            del options["scheduling_strategy"]
+        # Heads that are to run nothing have no processor, and what claims none would be put there.
+        if barred := [*self._refused, *self._idle()]:
+            options |= {"label_selector": {_NODE_LABEL: f"!in({','.join(barred)})"}}
         options |= {"max_restarts": 0, "max_concurrency": 4}
         handle = self._ray.remote(FarObject).options(**options).remote(self._wanted.path, module, kind, dict(table))
         actor = FarActor(name, handle)
@@ -194,6 +194,11 @@ class RayCluster:
             for node in self._ray.nodes()
             if node["Alive"] and (node["Resources"].get("CPU") or node["Resources"].get("GPU"))
         }
+
+    def _idle(self) -> list[str]:
+        """Ids of nodes on which nothing is to run."""
+        there = self._alive()
+        return [node["NodeID"] for node in self._ray.nodes() if node["Alive"] and node["NodeID"] not in there]
 
     def _examine_all(self) -> None:
         keys = [*self._alive()]

@@ -126,7 +126,8 @@ def test_a_lost_node_costs_no_episode(begin: tuple[Start, Path], cluster: Nodes)
 def test_a_policy_that_is_lost_is_replaced(begin: tuple[Start, Path], vla: Callable[..., pytest.RunResult]) -> None:
     start, folder = begin
     what = ("--vla-suite=libero_spatial", "--vla-model=batched:policy", "--vla-episodes=6")
-    run = start(*what, "-n", "1", "--vla-results=far")
+    # One of the workers waits for room, and must not take that of the copy.
+    run = start(*what, "-n", "3", "--vla-results=far")
     until(lambda: ended(folder / "far") > 5 or run.poll() is not None)
     (host,) = [int(line.split()[0]) for line in (folder / "loaded.txt").read_text().splitlines()]
     # The actor too, which would start another by itself.
