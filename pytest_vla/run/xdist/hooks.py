@@ -251,7 +251,8 @@ class Controller:
         from pytest_vla.run.xdist.turns import TurnPool
 
         in_turns = is_gated(self._selection) and self._selection.settings.gate == SEQUENTIAL
-        pool = TurnPool if in_turns or is_balanced(config) else Pool
+        strict = partial(TurnPool, is_strict=True)
+        pool = strict if is_balanced(config) else TurnPool if in_turns else Pool
         is_over, waits = (lambda: not self._may_begin()), self._far is None
         return VlaScheduling(config, log, self._items_of, pool, is_over=is_over, waits=waits)
 

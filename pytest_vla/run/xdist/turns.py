@@ -1,9 +1,10 @@
-"""Which item a free worker gets next where each has a round in which its turn comes: a sequential gate's, or those of
-a run that time may end. Pure.
+"""Which item a free worker gets next where each has a round in which its turn comes, and a place there. Pure.
 
-Rounds come one after the other, since a gate looks at whole ones, and what time has left is to be balanced. Within the
-first round that has items left a worker stays with its scene; else it takes the first scene that no worker is on, else
-the first item. Items are in the order of their places, ties in the order given. Tests that share an episode go to one
+Rounds come one after the other. Of a sequential gate, which looks at whole ones, order within a round is free: a worker
+stays with its scene while the first round that has items left has some of it; else it takes the first scene that no
+worker is on, else the first item. Of a run that time may end nothing is free: the next item is the one with the first
+place, whoever asks. A worker on tasks that a policy does is free more often, so with a choice it would bring these
+forward in the round that time leaves incomplete. Ties are in the order given. Tests that share an episode go to one
 worker, one after the other.
 """
 
@@ -22,8 +23,15 @@ class TurnPool:
     Handing out an item takes O(rounds + scenes of its round).
     """
 
-    def __init__(self, items: Iterable[Item]) -> None:
-        """All items are in the pool."""
+    def __init__(self, items: Iterable[Item], is_strict: bool = False) -> None:
+        """All items are in the pool.
+
+        Args:
+            items: in the order given.
+            is_strict: whether each comes at its place; else workers stay with their scenes within a round.
+        """
+        self._is_strict = is_strict
+        # Of each round its queues: one by scene, or one for all.
         self._rounds: dict[int, dict[str | None, _Queue]] = {}
         self._scenes: dict[Hashable, str | None] = {}
         # Of groups, the items behind the one that is in a round; by worker, the rest of the group that it is on.
@@ -67,7 +75,10 @@ class TurnPool:
         if self._kept.get(worker):
             return True
         own = self._scenes.get(worker)
-        return bool(self._rounds) and own is not None and own in self._rounds[min(self._rounds)]
+        if own is None or not self._rounds:
+            return False
+        queues = self._rounds[min(self._rounds)]
+        return queues[None][0][-1].scene == own if self._is_strict else own in queues
 
     def put_back(self, item: Item) -> None:
         """An item that was handed out and is to be run all the same, again or by another worker."""
@@ -77,7 +88,8 @@ class TurnPool:
                 self._behind[item.group].append(item)
                 return
             self._behind[item.group] = deque()
-        heappush(self._rounds.setdefault(item.turn, {}).setdefault(item.scene, []), (item.place, item.index, item))
+        queue = self._rounds.setdefault(item.turn, {}).setdefault(None if self._is_strict else item.scene, [])
+        heappush(queue, (item.place, item.index, item))
 
     def remove_worker(self, worker: Hashable) -> None:
         """The worker takes nothing any more; its scene is free for others."""
