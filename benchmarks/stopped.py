@@ -1,21 +1,29 @@
 """What a run that time has ended says of all that it was to run: simulated policies whose success is known.
 
-``python benchmarks/stopped.py [--repetitions 1000]`` prints, for ways to stop, the bias of the success rate in points,
-the share of 95% intervals that hold the truth, and how many episodes were in it.
+``python benchmarks/stopped.py [--repetitions 400] [--few]`` prints, for ways to stop, the bias of the success rate in
+points, the share of 95% intervals that hold the truth, how many episodes were in it, and how many of them had a scene
+loaded; with ``--few`` those of short runs, as pytest-vla stops them.
 
-Four suites of ten tasks with 50 seeds each, on eight workers; a failure takes the whole budget of its suite, a success
-a quarter of it. The long suite is harder than the others. Tasks differ: their rates are of a beta distribution, a fifth
-of whose variance lies between tasks. The truth is the rate of all 2,000 episodes, each with its task's chance.
+Four suites of ten tasks with 50 seeds each, with the scenes that LIBERO's have; a failure takes the whole budget of its
+suite, a success a quarter of it. Items are handed out by pytest-vla's own pool, two to a worker, as pytest-xdist has
+it. Either tasks differ somewhat: their rates are of a beta distribution, a fifth of whose variance lies between tasks,
+and the long suite is harder than the others; or as much as they can: the policy always does some, and never others. The
+truth is the rate of all 2,000 episodes, each with its task's chance.
 """
 
 import argparse
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 
 from pytest_vla.metrics.clustered import rate_interval
+from pytest_vla.run.xdist.pool import Item
+from pytest_vla.run.xdist.scheduler import QUEUED
+from pytest_vla.run.xdist.turns import TurnPool
 from pytest_vla.scale.order import Planned, balanced_rounds
 from pytest_vla.scale.time_limit import TimeLimit
 
@@ -25,16 +33,18 @@ BUDGETS = {"spatial": 220.0, "object": 280.0, "goal": 300.0, "long": 520.0}
 HARDER = {"spatial": 0.05, "object": 0.1, "goal": 0.0, "long": -0.15}
 """What a suite's rate is above that of all."""
 
-TASKS, SEEDS, WORKERS = 10, 50, 8
+SCENES = {"spatial": 1, "object": 10, "goal": 1, "long": 9}
+"""Of a suite's ten tasks, as LIBERO's suites have them."""
+
+LOADING = 12.0
+"""Steps that take as long as loading a scene: 0.6 s, where twenty steps take a second."""
+
+TASKS, SEEDS = 10, 50
 SUCCESS_SHARE = 0.25
 """Of the budget, that a success takes."""
 
 BETWEEN = 1 / 5
 """Of the variance of an episode's outcome, that lies between tasks."""
-
-RATES = (0.3, 0.5, 0.8)
-HOURS = (0.05, 0.25)
-"""Limits, as shares of the time that all episodes would take."""
 
 ORDERS = 100
 """Drawn once, and used in turn."""
@@ -47,125 +57,216 @@ class Way:
     Attributes:
         name: for the table.
         is_balanced: in the balanced order, else suite by suite.
+        is_strict: each item comes at its place; else workers stay with their scenes within a round.
         cuts: whether episodes that run at the end are cut and lost; else none is begun that may not end in time.
         fills: whether short episodes are still begun where long ones would not fit.
     """
 
     name: str
-    is_balanced: bool
+    is_balanced: bool = True
+    is_strict: bool = True
     cuts: bool = False
     fills: bool = False
 
 
-WAYS = (
-    Way("as pytest-vla does", True),
-    Way("balanced, running episodes cut", True, cuts=True),
-    Way("balanced, filled up with what fits", True, fills=True),
-    Way("suite by suite", False),
-    Way("suite by suite, running episodes cut", False, cuts=True),
+OURS = Way("as pytest-vla does")
+STAYING = Way("balanced, workers stay with their scenes", is_strict=False)
+CUTTING = Way("balanced, running episodes cut", cuts=True)
+NAIVE = Way("suite by suite", is_balanced=False)
+WAYS = (OURS, STAYING, CUTTING, Way("balanced, filled up with what fits", fills=True), NAIVE)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is stopped.
+
+    Attributes:
+        workers: how many there are.
+        rate: of success.
+        share: the limit, as a share of the time that all episodes would take.
+        differ: whether tasks differ as much as they can, else somewhat.
+    """
+
+    workers: int
+    rate: float
+    share: float
+    differ: bool = False
+
+
+SETTINGS = (
+    *(Setting(8, rate, 0.05) for rate in (0.3, 0.5, 0.8)),
+    Setting(8, 0.5, 0.25),
+    Setting(8, 0.5, 0.05, differ=True),
+    Setting(64, 0.5, 0.25),
+    Setting(64, 0.5, 0.1, differ=True),
 )
+
+FEW = tuple(
+    Setting(workers, rate, share, differ)
+    for workers, shares in ((1, (0.005, 0.01, 0.02)), (8, (0.015, 0.02, 0.03)), (64, (0.08, 0.1, 0.15)))
+    for share in shares
+    for rate, differ in ((0.5, False), (0.8, False), (0.5, True))
+)
+"""Of short runs: from how many episodes on the rate says something."""
 
 
 @dataclass(frozen=True)
 class Told:
-    """What a way makes of a policy: bias in points, share of intervals that hold the truth, mean episodes."""
+    """What a way makes of a policy: bias in points and its standard error, share of intervals that hold the truth, mean
+    episodes, and the share of these for which a scene was loaded."""
 
     bias: float
+    error: float
     coverage: float
     episodes: float
+    loaded: float
 
 
 def planned() -> list[Planned]:
     """All episodes, suite by suite."""
     return [
-        Planned(f"{suite}-{task}-{seed}", suite, str(task), (), seed, suite)
+        Planned(f"{suite}-{task}-{seed}", suite, str(task), (), seed, f"{suite}-{task % SCENES[suite]}")
         for suite in BUDGETS
         for task in range(TASKS)
         for seed in range(SEEDS)
     ]
 
 
-def orders(episodes: Sequence[Planned], number: int) -> list[list[int]]:
-    """Balanced orders, as indices."""
-    places = {each.node: place for place, each in enumerate(episodes)}
-    return [[places[node] for some in balanced_rounds(episodes, seed) for node in some] for seed in range(number)]
+def orders(episodes: Sequence[Planned], number: int) -> list[list[Item]]:
+    """The episodes in balanced orders, as items."""
+    indices = {each.node: index for index, each in enumerate(episodes)}
+    found = []
+    for seed in range(number):
+        rounds = enumerate(balanced_rounds(episodes, seed))
+        turns = [(turn, indices[node]) for turn, some in rounds for node in some]
+        found.append(
+            [Item(index, episodes[index].scene, 1.0, None, turn, place) for place, (turn, index) in enumerate(turns)]
+        )
+    return found
+
+
+def in_suites(episodes: Sequence[Planned]) -> list[Item]:
+    """The episodes one after the other, as items."""
+    return [Item(index, each.scene, 1.0, None, 0, index) for index, each in enumerate(episodes)]
 
 
 def ran(
-    way: Way, order: Sequence[int], durations: Sequence[float], longest: Sequence[float], limit: float
-) -> list[int]:
-    """The episodes that are in the rate.
+    way: Way,
+    workers: int,
+    items: Sequence[Item],
+    durations: Sequence[float],
+    longest: Sequence[float],
+    limit: float,
+) -> tuple[list[int], int]:
+    """The episodes that are in the rate, and how many times a scene was loaded.
 
     Args:
         way: how it is stopped.
-        order: in which they are begun.
+        workers: how many there are.
+        items: in any order.
         durations: of each episode.
         longest: of each, what it may take at most, as who fills up knows.
         limit: when time is up.
     """
-    end, free = TimeLimit(0.0, limit), [(0.0, worker, -1) for worker in range(WORKERS)]
-    found: list[int] = []
-    waiting: Iterator[int] = iter(order)
-    for index in waiting:
+    end, pool = TimeLimit(0.0, limit), TurnPool(items, way.is_strict)
+    queues: list[deque[Item]] = [deque() for _ in range(workers)]
+    scenes: list[str | None] = [None] * workers
+
+    def feed(worker: int, most: int = QUEUED) -> None:
+        while len(queues[worker]) < most and (item := pool.take(worker)) is not None:
+            queues[worker].append(item)
+
+    for most in range(1, QUEUED + 1):
+        for worker in range(workers):
+            feed(worker, most)
+    free = [(0.0, worker, -1) for worker in range(workers)]
+    found, loaded = list[int](), 0
+    while free:
         now, worker, ended = heapq.heappop(free)
+        queue = queues[worker]
         if ended >= 0:
             end.learn(durations[ended])
-        if way.fills:
-            if now + longest[index] > limit:
-                heapq.heappush(free, (now, worker, -1))
-                if now + min(longest) > limit:
-                    break
-                continue
-        elif now >= limit if way.cuts else not end.may_begin(now):
-            break
-        done = now + durations[index]
-        heapq.heappush(free, (done, worker, index))
+        feed(worker)
+        while way.fills and queue and now + LOADING + longest[queue[0].index] > limit and now + min(longest) < limit:
+            queue.popleft()
+            feed(worker)
+        if not queue or (now + min(longest) >= limit if way.fills else now >= limit if way.cuts else False):
+            continue
+        if not way.cuts and not way.fills and not end.may_begin(now):
+            continue
+        item = queue.popleft()
+        done = now + durations[item.index] + LOADING * (scenes[worker] != item.scene)
         if done <= limit or not way.cuts:
-            found.append(index)
-    return found
+            found.append(item.index)
+            loaded += scenes[worker] != item.scene
+        scenes[worker] = item.scene
+        heapq.heappush(free, (done, worker, item.index))
+    return found, loaded
 
 
-def told(way: Way, rate: float, share: float, repetitions: int, drawn: Sequence[Sequence[int]]) -> Told:
-    """Simulate a way at a success rate with a limit that is so much of the time of all episodes."""
+def chances_of(setting: Setting, generator: np.random.Generator) -> np.ndarray:
+    """Of each episode, by its task."""
+    if setting.differ:
+        tasks = generator.permutation(np.arange(len(BUDGETS) * TASKS) < setting.rate * len(BUDGETS) * TASKS) * 1.0
+    else:
+        of_suites = np.repeat([setting.rate + above for above in HARDER.values()], TASKS)
+        spread = 1 / BETWEEN - 1
+        tasks = generator.beta(of_suites * spread, (1 - of_suites) * spread)
+    return np.repeat(tasks, SEEDS)
+
+
+def told(way: Way, setting: Setting, repetitions: int, drawn: Sequence[Sequence[Item]]) -> Told:
+    """Simulate a way. Settings draw the same policies for each."""
     episodes = planned()
     budgets = np.array([BUDGETS[each.suite] for each in episodes])
-    spread = 1 / BETWEEN - 1
-    of_suites = np.repeat([rate + above for above in HARDER.values()], TASKS)
-    generator = np.random.default_rng([int(100 * rate), int(1000 * share)])
-    off, held, number = [], 0, 0
-    naive = range(len(episodes))
+    generator = np.random.default_rng([int(100 * setting.rate), int(1000 * setting.share), setting.workers])
+    off, held, number, loaded = [], 0, 0, 0
+    naive = in_suites(episodes)
     for repetition in range(repetitions):
-        chances = np.repeat(generator.beta(of_suites * spread, (1 - of_suites) * spread), SEEDS)
+        chances = chances_of(setting, generator)
         success = generator.random(len(episodes)) < chances
         durations = budgets * np.where(success, SUCCESS_SHARE, 1.0) * generator.uniform(0.9, 1.0, len(episodes))
-        expected = float((budgets * (1 - chances * (1 - SUCCESS_SHARE))).sum()) * 0.95 / WORKERS
+        expected = float((budgets * (1 - chances * (1 - SUCCESS_SHARE))).sum()) * 0.95 / setting.workers
         order = drawn[repetition % len(drawn)] if way.is_balanced else naive
-        some = ran(way, order, durations.tolist(), budgets.tolist(), share * expected)
+        some, loads = ran(way, setting.workers, order, durations.tolist(), budgets.tolist(), setting.share * expected)
+        if not some:
+            # Time is too short for an episode: there is no rate.
+            continue
         outcomes = success[some].astype(float)
         interval = rate_interval(outcomes.tolist(), some)
         truth = float(chances.mean())
         off.append(100 * (outcomes.mean() - truth))
         held += interval is not None and interval[0] <= truth <= interval[1]
         number += len(some)
-    return Told(float(np.mean(off)), held / repetitions, number / repetitions)
+        loaded += loads
+    with_rate = len(off)
+    error = float(np.std(off)) / sqrt(with_rate)
+    return Told(float(np.mean(off)), error, held / with_rate, number / with_rate, loaded / number)
 
 
-def rows(repetitions: int, say: Callable[[str], None] = print) -> None:
+def rows(
+    repetitions: int, ways: Sequence[Way], settings: Sequence[Setting], say: Callable[[str], None] = print
+) -> None:
     """The table, in Markdown."""
     drawn = orders(planned(), ORDERS)
-    say("| how it was stopped | success | time | episodes | bias, points | 95% intervals that hold the truth |")
-    say("|---|---:|---:|---:|---:|---:|")
-    for way in WAYS:
-        for share in HOURS:
-            for rate in RATES:
-                found = told(way, rate, share, repetitions, drawn)
-                say(
-                    f"| {way.name} | {rate:.0%} | {share:.0%} | {found.episodes:.0f} | {found.bias:+.2f} | "
-                    f"{found.coverage:.1%} |"
-                )
+    say(
+        "| how it was stopped | workers | success, by task | time | episodes | a scene is loaded for | bias, points | "
+        "95% intervals that hold the truth |"
+    )
+    say("|---|---:|---:|---:|---:|---:|---:|---:|")
+    for way in ways:
+        for setting in settings:
+            found = told(way, setting, repetitions, drawn)
+            rate = "all or none: " * setting.differ + f"{setting.rate:.0%}"
+            say(
+                f"| {way.name} | {setting.workers} | {rate} | {setting.share:.0%} | {found.episodes:.0f} | "
+                f"{found.loaded:.0%} | {found.bias:+.2f} ± {found.error:.2f} | {found.coverage:.1%} |"
+            )
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repetitions", type=int, default=1000)
-    rows(parser.parse_args().repetitions)
+    parser.add_argument("--repetitions", type=int, default=400)
+    parser.add_argument("--few", action="store_true", help="short runs, as pytest-vla ends them")
+    parsed = parser.parse_args()
+    rows(parsed.repetitions, (OURS,) if parsed.few else WAYS, FEW if parsed.few else SETTINGS)
