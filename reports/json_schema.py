@@ -88,7 +88,7 @@ class SectionSchema:
 
 _STOPPED = {
     "run": TEXT, "by": TEXT, "done": COUNT, "planned": COUNT, "balanced": FLAG, "tasks": COUNT, "strata": COUNT,
-    "share": SHARE, "off": NUMBER,
+    "share": SHARE, "off": NUMBER, "workers": COUNT,
 }  # fmt: skip
 
 

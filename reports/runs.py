@@ -16,6 +16,9 @@ from pytest_vla.util.text import printable
 STOPPED_BY_TIME = "stopped by time: a balanced sample"
 """The status of a run of which what ran stands for all."""
 
+FEW_BY_TIME = "stopped by time: few episodes for its workers"
+"""The status of a run of which too little ran for that."""
+
 _INTERVAL, _APART, _REPEATS = "95% interval", "not in the rate", "repeats (other outcome)"
 _HEADER = ("run", "started", "model", "suites", "episodes", "success", "rate", _INTERVAL, _APART, _REPEATS, "status")
 _NUMBERS = {"episodes", "success", "rate", _INTERVAL, _REPEATS}
@@ -57,11 +60,13 @@ def status_of(run: Run) -> str:
 
 
 def status_text(run: Run) -> str:
-    """The run's status for people: ``stopped by time: a balanced sample`` where that is all that has ended it."""
+    """The run's status for people: where time is all that has ended it, what that has left."""
     sample = sample_of(run)
     if sample is None:
         return status_of(run)
-    return STOPPED_BY_TIME if sample.balanced else "stopped by time"
+    if not sample.balanced:
+        return "stopped by time"
+    return STOPPED_BY_TIME if sample.stands_for_all else FEW_BY_TIME
 
 
 def _rows(run: Run) -> Iterator[tuple[str, ...]]:

@@ -13,6 +13,10 @@ ORDER, BALANCED = "order", "balanced"
 SAMPLE = "sample"
 """Of an invocation that time has ended: the fields of a `Sample`."""
 
+FEWEST, FEWEST_A_WORKER = 40, 4
+"""Episodes, in all and of each worker, that are called a balanced sample. In shorter runs the rate is off by about a
+point or more, since those in which many fail have fewer episodes (``benchmarks/stopped.py --few``)."""
+
 _LONGEST, _MOST = 80, 1e12
 
 
@@ -27,6 +31,7 @@ class Sample:
         tasks, strata: how many tasks there are, and how many tasks under one kind of variation.
         share: of their episodes that ran.
         off: episodes that the stratum with the worst share has more or less than its share.
+        workers: processes that ran episodes when time was up.
     """
 
     by: str
@@ -37,12 +42,30 @@ class Sample:
     strata: int
     share: float
     off: float
+    workers: int
+
+    @property
+    def is_few(self) -> bool:
+        """Whether these are too few for what time does at its end to be lost among them."""
+        return self.done < max(FEWEST, FEWEST_A_WORKER * self.workers)
+
+    @property
+    def stands_for_all(self) -> bool:
+        """Whether it is a balanced sample of all, and large enough to be called so."""
+        return self.balanced and not self.is_few
+
+    @property
+    def few_text(self) -> str:
+        """``few for 8 workers``."""
+        return f"few for {counted(self.workers, 'worker')}"
 
     @property
     def text(self) -> str:
         """In a few words."""
         if not self.balanced:
             return f"stopped by time ({self.by}): {self.done} of {counted(self.planned, 'episode')}, no balanced sample"
+        if self.is_few:
+            return f"stopped by time ({self.by}): {self.done} of {counted(self.planned, 'episode')}, {self.few_text}"
         return f"stopped by time ({self.by}): a balanced sample of {self.done} of {counted(self.planned, 'episode')}"
 
 
@@ -57,12 +80,12 @@ def sample_of(run: Run) -> Sample | None:
     if run.status != "stopped" or not run.is_unfinished or not isinstance(found, Mapping):
         return None
     by, balanced = found.get("by"), found.get("balanced")
-    numbers = [found.get(name) for name in ("tasks", "strata", "share", "off")]
+    numbers = [found.get(name) for name in ("tasks", "strata", "share", "off", "workers")]
     if not isinstance(by, str) or not isinstance(balanced, bool) or not all(map(_is_number, numbers)):
         return None
-    tasks, strata, share, off = (float(str(number)) for number in numbers)
+    tasks, strata, share, off, workers = (float(str(number)) for number in numbers)
     shown = printable(by)[:_LONGEST]
-    return Sample(shown, run.done, run.planned, balanced, int(tasks), int(strata), share, off)
+    return Sample(shown, run.done, run.planned, balanced, int(tasks), int(strata), share, off, int(workers))
 
 
 def _is_number(value: Any) -> bool:

@@ -29,6 +29,7 @@ class InTime:
         self._config, self._so_far = config, so_far
         self._settings, self._limit = config.stash[SELECTION].settings, config.stash[LIMIT]
         self._order: BalancedOrder | None = None
+        self._workers = 1
 
     @property
     def until(self) -> Callable[[], float] | None:
@@ -40,8 +41,9 @@ class InTime:
         """The run's items are known, and how many processes run them."""
         if is_balanced(self._config):
             self._order = BalancedOrder(self._so_far.episodes, self._so_far.episodes_of(collected), self._settings)
+        self._workers = max(workers, 1)
         if self._limit is not None:
-            self._limit.share(workers)
+            self._limit.share(self._workers)
 
     def learn(self, record: Record) -> None:
         """An episode has ended: others may take as long."""
@@ -74,7 +76,7 @@ class InTime:
         assert self._limit is not None, "it has no limit"
         by, records = limit_text(self._limit, self._settings), self._so_far.tally.records
         order = self._order or BalancedOrder(self._so_far.episodes, {}, self._settings)
-        return sample_of_run(by, order.balance(records), is_whole)
+        return sample_of_run(by, order.balance(records), is_whole, self._workers)
 
     def lines(self, sample: Sample | None, by_gate: bool) -> tuple[str, ...]:
         """What is said of it at the end; nothing, where time has not ended it.

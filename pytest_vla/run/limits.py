@@ -208,15 +208,16 @@ def longest_known(
     return max([*(seconds for suite, _, _, seconds in durations if suite in wanted), *estimates], default=0.0)
 
 
-def sample_of_run(by: str, balance: "Balance", is_whole: bool) -> Sample:
+def sample_of_run(by: str, balance: "Balance", is_whole: bool, workers: int) -> Sample:
     """What time left, where it ended a run.
 
     Args:
         by: the option that ended it.
         balance: of what ran.
         is_whole: whether all of it ran in the balanced order.
+        workers: processes that ran it.
     """
-    about = balance.tasks, balance.strata, round(balance.share, 4), round(balance.off, 2)
+    about = balance.tasks, balance.strata, round(balance.share, 4), round(balance.off, 2), workers
     return Sample(by, balance.done, balance.planned, is_whole, *about)
 
 
@@ -242,7 +243,9 @@ def time_line(sample: Sample, limit: TimeLimit, resume: str, ran: int, by_gate: 
             f"{duration_text(limit.took or 0.0)}{longest}; give more time"
         )
     told = f"vla: time was up ({sample.by}): {sample.done} of {planned} ran"
-    if sample.balanced and sample.done < sample.strata:
+    if sample.balanced and sample.is_few:
+        told += f", {sample.few_text}: the rate of so short a run may be off by points"
+    elif sample.balanced and sample.done < sample.strata:
         told += f", a balanced sample, drawn evenly over {_strata_text(sample)}, some of which have none yet"
     elif sample.balanced:
         each = "its one task" if sample.strata == 1 else f"each of {_strata_text(sample)}"

@@ -9,8 +9,8 @@ each stratum has its first episode.
 
 A benign episode that is the twin of varied ones comes at the time of the first of these, so that pairs are complete.
 
-Within a round, a slice of the clock, episodes come by scene, the scenes in an order drawn for it: so a process that runs
-alone, or beside one or two others, seldom loads one. Workers are given them in this order, whoever is free.
+Within a round, a slice of the clock, episodes come by scene, the scenes in an order drawn for it: so one process alone,
+or one of a few, loads fewer. Workers are given them in this order, whoever is free.
 """
 
 import hashlib

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from pytest_vla.gate.conditions import CONDITIONS, row_of
-from pytest_vla.reports.runs import STOPPED_BY_TIME
+from pytest_vla.reports.runs import FEW_BY_TIME, STOPPED_BY_TIME
 from pytest_vla.reports.site.conditions import DRAWN, SEVERAL
 from pytest_vla.reports.site.entries import Entry, Result
 from pytest_vla.util.text import counted
@@ -117,4 +117,6 @@ def _cut_short(entry: Entry) -> str:
         return f"{told}: a sequential gate skipped the others, and its rate is off"
     if entry.status == STOPPED_BY_TIME:
         return f"{told}, a balanced sample of them, as time ended it"
+    if entry.status == FEW_BY_TIME:
+        return f"{told}, few for its workers, as time ended it"
     return f"{told}: what ran first is no sample of the rest"

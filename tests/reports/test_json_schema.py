@@ -97,7 +97,7 @@ def test_one_thing_wrong_in_a_report_is_a_fault(table: dict[str, Any]) -> None:
 
 
 def test_runs_that_time_has_ended_are_told(table: dict[str, Any]) -> None:
-    sample = Sample("--vla-max-hours=2", 4, 20, True, 2, 2, 0.2, 0.5)
+    sample = Sample("--vla-max-hours=2", 4, 20, True, 2, 2, 0.2, 0.5, 8)
     told = report_table([], Loaded((), {}, {}, {"a-run": sample}))
     (stopped,) = told["stopped"]
     assert stopped == {"run": "a-run", **sample_table(sample)}

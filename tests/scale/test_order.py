@@ -98,7 +98,7 @@ def test_kinds_have_their_shares_long_before_each_stratum_has_an_episode() -> No
 def test_scenes_stay_together_within_a_round_and_rounds_are_no_longer_than_they_have_to_be() -> None:
     some = [episode(task, seed, scenes=5) for task in range(20) for seed in range(50)]
     rounds = balanced_rounds(some, 0)
-    assert len(rounds) == round_count(some) == 1000 / 20, "four episodes of each of five scenes"
+    assert len(rounds) == round_count(some) == 1000 / 10, "two episodes of each of five scenes"
     scenes = {each.node: each.scene for each in some}
     for each in rounds:
         changes = sum(scenes[one] != scenes[other] for one, other in pairwise(each))

@@ -7,6 +7,7 @@ import pytest
 
 from pytest_vla.reports.site.conditions import DRAWN
 from pytest_vla.reports.site.entries import Entry, Result
+from pytest_vla.reports.runs import FEW_BY_TIME, STOPPED_BY_TIME
 from pytest_vla.reports.site.joined import Joined, Point, difference, lines_of
 from tests.support.sites import CONDITIONS, entry_of, part_of, result_of
 
@@ -76,13 +77,18 @@ def test_a_grown_suite_breaks_its_line() -> None:
 def test_runs_that_were_cut_short_stand_alone() -> None:
     stopped = entry_of(2, planned=101, done=100, status="stopped")
     decided = entry_of(3, planned=100, done=60, decided=40)
-    found = lines(entry_of(1), stopped, decided, entry_of(4))
-    assert days(found) == [[1, 4], [2], [3]]
+    by_time = [
+        entry_of(day, planned=101, done=100, status=status) for day, status in ((5, STOPPED_BY_TIME), (6, FEW_BY_TIME))
+    ]
+    found = lines(entry_of(1), stopped, decided, entry_of(4), *by_time)
+    assert days(found) == [[1, 4], [2], [3], [5], [6]]
     assert told(found) == [
         "run-02 is not joined: 100 of 101 episodes: what ran first is no sample of the rest",
         "run-03 is not joined: 60 of 100 episodes: a sequential gate skipped the others, and its rate is off",
+        "run-05 is not joined: 100 of 101 episodes, a balanced sample of them, as time ended it",
+        "run-06 is not joined: 100 of 101 episodes, few for its workers, as time ended it",
     ]
-    assert [line[0].is_hollow for line in found] == [False, True, True]
+    assert [line[0].is_hollow for line in found] == [False, True, True, True, True]
 
 
 def test_a_part_after_a_run_that_was_cut_short_is_compared_with_whole_ones() -> None:

@@ -1,5 +1,6 @@
-"""Items whose turns come by rounds: none before those of earlier rounds, each once, and scenes stay on workers."""
+"""Items whose turns come by rounds: none before those of earlier rounds, each once; scenes stay, or places stand."""
 
+import dataclasses
 import random
 
 from hypothesis import given
@@ -67,6 +68,59 @@ def test_tests_of_one_episode_stay_on_one_worker() -> None:
     pool.put_back(shared[1])
     pool.put_back(shared[2])
     assert [pool.take("b"), pool.take("b"), pool.take("b")] == [shared[1], shared[2], None]
+
+
+places = st.lists(
+    st.tuples(st.integers(0, 4), st.integers(0, 9), st.sampled_from(["s0", "s1", "s2", None])), min_size=1, max_size=40
+)
+
+
+@given(places, st.integers(1, 5), st.randoms())
+def test_in_strict_order_each_comes_at_its_place_whoever_asks(
+    some: list[tuple[int, int, str | None]], workers: int, luck: random.Random
+) -> None:
+    mixed = [Item(index, scene, 1.0, None, turn, place) for index, (turn, place, scene) in enumerate(some)]
+    expected = sorted(mixed, key=lambda item: (item.turn, item.place, item.index))
+    pool = TurnPool(luck.sample(mixed, len(mixed)), is_strict=True)
+    on: dict[int, str | None] = {}
+    for item in expected:
+        worker = luck.randrange(workers)
+        assert pool.has(worker)
+        assert pool.stays(worker) is (item.scene is not None and on.get(worker) == item.scene)
+        assert pool.take(worker) == item
+        on[worker] = item.scene or on.get(worker)
+        if luck.random() < 0.2:
+            pool.remove_worker(worker)
+            del on[worker]
+        if luck.random() < 0.2:
+            pool.put_back(item)
+            assert pool.take(worker) == item, "it comes first again"
+            on[worker] = item.scene or on.get(worker)
+    assert not pool
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=8), st.integers(1, 4), st.randoms())
+def test_in_strict_order_groups_come_at_their_places_and_stay_on_one_worker(
+    sizes: list[int], workers: int, luck: random.Random
+) -> None:
+    mixed = [
+        Item(0, f"s{place % 2}", 1.0, f"g{place}" if size > 1 else None, place // 3, place)
+        for place, size in enumerate(sizes)
+        for _ in range(size)
+    ]
+    some = [dataclasses.replace(item, index=index) for index, item in enumerate(mixed)]
+    pool = TurnPool(some, is_strict=True)
+    of: dict[int, int] = {}
+    begun = []
+    while pool:
+        worker = luck.randrange(workers)
+        item = pool.take(worker)
+        if item is None:
+            assert not pool.has(worker)
+            continue
+        begun += [item.place] * (item.place not in of)
+        assert of.setdefault(item.place, worker) == worker
+    assert begun == list(range(len(sizes)))
 
 
 def test_what_is_put_back_comes_next() -> None:
