@@ -14,8 +14,9 @@ SAMPLE = "sample"
 """Of an invocation that time has ended: the fields of a `Sample`."""
 
 FEWEST, FEWEST_A_WORKER = 40, 4
-"""Episodes, in all and of each worker, that are called a balanced sample. In shorter runs the rate is off by about a
-point or more, since those in which many fail have fewer episodes (``benchmarks/stopped.py --few``)."""
+"""Episodes, in all and of each worker, that are called a balanced sample. Of fewer in all the rate is off by about a
+point or more, since runs in which many fail have fewer (``benchmarks/stopped.py --few``). Of each worker two would do
+there; these are for what is not simulated."""
 
 _LONGEST, _MOST = 80, 1e12
 
