@@ -60,6 +60,7 @@ class FarWorkers:
         self._wanted: Wanted | None = None
         self._actors: dict[str, FarActor] = {}
         self._connections: dict[str, socket.socket] = {}
+        self._ahead: dict[str, float] = {}
         # By node, until when its workers are taken for lost with it.
         self._lost: dict[str, float] = {}
         self._lock = threading.Lock()
@@ -105,8 +106,7 @@ class FarWorkers:
 
     def ahead(self, worker: str) -> float:
         """Seconds by which the clock of a worker's machine is ahead of this one's."""
-        assert self.cluster is not None
-        return self.cluster.place(self._actors[worker]).ahead
+        return self._ahead[worker]
 
     def node_of(self, worker: str) -> str | None:
         """The id of the node that a worker is on."""
@@ -123,6 +123,8 @@ class FarWorkers:
 
         What it wrote on a hang comes to the run's folder.
         """
+        from pytest_vla.scale.ray_cluster import ActorGone
+
         assert self.cluster is not None
         actor = self._actors[worker]
         self.incoming.forget(worker)
@@ -130,10 +132,12 @@ class FarWorkers:
             return True, "its machine is gone"
         try:
             found = self.cluster.ask(actor, "ended", seconds=_ENDED_SECONDS)
-        except VlaError as error:
+        except ActorGone as error:
             # The others of that machine go at the same time, and xdist waits for this answer.
             self._lost[str(actor.node)] = time.monotonic() + _LOST_SECONDS
             return True, f"its machine is gone ({error})"
+        except VlaError as error:
+            return True, f"its machine does not answer ({error})"
         with suppress(VlaError, OSError):
             left: Mapping[str, bytes] = self.cluster.ask(actor, "left")
             for name, content in left.items():
@@ -168,14 +172,16 @@ class FarWorkers:
             "variables": dict(self._wanted.variables),
             "guardian": str(_GUARDIAN),
         }
-        self._actors[worker] = self.cluster.start(
-            f"worker {worker}",
-            "pytest_vla.scale.worker_host",
-            "WorkerHost",
-            table,
-            cpus=self._selection.settings.ray_cpus,
-            failed=lambda why, by_machine: self._failed(worker, why, by_machine),
-        )
+        # Whoever answers its call waits until it is known.
+        with self._lock:
+            self._actors[worker] = self.cluster.start(
+                f"worker {worker}",
+                "pytest_vla.scale.worker_host",
+                "WorkerHost",
+                table,
+                cpus=self._selection.settings.ray_cpus,
+                failed=lambda why, by_machine: self._failed(worker, why, by_machine),
+            )
 
     def _folders(self) -> list[str]:
         """That are to be there before a worker starts: pytest makes the last part of its own alone."""
@@ -184,14 +190,15 @@ class FarWorkers:
 
     def _answer(self, worker: str, connection: socket.socket) -> None:
         """A worker's machine calls."""
-        actor = self._actors.get(worker)
-        if actor is None or self.cluster is None or self._late is None:
-            connection.close()
-            return
         with self._lock:
+            actor = self._actors.get(worker)
             self._connections[worker] = connection
+        if actor is None or self.cluster is None or self._late is None:
+            self._hang_up(worker)
+            return
         try:
             self.cluster.place(actor)
+            self._ahead[worker] = self.cluster.ahead(actor)
             self._late.arrived(worker, connection, lambda: self.kill(worker))
         except (VlaError, OSError, EOFError, KeyError) as error:
             self._hang_up(worker)
