@@ -25,6 +25,12 @@ class FarObject:
         """What a method gives."""
         return getattr(self._own, name)(*values)
 
+    def clock(self) -> float:
+        """This machine's time, seconds since 1970."""
+        import time
+
+        return time.time()
+
     def node_id(self) -> str:
         """Ray's name of this machine."""
         import ray

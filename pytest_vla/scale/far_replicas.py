@@ -18,6 +18,7 @@ MOST_LOSSES = 20
 _FIRST_LOSSES = 3
 """Likewise while the policy is loaded for the first time."""
 
+_OTHER_WEIGHTS = "its weights are other than those of the first copy"
 _LOOK_SECONDS = 1.0
 _ASK_SECONDS = 30.0
 _LONGEST_LOADING = 3600.0
@@ -84,7 +85,9 @@ class FarReplicas:
             "variables": dict(variables),
         }
         self._lock, self._closing = threading.Lock(), threading.Event()
+        self._is_first_over = threading.Event()
         self._copies = [_Copy(number) for number in range(copies)]
+        self._first: Mapping[str, Any] | None = None
         try:
             for copy in self._copies:
                 self._start(copy)
@@ -163,23 +166,28 @@ class FarReplicas:
         while not found and any(thread.is_alive() for thread in waiting):
             waiting[0].join(_LOOK_SECONDS) if waiting[0].is_alive() else time.sleep(0.05)
             told(time.monotonic() - began)
-        for answer in found:
+        # Who still loads is followed by `_watch` from now on, and by nobody else.
+        self._is_first_over.set()
+        first = self._first
+        for answer in found if first is None else ():
             if isinstance(answer, VlaError):
                 raise answer
             if "not_batched" in answer:
                 raise (NotShared if answer["not_shared"] else NotBatched)(answer["not_batched"])
             if "error" in answer:
                 raise VlaError(answer["error"])
-            self.about = About(**answer["about"])
-            self.patience: float = answer["patience"]
-            return
-        raise VlaError("no copy of the policy could be loaded in the cluster")
+        if first is None:
+            raise VlaError("no copy of the policy could be loaded in the cluster")
+        self.about = About(**first["about"])
+        self.patience: float = first["patience"]
 
     def _ask_first(self, copy: _Copy, found: list[Mapping[str, Any] | VlaError]) -> None:
         while True:
             try:
                 found.append(self._load(copy))
             except VlaError as error:
+                if self._is_first_over.is_set():
+                    return
                 copy.losses += 1
                 if copy.losses > _FIRST_LOSSES or self._closing.is_set():
                     found.append(error)
@@ -193,10 +201,20 @@ class FarReplicas:
         actor = copy.actor
         assert actor is not None
         answer: Mapping[str, Any] = self._cluster.ask(actor, "begun", seconds=_LONGEST_LOADING)
-        if "about" in answer:
-            self._cluster.place(actor)
-            with self._lock:
+        if "about" not in answer:
+            return answer
+        self._cluster.place(actor)
+        with self._lock:
+            # The first that is there is what the run's records name.
+            self._first = self._first or answer
+            is_same = About(**answer["about"]).digest == About(**self._first["about"]).digest
+            if is_same:
                 copy.begun = answer
+            else:
+                copy.failed = _OTHER_WEIGHTS
+        if not is_same:
+            self._notice(f"{actor.name}: {_OTHER_WEIGHTS}; it is not asked")
+            self._cluster.kill(actor)
         return answer
 
     def _watch(self, copy: _Copy) -> None:
@@ -208,12 +226,8 @@ class FarReplicas:
                     answer = self._load(copy)
                     if "about" not in answer:
                         raise VlaError(str(answer.get("error") or answer.get("not_batched")))
-                    if About(**answer["about"]).digest != self.about.digest:
-                        copy.failed = "its weights are other than those of the first copy"
-                        self._notice(f"{copy.actor.name}: {copy.failed}; it is not asked")
-                        copy.begun = None
-                        self._cluster.kill(copy.actor)
-                        return
+                if copy.failed is not None:
+                    return
                 state: Mapping[str, Any] = self._cluster.ask(copy.actor, "state", seconds=_ASK_SECONDS)
             except VlaError as error:
                 if self._closing.is_set() or not self._replace(copy, str(error)):

@@ -4,6 +4,7 @@ What is computed does not pass through it: workers have a connection of their ow
 (`pytest_vla.scale.switchboard`), so that the object store stays empty however long a run is.
 """
 
+import math
 import os
 import signal
 import socket
@@ -25,7 +26,8 @@ _FACTS_SECONDS = 90.0
 _LOOK_SECONDS = 0.5
 _ASK_SECONDS = 10.0
 _NODE_LABEL = "ray.io/node-id"
-_NODE = "node_id"
+_NODE, _CLOCK = "node_id", "clock"
+_READINGS = 3
 _STORE_BYTES = 100_000_000
 
 
@@ -42,6 +44,10 @@ class FarActor:
     name: str
     handle: Any
     node: str | None = None
+
+
+class ActorGone(VlaError):
+    """An actor is gone, with its machine or by itself."""
 
 
 class RayCluster:
@@ -90,6 +96,10 @@ class RayCluster:
         """Processors and GPUs of the nodes that are there."""
         found = [each["Resources"] for each in self._alive().values()]
         return sum(each.get("CPU", 0.0) for each in found), sum(each.get("GPU", 0.0) for each in found)
+
+    def largest(self) -> float:
+        """Processors of the node that has most."""
+        return max((float(each["Resources"].get("CPU", 0.0)) for each in self._alive().values()), default=0.0)
 
     def start(
         self,
@@ -150,25 +160,42 @@ class RayCluster:
         return self._known[actor.node]
 
     def ask(self, actor: FarActor, method: str, *values: Any, seconds: float = _ASK_SECONDS) -> Any:
-        """What a method of an actor gives. Raises VlaError: it is gone, silent, or raised."""
+        """What a method of an actor gives.
+
+        Raises:
+            ActorGone: it is gone; VlaError: it is silent, or raised.
+        """
         if self._closing.is_set():
             # Ray would join some cluster anew.
-            raise VlaError(f"{actor.name}: the cluster was left")
+            raise ActorGone(f"{actor.name}: the cluster was left")
         try:
             handle = actor.handle
-            asked = handle.node_id.remote() if method == _NODE else handle.call.remote(method, *values)
+            if method in (_NODE, _CLOCK):
+                asked = getattr(handle, method).remote()
+            else:
+                asked = handle.call.remote(method, *values)
             return self._ray.get(asked, timeout=seconds)
+        except (self._ray.exceptions.GetTimeoutError, self._ray.exceptions.RayTaskError) as error:
+            raise VlaError(f"{actor.name}: {_told(error)}") from error
         except Exception as error:
             # Ray has two dozen kinds.
-            raise VlaError(f"{actor.name}: {_told(error)}") from error
+            raise ActorGone(f"{actor.name}: {_told(error)}") from error
 
-    def is_lost(self, actor: FarActor) -> bool:
-        """Whether an actor is gone with its machine, or by itself: not what it has started."""
-        try:
-            self.ask(actor, _NODE)
-        except VlaError:
-            return True
-        return False
+    def ahead(self, actor: FarActor) -> float:
+        """Seconds by which the clock of an actor's machine is ahead of this one's, to within some milliseconds; 0 where
+        that is less than its reading takes.
+
+        Raises:
+            VlaError: it is gone, or silent.
+        """
+        best = (math.inf, 0.0)
+        for _ in range(_READINGS):
+            began = time.time()
+            theirs = float(self.ask(actor, _CLOCK))
+            ended = time.time()
+            best = min(best, (ended - began, theirs - (began + ended) / 2))
+        took, ahead = best
+        return ahead if abs(ahead) > took else 0.0
 
     def kill(self, actor: FarActor) -> None:
         """Ends an actor, with what it started; nothing where it is gone."""

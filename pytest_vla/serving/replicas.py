@@ -174,6 +174,10 @@ class Replicas:
             except VlaError as error:
                 self._give_up(number, f"{ended}, and could not be started again: {error}{self._last_words()}")
                 return
+            if started.about.digest != self.about.digest:
+                started.close()
+                self._give_up(number, f"{ended}, and its weights were changed meanwhile: no rate is of both")
+                return
             with self._lock:
                 if self._closing.is_set():
                     started.close()

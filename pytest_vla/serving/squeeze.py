@@ -183,7 +183,10 @@ def _decompressed(codec: object, data: bytes, size: int) -> bytes:
         return found
     if codec != "zstd":
         raise ValueError(f"{codec!r} is no codec")
-    zstandard = _zstd()
+    try:
+        zstandard = _zstd()
+    except ImportError as error:
+        raise ValueError(f"zstd cannot be read here: {error}") from error
     try:
         if zstandard.frame_content_size(data) != size:
             raise ValueError(f"the data are not {size} bytes")
