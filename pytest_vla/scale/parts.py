@@ -1,6 +1,7 @@
 """The runs of shards as they lie in folders: found, read, and checked to belong together. Nothing is written."""
 
 import json
+import shlex
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from pytest_vla.util.text import printable
 # What a record says beside its conditions of the machine that ran it, and that numbers may depend on.
 _OF_MACHINE = ("pytest-vla", "kernels", DECLARED)
 _LONGEST = 200
+_MOST_RUNS = 5
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ def check_together(
     for folder in folders:
         for name, text in _of_run(folder, options):
             told[name][text][str(folder.place)] += 1
-    _check_same(told, "only shards of one call of pytest can be merged: give the folders of one")
+    _check_same(told, f"only shards of one call of pytest can be merged: give the folders of one{_hints(folders)}")
     by_number: dict[int, Folder] = {}
     for folder in folders:
         if (other := by_number.setdefault(folder.number, folder)) is not folder:
@@ -139,7 +141,10 @@ def check_together(
                 "that was run later. Of each case the first record counts"
             )
     told.clear()
-    records = {str(folder.place): [each for part in folder.parts for each in part.records] for folder in folders}
+    records: dict[str, Sequence[Record]] = {}
+    for folder in folders:
+        found = [each for part in folder.parts for each in part.records]
+        records[str(folder.place)] = [*records.get(str(folder.place), ()), *found]
     for place, some in {**records, **further}.items():
         for name, text in (pair for record in some if is_complete(record.outcome) for pair in _of_record(record)):
             told[name][text][place] += 1
@@ -148,6 +153,30 @@ def check_together(
         "no rate is of both. Run that shard again as the others were run; where its folder has earlier runs too, "
         "remove these first (pytest-vla rm RUN --results=DIR)",
     )
+
+
+def _hints(folders: Sequence[Folder]) -> str:
+    """What makes shards fit that differ, where their folders show it: an earlier run, or what was not collected."""
+    keys = Counter((folder.last.of.key, folder.last.run.model) for folder in folders)
+    (usual, most), *_ = keys.most_common()
+    if most == len(folders):
+        return ""
+    told = ""
+    for folder in folders:
+        if folder.last.of.uncollected.number:
+            name, why = folder.last.of.uncollected.files[0]
+            told = told or f". {folder.place} could not collect {name}, whose tests it lacks: {why}"
+    for folder in folders:
+        if (folder.last.of.key, folder.last.run.model) == usual or most == 1:
+            continue
+        with open_store(folder.place, create=False) as store:
+            runs = [run for run in store.runs() if (of := shard_of(run.invocation)) and (of.key, run.model) == usual]
+            if runs:
+                later = [run.name for run in store.runs() if run.started > runs[0].started]
+                remove = f"pytest-vla rm {' '.join(later[:_MOST_RUNS])} --results={shlex.quote(str(folder.place))}"
+                told += f". Run {runs[0].name} of {folder.place} fits: remove those that began later ({remove})"
+                break
+    return told
 
 
 def _of_run(folder: Folder, options: Collection[str]) -> Iterator[tuple[str, str]]:
