@@ -20,7 +20,6 @@ from pytest_vla.util.text import printable
 # What a record says beside its conditions of the machine that ran it, and that numbers may depend on.
 _OF_MACHINE = ("pytest-vla", "kernels", DECLARED)
 _LONGEST = 200
-_MOST_RUNS = 5
 
 
 @dataclass(frozen=True)
@@ -170,12 +169,14 @@ def _hints(folders: Sequence[Folder]) -> str:
         if (folder.last.of.key, folder.last.run.model) == usual or most == 1:
             continue
         with open_store(folder.place, create=False) as store:
-            runs = [run for run in store.runs() if (of := shard_of(run.invocation)) and (of.key, run.model) == usual]
-            if runs:
-                later = [run.name for run in store.runs() if run.started > runs[0].started]
-                remove = f"pytest-vla rm {' '.join(later[:_MOST_RUNS])} --results={shlex.quote(str(folder.place))}"
-                told += f". Run {runs[0].name} of {folder.place} fits: remove those that began later ({remove})"
-                break
+            # The newest first.
+            runs = store.runs()
+        for later, run in enumerate(runs):
+            if (of := shard_of(run.invocation)) is not None and (of.key, run.model) == usual:
+                names = " ".join(each.name for each in runs[:later])
+                remove = f"pytest-vla rm {names} --results={shlex.quote(str(folder.place))}"
+                told += f". Run {run.name} of {folder.place} fits: remove what began later ({remove})"
+                return told
     return told
 
 
