@@ -10,6 +10,7 @@ from pytest_vla.run.arguments import declare_results
 
 if TYPE_CHECKING:
     from pytest_vla.scale.merge import Left, Merged
+    from pytest_vla.scale.parts import Aside
 
 # What the command needs is imported when it runs: --help has to come at once.
 
@@ -17,6 +18,7 @@ INCOMPLETE = 3
 """The exit code where what was given is merged, and something is missing."""
 
 _MOST_LINES = 20
+_MOST_RUNS = 3
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -81,6 +83,8 @@ def _told(found: "Merged", results: Path, given: list[str]) -> Iterator[str]:
         yield f"not found: {number}, such as {found.lost[0]}: their records are there, and nothing that needs paths"
     for place in found.unread:
         yield f"left out: {place} has no records"
+    for aside in found.aside:
+        yield _aside(aside)
     for each in found.left[:_MOST_LINES]:
         yield from _left(each, found)
     if more := found.left[_MOST_LINES:]:
@@ -95,6 +99,16 @@ def _told(found: "Merged", results: Path, given: list[str]) -> Iterator[str]:
     elif not found.left and run.invocation.get("settings", {}).get("min_success") is not None:
         yield "complete; what judges it by --vla-min-success:"
         yield resume
+
+
+def _aside(aside: "Aside") -> str:
+    from pytest_vla.util.text import counted
+
+    names = [f"run {name} of {what}" for name, what in aside.runs.items()]
+    some = ", ".join(names[:_MOST_RUNS])
+    more = f" and {counted(len(names) - _MOST_RUNS, 'run')} more" if len(names) > _MOST_RUNS else ""
+    whose = "which is not merged: its results stay there" if len(names) == 1 else "not merged: their results stay there"
+    return f"note: {aside.place} also has {some}{more}, {whose} (pytest-vla runs --results={aside.place})"
 
 
 def _uncollected(found: "Merged") -> Iterator[str]:

@@ -25,7 +25,7 @@ from pytest_vla.records.store import STORE, Store, open_store
 from pytest_vla.records.tally import Tally
 from pytest_vla.scale.files import Copies
 from pytest_vla.scale.merged import MERGED, MergedOf, find_merged
-from pytest_vla.scale.parts import Folder, Part, check_together, find_folders, read_folder
+from pytest_vla.scale.parts import Aside, Folder, Part, check_together, find_folders, read_folder
 from pytest_vla.scale.retyped import without_shard
 from pytest_vla.scale.shards import SHARD, Plan, Uncollected
 from pytest_vla.util.interrupts import uninterrupted
@@ -71,6 +71,7 @@ class Merged:
         uncollected: by number of a shard, what could not be collected, and is missing in the selection.
         folders: of the shards that were given, by number.
         unread: folders without a store.
+        aside: of the given folders, runs that are not of what is merged; only folders that have some.
     """
 
     run: Run
@@ -88,6 +89,7 @@ class Merged:
     uncollected: Mapping[int, Uncollected]
     folders: Mapping[int, Folder]
     unread: tuple[Path, ...]
+    aside: tuple[Aside, ...]
 
 
 def merge(places: Sequence[Path], target: Path, options: Collection[str], given: Sequence[str]) -> Merged:
@@ -105,8 +107,10 @@ def merge(places: Sequence[Path], target: Path, options: Collection[str], given:
     found, unread = find_folders(places)
     if same := next((place for place in found if place.resolve() == target.resolve()), None):
         raise VlaError(f"{same} is where the merged run is to go: give another folder with -o, or other shards")
-    shards = (folder for place in found for folder in read_folder(place))
+    read = [read_folder(place) for place in found]
+    shards = itertools.chain.from_iterable(of_folder for of_folder, _ in read)
     folders = sorted(shards, key=lambda folder: (folder.number, str(folder.place)))
+    aside = tuple(each for _, each in read if each.runs)
     plan = _plan_of(folders)
     is_there = (target / STORE).is_file()
     if not is_there:
@@ -127,7 +131,7 @@ def merge(places: Sequence[Path], target: Path, options: Collection[str], given:
         if joining.is_needed:
             run = joining.write(run, _begun(folders, plan), _invocation(folders[0], run, joining.merged, given))
         assert run is not None, "a new run is needed"
-        return _merged(store, run, plan, folders, unread, joining)
+        return _merged(store, run, plan, folders, (unread, aside), joining)
 
 
 def _plan_of(folders: Sequence[Folder]) -> Plan:
@@ -285,7 +289,12 @@ def _invocation(folder: Folder, run: Run | None, merged: MergedOf, given: Sequen
 
 
 def _merged(
-    store: Store, run: Run, plan: Plan, folders: Sequence[Folder], unread: tuple[Path, ...], joining: _Joining
+    store: Store,
+    run: Run,
+    plan: Plan,
+    folders: Sequence[Folder],
+    left_out: tuple[tuple[Path, ...], tuple[Aside, ...]],
+    joining: _Joining,
 ) -> Merged:
     items = {item.node: item for item in store.items(run.name)}
     by_shard: dict[int, list[str]] = {}
@@ -312,7 +321,7 @@ def _merged(
         tuple(left),
         joining.merged.uncollected,
         by_number,
-        unread,
+        *left_out,
     )
 
 

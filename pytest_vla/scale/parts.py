@@ -15,7 +15,7 @@ from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
 from pytest_vla.records.store import STORE, open_store
 from pytest_vla.scale.shards import ShardOf, shard_of
-from pytest_vla.util.text import printable
+from pytest_vla.util.text import counted, printable
 
 # What a record says beside its conditions of the machine that ran it, and that numbers may depend on.
 _OF_MACHINE = ("pytest-vla", "kernels", DECLARED)
@@ -37,6 +37,19 @@ class Part:
     of: ShardOf
     records: tuple[Record, ...]
     items: tuple[Item, ...]
+
+
+@dataclass(frozen=True)
+class Aside:
+    """Runs in the results folder of shards that are not of what is merged.
+
+    Attributes:
+        place: the folder.
+        runs: by name, what they are of, such as ``another selection (30 items)``; the oldest first.
+    """
+
+    place: Path
+    runs: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -88,23 +101,36 @@ def find_folders(places: Sequence[Path]) -> tuple[tuple[Path, ...], tuple[Path, 
     return tuple(found.values()), tuple(empty)
 
 
-def read_folder(place: Path) -> tuple[Folder, ...]:
+def read_folder(place: Path) -> tuple[tuple[Folder, ...], Aside]:
     """The shards of a results folder: of the selection and policy of the run that began last. As a rule it is one.
+
+    Returns:
+        These, and what else is in the folder: nobody is to lose failures because something else was run there later.
 
     Raises:
         VlaError: no run of it is a shard, or the store cannot be read; the file is named.
     """
     with open_store(place, create=False) as store:
-        runs = [(run, of) for run in reversed(store.runs()) if (of := _shard_of(place, run)) is not None]
-        if not runs:
+        runs = [(run, _shard_of(place, run)) for run in reversed(store.runs())]
+        shards = [(run, of) for run, of in runs if of is not None]
+        if not shards:
             raise VlaError(f"{place}: no run in it is a shard's; give folders that pytest --vla-shard=N/COUNT wrote")
-        newest, its = runs[-1]
+        newest, its = shards[-1]
         parts: dict[int, list[Part]] = {}
+        aside: dict[str, str] = {}
         for run, of in runs:
-            if (of.key, run.model) == (its.key, newest.model):
+            if of is None:
+                aside[run.name] = "no shard"
+            elif of.selection != its.selection:
+                aside[run.name] = f"another selection ({counted(of.items, 'item')})"
+            elif of.key != its.key:
+                aside[run.name] = f"this selection shared out otherwise (shard {of.number} of {of.count})"
+            elif run.model != newest.model:
+                aside[run.name] = f"another policy ({run.model})"
+            else:
                 part = Part(run, of, tuple(store.attempts(run.name)), store.items(run.name))
                 parts.setdefault(of.number, []).append(part)
-    return tuple(Folder(place, tuple(found)) for found in parts.values())
+    return tuple(Folder(place, tuple(found)) for found in parts.values()), Aside(place, aside)
 
 
 def _shard_of(place: Path, run: Run) -> ShardOf | None:

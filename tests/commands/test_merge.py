@@ -77,3 +77,31 @@ def test_what_cannot_be_merged_is_an_error(here: Path, capsys: pytest.CaptureFix
     code, said = merge(capsys)
     assert code == 1
     assert "is no folder" in said[0]
+
+
+def test_what_else_is_in_a_folder_is_named_once(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An earlier evaluation's failures stay where they were, and nobody takes the merged run for all that was run."""
+    smaller = replace(PLAN, items=PLAN.items[:8])
+    otherwise = replace(PLAN, count=4)
+    for name, plan, model in (("a", smaller, "random"), ("b", PLAN, "tiny"), ("c", otherwise, "random")):
+        write_shard(Path("out/1"), 1, name, {0: "failure", 3: "failure"}, plan, model)
+    write_shard(Path("out/2"), 2, "d", {1: "failure"}, smaller)
+    for number, seeds in ((1, (0, 3, 6)), (2, (1, 4, 7)), (3, (2, 5, 8))):
+        write_shard(Path(f"out/{number}"), number, f"run-{number}", dict.fromkeys(seeds, "success"))
+    code, said = merge(capsys, "out", "-o", "all")
+    assert code == 0
+    assert [line for line in said if line.startswith("note: ")] == [
+        "note: out/1 also has run a of another selection (8 items), run b of another policy (tiny), run c of this "
+        "selection shared out otherwise (shard 1 of 4), not merged: their results stay there "
+        "(pytest-vla runs --results=out/1)",
+        "note: out/2 also has run d of another selection (8 items), which is not merged: its results stay there "
+        "(pytest-vla runs --results=out/2)",
+    ]
+    with open_store(Path("out/1"), create=True) as store:
+        for name in ("own", "e"):
+            store.begin(name, [], command="pytest", model="random")
+            store.end(name, "finished")
+    assert merge(capsys, "out", "-o", "all")[1][-2].endswith(
+        "shared out otherwise (shard 1 of 4) and 2 runs more, not merged: their results stay there "
+        "(pytest-vla runs --results=out/1)"
+    )
