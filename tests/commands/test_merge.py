@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_vla import cli
+from pytest_vla.records.samples import BALANCED, ORDER, SAMPLE, Sample, sample_table
 from pytest_vla.records.store import open_store
 from tests.support.shards import PLAN, write_shard
 
@@ -44,6 +45,33 @@ def test_all_that_is_missing_is_named_with_its_command(here: Path, capsys: pytes
         "  pytest --vla-suite=libero_goal --vla-shard=3/3",
         "then merge again; or run what is left on this machine:",
         f"  pytest --vla-resume={name} --vla-results=all",
+    ]
+
+
+def test_shards_that_time_ended_are_named_with_what_goes_on(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sample = sample_table(Sample("--vla-max-hours=2", 1, 3, True, 1, 1, 0.33, 0.5))
+    write_shard(Path("out/a"), 1, "run-1", {0: "success"}, end=False, kept={ORDER: BALANCED, SAMPLE: sample})
+    with open_store(Path("out/a"), create=True) as store:
+        store.end("run-1", "stopped")
+    code, said = merge(capsys, "out", "-o", "all")
+    assert code == 3
+    at = said.index("left: shard 1 in out/a: 2 of 3 items not run, stopped by time (--vla-max-hours=2)")
+    assert said[at + 1] == "  pytest --vla-resume=run-1 --vla-results=out/a"
+    assert cli.main(["runs", "--results=all"]) == 0
+    assert "balanced" not in capsys.readouterr().out
+
+
+def test_what_was_not_collected_is_named_once(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for n, seeds in ((1, (0, 3, 6)), (2, (1, 4, 7)), (3, (2, 5, 8))):
+        lost = {"test_own.py": "NameError: name 'boom' is not defined"} if n < 3 else {}
+        write_shard(Path(f"out/{n}"), n, f"run-{n}", dict.fromkeys(seeds, "success"), failures=lost)
+    code, said = merge(capsys, "out", "-o", "all")
+    assert code == 3
+    assert said[2:] == [
+        "not collected: test_own.py: NameError: name 'boom' is not defined (shard 1-2)",
+        "tests of these are in no shard. Mend them and run the shards again, without --vla-resume; then merge again:",
+        "  pytest --vla-suite=libero_goal --vla-shard=1/3 --vla-results=out/1",
+        "  pytest --vla-suite=libero_goal --vla-shard=2/3 --vla-results=out/2",
     ]
 
 
