@@ -178,6 +178,9 @@ def _configure(config: pytest.Config, late: bool) -> None:
 
 
 def _check_ray(settings: Settings, config: pytest.Config) -> None:
+    alone = [f"--vla-{name}" for name in ("ray-cpus", "ray-replicas") if name.replace("-", "_") in settings.typed]
+    if alone and settings.ray is None:
+        raise VlaError(f"{', '.join(alone)}: of a Ray cluster; add --vla-ray, or leave it out")
     if settings.ray is None or config.option.collectonly:
         return
     if "ray" in settings.typed and not config.getoption("tx", None):

@@ -16,6 +16,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+OF_NUMBERS = (
+    *("PYTEST_", "MUJOCO_", "PYOPENGL_", "PYTHON", "NUMBA_", "OMP_", "OPENBLAS_", "MKL_", "NPY_", "HF_", "LIBERO_"),
+    *("MESA_", "LIBGL_", "GALLIUM_", "TOKENIZERS_", "TRANSFORMERS_", "TORCH_", "PYTORCH_", "JAX_", "XLA_", "TF_"),
+)
+"""What names of variables begin with that a worker has as the process has that holds the session, or not at all."""
+
 LONGEST_CHECK = 1800.0
 """Seconds that the check of a machine's data may take."""
 
@@ -66,8 +72,11 @@ def data_facts(wanted: dict[str, Any]) -> dict[str, Any]:
 
 
 def environment(variables: dict[str, str | None]) -> dict[str, str]:
-    """The environment of this machine's process with these variables as they are said; None: without it."""
-    found = dict(os.environ)
+    """The environment of this machine's process with these variables as they are said; None: without it.
+
+    What changes numbers, and is not said, is not there either.
+    """
+    found = {name: value for name, value in os.environ.items() if not name.startswith(OF_NUMBERS)}
     for name, value in variables.items():
         if value is None:
             found.pop(name, None)

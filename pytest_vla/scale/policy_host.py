@@ -1,15 +1,14 @@
 """The policy on a machine of a cluster: a Ray actor that starts its process there and watches it."""
 
 import os
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.policies.spec import ModelSpec
+from pytest_vla.scale.scratch import Scratch
 from pytest_vla.serving.process import NotBatched, NotShared
 from pytest_vla.serving.replicas import Replicas
 
@@ -38,8 +37,8 @@ class PolicyHost:
                 os.environ[name] = value
         self._notices: list[str] = []
         self._replicas: Replicas | None = None
-        self._folder = tempfile.TemporaryDirectory(prefix="pytest-vla-", ignore_cleanup_errors=True)
-        self._log, self._told = Path(self._folder.name) / "policy.log", 0
+        self._scratch = Scratch()
+        self._log, self._told = self._scratch.path / "policy.log", 0
         found = ModelSpec.of(dict(spec))
         try:
             self._replicas = Replicas(
@@ -83,7 +82,7 @@ class PolicyHost:
         """Ends the process."""
         if self._replicas is not None:
             self._replicas.close()
-        self._folder.cleanup()
+        self._scratch.remove()
 
 
 def _address() -> str:

@@ -97,6 +97,10 @@ class RayCluster:
         found = [each["Resources"] for each in self._alive().values()]
         return sum(each.get("CPU", 0.0) for each in found), sum(each.get("GPU", 0.0) for each in found)
 
+    def largest(self) -> float:
+        """Processors of the node that has most."""
+        return max((float(each["Resources"].get("CPU", 0.0)) for each in self._alive().values()), default=0.0)
+
     def start(
         self,
         name: str,

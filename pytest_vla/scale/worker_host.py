@@ -11,9 +11,9 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from pytest_vla.scale.node_facts import environment
+from pytest_vla.scale.scratch import Scratch
 from pytest_vla.scale.switchboard import call
 
 SCRATCH = "PYTEST_VLA_SCRATCH"
@@ -70,7 +70,7 @@ class WorkerHost:
         for each in folders:
             os.makedirs(each, mode=0o700, exist_ok=True)
         self._words = tempfile.TemporaryFile(prefix="pytest-vla-")  # noqa: SIM115
-        self._scratch = tempfile.TemporaryDirectory(prefix="pytest-vla-", ignore_cleanup_errors=True)
+        self._scratch = Scratch()
         with call(host, port, secret, name) as connection:
             # With its parent's end it ends, and what it started.
             guarded = [sys.executable, "-I", "-S", guardian, "--parent", str(os.getpid())]
@@ -80,7 +80,7 @@ class WorkerHost:
                 stdout=connection.fileno(),
                 stderr=self._words,
                 cwd=folder,
-                env=environment({**variables, SCRATCH: self._scratch.name}),
+                env=environment({**variables, SCRATCH: str(self._scratch.path)}),
                 start_new_session=True,
             )
 
@@ -101,9 +101,9 @@ class WorkerHost:
         name; its folder goes.
         """
         found = {}
-        for path in Path(self._scratch.name).glob("*/*"):
+        for path in self._scratch.path.glob("*/*"):
             with suppress(OSError):
                 if path.is_file() and path.stat().st_size < 1 << 20:
                     found[path.name] = path.read_bytes()
-        self._scratch.cleanup()
+        self._scratch.remove()
         return found

@@ -193,6 +193,30 @@ def test_workers_wait_for_room_and_take_part_when_there_is(begin: tuple[Start, P
     assert len({record.worker for record in records_of(folder / ".vla")}) == 3
 
 
+def test_the_environment_goes_with_the_command(begin: tuple[Start, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    start, folder = begin
+    (folder / "by_variable.py").write_text(
+        "import os\nimport numpy as np\n\ndef policy(episode):\n"
+        "    pace = float(os.environ['MY_PACE'])\n    return lambda seen: np.array([pace, 0, 0, 0, 0, 0, -1])\n"
+    )
+    monkeypatch.setenv("MY_PACE", "1.0")
+    what = ("--vla-suite=libero_spatial", "--vla-tasks=next_to_the_ramekin", "--vla-model=by_variable:policy")
+    assert start(*what, "-n", "1").wait() == 0, (folder / "out").read_text()
+
+
+def test_workers_that_cannot_begin_leave_their_room_and_end_the_run(begin: tuple[Start, Path], cluster: Nodes) -> None:
+    start, folder = begin
+    (folder / "test_none.py").write_text("def test_nothing(): pass\n")
+    (folder / "conftest.py").write_text(
+        "import os\n\nif 'PYTEST_XDIST_WORKER' in os.environ:\n    raise RuntimeError('not on workers')\n"
+    )
+    what = ("--vla-suite=libero_spatial", "--vla-model=policies:mixed")
+    assert start("test_none.py", *what, "-n", "2", "--max-worker-restart=2").wait() not in (0, None)
+    assert "not on workers" in (folder / "out").read_text()
+    (folder / "conftest.py").unlink()
+    assert start(*what, "-n", "2").wait() == 1
+
+
 def test_own_tests_run_with_their_files(begin: tuple[Start, Path], pytester: pytest.Pytester) -> None:
     start, folder = begin
     pytester.makepyfile(
@@ -214,9 +238,11 @@ def test_says_what_is_wrong_before_anything_runs(begin: tuple[Start, Path], clus
     assert start(*what, "--vla-ray=127.0.0.1:1", "-n", "2").wait() == 4
     assert start(*what, "--vla-ray=ray://127.0.0.1:1", "-n", "2").wait() == 4
     assert start(*what).wait() == 4
+    assert start(*what, "-n", "2", "--vla-ray-cpus=8").wait() == 4
     told = (folder / "out").read_text()
     assert "--vla-ray=127.0.0.1:1: nobody answers there" in told
     assert "a client of Ray cannot be reached by the nodes" in told
     assert "say how many by -n" in told
+    assert "--vla-ray-cpus=8: no node has so many processors, the largest has 1" in told
     assert not (folder / ".vla").exists()
     shutil.rmtree(folder / ".vla", ignore_errors=True)

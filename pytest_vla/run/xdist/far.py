@@ -19,6 +19,7 @@ import pytest
 
 import pytest_vla
 from pytest_vla.errors import VlaError
+from pytest_vla.run import limits
 from pytest_vla.run.folder import RUN
 from pytest_vla.run.progress import write_apart
 from pytest_vla.run.selection import SELECTION, Selection, task_of
@@ -37,13 +38,19 @@ LOST_NODES = 20
 """How often an episode is run again whose worker's machine was lost: it is no fault of the episode."""
 
 _GUARDIAN = Path(__file__).with_name("guardian.py")
-_VARIABLES = (
-    *("PYTEST_", "MUJOCO_", "PYOPENGL_", "PYTHON", "NUMBA_", "OMP_", "OPENBLAS_", "MKL_", "NPY_", "HF_", "LIBERO_"),
-    *("MESA_", "LIBGL_", "GALLIUM_", "TMPDIR", "XDG_CACHE_HOME", "TOKENIZERS_", "TRANSFORMERS_", "TORCH_"),
+_OF_MACHINE = frozenset(
+    (
+        *("HOME", "USER", "LOGNAME", "SHELL", "MAIL", "HOSTNAME", "HOST", "PWD", "OLDPWD", "SHLVL", "_", "TERM"),
+        *("TMPDIR", "TMUX", "STY", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR", "PATH"),
+        *("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"),
+        *("HIP_VISIBLE_DEVICES", "INVOCATION_ID", "JOURNAL_STREAM"),
+    )
 )
-"""What names of variables begin with that workers have as this process has them, where it has them or not."""
+_OF_MACHINES = ("RAY_", "SLURM_", "PMI", "OMPI_", "PBS_", "LSB_", "KUBERNETES_", "SSH_", "DBUS_", "XDG_SESSION_", "LC_")
+"""Variables, and what names of such begin with, that say something of one machine or session: each has its own."""
 _ENDED_SECONDS = 8.0
 _LOST_SECONDS = 30.0
+_LOOK_SECONDS, _WAITING_SECONDS = 1.0, 30.0
 
 
 class FarWorkers:
@@ -61,6 +68,9 @@ class FarWorkers:
         self._actors: dict[str, FarActor] = {}
         self._connections: dict[str, socket.socket] = {}
         self._ahead: dict[str, float] = {}
+        self._ends: dict[str, tuple[bool, str]] = {}
+        self._active: set[str] = set()
+        self._closing = threading.Event()
         # By node, until when its workers are taken for lost with it.
         self._lost: dict[str, float] = {}
         self._lock = threading.Lock()
@@ -83,11 +93,18 @@ class FarWorkers:
             spec.far = True
         nodes = self.cluster.nodes
         cpus, gpus = self.cluster.resources()
-        room = int(cpus / self._selection.settings.ray_cpus)
+        wanted, largest = self._selection.settings.ray_cpus, self.cluster.largest()
+        if wanted > largest:
+            raise pytest.UsageError(
+                f"--vla-ray-cpus={wanted:g}: no node has so many processors, the largest has {largest:g}: no worker "
+                "would ever have room"
+            )
+        room = int(cpus / wanted)
         told = f"Ray: {counted(len(nodes), 'node')}, {cpus:g} processors, {gpus:g} GPUs"
         if room < len(specs):
             told += f"; {room} of the {len(specs)} workers begin, the others when there is room"
         self._tell(told)
+        threading.Thread(target=self._look_after, name="vla-far", daemon=True).start()
         for node in nodes:
             if node.ahead:
                 way = "ahead" if node.ahead > 0 else "behind"
@@ -118,11 +135,25 @@ class FarWorkers:
         self.cluster.kill(self._actors[worker])
         self._hang_up(worker)
 
-    def ended(self, worker: str) -> tuple[bool, str]:
-        """What became of a worker that is gone: whether its machine went, and a few words of it.
+    def gone(self, worker: str, error: object | None) -> None:
+        """A worker has ended; its place in the cluster is free for others, before another is started.
 
-        What it wrote on a hang comes to the run's folder.
+        Args:
+            worker: its name.
+            error: pytest-xdist's; None: it had nothing left to do.
         """
+        self._active.discard(worker)
+        if error is None:
+            self._drop(worker)
+        elif worker not in self._ends:
+            self._ends[worker] = self._find_out(worker)
+
+    def ended(self, worker: str) -> tuple[bool, str]:
+        """What became of a worker that is gone: whether its machine went, and a few words of it."""
+        return self._ends[worker]
+
+    def _find_out(self, worker: str) -> tuple[bool, str]:
+        """Likewise, asked for now. What it wrote on a hang comes to the run's folder."""
         from pytest_vla.scale.ray_cluster import ActorGone
 
         assert self.cluster is not None
@@ -143,7 +174,7 @@ class FarWorkers:
             for name, content in left.items():
                 self._run.mkdir(parents=True, exist_ok=True)
                 (self._run / Path(name).name).write_bytes(content)
-        self.cluster.kill(actor)
+        self._drop(worker)
         words = f"; its last words:\n{found.words}" if found.words else ""
         return False, f"its process ended with code {found.code}{words}"
 
@@ -151,6 +182,7 @@ class FarWorkers:
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self) -> None:
         """The last worker has ended."""
+        self._closing.set()
         if self._switchboard is not None:
             self._switchboard.close()
         if self.cluster is not None:
@@ -200,24 +232,48 @@ class FarWorkers:
             self.cluster.place(actor)
             self._ahead[worker] = self.cluster.ahead(actor)
             self._late.arrived(worker, connection, lambda: self.kill(worker))
-        except (VlaError, OSError, EOFError, KeyError) as error:
-            self._hang_up(worker)
-            self.cluster.kill(actor)
+            self._active.add(worker)
+        except VlaError as error:
+            self._drop(worker)
             self._failed(worker, str(error), True)
+        except (OSError, EOFError, KeyError) as error:
+            by_machine, words = self._find_out(worker)
+            self._failed(worker, f"{error}; {words}", by_machine)
 
     def _failed(self, worker: str, why: str, by_machine: bool) -> None:
         """A worker's actor could not be made, or is gone before the worker came."""
         if self._late is None:
             return
-        if by_machine:
-            grant_a_worker(self._config)
-        else:
-            self._tell(f"worker {worker} could not be started: {why}")
-        try:
+        # Not where it is not wanted any more, or has come.
+        with suppress(KeyError):
             self._late.lost(worker, why)
-        except KeyError:
-            # It is not wanted any more, or has come.
-            return
+            self._ends[worker] = by_machine, why
+            if by_machine:
+                grant_a_worker(self._config)
+            else:
+                self._tell(f"worker {worker} could not be started: {why}")
+
+    def _look_after(self) -> None:
+        """Tells where no worker has a place to run, and ends the run where its time is up meanwhile."""
+        idle = told = 0.0
+        while not self._closing.wait(_LOOK_SECONDS):
+            if self._late is None or self._active or not self._late.awaited:
+                idle = told = 0.0
+                continue
+            idle += _LOOK_SECONDS
+            limit = self._config.stash.get(limits.LIMIT, None)
+            if limit is not None and not limit.may_begin(limits.clock()):
+                settings = self._selection.settings
+                self._tell(f"time was up ({limits.limit_text(limit, settings)}) before a worker had room", loud=True)
+                self._late.end()
+                return
+            if idle - told >= _WAITING_SECONDS:
+                told = idle
+                self._tell(
+                    f"no worker has room in the cluster, for {idle:.0f} s: waiting for a node or for processors that "
+                    "others have taken (`ray status`); Ctrl-C ends it",
+                    loud=True,
+                )
 
     def _drop(self, worker: str) -> None:
         assert self.cluster is not None
@@ -232,9 +288,9 @@ class FarWorkers:
                 connection.shutdown(socket.SHUT_RDWR)
             connection.close()
 
-    def _tell(self, text: str) -> None:
+    def _tell(self, text: str, loud: bool = False) -> None:
         reporter = self._config.pluginmanager.getplugin("terminalreporter")
-        if reporter is not None and self._config.get_verbosity() >= 0:
+        if reporter is not None and (loud or self._config.get_verbosity() >= 0):
             write_apart(reporter, printable_lines(f"vla: {text}"))
 
 
@@ -301,5 +357,9 @@ def _cases(selection: Selection) -> list[Any]:
 
 
 def worker_variables(variables: Mapping[str, str]) -> dict[str, str | None]:
-    """Of an environment what workers on other machines are to have."""
-    return {name: value for name, value in variables.items() if name.startswith(_VARIABLES)}
+    """Of an environment what workers on other machines are to have: all but what is of one machine or session."""
+    return {
+        name: value
+        for name, value in variables.items()
+        if name not in _OF_MACHINE and not name.startswith(_OF_MACHINES)
+    }

@@ -274,6 +274,8 @@ class Controller:
         if self._watch is not None:
             self._watch.remove(node.gateway.id)
         self._interrupted = self._interrupted or error == "keyboard-interrupt"
+        if self._far is not None:
+            self._far.gone(node.gateway.id, error)
         take_prices(self._config, getattr(node, "workeroutput", None))
 
     # After other plugins, which may have it run again: handed out twice, it would be run twice.

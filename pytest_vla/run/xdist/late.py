@@ -19,7 +19,7 @@ from pytest_vla.run.xdist.far_io import FarIO
 
 PutEvent = Callable[[tuple[str, dict[str, Any]]], None]
 
-_ARRIVED = "vla_arrived"
+_ARRIVED, _END = "vla_arrived", "vla_end"
 
 
 @dataclass
@@ -49,6 +49,7 @@ class LateWorkers:
         self._manager = manager
         manager.setup_node = self._enter
         setattr(dsession, f"worker_{_ARRIVED}", self._take)
+        setattr(dsession, f"worker_{_END}", self._trigger_shutdown)
         self._shut_down = dsession.triggershutdown
         dsession.triggershutdown = self._trigger_shutdown
 
@@ -87,6 +88,11 @@ class LateWorkers:
         """
         node, put = self._awaited.pop(name)
         put(("errordown", {"node": node, "error": why}))
+
+    def end(self) -> None:
+        """The run is to end, though nothing has run; from any thread."""
+        for _, put in [*self._awaited.values()][:1]:
+            put((_END, {}))
 
     def _enter(self, spec: Any, putevent: PutEvent) -> WorkerController:
         spec.far = True
