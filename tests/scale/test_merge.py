@@ -336,7 +336,7 @@ def test_a_damaged_account_of_what_was_not_collected_is_refused(tmp_path: Path) 
 
 def test_a_refusal_says_what_would_fit(shards: list[Path], tmp_path: Path) -> None:
     write_shard(shards[0], 1, "run-odd", {0: "success"}, plan=OTHER_SELECTION, failures={"test_a.py": "NameError: x"})
-    with pytest.raises(VlaError, match="could not collect test_a.py, whose tests it lacks: NameError: x") as refused:
+    with pytest.raises(VlaError, match=r"could not collect test_a\.py, whose tests it lacks: NameError: x") as refused:
         merged(shards, tmp_path / ".vla")
     assert f"Run run-1 of {shards[0]} fits: remove what began later" in str(refused.value)
     assert f"(pytest-vla rm run-odd --results={shards[0]})" in str(refused.value)
