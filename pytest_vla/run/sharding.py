@@ -101,7 +101,8 @@ def shard_end(config: pytest.Config, has_run: bool) -> str:
 def kept_of_shard(config: pytest.Config) -> dict[str, Any]:
     """What of the shard is kept with the run's invocation."""
     table = config.stash.get(SHARDED, None)
-    return {} if table is None else {SHARD: with_uncollected(table, config.stash.get(_UNCOLLECTED, {}))}
+    failures = config.stash[_UNCOLLECTED] if _UNCOLLECTED in config.stash else {}
+    return {} if table is None else {SHARD: with_uncollected(table, failures)}
 
 
 def is_empty_shard(config: pytest.Config) -> bool:
