@@ -101,7 +101,7 @@ def shard_end(config: pytest.Config, has_run: bool) -> str:
 def kept_of_shard(config: pytest.Config) -> dict[str, Any]:
     """What of the shard is kept with the run's invocation."""
     table = config.stash.get(SHARDED, None)
-    failures = config.stash[_UNCOLLECTED] if _UNCOLLECTED in config.stash else {}
+    failures: dict[str, str] = config.stash.get(_UNCOLLECTED, {})
     return {} if table is None else {SHARD: with_uncollected(table, failures)}
 
 
