@@ -59,7 +59,7 @@ def read_uncollected(table: Any) -> Uncollected:
         return Uncollected()
     number, *files = table if isinstance(table, list) and table else [None]
     pairs = [each for each in files if isinstance(each, list) and [*map(type, each)] == [str, str]]
-    if type(number) is not int or len(pairs) < len(files) or not len(files) <= min(number, _MOST_FILES):
+    if type(number) is not int or len(pairs) < len(files) or len(files) != min(number, _MOST_FILES):
         raise VlaError("what it says of files that could not be collected is not as pytest-vla writes it")
     return Uncollected(number, tuple((printable(name)[:_LONGEST], printable(why)[:_LONGEST]) for name, why in pairs))
 

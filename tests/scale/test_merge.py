@@ -328,7 +328,7 @@ def test_what_a_shard_could_not_collect_is_known_until_it_was_run_again(tmp_path
 
 
 def test_a_damaged_account_of_what_was_not_collected_is_refused(tmp_path: Path) -> None:
-    for number, table in enumerate(([], [1, "test_a.py"], [0, ["a", "b"]], ["1"], {}, [1, ["a", 1]])):
+    for number, table in enumerate(([], [1, "test_a.py"], [0, ["a", "b"]], ["1"], [2], [-1], {}, [1, ["a", 1]])):
         kept = {SHARD: {**PLAN.table(1), "uncollected": table}}
         with pytest.raises(VlaError, match="could not be collected is not as pytest-vla writes it"):
             merged([write_shard(tmp_path / f"{number}", 1, "run-1", {0: "success"}, kept=kept)], tmp_path / ".vla")
