@@ -10,6 +10,7 @@ from pytest_vla.run.arguments import declare_results
 
 if TYPE_CHECKING:
     from pytest_vla.scale.merge import Left, Merged
+    from pytest_vla.scale.parts import Aside
 
 # What the command needs is imported when it runs: --help has to come at once.
 
@@ -17,6 +18,7 @@ INCOMPLETE = 3
 """The exit code where what was given is merged, and something is missing."""
 
 _MOST_LINES = 20
+_MOST_RUNS = 3
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -56,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     found = merge(folders, options.results, names, given)
     for line in _told(found, options.results, given):
         print(printable(line))
-    return INCOMPLETE if found.left else 0
+    return INCOMPLETE if found.left or found.uncollected else 0
 
 
 def _told(found: "Merged", results: Path, given: list[str]) -> Iterator[str]:
@@ -81,6 +83,8 @@ def _told(found: "Merged", results: Path, given: list[str]) -> Iterator[str]:
         yield f"not found: {number}, such as {found.lost[0]}: their records are there, and nothing that needs paths"
     for place in found.unread:
         yield f"left out: {place} has no records"
+    for aside in found.aside:
+        yield _aside(aside)
     for each in found.left[:_MOST_LINES]:
         yield from _left(each, found)
     if more := found.left[_MOST_LINES:]:
@@ -90,19 +94,61 @@ def _told(found: "Merged", results: Path, given: list[str]) -> Iterator[str]:
     if found.left:
         yield "then merge again; or run what is left on this machine:"
         yield resume
-    elif run.invocation.get("settings", {}).get("min_success") is not None:
+    if found.uncollected:
+        yield from _uncollected(found)
+    elif not found.left and run.invocation.get("settings", {}).get("min_success") is not None:
         yield "complete; what judges it by --vla-min-success:"
         yield resume
 
 
+def _aside(aside: "Aside") -> str:
+    from pytest_vla.util.text import counted
+
+    names = [f"run {name} of {what}" for name, what in aside.runs.items()]
+    some = ", ".join(names[:_MOST_RUNS])
+    more = f" and {counted(len(names) - _MOST_RUNS, 'run')} more" if len(names) > _MOST_RUNS else ""
+    whose = "which is not merged: its results stay there" if len(names) == 1 else "not merged: their results stay there"
+    return f"note: {aside.place} also has {some}{more}, {whose} (pytest-vla runs --results={aside.place})"
+
+
+def _uncollected(found: "Merged") -> Iterator[str]:
+    """What is in no shard's selection, each file once, and how it comes into them."""
+    import shlex
+
+    from pytest_vla.scale.retyped import for_shard
+    from pytest_vla.util.ranges import ranges_text
+    from pytest_vla.util.text import counted
+
+    shards: dict[tuple[str, str], list[int]] = {}
+    for number, lost in found.uncollected.items():
+        for each in lost.files:
+            shards.setdefault(each, []).append(number)
+    for (name, why), numbers in list(shards.items())[:_MOST_LINES]:
+        yield f"not collected: {name or 'the session'}: {why} (shard {ranges_text(numbers)})"
+    number = max(max(lost.number for lost in found.uncollected.values()), len(shards))
+    if number > _MOST_LINES:
+        yield f"and {number - _MOST_LINES} more that could not be collected"
+    yield "tests of these are in no shard. Mend them and run the shards again, without --vla-resume; then merge again:"
+    numbers = sorted(found.uncollected)
+    for number in numbers[:_MOST_LINES]:
+        folder = found.folders.get(number)
+        command = for_shard(found.command if folder is None else folder.last.run.command, number, found.count)
+        yield f"  {command}" + (f" --vla-results={shlex.quote(str(folder.place))}" if folder is not None else "")
+    if others := numbers[_MOST_LINES:]:
+        yield f"and likewise {counted(len(others), 'shard')} more: {ranges_text(others)}"
+
+
 def _left(left: "Left", found: "Merged") -> Iterator[str]:
     from pytest_vla.records.runs import is_alive
+    from pytest_vla.records.samples import sample_of
     from pytest_vla.run.typed import command_line, named_plugins
     from pytest_vla.scale.retyped import for_shard
     from pytest_vla.util.text import counted
 
     parts = [f"{left.not_run} of {counted(left.planned, 'item')} not run"] * bool(left.not_run)
     parts += [f"{counted(left.errors, 'error')}"] * bool(left.errors)
+    if left.run is not None and (sample := sample_of(left.run)) is not None:
+        parts.append(f"stopped by time ({sample.by})")
     what = ", ".join(parts)
     if left.run is None or left.folder is None:
         yield f"missing: shard {left.number}: {what}"

@@ -224,7 +224,9 @@ def one_of(choices: Sequence[str]) -> Callable[[str], str]:
 
     def read(text: str) -> str:
         if text not in choices:
-            raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(choices)}")
+            *others, last = map(repr, choices)
+            expected = f"{', '.join(others)} or {last}" if others else last
+            raise argparse.ArgumentTypeError(f"{text!r}: expected {expected}")
         return text
 
     return read

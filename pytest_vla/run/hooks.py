@@ -113,7 +113,7 @@ def _configure(config: pytest.Config, late: bool) -> None:
     config.stash[SELECTION] = selection
     config.stash[RESUMPTION] = resumption
     if settings.shard is not None and resumption is None:
-        config.pluginmanager.register(ShardItems(settings), "vla-shard")
+        config.pluginmanager.register(ShardItems(settings, config), "vla-shard")
     if late:
         config.stash[RUN] = settings.results
         return

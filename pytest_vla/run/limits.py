@@ -34,7 +34,7 @@ LIMIT = pytest.StashKey[TimeLimit | None]()
 FIRST_TURN = -1
 """Of tests without an episode: they are quick as a rule, and belong to no stratum."""
 
-_LONGEST_HOURS, _FEWEST_SECONDS = 4, 900
+_LONGEST_HOURS, _FEWEST_SECONDS, _DIGITS = 4, 900, 6
 
 clock: Callable[[], float] = time.monotonic
 """Seconds; tests have their own."""
@@ -60,9 +60,11 @@ def limit_text(limit: TimeLimit, settings: Settings) -> str:
 
 
 def hours_text(seconds: float) -> str:
-    """``8``, ``0.5``; ``20m``, ``90s`` where hours are no short number: as `hours_of` reads it."""
+    """``8``, ``0.5``; ``20m``, ``90s`` where hours are no short number: as `hours_of` reads it, to six digits."""
     from pytest_vla.run.arguments import plain_number
 
+    # Of 0.0000001 hours the seconds are 0.00035999999999999997.
+    seconds = float(f"{seconds:.{_DIGITS}g}")
     hours, minutes = plain_number(seconds / 3600), plain_number(seconds / 60)
     if len(hours) <= _LONGEST_HOURS and seconds >= _FEWEST_SECONDS:
         return hours

@@ -17,11 +17,14 @@ from pytest_vla.run.folder import shard_folder
 from pytest_vla.run.picked import LAST_FAILED, STEPWISE
 from pytest_vla.run.selection import SELECTION
 from pytest_vla.run.settings import Settings
-from pytest_vla.scale.shards import BUDGETS, SHARD, Plan, Planned
+from pytest_vla.scale.shards import BUDGETS, SHARD, Plan, Planned, with_uncollected
 from pytest_vla.util.text import counted
 
 SHARDED = pytest.StashKey[Mapping[str, Any]]()
 """What the run keeps of its shard, `Plan.table`; set once the items are known, where there is a shard."""
+
+_UNCOLLECTED = pytest.StashKey[dict[str, str]]()
+"""By node id of a collector why it failed, in a line: with workers, and where asked, pytest goes on without it."""
 
 FIRST = 1
 """The shard that runs what needs no policy."""
@@ -51,8 +54,8 @@ def check_shard(settings: Settings, config: pytest.Config) -> None:
 class ShardItems:
     """The plugin of each process that collects: takes out what other shards run."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings, config: pytest.Config) -> None:
+        self._settings, self._config = settings, config
 
     # Behind -k, -m and a project's own choice: what they leave is shared out.
     @pytest.hookimpl(trylast=True)
@@ -67,6 +70,11 @@ class ShardItems:
         if others:
             config.hook.pytest_deselected(items=others)
             items[:] = [item for item in items if shards[item.nodeid] == number]
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Heed what could not be collected: whoever merges is to know that its tests are missing."""
+        if report.failed:
+            self._config.stash.setdefault(_UNCOLLECTED, {}).setdefault(report.nodeid, _why(report))
 
 
 def shard_line(table: Mapping[str, Any]) -> str:
@@ -93,7 +101,8 @@ def shard_end(config: pytest.Config, has_run: bool) -> str:
 def kept_of_shard(config: pytest.Config) -> dict[str, Any]:
     """What of the shard is kept with the run's invocation."""
     table = config.stash.get(SHARDED, None)
-    return {} if table is None else {SHARD: dict(table)}
+    failures: dict[str, str] = config.stash.get(_UNCOLLECTED, {})
+    return {} if table is None else {SHARD: with_uncollected(table, failures)}
 
 
 def is_empty_shard(config: pytest.Config) -> bool:
@@ -147,6 +156,13 @@ def _shared_out(collected: Collected, count: int, settings: Settings) -> tuple[d
     found = partition(units, count)
     shards = {node: found.get(_unit_of(node, collected), FIRST) for node in collected.nodes}
     return shards, BUDGETS if durations is None else f"durations {durations.digest}"
+
+
+def _why(report: pytest.CollectReport) -> str:
+    """The exception's line, which is the last of those that pytest marks; where it marks none, the first."""
+    lines = [line for line in report.longreprtext.splitlines() if line.strip()]
+    marked = [line.removeprefix("E ") for line in lines if line.startswith("E ")]
+    return next(iter([*marked[-1:], *lines]), "it could not be collected").strip()
 
 
 def _unit_of(node: str, collected: Collected) -> str:

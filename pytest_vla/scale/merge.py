@@ -20,13 +20,14 @@ from pytest_vla.records.items import SHARED, Item
 from pytest_vla.records.joining import Begun
 from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run, is_alive
+from pytest_vla.records.samples import ORDER, SAMPLE
 from pytest_vla.records.store import STORE, Store, open_store
 from pytest_vla.records.tally import Tally
 from pytest_vla.scale.files import Copies
 from pytest_vla.scale.merged import MERGED, MergedOf, find_merged
-from pytest_vla.scale.parts import Folder, Part, check_together, find_folders, read_folder
+from pytest_vla.scale.parts import Aside, Folder, Part, check_together, find_folders, read_folder
 from pytest_vla.scale.retyped import without_shard
-from pytest_vla.scale.shards import SHARD, Plan
+from pytest_vla.scale.shards import SHARD, Plan, Uncollected
 from pytest_vla.util.interrupts import uninterrupted
 
 
@@ -67,7 +68,10 @@ class Merged:
         files: how many trajectories were copied.
         lost: trajectories that are not where their records say.
         left: of each shard that has something left; by number.
+        uncollected: by number of a shard, what could not be collected, and is missing in the selection.
+        folders: of the shards that were given, by number.
         unread: folders without a store.
+        aside: of the given folders, runs that are not of what is merged; only folders that have some.
     """
 
     run: Run
@@ -82,7 +86,10 @@ class Merged:
     files: int
     lost: tuple[Path, ...]
     left: tuple[Left, ...]
+    uncollected: Mapping[int, Uncollected]
+    folders: Mapping[int, Folder]
     unread: tuple[Path, ...]
+    aside: tuple[Aside, ...]
 
 
 def merge(places: Sequence[Path], target: Path, options: Collection[str], given: Sequence[str]) -> Merged:
@@ -100,8 +107,10 @@ def merge(places: Sequence[Path], target: Path, options: Collection[str], given:
     found, unread = find_folders(places)
     if same := next((place for place in found if place.resolve() == target.resolve()), None):
         raise VlaError(f"{same} is where the merged run is to go: give another folder with -o, or other shards")
-    shards = (folder for place in found for folder in read_folder(place))
+    read = [read_folder(place) for place in found]
+    shards = itertools.chain.from_iterable(of_folder for of_folder, _ in read)
     folders = sorted(shards, key=lambda folder: (folder.number, str(folder.place)))
+    aside = tuple(each for _, each in read if each.runs)
     plan = _plan_of(folders)
     is_there = (target / STORE).is_file()
     if not is_there:
@@ -122,7 +131,7 @@ def merge(places: Sequence[Path], target: Path, options: Collection[str], given:
         if joining.is_needed:
             run = joining.write(run, _begun(folders, plan), _invocation(folders[0], run, joining.merged, given))
         assert run is not None, "a new run is needed"
-        return _merged(store, run, plan, folders, unread, joining)
+        return _merged(store, run, plan, folders, (unread, aside), joining)
 
 
 def _plan_of(folders: Sequence[Folder]) -> Plan:
@@ -151,7 +160,7 @@ class _Joining:
 
     def __init__(self, store: Store, name: str, before: MergedOf, known: Sequence[Record], *, is_new: bool) -> None:
         self._store, self._name, self.is_new_run = store, name, is_new
-        self.merged = before
+        self._before = self.merged = before
         self._statuses: dict[str, str | None] = {}
         if not is_new:
             # As the store has it, and not as a record lets conclude.
@@ -171,7 +180,8 @@ class _Joining:
     @property
     def is_needed(self) -> bool:
         """Whether the store is to be written."""
-        return bool(self.is_new_run or self.records or self._changed)
+        is_other = self.merged.uncollected != self._before.uncollected
+        return bool(self.is_new_run or self.records or self._changed or is_other)
 
     def add(self, folder: Folder) -> None:
         """What is new in a shard's runs. Raises VlaError: there are fewer records in it than were merged before."""
@@ -181,6 +191,7 @@ class _Joining:
         for part in folder.parts:
             self._add(folder, part, done.get(part.run.name, 0))
             self.merged = self.merged.having(folder.number, part.run.name, len(part.records))
+        self.merged = self.merged.with_uncollected(folder.number, folder.last.of.uncollected)
 
     def _add(self, folder: Folder, part: Part, done: int) -> None:
         if len(part.records) < done:
@@ -257,10 +268,14 @@ def _begun(folders: Sequence[Folder], plan: Plan) -> Begun:
 
 
 def _invocation(folder: Folder, run: Run | None, merged: MergedOf, given: Sequence[str]) -> dict[str, Any]:
-    """As one machine would have been started: what a shard was, without the shard."""
+    """As one machine would have been started: what a shard was, without the shard.
+
+    Of a limit of time nothing is kept: each shard has a sample of its own, and what they have together is none.
+    """
+    known = (folder.last.run if run is None else run).invocation
+    kept = {name: value for name, value in known.items() if name not in (SHARD, ORDER, SAMPLE)}
     if run is not None:
-        return {**run.invocation, MERGED: merged.table()}
-    kept = {name: value for name, value in folder.last.run.invocation.items() if name != SHARD}
+        return {**kept, MERGED: merged.table()}
     settings = kept.get("settings")
     if isinstance(settings, dict):
         settings = {name: value for name, value in settings.items() if name not in ("shard", "shard_durations")}
@@ -274,7 +289,12 @@ def _invocation(folder: Folder, run: Run | None, merged: MergedOf, given: Sequen
 
 
 def _merged(
-    store: Store, run: Run, plan: Plan, folders: Sequence[Folder], unread: tuple[Path, ...], joining: _Joining
+    store: Store,
+    run: Run,
+    plan: Plan,
+    folders: Sequence[Folder],
+    left_out: tuple[tuple[Path, ...], tuple[Aside, ...]],
+    joining: _Joining,
 ) -> Merged:
     items = {item.node: item for item in store.items(run.name)}
     by_shard: dict[int, list[str]] = {}
@@ -299,7 +319,9 @@ def _merged(
         joining.copies.copied,
         tuple(joining.copies.lost),
         tuple(left),
-        unread,
+        joining.merged.uncollected,
+        by_number,
+        *left_out,
     )
 
 

@@ -2,14 +2,14 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_vla.errors import VlaError
 from pytest_vla.records.runs import Run
 from pytest_vla.records.store import STORE, Store
 from pytest_vla.scale.parts import Folder
-from pytest_vla.scale.shards import Plan
+from pytest_vla.scale.shards import Plan, Uncollected, read_uncollected
 
 MERGED = "merged"
 """The key of a run's invocation under which it stands."""
@@ -23,6 +23,7 @@ class MergedOf:
         count, selection, partition, weights: see `pytest_vla.scale.shards.Plan`.
         model: see `Run`.
         runs: by number of a shard, how many records of each of its runs, by name, the merged run has.
+        uncollected: by number of a shard, what could not be collected when its last run began.
     """
 
     count: int
@@ -31,6 +32,7 @@ class MergedOf:
     weights: str
     model: str
     runs: Mapping[int, Mapping[str, int]]
+    uncollected: Mapping[int, Uncollected] = field(default_factory=dict)
 
     @classmethod
     def of(cls, plan: Plan, model: str) -> "MergedOf":
@@ -45,6 +47,11 @@ class MergedOf:
         """With so many records of a shard's run."""
         return dataclasses.replace(self, runs={**self.runs, number: {**self.records(number), run: records}})
 
+    def with_uncollected(self, number: int, found: Uncollected) -> "MergedOf":
+        """With what could not be collected for a shard's last run; nothing takes the place of what was."""
+        known = {**self.uncollected, number: found}
+        return dataclasses.replace(self, uncollected={number: each for number, each in known.items() if each.number})
+
     def is_of(self, folder: Folder) -> bool:
         """Whether a shard is of the same selection, shared out in the same way, with the same policy's name."""
         mine = (self.count, self.selection, self.partition, self.weights)
@@ -58,7 +65,9 @@ class MergedOf:
     def table(self) -> dict[str, Any]:
         """Can be written as JSON."""
         runs = {str(number): dict(found) for number, found in sorted(self.runs.items())}
-        return {**{name: getattr(self, name) for name in (*_NUMBERS, *_TEXTS)}, "runs": runs}
+        table = {**{name: getattr(self, name) for name in (*_NUMBERS, *_TEXTS)}, "runs": runs}
+        lost = {str(number): found.table() for number, found in sorted(self.uncollected.items())}
+        return {**table, **({"uncollected": lost} if lost else {})}
 
 
 _NUMBERS = ("count",)
@@ -73,13 +82,14 @@ def merged_of(store: Store, run: Run) -> MergedOf | None:
     try:
         texts = [table[name] for name in _TEXTS]
         runs = {int(number): dict(found) for number, found in table["runs"].items()}
+        lost = {int(number): read_uncollected(found) for number, found in table.get("uncollected", {}).items()}
         counts = [table["count"], *(count for found in runs.values() for count in found.values())]
         if not all(isinstance(text, str) for text in texts) or not all(type(n) is int and n >= 0 for n in counts):
             raise TypeError
-    except (TypeError, KeyError, ValueError, AttributeError) as error:
+    except (TypeError, KeyError, ValueError, AttributeError, VlaError) as error:
         told = f"{store.results / STORE}: what run {run.name} says of the shards that it was made of is damaged"
         raise VlaError(f"{told}: give another folder with -o") from error
-    return MergedOf(table["count"], texts[0], texts[1], texts[2], texts[3], runs)
+    return MergedOf(table["count"], texts[0], texts[1], texts[2], texts[3], runs, lost)
 
 
 def find_merged(store: Store, folders: Sequence[Folder]) -> tuple[Run, MergedOf] | None:

@@ -1,6 +1,7 @@
 """The runs of shards as they lie in folders: found, read, and checked to belong together. Nothing is written."""
 
 import json
+import shlex
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Run
 from pytest_vla.records.store import STORE, open_store
 from pytest_vla.scale.shards import ShardOf, shard_of
-from pytest_vla.util.text import printable
+from pytest_vla.util.text import counted, printable
 
 # What a record says beside its conditions of the machine that ran it, and that numbers may depend on.
 _OF_MACHINE = ("pytest-vla", "kernels", DECLARED)
@@ -36,6 +37,19 @@ class Part:
     of: ShardOf
     records: tuple[Record, ...]
     items: tuple[Item, ...]
+
+
+@dataclass(frozen=True)
+class Aside:
+    """Runs in the results folder of shards that are not of what is merged.
+
+    Attributes:
+        place: the folder.
+        runs: by name, what they are of, such as ``another selection (30 items)``; the oldest first.
+    """
+
+    place: Path
+    runs: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -87,23 +101,36 @@ def find_folders(places: Sequence[Path]) -> tuple[tuple[Path, ...], tuple[Path, 
     return tuple(found.values()), tuple(empty)
 
 
-def read_folder(place: Path) -> tuple[Folder, ...]:
+def read_folder(place: Path) -> tuple[tuple[Folder, ...], Aside]:
     """The shards of a results folder: of the selection and policy of the run that began last. As a rule it is one.
+
+    Returns:
+        These, and what else is in the folder: nobody is to lose failures because something else was run there later.
 
     Raises:
         VlaError: no run of it is a shard, or the store cannot be read; the file is named.
     """
     with open_store(place, create=False) as store:
-        runs = [(run, of) for run in reversed(store.runs()) if (of := _shard_of(place, run)) is not None]
-        if not runs:
+        runs = [(run, _shard_of(place, run)) for run in reversed(store.runs())]
+        shards = [(run, of) for run, of in runs if of is not None]
+        if not shards:
             raise VlaError(f"{place}: no run in it is a shard's; give folders that pytest --vla-shard=N/COUNT wrote")
-        newest, its = runs[-1]
+        newest, its = shards[-1]
         parts: dict[int, list[Part]] = {}
+        aside: dict[str, str] = {}
         for run, of in runs:
-            if (of.key, run.model) == (its.key, newest.model):
+            if of is None:
+                aside[run.name] = "no shard"
+            elif of.selection != its.selection:
+                aside[run.name] = f"another selection ({counted(of.items, 'item')})"
+            elif of.key != its.key:
+                aside[run.name] = f"this selection shared out otherwise (shard {of.number} of {of.count})"
+            elif run.model != newest.model:
+                aside[run.name] = f"another policy ({run.model})"
+            else:
                 part = Part(run, of, tuple(store.attempts(run.name)), store.items(run.name))
                 parts.setdefault(of.number, []).append(part)
-    return tuple(Folder(place, tuple(found)) for found in parts.values())
+    return tuple(Folder(place, tuple(found)) for found in parts.values()), Aside(place, aside)
 
 
 def _shard_of(place: Path, run: Run) -> ShardOf | None:
@@ -130,7 +157,7 @@ def check_together(
     for folder in folders:
         for name, text in _of_run(folder, options):
             told[name][text][str(folder.place)] += 1
-    _check_same(told, "only shards of one call of pytest can be merged: give the folders of one")
+    _check_same(told, f"only shards of one call of pytest can be merged: give the folders of one{_hints(folders)}")
     by_number: dict[int, Folder] = {}
     for folder in folders:
         if (other := by_number.setdefault(folder.number, folder)) is not folder:
@@ -139,7 +166,10 @@ def check_together(
                 "that was run later. Of each case the first record counts"
             )
     told.clear()
-    records = {str(folder.place): [each for part in folder.parts for each in part.records] for folder in folders}
+    records: dict[str, Sequence[Record]] = {}
+    for folder in folders:
+        found = [each for part in folder.parts for each in part.records]
+        records[str(folder.place)] = [*records.get(str(folder.place), ()), *found]
     for place, some in {**records, **further}.items():
         for name, text in (pair for record in some if is_complete(record.outcome) for pair in _of_record(record)):
             told[name][text][place] += 1
@@ -148,6 +178,32 @@ def check_together(
         "no rate is of both. Run that shard again as the others were run; where its folder has earlier runs too, "
         "remove these first (pytest-vla rm RUN --results=DIR)",
     )
+
+
+def _hints(folders: Sequence[Folder]) -> str:
+    """What makes shards fit that differ, where their folders show it: an earlier run, or what was not collected."""
+    keys = Counter((folder.last.of.key, folder.last.run.model) for folder in folders)
+    (usual, most), *_ = keys.most_common()
+    if most == len(folders):
+        return ""
+    told = ""
+    for folder in folders:
+        if folder.last.of.uncollected.number:
+            name, why = folder.last.of.uncollected.files[0]
+            told = told or f". {folder.place} could not collect {name}, whose tests it lacks: {why}"
+    for folder in folders:
+        if (folder.last.of.key, folder.last.run.model) == usual or most == 1:
+            continue
+        with open_store(folder.place, create=False) as store:
+            # The newest first.
+            runs = store.runs()
+        for later, run in enumerate(runs):
+            if (of := shard_of(run.invocation)) is not None and (of.key, run.model) == usual:
+                names = " ".join(each.name for each in runs[:later])
+                remove = f"pytest-vla rm {names} --results={shlex.quote(str(folder.place))}"
+                told += f". Run {run.name} of {folder.place} fits: remove what began later ({remove})"
+                return told
+    return told
 
 
 def _of_run(folder: Folder, options: Collection[str]) -> Iterator[tuple[str, str]]:

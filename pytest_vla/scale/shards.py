@@ -17,6 +17,7 @@ from typing import Any
 from pytest_vla.errors import VlaError
 from pytest_vla.plan.choices import MOST_SHARDS
 from pytest_vla.records.checks import parse_json
+from pytest_vla.util.text import printable
 
 SHARD = "shard"
 """The key of a run's invocation under which it stands."""
@@ -25,6 +26,42 @@ BUDGETS = "step budgets"
 """What a shard's weights are called where no durations were measured."""
 
 _LARGEST_PLAN = 1 << 30
+
+_UNCOLLECTED, _MOST_FILES, _LONGEST = "uncollected", 20, 200
+
+
+@dataclass(frozen=True)
+class Uncollected:
+    """What pytest could not collect, and went on without: its tests are in no selection.
+
+    Attributes:
+        number: how many files, or other collectors.
+        files: node ids of some of them, each with why, in a line.
+    """
+
+    number: int = 0
+    files: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, failures: Mapping[str, str]) -> "Uncollected":
+        """Why, by node id."""
+        some = list(failures.items())[:_MOST_FILES]
+        return cls(len(failures), tuple((printable(name)[:_LONGEST], printable(why)[:_LONGEST]) for name, why in some))
+
+    def table(self) -> list[Any]:
+        """Can be written as JSON."""
+        return [self.number, *map(list, self.files)]
+
+
+def read_uncollected(table: Any) -> Uncollected:
+    """What `Uncollected.table` wrote; nothing, where it is None. Raises VlaError: it is damaged."""
+    if table is None:
+        return Uncollected()
+    number, *files = table if isinstance(table, list) and table else [None]
+    pairs = [each for each in files if isinstance(each, list) and [*map(type, each)] == [str, str]]
+    if type(number) is not int or len(pairs) < len(files) or len(files) != min(number, _MOST_FILES):
+        raise VlaError("what it says of files that could not be collected is not as pytest-vla writes it")
+    return Uncollected(number, tuple((printable(name)[:_LONGEST], printable(why)[:_LONGEST]) for name, why in pairs))
 
 
 @dataclass(frozen=True)
@@ -73,7 +110,7 @@ class Plan:
         return tuple(each for each in self.items if each.shard == number)
 
     def table(self, number: int) -> dict[str, Any]:
-        """What the run of a shard keeps; can be written as JSON."""
+        """What the run of a shard keeps, beside what `with_uncollected` adds; can be written as JSON."""
         rows = [[each.node, each.episode, each.shared, each.shard] for each in self.items]
         packed = zlib.compress(json.dumps(rows, separators=(",", ":")).encode(), 9)
         return {
@@ -99,6 +136,7 @@ class ShardOf:
     partition: str
     weights: str
     packed: str
+    uncollected: Uncollected = Uncollected()
 
     @property
     def key(self) -> tuple[int, str, str, str]:
@@ -136,7 +174,14 @@ def shard_of(invocation: Mapping[str, Any]) -> ShardOf | None:
     number, count, items = map(int, numbers)  # type: ignore[arg-type]
     if not 1 <= number <= count <= MOST_SHARDS or items < 0:
         raise VlaError(f"it says to be shard {number} of {count}")
-    return ShardOf(number, count, items, *map(str, texts))
+    selection, partition, weights, packed = map(str, texts)
+    uncollected = read_uncollected(table.get(_UNCOLLECTED))
+    return ShardOf(number, count, items, selection, partition, weights, packed, uncollected)
+
+
+def with_uncollected(table: Mapping[str, Any], failures: Mapping[str, str]) -> dict[str, Any]:
+    """What the run of a shard keeps, with what could not be collected: why, by node id."""
+    return {**table, **({_UNCOLLECTED: Uncollected.of(failures).table()} if failures else {})}
 
 
 def _planned(row: Any, count: int) -> Planned:

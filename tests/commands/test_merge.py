@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_vla import cli
+from pytest_vla.records.samples import BALANCED, ORDER, SAMPLE, Sample, sample_table
 from pytest_vla.records.store import open_store
 from tests.support.shards import PLAN, write_shard
 
@@ -47,6 +48,33 @@ def test_all_that_is_missing_is_named_with_its_command(here: Path, capsys: pytes
     ]
 
 
+def test_shards_that_time_ended_are_named_with_what_goes_on(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sample = sample_table(Sample("--vla-max-hours=2", 1, 3, True, 1, 1, 0.33, 0.5))
+    write_shard(Path("out/a"), 1, "run-1", {0: "success"}, end=False, kept={ORDER: BALANCED, SAMPLE: sample})
+    with open_store(Path("out/a"), create=True) as store:
+        store.end("run-1", "stopped")
+    code, said = merge(capsys, "out", "-o", "all")
+    assert code == 3
+    at = said.index("left: shard 1 in out/a: 2 of 3 items not run, stopped by time (--vla-max-hours=2)")
+    assert said[at + 1] == "  pytest --vla-resume=run-1 --vla-results=out/a"
+    assert cli.main(["runs", "--results=all"]) == 0
+    assert "balanced" not in capsys.readouterr().out
+
+
+def test_what_was_not_collected_is_named_once(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for n, seeds in ((1, (0, 3, 6)), (2, (1, 4, 7)), (3, (2, 5, 8))):
+        lost = {"test_own.py": "NameError: name 'boom' is not defined"} if n < 3 else {}
+        write_shard(Path(f"out/{n}"), n, f"run-{n}", dict.fromkeys(seeds, "success"), failures=lost)
+    code, said = merge(capsys, "out", "-o", "all")
+    assert code == 3
+    assert said[2:] == [
+        "not collected: test_own.py: NameError: name 'boom' is not defined (shard 1-2)",
+        "tests of these are in no shard. Mend them and run the shards again, without --vla-resume; then merge again:",
+        "  pytest --vla-suite=libero_goal --vla-shard=1/3 --vla-results=out/1",
+        "  pytest --vla-suite=libero_goal --vla-shard=2/3 --vla-results=out/2",
+    ]
+
+
 def test_who_still_runs_is_named(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
     write_shard(Path(".vla/shards/1-of-3"), 1, "run-1", {0: "success"}, end=False)
     monkeypatch.setattr("platform.node", lambda: "node12")
@@ -77,3 +105,31 @@ def test_what_cannot_be_merged_is_an_error(here: Path, capsys: pytest.CaptureFix
     code, said = merge(capsys)
     assert code == 1
     assert "is no folder" in said[0]
+
+
+def test_what_else_is_in_a_folder_is_named_once(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An earlier evaluation's failures stay where they were, and nobody takes the merged run for all that was run."""
+    smaller = replace(PLAN, items=PLAN.items[:8])
+    otherwise = replace(PLAN, count=4)
+    for name, plan, model in (("a", smaller, "random"), ("b", PLAN, "tiny"), ("c", otherwise, "random")):
+        write_shard(Path("out/1"), 1, name, {0: "failure", 3: "failure"}, plan, model)
+    write_shard(Path("out/2"), 2, "d", {1: "failure"}, smaller)
+    for number, seeds in ((1, (0, 3, 6)), (2, (1, 4, 7)), (3, (2, 5, 8))):
+        write_shard(Path(f"out/{number}"), number, f"run-{number}", dict.fromkeys(seeds, "success"))
+    code, said = merge(capsys, "out", "-o", "all")
+    assert code == 0
+    assert [line for line in said if line.startswith("note: ")] == [
+        "note: out/1 also has run a of another selection (8 items), run b of another policy (tiny), run c of this "
+        "selection shared out otherwise (shard 1 of 4), not merged: their results stay there "
+        "(pytest-vla runs --results=out/1)",
+        "note: out/2 also has run d of another selection (8 items), which is not merged: its results stay there "
+        "(pytest-vla runs --results=out/2)",
+    ]
+    with open_store(Path("out/1"), create=True) as store:
+        for name in ("own", "e"):
+            store.begin(name, [], command="pytest", model="random")
+            store.end(name, "finished")
+    assert merge(capsys, "out", "-o", "all")[1][-2].endswith(
+        "shared out otherwise (shard 1 of 4) and 2 runs more, not merged: their results stay there "
+        "(pytest-vla runs --results=out/1)"
+    )

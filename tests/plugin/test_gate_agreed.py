@@ -312,7 +312,7 @@ def test_what_earlier_outcomes_picked_is_not_compared(vla: Run, project: pytest.
             [BASELINE, "--vla-gate=sequential", "--vla-gate-measure=steps"],
             "ERROR: --vla-gate-measure=steps: a sequential gate stops by successes*",
         ),
-        ([BASELINE, "--vla-gate=soon"], "*--vla-gate: 'soon' is none of fixed*"),
+        ([BASELINE, "--vla-gate=soon"], "*--vla-gate: 'soon': expected 'fixed'*"),
         (["--vla-margin=5"], "ERROR: --vla-margin: there is nothing to compare the run with; add --vla-baseline=FILE*"),
         (["--vla-gate-summary=out.md"], "ERROR: --vla-gate-summary: there is nothing to compare the run with; add *"),
         ([BASELINE, "--vla-gate-summary=no/such.md"], "ERROR: --vla-gate-summary=*no/such.md: expected a file, in *"),

@@ -115,6 +115,31 @@ def test_a_shard_that_was_stopped_goes_on(project: pytest.Pytester, vla: Call) -
     assert all(item.status == "failed" for item in items)
 
 
+def test_tests_that_workers_could_not_collect_are_missed(
+    project: pytest.Pytester, vla: Call, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """pytest-xdist goes on without them; so does pytest where it is asked to."""
+    project.makepyfile(test_broken="def test_it(): pass\n\nboom()\n")
+    asked = (*SUITE, "--vla-episodes=1", "test_mine.py", "test_broken.py")
+    vla(*asked, "--vla-shard=1/2", "-n", "2")
+    vla(*asked, "--vla-shard=2/2", "--continue-on-collection-errors")
+    # What the shards said has their commands too.
+    capsys.readouterr()
+    code, said = merge(capsys)
+    assert code == 3
+    assert "not collected: test_broken.py: NameError: name 'boom' is not defined (shard 1-2)" in said
+    (again,) = [line.strip() for line in said.splitlines() if "--vla-shard=1/2" in line]
+    project.makepyfile(test_broken="def test_it(): pass")
+    program, *words = shlex.split(again)
+    assert program == "pytest"
+    project.runpytest_subprocess(*words)
+    code, said = merge(capsys)
+    assert (code, "could not collect test_broken.py" in said) == (1, True), "the other shard lacks its tests"
+    vla(*asked, "--vla-shard=2/2")
+    code, said = merge(capsys)
+    assert (code, "not collected" in said) == (0, False)
+
+
 def test_an_empty_shard_passes_and_says_so(project: pytest.Pytester, vla: Call) -> None:
     for more in ((), ("-n", "1"), ("-q",)):
         result = vla("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove", SUITE[2], "--vla-shard=16/16", *more)

@@ -103,6 +103,6 @@ def test_a_users_own_test_has_its_own_video(vla: Run, project: pytest.Pytester) 
 
 def test_what_is_no_choice_is_refused(vla: Run) -> None:
     result = vla(*STOVE, "--vla-model=random", "--vla-video=some")
-    result.stderr.fnmatch_lines(["*--vla-video: 'some' is none of none, failed, all"])
+    result.stderr.fnmatch_lines(["*--vla-video: 'some': expected 'none', 'failed' or 'all'"])
     result = vla(*STOVE, "--vla-model=random", "-o", "vla_video=some")
-    result.stderr.fnmatch_lines(["*vla_video: 'some' is none of none, failed, all"])
+    result.stderr.fnmatch_lines(["*vla_video: 'some': expected 'none', 'failed' or 'all'"])

@@ -42,6 +42,12 @@ def test_hours(text: str, seconds: float) -> None:
     assert hours_of(hours_text(seconds)) == seconds
 
 
+@pytest.mark.parametrize(("typed", "shown"), [("0.0000001", "0.00036s"), (".333", "1198.8s"), ("7.123456", "25644.4s")])
+def test_hours_that_are_no_round_number_are_shown_short(typed: str, shown: str) -> None:
+    assert hours_text(hours_of(typed)) == shown
+    assert hours_of(shown) == pytest.approx(hours_of(typed), rel=1e-5)
+
+
 @pytest.mark.parametrize("text", ["", "0", "0.0", "-1", "8 hours", "inf", "nan", "0m", "1d", "1e3"])
 def test_what_is_no_time(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="is not a time; write"):

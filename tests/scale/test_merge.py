@@ -10,6 +10,7 @@ import pytest
 
 from pytest_vla.errors import VlaError
 from pytest_vla.records.record import Record
+from pytest_vla.records.samples import BALANCED, ORDER, SAMPLE, Sample, sample_of, sample_table
 from pytest_vla.records.store import STORE, open_store
 from pytest_vla.scale import files
 from pytest_vla.scale.merge import Merged, merge
@@ -289,6 +290,56 @@ def test_what_was_written_meanwhile_is_not_merged_over(
             merged(shards, target)
     assert not merged(shards, target).is_new
     assert len(content(target)[1]) == 9
+
+
+BY_TIME = {ORDER: BALANCED, SAMPLE: sample_table(Sample("--vla-max-hours=2", 1, 3, True, 1, 1, 0.33, 0.5))}
+
+
+def test_a_merged_run_is_no_sample_of_a_shards_limit(tmp_path: Path) -> None:
+    """Whichever shard comes first, and also where the merged run itself was ended by time before more came."""
+    target = tmp_path / ".vla"
+    limited = write_shard(tmp_path / "2", 2, "run-2", {1: "success"}, end=False, kept=BY_TIME)
+    with open_store(limited, create=True) as store:
+        store.end("run-2", "stopped")
+    found = merged([limited], target)
+    assert found.run.status == "stopped"
+    assert not {ORDER, SAMPLE} & found.run.invocation.keys()
+    assert found.left[1].run is not None
+    assert sample_of(found.left[1].run) is not None, "the shard itself is one"
+    with open_store(target, create=True) as store:
+        store.note(found.run.name, SAMPLE, BY_TIME[SAMPLE])
+    later = merged([write_shard(tmp_path / "1", 1, "run-1", {0: "success"}), limited], target)
+    assert later.run.name == found.run.name
+    assert sample_of(later.run) is None
+
+
+def test_what_a_shard_could_not_collect_is_known_until_it_was_run_again(tmp_path: Path) -> None:
+    target, lost = tmp_path / ".vla", {f"test_{n}.py": "NameError: \x1b" for n in range(30)}
+    seeds = {1: (0, 3, 6), 2: (1, 4, 7), 3: (2, 5, 8)}
+    some = [write_shard(tmp_path / f"{n}", n, f"run-{n}", dict.fromkeys(seeds[n], "success")) for n in (2, 3)]
+    broken = write_shard(tmp_path / "1", 1, "run-1", dict.fromkeys(seeds[1], "success"), failures=lost)
+    assert merged([broken], target).uncollected[1].number == 30
+    found = merged(some, target)
+    assert (found.left, sorted(found.uncollected)) == ((), [1]), "also where its folder is not given"
+    assert len(found.uncollected[1].files) == 20
+    assert found.uncollected[1].files[0] == ("test_0.py", "NameError: ?")
+    write_shard(broken, 1, "run-b", {})
+    assert merged([broken], target).uncollected == {}
+
+
+def test_a_damaged_account_of_what_was_not_collected_is_refused(tmp_path: Path) -> None:
+    for number, table in enumerate(([], [1, "test_a.py"], [0, ["a", "b"]], ["1"], [2], [-1], {}, [1, ["a", 1]])):
+        kept = {SHARD: {**PLAN.table(1), "uncollected": table}}
+        with pytest.raises(VlaError, match="could not be collected is not as pytest-vla writes it"):
+            merged([write_shard(tmp_path / f"{number}", 1, "run-1", {0: "success"}, kept=kept)], tmp_path / ".vla")
+
+
+def test_a_refusal_says_what_would_fit(shards: list[Path], tmp_path: Path) -> None:
+    write_shard(shards[0], 1, "run-odd", {0: "success"}, plan=OTHER_SELECTION, failures={"test_a.py": "NameError: x"})
+    with pytest.raises(VlaError, match=r"could not collect test_a\.py, whose tests it lacks: NameError: x") as refused:
+        merged(shards, tmp_path / ".vla")
+    assert f"Run run-1 of {shards[0]} fits: remove what began later" in str(refused.value)
+    assert f"(pytest-vla rm run-odd --results={shards[0]})" in str(refused.value)
 
 
 def test_a_folder_may_have_several_shards(tmp_path: Path) -> None:

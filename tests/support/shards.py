@@ -6,7 +6,7 @@ from typing import Any
 
 from pytest_vla.plan.case import Case
 from pytest_vla.records.store import open_store
-from pytest_vla.scale.shards import BUDGETS, SHARD, Plan, Planned
+from pytest_vla.scale.shards import BUDGETS, SHARD, Plan, Planned, with_uncollected
 from tests.support.records import record_of
 
 SETTINGS = {"replan": None, "shard": [1, 3], "typed": ["shard", "model"], "given": ["--vla-results=out/1"]}
@@ -24,13 +24,20 @@ def write_shard(
     model: str = "random",
     settings: Mapping[str, Any] | None = None,
     end: bool = True,
+    kept: Mapping[str, Any] | None = None,
+    failures: Mapping[str, str] | None = None,
     **changes: Any,
 ) -> Path:
-    """A run of a shard, with the outcomes of seeds. Returns the results folder."""
+    """A run of a shard, with the outcomes of seeds, what it keeps besides, and what could not be collected.
+
+    Returns:
+        The results folder.
+    """
     command = f"pytest --vla-suite=libero_goal --vla-shard={number}/{plan.count} --vla-results={place}"
     invocation = {
         "settings": {**SETTINGS, **(settings or {})},
-        SHARD: plan.table(number),
+        SHARD: with_uncollected(plan.table(number), failures or {}),
+        **(kept or {}),
         "arguments": [],
         "folder": str(place),
     }

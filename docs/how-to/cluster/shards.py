@@ -25,7 +25,7 @@ def main(count: int, options: list[str]) -> int:
     jobs = executor.map_array(shard, [str(folder)] * count, numbers, [count] * count, [options] * count)
     for number, job in zip(numbers, jobs, strict=True):
         try:
-            # 1: some episodes failed, which was measured.
+            # 1: some episodes failed, which was measured; or tests could not be collected, which the merge tells.
             if (code := job.result()) > 1:
                 print(f"shard {number}: pytest ended with {code}: {job.paths.stdout}")
         except Exception as error:
