@@ -6,6 +6,7 @@ an object of a compiled library that cannot be pickled, raises: a digest that le
 """
 
 import copyreg
+import functools
 import hashlib
 import logging
 import random
@@ -35,16 +36,21 @@ _OF_C = (
     types.MemberDescriptorType,
 )
 _CONTAINERS = (dict, list, tuple, set, frozenset, deque, bytearray, str, bytes, int, float, complex)
+_CACHED = type(functools.lru_cache(lambda: None))
 _COMPILED = (".so", ".pyd", ".dylib")
-# How torch saves, loads and trains a module: not how it answers. Hooks of what it answers are read.
-_HOOKS_OF_TRAINING = (
-    "_state_dict_hooks",
-    "_state_dict_pre_hooks",
-    "_load_state_dict_pre_hooks",
-    "_load_state_dict_post_hooks",
-    "_backward_hooks",
-    "_backward_pre_hooks",
-)
+# What objects of a package keep that says nothing of how they answer: how a module is saved, loaded and trained (hooks
+# of its answers are read), and what a processor was given last.
+_NOT_OF_ANSWERS = {
+    "torch": (
+        "_state_dict_hooks",
+        "_state_dict_pre_hooks",
+        "_load_state_dict_pre_hooks",
+        "_load_state_dict_post_hooks",
+        "_backward_hooks",
+        "_backward_pre_hooks",
+    ),
+    "lerobot": ("_current_transition",),
+}
 
 
 def content_digest(*values: Any) -> str:
@@ -120,6 +126,8 @@ class _Reader:
         elif isinstance(value, types.ModuleType):
             self._tell("module", value.__name__)
             self._module(value.__name__)
+        elif kind.__module__ == "typing":
+            self._tell("type", repr(value))
         elif isinstance(value, _SILENT):
             self._tell("silent", kind.__name__)
         elif isinstance(value, _OF_C):
@@ -167,6 +175,8 @@ class _Reader:
             self._read_all("property", (value.fget, value.fset))
         elif isinstance(value, staticmethod | classmethod):
             self._read_all(kind.__name__, (value.__func__,))
+        elif isinstance(value, _CACHED):
+            self._read_all("cached", (value.__wrapped__,))
         elif isinstance(value, weakref.ref):
             self._read_all("weak", (value(),))
         elif isinstance(value, types.MappingProxyType):
@@ -216,8 +226,10 @@ class _Reader:
         elif _keeps_elsewhere(kind):
             self._pickled(value)
             return
+        packages = {base.__module__.partition(".")[0] for base in kind.__mro__}
+        without = {name for package in packages for name in _NOT_OF_ANSWERS.get(package, ())}
         attributes = getattr(value, "__dict__", {})
-        self._read_table({name: each for name, each in attributes.items() if name not in _HOOKS_OF_TRAINING})
+        self._read_table({name: each for name, each in attributes.items() if name not in without})
         for name, slot in _slots(kind):
             try:
                 found = slot.__get__(value, kind)
