@@ -171,6 +171,8 @@ class _Reader:
         elif isinstance(value, types.BuiltinFunctionType | types.MethodWrapperType):
             self._tell("of C", getattr(value, "__module__", None), value.__qualname__)
             self.read(value.__self__)
+        elif kind.__name__ == "cython_function_or_method":
+            self._global(value, value.__qualname__)
         elif isinstance(value, property):
             self._read_all("property", (value.fget, value.fset))
         elif isinstance(value, staticmethod | classmethod):
@@ -265,13 +267,17 @@ class _Reader:
         reduce = copyreg.dispatch_table.get(kind)
         made_of: Any = value.__reduce_ex__(4) if reduce is None else reduce(value)
         if isinstance(made_of, str):
-            module = getattr(value, "__module__", None) or kind.__module__
-            if _named(module, made_of) is not value:
-                raise TypeError(f"{made_of}, which is not in {module}")
-            self._tell("named", module, made_of)
+            self._global(value, made_of)
             return
         called, arguments, state, items, table = (*made_of, None, None, None)[:5]
         self._read_all("made of", (called, arguments, state, list(items or ()), list(table or ())))
+
+    def _global(self, value: Any, name: str) -> None:
+        """What a module of C has under a name. Raises TypeError where that is something else."""
+        module = getattr(value, "__module__", None) or type(value).__module__
+        if _named(module, name) is not value:
+            raise TypeError(f"{name}, which is not in {module}")
+        self._tell("named", module, name)
 
     def _function(self, value: types.FunctionType) -> None:
         home = value.__globals__.get("__name__", "")
