@@ -171,15 +171,20 @@ class LerobotPolicy:
 
     def _ask_apart(self, session: LerobotSession, observations: Sequence[Observation]) -> list[NDArray[np.float64]]:
         batch = self._before(self._batch([session], observations))
+        before = {name: vars(self._model)[name] for name in session.memory}
         vars(self._model).update(session.memory)
-        # The generator is put back: in the user's own process others draw from it too.
-        with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []), torch.no_grad():
-            torch.manual_seed(int(session.rng.integers(2**63)))
-            if self.manner.chunks:
-                chunk = self._model.predict_action_chunk(batch)
-            else:
-                chunk = self._model.select_action(batch)[:, None]
-        session.memory = {name: vars(self._model)[name] for name in session.memory}
+        try:
+            # The generator is put back: in the user's own process others draw from it too.
+            with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []), torch.no_grad():
+                torch.manual_seed(int(session.rng.integers(2**63)))
+                if self.manner.chunks:
+                    chunk = self._model.predict_action_chunk(batch)
+                else:
+                    chunk = self._model.select_action(batch)[:, None]
+            session.memory = {name: vars(self._model)[name] for name in session.memory}
+        finally:
+            # And the model has no memory of the episode: it is what it was, also to its digest.
+            vars(self._model).update(before)
         return self._finish(chunk)
 
     def _batch(self, sessions: Sequence[LerobotSession], observations: Sequence[Observation]) -> dict[str, Any]:

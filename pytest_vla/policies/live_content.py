@@ -1,0 +1,374 @@
+"""A digest of all that an object in memory consists of, where all of it can be known.
+
+Whatever of a policy can make it act otherwise is in it: attributes of its own and of what it points to, arrays and
+tensors by content, classes and functions by their code and the file that they are from. What cannot be known, such as
+an object of a compiled library that cannot be pickled, raises: a digest that left it out would be one for two policies.
+"""
+
+import copyreg
+import functools
+import hashlib
+import logging
+import random
+import sys
+import threading
+import types
+import weakref
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+
+from pytest_vla.policies.files import module_digest
+
+# Written as they are. Nothing else is told apart by its text.
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, range, type(...), type(NotImplemented))
+# They say nothing of how a policy acts.
+_SILENT = (type(threading.Lock()), type(threading.RLock()), logging.Logger, logging.Handler)
+_OF_C = (
+    types.WrapperDescriptorType,
+    types.MethodDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+)
+_CONTAINERS = (dict, list, tuple, set, frozenset, deque, bytearray, str, bytes, int, float, complex)
+_CACHED = type(functools.lru_cache(lambda: None))
+_COMPILED = (".so", ".pyd", ".dylib")
+# What objects of a package keep that says nothing of how they answer: how a module is saved, loaded and trained (hooks
+# of its answers are read), and what a processor was given last.
+_NOT_OF_ANSWERS = {
+    "torch": (
+        "_state_dict_hooks",
+        "_state_dict_pre_hooks",
+        "_load_state_dict_pre_hooks",
+        "_load_state_dict_post_hooks",
+        "_backward_hooks",
+        "_backward_pre_hooks",
+    ),
+    "lerobot": ("_current_transition",),
+}
+
+
+def content_digest(*values: Any) -> str:
+    """sha256 (hex) over everything that values consist of; equal in another process that made them alike.
+
+    Raises:
+        TypeError: something in it is of a kind whose content cannot be known.
+        Exception: whatever reading of it raises, such as a tensor that is nowhere.
+    """
+    reader = _Reader()
+    reader.read(values)
+    return reader.digest()
+
+
+def array_content(value: Any) -> tuple[str, tuple[int, ...], str]:
+    """The type, shape and sha256 (hex) of an array of numbers or a tensor, wherever it is.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    torch = _torch_of(value)
+    if torch is not None:
+        flat = value.detach().cpu().contiguous().reshape(-1)
+        # numpy knows no bfloat16.
+        data = flat.view(torch.uint8).numpy().data
+        return str(value.dtype), tuple(value.shape), hashlib.sha256(data).hexdigest()
+    array = numbers_of(value)
+    return str(array.dtype), array.shape, hashlib.sha256(np.ascontiguousarray(array).data).hexdigest()
+
+
+def numbers_of(value: Any) -> np.ndarray[Any, Any]:
+    """An array of numbers; raises TypeError where it is none."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "buifc":
+        raise TypeError(f"{type(value).__name__} is no array of numbers")
+    return array
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether it is torch's, which is not imported for it."""
+    return _torch_of(value) is not None
+
+
+def _torch_of(value: Any) -> Any:
+    """torch, where a value is a tensor of it."""
+    torch: Any = sys.modules.get("torch")
+    return torch if torch is not None and isinstance(value, torch.Tensor) else None
+
+
+class _Reader:
+    """Goes through objects once, in an order that follows from them."""
+
+    def __init__(self) -> None:
+        self._told = hashlib.sha256()
+        # What was read, by identity, and kept: the place of what is gone may be another's.
+        self._seen: dict[int, tuple[int, Any]] = {}
+        self._modules: dict[str, bool] = {}
+        self._contents: dict[tuple[Any, ...], tuple[str, tuple[int, ...], str]] = {}
+
+    def digest(self) -> str:
+        return self._told.hexdigest()
+
+    def read(self, value: Any) -> None:
+        kind = type(value)
+        if value.__class__ is not kind:
+            raise TypeError(f"a {kind.__qualname__} that stands for something else")
+        if kind in _PLAIN:
+            self._tell(kind.__name__, hashlib.sha256(value).digest() if kind is bytes else value)
+        elif isinstance(value, Enum):
+            self._tell("member", value.name)
+            self._class(kind)
+            self.read(value.value)
+        elif isinstance(value, types.ModuleType):
+            self._tell("module", value.__name__)
+            self._module(value.__name__)
+        elif kind.__module__ == "typing":
+            self._tell("type", repr(value))
+        elif isinstance(value, _SILENT):
+            self._tell("silent", kind.__name__)
+        elif isinstance(value, _OF_C):
+            self._tell("of C", value.__objclass__.__module__, value.__qualname__)
+        elif kind in (tuple, frozenset) or isinstance(value, np.generic | np.dtype):
+            # Whether two of them are one object is chance.
+            self._content(value)
+        elif id(value) in self._seen:
+            self._tell("again", self._seen[id(value)][0])
+        else:
+            self._seen[id(value)] = len(self._seen), value
+            self._content(value)
+
+    def _tell(self, *words: Any) -> None:
+        self._told.update(repr(words).encode(errors="surrogatepass") + b"\n")
+
+    def _read_all(self, name: str, values: Iterable[Any]) -> None:
+        """What it is called keeps lists of lists apart."""
+        listed = list(values)
+        self._tell(name, len(listed))
+        for each in listed:
+            self.read(each)
+
+    def _read_table(self, table: Mapping[Any, Any]) -> None:
+        self._tell("table", len(table))
+        for name, value in table.items():
+            self.read(name)
+            self.read(value)
+
+    def _content(self, value: Any) -> None:
+        """What is neither plain nor known already."""
+        kind = type(value)
+        if isinstance(value, type):
+            self._class(value)
+        elif isinstance(value, types.FunctionType):
+            self._function(value)
+        elif isinstance(value, types.CodeType):
+            self._code(value)
+        elif isinstance(value, types.MethodType):
+            self._read_all("method", (value.__func__, value.__self__))
+        elif isinstance(value, types.BuiltinFunctionType | types.MethodWrapperType):
+            self._tell("of C", getattr(value, "__module__", None), value.__qualname__)
+            self.read(value.__self__)
+        elif kind.__name__ == "cython_function_or_method":
+            self._global(value, value.__qualname__)
+        elif isinstance(value, property):
+            self._read_all("property", (value.fget, value.fset))
+        elif isinstance(value, staticmethod | classmethod):
+            self._read_all(kind.__name__, (value.__func__,))
+        elif isinstance(value, _CACHED):
+            self._read_all("cached", (value.__wrapped__,))
+        elif isinstance(value, weakref.ref):
+            self._read_all("weak", (value(),))
+        elif isinstance(value, types.MappingProxyType):
+            self._read_table(value)
+        elif isinstance(value, PurePath):
+            self._tell(kind.__name__, str(value))
+        elif kind is random.Random:
+            self._read_all("random", value.getstate())
+        elif self._is_array(value):
+            self._array(value)
+        else:
+            self._object(value)
+
+    def _is_array(self, value: Any) -> bool:
+        if type(value) in (np.ndarray, np.memmap):
+            return True
+        torch = _torch_of(value)
+        if torch is not None:
+            # Of another class it may be a cover for tensors that cannot be seen.
+            if type(value) not in (torch.Tensor, getattr(getattr(torch, "nn", None), "Parameter", None)):
+                raise TypeError(f"a tensor of the class {type(value).__qualname__}")
+            return True
+        return type(value).__module__.partition(".")[0] in ("jax", "jaxlib") and hasattr(value, "__array__")
+
+    def _array(self, value: Any) -> None:
+        if isinstance(value, np.ndarray) and value.dtype == object:
+            self._tell("array", value.shape)
+            self._read_all("objects", value.ravel().tolist())
+            return
+        place = _place(value)
+        found = self._contents.get(place) if place else None
+        if found is None:
+            found = array_content(value)
+            if place:
+                self._contents[place] = found
+        self._tell("array", *found)
+        if type(value) is not np.memmap and getattr(value, "__dict__", None):
+            self._read_table(vars(value))
+
+    def _object(self, value: Any) -> None:
+        """Attributes, slots, and what its class keeps elsewhere."""
+        kind = type(value)
+        self._tell("object")
+        self._whole_class(kind)
+        if isinstance(value, _CONTAINERS):
+            self._contained(value)
+        elif _keeps_elsewhere(kind):
+            self._pickled(value)
+            return
+        packages = {base.__module__.partition(".")[0] for base in kind.__mro__}
+        without = {name for package in packages for name in _NOT_OF_ANSWERS.get(package, ())}
+        attributes = getattr(value, "__dict__", {})
+        self._read_table({name: each for name, each in attributes.items() if name not in without})
+        for name, slot in _slots(kind):
+            try:
+                found = slot.__get__(value, kind)
+            except AttributeError:
+                continue
+            self._tell("slot", name)
+            self.read(found)
+
+    def _contained(self, value: Any) -> None:
+        if isinstance(value, dict):
+            self._read_table(dict(dict.items(value)))
+            if isinstance(value, defaultdict):
+                self.read(value.default_factory)
+        elif isinstance(value, set | frozenset):
+            # In the order of their digests: that of a set is chance.
+            self._tell("set", sorted(content_digest(each) for each in value))
+        elif isinstance(value, deque):
+            self._tell("at most", value.maxlen)
+            self._read_all("items", deque.__iter__(value))
+        elif isinstance(value, list | tuple):
+            of = list if isinstance(value, list) else tuple
+            self._read_all("items", of.__iter__(value))  # type: ignore[arg-type]
+        else:
+            of_it = next(each for each in _CONTAINERS if isinstance(value, each))
+            self._tell("as", of_it.__name__, of_it.__repr__(value))  # type: ignore[arg-type]
+
+    def _pickled(self, value: Any) -> None:
+        """What a class of C gives to be made anew of. Raises TypeError where it gives nothing, or may give half."""
+        kind = type(value)
+        ways = (kind.__reduce_ex__, kind.__reduce__, getattr(kind, "__getstate__", None))
+        if any(isinstance(each, types.FunctionType) for each in ways):
+            raise TypeError(f"an object of {kind.__module__}.{kind.__qualname__}, which may keep something to itself")
+        reduce = copyreg.dispatch_table.get(kind)
+        made_of: Any = value.__reduce_ex__(4) if reduce is None else reduce(value)
+        if isinstance(made_of, str):
+            self._global(value, made_of)
+            return
+        called, arguments, state, items, table = (*made_of, None, None, None)[:5]
+        self._read_all("made of", (called, arguments, state, list(items or ()), list(table or ())))
+
+    def _global(self, value: Any, name: str) -> None:
+        """What a module of C has under a name. Raises TypeError where that is something else."""
+        module = getattr(value, "__module__", None) or type(value).__module__
+        if _named(module, name) is not value:
+            raise TypeError(f"{name}, which is not in {module}")
+        self._tell("named", module, name)
+
+    def _function(self, value: types.FunctionType) -> None:
+        home = value.__globals__.get("__name__", "")
+        self._tell("function", home, value.__qualname__)
+        self._module(home)
+        self._code(value.__code__)
+        self._read_all("defaults", (value.__defaults__, value.__kwdefaults__))
+        # What it was made with, such as the numbers of a closure.
+        for cell in value.__closure__ or ():
+            try:
+                self._read_all("cell", (cell.cell_contents,))
+            except ValueError:
+                self._tell("empty cell")
+        self._read_table(vars(value))
+
+    def _code(self, code: types.CodeType) -> None:
+        self._tell("code", code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_flags)
+        self._read_all("constants", code.co_consts)
+
+    def _class(self, kind: type) -> None:
+        """By its name, where it has one that others find it by."""
+        if _named(kind.__module__, kind.__qualname__) is kind:
+            self._tell("class", kind.__module__, kind.__qualname__)
+            self._module(kind.__module__)
+        else:
+            self._whole_class(kind)
+
+    def _whole_class(self, kind: type) -> None:
+        """With all that objects of it have from it and what it is derived from: methods, attributes."""
+        for each in kind.__mro__[:-1]:
+            key = -id(each)
+            self._tell("class", each.__module__, each.__qualname__)
+            if key in self._seen:
+                self._tell("again", self._seen[key][0])
+                continue
+            self._seen[key] = len(self._seen), each
+            if not self._module(each.__module__):
+                continue
+            for name, value in vars(each).items():
+                is_named = name.startswith("__") and name.endswith("__") and not callable(value)
+                if is_named or name in ("__class__", "_abc_impl") or _is_of_namedtuple(value):
+                    continue
+                self._tell("of the class", name)
+                self.read(value)
+
+    def _module(self, name: str) -> bool:
+        """By its file, and the version of its package. Returns whether it is written in Python. Raises TypeError where
+        its code cannot be known, as in a notebook."""
+        if name not in self._modules:
+            top = name.partition(".")[0]
+            package = sys.modules.get(top)
+            version = getattr(package, "__version__", None)
+            file = getattr(sys.modules.get(name), "__file__", None) or ""
+            found = None if file.endswith(_COMPILED) else module_digest(name)
+            known = found or top in sys.stdlib_module_names - {"__main__"} or getattr(package, "__file__", None)
+            if not known or (name == "__main__" and not found):
+                raise TypeError(f"{name} has no file")
+            self._tell("module", name, found, version if isinstance(version, str) else None)
+            self._modules[name] = found is not None
+        return self._modules[name]
+
+
+def _named(module: str | None, name: str) -> Any:
+    found: Any = sys.modules.get(module or "")
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def _slots(kind: type) -> list[tuple[str, Any]]:
+    slotted = [base for base in kind.__mro__ if "__slots__" in vars(base)]
+    found = [(name, each) for base in slotted for name, each in vars(base).items()]
+    return [(name, each) for name, each in found if isinstance(each, types.MemberDescriptorType)]
+
+
+def _keeps_elsewhere(kind: type) -> bool:
+    """Whether objects have a part that is neither an attribute nor a slot: a class of C. As pickle finds it out."""
+    pointers = len(_slots(kind)) + (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
+    return bool(kind.__itemsize__) or kind.__basicsize__ > object.__basicsize__ + 8 * pointers
+
+
+def _is_of_namedtuple(value: Any) -> bool:
+    """Its ``__new__`` is of a module that is nowhere; what it does follows from its fields."""
+    return isinstance(value, types.FunctionType) and value.__globals__.get("__name__", "").startswith("namedtuple_")
+
+
+def _place(value: Any) -> tuple[Any, ...] | None:
+    """Where an array's numbers are: weights are often to be had in several ways, and are read once."""
+    if isinstance(value, np.ndarray):
+        pointer = value.__array_interface__["data"][0]
+        return pointer, str(value.dtype), value.shape, value.strides
+    if not hasattr(value, "data_ptr"):
+        return None
+    return value.data_ptr(), str(value.dtype), tuple(value.shape), value.stride(), str(value.device)
