@@ -54,8 +54,8 @@ class TurnPool:
             return kept.popleft()
         turn = min(self._rounds)
         scenes = self._rounds[turn]
-        own, others = self._scenes.get(worker), {scene for who, scene in self._scenes.items() if who != worker}
-        scene = min(scenes, key=lambda each: (each != own, each in others, scenes[each][0][:2]))
+        own = self._scenes.get(worker)
+        scene = None if self._is_strict else self._scene_for(worker, scenes)
         _, _, item = heappop(scenes[scene])
         if not scenes[scene]:
             del scenes[scene]
@@ -98,3 +98,8 @@ class TurnPool:
         self._count -= len(kept)
         for item in kept:
             self.put_back(item)
+
+    def _scene_for(self, worker: Hashable, scenes: dict[str | None, _Queue]) -> str | None:
+        """Its own, else one that no worker is on, else the first."""
+        own, others = self._scenes.get(worker), {scene for who, scene in self._scenes.items() if who != worker}
+        return min(scenes, key=lambda each: (each != own, each in others, scenes[each][0][:2]))
