@@ -292,7 +292,7 @@ def test_what_was_written_meanwhile_is_not_merged_over(
     assert len(content(target)[1]) == 9
 
 
-BY_TIME = {ORDER: BALANCED, SAMPLE: sample_table(Sample("--vla-max-hours=2", 1, 3, True, 1, 1, 0.33, 0.5))}
+BY_TIME = {ORDER: BALANCED, SAMPLE: sample_table(Sample("--vla-max-hours=2", 1, 3, True, 1, 1, 0.33, 0.5, 1))}
 
 
 def test_a_merged_run_is_no_sample_of_a_shards_limit(tmp_path: Path) -> None:
