@@ -174,9 +174,9 @@ class _Reader:
         elif kind.__name__ == "cython_function_or_method":
             self._global(value, value.__qualname__)
         elif isinstance(value, property):
-            self._read_all("property", (value.fget, value.fset))
+            self._read_all("property", (kind, value.fget, value.fset, getattr(value, "__dict__", None)))
         elif isinstance(value, staticmethod | classmethod):
-            self._read_all(kind.__name__, (value.__func__,))
+            self._read_all("method of the class", (kind, value.__func__, vars(value)))
         elif isinstance(value, _CACHED):
             self._read_all("cached", (value.__wrapped__,))
         elif isinstance(value, weakref.ref):
@@ -223,14 +223,15 @@ class _Reader:
         kind = type(value)
         self._tell("object")
         self._whole_class(kind)
+        # Of others, such as aliases of types, it is that of something else. It may be made here, which is pickled then.
+        attributes = value.__dict__ if kind.__dictoffset__ else {}
         if isinstance(value, _CONTAINERS):
             self._contained(value)
         elif _keeps_elsewhere(kind):
+            # Attributes are read as well: an array of a class of one's own is pickled without them.
             self._pickled(value)
-            return
         packages = {base.__module__.partition(".")[0] for base in kind.__mro__}
         without = {name for package in packages for name in _NOT_OF_ANSWERS.get(package, ())}
-        attributes = getattr(value, "__dict__", {})
         self._read_table({name: each for name, each in attributes.items() if name not in without})
         for name, slot in _slots(kind):
             try:
@@ -256,7 +257,7 @@ class _Reader:
             self._read_all("items", of.__iter__(value))  # type: ignore[arg-type]
         else:
             of_it = next(each for each in _CONTAINERS if isinstance(value, each))
-            self._tell("as", of_it.__name__, of_it.__repr__(value))  # type: ignore[arg-type]
+            self._tell("as", of_it.__name__, of_it.__repr__(value))
 
     def _pickled(self, value: Any) -> None:
         """What a class of C gives to be made anew of. Raises TypeError where it gives nothing, or may give half."""
@@ -371,4 +372,6 @@ def _place(value: Any) -> tuple[Any, ...] | None:
         return pointer, str(value.dtype), value.shape, value.strides
     if not hasattr(value, "data_ptr"):
         return None
-    return value.data_ptr(), str(value.dtype), tuple(value.shape), value.stride(), str(value.device)
+    # Views that are conjugate or negative share a place with what is not.
+    flags = [getattr(value, name)() for name in ("is_conj", "is_neg") if hasattr(value, name)]
+    return value.data_ptr(), str(value.dtype), tuple(value.shape), value.stride(), str(value.device), *flags

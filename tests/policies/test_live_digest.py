@@ -133,6 +133,16 @@ class Mode(Enum):
     SLOW = 2
 
 
+class Unit(np.ndarray):
+    pass
+
+
+def unit(name: str) -> Unit:
+    made = np.zeros(2).view(Unit)
+    made.unit = name  # type: ignore[attr-defined]
+    return made
+
+
 def doubled(value: float) -> float:
     return 2 * value
 
@@ -153,6 +163,7 @@ def inner(**attributes: Any) -> Plain:
         [1, 1.0, True, None, "1", b"1", -1],
         [[1, 2], (1, 2), {1, 2}, [2, 1], [[1], 2], [[1, 2]], [], deque([1, 2]), deque([1, 2], 2)],
         [{"a": 1}, {"a": 2}, {"b": 1}, OrderedDict(a=1), defaultdict(int, a=1), defaultdict(list, a=1)],
+        [np.zeros(2).view(Unit), unit("m"), unit("mm"), np.zeros(2)],
         [np.zeros(2), np.ones(2), np.zeros((2, 1)), np.float32(0), np.float32(1), np.dtype("f4"), np.array([None])],
         [Config(), Config(9), Config(names=()), Config(table={"mean": np.ones(2)})],
         [Mode.FAST, Mode.SLOW, Mode],
