@@ -18,7 +18,7 @@ import pytest
 from pytest_vla.records.record import Record
 from pytest_vla.run.folder import RUN
 from pytest_vla.run.preparing import CHANNEL
-from pytest_vla.scale.worker_host import SCRATCH
+from pytest_vla.scale.far_object import SCRATCH
 from pytest_vla.util.files import whole_file
 
 FILE, POLICY, BEGIN = "file", "policy", "begin"

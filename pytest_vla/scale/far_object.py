@@ -2,6 +2,9 @@
 
 from typing import Any
 
+SCRATCH = "PYTEST_VLA_SCRATCH"
+"""The variable that names a worker's own folder on another machine."""
+
 
 class FarObject:
     """Makes an object of a module, and calls it."""

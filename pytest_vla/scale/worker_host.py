@@ -12,12 +12,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from pytest_vla.scale.far_object import SCRATCH
 from pytest_vla.scale.node_facts import environment
 from pytest_vla.scale.scratch import Scratch
 from pytest_vla.scale.switchboard import call
-
-SCRATCH = "PYTEST_VLA_SCRATCH"
-"""The variable that names a worker's own folder."""
 
 _LAST_WORDS = 4000
 _END_SECONDS = 5.0

@@ -123,6 +123,8 @@ def check_command(words: list[str], pytester: pytest.Pytester) -> None:
         check_pip(arguments)
     elif program == "apt-get":
         assert " ".join(word for word in words if word != "-y") in (DEBIAN, "apt-get update")
+    elif program == "ray":
+        assert arguments[0] == "start"
     elif program == "export":
         check_variable(arguments[0])
     else:

@@ -177,7 +177,7 @@ def test_a_resumed_run_charges_as_it_began(point: Run, pytester: pytest.Pytester
     kept = point(f"--vla-resume={run}")
     kept.stdout.fnmatch_lines([f"vla: nothing is left of run {run}, 1 episode kept"])
     other = point(f"--vla-resume={run}", "--vla-max-cost=2")
-    other.stderr.fnmatch_lines([f"*--vla-resume: run {run} was started with --vla-max-cost=1.0, and not with 2.0*"])
+    other.stderr.fnmatch_lines([f"*--vla-resume: run {run} was started with --vla-max-cost=1, and not with 2*"])
     costs.write_text('[[cost]]\nname = "b"\nrule = "joint"\nwithin = 0.1\ntasks = "nothing"\n')
     changed = point(f"--vla-resume={run}")
     changed.stderr.fnmatch_lines(

@@ -97,7 +97,7 @@ def test_afterwards_it_is_said_what_is_not_as_agreed(vla: Run, capsys: pytest.Ca
 def test_a_resumed_run_keeps_what_was_agreed(vla: Run, project: pytest.Pytester, base: Path) -> None:
     vla(*STOVE[:2], "--vla-seeds=20,0-9", ALL, BASELINE, "-x")
     (run,) = run_names(project.path / ".vla")
-    for option, before, now in (("margin", "5.0", "10.0"), ("gate-by", "suite,dimension", "suite")):
+    for option, before, now in (("margin", "5", "10"), ("gate-by", "suite,dimension", "suite")):
         result = vla("--vla-resume", f"--vla-{option}={now}")
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         result.stderr.fnmatch_lines([f"*run {run} was started with --vla-{option}={before}, and not with {now}: *"])
