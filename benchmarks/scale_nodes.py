@@ -16,6 +16,7 @@ import os
 import resource
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,7 +32,6 @@ from pytest_vla.records.record import record_line
 from pytest_vla.run.collected import Collected
 from pytest_vla.run.handover import PROPERTY
 from pytest_vla.run.preparing import CHANNEL
-from pytest_vla.run.xdist import hooks
 
 _FILE = "pytest_vla/run/suite_items.py"
 _PHASES = ("setup", "call", "teardown")
@@ -158,8 +158,11 @@ def _collected() -> tuple[list[Any], list[str], dict[str, Any]]:
     cases = scale_records.cases(int(os.environ["SCALE_EPISODES"]))
     ids = [case.node_id for case in cases]
     found = Collected(ids, dict(zip(ids, cases, strict=True)), {node: node for node in ids}, {})
-    if hasattr(hooks, "cases_message"):
-        return cases, ids, hooks.cases_message(found)
+    with suppress(ImportError):
+        # A checkout from before them tells a table.
+        from pytest_vla.run.xdist.worker import cases_message
+
+        return cases, ids, cases_message(found)
     # Of another checkout.
     return cases, ids, {node: (node, None, dataclasses.astuple(case)) for node, case in found.cases.items()}
 

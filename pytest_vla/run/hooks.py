@@ -43,6 +43,7 @@ from pytest_vla.run.sudden_exit import STDERR
 from pytest_vla.run.typed import lacking_plugins
 from pytest_vla.run.unheeded import unheeded
 from pytest_vla.run.xdist import hooks as xdist_hooks
+from pytest_vla.run.xdist import worker as xdist_worker
 from pytest_vla.run.xdist.auto import widen_auto
 from pytest_vla.run.xdist.policy import SERVED, PolicyOfWorkers
 from pytest_vla.util.text import printable_lines
@@ -96,7 +97,7 @@ def _configure(config: pytest.Config, late: bool) -> None:
     check_shard(settings, config)
     arguments = list(config.args) if config.args_source == config.ArgsSource.ARGS else []
     here = config.invocation_params.dir
-    handed = xdist_hooks.handed_over(config)
+    handed = xdist_worker.handed_over(config)
     resumption = None
     if settings.resume is not None:
         resumption = find_resumption(settings, arguments) if handed is None else handed.resumption
@@ -128,9 +129,9 @@ def _configure(config: pytest.Config, late: bool) -> None:
             config.stash[RUN] = far_side.scratch_of(handed.run)
             far_side.begin(config, handed.ahead)
         _skip_decided(config, selection)
-        config.pluginmanager.register(xdist_hooks.Worker(), "vla-worker")
+        config.pluginmanager.register(xdist_worker.Worker(), "vla-worker")
         if settings.model is not None and is_limited(settings):
-            config.pluginmanager.register(BeginInTime(partial(xdist_hooks.ask_controller, config)), "vla-in-time")
+            config.pluginmanager.register(BeginInTime(partial(xdist_worker.ask_controller, config)), "vla-in-time")
         return
     if settings.model is not None:
         from pytest_vla.util.wall_limits import terminal_stderr
@@ -214,7 +215,7 @@ def _selected(
 
 
 def _check_devices(settings: Settings, config: pytest.Config) -> None:
-    if len(settings.device) > 1 and not config.getoption("tx", None) and xdist_hooks.handed_over(config) is None:
+    if len(settings.device) > 1 and not config.getoption("tx", None) and xdist_worker.handed_over(config) is None:
         raise VlaError(
             f"--vla-device={','.join(settings.device)}: without workers the policy is in this process, on one device; "
             f"add -n {len(settings.device)}"
@@ -275,4 +276,4 @@ def pytest_enter_pdb(config: pytest.Config) -> None:
         from pytest_vla.util.wall_limits import lift_limits
 
         lift_limits()
-        xdist_hooks.lift_controllers_limit(config)
+        xdist_worker.lift_controllers_limit(config)

@@ -1,7 +1,6 @@
-"""What controller and workers tell each other. Registered only where pytest-xdist is: its hooks are unknown elsewhere.
+"""The controller's side of what it and its workers tell each other; `pytest_vla.run.xdist.worker` is the workers'.
 
-Beside xdist's own messages, which have ids alone, each worker has a channel to tell which items run which episodes, and
-when a limit of wall time begins and ends, and to ask whether an item is begun where time may end the run.
+Registered only where pytest-xdist is: its hooks are unknown elsewhere.
 """
 
 import copy
@@ -10,9 +9,9 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, astuple, dataclass
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,8 +22,8 @@ from pytest_vla.gate.choices import SEQUENTIAL
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.labels import parse_search_id
 from pytest_vla.run import limits
-from pytest_vla.run.collected import Collected, collected_of
-from pytest_vla.run.far_side import BEGIN, FAR, FILE, POLICY
+from pytest_vla.run.collected import Collected
+from pytest_vla.run.far_side import BEGIN, FILE, POLICY
 from pytest_vla.run.folder import RUN
 from pytest_vla.run.gating import is_gated
 from pytest_vla.run.limits import LIMIT, is_balanced
@@ -33,12 +32,13 @@ from pytest_vla.run.preparing import CHANNEL
 from pytest_vla.run.pricing import take_prices
 from pytest_vla.run.progress import write_apart
 from pytest_vla.run.results import INTERRUPTED, Results
-from pytest_vla.run.resume import RESUMPTION, Resumption
+from pytest_vla.run.resume import RESUMPTION
 from pytest_vla.run.selection import SELECTION, as_typed, task_of
 from pytest_vla.run.sharding import SHARDED, is_empty_shard
 from pytest_vla.run.unheeded import unheeded
 from pytest_vla.run.xdist.far import FAR_WORKERS, LOST_NODES, FarWorkers, grant_a_worker
-from pytest_vla.run.xdist.policy import PolicyOfWorkers, Served
+from pytest_vla.run.xdist.policy import PolicyOfWorkers
+from pytest_vla.run.xdist.worker import CASES, WORKER_INPUT, Handed
 from pytest_vla.util.text import printable_lines
 from pytest_vla.vary.registry import find_variation
 
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from pytest_vla.run.xdist.pool import Item
     from pytest_vla.run.xdist.scheduler import VlaScheduling
     from pytest_vla.run.xdist.watch import Watch
-
-WORKER_INPUT = "vla"
 
 RERUNS = 1
 """How often an episode is run again whose worker died."""
@@ -58,108 +56,8 @@ BY_SCOPE = ("loadscope", "loadfile", "loadgroup")
 OTHER_TEST_SECONDS = 1.0
 """What is taken for the time of a test that runs no episode."""
 
-_CASES = "cases"
-"""In a worker's message: the cases of its items, as JSON."""
-
 # Run as a file, and never imported.
 _GUARDIAN = Path(__file__).with_name("guardian.py")
-
-
-@dataclass(frozen=True)
-class Handed:
-    """What a worker is given.
-
-    Attributes:
-        run: the run's folder, where the controller is.
-        resumption: what is left of a run that is gone on with.
-        served: where the policy is.
-        ahead: of a worker on another machine, seconds by which its clock is ahead; None: it is on this one.
-    """
-
-    run: str
-    resumption: Resumption | None
-    served: Served | None
-    ahead: float | None = None
-
-
-def handed_over(config: pytest.Config) -> Handed | None:
-    """What this worker was given; None in any other process."""
-    text = getattr(config, "workerinput", {}).get(WORKER_INPUT)
-    if text is None:
-        return None
-    table = json.loads(text)
-    resumption = table["resumption"]
-    if resumption is not None:
-        resumption = Resumption(**{**resumption, "left": tuple(resumption["left"])})
-    return Handed(table["run"], resumption, table["served"] and Served(**table["served"]), table["ahead"])
-
-
-class Worker:
-    """The worker's hooks."""
-
-    # Before xdist tells that this worker has collected.
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Tell the controller which items run an episode."""
-        channel: Any = getattr(session.config, "workerinput", {}).get(CHANNEL)
-        if channel is not None:
-            channel.send(cases_message(collected_of(session.items)))
-            if (table := session.config.stash.get(SHARDED, None)) is not None:
-                channel.send(json.dumps(table))
-
-
-def cases_message(found: Collected) -> dict[str, str]:
-    """What a worker tells of its items' cases: as one text, which the controller reads once, however many tell it.
-
-    Of a table execnet would unpack every name, for every worker: of 10,000 items that is a tenth of a second for each.
-    """
-    told = {node: (found.names[node], found.shared.get(node), astuple(case)) for node, case in found.cases.items()}
-    return {_CASES: json.dumps(told)}
-
-
-def ask_controller(config: pytest.Config) -> bool:
-    """Whether a worker is to begin its next item; the controller has the clock."""
-    channel: Any = config.workerinput[CHANNEL]  # type: ignore[attr-defined]
-    try:
-        if (far := config.stash.get(FAR, None)) is not None:
-            return far.may_begin()
-        channel.send([BEGIN])
-        _, answer = channel.receive()
-        return bool(answer)
-    except (OSError, EOFError):
-        # The controller is gone, and xdist ends this worker.
-        return True
-
-
-@contextmanager
-def told_controller(config: pytest.Config, limit: float | None) -> Iterator[None]:
-    """A block with a limit of wall time, which the controller knows of: it can end a worker that is frozen.
-
-    Args:
-        config: of the process, a worker or not.
-        limit: seconds; None: there is no limit.
-    """
-    if limit is None:
-        yield
-        return
-    _tell_controller(config, True)
-    try:
-        yield
-    finally:
-        lift_controllers_limit(config)
-
-
-def lift_controllers_limit(config: pytest.Config) -> None:
-    """No limit is in force in this process any more, for the controller either."""
-    _tell_controller(config, False)
-
-
-def _tell_controller(config: pytest.Config, has_limit: bool) -> None:
-    channel: Any = getattr(config, "workerinput", {}).get(CHANNEL)
-    if channel is not None:
-        # A controller that is gone needs to know nothing, and xdist ends this worker.
-        with suppress(OSError):
-            channel.send(has_limit)
 
 
 class Controller:
@@ -408,14 +306,14 @@ class Controller:
         if not isinstance(told, dict):
             self._results.show_preparation(worker, *told)
             return
-        if told[_CASES] in self._heard:
+        if told[CASES] in self._heard:
             return
-        for node, (name, shared, fields) in json.loads(told[_CASES]).items():
+        for node, (name, shared, fields) in json.loads(told[CASES]).items():
             self._names[node], self._cases[node] = name, Case(*fields)
             if shared is not None:
                 self._shared[node] = shared
         # Now, and not before: xdist is told next that this worker has collected, and its cases are asked for.
-        self._heard.add(told[_CASES])
+        self._heard.add(told[CASES])
 
     def _take_from_afar(self, worker: str, kind: str, *values: Any) -> None:
         """What a worker on another machine sends, or asks."""
