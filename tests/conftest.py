@@ -1,6 +1,7 @@
 """A skip for want of data is a failure where the data is there: a green run must have looked at it."""
 
 import contextlib
+import importlib
 import os
 import signal
 from collections.abc import Generator
@@ -24,14 +25,18 @@ os.environ.pop("PYTHONUNBUFFERED", None)
 # A shell starts what runs in its background without Ctrl-C, and what is started without it never gets it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-# Of all property tests, before any is imported: none fails because the machine is slow or busy. They stay random, since
-# a suite that is run often looks further that way; what one finds is printed, kept in .hypothesis and tried again.
-with contextlib.suppress(ImportError):  # Some environments are made for tests that need none.
-    from hypothesis import HealthCheck, settings
+# Before any test module is imported.
+with contextlib.suppress(ImportError):  # Some environments are made for tests that need no Hypothesis.
+    from tests.support.examples import load_profiles
 
-    slow = [HealthCheck.too_slow]
-    settings.register_profile("any machine", deadline=None, suppress_health_check=slow, print_blob=True)
-    settings.load_profile("any machine")
+    load_profiles()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What tests cost is measured where `scripts/test_times.py` asks for it."""
+    if os.environ.get("VLA_TEST_TIMES"):
+        times = importlib.import_module("tests.support.times")
+        config.pluginmanager.register(times.TimesPlugin(config), "vla-test-times")
 
 
 def blames_present_data(reason: str) -> bool:

@@ -31,17 +31,18 @@ from pytest_vla.vary.space import (
     Parameter,
     complaints,
 )
+from tests.support.examples import scaled
 
 BOWL = load_suite("tabletop").task("put_the_bowl_on_the_stove")
 KINDS = fuzzed_kinds(BOWL)
-FEW = settings(max_examples=25, deadline=None, database=None)
+FEW = settings(max_examples=25, database=None)
 
 
 def of(scene: Scene, kind: str) -> Mapping[str, Any]:
     return scene.changes.get(kind, {})
 
 
-@settings(FEW, max_examples=40)
+@settings(FEW, max_examples=scaled(40))
 @given(scene=scenes("tabletop", BOWL.name, seeds="0-3,9"))
 def test_what_is_drawn_can_be_had_and_is_python_and_a_case_of_a_file(scene: Scene) -> None:
     candidate = candidate_of(scene)
@@ -63,7 +64,7 @@ def test_what_is_drawn_can_be_had_and_is_python_and_a_case_of_a_file(scene: Scen
 def test_every_kind_is_drawn_within_its_space(kind: Kind) -> None:
     space = kind.space(BOWL)
 
-    @settings(FEW, max_examples=5)
+    @settings(FEW, max_examples=scaled(5))
     @given(drawn=_change(BOWL, kind))
     def within(drawn: tuple[str, Params]) -> None:
         assert drawn[0] == kind.name
@@ -101,7 +102,7 @@ def test_what_fails_is_made_less_toward_the_twin() -> None:
     assert [*of(one, "layout.distractors")] == ["distractor_1"]
 
 
-@FEW
+@settings(FEW, max_examples=scaled(25))
 @given(scene=scenes("tabletop", BOWL.name, ["light", "camera"], min_changes=2, max_changes=2))
 def test_as_many_changes_as_are_asked_for(scene: Scene) -> None:
     assert {dimension_of(kind) for kind in scene.changes} == {"light", "camera"}
@@ -128,7 +129,7 @@ PARAMETERS = [
 def test_each_form_of_a_parameter_is_drawn_within_bounds_and_the_simplest_is_benign(parameter: Parameter) -> None:
     drawn = _value(parameter)
 
-    @FEW
+    @settings(FEW, max_examples=scaled(25))
     @given(value=drawn)
     def within(value: object) -> None:
         assert parameter.complaint(value) == ""
@@ -144,7 +145,7 @@ def test_numbers_are_found_beyond_each_side_of_benign() -> None:
     assert find(_value(amount), lambda value: value < 0, settings=FEW) == pytest.approx(0, abs=0.01)
 
 
-@FEW
+@settings(FEW, max_examples=scaled(25))
 @given(text=instructions("tabletop/turn_on_the_stove"))
 def test_instructions_are_of_the_task(text: str) -> None:
     meant = read("turn on the stove").meaning
@@ -170,7 +171,7 @@ def test_what_is_wrong_is_said() -> None:
         find(scenes("tabletop", dimensions="lihgt"), lambda scene: True, settings=FEW)
 
 
-@FEW
+@settings(FEW, max_examples=scaled(25))
 @given(data=st.data())
 def test_strategies_go_with_hypothesis_own(data: st.DataObject) -> None:
     task = data.draw(tasks("tabletop", "stove"))

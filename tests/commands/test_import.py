@@ -26,7 +26,6 @@ from tests.support.runs import records_of, run_names
 @pytest.fixture(autouse=True)
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("PYTEST_VLA_DATA", raising=False)
 
 
 @pytest.fixture

@@ -18,7 +18,6 @@ from tests.support.parsers import FlatParser
 @pytest.fixture(autouse=True)
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTEST_VLA_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("PYTEST_VLA_DATA", raising=False)
 
 
 @pytest.fixture

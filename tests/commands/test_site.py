@@ -30,7 +30,6 @@ HOSTILE = "</script><script>alert(1)</script><img src=x onerror='alert(1)'>\"' {
 @pytest.fixture(autouse=True)
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("PYTEST_VLA_DATA", raising=False)
     monkeypatch.setenv("PYTEST_VLA_CACHE", str(tmp_path / "cache"))
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from pytest_vla.expert.grasps import Grasp, grasps_from_above
 from pytest_vla.expert.hand import TIP_LENGTH
 from pytest_vla.expert.heights import measure
+from tests.support.examples import scaled
 
 DOWN = np.array([0.0, 0.0, -1.0])
 RESTING = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, -1.0]])
@@ -65,7 +66,7 @@ def test_the_hand_leans_away_from_what_leaves_its_palm_no_room() -> None:
         assert grasp.rotation[1, 2] > 0.4, "the approach points at the shelf, so the palm is away from it"
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=scaled(15))
 @given(st.floats(0, 180).map(lambda turn: round(turn, 6)), st.floats(0.02, 0.06))
 def test_a_turned_box_is_gripped_across_as_it_lies(turn: float, width: float) -> None:
     best = grasps_of(box("thing", 0.16, width, 0.05, turn=turn))[0]

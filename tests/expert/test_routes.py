@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_vla.expert.routes import Boxes, Reach, cost, crosses, find_way, joined, sampled
+from tests.support.examples import scaled
 
 REACH = Reach(np.array([0.0, 0.0, 1.0]), length=3.0, nearest=0.0)
 START, END = np.array([-0.3, 0.0, 1.0]), np.array([0.3, 0.0, 1.0])
@@ -60,7 +61,7 @@ def test_it_does_not_leave_the_arms_reach_to_go_over_something() -> None:
 NUMBERS = st.floats(-0.25, 0.25)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=scaled(25))
 @given(
     st.lists(st.tuples(NUMBERS, NUMBERS, st.floats(0.02, 0.1), st.floats(0.02, 0.1), st.floats(0.9, 1.4)), max_size=5)
 )

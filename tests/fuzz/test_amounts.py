@@ -22,6 +22,7 @@ from pytest_vla.scene.variation import Params
 from pytest_vla.vary.kind import Draw, Kind
 from pytest_vla.vary.registry import kinds
 from pytest_vla.vary.space import NUMBER, WHOLE, Parameter, complaints
+from tests.support.examples import scaled
 
 TASK = load_suite("tabletop").task("put_the_bowl_on_the_stove")
 GRADED = [kind for kind in kinds() if kind.levels and not kind.published and kind.name != "background.floor"]
@@ -35,7 +36,7 @@ def drawn(kind: Kind, level: int, seed: int) -> tuple[tuple[Parameter, ...], Par
 
 
 @pytest.mark.parametrize("kind", GRADED, ids=lambda kind: kind.name)
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=scaled(10))
 @given(level=st.integers(1, 3), seed=st.integers(0, 99), share=st.floats(0, 1))
 def test_less_is_within_bounds_and_nearer_to_benign(kind: Kind, level: int, seed: int, share: float) -> None:
     space, params = drawn(kind, level, seed)
@@ -99,7 +100,7 @@ def _has_things(space: tuple[Parameter, ...], params: Params) -> bool:
 
 
 @pytest.mark.parametrize("kind", GRADED, ids=lambda kind: kind.name)
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=scaled(10))
 @given(level=st.integers(1, 3), seed=st.integers(0, 99), reach=st.floats(0, 3))
 def test_nearby_is_within_bounds_and_of_the_same_numbers(kind: Kind, level: int, seed: int, reach: float) -> None:
     space, params = drawn(kind, level, seed)

@@ -15,6 +15,7 @@ from pytest_vla.vary.chosen import change_of
 from pytest_vla.vary.kind import Draw
 from pytest_vla.vary.registry import find_variation, kind_named, kinds
 from pytest_vla.vary.space import complaints
+from tests.support.examples import scaled
 
 TABLETOP = load_suite("tabletop")
 NAMES = [kind.name for kind in kinds() if kind.levels and not kind.published and kind.name != "background.floor"]
@@ -32,7 +33,7 @@ azimuth_deg = 23.5
 """
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=scaled(40))
 @given(st.data())
 def test_what_is_written_is_read_again(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     file = tmp_path_factory.mktemp("cases") / "fuzz_cases.toml"

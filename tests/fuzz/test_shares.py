@@ -13,6 +13,7 @@ from pytest_vla.fuzz.propose import fuzzed_kinds
 from pytest_vla.fuzz.shares import Counted, Shares, beyond, changed, explained, shares_of
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.vary.chosen import Change
+from tests.support.examples import scaled
 
 TASK = load_suite("tabletop").task("put_the_bowl_on_the_stove")
 SPACES = {kind.name: kind.space(TASK) for kind in fuzzed_kinds(TASK)}
@@ -82,7 +83,7 @@ def test_too_few_are_said_to_be_too_few() -> None:
     assert told(many).single[0].why == "60 scenes are too few for its 30 ways to be changed"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60))
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), min_size=2, max_size=8))
 def test_a_share_is_at_most_all_and_does_not_depend_on_order(rows: list[tuple[int, int]]) -> None:
     table = np.array(rows)

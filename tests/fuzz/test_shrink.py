@@ -13,6 +13,7 @@ from pytest_vla.plan.manifests import load_suite
 from pytest_vla.vary.chosen import Change, change_of
 from pytest_vla.vary.registry import kind_named
 from pytest_vla.vary.space import Parameter
+from tests.support.examples import scaled
 
 TASK = load_suite("tabletop").task("put_the_bowl_on_the_stove")
 
@@ -113,7 +114,7 @@ def test_what_tells_nothing_is_no_failure() -> None:
     assert shrink(Candidate(TASK, 0, (AZIMUTH, TURN)), test, space_of).candidate.changes[0].kind == "camera.azimuth"
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=scaled(60))
 @given(
     st.lists(st.sampled_from([AZIMUTH, TURN, JOINTS, DELAY]), min_size=1, max_size=4, unique_by=lambda c: c.kind),
     st.data(),

@@ -19,6 +19,7 @@ from pytest_vla.metrics.success import unit_of
 from pytest_vla.plan.costs import Charge
 from pytest_vla.records.record import Record, parse_record
 from pytest_vla.versions import installed
+from tests.support.examples import scaled
 from tests.support.records import RECORD, record_of
 from tests.support.varied import varied
 
@@ -136,7 +137,7 @@ def made(draw: st.DrawFn) -> Record:
     return dataclasses.replace(record, costs=charges, variation=probe, seeds=start)
 
 
-@settings(max_examples=30)
+@settings(max_examples=scaled(30))
 @given(st.lists(made(), min_size=1, max_size=8))
 def test_any_baseline_comes_back(tmp_path_factory: pytest.TempPathFactory, records: list[Record]) -> None:
     # Of one simulator and one replan length: what tells these apart is not of one baseline.
@@ -149,7 +150,7 @@ def test_any_baseline_comes_back(tmp_path_factory: pytest.TempPathFactory, recor
     assert text_of(again) == file.read_text()
 
 
-@settings(max_examples=30)
+@settings(max_examples=scaled(30))
 @given(st.lists(made(), min_size=1, max_size=8))
 def test_any_conditions_are_kept_case_by_case(records: list[Record]) -> None:
     cases = [case_result(record) for record in records]

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pytest_vla.gate.bootstrap import FEWEST_CLUSTERS, mean_bounds, statistic_bounds
+from tests.support.examples import scaled
 
 
 def generator(seed: int = 0) -> np.random.Generator:
@@ -55,7 +56,7 @@ def test_pairs_of_one_cluster_count_once() -> None:
     assert often == pytest.approx(once)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=scaled(30))
 @given(st.integers(0, 2**31), st.integers(FEWEST_CLUSTERS, 25), st.integers(1, 3))
 def test_same_seed_same_bounds_and_scale_only_scales(seed: int, number: int, each: int) -> None:
     values = generator(seed).exponential(1, number * each) - 0.8

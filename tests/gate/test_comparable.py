@@ -22,6 +22,7 @@ from pytest_vla.records.counting import OF_PROVENANCE
 from pytest_vla.records.record import Record
 from pytest_vla.versions import RECORDED_NAMES
 from tests.support.data import REPOSITORY
+from tests.support.examples import scaled
 from tests.support.records import RECORD, record_of
 from tests.support.varied import varied
 
@@ -295,7 +296,7 @@ def test_many_differences_of_one_condition_are_a_few_lines() -> None:
     assert "\x1b" not in long.text
 
 
-@settings(max_examples=30)
+@settings(max_examples=scaled(30))
 @given(st.lists(st.tuples(st.sampled_from(["", "light.diffuse-L2"]), st.integers(0, 3), st.integers(0, 1)), min_size=1))
 def test_every_case_is_in_a_pair_or_on_one_side(cases: list[tuple[str, int, int]]) -> None:
     half = len(cases) // 2

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vla.gate.baseline import baseline_of
@@ -39,7 +39,6 @@ ALONE = (Kind(0, 0, 1), Kind(0, 1, 1), Kind(1, 0, 1))
 TOGETHER = (Kind(0, 0, 2), Kind(0, 0, 3), Kind(0, 2, 3), Kind(1, 0, 2), Kind(1, 1, 3), Kind(3, 0, 3))
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 30), min_size=3, max_size=3).filter(any), st.sampled_from([1.0, 5.0, 30.0, 100.0]))
 def test_many_gates_at_once_say_what_each_says(numbers: list[int], margin: float) -> None:
     counts, terms = np.array([numbers, numbers[::-1]], float), Terms(margin)
@@ -47,7 +46,6 @@ def test_many_gates_at_once_say_what_each_says(numbers: list[int], margin: float
     assert are_regressions(ALONE, counts, terms, 3).tolist() == expected
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(5, 30), min_size=6, max_size=6))
 def test_units_of_several_pairs_are_judged_alike_but_where_the_exact_test_has_the_larger_p(numbers: list[int]) -> None:
     """Which only ever takes a regression back."""

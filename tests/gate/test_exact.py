@@ -12,6 +12,7 @@ from scipy import stats
 
 from pytest_vla.gate.exact import Way, sign_flip_p, stratified_p
 from pytest_vla.metrics.clustered import Unit
+from tests.support.examples import scaled
 
 PAIRS = st.lists(st.tuples(st.integers(-1, 1), st.integers(0, 2), st.integers(0, 4)), min_size=1, max_size=40)
 SIDE = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2), st.integers(0, 4)), min_size=1, max_size=30)
@@ -48,7 +49,7 @@ def test_a_thousand_to_one_is_as_exact() -> None:
     assert expected < 1e-100
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60))
 @given(st.lists(st.tuples(st.integers(-1, 1), st.integers(0, 8)), min_size=1, max_size=40))
 def test_every_flip_counted_out(pairs: list[tuple[int, int]]) -> None:
     sums: dict[int, int] = {}
@@ -66,7 +67,6 @@ def test_every_flip_counted_out(pairs: list[tuple[int, int]]) -> None:
     )
 
 
-@settings(deadline=None)
 @given(PAIRS, st.randoms())
 def test_order_does_not_matter_and_ways_mirror(pairs: list[tuple[int, int, int]], random: Random) -> None:
     differences, units = split(pairs)
@@ -78,7 +78,6 @@ def test_order_does_not_matter_and_ways_mirror(pairs: list[tuple[int, int, int]]
     assert sign_flip_p(*split(pairs)) == pytest.approx(found, rel=1e-12)
 
 
-@settings(deadline=None)
 @given(PAIRS)
 def test_one_more_unit_lost_speaks_more_of_worse(pairs: list[tuple[int, int, int]]) -> None:
     differences, units = split(pairs)
@@ -132,7 +131,7 @@ def test_one_task_of_single_episodes_is_fishers_test(n: int, m: int, data: st.Da
         assert found == pytest.approx(stats.fisher_exact(table, alternative=alternative).pvalue, rel=1e-8)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60))
 @given(
     st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1), st.integers(0, 3), st.booleans()), min_size=2, max_size=16)
 )
@@ -157,7 +156,7 @@ def test_every_lot_counted_out(rows: list[tuple[int, int, int, bool]]) -> None:
     assert found == pytest.approx(np.mean([lot >= seen for lot in lots]), rel=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=scaled(40))
 @given(SIDE, SIDE, st.randoms())
 def test_sides_mirror(ours: list[tuple[int, int, int]], theirs: list[tuple[int, int, int]], random: Random) -> None:
     new, new_units = split(ours)

@@ -13,6 +13,7 @@ from pytest_vla.gate.baseline import Baseline, CaseResult, baseline_of
 from pytest_vla.gate.measure import Measure, parse_measure
 from pytest_vla.gate.measured import Measured, judge_measures
 from pytest_vla.gate.verdicts import Terms
+from tests.support.examples import scaled
 from tests.support.varied import varied
 
 TERMS = Terms(5.0, 0.05, ("suite", "dimension"))
@@ -110,7 +111,7 @@ def test_what_broke_leaves_a_good_verdict_undecided() -> None:
     assert (found.verdict, found.reason) == ("undecided", "1 pair broke or is invalid: better without them")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=scaled(40))
 @given(st.integers(0, 2**31), st.integers(10, 40), st.integers(-20, 20))
 def test_turned_around_better_and_worse_change_places(seed: int, number: int, shift: int) -> None:
     generator = np.random.default_rng(seed)

@@ -13,6 +13,7 @@ from pytest_vla.gate.order import Order, Planned, draw_order
 from pytest_vla.gate.rounds import complete_rounds, standings
 from pytest_vla.gate.verdicts import Terms
 from pytest_vla.gate.wealth import running_p
+from tests.support.examples import scaled
 
 TERMS = Terms(margin=20.0)
 
@@ -143,7 +144,7 @@ def test_nothing_measured_shows_nothing() -> None:
     assert (found.p_worse, found.p_better, found.p_no_worse) == pytest.approx((1.0, 1.0, 1.0))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=scaled(60))
 @given(st.data())
 def test_decisions_do_not_depend_on_what_ends_first(data: st.DataObject) -> None:
     """Any order of arrival, and any looks on the way: what was decided once is what all records say."""

@@ -23,6 +23,7 @@ from pytest_vla.gate.score import (
 )
 from pytest_vla.metrics.clustered import Unit
 from pytest_vla.metrics.differences import difference_of, mean_difference
+from tests.support.examples import scaled
 
 NORMAL = 1.959963984540054
 
@@ -88,7 +89,7 @@ def test_without_discordant_pairs_and_with_nothing_else() -> None:
     assert paired_bounds(*pairs(30, 0, 30)).upper == 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60))
 @given(PAIRS, st.sampled_from([0.01, 0.05, 0.1]), st.randoms())
 def test_bounds_of_any_pairs(rows: list[tuple[int, int, int]], alpha: float, random: Random) -> None:
     differences, units = [d for d, _, _ in rows], [(f"task {t}", s) for _, t, s in rows]
@@ -107,7 +108,7 @@ def test_bounds_of_any_pairs(rows: list[tuple[int, int, int]], alpha: float, ran
     assert again.lower == pytest.approx(found.lower, abs=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60))
 @given(PAIRS, st.floats(0.01, 0.5))
 def test_p_and_bound_agree(rows: list[tuple[int, int, int]], margin: float) -> None:
     differences, units = [d for d, _, _ in rows], [(f"task {t}", s) for _, t, s in rows]
@@ -180,7 +181,7 @@ def test_miettinen_and_nurminens_interval_as_published(table: tuple[int, ...], p
     assert (round(float(lower), 4), round(float(upper), 4)) == published
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=scaled(100))
 @given(st.integers(1, 30), st.integers(1, 30), st.floats(-0.9, 0.9), st.data())
 def test_the_statistic_by_brute_force(n: int, m: int, difference: float, data: st.DataObject) -> None:
     x, y = data.draw(st.integers(0, n)), data.draw(st.integers(0, m))
@@ -207,7 +208,7 @@ def test_tasks_that_never_change_tell_more_than_they_would_pooled() -> None:
     assert pooled.lower < -0.07
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=scaled(40))
 @given(st.integers(0, 2**31), st.integers(1, 4), st.integers(2, 12), st.integers(2, 12))
 def test_bounds_of_any_sides(seed: int, tasks: int, n: int, m: int) -> None:
     generator = np.random.default_rng(seed)

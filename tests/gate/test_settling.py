@@ -10,6 +10,7 @@ from pytest_vla.gate.evidence import Sample, evidence_of
 from pytest_vla.gate.planning import groups_of_cases, plan_group
 from pytest_vla.gate.settling import MOST_MORE, more_of
 from pytest_vla.gate.verdicts import Terms, verdict_of
+from tests.support.examples import scaled
 from tests.support.varied import varied
 
 
@@ -33,7 +34,7 @@ def test_four_pairs_that_end_alike_take_as_many_more_as_the_page_says() -> None:
     assert more_of(sample(7, 7, 126), 0.05) == 6, "146 of which one in ten differs: 14.6; of 144 with 14 it is settled"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60))
 @given(
     st.integers(0, 3),
     st.integers(0, 3),

@@ -12,6 +12,7 @@ from scipy.stats import binomtest
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.baseline import Baseline, baseline_of
 from pytest_vla.gate.verdicts import BY, Group, Judgement, Terms, group_name, judge
+from tests.support.examples import scaled
 from tests.support.records import RECORD
 from tests.support.varied import varied
 
@@ -188,7 +189,7 @@ def test_names_of_groups() -> None:
     assert group_name(labels, ("dimension", "level")) == "camera,-"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60))
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60))
 def test_turned_round_it_says_the_opposite(outcomes: list[tuple[bool, bool]]) -> None:
     """What is a regression one way is better the other way, and p and bounds change sides."""
@@ -203,7 +204,7 @@ def test_turned_round_it_says_the_opposite(outcomes: list[tuple[bool, bool]]) ->
     assert forth.lost == back.gained
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=scaled(30))
 @given(st.integers(0, 2**32 - 1))
 def test_more_errors_never_make_a_verdict_out_of_none(seed: int) -> None:
     """Where some episodes broke, no verdict is one that all of their outcomes could not have."""

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate
 
@@ -65,7 +65,6 @@ def test_within_a_round_it_could_be_worth_more() -> None:
     assert sum(gains) > 1.1
 
 
-@settings(deadline=None)
 @given(ROUNDS, st.sampled_from(CLAIMS))
 def test_p_falls_and_the_order_in_a_round_does_not_matter(
     rounds: list[list[float]], chosen: tuple[Claim, float]
@@ -80,7 +79,6 @@ def test_p_falls_and_the_order_in_a_round_does_not_matter(
     assert running_p(turned, claim, margin) == pytest.approx(p)
 
 
-@settings(deadline=None)
 @given(ROUNDS)
 def test_what_speaks_for_one_way_speaks_against_the_other(rounds: list[list[float]]) -> None:
     x = np.array(rounds)
@@ -105,7 +103,6 @@ def test_nothing_is_bet_where_nothing_was_measured() -> None:
         assert log_wealth(without, claim, margin) == pytest.approx(log_wealth(rounds[:, [0, 2]], claim, margin))
 
 
-@settings(deadline=None)
 @given(ROUNDS, st.sampled_from([0.05, 0.2]))
 def test_bounds_say_what_the_p_values_say(rounds: list[list[float]], alpha: float) -> None:
     lower, upper = running_bounds(rounds, alpha)

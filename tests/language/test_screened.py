@@ -19,6 +19,7 @@ from pytest_vla.scene.variation import Variation
 from pytest_vla.vary.axes.language import KINDS, names_in, paraphrase_cells
 from pytest_vla.vary.kind import Draw
 from tests.support.data import data_root
+from tests.support.examples import scaled
 
 WRONG = (
     *("fishbowl", "fish bowl", "toilet bowl", "jorum", "mazer", "saucer", "oven", "tinderbox", "coffin", "home base"),
@@ -74,7 +75,7 @@ def check(task: Task, text: str) -> None:
         assert re.search(rf"\b{before}{wrong}{behind}\b", text.lower()) is None, text
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=scaled(150))
 @given(st.data(), st.integers(1, 4), st.integers(0, 10_000))
 def test_no_words_name_another_thing_of_the_scene(data: st.DataObject, level: int, seed: int) -> None:
     task = data.draw(st.sampled_from(tasks()))
@@ -86,7 +87,7 @@ def test_no_words_name_another_thing_of_the_scene(data: st.DataObject, level: in
     check(task, str(found.instruction))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=scaled(150))
 @given(st.data(), st.sampled_from(paraphrase_cells()), st.integers(0, 10_000))
 def test_no_paraphrase_names_another_thing_of_the_scene(data: st.DataObject, cell: tuple[str, str], seed: int) -> None:
     task = data.draw(st.sampled_from(tasks()))

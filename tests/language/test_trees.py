@@ -3,7 +3,7 @@
 from functools import cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vla.language.parsed import Parsed, Sentence, Token
@@ -102,14 +102,12 @@ def test_a_text_without_words_is_as_far_as_the_other_has_words() -> None:
 
 
 @given(TREES, TREES)
-@settings(deadline=None)
 def test_the_distance_is_what_its_definition_says(first: Tree, second: Tree) -> None:
     pytest.importorskip("zss", reason="zss is not installed (make language)")
     assert tree_edit_distance(first, second) == by_definition((first,), (second,))
 
 
 @given(sentences(), sentences())
-@settings(deadline=None)
 def test_s_t_is_symmetric_and_a_share_and_1_for_the_same_tree(one: Sentence, other: Sentence) -> None:
     pytest.importorskip("zss", reason="zss is not installed (make language)")
     found = compare_trees(text_of(one), text_of(other))

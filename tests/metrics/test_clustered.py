@@ -16,6 +16,7 @@ from pytest_vla.metrics.clustered import (
     student_quantile,
 )
 from pytest_vla.metrics.statistics import score_interval, wilson_interval
+from tests.support.examples import scaled
 
 OUTCOMES = st.lists(st.tuples(st.booleans(), st.integers(0, 6), st.integers(0, 3)), min_size=1, max_size=40)
 
@@ -114,7 +115,7 @@ ROUNDED = [(number > 1, *clusters) for number, clusters in enumerate(_IN_TURN)]
 """The second kind of clusters adds no variance here but what is rounded."""
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60))
 @given(OUTCOMES)
 @example(ROUNDED)
 def test_any_clusters_have_an_interval_that_holds_the_rate(outcomes: list[tuple[bool, int, int]]) -> None:

@@ -21,6 +21,7 @@ from pytest_vla.metrics.paired import chi_square_p, holm
 from pytest_vla.metrics.robustness import Varied, varied_models
 from pytest_vla.metrics.statistics import wilson_interval
 from pytest_vla.records.record import Record
+from tests.support.examples import scaled
 from tests.support.varied import varied
 
 CAMERA, LIGHT, NOISE = "camera.distance-L3", "light.diffuse-L3", "noise.fog-L3"
@@ -124,7 +125,7 @@ def test_chi_square_and_the_gap_say_the_same(counts: tuple[int, int, int, int]) 
 FOURS = st.lists(st.tuples(*[st.booleans()] * 4), min_size=1, max_size=25)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=scaled(25))
 @given(FOURS)
 def test_any_quartets_have_a_table(fours: list[Four]) -> None:
     (pair,) = made([record for seed, four in enumerate(fours) for record in quartet(four, seed)])
@@ -219,7 +220,7 @@ def test_of_its_printed_chi_square_and_p() -> None:
         assert min(found) < 1 < 26.1 < max(found)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=scaled(50))
 @given(st.tuples(*[st.floats(0.02, 1)] * 4))
 def test_rates_that_are_rounded_as_printed_give_it_to_two_percent(rates: tuple[float, float, float, float]) -> None:
     """As the paper prints rates, to a hundredth of a percent, where it is not near 0."""

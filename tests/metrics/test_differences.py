@@ -11,6 +11,7 @@ from scipy import stats
 from pytest_vla.metrics.clustered import Unit
 from pytest_vla.metrics.differences import POWER, PairedDifference, difference_of, lead_interval, mean_difference
 from pytest_vla.metrics.paired import mcnemar_exact
+from tests.support.examples import scaled
 
 
 def of(differences: list[int], units: list[Unit] | None = None) -> PairedDifference:
@@ -30,7 +31,7 @@ def test_by_hand() -> None:
     assert (found.value, found.pairs, found.units, found.tasks_interval) == (-0.3, 20, 20, None)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=scaled(80))
 @given(st.lists(st.tuples(st.integers(-1, 1), st.integers(0, 6), st.integers(0, 3)), min_size=2, max_size=60))
 def test_one_interval_and_one_p(pairs: list[tuple[int, int, int]]) -> None:
     differences = [each for each, _, _ in pairs]

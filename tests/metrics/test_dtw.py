@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.dtw import POINTS, exact_dtw, fast_dtw, fastdtw_version, resample
+from tests.support.examples import scaled
 
 Path = NDArray[np.float64]
 
@@ -111,7 +112,7 @@ def test_shapes_that_do_not_fit() -> None:
             exact_dtw(np.zeros(paths), np.zeros(other))
 
 
-@settings(max_examples=50)
+@settings(max_examples=scaled(50))
 @given(st.integers(0, 2**32 - 1))
 def test_fastdtw_is_never_below_the_exact_distance(seed: int) -> None:
     pytest.importorskip("fastdtw")

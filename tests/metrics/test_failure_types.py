@@ -21,6 +21,7 @@ from pytest_vla.metrics.failure_types import (
     reference_of,
 )
 from tests.support.data import golden
+from tests.support.examples import scaled
 
 Path = NDArray[np.float64]
 
@@ -207,7 +208,7 @@ def test_a_path_that_is_none(bad: Path) -> None:
         reference_of([])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=scaled(40))
 @given(st.integers(0, 2**32 - 1), st.floats(-1, 1), st.floats(0.1, 3))
 def test_labels_do_not_depend_on_where_the_table_stands_or_on_the_order(seed: int, shift: float, scale: float) -> None:
     generator = np.random.default_rng(seed)

@@ -16,6 +16,7 @@ from pytest_vla.metrics.statistics import wilson_interval
 from pytest_vla.records.record import Record
 from pytest_vla.reports.further import further_lines, further_table
 from pytest_vla.reports.loaded import Loaded
+from tests.support.examples import scaled
 from tests.support.varied import varied
 
 
@@ -25,7 +26,7 @@ def valued(value: float | None, seed: int = 0, label: str = "", task: str = "a",
 
 
 @given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=30))
-@settings(max_examples=50)
+@settings(max_examples=scaled(50))
 def test_the_interval_of_single_episodes_is_students(values: Sequence[float]) -> None:
     interval, by_task = mean_intervals(values, [("a", seed) for seed in range(len(values))])
     assert by_task is None, "of one task nothing is said of others"

@@ -8,6 +8,7 @@ from scipy.optimize import isotonic_regression
 
 from pytest_vla.metrics.clustered import Unit
 from pytest_vla.metrics.halving import FEWEST, Halving, falling_fit, halving
+from tests.support.examples import scaled
 
 Rows = list[tuple[Unit, int, bool]]
 
@@ -75,7 +76,7 @@ def test_a_few_episodes_do_not_tell() -> None:
     assert found(several).level is None, "three kinds of nineteen tasks and seeds"
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=scaled(20))
 @given(st.lists(st.integers(0, 30), min_size=2, max_size=6))
 def test_the_halving_level_is_on_the_fit(successes: list[int]) -> None:
     halved = found([((f"task {n}", n), level, n < done) for level, done in enumerate(successes) for n in range(30)])

@@ -11,6 +11,7 @@ from pytest_vla.metrics.language import Scored, clusters_of, measure, measure_pa
 from pytest_vla.metrics.language_records import pair_of
 from pytest_vla.metrics.pride import ACTION_TYPES, OBJECT_TYPES, ParaphraseOutcome
 from pytest_vla.metrics.statistics import wilson_interval
+from tests.support.examples import scaled
 from tests.support.paraphrased import PLATE, STOVE, paraphrased
 
 
@@ -131,7 +132,7 @@ OUTCOME = st.builds(
 )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=scaled(15))
 @given(st.lists(OUTCOME, min_size=1, max_size=12), st.integers(1, 3), st.floats(0, 1))
 def test_all_numbers_are_of_all_episodes(outcomes: list[ParaphraseOutcome], seeds: int, alpha: float) -> None:
     found = Scored(

@@ -9,6 +9,7 @@ from scipy import stats
 
 from pytest_vla.metrics.dtw import POINTS
 from pytest_vla.metrics.listening import PROBES, Listening, Probe, Run, Twins, listening
+from tests.support.examples import scaled
 
 Path = NDArray[np.float64]
 
@@ -279,7 +280,7 @@ def test_the_interval_holds_the_truth_about_as_often_as_it_says() -> None:
     assert 178 <= held <= 199
 
 
-@settings(max_examples=30)
+@settings(max_examples=scaled(30))
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=20))
 def test_the_score_is_the_share_of_success_that_is_lost(outcomes: list[tuple[bool, bool]]) -> None:
     overall, _ = listening([pair(*one) for one in outcomes])

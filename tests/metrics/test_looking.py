@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vla.metrics.looking import BLINDED, GONE, NEAR, PROBES, Looking, looked, path_distance, probe_of, vacated
@@ -134,7 +134,6 @@ def test_another_run_seed_tells_the_policy_s_own_noise() -> None:
     assert 0.0 < found.noise < 0.02
 
 
-@settings(deadline=None)
 @given(st.integers(2, 120), st.floats(0, 0.2))
 def test_paths_that_are_shifted_are_apart_by_as_much(rows: int, shift: float) -> None:
     path = line(PLACE, rows)
@@ -143,7 +142,6 @@ def test_paths_that_are_shifted_are_apart_by_as_much(rows: int, shift: float) ->
     assert path_distance(across, path) <= shift + 1e-12
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.floats(-0.3, 0.3)), min_size=1, max_size=8))
 def test_any_episodes_give_shares_and_intervals_that_hold_them(rows: list[tuple[bool, bool, float]]) -> None:
     made = Episodes()

@@ -14,6 +14,7 @@ from pytest_vla.metrics.paired import (
     mcnemar_exact,
     smallest_expected,
 )
+from tests.support.examples import scaled
 
 COUNT = st.integers(0, 200)
 TABLE = st.tuples(COUNT, COUNT, COUNT, COUNT)
@@ -88,7 +89,7 @@ def test_holm_is_between_the_p_and_bonferronis(p_values: list[float]) -> None:
     )
 
 
-@settings(max_examples=30)
+@settings(max_examples=scaled(30))
 @given(P_VALUES, st.randoms())
 def test_holm_does_not_hang_on_the_order(p_values: list[float], randoms: object) -> None:
     order = list(range(len(p_values)))

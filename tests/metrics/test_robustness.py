@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from pytest_vla.metrics.differences import difference_of, mean_difference
 from pytest_vla.metrics.paired import holm
 from pytest_vla.metrics.robustness import twin_pairs, varied_models
+from tests.support.examples import scaled
 from tests.support.robustness import cells_of, curves_of, one, run_of
 from tests.support.varied import varied
 
@@ -191,7 +192,7 @@ def test_joint_variations_of_two_levels_are_told_apart() -> None:
 OUTCOMES = st.lists(st.sampled_from(["success", "failure", "error", "invalid"]), min_size=1, max_size=8)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=scaled(25))
 @given(st.dictionaries(st.sampled_from(["", "camera.distance-L1", "camera.fov-L1", "noise.fog-L2"]), OUTCOMES))
 def test_every_episode_is_in_one_cell(runs: dict[str, list[str]]) -> None:
     records = [varied(label, outcome, seed=seed) for label, some in runs.items() for seed, outcome in enumerate(some)]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -266,7 +266,6 @@ def test_bounds_are_what_left_out_episodes_could_have_made_of_a_rate(
     assert rate.not_counted == sum(outcome in ("error", "invalid") for outcome in outcomes)
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(["success", "failure", "error", "invalid"]), min_size=1))
 def test_a_rate_lies_within_its_bounds(outcomes: list[str]) -> None:
     rate = success_rate("", [Ended("libero_goal", outcome, "why") for outcome in outcomes])

@@ -62,7 +62,7 @@ def run_action(workspace: Path, runner: Path, **given: str) -> Ended:
     for file in files.values():
         file.write_text("")
     environ = {name: text for name, text in os.environ.items() if not name.startswith("PYTEST_")}
-    environ |= {name: os.environ[name] for name in ("PYTEST_VLA_CACHE", "PYTEST_VLA_DATA") if name in os.environ}
+    environ |= {name: os.environ[name] for name in ("PYTEST_VLA_CACHE",) if name in os.environ}
     environ |= {name: str(file) for name, file in files.items()}
     environ |= {"GITHUB_WORKSPACE": str(workspace), "GITHUB_ACTION_PATH": str(REPOSITORY), "RUNNER_TEMP": str(runner)}
     environ["PATH"] = f"{program(runner)}{os.pathsep}{environ['PATH']}"

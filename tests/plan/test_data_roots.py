@@ -13,7 +13,6 @@ from pytest_vla.plan.manifests import suite_folder
 @pytest.fixture(autouse=True)
 def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No variables, no config file, no package."""
-    monkeypatch.delenv("PYTEST_VLA_DATA", raising=False)
     monkeypatch.setenv("LIBERO_CONFIG_PATH", str(tmp_path / "no-config"))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
 

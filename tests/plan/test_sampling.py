@@ -13,6 +13,7 @@ from pytest_vla.plan.sampling import Stratum, sample
 from pytest_vla.plan.select import plan
 from pytest_vla.vary.parse import parse_vary
 from pytest_vla.vary.registry import parts_told_apart
+from tests.support.examples import scaled
 
 GOAL = load_suite("libero_goal")
 SEVEN = parse_vary("layout,background,light,camera,robot,noise,language")
@@ -98,7 +99,7 @@ CASES = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60))
 @given(CASES, st.integers(0, 70), st.integers(0, 5))
 def test_no_dimension_gets_more_while_another_has_some_left(
     parts: list[tuple[str, str, str, str]], count: int, seed: int

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.runs import records_of
+from tests.support.workers import BOTH
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("allure") is None, reason="needs allure-pytest: make trackers")
 
@@ -53,7 +54,7 @@ def attached(project: pytest.Pytester, result: dict[str, Any]) -> dict[str, byte
     return {each["name"]: (project.path / "out" / each["source"]).read_bytes() for each in result["attachments"]}
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@BOTH
 def test_results_have_what_is_known_of_their_episodes(vla: Run, project: pytest.Pytester, workers: str) -> None:
     (project.path / "out").mkdir()
     (project.path / "out" / "categories.json").write_text('[{"name": "theirs"}, {"name": "error: timeout"}]')

@@ -9,6 +9,7 @@ from pytest_vla.metrics.language_records import subjects, types_of
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.vary.parameters import given_back
 from tests.support.runs import records_of
+from tests.support.workers import BOTH
 
 Run = Callable[..., pytest.RunResult]
 
@@ -35,7 +36,7 @@ seed = 0
 """
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@BOTH
 def test_the_files_cases_are_items_with_ids(vla: Run, project: pytest.Pytester, workers: str) -> None:
     (project.path / "cases.toml").write_text(CASES)
     result = vla("--vla-cases=cases.toml", "--vla-model=policies:straight", workers)

@@ -16,12 +16,12 @@ from pytest_vla.records.trajectory import digest_of, load_trajectory
 from tests.support import fake_repeats
 from tests.support.drawing import drawing_in
 from tests.support.runs import records_of, run_names
+from tests.support.workers import ALONE, BOTH
 
 Run = Callable[..., pytest.RunResult]
 
 STOVE = ("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove")
 MODEL = "--vla-model=drawing:policy"
-WORKERS = pytest.mark.parametrize("workers", ["-n0", "-n2"])
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def check_trajectory(project: pytest.Pytester, record: Record) -> None:
 # --reruns
 
 
-@WORKERS
+@BOTH
 def test_reruns_turn_no_failure_into_a_success(
     again: Run, project: pytest.Pytester, draws: Callable[..., None], workers: str
 ) -> None:
@@ -102,7 +102,7 @@ def test_a_run_of_which_everything_passed_in_the_end_fails_where_something_faile
     assert again(*STOVE, MODEL, "--vla-seeds=0-1", "--reruns=1", "--vla-min-success=0.5").ret == 0
 
 
-@WORKERS
+@ALONE
 def test_errors_are_what_reruns_are_for(
     again: Run, project: pytest.Pytester, draws: Callable[..., None], workers: str
 ) -> None:
@@ -122,7 +122,7 @@ def test_errors_are_what_reruns_are_for(
     assert again("--vla-resume", workers).ret == 0, "what is left is the error, and it is mended now"
 
 
-@WORKERS
+@ALONE
 def test_of_the_users_own_tests_the_first_counts_too(
     again: Run, project: pytest.Pytester, draws: Callable[..., None], workers: str
 ) -> None:
@@ -183,7 +183,7 @@ def test_an_own_assertion_that_is_flaky_by_itself_is_not_the_policys(again: Run,
 # --count
 
 
-@WORKERS
+@ALONE
 def test_repeated_episodes_are_the_suites_and_count_once(
     again: Run, project: pytest.Pytester, draws: Callable[..., None], workers: str
 ) -> None:
@@ -272,7 +272,7 @@ def test_a_stopped_run_of_repeats_goes_on_with_what_has_none(
 # What else runs episodes again
 
 
-@WORKERS
+@ALONE
 def test_a_resumed_run_repeats_errors_and_own_tests_whose_first_episode_counts(
     vla: Run, project: pytest.Pytester, draws: Callable[..., None], workers: str
 ) -> None:

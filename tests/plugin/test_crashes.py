@@ -8,6 +8,7 @@ from pytest_vla.plan.manifests import suite_folder
 from pytest_vla.records.record import Record
 from pytest_vla.records.store import open_store
 from tests.support.runs import records_of
+from tests.support.workers import BOTH
 
 Run = Callable[..., pytest.RunResult]
 
@@ -76,7 +77,7 @@ def twins(project: pytest.Pytester) -> None:
 
 
 @pytest.mark.usefixtures("twins")
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@BOTH
 def test_own_tests_are_recorded_where_two_suites_have_the_task(
     vla: Run, project: pytest.Pytester, workers: str
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from pytest_vla.records.record import Record
 from tests.support import runs as runs_support
 from tests.support.runs import records_of, run_names
+from tests.support.workers import BOTH
 
 Run = Callable[..., pytest.RunResult]
 
@@ -274,7 +275,7 @@ def test_results_go_where_they_are_wanted(vla: Run, project: pytest.Pytester) ->
     result.stdout.fnmatch_lines([f"records: out/here, run {run.name}"])
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@BOTH
 def test_a_results_folder_that_cannot_be_made_stops_the_run(vla: Run, project: pytest.Pytester, workers: str) -> None:
     project.makepyfile(
         taker="import shutil\nimport numpy as np\nfrom pathlib import Path\n\n"

@@ -14,7 +14,6 @@ RUN = ("-p", "no:hypothesispytest", "--vla-suite=tabletop", "--vla-model=expert"
 
 @pytest.fixture
 def without_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("PYTEST_VLA_DATA", raising=False)
     monkeypatch.setenv("LIBERO_CONFIG_PATH", str(tmp_path))
 
 

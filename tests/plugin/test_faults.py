@@ -9,6 +9,7 @@ import pytest
 from pytest_vla.records.record import Record
 from tests.support.runs import records_of
 from tests.support.waiting import RUN_OUT
+from tests.support.workers import ALONE, BOTH
 
 Run = Callable[..., pytest.RunResult]
 
@@ -137,7 +138,7 @@ def test_an_episode_of_a_users_test_runs_again_too(vla: Run, project: pytest.Pyt
     assert "test_plain" in result.stdout.str().partition("short test summary")[2]
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@BOTH
 @pytest.mark.parametrize("kind", ["sleep", "loop"])
 def test_a_hang_in_python_is_an_error_and_the_process_goes_on(
     vla: Run, project: pytest.Pytester, kind: str, workers: str
@@ -154,7 +155,7 @@ def test_a_hang_in_python_is_an_error_and_the_process_goes_on(
     assert "replacing crashed worker" not in result.stdout.str()
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@ALONE
 def test_a_limit_is_of_real_time(vla: Run, project: pytest.Pytester, workers: str) -> None:
     """Nothing here has to be quick: the one episode hangs in its first step, or its limit was reached before."""
     project.makepyfile(late="import time\n\ndef policy(episode):\n    return lambda observation: time.sleep(7200)\n")
@@ -199,7 +200,7 @@ def test_without_workers_a_hang_for_good_ends_the_run_and_says_where(vla: Run, p
     assert {seed: record.outcome for seed, record in by_seed(project).items()} == dict.fromkeys(range(5), "success")
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@ALONE
 def test_a_limit_that_nothing_reaches_changes_nothing(vla: Run, project: pytest.Pytester, workers: str) -> None:
     fault(project, 0, "kill")
     vla(*STOVE, MODEL, "--vla-seeds=0-4")
@@ -209,7 +210,7 @@ def test_a_limit_that_nothing_reaches_changes_nothing(vla: Run, project: pytest.
     assert not list((project.path / ".vla").glob("*/hung*"))
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@ALONE
 def test_a_full_disk_stops_the_run_with_what_ended(vla: Run, project: pytest.Pytester, workers: str) -> None:
     fault(project, 0, "kill")
     # A file system with no room left, as the database sees it.
@@ -240,7 +241,7 @@ def test_a_full_disk_stops_the_run_with_what_ended(vla: Run, project: pytest.Pyt
     assert len({record.node for record in kept}) == len(kept)
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@ALONE
 def test_a_database_that_stays_locked_stops_the_run(vla: Run, project: pytest.Pytester, workers: str) -> None:
     fault(project, 0, "kill")
     project.makeconftest(

@@ -12,6 +12,7 @@ import scipy.special  # noqa: F401  # Before pytester, which would have it impor
 from pytest_vla.records.store import open_store
 from tests.support import fake_repeats
 from tests.support.gate_runs import ALL, BASELINE, EIGHT, FOUR, POLICIES, STOVE, WIDE, Run, afterwards, base_in
+from tests.support.workers import ALONE, BOTH
 
 
 @pytest.fixture(autouse=True)
@@ -151,7 +152,7 @@ def test_what_was_lost_is_said_with_the_commands_that_run_it_alone(vla: Run) -> 
     result.stdout.fnmatch_lines(["*not done after 300 of 300 steps*"])
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@BOTH
 @pytest.mark.usefixtures("base")
 def test_a_summary_is_written_in_the_gates_words(
     vla: Run, project: pytest.Pytester, capsys: pytest.CaptureFixture[str], workers: str
@@ -229,7 +230,7 @@ def test_your_own_failed_test_still_fails(vla: Run, project: pytest.Pytester, ba
     result.stdout.fnmatch_lines(["vla: failed (*): 1 item failed for another reason *"])
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@ALONE
 @pytest.mark.usefixtures("base")
 def test_what_is_not_done_stops_nothing(vla: Run, workers: str) -> None:
     result = vla(*STOVE, EIGHT, BASELINE, "-x", workers)

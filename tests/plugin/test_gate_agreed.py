@@ -12,6 +12,7 @@ from pytest_vla.gate.baseline import baseline_of
 from pytest_vla.gate.baseline_file import write_baseline
 from tests.support.gate_runs import ALL, BASELINE, EIGHT, FOUR, POLICIES, STOVE, WIDE, Run, afterwards, base_in
 from tests.support.runs import records_of, run_names
+from tests.support.workers import ALONE, BOTH
 
 
 @pytest.fixture(autouse=True)
@@ -278,7 +279,7 @@ def test_what_cannot_be_compared_is_told_before_the_first_episode(vla: Run, proj
 
 
 @pytest.mark.usefixtures("base")
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@BOTH
 def test_what_earlier_outcomes_picked_is_not_compared(vla: Run, project: pytest.Pytester, workers: str) -> None:
     vla(*STOVE, FOUR)
     result = vla(*STOVE, ALL, BASELINE, "--lf", workers)
@@ -333,7 +334,7 @@ def test_bad_input_is_told_before_any_episode(
     assert not (project.path / ".vla").exists(), "nothing is written"
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@ALONE
 @pytest.mark.usefixtures("base")
 def test_ids_without_a_common_case_are_told_too(vla: Run, project: pytest.Pytester, workers: str) -> None:
     node = "libero_goal::test_episode[open_the_middle_drawer_of_the_cabinet-seed0]"

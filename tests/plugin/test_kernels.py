@@ -7,6 +7,7 @@ import pytest
 
 from pytest_vla import kernels
 from tests.support.runs import records_of
+from tests.support.workers import BOTH
 
 Run = Callable[..., pytest.RunResult]
 
@@ -30,7 +31,7 @@ def said(project: pytest.Pytester) -> set[tuple[str, str]]:
     return {(each.provenance["kernels"], each.provenance["blas"]) for each in records_of(project.path / ".vla")}
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@BOTH
 def test_a_run_with_episodes_is_pinned(project: pytest.Pytester, vla: Run, workers: str) -> None:
     # conftest.py, and with it what imports numpy here, is loaded after the kernels were chosen.
     project.makeconftest("pytest_plugins = ['pytest_vla.testing']\n")

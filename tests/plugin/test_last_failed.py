@@ -14,12 +14,12 @@ from pytest_vla.records.store import open_store
 from pytest_vla.reports.loaded import load
 from tests.support.drawing import DRAWING, drawing_in
 from tests.support.runs import run_names
+from tests.support.workers import BOTH
 
 Run = Callable[..., pytest.RunResult]
 
 STOVE = ("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove")
 MODEL = "--vla-model=drawing:policy"
-WORKERS = pytest.mark.parametrize("workers", ["-n0", "-n2"])
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def draws(project: pytest.Pytester) -> Callable[..., None]:
     return drawing_in(project)
 
 
-@WORKERS
+@BOTH
 def test_the_last_failed_three_times_do_not_change_the_rate(
     vla: Run, project: pytest.Pytester, draws: Callable[..., None], workers: str,
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,

@@ -13,6 +13,7 @@ from pytest_vla.records.record import Record
 from pytest_vla.run.marker import ABOUT, KEYWORDS
 from pytest_vla.vary.registry import find_variation
 from tests.support.runs import records_of, run_names
+from tests.support.workers import ALONE, BOTH
 
 Run = Callable[..., pytest.RunResult]
 
@@ -71,7 +72,7 @@ def test_it_gives_a_test_its_episodes(vla: Run, project: pytest.Pytester, own: C
     result.stdout.fnmatch_lines(["test_own.py::test_near * 6 * 6/6 * 100.0% *"])
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@BOTH
 def test_two_tests_on_one_case_keep_both_records(
     vla: Run, project: pytest.Pytester, own: Callable[[str], None], workers: str
 ) -> None:
@@ -238,7 +239,7 @@ def test_a_test_with_no_task_left_is_deselected(vla: Run, own: Callable[[str], N
     assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@ALONE
 def test_a_policy_without_a_test_for_it_is_told_what_to_do(vla: Run, own: Callable[[str], None], workers: str) -> None:
     own("def test_plain(): pass\n")
     result = vla(STRAIGHT, workers)

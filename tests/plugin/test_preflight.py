@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vla.run.marker import EXAMPLE, NOTHING_TO_RUN
+from tests.support.workers import BOTH
 
 Run = Callable[..., pytest.RunResult]
 
@@ -28,7 +29,7 @@ def stops_with(result: pytest.RunResult, complaint: str) -> None:
     assert result.stderr.str().count("ERROR: ") == 1
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@BOTH
 def test_no_data(no_data: Run, workers: str) -> None:
     result = no_data(*STOVE, "--vla-model=random", workers)
     stops_with(result, "ERROR: LIBERO's assets are nowhere. *--vla-data or PYTEST_VLA_DATA*")

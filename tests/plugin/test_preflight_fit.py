@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.runs import last_records, run_names
+from tests.support.workers import ALONE, BOTH
 
 Run = Callable[..., pytest.RunResult]
 GOAL = ("--vla-suite=libero_goal", "--vla-tasks=stove")
@@ -42,7 +43,7 @@ def fitting(project: pytest.Pytester) -> None:
     project.makepyfile(fitting=POLICIES)
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@BOTH
 def test_a_policy_that_does_not_fit_stops_the_run(vla: Run, project: pytest.Pytester, workers: str) -> None:
     result = vla(*GOAL, "--vla-model=fitting:bad", "--vla-seeds=0-9", workers)
     told = result.stdout.str() + result.stderr.str()
@@ -54,7 +55,7 @@ def test_a_policy_that_does_not_fit_stops_the_run(vla: Run, project: pytest.Pyte
     assert run_names(project.path / ".vla") == []
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@ALONE
 def test_more_steps_than_a_chunk_has_stop_the_run(vla: Run, project: pytest.Pytester, workers: str) -> None:
     result = vla(*GOAL, "--vla-model=fitting:short", "--vla-replan=2", workers)
     assert result.ret != 0
@@ -75,7 +76,7 @@ def test_a_plain_policy_says_it_in_each_worker(vla: Run, project: pytest.Pyteste
     assert run_names(project.path / ".vla") == []
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@ALONE
 @pytest.mark.parametrize("policy", ["slow", "plain_slow"])
 def test_what_may_be_meant_is_told_once_and_runs(vla: Run, project: pytest.Pytester, policy: str, workers: str) -> None:
     result = vla(*GOAL, f"--vla-model=fitting:{policy}", "--vla-seeds=0-3", workers)
@@ -84,12 +85,12 @@ def test_what_may_be_meant_is_told_once_and_runs(vla: Run, project: pytest.Pytes
     assert len(last_records(project.path / ".vla")) == 12
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@ALONE
 def test_one_that_fits_is_not_talked_about(vla: Run, workers: str) -> None:
     assert "VLA-P" not in vla(*GOAL, "--vla-model=fitting:good", workers).stdout.str()
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@ALONE
 def test_traits_that_are_none(vla: Run, workers: str) -> None:
     result = vla(*GOAL, "--vla-model=fitting:wrong", workers)
     assert result.ret != 0

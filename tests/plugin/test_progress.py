@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from pytest_vla.reports.terminal.progress import about, duration_text, progress_line
+from tests.support.workers import ALONE, BOTH
 
 Run = Callable[..., pytest.RunResult]
 STOVE = ("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove")
@@ -84,7 +85,7 @@ def on_a_terminal(project: pytest.Pytester, *arguments: str) -> str:
     return re.sub(r"\x1b\[[0-9;]*[mK]", "", written.decode())
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@BOTH
 def test_on_a_terminal_one_line_is_rewritten(vla: Run, project: pytest.Pytester, workers: str) -> None:
     vla("--version")
     text = on_a_terminal(project, *STOVE, "--vla-model=policies:straight", "--vla-seeds=0-9", workers)
@@ -141,7 +142,7 @@ STOVE_SCENE, MILK_SCENE = (
 )
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@ALONE
 def test_what_is_prepared_is_shown_in_the_line(vla: Run, project: pytest.Pytester, workers: str) -> None:
     vla("--version")
     project.makeconftest(PREPARED)
@@ -153,7 +154,7 @@ def test_what_is_prepared_is_shown_in_the_line(vla: Run, project: pytest.Pyteste
     assert "compiling" not in text.rpartition("\rvla ")[2], "it has ended"
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@ALONE
 def test_what_is_prepared_is_told_in_a_log_now_and_then(vla: Run, project: pytest.Pytester, workers: str) -> None:
     project.makeconftest(PREPARED + "\nimport pytest_vla.run.progress\npytest_vla.run.progress.PREPARING_EVERY = 0.0\n")
     lines = vla(*TWO, "--vla-seeds=0-1", workers).outlines

@@ -16,6 +16,7 @@ from tests.support.model_server import model_server
 from tests.support.openpi_server import Died, serving
 from tests.support.runs import records_of
 from tests.support.waiting import HANG
+from tests.support.workers import BOTH
 
 Run = Callable[..., pytest.RunResult]
 
@@ -137,7 +138,7 @@ def test_workers_of_a_server_that_dies_go_to_the_other_of_the_list(vla: Run, pro
     )
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@BOTH
 def test_a_server_that_stays_away_stops_the_run_which_can_go_on(
     vla: Run, project: pytest.Pytester, workers: str
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 from pytest_vla.records.store import open_store
 from tests.support.runs import records_of, run_names
 from tests.support.waiting import HANG, until
+from tests.support.workers import ALONE, BOTH
 
 Run = Callable[..., pytest.RunResult]
 
@@ -80,7 +81,7 @@ def outcomes(project: pytest.Pytester) -> dict[int, str]:
     return {record.seed: record.outcome for record in records_of(project.path / ".vla")}
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@BOTH
 def test_errors_run_again_and_nothing_else(vla: Run, project: pytest.Pytester, workers: str) -> None:
     result = vla(*STOVE, MODEL, "--vla-seeds=0-4", workers)
     result.assert_outcomes(passed=3, failed=1, errors=1)
@@ -102,7 +103,7 @@ def test_errors_run_again_and_nothing_else(vla: Run, project: pytest.Pytester, w
     assert "--vla-resume=" not in result.stdout.str(), "nothing is left"
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@ALONE
 def test_with_nothing_left_the_run_is_shown_and_judged(vla: Run, project: pytest.Pytester, workers: str) -> None:
     vla(*STOVE, MODEL, "--vla-seeds=0-1", "--vla-min-success=0.9")
     result = vla("--vla-resume", workers)
@@ -130,7 +131,7 @@ def test_ctrl_c_keeps_what_ended_and_says_how_to_go_on(vla: Run, project: pytest
     assert {record.seeds["run"] for record in records_of(project.path / ".vla")} == {7}
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@BOTH
 def test_kill_9_keeps_what_ended(vla: Run, project: pytest.Pytester, workers: str) -> None:
     tell_controller(project)
     project.makepyfile(
@@ -217,7 +218,7 @@ def test_a_run_that_still_goes_on_is_left_alone(vla: Run, project: pytest.Pytest
     result.stderr.fnmatch_lines(["*run 99990101-000000-aaaa is still running, as process *"])
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@ALONE
 def test_pytests_own_selection_is_part_of_the_run(vla: Run, project: pytest.Pytester, workers: str) -> None:
     vla(*STOVE, MODEL, "--vla-seeds=0-5", "-k", "seed2 or seed5", workers)
     assert ran(project) == [2, 5]
@@ -226,7 +227,7 @@ def test_pytests_own_selection_is_part_of_the_run(vla: Run, project: pytest.Pyte
     assert ran(project) == [2]
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@ALONE
 def test_own_tests_run_again_unless_they_passed(vla: Run, project: pytest.Pytester, workers: str) -> None:
     project.makepyfile(
         test_mine="""
@@ -307,7 +308,7 @@ def test_ctrl_c_at_a_terminal_loses_nothing(vla: Run, project: pytest.Pytester) 
     assert "4 not run: `pytest --vla-resume=" in text
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@ALONE
 @pytest.mark.parametrize("seed", [1, 3])
 def test_ctrl_c_while_a_video_is_drawn_keeps_the_episode(
     vla: Run, project: pytest.Pytester, seed: int, workers: str

@@ -13,6 +13,7 @@ from pytest_vla.records.store import open_store
 from tests.support.data import REPOSITORY
 from tests.support.runs import records_of, run_names
 from tests.support.waiting import HANG, until
+from tests.support.workers import ALONE, BOTH
 
 Run = Callable[..., pytest.RunResult]
 
@@ -30,8 +31,6 @@ def policy(episode):
         raise RuntimeError("not yet")
     return lambda observation: np.array([1.0, 0, 0, 0, 0, 0, 0])
 """
-
-workers = pytest.mark.parametrize("workers", ["-n0", "-n2"])
 
 
 @pytest.fixture
@@ -51,7 +50,7 @@ def status(project: pytest.Pytester) -> str:
         return store.run("last").status
 
 
-@workers
+@ALONE
 def test_an_own_test_that_passed_on_a_failed_episode_has_passed(
     vla: Run, project: pytest.Pytester, workers: str
 ) -> None:
@@ -77,7 +76,7 @@ def test_an_expected_failure_of_a_suites_episode_stays_one(vla: Run, project: py
     assert vla("--vla-resume").ret == 0
 
 
-@workers
+@ALONE
 @pytest.mark.parametrize("judged", [(), ("--vla-min-success=0",)])
 def test_a_failed_test_without_an_episode_runs_again(
     vla: Run, project: pytest.Pytester, workers: str, judged: tuple[str, ...]
@@ -102,7 +101,7 @@ def test_a_failed_test_without_an_episode_runs_again(
     assert vla("--vla-resume", workers).ret == 0
 
 
-@workers
+@ALONE
 def test_a_teardown_that_fails_runs_again(vla: Run, project: pytest.Pytester, workers: str) -> None:
     project.makeconftest(
         """
@@ -204,7 +203,7 @@ def test_ctrl_c_in_the_first_episode_leaves_the_run(vla: Run, project: pytest.Py
     assert {record.run for record in records_of(project.path / ".vla")} == {new}
 
 
-@workers
+@BOTH
 def test_a_policy_that_cannot_be_loaded_leaves_no_run(vla: Run, project: pytest.Pytester, workers: str) -> None:
     result = vla(*STOVE, "--vla-seeds=0-3", "--vla-model=policies:nobody", workers)
     # With workers it is told before the first of them.
@@ -236,7 +235,7 @@ def test_the_ini_files_model_is_relative_to_it(
     result.assert_outcomes(passed=1)
 
 
-@workers
+@ALONE
 def test_a_run_goes_on_from_another_folder(
     vla: Run, project: pytest.Pytester, start_in: Callable[[str], None], workers: str
 ) -> None:

@@ -12,6 +12,7 @@ from pytest_vla.records.store import open_store
 from tests.support import fake_repeats
 from tests.support.gate_runs import Run, base_in
 from tests.support.runs import run_names
+from tests.support.workers import BOTH
 
 TWO = ("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove,open_the_middle_drawer_of_the_cabinet")
 TEN = (*TWO, "--vla-episodes=10")
@@ -202,7 +203,7 @@ def test_a_run_that_was_cut_off_goes_on_in_the_same_order(
     result.stdout.fnmatch_lines(["libero_goal[[]benign[]]: no worse after 6 of 20 pairs (3 of 10 rounds)"])
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@BOTH
 @pytest.mark.usefixtures("base")
 def test_what_is_decided_is_skipped_again(vla: Run, project: pytest.Pytester, workers: str) -> None:
     first = vla(*TEN, ALL, *GATE)

@@ -9,6 +9,7 @@ import pytest
 from tests.support.batched import BATCHED, loaded, troubled
 from tests.support.runs import digests, last_records, run_names
 from tests.support.waiting import RUN_OUT
+from tests.support.workers import ALONE, BOTH
 
 Run = Callable[..., pytest.RunResult]
 GOAL = ("--vla-suite=libero_goal", "--vla-tasks=stove", "--vla-model=batched:policy")
@@ -98,7 +99,7 @@ def test_nothing_of_the_process_is_left(vla: Run, project: pytest.Pytester, batc
     assert not [name for name in set(os.listdir("/dev/shm")) - shared if "vla" in name]
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@BOTH
 def test_names_of_the_ini_file(vla: Run, project: pytest.Pytester, batched: Path, workers: str) -> None:
     (batched / "below").mkdir()
     names = "vla_models =\n    ours = batched:policy\n    pi0 = policies:straight\n"
@@ -161,7 +162,7 @@ def test_an_episode_that_raises_changes_no_other_whatever_the_batches(vla: Run, 
     assert found[2] == found[0]
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@ALONE
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
@@ -195,7 +196,7 @@ def test_numbers_of_numpy_are_numbers(vla: Run, project: pytest.Pytester) -> Non
         assert {record.replan for record in last_records(project.path / ".vla").values()} == {3}
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@ALONE
 def test_a_wrong_number_of_answers_is_told_as_such(vla: Run, project: pytest.Pytester, workers: str) -> None:
     project.makepyfile(batched=BATCHED.replace("return answers", "return answers * 2"))
     vla(*GOAL, workers).assert_outcomes(errors=3)

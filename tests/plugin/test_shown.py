@@ -9,6 +9,7 @@ import pytest
 from pytest_vla.records.record import Record
 from tests.support import runs as runs_support
 from tests.support.runs import records_of, run_names
+from tests.support.workers import BOTH
 
 Run = Callable[..., pytest.RunResult]
 
@@ -79,7 +80,7 @@ def properties(case: ElementTree.Element) -> dict[str, str]:
     return {each.attrib["name"]: each.attrib["value"] for each in case.iter("property")}
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@BOTH
 def test_junit_files_have_how_each_episode_ended_and_no_record(
     vla: Run, project: pytest.Pytester, workers: str
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.listening import HEADER, LISTENING, ROWS
 from tests.support.runs import last_records, run_names
+from tests.support.workers import BOTH
 
 Run = Callable[..., pytest.RunResult]
 STOVE = ("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove")
@@ -28,7 +29,7 @@ def para(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@BOTH
 def test_a_varied_episode_and_its_twin(vla: Run, project: pytest.Pytester, workers: str) -> None:
     result = vla(
         *STOVE, "--vla-model=listening:policy", "--vla-vary=language.blank,language.words:1", "--vla-twins=auto",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from pytest_vla.run.arguments import min_success
+from tests.support.workers import ALONE, BOTH
 
 Run = Callable[..., pytest.RunResult]
 
@@ -106,7 +107,7 @@ def test_each_suite_has_to_reach_it(vla: Run) -> None:
     )
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@BOTH
 def test_errors_still_fail(vla: Run, workers: str) -> None:
     result = vla(*STOVE[:2], MODEL, "--vla-seeds=0-9,20", "--vla-min-success=0.8", workers)
     result.assert_outcomes(passed=8, failed=2, errors=1)
@@ -114,7 +115,7 @@ def test_errors_still_fail(vla: Run, workers: str) -> None:
     result.stdout.fnmatch_lines(["libero_goal: 8/10 * >= 80%", "vla: failed (*): 1 item failed for another reason *"])
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@ALONE
 def test_a_users_failed_assertion_still_fails(vla: Run, project: pytest.Pytester, workers: str) -> None:
     project.makepyfile(
         test_mine="""

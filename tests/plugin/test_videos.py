@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.runs import records_of
 from tests.support.videos import read
+from tests.support.workers import BOTH
 
 Run = Callable[..., pytest.RunResult]
 STOVE = ("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove")
@@ -39,7 +40,7 @@ def frames(video: Path) -> int:
     return len(read(video)[0])
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@BOTH
 @pytest.mark.parametrize(
     ("option", "wanted"),
     [

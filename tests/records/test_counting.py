@@ -27,6 +27,7 @@ from pytest_vla.records.counting import (
 from pytest_vla.records.record import Record, parse_record, record_line
 from pytest_vla.records.store import open_store
 from pytest_vla.reports.loaded import counted_episodes, load
+from tests.support.examples import scaled
 from tests.support.records import RECORD, record_of
 
 OWN = "test_mine.py::test_bowl[turn_on_the_stove-seed0]"
@@ -188,7 +189,6 @@ def test_of_a_policy_that_draws_those_count_that_are_equal_by_luck() -> None:
     assert [how for how, _ in told([*records[:5], *other])][5:] == ["counts", "same"], "another version does not"
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), st.booleans(), st.sampled_from("12")), min_size=2, max_size=12))
 def test_of_one_policy_all_run_seeds_count_or_its_cases_each_once(rows: list[tuple[int, bool, str]]) -> None:
     """So that no rate depends on how often the same is seen again."""
@@ -238,7 +238,6 @@ def counting(records: Sequence[Record]) -> list[int]:
     return [index for index, each in enumerate(standings(records)) if each.how == "counts"]
 
 
-@settings(deadline=None)
 @given(RECORDS)
 def test_every_record_stands_to_one_that_counts(records: list[Record]) -> None:
     found = standings(records)
@@ -257,7 +256,6 @@ def test_every_record_stands_to_one_that_counts(records: list[Record]) -> None:
         assert found[of] == ("counts", of)
 
 
-@settings(deadline=None)
 @given(RECORDS, RECORDS)
 def test_what_comes_later_changes_nothing_but_errors(records: list[Record], later: list[Record]) -> None:
     before = [dataclasses.replace(record, started="2026-01-01") for record in records]
@@ -271,7 +269,6 @@ def test_what_comes_later_changes_nothing_but_errors(records: list[Record], late
     assert all(found[index].how != "counts" for index in set(range(len(before))) - set(counting(before)) - same)
 
 
-@settings(deadline=None)
 @given(RECORDS)
 def test_counting_what_counts_changes_nothing(records: list[Record]) -> None:
     left = [records[index] for index in counting(records)]
@@ -283,7 +280,6 @@ def test_counting_what_counts_changes_nothing(records: list[Record]) -> None:
         ]
 
 
-@settings(deadline=None)
 @given(RECORDS, st.randoms(use_true_random=False))
 def test_the_order_of_records_that_began_apart_does_not_matter(records: list[Record], random: Any) -> None:
     complete = [
@@ -301,7 +297,7 @@ def test_the_order_of_records_that_began_apart_does_not_matter(records: list[Rec
     assert chosen(complete) == chosen(shuffled)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=scaled(40))
 @given(RECORDS)
 def test_the_store_counts_as_the_reports_do(records: list[Record]) -> None:
     """Within a run one record of each item; over runs `standings`, of which an export says the same."""

@@ -25,6 +25,7 @@ from pytest_vla.records.items import STATUSES, Item, ending_of
 from pytest_vla.records.record import Record
 from pytest_vla.records.runs import Count, is_alive
 from pytest_vla.records.store import STORE, Store, open_store
+from tests.support.examples import scaled
 from tests.support.records import RECORD, record_of
 
 NODES = tuple(record_of(seed).node for seed in range(4))
@@ -144,7 +145,7 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 TestStoreMachine = StoreMachine.TestCase
-TestStoreMachine.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
+TestStoreMachine.settings = settings(max_examples=scaled(25), stateful_step_count=20)
 
 
 def test_there_is_nothing_to_read_before_the_first_run(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from pytest_vla.records.record import Record
 from pytest_vla.records.store import STORE, Store, open_store
 from pytest_vla.records.writing import LEAST_PAUSE, MOST_PAUSE, Ending, Writer
 from tests.support.data import REPOSITORY
+from tests.support.examples import scaled
 from tests.support.records import record_of
 
 RUN = "a-run"
@@ -69,7 +70,7 @@ CHANGES = st.one_of(
 PUTS = st.lists(st.tuples(st.lists(CHANGES, max_size=3), st.sampled_from((0.0, 0.004, 1.0)), st.booleans()), max_size=8)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=scaled(25))
 @given(puts=PUTS, in_groups=st.booleans())
 def test_groups_leave_what_one_by_one_leaves(
     tmp_path_factory: pytest.TempPathFactory, puts: list[tuple[list[Record | Ending], float, bool]], in_groups: bool

@@ -20,6 +20,7 @@ from pytest_vla.run.option import KEPT, option, options_of, switch
 from pytest_vla.run.options import OPTIONS, Options
 from pytest_vla.run.settings import Settings
 from pytest_vla.vary.registry import kinds
+from tests.support.examples import scaled
 
 # Of every option that has a value, texts as people type them.
 TYPED = {
@@ -244,7 +245,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=scaled(80))
 @given(st.data())
 def test_whatever_stands_in_the_store_is_read_or_refused(data: st.DataObject) -> None:
     kept = stored(settings_of(seeds=(0, 1), min_success=(0.8, False), device=("cpu",)), "tests")

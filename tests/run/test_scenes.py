@@ -26,7 +26,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A data folder on a machine without other data."""
     for name, value in (("LIBERO_CONFIG_PATH", "none"), ("HOME", "home")):
         monkeypatch.setenv(name, str(tmp_path / value))
-    monkeypatch.delenv("PYTEST_VLA_DATA", raising=False)
     data = tmp_path / "data"
     for kind in ("assets", "bddl_files", "init_files"):
         (data / kind).mkdir(parents=True)

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from pytest_vla.errors import SceneError
 from pytest_vla.scene.init_states import read_init_states
+from tests.support.examples import scaled
 from tests.support.init_states import STATES, archive, npy, refusal, saved, torch_zip
 
 
@@ -337,7 +338,7 @@ OPERATIONS = [
 
 
 @given(parts=st.lists(st.sampled_from(OPERATIONS), max_size=30))
-@settings(max_examples=300)
+@settings(max_examples=scaled(300))
 def test_any_program_is_states_or_an_error(scratch: Path, parts: list[bytes]) -> None:
     check_any(scratch, torch_zip(b"\x80\x04" + b"".join(parts) + b"."))
 

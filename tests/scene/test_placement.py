@@ -13,6 +13,7 @@ from pytest_vla.scene.placement import PlacementPlan, draw_placement, plan_place
 from pytest_vla.scene.problem import parse_problem_text
 from pytest_vla.scene.scene import Scene
 from tests.support.data import data_root, libero_data
+from tests.support.examples import scaled
 
 _GOAL = "libero_goal/turn_on_the_stove.bddl"
 
@@ -36,7 +37,7 @@ def _no_sites(_: object) -> object:
 
 
 @given(seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(max_examples=scaled(60), suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 def test_a_seed_fixes_the_scene_and_bodies_lie_in_their_regions(plan: PlacementPlan, seed: int) -> None:
     state = np.random.get_state()[1].copy()
     first = draw_placement(plan, seed, _no_sites)  # type: ignore[arg-type]

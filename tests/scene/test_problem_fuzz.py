@@ -14,6 +14,7 @@ from pytest_vla.scene.bddl import MAX_DEPTH, VlaWarning
 from pytest_vla.scene.literals import CONNECTIVES, INIT_PREDICATES, SIGNATURES
 from pytest_vla.scene.problem import Literal, Problem, format_problem, parse_problem, parse_problem_text
 from pytest_vla.scene.sections import CameraOffset, Declaration, Mover, Noise, Region
+from tests.support.examples import scaled
 from tests.support.task_files import LOCATED, TASK
 from tests.support.work import calls
 
@@ -54,7 +55,7 @@ edits = st.tuples(st.integers(0, len(TOKENS)), st.integers(0, 3), st.lists(st.sa
 
 
 @given(st.lists(edits, max_size=4), st.booleans())
-@settings(max_examples=400)
+@settings(max_examples=scaled(400))
 @example([], False)
 def test_a_changed_task_is_a_problem_or_a_located_error(edits: list[tuple[int, int, list[str]]], compat: bool) -> None:
     tokens = list(TOKENS)
@@ -170,7 +171,7 @@ def problems(draw: st.DrawFn) -> Problem:
 
 
 @given(problems())
-@settings(max_examples=30)
+@settings(max_examples=scaled(30))
 def test_what_is_written_reads_back_the_same(problem: Problem) -> None:
     text = format_problem(problem)
     read = parse_problem_text(text)

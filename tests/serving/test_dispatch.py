@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_vla.serving.dispatch import Dispatch, candidates
 from pytest_vla.serving.simulated import AtLeast, Load, simulate
+from tests.support.examples import scaled
 
 PI0 = {1: 61, 2: 59, 4: 59, 8: 76, 16: 126, 32: 238}
 """Milliseconds of calls of pi0's shape on an H100 (gpu_machine.md)."""
@@ -172,7 +173,7 @@ def test_numbers_that_are_tried_can_be_waited_for(workers: int, most: int, prese
     assert max(numbers) == min(workers, most)
 
 
-@settings(max_examples=40)
+@settings(max_examples=scaled(40))
 @given(
     st.lists(
         st.tuples(st.sampled_from(["asked", "answered", "ended", "gone"]), st.integers(0, 5), st.floats(0.0, 2.0)),

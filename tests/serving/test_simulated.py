@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pytest_vla.serving.foreseen import foresee, load_of
 from pytest_vla.serving.seen import Seen, seen_of
 from pytest_vla.serving.simulated import AtLeast, Foreseen, Load, simulate
+from tests.support.examples import scaled
 
 
 def run(load: Load, workers: int, number: int = 1, episodes: int | None = None) -> Foreseen:
@@ -51,7 +52,7 @@ def test_episodes_have_a_beginning_and_a_run_an_end() -> None:
     assert found.questions_per_second * found.seconds / 40 == pytest.approx(10, abs=1.5)
 
 
-@settings(max_examples=30)
+@settings(max_examples=scaled(30))
 @given(
     st.integers(1, 40), st.integers(1, 40), st.floats(0.001, 1.0), st.floats(0.0, 1.0), st.integers(0, 8), st.booleans()
 )

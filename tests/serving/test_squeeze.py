@@ -16,6 +16,7 @@ from pytest_vla.serving.link import PAUSE, TIMED, Link
 from pytest_vla.serving.process import PolicyProcess
 from pytest_vla.serving.squeeze import CODECS, LAST, ROWS, Squeezer, Unsqueezer, known_codecs
 from pytest_vla.serving.wire import LONGEST_MESSAGE
+from tests.support.examples import scaled
 from tests.support.policy_processes import POLICIES, episode, policy_of, seen, start
 from tests.support.waiting import HANG
 
@@ -40,7 +41,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("codec", known_codecs())
 @given(pictures, st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60))
 def test_arrays_of_any_kind_and_shape_come_as_they_were(codec: str, questions: list[Any], data: st.DataObject) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(squeeze, "_LEAST", 1)

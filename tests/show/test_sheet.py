@@ -26,6 +26,7 @@ from pytest_vla.show.sheet import (
     sheet,
     write_png,
 )
+from tests.support.examples import scaled
 
 WHITE = 255
 
@@ -49,7 +50,7 @@ def ink(on: np.ndarray, top: int, left: int, bottom: int, right: int) -> int:
     return int((on[top:bottom, left:right].min(axis=2) < 128).sum())
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=scaled(40))
 @given(
     sizes=st.lists(
         st.lists(st.one_of(st.none(), st.tuples(st.integers(1, 90), st.integers(1, 90))), min_size=1, max_size=4),
@@ -180,7 +181,7 @@ def test_a_sheet_that_would_be_too_large_is_refused_without_its_pictures(shape: 
     check_layout([[Cell(blank((shape[0] - shape[0] // 10, shape[1] - shape[1] // 10)))]])
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=scaled(20))
 @given(st.integers(1, 30), st.integers(1, 10), st.tuples(st.integers(1, 9999), st.integers(1, 9999)))
 def test_what_is_let_through_before_drawing_is_let_through_after_it(
     count: int, columns: int, size: tuple[int, int]

@@ -16,6 +16,7 @@ from pytest_vla.sim.changes import ModelChanges
 from pytest_vla.sim.world import World
 from pytest_vla.vary.kind import MOST_DRAWS
 from pytest_vla.vary.registry import find_variation, kinds
+from tests.support.examples import scaled
 
 TASK = load_suite("tabletop").task("put_the_bowl_on_the_plate")
 # Every kind that leaves the compiled scene, at its first and last level; no camera of a table sees the floor.
@@ -54,7 +55,7 @@ def benign(world: World) -> str:
     return digest(world)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=scaled(12))
 @given(labels=st.lists(st.sampled_from(LABELS), min_size=1, max_size=4), seed=st.integers(0, 20))
 def test_after_any_sequence_of_variations_the_benign_episode_is_bitwise_the_benign_episode(
     world: World, benign: str, labels: list[str], seed: int

@@ -16,6 +16,7 @@ from pytest_vla.scene.sections import Mover
 from pytest_vla.sim.motions import CONTROL_STEP, Pose, motion_of
 from pytest_vla.util.rotations import rotated
 from tests.support.data import data_root, golden
+from tests.support.examples import scaled
 
 START: Pose = (np.array([-0.2, 0.1, 0.94]), np.array([0.5, 0.5, 0.5, 0.5]))
 TRACES = ("traces", "cost_traces")
@@ -125,7 +126,7 @@ def test_a_documented_circle_keeps_one_speed(period: float, centre: tuple[float,
 
 
 @given(waypoints, st.sampled_from([0.5, 1, 2, 5, 20]))
-@settings(max_examples=50)
+@settings(max_examples=scaled(50))
 def test_waypoints_are_passed_to_and_fro_without_a_jump(
     listed: tuple[tuple[tuple[float, ...], tuple[float, ...]], ...], dt: float
 ) -> None:

@@ -20,6 +20,7 @@ from pytest_vla.sim.scene_geoms import SceneGeoms
 from pytest_vla.sim.visible import View, view_of
 from pytest_vla.vary.registry import find_variation, kinds
 from tests.support.data import data_root, libero_data
+from tests.support.examples import scaled
 from tests.support.worlds import tabletop_world
 
 import mujoco  # isort: skip: after World, which chooses the OpenGL
@@ -166,7 +167,7 @@ rooms = {
 }
 
 
-@settings(max_examples=100)
+@settings(max_examples=scaled(100))
 @given(**rooms, card=st.sampled_from([False, False, True]))
 def test_a_picture_shows_what_one_of_everything_shows(
     mirror: str, first: bool, shadows: bool, card: bool, seed: int

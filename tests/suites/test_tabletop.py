@@ -52,7 +52,6 @@ def wait(world: World, steps: int) -> None:
 @pytest.fixture
 def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing says where LIBERO's data is."""
-    monkeypatch.delenv("PYTEST_VLA_DATA", raising=False)
     monkeypatch.setenv("LIBERO_CONFIG_PATH", str(tmp_path))
     monkeypatch.setenv("PYTEST_VLA_CACHE", str(tmp_path / "cache"))
 

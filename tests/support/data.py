@@ -7,10 +7,17 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
+# Read once, and taken out of the environment: every test then sees the same environment, wherever the data is. The
+# second variable tells pytest-xdist's workers, which this process starts.
+_KEPT = "VLA_TESTS_DATA"
+_NAMED = os.environ.pop("PYTEST_VLA_DATA", None) or os.environ.get(_KEPT)
+if _NAMED:
+    os.environ[_KEPT] = _NAMED
+
 
 def data_root() -> Path | None:
-    """`PYTEST_VLA_DATA`, then ``../shared/data``; None where neither is a folder."""
-    candidates = [os.environ.get("PYTEST_VLA_DATA"), REPOSITORY.parent / "shared" / "data"]
+    """`PYTEST_VLA_DATA` as it was given to this session, then ``../shared/data``; None where neither is a folder."""
+    candidates = [_NAMED, REPOSITORY.parent / "shared" / "data"]
     return next((Path(path) for path in candidates if path and Path(path).is_dir()), None)
 
 

@@ -28,6 +28,12 @@ from typing import IO, Any, NoReturn
 SOCKET = "VLA_TEST_FORKS"
 """The environment variable that names the socket of the process that is forked."""
 
+TIMES = "VLA_TEST_TIMES"
+"""The environment variable that names the folder where `tests.support.times` writes what tests cost."""
+
+TIMED = "VLA_TEST_TIMED"
+"""The environment variable that names the test being run, for the forks that it starts."""
+
 # What runs of the fake world import; what a fork has to import for itself, each of a thousand runs would import anew.
 # Neither MuJoCo nor the world that it drives: the fake one takes their place, and a fork of them has their threads.
 _IMPORTED = (
@@ -94,6 +100,12 @@ _IMPORTED = (
     "xdist.remote",
     "xdist.workermanage",
 )
+
+
+def append_time(test: str, wall: float, cpu: float) -> None:
+    """Append what (a part of) a test cost, in seconds, to this process's file in the folder of `TIMES`."""
+    with open(Path(os.environ[TIMES]) / f"{os.getpid()}.jsonl", "a") as file:
+        print(json.dumps({"test": test, "wall": wall, "cpu": cpu}), file=file)
 
 
 class Fork:
@@ -246,7 +258,9 @@ def _watch(connection: socket.socket, size: int, streams: list[int]) -> dict[str
     for descriptor in streams:
         os.close(descriptor)
     connection.sendall(f"{pid}\n".encode())
-    _, status = os.waitpid(pid, 0)
+    _, status, usage = os.wait4(pid, 0)
+    if os.environ.get(TIMES):
+        append_time(job["environment"].get(TIMED, ""), 0.0, usage.ru_utime + usage.ru_stime)
     with suppress(OSError):
         connection.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
     os._exit(0)

@@ -19,6 +19,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.policies.replay import replay_policy
 from pytest_vla.records.trajectory import load_trajectory, trajectory_outcome
 from pytest_vla.util.arrays import MAX_MEMBERS, Unfit, read_npz
+from tests.support.examples import scaled
 
 
 def npz(**arrays: Any) -> bytes:
@@ -46,7 +47,7 @@ TYPES = st.sampled_from(["<f8", ">f4", "<i8", "|b1", "<U3", "|u1"])
 
 
 @given(hnp.arrays(TYPES, hnp.array_shapes(min_dims=0, min_side=0)))
-@settings(max_examples=50)
+@settings(max_examples=scaled(50))
 def test_what_numpy_wrote_is_read(tmp_path_factory: pytest.TempPathFactory, array: Any) -> None:
     file = tmp_path_factory.mktemp("a") / "a.npz"
     np.savez(file, a=array, b=np.asfortranarray(array))

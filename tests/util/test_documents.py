@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_vla.util.documents import read_toml, read_xml, read_yaml
+from tests.support.examples import scaled
 
 MERGES = "\n".join(["a0: &a0 {x: 1}", *(f"a{i}: &a{i} {{<<: [*a{i - 1}, *a{i - 1}], k{i}: 1}}" for i in range(1, 60))])
 LAUGHS = "\n".join(["a0: &a0 [x, x]", *(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]" for i in range(1, 60))])
@@ -54,7 +55,7 @@ def test_aliases_and_merges_of_a_common_size_are_read(tmp_path: Path) -> None:
 
 
 @given(st.binary(max_size=60) | st.text("[]{}a:-&*<! \n'\"#|>%@`,?0x.", max_size=60).map(str.encode))
-@settings(max_examples=150)
+@settings(max_examples=scaled(150))
 def test_any_bytes_are_a_document_or_an_error(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     file = tmp_path_factory.getbasetemp() / "any"
     file.write_bytes(data)

@@ -18,6 +18,7 @@ from pytest_vla.vary.kind import Listing
 from pytest_vla.vary.parameters import given_back
 from pytest_vla.vary.parse import PAIRED, parse_vary
 from pytest_vla.vary.registry import compiles_anew, find_variation, kinds, kinds_table, labels_of
+from tests.support.examples import scaled
 
 TASK = load_suite("tabletop").task("put_the_bowl_on_the_plate")
 
@@ -55,7 +56,7 @@ def test_forbidden_pairs_are_refused_by_their_label_too() -> None:
         find_variation(TASK, "camera.wider-L1+camera.azimuth-L1", 0)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=scaled(60))
 @given(
     labels=st.lists(
         st.sampled_from(

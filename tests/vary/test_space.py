@@ -33,6 +33,7 @@ from pytest_vla.vary.space import (
     complaints,
 )
 from tests.support.data import data_root, libero_data, needs_data
+from tests.support.examples import scaled
 from tests.support.worlds import tabletop_world
 
 TASK = load_suite("tabletop").task("put_the_bowl_on_the_plate")
@@ -157,7 +158,7 @@ def test_what_is_benign_changes_nothing(kind: Kind) -> None:
         assert np.allclose(changed[name], values, atol=1e-6), name
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=scaled(150))
 @given(st.data())
 def test_any_parameters_within_the_space_make_a_variation(data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(KINDS))

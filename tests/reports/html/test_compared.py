@@ -12,7 +12,6 @@ from tests.support.varied import varied
 
 def test_why_two_cannot_be_compared_stands_beside_the_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("PYTEST_VLA_DATA", raising=False)
     monkeypatch.setenv("PYTEST_VLA_CACHE", str(tmp_path / "cache"))
     for run, rule in (("20260101-000000-aaaa", {}), ("20260102-000000-bbbb", {"stop_when": "token_entropy>0.3"})):
         provenance = {**RECORD.provenance, **rule}

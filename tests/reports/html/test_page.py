@@ -22,6 +22,7 @@ from pytest_vla.reports.html.page import Page
 from pytest_vla.reports.html.parts import Block, PageSection, Table
 from pytest_vla.reports.html.svg import interval_bar, shade
 from pytest_vla.reports.html.template import page_html, script_json
+from tests.support.examples import scaled
 from tests.support.page import Parsed, many, page
 from tests.support.records import record_of
 from tests.support.reports import RESULTS, models_of, report, write
@@ -42,7 +43,6 @@ HOSTILE = (
 @pytest.fixture(autouse=True)
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("PYTEST_VLA_DATA", raising=False)
     monkeypatch.setenv("PYTEST_VLA_CACHE", str(tmp_path / "cache"))
 
 
@@ -194,7 +194,7 @@ def test_hostile_texts_stay_texts() -> None:
 TEXTS = st.text(max_size=40) | st.sampled_from(HOSTILE) | st.text("<>/!-'\"&script\u2028\u2029\ud800", max_size=40)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=scaled(40))
 @given(TEXTS, TEXTS)
 def test_no_text_becomes_markup(one: str, other: str) -> None:
     record = dataclasses.replace(record_of(0), instruction=one, message=other, policy=other)

@@ -38,7 +38,6 @@ CSV = HEADER + "".join(
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTEST_VLA_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("PYTEST_VLA_DATA", raising=False)
 
 
 @pytest.fixture

@@ -75,7 +75,6 @@ def of_paths() -> list[Record | tuple[Record, Trajectory]]:
 def test_the_whole_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Paraphrases, other words, failure types and how it listens; each cell that fails says what goes wrong there."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("PYTEST_VLA_DATA", raising=False)
     monkeypatch.setenv("PYTEST_VLA_CACHE", str(tmp_path / "cache"))
     write(of_paths(), planned=2)
     again = [

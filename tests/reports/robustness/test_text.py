@@ -33,7 +33,6 @@ STOVE, PLATE = "turn_on_the_stove", "put_the_bowl_on_the_plate"
 @pytest.fixture(autouse=True)
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("PYTEST_VLA_DATA", raising=False)
     monkeypatch.setenv("PYTEST_VLA_CACHE", str(tmp_path / "cache"))
 
 

@@ -13,6 +13,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.reports.site.entries import Entry, Verdict
 from pytest_vla.reports.site.listing import check_listed, read_listing, text_of, write_listing
 from pytest_vla.reports.site.page import index_html
+from tests.support.examples import scaled
 from tests.support.sites import entry_of, part_of, rate_of, result_of
 
 VERDICT = Verdict("no worse", True, "gate: no worse (margin 5 points): passed, no-regression is required")
@@ -124,7 +125,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=scaled(80))
 @given(data=st.data())
 def test_what_is_read_can_be_shown(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Whatever stands in a place: it is refused, or an index can be made of it, and nothing of it is lost."""
@@ -140,7 +141,7 @@ def test_what_is_read_can_be_shown(data: st.DataObject, tmp_path_factory: pytest
     assert again == found
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=scaled(40))
 @given(data=st.data())
 def test_a_file_that_is_cut_off_is_refused(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     text = text_of(ENTRIES).rstrip()

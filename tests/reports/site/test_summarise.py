@@ -27,7 +27,6 @@ NONE_SHOWN = Shown(pictures=0)
 @pytest.fixture(autouse=True)
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("PYTEST_VLA_DATA", raising=False)
 
 
 def entry(name: str = "a-run") -> Entry:

@@ -13,6 +13,7 @@ from xdist.remote import Producer
 
 from pytest_vla.run.xdist.pool import Item
 from pytest_vla.run.xdist.scheduler import VlaScheduling
+from tests.support.examples import scaled
 
 END = "end"
 
@@ -214,7 +215,7 @@ WORKERS = st.integers(min_value=1, max_value=5)
 DRAWS = st.lists(st.integers(min_value=0, max_value=63), max_size=120)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=scaled(300))
 @given(ITEMS, WORKERS, DRAWS, st.integers(min_value=0, max_value=2))
 def test_every_item_is_run_once_whatever_happens_to_workers(
     items: list[tuple[str | None, float]], count: int, draws: list[int], reruns: int
@@ -230,7 +231,7 @@ def test_every_item_is_run_once_whatever_happens_to_workers(
     assert len(play.workers) == count + sum(not worker.alive for worker in play.workers)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=scaled(300))
 @given(ITEMS, WORKERS, DRAWS, st.sets(st.integers(min_value=1, max_value=8)))
 def test_workers_that_collect_something_else_never_hang_the_run(
     items: list[tuple[str | None, float]], count: int, draws: list[int], odd: set[int]

@@ -12,6 +12,7 @@ from pytest_vla.scene.lint.finding import CODES
 from pytest_vla.scene.lint.models import ModelFacts, check_models, state_length
 from pytest_vla.scene.lint.reading import read_task_text
 from pytest_vla.scene.literals import CONNECTIVES, SIGNATURES
+from tests.support.examples import scaled
 from tests.support.lint_tasks import TASK as SOUND
 from tests.support.task_files import TASK
 
@@ -50,7 +51,7 @@ def changed_tasks(draw: st.DrawFn) -> str:
 
 
 @given(changed_tasks())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=scaled(300))
 @example(TASK)
 def test_any_change_of_a_task_can_be_looked_at(text: str) -> None:
     check_any(text)
@@ -65,6 +66,5 @@ def exchanged(text: str, one: int, other: int) -> str:
 
 
 @given(st.integers(0, 99), st.integers(0, 99), st.sampled_from((TASK, SOUND)))
-@settings(deadline=None)
 def test_exchanged_groups_can_be_looked_at(one: int, other: int, text: str) -> None:
     check_any(exchanged(text, one, other))

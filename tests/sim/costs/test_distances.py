@@ -10,6 +10,7 @@ from pytest_vla.sim.costs import distances
 from pytest_vla.sim.costs.distances import SaidDistance, TrueDistance
 from pytest_vla.sim.costs.setting import Setting
 from tests.support.costs import problem_with
+from tests.support.examples import scaled
 
 _MODEL = mujoco.MjModel.from_xml_string(
     "<mujoco><worldbody>"
@@ -29,7 +30,7 @@ def _setting() -> Setting:
 
 
 @given(st.lists(_POINT, min_size=6, max_size=6), st.floats(-0.05, 0.4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60))
 def test_leaving_out_far_pairs_changes_neither_distance_nor_verdict(points: list[object], limit: float) -> None:
     setting = _setting()
     setting.data.mocap_pos[:] = points

@@ -224,7 +224,6 @@ def test_a_list_that_is_not_there_is_told(tmp_path: Path) -> None:
 def test_the_list_is_found_where_users_have_it(
     tmp_path: Path, place: str, checkout: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("PYTEST_VLA_DATA", raising=False)
     (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / place).write_text(json.dumps({"libero_goal": [row()]}))
     found = find_list(tmp_path)

@@ -21,7 +21,6 @@ from tests.support.reports import RESULTS, report, write
 @pytest.fixture(autouse=True)
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("PYTEST_VLA_DATA", raising=False)
 
 
 def records() -> list[Record]:

@@ -33,8 +33,7 @@ OTHER = {"id": 9, "name": f"{TASK}_light_3", "category": "Light Conditions", "di
 
 
 @pytest.fixture(autouse=True)
-def _no_data_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PYTEST_VLA_DATA", raising=False)
+def _nothing_is_drawn_yet() -> None:
     registry._drawn.cache_clear()
 
 

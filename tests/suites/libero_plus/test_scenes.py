@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.delenv("PYTEST_VLA_DATA", raising=False)
+def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 

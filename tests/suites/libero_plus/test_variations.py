@@ -24,8 +24,7 @@ NEEDS_TASKS = "needs LIBERO's BDDL files and assets"
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.delenv("PYTEST_VLA_DATA", raising=False)
+def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
@@ -209,7 +208,6 @@ def test_the_published_list_is_made_as_far_as_it_can_be(monkeypatch: pytest.Monk
     root = data_root()
     if root is None or not (root / "libero_plus" / FILE).is_file():
         pytest.skip(f"needs LIBERO-Plus's {FILE} in the data folder")
-    monkeypatch.delenv("PYTEST_VLA_DATA", raising=False)
     entries = {entry.name: entry for found in read_list(root / "libero_plus" / FILE).values() for entry in found}
     made = 0
     tasks = [task for suite in SUITES for task in load_suite(suite, data=root).tasks]

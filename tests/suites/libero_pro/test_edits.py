@@ -24,6 +24,7 @@ from pytest_vla.suites.libero_pro.edits import (
     workspace_regions,
 )
 from tests.support.data import data_root
+from tests.support.examples import scaled
 
 SCENE = """(define (problem LIBERO_Tabletop_Manipulation)
   (:domain robosuite)
@@ -64,7 +65,7 @@ def is_whole(problem: Problem) -> bool:
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=scaled(150))
 def test_a_swap_exchanges_two_facts_alone_and_swaps_back(data: st.DataObject) -> None:
     problem = data.draw(st.sampled_from(problems()))
     standing = [item.name for item in (*problem.fixtures, *problem.objects) if place_of(problem, item.name)]
@@ -84,7 +85,7 @@ def test_a_swap_exchanges_two_facts_alone_and_swaps_back(data: st.DataObject) ->
 
 
 @given(st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=scaled(100))
 def test_another_workspace_takes_all_that_was_on_this_and_gives_it_back(data: st.DataObject) -> None:
     problem = data.draw(st.sampled_from(problems()))
     name = data.draw(st.sampled_from([name for name in WORKSPACES if name != problem.name]))
@@ -100,7 +101,7 @@ def test_another_workspace_takes_all_that_was_on_this_and_gives_it_back(data: st
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=scaled(150))
 def test_replaced_categories_are_gone_from_everywhere(data: st.DataObject) -> None:
     problem = data.draw(st.sampled_from(problems()))
     place = workspace(problem.name, "").category
@@ -121,7 +122,7 @@ def test_replaced_categories_are_gone_from_everywhere(data: st.DataObject) -> No
 
 
 @given(st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=scaled(100))
 def test_a_displacement_moves_one_thing_by_so_much(data: st.DataObject) -> None:
     problem = data.draw(st.sampled_from(problems()))
     regions = workspace_regions(problem)

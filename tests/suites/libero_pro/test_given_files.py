@@ -13,11 +13,6 @@ from pytest_vla.suites.libero_pro.tables import FILES
 from tests.support.libero_pro_variations import changed, drawn, given
 
 
-@pytest.fixture(autouse=True)
-def _no_data_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PYTEST_VLA_DATA", raising=False)
-
-
 @pytest.fixture
 def yaml() -> None:
     pytest.importorskip("yaml", reason="needs PyYAML")

@@ -13,11 +13,6 @@ from tests.support.data import data_root, needs_data
 from tests.support.libero_pro_variations import FILE, SCENE5, STOVE, drawn
 
 
-@pytest.fixture(autouse=True)
-def _no_data_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PYTEST_VLA_DATA", raising=False)
-
-
 @pytest.fixture
 def yaml() -> None:
     pytest.importorskip("yaml", reason="needs PyYAML")

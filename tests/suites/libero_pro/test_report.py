@@ -17,7 +17,6 @@ OBJECT, MILK = "libero_object", "pick_up_the_milk_and_place_it_in_the_basket"
 @pytest.fixture(autouse=True)
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("PYTEST_VLA_DATA", raising=False)
 
 
 def drawn(record: Record, **parameters: Any) -> Record:

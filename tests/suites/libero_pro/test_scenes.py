@@ -28,11 +28,6 @@ from pytest_vla.vary.kind import Draw
 from tests.support.data import data_root, needs_data
 
 
-@pytest.fixture(autouse=True)
-def _no_data_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PYTEST_VLA_DATA", raising=False)
-
-
 def test_a_model_file_tells_size_and_sites() -> None:
     roots = data_roots(None)
     bowl, cabinet = body_of("ceramic_bowl", roots), body_of("drawer_cabinet", roots)

@@ -18,11 +18,6 @@ from tests.support.libero_pro_variations import changed, drawn
 NAMED = {kind.name: kind for kind in KINDS}
 
 
-@pytest.fixture(autouse=True)
-def _no_data_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PYTEST_VLA_DATA", raising=False)
-
-
 @pytest.fixture
 def yaml() -> None:
     pytest.importorskip("yaml", reason="needs PyYAML")

@@ -166,7 +166,6 @@ def test_each_benchmarks_own_files_come_first(order: str, monkeypatch: pytest.Mo
 
 
 def test_without_the_data_it_is_said_how_to_give_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PYTEST_VLA_DATA", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("LIBERO_CONFIG_PATH", str(tmp_path))
     task = load_suite("safety_static_obstacles").tasks[0]

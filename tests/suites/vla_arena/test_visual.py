@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageEnhance
 
@@ -63,7 +63,6 @@ shares = st.one_of(st.just(0.0), st.floats(-0.75, 0.75))
 lights = st.builds(PictureLight, shares, shares, shares, st.one_of(st.just(6500.0), st.floats(3500, 8500)))
 
 
-@settings(deadline=None)
 @given(lights, st.integers(0, 100))
 def test_light_is_pillow_s_brightness_contrast_and_colour_in_this_order_then_temperature(
     light: PictureLight, seed: int

@@ -213,7 +213,6 @@ def _only(folder: Path, name: str) -> Variation:
 def test_a_copy_of_the_surface_s_own_file_is_not_drawn(
     textures_of_mine: Callable[[str, Picture | bytes], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("PYTEST_VLA_DATA", raising=False)
     folder = textures_of_mine("wall_plaster.png", np.zeros((2, 2, 3), np.uint8))
     shutil.copy(folder / "assets" / "textures" / "wall_plaster.png", folder / "assets" / "textures" / "copy.png")
     textures_of_mine("other.png", np.ones((2, 2, 3), np.uint8))

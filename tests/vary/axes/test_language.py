@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
@@ -28,7 +28,6 @@ def of(task: Task, label: str, seed: int) -> Variation:
 
 
 # The first one reads WordNet's table.
-@settings(deadline=None)
 @given(st.sampled_from(TASKS), st.sampled_from(LABELS), st.integers(0, 50))
 def test_a_variation_follows_from_task_label_and_seed(task: Task, label: str, seed: int) -> None:
     try:

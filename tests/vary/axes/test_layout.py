@@ -21,6 +21,7 @@ from pytest_vla.vary.axes import layout
 from pytest_vla.vary.axes.layout_room import AREA, Obstacle, added_categories, obstacles, radius
 from pytest_vla.vary.axes.layout_states import displace, put_down
 from pytest_vla.vary.kind import MOST_DRAWS, Draw
+from tests.support.examples import scaled
 from tests.support.worlds import libero_task, tabletop
 
 distractors, displacement, _ = (kind.make for kind in layout.KINDS)
@@ -34,7 +35,7 @@ def draw(task: Task, kind: str, level: int, seed: int, time: int = 0) -> Draw:
     return Draw(task, f"layout.{kind}-L{level}", seed, level, time=time)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60))
 @given(TASKS, st.integers(1, 5), st.integers(0, 99))
 def test_added_objects_have_room_and_are_not_what_the_task_is_about(task: Task, level: int, seed: int) -> None:
     variation = distractors(draw(task, "distractors", level, seed))
@@ -49,7 +50,7 @@ def test_added_objects_have_room_and_are_not_what_the_task_is_about(task: Task, 
         assert math.hypot(x - other_x, y - other_y) > radius(one) + radius(other)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=scaled(20))
 @given(TASKS, st.integers(1, 5))
 def test_added_objects_change_nothing_else_of_the_problem_and_seeds_share_a_scene(task: Task, level: int) -> None:
     original = problem_of(task)

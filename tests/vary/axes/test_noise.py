@@ -22,6 +22,7 @@ from pytest_vla.suites.libero_plus.numbers import PLUS_NAMES, PLUS_SEVERITIES, p
 from pytest_vla.vary.axes.noise import KINDS, LEVELS
 from pytest_vla.vary.effects.graded import EFFECTS, begin_noise
 from pytest_vla.vary.kind import Draw, Kind
+from tests.support.examples import scaled
 from tests.support.worlds import tabletop_world
 
 GRADED = {kind.name: kind for kind in KINDS}
@@ -208,7 +209,7 @@ def dropped_steps(seed: int, camera: str, probability: float, steps: int) -> lis
     return [frame_generator(seed, camera, step).random() < probability for step in range(steps)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=scaled(40))
 @given(st.integers(0, 2**48), st.sets(st.integers(0, 60), min_size=1), st.sets(st.integers(0, 60)))
 def test_a_dropped_frame_is_the_last_picture_that_was_given(seed: int, read: set[int], wrist: set[int]) -> None:
     change = begin_noise("dropped", 0.5, seed)

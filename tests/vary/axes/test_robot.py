@@ -6,7 +6,7 @@ import math
 import mujoco
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_vla import load_suite
@@ -139,7 +139,6 @@ def test_a_direction_is_every_level_s_or_none_s() -> None:
     assert any("begin in" in why for why in whys)
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(-1, 1), min_size=7, max_size=7))
 def test_where_the_hand_is_follows_from_the_joints_as_in_the_compiled_model(offsets: list[float]) -> None:
     world = tabletop(TASK.name)

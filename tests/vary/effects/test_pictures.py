@@ -36,6 +36,7 @@ from pytest_vla.vary.effects.pictures import (
     salt_and_pepper,
     zoom_blur,
 )
+from tests.support.examples import scaled
 
 PICTURES = st.tuples(st.integers(1, 40), st.integers(1, 40)).flatmap(lambda size: arrays(np.uint8, (*size, 3)))
 SEEDS = st.integers(0, 2**32)
@@ -171,7 +172,7 @@ def published_scramble(picture: Picture, offsets: np.ndarray, delta: int) -> Pic
     return x
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=scaled(25))
 @given(PICTURES, st.integers(1, 5), st.integers(1, 3), SEEDS)
 def test_scrambling_is_the_published_loop_bit_for_bit(picture: Picture, delta: int, times: int, seed: int) -> None:
     height, width, _ = picture.shape
@@ -221,7 +222,7 @@ def test_our_motion_blur_spreads_a_point_evenly_about_its_place(angle: float) ->
     assert (share * across**2).sum() == pytest.approx(2, rel=0.2)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=scaled(30))
 @given(PICTURES, st.floats(0, 360))
 def test_nothing_is_left_as_it_was(picture: Picture, angle: float) -> None:
     for same in (
@@ -313,7 +314,7 @@ EFFECTS: dict[str, Callable[[Picture, int], Picture]] = {
 
 
 @pytest.mark.parametrize("effect", EFFECTS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=scaled(15))
 @given(picture=PICTURES, seed=SEEDS)
 def test_any_picture_gets_a_new_one_of_its_size_and_stays(effect: str, picture: Picture, seed: int) -> None:
     before = picture.copy()

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from pytest_vla.vary.effects import textures
 from pytest_vla.vary.effects.textures import FAMILIES, SIDE, stretched, texture
+from tests.support.examples import scaled
 
 COLOURS = ((200, 150, 90), (40, 30, 60))
 
@@ -15,7 +16,7 @@ colours = st.tuples(*[st.tuples(channels, channels, channels)] * 2)
 
 
 # The first one makes arrays that the others find in the cache.
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=scaled(40))
 @given(
     st.sampled_from(FAMILIES), colours, st.integers(1, 4), st.integers(0, 2**31), st.integers(1, 70), st.integers(1, 70)
 )
