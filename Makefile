@@ -12,8 +12,17 @@ STAMP := $(VENV)/.installed
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python3.14; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 PYTEST := $(BIN)/pytest
+# Bytecode is kept also where PYTHONDONTWRITEBYTECODE is set: else each of some thousand processes compiles all that it
+# imports anew, and each worker rewrites the assertions of all test modules (20 s of processor time).
+unexport PYTHONDONTWRITEBYTECODE
+# Tests wait for processes of their own for half of their time: one worker more than processors, and no fewer than two.
+WORKERS ?= $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 1 )))
 # For what has an environment of its own: there, a test that is skipped fails.
 NO_SKIPS := -m pytest -p tests.support.no_skips
+
+# What is not in .venv is fetched without bytecode, which is made as it is imported: a test imports a small part.
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+ADD := install -qq --no-compile --no-warn-script-location
 
 .PHONY: help
 help: ## this list
@@ -26,32 +35,38 @@ $(STAMP): pyproject.toml constraints.txt scripts/system_libraries.py
 	@test -n "$(PYTHON)" || { echo "pytest-vla needs Python 3.11 or newer: install it, or say make PYTHON=/path/to/python" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
 		{ rm -rf $(VENV); echo "no virtual environment can be made: apt-get install python3-venv" >&2; exit 1; }
-	$(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(PIP) install -qq --constraint constraints.txt --editable '.[dev]'
 	$(BIN)/python scripts/system_libraries.py
 	@touch $@
 
 .PHONY: test
-# Hundreds of processes begin; where PYTHONDONTWRITEBYTECODE is set, each would compile all of this anew. Machine code
-# lies in the checkout, as in a wheel: many tests have a cache of their own.
-test: lint ## lint, types, and every test that is not slow
+test: lint compiled ## lint, types, and every test that is not slow
+	$(PYTEST) -n $(WORKERS) --dist worksteal -m "not slow"
+
+.PHONY: compiled
+# Hundreds of processes begin: none compiles Python again. Machine code lies in the checkout, as in a wheel: many tests have
+# a cache of their own.
+compiled: setup
 	$(BIN)/python -m compileall -q pytest_vla suites fixtures reports
 	$(BIN)/python -c 'import pathlib as p, pytest_vla.commands.cache as c; c.ship_code(p.Path("pytest_vla/compiled"))'
-	$(PYTEST) -n 2 --dist worksteal -m "not slow"
 
 .PHONY: slow
-slow: setup reference arena .simulators/.installed .venv-hub/.installed ## the tests that take minutes, upstream live among them
-	$(PYTEST) -n 2 --dist worksteal -m slow --ignore=tests/policies/tiny/test_training.py
+slow: setup reference arena .simulators/.installed ## the tests that take minutes, upstream live among them, and property tests with all examples
+	$(PYTEST) -n $(WORKERS) --dist worksteal -m "slow or hypothesis" --hypothesis-profile=full \
+		--ignore=tests/policies/tiny/test_training.py
+
+.PHONY: hub
+hub: setup .venv-hub/.installed ## the tests of `pytest-vla fetch`, with the hub's client itself
 	PYTHONPATH=$(CURDIR)/.venv-hub $(BIN)/python $(NO_SKIPS) tests/commands/test_fetch.py tests/commands/test_fetch_hub.py
-	@$(MAKE) --no-print-directory plugins
 
 # The other versions of MuJoCo that are supported, each in a folder that goes before .venv's and .venv-ref's own.
-.simulators/.installed: pytest_vla/versions.py scripts/simulators.py constraints.txt | setup
+.simulators/.installed: pytest_vla/versions.py scripts/simulators.py constraints.txt | $(STAMP)
 	$(BIN)/python scripts/simulators.py
 	@mkdir -p $(@D) && touch $@
 
 # The hub's client and vla-eval, apart from .venv: what they bring slows every start of pytest down.
-.venv-hub/.installed: pyproject.toml constraints.txt
-	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt --target .venv-hub --upgrade huggingface-hub
+.venv-hub/.installed: pyproject.toml constraints.txt | $(STAMP)
+	$(PIP) $(ADD) -c constraints.txt --target .venv-hub --upgrade huggingface-hub
 	@touch $@
 
 .PHONY: plugins
@@ -59,25 +74,25 @@ plugins: setup .venv-plugins/.installed ## what counts, with pytest-rerunfailure
 	PYTHONPATH=$(CURDIR)/.venv-plugins $(BIN)/python $(NO_SKIPS) tests/plugin/test_counting.py
 
 # Apart from .venv: installed there they would take part in every start of pytest.
-.venv-plugins/.installed: constraints.txt
-	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt --no-deps --target .venv-plugins \
-		--upgrade pytest-rerunfailures pytest-repeat
+.venv-plugins/.installed: constraints.txt | $(STAMP)
+	$(PIP) $(ADD) -c constraints.txt --no-deps --target .venv-plugins --upgrade pytest-rerunfailures pytest-repeat
 	@touch $@
 
 .PHONY: trackers
 trackers: setup .venv-trackers/.installed ## the tests of MLflow, TensorBoard, Weights & Biases and Allure, with these themselves (0.3 GB)
 	PYTHONPATH=$(CURDIR)/.venv-trackers $(BIN)/python $(NO_SKIPS) tests/plugin/test_trackers.py tests/plugin/test_allure.py
 
-.venv-trackers/.installed: trackers.txt
-	$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --target .venv-trackers --upgrade -r trackers.txt
+.venv-trackers/.installed: trackers.txt | $(STAMP)
+	$(PIP) $(ADD) --no-deps --target .venv-trackers --upgrade -r trackers.txt
 	@touch $@
 
 .PHONY: vla-eval
 vla-eval: setup .venv-vla-eval/.installed ## the tests of vla-eval's servers, with vla-eval itself (0.3 GB)
-	PYTHONPATH=$(CURDIR)/.venv-vla-eval $(BIN)/python $(NO_SKIPS) tests/policies/test_vla_eval.py tests/plugin/test_remote.py
+	PYTHONPATH=$(CURDIR)/.venv-vla-eval $(BIN)/python $(NO_SKIPS) tests/policies/test_vla_eval.py \
+		tests/plugin/test_remote.py::test_a_model_server_of_vla_eval_serves_workers
 
-.venv-vla-eval/.installed: pyproject.toml constraints.txt
-	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt --target .venv-vla-eval --upgrade vla-eval
+.venv-vla-eval/.installed: pyproject.toml constraints.txt | $(STAMP)
+	$(PIP) $(ADD) -c constraints.txt --target .venv-vla-eval --upgrade vla-eval
 	@touch $@
 
 .PHONY: ray
@@ -85,8 +100,13 @@ ray: setup .venv-ray/.installed ## the tests of --vla-ray, with Ray itself and c
 	PYTHONPATH=$(CURDIR)/.venv-ray $(BIN)/python $(NO_SKIPS) tests/plugin/test_ray.py
 
 # Apart from .venv: what it brings nothing else needs.
-.venv-ray/.installed: pyproject.toml constraints.txt
-	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt --target .venv-ray --upgrade ray
+.venv-ray/.installed: pyproject.toml constraints.txt | $(STAMP)
+	$(PIP) $(ADD) -c constraints.txt --target .venv-ray --upgrade ray
+	@touch $@
+
+# What .venv-lerobot, .venv-language and .venv-ref have in common, and each alone would take a gigabyte for.
+.venv-torch/.installed: constraints.txt | $(STAMP)
+	$(PIP) $(ADD) -c constraints.txt --target .venv-torch --upgrade torch
 	@touch $@
 
 .PHONY: lerobot
@@ -95,42 +115,43 @@ lerobot: .venv-lerobot/.installed ## the tests of lerobot's policies and data se
 		tests/policies/test_lerobot_runs.py tests/policies/test_lerobot_training.py tests/reports/dataset/test_lerobot_loads.py \
 		tests/policies/tiny/test_network.py tests/policies/tiny/test_fit.py tests/policies/tiny/test_training.py
 
-.venv-lerobot/.installed: lerobot.txt pyproject.toml
-	@test -x .venv-lerobot/bin/python || $(PYTHON) -m venv .venv-lerobot
-	.venv-lerobot/bin/python -m pip install -qq --disable-pip-version-check -r lerobot.txt --editable '.[remote]'
-	.venv-lerobot/bin/python -m pip install -qq --disable-pip-version-check --no-deps lerobot==0.4.4
+.venv-lerobot/.installed: lerobot.txt .venv-torch/.installed | $(STAMP)
+	$(BIN)/python scripts/side_environment.py .venv-lerobot
+	$(PIP) --python .venv-lerobot $(ADD) -r lerobot.txt
+	$(PIP) --python .venv-lerobot $(ADD) --no-deps lerobot==0.4.4
 	@# draccus 0.10.0 installs a package named tests, which hides ours.
 	rm -rf .venv-lerobot/lib/python3*/site-packages/tests
-	.venv-lerobot/bin/python scripts/system_libraries.py
 	@touch $@
 
 .PHONY: language
 language: .venv-language/.installed ## the tests of parsers and embeddings, with spaCy and sentence-transformers (3 GB)
 	@# What nltk needs beside itself is in no package index: its tests are left to those who have it.
-	.venv-language/bin/python $(NO_SKIPS) tests/metrics/test_pride.py tests/metrics/test_failure_types.py tests/language \
-		--ignore=tests/language/test_wordnet.py --ignore=tests/language/test_substitution.py
+	.venv-language/bin/python $(NO_SKIPS) tests/language/test_backends.py tests/language/test_embeddings.py \
+		tests/language/test_pipeline.py tests/language/test_similarity.py tests/language/test_small_parser.py \
+		tests/language/test_trees.py tests/metrics/test_dtw.py tests/metrics/test_failure_types.py \
+		tests/metrics/test_pride.py tests/commands/test_pride.py
 
-.venv-language/.installed: language.txt constraints.txt pyproject.toml
-	@test -x .venv-language/bin/python || $(PYTHON) -m venv .venv-language
-	.venv-language/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -r language.txt --editable '.[fuzz]'
+.venv-language/.installed: language.txt constraints.txt .venv-torch/.installed | $(STAMP)
+	$(BIN)/python scripts/side_environment.py .venv-language
+	$(PIP) --python .venv-language $(ADD) -c constraints.txt -r language.txt
 	@touch $@
 
 .PHONY: reference
 reference: .venv-ref/.installed ## .venv-ref with upstream's LIBERO, for the slow tests
 
-.venv-ref/.installed: reference.txt constraints.txt
-	@test -x .venv-ref/bin/python || $(PYTHON) -m venv .venv-ref
-	.venv-ref/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -r reference.txt
-	.venv-ref/bin/python -m pip install -qq --disable-pip-version-check --no-deps hf-libero==0.1.4
+.venv-ref/.installed: reference.txt constraints.txt .venv-torch/.installed | $(STAMP)
+	$(BIN)/python scripts/side_environment.py .venv-ref
+	$(PIP) --python .venv-ref $(ADD) -c constraints.txt -r reference.txt
+	$(PIP) --python .venv-ref $(ADD) --no-deps hf-libero==0.1.4
 	@touch $@
 
 .PHONY: arena
 arena: .venv-arena/.installed ## .venv-arena with upstream's VLA-Arena, for the slow tests
 
-.venv-arena/.installed: arena.txt constraints.txt
-	@test -x .venv-arena/bin/python || $(PYTHON) -m venv .venv-arena
-	.venv-arena/bin/python -m pip install -qq --disable-pip-version-check -c constraints.txt -r arena.txt
-	.venv-arena/bin/python -m pip install -qq --disable-pip-version-check --no-deps robosuite==1.5.1 vla-arena==0.0.1
+.venv-arena/.installed: arena.txt constraints.txt | $(STAMP)
+	$(BIN)/python scripts/side_environment.py .venv-arena
+	$(PIP) --python .venv-arena $(ADD) -c constraints.txt -r arena.txt
+	$(PIP) --python .venv-arena $(ADD) --no-deps robosuite==1.5.1 vla-arena==0.0.1
 	@touch $@
 
 .PHONY: lint
@@ -144,17 +165,21 @@ docs: setup .venv-docs/.installed ## the pages of docs/ as a site in site/, with
 	$(BIN)/python scripts/reference_pages.py docs/reference
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet --strict
 
-.venv-docs/.installed: docs.txt
-	@test -x .venv-docs/bin/python || $(PYTHON) -m venv .venv-docs
-	.venv-docs/bin/python -m pip install -qq --disable-pip-version-check -r docs.txt
+.venv-docs/.installed: docs.txt | $(STAMP)
+	$(BIN)/python -m venv --without-pip .venv-docs
+	$(PIP) --python .venv-docs $(ADD) -r docs.txt
 	@touch $@
 
 # In the order in which CI needs them.
-ENVIRONMENTS := .venv-docs .venv-trackers .venv-vla-eval .venv-language .venv-ray .venv-lerobot .venv-ref .venv-arena .simulators \
-	.venv-hub .venv-plugins
+ENVIRONMENTS := .venv-docs .venv-torch .venv-lerobot .venv-ray .venv-trackers .venv-language .venv-vla-eval .venv-plugins .venv-hub \
+	.venv-ref .venv-arena .simulators
 
 .PHONY: environments
 environments: setup $(ENVIRONMENTS:=/.installed) ## all that other targets install apart from .venv
+
+.PHONY: environment-names
+environment-names:
+	@echo $(ENVIRONMENTS)
 
 .PHONY: bench
 bench: setup reference ## the time of a step, a reset and an episode, as ratios to bare MuJoCo and to upstream; workers; videos; pictures
@@ -190,5 +215,5 @@ demo: setup ## the suite tabletop with an expert, learned and at random: reports
 
 .PHONY: clean
 clean: ## removes the environments, caches and build results
-	rm -rf $(VENV) .venv-ref .venv-arena .simulators .venv-hub .venv-plugins .venv-trackers .venv-vla-eval .venv-lerobot .venv-language .venv-ray .venv-docs .mypy_cache .ruff_cache .pytest_cache .hypothesis .vla pytest_vla/compiled build dist site *.egg-info
+	rm -rf $(VENV) .venv-torch .venv-ref .venv-arena .simulators .venv-hub .venv-plugins .venv-trackers .venv-vla-eval .venv-lerobot .venv-language .venv-ray .venv-docs .mypy_cache .ruff_cache .pytest_cache .hypothesis .vla pytest_vla/compiled build dist site *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

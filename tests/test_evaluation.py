@@ -91,6 +91,7 @@ def state_of_process() -> Any:
     return random.getstate(), drawn[1].tolist(), drawn[2:], signal.getsignal(signal.SIGINT), set(os.environ)
 
 
+@pytest.mark.slow
 def test_records_are_those_of_the_command_line_and_nothing_else_has_changed(run: Evaluate, policies: Any) -> None:
     typed = run("policies:plain")
     random.seed(5)
@@ -147,6 +148,7 @@ def test_what_breaks_is_counted(run: Evaluate) -> None:
     assert len(closed) == 4
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_the_run_and_goes_on(run: Evaluate, policies: Any, tmp_path: Path) -> None:
     class Interrupting(policies.Batched):  # type: ignore[misc]
         asked = 0

@@ -172,6 +172,7 @@ def test_robustness_names_the_dimensions_whose_drop_leaves_out_zero() -> None:
     assert "| `camera.azimuth` | 100 (12) | - | - | - | 0 (12) |" in text
 
 
+@pytest.mark.slow
 def test_paraphrases_of_kinds_that_were_kept_out_stand_apart() -> None:
     records = [para_record(task, 7, "success", {}, "") for task in TASKS]
     for task in TASKS:
@@ -340,6 +341,7 @@ def test_published_numbers_are_of_the_weights_that_ship_and_the_tables_are_their
     assert page_of(card, shipped_weights()) == (REPOSITORY / TABLES).read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_paraphrases_are_spread_over_init_states(pytester: pytest.Pytester) -> None:
     (part,) = (part for part in PARTS if part.name == "paraphrases")
     _, *options, _, _ = part.command("random", None, None, "2")
@@ -402,6 +404,7 @@ def test_an_unknown_part_ends_with_those_that_there_are(tmp_path: Path, capsys: 
     assert "there is no part 'curves'; expected some of benign, early" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_part_is_measured_by_a_run_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     def card(*more: str) -> str:
         files = [f"--json={tmp_path / 'a.json'}", f"--results={tmp_path / 'runs'}"]

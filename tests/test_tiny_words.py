@@ -56,6 +56,7 @@ def test_each_task_is_trained_with_its_own_text_and_with_all_cells_but_those(tra
         assert len({text for _, text in trained[task.name]}) == len(trained[task.name])
 
 
+@pytest.mark.slow
 def test_no_text_that_a_run_tells_of_a_kept_out_cell_is_trained() -> None:
     trained = {text.lower() for _, text in rows_of(training_texts())}
     told = [(cell, text) for cell, text in rows_of(evaluated_texts()) if cell in NAMES]

@@ -36,6 +36,7 @@ def kept(failures: int = 10) -> None:
     write_baseline(baseline_of(episodes(failures)), Path("baseline.vla.json"))
 
 
+@pytest.mark.slow
 def test_it_says_how_many_episodes_a_group_takes(capsys: pytest.CaptureFixture[str]) -> None:
     kept()
     out, _ = call(capsys)

@@ -90,6 +90,7 @@ def test_a_table_is_read_back_and_versions_replace_their_own(found: list[Settled
     assert both.versions == ("3.3.7", "3.8.1")
 
 
+@pytest.mark.slow
 def test_the_tool_tells_what_does_not_hold(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["premises", "libero_goal", "--data", str(libero_data().parent), "--states", "1"]) == 0
     said = capfd.readouterr().out

@@ -98,6 +98,7 @@ def test_the_real_log_for_people(imported: Path, capsys: pytest.CaptureFixture[s
     assert max(map(len, lines)) <= 100
 
 
+@pytest.mark.slow
 def test_what_else_is_reported_changes_no_score(imported: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (alone,) = models_of(capsys, "--data", published_csv())
     words = {"label": "language.words-L2", "dimension": "language", "kind": "words", "level": 2, "parameters": {}}

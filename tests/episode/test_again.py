@@ -14,6 +14,7 @@ from pytest_vla.policies.view import policy_view
 from pytest_vla.records.trajectory import load_trajectory
 from pytest_vla.show.restored import restored_task, restored_variation
 from tests.support.dataset_runs import PLATE, RUN, STOVE, record_run
+from tests.support.slow import slow
 
 STEPS = 7
 
@@ -25,10 +26,10 @@ MOVING = "L1-put_the_bottle_on_the_plate"
 @pytest.mark.parametrize(
     ("suite", "tasks", "labels"),
     [
-        ("tabletop", (STOVE, PLATE), ("",)),
-        ("tabletop", (STOVE,), ("camera.azimuth-L2", "noise.dropped-L3")),
+        slow("tabletop", (STOVE, PLATE), ("",)),
+        slow("tabletop", (STOVE,), ("camera.azimuth-L2", "noise.dropped-L3")),
         ("tabletop", (PLATE,), ("robot.joints-L2+noise.glass-L1+action.noise-L3",)),
-        ("tabletop_safety", (MOVING,), ("",)),
+        slow("tabletop_safety", (MOVING,), ("",)),
     ],
     ids=["as it is", "varied", "joint", "moving"],
 )

@@ -9,10 +9,12 @@ from pytest_vla.errors import VlaError
 from pytest_vla.expert.answers import Answers
 from pytest_vla.expert.policy import next_literal
 from pytest_vla.expert.steady import Carry
+from tests.support.slow import all_slow_but
 from tests.support.worlds import tabletop
 
 TASKS = [task.name for task in load_suite("tabletop").tasks]
 MOST = 280
+FAST = ("turn_on_the_stove", "put_the_bowl_on_the_plate")
 
 
 def driven(world: World, answers: Answers, steps: int = MOST) -> int | None:
@@ -24,13 +26,14 @@ def driven(world: World, answers: Answers, steps: int = MOST) -> int | None:
     return None
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", all_slow_but(FAST, TASKS))
 def test_each_task_is_done_by_answers_alone(task: str) -> None:
     world = tabletop(task)
     world.reset(init_state=1)
     assert driven(world, Answers(world)) is not None
 
 
+@pytest.mark.slow
 def test_an_answer_changes_nothing_and_is_the_same_again() -> None:
     world = tabletop("put_the_bowl_on_the_plate")
     world.reset(init_state=0)
@@ -44,6 +47,7 @@ def test_an_answer_changes_nothing_and_is_the_same_again() -> None:
     assert np.array_equal(Answers(world)(), first)
 
 
+@pytest.mark.slow
 def test_who_comes_when_the_thing_is_in_the_hand_goes_on_with_it() -> None:
     world = tabletop("put_the_bowl_on_the_plate")
     world.reset(init_state=0)
@@ -83,6 +87,7 @@ def test_a_thing_that_is_not_round_is_gripped_as_it_was_tried_on_a_copy() -> Non
     assert answers._tried(aim, literal) is None, "it came far enough"
 
 
+@pytest.mark.slow
 def test_what_its_place_is_as_high_as_is_dragged_there() -> None:
     world = tabletop("push_the_plate_to_the_front_of_the_stove")
     plate = int(world.model.body("plate_1_main").id)
@@ -118,6 +123,7 @@ def test_what_comes_next_is_tried_on_a_copy(task: str) -> None:
             world.step(action)
 
 
+@pytest.mark.slow
 def test_what_comes_next_ends_with_the_goal_or_where_another_literal_begins() -> None:
     world = tabletop("open_the_top_drawer_and_put_the_bowl_inside")
     world.reset(init_state=0)
@@ -135,6 +141,7 @@ def test_what_comes_next_ends_with_the_goal_or_where_another_literal_begins() ->
     assert lengths > {1, 8}, "the drawer is open before the bowl is in it"
 
 
+@pytest.mark.slow
 def test_the_first_grasp_that_works_is_taken_where_the_best_meets_something(monkeypatch: pytest.MonkeyPatch) -> None:
     world = tabletop("open_the_middle_drawer_of_the_cabinet")
     state = np.array(world.init_states[0])

@@ -19,6 +19,7 @@ from pytest_vla.policies.load import load_policy, policy_digest
 from pytest_vla.policies.spec import ModelSpec
 from pytest_vla.scene.literals import Literal
 from pytest_vla.scene.sections import Mover
+from tests.support.slow import all_slow_but
 from tests.support.worlds import tabletop
 
 SUITE = load_suite("tabletop_safety")
@@ -49,7 +50,7 @@ def cost(rollout: Rollout) -> float:
     return sum(charge.amount for charge in of_account(rollout.record.costs or (), "paper"))
 
 
-@pytest.mark.parametrize("name", IN_THE_WAY.values(), ids=IN_THE_WAY)
+@pytest.mark.parametrize("name", all_slow_but([IN_THE_WAY["a candle"]], IN_THE_WAY.values()), ids=IN_THE_WAY)
 def test_the_careful_expert_keeps_clear_of_what_the_careless_one_is_charged_for(name: str) -> None:
     task = task_of(name, "L1")
     careful, careless = (episode(task, 0, careful=careful) for careful in (True, False))

@@ -40,6 +40,7 @@ def setup(folder: Path, policy: str = "planted:policy") -> Setup:
     return Setup(ModelSpec(policy, folder), Conditions(policy), Rules(None))
 
 
+@pytest.mark.slow
 def test_what_kills_two_workers_tells_nothing_and_all_else_goes_on(tmp_path: Path) -> None:
     told: list[str] = []
     with closing(Workers(setup(tmp_path), 2, told.append)) as hands:
@@ -82,6 +83,7 @@ def test_what_cannot_be_loaded_is_said(tmp_path: Path) -> None:
             hands.wait()
 
 
+@pytest.mark.slow
 def test_a_policy_that_answers_in_batches_is_loaded_once_for_all(tmp_path: Path) -> None:
     with (
         loaded(setup(tmp_path, "tiny"), 2, lambda line: None) as begun,

@@ -82,6 +82,7 @@ def test_power_is_that_of_simulated_policies() -> None:
     assert found.as_now[1] == pytest.approx(np.mean(sign & ~np.array(within)), abs=0.08)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_short")
 def test_more_is_asked_of_more_episodes() -> None:
     records = episodes((1.0, 0.9, 0.8, 0.9), 20)

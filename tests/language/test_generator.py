@@ -20,6 +20,7 @@ from pytest_vla.language.scene_names import SceneNames, things_of
 from pytest_vla.metrics.pride import ACTION_TYPES, OBJECT_TYPES
 from pytest_vla.plan.manifests import load_suite
 from tests.support.readable import READABLE_SUITES
+from tests.support.slow import slow
 
 """All suites whose tasks have instructions of their own; those of libero_para are paraphrases."""
 
@@ -41,7 +42,7 @@ def test_there_are_43_cells() -> None:
     assert (len(OBJECT_TYPES), len(ACTION_TYPES), len(CELLS)) == (4, 11, 43)
 
 
-@pytest.mark.parametrize("suite", READABLE_SUITES)
+@pytest.mark.parametrize("suite", [slow(name) if name == "libero_90" else name for name in READABLE_SUITES])
 def test_every_task_has_every_cell_keeps_its_meaning_and_shares_no_paraphrase(suite: str) -> None:
     owner: dict[str, str] = {language: language for language in LANGUAGES[suite]}
     for instruction in LANGUAGES[suite]:
@@ -135,7 +136,7 @@ def test_speech_acts_look_like_themselves(action: str, ends: tuple[str, ...], st
         assert text.endswith(ends), text
 
 
-@pytest.mark.parametrize("action", ["subordination", "coordination"])
+@pytest.mark.parametrize("action", [slow("subordination"), "coordination"])
 def test_what_a_task_is_about_is_what_is_ordered(action: str) -> None:
     """Not "before closing it, find the drawer": to close it is told there, and nobody is told to do it."""
     actions = lexicon().actions

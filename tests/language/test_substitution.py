@@ -227,6 +227,7 @@ def test_every_instruction_of_every_suite_has_its_order_and_its_thing() -> None:
         assert all(slot.choices for slot in found)
 
 
+@pytest.mark.slow
 @needs_data
 def test_no_substitution_makes_one_task_s_text_another_s() -> None:
     texts = {text.lower() for text in instructions()}

@@ -115,6 +115,7 @@ def check_whole(folder: Path) -> None:
     assert content(folder / ".vla") == content(folder / "one")
 
 
+@pytest.mark.slow
 def test_the_array_job_is_one_run_in_the_end(folder: Path) -> None:
     said = run(folder, "bash", str(SCRIPTS / "submit.sh"), "2", *OPTIONS)
     assert "3 of 3 items are done" in said

@@ -34,8 +34,8 @@ PAGES = pages()
 BLOCKS = [block for page in PAGES for block in blocks(page)]
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
 MAKEFILE = (REPOSITORY / "Makefile").read_text()
-LONG = {"docs/how-to/gate.md", "docs/how-to/quality.md", "docs/how-to/safety.md", "docs/how-to/fuzz.md"}
-"""Pages whose commands take a minute or more."""
+QUICK = {"README.md", *(f"docs/how-to/{page}.md" for page in ("language", "policy", "run", "scenes", "variations"))}
+"""Pages whose commands are run in every run of the tests; those of all others take longer."""
 
 LANGUAGES = {"bash", "python", "ini", "yaml", "toml", "text"}
 
@@ -58,7 +58,7 @@ def is_run(block: Block) -> bool:
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, id=name_of(page), marks=[pytest.mark.slow] * (name_of(page) in LONG))
+        pytest.param(page, id=name_of(page), marks=[pytest.mark.slow] * (name_of(page) not in QUICK))
         for page in PAGES
         if any(map(is_run, blocks(page)))
     ],

@@ -6,6 +6,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 from typing import Any
@@ -25,10 +26,13 @@ USED_WITHOUT_IMPORT = {"av", "pytest-xdist", "scipy"}
 COMES_WITH = {"llvmlite": "numba", "PyOpenGL": "mujoco"}
 
 
-def sources() -> Iterator[tuple[Path, ast.Module]]:
-    for folder in MAPPED.values():
-        for path in sorted(folder.rglob("*.py")):
-            yield path, ast.parse(path.read_text(), str(path))
+@cache
+def sources() -> tuple[tuple[Path, ast.Module], ...]:
+    return tuple(
+        (path, ast.parse(path.read_text(), str(path)))
+        for folder in MAPPED.values()
+        for path in sorted(folder.rglob("*.py"))
+    )
 
 
 def imported_modules(tree: ast.AST) -> Iterator[str]:
@@ -52,6 +56,7 @@ def distributions(requirements: list[str]) -> set[str]:
     return {re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0].lower() for requirement in requirements}
 
 
+@cache
 def third_party() -> dict[str, set[str]]:
     """Distributions that the packages import, each with the files that do."""
     of_module = packages_distributions()

@@ -73,6 +73,7 @@ def fresh(distribution: dict[str, Path], tmp_path_factory: pytest.TempPathFactor
     return python.parent
 
 
+@pytest.mark.slow
 def test_the_wheel_has_every_package_its_data_and_nothing_else(distribution: dict[str, Path]) -> None:
     names = zipfile.ZipFile(distribution[".whl"]).namelist()
     folders = {"pytest_vla": "pytest_vla", "suites": "pytest_vla/suites", "fixtures": "pytest_vla/fixtures"}
@@ -130,6 +131,7 @@ def test_the_sdist_has_what_the_wheel_is_built_from(distribution: dict[str, Path
     assert names >= {"pyproject.toml", "README.md", "LICENSE", "pytest_vla/suites/libero.toml", "pytest_vla/plugin.py"}
 
 
+@pytest.mark.slow
 def test_the_wheel_runs_the_built_in_suite_without_any_data(fresh: Path, tmp_path: Path) -> None:
     said = run(
         *(fresh / "python", "-m", "pytest", "-p", "no:cacheprovider", "--vla-suite=tabletop"),
@@ -144,6 +146,7 @@ def test_the_wheel_runs_the_built_in_suite_without_any_data(fresh: Path, tmp_pat
     assert {path.suffix for path in (tmp_path / "cache").iterdir()} == {".json", ".lock", ".mjb"}
 
 
+@pytest.mark.slow
 def test_the_wheel_runs_a_real_episode_in_an_empty_folder(fresh: Path, tmp_path: Path) -> None:
     data = libero_data()
     where = "import pytest_vla.plugin, pytest_vla.suites; print(pytest_vla.plugin.__file__)"

@@ -14,11 +14,16 @@ from pytest_vla.plan.task import with_textures
 from pytest_vla.policies.view import policy_view
 from tests.support.data import data_root
 from tests.support.pictures import as_drawn
+from tests.support.slow import first_of_each
 from tests.support.traces import FOLDERS, MUJOCO, SAME_KERNELS, TEXTURES, load, stored
 from tests.support.worlds import libero_task, readings, world_of
 
 _STEPS_ELSEWHERE, _TOLERANCE_ELSEWHERE = 50, 1e-9
 _FOLDER = FOLDERS.get(MUJOCO, "")
+
+
+def suite_of(name: str) -> str:
+    return name.rsplit("_", 1)[0]
 
 
 @pytest.mark.parametrize("name", stored(_FOLDER))
@@ -61,7 +66,7 @@ def frames(trace: dict[str, np.ndarray], meta: dict[str, Any], step: int) -> lis
     return [(camera, trace[key]) for camera, key in keys.items() if key in trace]
 
 
-@pytest.mark.parametrize("name", stored(FOLDERS["3.3.2"]))
+@pytest.mark.parametrize("name", first_of_each(stored(FOLDERS["3.3.2"]), suite_of))
 def test_pictures_are_as_trained_whatever_draws_them(name: str) -> None:
     """The first frame of 3.3.2's trace: by then contacts have hardly told the versions apart."""
     trace, meta = load(FOLDERS["3.3.2"], name)
@@ -80,7 +85,7 @@ def test_pictures_are_as_trained_whatever_draws_them(name: str) -> None:
         assert difference < (0.2 if MUJOCO == "3.2.3" else 0.01), camera
 
 
-@pytest.mark.parametrize("name", stored("libero_success_traces"))
+@pytest.mark.parametrize("name", first_of_each(stored("libero_success_traces"), suite_of))
 def test_success_turns_at_upstreams_step(name: str) -> None:
     trace, meta = load("libero_success_traces", name)
     world = world_of(meta["suite"], Path(meta["bddl"]).stem)

@@ -42,6 +42,7 @@ def workers_of(result: pytest.RunResult) -> int:
     return int(result.stdout.str().partition("created: ")[2].split("/")[0])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cores")
 def test_two_a_core_where_the_policy_answers_in_batches(vla: Run, project: pytest.Pytester) -> None:
     result = vla("-p", "cores", *GOAL, "--vla-model=batched:policy", "--vla-seeds=0-15")
@@ -92,6 +93,7 @@ def test_as_pytest_xdist_has_it_elsewhere(vla: Run, options: tuple[str, ...]) ->
     assert "on 2 workers" in result.stdout.str()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cores")
 def test_who_says_how_many_is_heeded(vla: Run, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     options = (*GOAL, "--vla-model=batched:policy", "--vla-seeds=0-15")

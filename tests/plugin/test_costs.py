@@ -185,6 +185,7 @@ def test_a_resumed_run_charges_as_it_began(point: Run, pytester: pytest.Pytester
     )
 
 
+@pytest.mark.slow
 def test_a_bound_is_not_kept_by_what_was_not_measured(pytester: pytest.Pytester) -> None:
     pytester.makefile(".toml", costs='[[cost]]\nname="a"\nrule="joint"\nwithin=0.02\ntasks="nothing_*"\n')
     given = ("--vla-costs=none", "--vla-max-cost=0", "--vla-cost=costs.toml")

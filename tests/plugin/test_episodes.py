@@ -160,6 +160,7 @@ def test_nothing_to_measure_is_a_skip(vla: Run, project: pytest.Pytester) -> Non
 MIXED = (*GOAL, "--vla-model=random", "--vla-seeds=0-2,13")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("own_processes")
 def test_records_repeat_on_workers_and_in_any_order(vla: Run, project: pytest.Pytester) -> None:
     """Errors, failures, successes and invalids, all with the digest that they have in one process."""

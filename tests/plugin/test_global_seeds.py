@@ -35,6 +35,7 @@ batched = Batched()
 EPISODES = ("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove", "--vla-seeds=0-3")
 
 
+@pytest.mark.slow
 def test_a_policy_that_draws_from_global_generators_repeats(vla: Run, project: pytest.Pytester) -> None:
     project.makepyfile(careless=CARELESS)
     found = []

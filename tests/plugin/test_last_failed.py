@@ -14,7 +14,7 @@ from pytest_vla.records.store import open_store
 from pytest_vla.reports.loaded import load
 from tests.support.drawing import DRAWING, drawing_in
 from tests.support.runs import run_names
-from tests.support.workers import BOTH
+from tests.support.workers import ALONE
 
 Run = Callable[..., pytest.RunResult]
 
@@ -27,7 +27,7 @@ def draws(project: pytest.Pytester) -> Callable[..., None]:
     return drawing_in(project)
 
 
-@BOTH
+@ALONE
 def test_the_last_failed_three_times_do_not_change_the_rate(
     vla: Run, project: pytest.Pytester, draws: Callable[..., None], workers: str,
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,

@@ -61,6 +61,7 @@ def extended(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, site: Pa
     project.makeconftest(SHOWS)
 
 
+@pytest.mark.slow
 def test_one_entry_is_enough(vla: Run, project: pytest.Pytester) -> None:
     project.makeini("[pytest]\nvla_shake = 5\n")
     vla(*STOVE, "--collect-only").stdout.fnmatch_lines(["shakes 5, hushed None"])

@@ -10,6 +10,7 @@ from pytest_vla.records.store import open_store
 from pytest_vla.records.trajectory import load_trajectory
 from tests.support.own_worlds import CONFTEST, POLICIES
 from tests.support.runs import digests, records_of, run_names
+from tests.support.slow import slow
 from tests.support.videos import read
 
 Run = Callable[..., pytest.RunResult]
@@ -273,7 +274,7 @@ def test_a_run_is_not_gone_on_with_in_another_version_of_an_own_world(point: Run
     assert {model for model, _ in rated} == {"pushing:once (engine 1.0)", "pushing:once (engine 2.0)"}
 
 
-@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "workers"])
+@pytest.mark.parametrize("workers", [pytest.param((), id="alone"), slow(("-n2",), id="workers")])
 def test_an_interrupted_run_is_gone_on_with(point: Run, pytester: pytest.Pytester, workers: tuple[str, ...]) -> None:
     pytester.makepyfile(
         pausing="""

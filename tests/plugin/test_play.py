@@ -6,6 +6,7 @@ import numpy as np  # noqa: F401  # Before pytester, which would have it importe
 import pytest
 
 from tests.support.searched import EXPERT, POLICIES
+from tests.support.slow import slow
 
 Run = Callable[..., pytest.RunResult]
 
@@ -30,7 +31,7 @@ def mine(project: pytest.Pytester) -> Callable[[str], None]:
     return write
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n1"])
+@pytest.mark.parametrize("workers", ["-n0", slow("-n1")])
 def test_hypothesis_finds_the_smallest_scene(
     vla: Run, mine: Callable[[str], None], project: pytest.Pytester, workers: str
 ) -> None:

@@ -39,6 +39,7 @@ def run(pytester: pytest.Pytester, *arguments: str) -> dict[str, Record]:
     return {record.case: record for record in records_of(pytester.path / ".vla")}
 
 
+@pytest.mark.slow
 @needs_data
 def test_records_repeat_whatever_the_workers_the_order_and_the_policys_name(pytester: pytest.Pytester) -> None:
     alone = run(pytester, "--vla-model=random", "-n0")

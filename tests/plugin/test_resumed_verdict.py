@@ -288,6 +288,7 @@ def test_a_video_of_an_earlier_attempt_goes_with_it(vla: Run, project: pytest.Py
     assert "1 video in" not in result.stdout.str()
 
 
+@pytest.mark.slow
 def test_ctrl_c_with_workers_in_the_first_episodes_leaves_the_run(vla: Run, project: pytest.Pytester) -> None:
     project.makepyfile(
         slow="""

@@ -239,6 +239,7 @@ def test_stopping_early_hands_out_nothing_more(run: Run, project: pytest.Pyteste
     result.stdout.no_fnmatch_line("*items were not run*")
 
 
+@pytest.mark.slow
 def test_fewer_items_than_workers(run: Run, project: pytest.Pytester) -> None:
     run(*STOVE, MODEL, "-n3").assert_outcomes(passed=1)
     nothing = run(*STOVE, MODEL, "-n3", "-k", "nothing_of_that_name")

@@ -26,6 +26,7 @@ def batched(project: pytest.Pytester) -> Path:
     return project.path
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("own_processes")
 def test_weights_are_loaded_once_and_records_are_the_same(vla: Run, project: pytest.Pytester, batched: Path) -> None:
     found: list[dict[str, str]] = []
@@ -68,6 +69,7 @@ def test_a_plain_policy_is_each_workers_own(vla: Run, project: pytest.Pytester) 
     assert "vla: load" not in result.stdout.str()
 
 
+@pytest.mark.slow
 def test_several_devices_are_several_processes(vla: Run, project: pytest.Pytester, batched: Path) -> None:
     project.makepyfile(
         batched=BATCHED.replace('os.environ.get("PYTEST_XDIST_WORKER", "-")', 'os.environ["PYTEST_VLA_DEVICE"]')
@@ -148,6 +150,7 @@ RAISES = """
 """
 
 
+@pytest.mark.slow
 def test_an_episode_that_raises_changes_no_other_whatever_the_batches(vla: Run, project: pytest.Pytester) -> None:
     troubled(project, RAISES + "        time.sleep(0.01)\n")
     found = []

@@ -54,6 +54,7 @@ def test_a_process_that_dies_is_started_again_and_its_open_episodes_run_again(
     result.stdout.re_match_lines([rf"{attempts.count(2)} episodes? ran again after an error, or as a process had died"])
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_again_stops_the_run_which_can_go_on(
     vla: Run, project: pytest.Pytester, batched: Path
 ) -> None:

@@ -115,6 +115,7 @@ def test_a_shard_that_was_stopped_goes_on(project: pytest.Pytester, vla: Call) -
     assert all(item.status == "failed" for item in items)
 
 
+@pytest.mark.slow
 def test_tests_that_workers_could_not_collect_are_missed(
     project: pytest.Pytester, vla: Call, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 from pytest_vla.cli import main
 from tests.support.listening import HEADER, LISTENING, ROWS
 from tests.support.runs import run_names
-from tests.support.workers import BOTH
+from tests.support.workers import ALONE
 
 Run = Callable[..., pytest.RunResult]
 GOAL = ("--vla-suite=libero_goal", "--vla-tasks=turn_on_the_stove", "--vla-model=listening:policy")
@@ -33,7 +33,7 @@ def rates(lines: list[str]) -> dict[str, str]:
     return {cells[0]: cells[2] for cells in map(str.split, lines) if len(cells) > 4 and "/" in cells[2]}
 
 
-@BOTH
+@ALONE
 def test_benign_twins_probes_and_words_have_rows_of_their_own(vla: Run, workers: str) -> None:
     varied = ("--vla-vary=language.blank,language.words:1", "--vla-twins=auto", "--vla-seeds=0-1")
     lines = summary(vla(*GOAL, *varied, workers))

@@ -9,6 +9,7 @@ import pytest
 
 from pytest_vla.records.store import open_store
 from tests.support.runs import last_records, records_of
+from tests.support.slow import slow
 
 Run = Callable[..., pytest.RunResult]
 
@@ -106,7 +107,7 @@ def test_without_its_data_a_run_says_which_folder_to_give(vla: Run) -> None:
     assert "Give VLA-Arena's folder" in result.stderr.str()
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2", "--dist=load")], ids=["alone", "workers"])
+@pytest.mark.parametrize("workers", [pytest.param((), id="alone"), slow(("-n", "2", "--dist=load"), id="workers")])
 def test_a_name_at_three_levels_is_three_records_and_three_rows(
     arena: Run, project: pytest.Pytester, workers: tuple[str, ...]
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.runs import last_records, run_names
-from tests.support.workers import BOTH
+from tests.support.workers import ALONE
 
 Run = Callable[..., pytest.RunResult]
 
@@ -75,7 +75,7 @@ def diary(project: pytest.Pytester, what: str) -> list[list[Any]]:
     return [line[1:] for line in lines if line[0] == what]
 
 
-@BOTH
+@ALONE
 def test_a_tracker_is_told_of_a_run_and_of_what_resumes_it(vla: Run, project: pytest.Pytester, workers: str) -> None:
     arguments = (*STOVE, "--vla-model=mixed:policy", "--vla-seeds=0-3", "--vla-track=diary", "--vla-min-success=0.9")
     result = vla(*arguments, workers)

@@ -216,6 +216,7 @@ def test_libero_para_by_cells(vla: Run, project: pytest.Pytester, para: Path) ->
     assert all(record.instruction in ROWS for record in records)
 
 
+@pytest.mark.slow
 def test_a_sample_is_even_over_dimensions(vla: Run) -> None:
     """43 paraphrases, two dimensions of a kind each: ten of each of the three."""
     suite = ("--vla-suite=libero_goal", "--vla-model=listening:policy", "--vla-seeds=0-1", "--collect-only", "-q")

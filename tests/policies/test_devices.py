@@ -86,6 +86,7 @@ def policy(episode):
 """
 
 
+@pytest.mark.slow
 def test_a_users_own_policy_is_told_the_device(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(torch=TORCH, mine=POLICY)
     pytester.makeconftest("import torch")

@@ -212,6 +212,7 @@ def test_an_unwritable_cache_costs_time_only(
     assert "compiled scene not cached" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_parallel_workers_compile_once(folder: Path, roots: tuple[DataRoot, ...]) -> None:
     code = (
         "import sys; from pytest_vla.scene import cache, compose; from pytest_vla.plan.data_roots import data_roots\n"

@@ -28,6 +28,7 @@ def _actions(steps: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).uniform(-1, 1, (steps, 7))
 
 
+@pytest.mark.slow
 def test_a_recorded_state_is_shown_as_it_was(world: World) -> None:
     """Bit for bit the picture of that state by MuJoCo's whole forward pass, and nearly the one that a policy saw."""
     observation = world.reset(init_state=2, scene_seed=5)

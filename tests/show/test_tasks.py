@@ -147,6 +147,7 @@ def test_too_large_a_sheet_is_refused_before_a_picture_is_drawn(results: Path) -
     assert (ColouredWorld.made, ColouredWorld.log) == ([], [])
 
 
+@pytest.mark.slow
 def test_libero_s_own_scene_is_drawn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, drawn: dict[str, Any]) -> None:
     task = libero_task("libero_goal", STOVE)
     monkeypatch.undo()

@@ -280,6 +280,7 @@ def world() -> World:
     return world_of("libero_goal", "turn_on_the_stove")
 
 
+@pytest.mark.slow
 def test_a_real_episode_is_seen_again(world: World, tmp_path: Path) -> None:
     """Its frames are the pictures of its states, as far as the codec keeps them, and follow what the policy saw."""
     generator = np.random.default_rng(3)

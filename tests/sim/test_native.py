@@ -54,6 +54,7 @@ def test_a_process_that_opens_a_world_and_steps_compiles_nothing() -> None:
     assert word == "digest"
 
 
+@pytest.mark.slow
 def test_nor_does_one_with_jacobians_of_the_other_layout() -> None:
     arena_data()
     assert load_suite("vla_arena_static_obstacles").tasks

@@ -159,6 +159,7 @@ def test_the_command_makes_what_is_lacking(data: Path, capfd: pytest.CaptureFixt
     assert read_init_states(made.with_name("yours.pruned_init")).shape == expected.shape
 
 
+@pytest.mark.slow
 def test_a_task_that_fails_leaves_what_was_there(data: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (data / "bddl_files" / "tabletop" / "yours.bddl").write_text("(define")
     assert main(["init-states", f"--data={data}", *SHORT, "yours", "mine"]) == 1

@@ -24,6 +24,7 @@ from tests.support.examples import scaled
 from tests.support.worlds import tabletop_world
 
 import mujoco  # isort: skip: after World, which chooses the OpenGL
+from tests.support.slow import slow
 
 CAMERAS = ("agentview", "robot0_eye_in_hand")
 ARM = slice(0, 7)
@@ -167,6 +168,7 @@ rooms = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=scaled(100))
 @given(**rooms, card=st.sampled_from([False, False, True]))
 def test_a_picture_shows_what_one_of_everything_shows(
@@ -275,7 +277,7 @@ def test_tabletops_pictures(task: int) -> None:
 
 
 # A stove that reflects; shelves, books and a floor.
-@pytest.mark.parametrize(("suite", "task"), [("libero_goal", 0), ("libero_10", 0), ("libero_90", 40)])
+@pytest.mark.parametrize(("suite", "task"), [("libero_goal", 0), slow("libero_10", 0), slow("libero_90", 40)])
 def test_liberos_pictures(suite: str, task: int) -> None:
     libero_data()
     with World(load_suite(suite, data=data_root()).tasks[task], image_size=(96, 96)) as world:
@@ -303,6 +305,7 @@ def labels(*, scene: bool) -> list[str]:
     return [kind.labels()[-1] for kind in chosen if kind.scene == scene]
 
 
+@pytest.mark.slow
 def test_pictures_under_every_kind_of_variation() -> None:
     task, world, shown = load_suite("tabletop").tasks[0], tabletop_world(), 0
     for label in labels(scene=False):

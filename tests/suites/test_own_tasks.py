@@ -46,6 +46,7 @@ def test_a_users_task_is_listed_after_the_suites_own(run: Callable[..., pytest.R
     assert lines[-1] == f"tabletop::test_episode[{TASK}-seed0]"
 
 
+@pytest.mark.slow
 def test_a_users_task_runs_once_its_init_states_are_made(run: Callable[..., pytest.RunResult], data: Path) -> None:
     result = run("--vla-tasks=brick", "--vla-model=random")
     result.assert_outcomes(errors=1)

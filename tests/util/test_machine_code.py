@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.data import REPOSITORY
+from tests.support.slow import slow
 from tests.support.waiting import HANG
 
 needs_owners = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owner here")
@@ -98,6 +99,7 @@ def toy(tmp_path: Path) -> Toy:
     return Toy(tmp_path)
 
 
+@pytest.mark.slow
 def test_of_many_processes_none_compiles_but_one_of_its_own_does(toy: Toy) -> None:
     processes = [toy.start() for _ in range(4)]
     said = [process.communicate(timeout=HANG)[0].split() for process in processes]
@@ -127,7 +129,7 @@ def test_another_type_of_argument_is_compiled_as_ever(toy: Toy) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "before", "after"), [("toy.py", "2 * x", "3 * x"), ("toy_used.py", "return 1", "return 1.5")]
+    ("source", "before", "after"), [slow("toy.py", "2 * x", "3 * x"), ("toy_used.py", "return 1", "return 1.5")]
 )
 def test_code_of_a_changed_source_is_not_found(toy: Toy, source: str, before: str, after: str) -> None:
     assert toy.said() == "42"
@@ -138,6 +140,7 @@ def test_code_of_a_changed_source_is_not_found(toy: Toy, source: str, before: st
     assert len(toy.code) == 2
 
 
+@pytest.mark.slow
 def test_a_source_that_is_only_touched_is_the_same(toy: Toy) -> None:
     assert toy.said() == "42"
     os.utime(toy.folder / "toy.py", (1, 1))
@@ -166,6 +169,7 @@ def test_the_key_holds_all_that_code_depends_on(toy: Toy) -> None:
     assert len({first, *changed}) == 1 + len(others)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["cut short", "a changed byte"])
 def test_a_damaged_file_is_made_anew(toy: Toy, damage: str) -> None:
     assert toy.said() == "42"
@@ -176,6 +180,7 @@ def test_a_damaged_file_is_made_anew(toy: Toy, damage: str) -> None:
     assert [name.split("-")[1] for name in toy.compiled] == ["generic"] * 2
 
 
+@pytest.mark.slow
 def test_code_under_the_name_of_other_code_is_refused(toy: Toy) -> None:
     """As a file that was renamed: what it says of itself counts."""
     toy.said()
@@ -187,7 +192,7 @@ def test_code_under_the_name_of_other_code_is_refused(toy: Toy) -> None:
 
 
 @needs_owners
-@pytest.mark.parametrize("what", ["folder", "file"])
+@pytest.mark.parametrize("what", [slow("folder"), "file"])
 def test_what_others_may_write_is_not_read(toy: Toy, what: str) -> None:
     assert toy.said() == "42"
     (file,) = toy.code
@@ -198,6 +203,7 @@ def test_what_others_may_write_is_not_read(toy: Toy, what: str) -> None:
     assert {path.parent.name for path in toy.code} == expected[what]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() != 0 or shutil.which("setpriv") is None,
     reason="only root can become somebody else, by setpriv",
@@ -220,6 +226,7 @@ def test_what_root_made_serves_another_user_who_can_write_nothing_there(toy: Toy
     assert {path.parent.name for path in toy.code} == {"machine_code", "pytest-vla-machine_code-54321"}
 
 
+@pytest.mark.slow
 @needs_owners
 def test_a_link_to_a_folder_is_not_followed(toy: Toy) -> None:
     assert toy.said() == "42"
@@ -230,6 +237,7 @@ def test_a_link_to_a_folder_is_not_followed(toy: Toy) -> None:
     assert len(toy.compiled) == 2
 
 
+@pytest.mark.slow
 def test_where_the_cache_cannot_be_written_a_temporary_folder_of_this_user_holds_it(toy: Toy) -> None:
     toy.cache.write_text("no folder")
     assert [toy.said(), toy.said()] == ["42", "42"]
@@ -253,6 +261,7 @@ def test_where_none_can_be_made_the_process_itself_compiles(toy: Toy, trouble: s
     assert toy.code == [], "made for this processor, it is not kept"
 
 
+@pytest.mark.slow
 def test_those_who_waited_for_a_failure_do_not_try_in_turn(toy: Toy) -> None:
     """Each compiles for itself then, at once; whoever comes later tries."""
     assert toy.said(f"import sys; sys.executable = '/nowhere/python'; {CALL}") == "42"
@@ -272,6 +281,7 @@ def test_those_who_waited_for_a_failure_do_not_try_in_turn(toy: Toy) -> None:
     assert sorted(name.split("-")[1] for name in toy.compiled) == ["None", "None", "generic"]
 
 
+@pytest.mark.slow
 def test_code_that_numba_refuses_is_compiled(toy: Toy) -> None:
     toy.said()
     refuse = "from numba.core.compiler import CompileResult; CompileResult._rebuild = None; "

@@ -37,6 +37,7 @@ def test_noise_whose_magnitudes_do_not_grow_evenly_says_so(levels: ModuleType) -
     assert named == {f"noise.{name}" for name in ("motion", "gaussian_blur", "zoom", "glass", "compression")}
 
 
+@pytest.mark.slow
 def test_pictures_differ_evenly_by_all_that_do_not_say_otherwise(levels: ModuleType) -> None:
     """On one task here; on tabletop and LIBERO's suites ``benchmarks/levels.py`` does."""
     chosen = [kind for kind in kinds() if levels.is_measured(kind) and PICTURE not in kind.uneven]
@@ -49,6 +50,7 @@ def test_pictures_differ_evenly_by_all_that_do_not_say_otherwise(levels: ModuleT
             assert levels.is_even(means) or levels.steps_of(means)[1] < 1.6, (kind.name, means)
 
 
+@pytest.mark.slow
 def test_a_view_that_moves_far_is_as_different_as_one_that_moves_farther(levels: ModuleType) -> None:
     (kind,) = (kind for kind in kinds() if kind.name == "camera.azimuth")
     found = levels.measured([load_suite("tabletop").task("put_the_bowl_on_the_plate")], range(1), [kind])

@@ -20,6 +20,7 @@ from pytest_vla.reports.dataset.frames import Layout, choose, frames_of
 from pytest_vla.reports.dataset.lerobot import write_dataset
 from pytest_vla.reports.dataset.statistics import QUANTILES
 from tests.support.dataset_runs import PLATE, STEPS, STOVE, Kept, Seen
+from tests.support.slow import all_slow_but
 from tests.support.videos import read
 
 AGENTVIEW, WRIST = CAMERAS = ("observation.images.agentview", "observation.images.wrist")
@@ -69,7 +70,7 @@ def info_of(folder: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("pictures", PICTURES)
+@pytest.mark.parametrize("pictures", all_slow_but(["image"], PICTURES))
 def test_rows_are_control_steps(export: Export, seen: list[Seen], pictures: str) -> None:
     folder = export(pictures)
     rows, info = rows_of(folder), info_of(folder)

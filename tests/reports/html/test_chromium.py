@@ -67,6 +67,7 @@ def typed(browser: Browser, selector: str, text: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_ten_thousand_episodes_open_at_once(browser: Browser) -> None:
     page_of(many(10_000))
     assert Path("report.html").stat().st_size < 5_000_000

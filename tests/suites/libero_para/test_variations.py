@@ -59,6 +59,7 @@ def test_a_variation_is_the_row_of_the_csv() -> None:
         find_variation(task, "none.addition_deletion.99", 7)
 
 
+@pytest.mark.slow
 @needs_data
 def test_a_sample_has_as_many_of_each_cell() -> None:
     cases = all_cases()

@@ -193,6 +193,7 @@ def only(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     monkeypatch.setattr("pytest_vla.suites.libero_pro.coverage.load_suite", suite_of)
 
 
+@pytest.mark.slow
 @needs_data
 def test_what_can_be_made_but_comes_to_no_rest_is_told_with_upstreams_defect(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("yaml", reason="needs PyYAML")
