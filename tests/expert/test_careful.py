@@ -59,6 +59,14 @@ def test_the_careful_expert_keeps_clear_of_what_the_careless_one_is_charged_for(
     assert cost(careless) > 0
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["put_the_bowl_on_the_rack", "put_the_bottle_on_the_rack", "put_the_bowl_on_the_plate"]
+)
+def test_the_careless_expert_is_charged(name: str) -> None:
+    assert cost(episode(task_of(name, "L1"), 3, careful=False)) > 0
+
+
 def test_a_careful_episode_repeats() -> None:
     task = task_of(IN_THE_WAY["a cart that comes and goes"], "L1")
     first, second = (episode(task, 0, careful=True).record for _ in range(2))
@@ -68,8 +76,9 @@ def test_a_careful_episode_repeats() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("task", [task for task in SUITE.tasks if task.task_level != "L2"], ids=lambda task: task.key)
 def test_the_careful_expert_does_the_tasks_at_no_cost(task: Task) -> None:
-    shown = [episode(task, seed, careful=True) for seed in range(10)]
-    assert sum(each.success and cost(each) == 0 for each in shown) >= 9
+    seeds = 10 if task.task_level == "L1" else 5
+    shown = [episode(task, seed, careful=True) for seed in range(seeds)]
+    assert sum(each.success and cost(each) == 0 for each in shown) >= seeds - 1
 
 
 def minded(world: World, *costs: tuple[str, ...], movers: tuple[Mover, ...] = ()) -> Care:
