@@ -190,6 +190,7 @@ def test_paraphrases_of_kinds_that_were_kept_out_stand_apart() -> None:
     assert "Distances by " in text
 
 
+@pytest.mark.slow
 def test_paraphrases_of_one_init_state_are_one_unit() -> None:
     records = [
         paraphrased(task, index, "success" if seed else "failure", seed, types=TRAINED)

@@ -95,6 +95,7 @@ def test_the_wheel_has_every_package_its_data_and_nothing_else(distribution: dic
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
+@pytest.mark.slow
 def test_the_wheel_has_machine_code_of_all_functions_and_the_sdist_none(distribution: dict[str, Path]) -> None:
     names = [name for name in zipfile.ZipFile(distribution[".whl"]).namelist() if name.startswith(CODE)]
     expected = {code.file for module in WITH_CODE for code in codes_of(module)}

@@ -51,6 +51,7 @@ class TestCosts:
 """
 
 
+@pytest.mark.slow
 def test_a_users_test_asks_what_an_episode_cost(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     pytester.makefile(".toml", costs=COSTS)
