@@ -125,7 +125,8 @@ def robustness() -> SectionSchema:
     model = {
         "runs": listed(TEXT), "dimensions": listed(row(cell)), "curves": listed(row(curve)),
         "most_harmful": maybe(row(harm)), "failures": listed(row(failures)), "failure_algorithm": maybe(TEXT),
-        "pairs": listed(row(pair)), "left_out": listed(TEXT),
+        "pairs": listed(row(pair)), "pooled_pairs": listed(row(pair)), "pooled_suites": listed(TEXT),
+        "left_out": listed(TEXT),
     }  # fmt: skip
     methods = {
         "confidence": SHARE, "over": _OVER, "rates": TEXT, "differences": TEXT, "p": TEXT, "p_adjusted": TEXT,

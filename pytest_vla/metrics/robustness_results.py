@@ -27,6 +27,8 @@ class ModelRobustness:
         protocol: as the paper or as upstream's code has it, where the suite has both; else empty.
         failures: how it failed, of each dimension in which it did.
         algorithm: what tells near failures from far ones.
+        pooled: the pairs of dimensions over all suites of the model; empty if fewer than two suites have any.
+        pooled_suites: the names of these suites.
     """
 
     model: str
@@ -40,6 +42,8 @@ class ModelRobustness:
     protocol: str = ""
     failures: tuple[DimensionFailures, ...] = ()
     algorithm: str = ""
+    pooled: tuple[Composition, ...] = ()
+    pooled_suites: tuple[str, ...] = ()
 
 
 def says_something(cell: Cell) -> bool:

@@ -51,6 +51,7 @@ def robustness_table(found: ModelRobustness) -> dict[str, Any]:
       ``expected``, ``joint_less_product``, ``joint_less_expected``, ``gap`` (a covariance, -1/4..1/4), ``verdict`` (by
       its interval: worse, better, not determined), ``chi_square`` (as LIBERO-Plus prints it), ``p``, ``p_adjusted``,
       ``rough``, ``undefined``; ``..._interval`` of those that have one.
+    - ``pooled_pairs``: the same over all suites in ``pooled_suites``; both empty if only one suite has pairs.
     """
     harm = found.harm
     return {
@@ -81,6 +82,8 @@ def robustness_table(found: ModelRobustness) -> dict[str, Any]:
         ],
         "failure_algorithm": found.algorithm,
         "pairs": [_pair_table(pair) for pair in found.pairs],
+        "pooled_pairs": [_pair_table(pair) for pair in found.pooled],
+        "pooled_suites": list(found.pooled_suites),
         "left_out": list(found.left_out),
     }
 

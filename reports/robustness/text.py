@@ -59,6 +59,10 @@ def _lines(models: Sequence[ModelRobustness], full: bool) -> Iterator[str]:
                 yield from wrapped(f"in no rate of {_name(cell, with_level=True)}: {reasons}")
         yield from _folded_lines([cell for cell in found.cells if cell not in shown])
         yield from _pair_lines(found.pairs)
+        if found.pooled_suites[-1:] == (found.suite,):
+            yield ""
+            yield from wrapped(f"Over all suites together ({', '.join(found.pooled_suites)}):", indent="")
+            yield from _pair_lines(found.pooled)
 
 
 def _telling_lines(curves: Sequence[Curve]) -> Iterator[str]:
