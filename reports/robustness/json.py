@@ -46,7 +46,8 @@ def robustness_table(found: ModelRobustness) -> dict[str, Any]:
       ``not_told_apart``, ``why``, ``levels`` (of each dimension, where they differ). Probes, and other goals, are no
       dimension that could be it.
     - ``failures``: ``dimension``, ``near``, ``far``, ``unlabelled`` (too few successes of the task to tell),
-      ``without_path``, ``another_task`` (far ones on another task's path); by ``failure_algorithm``.
+      ``without_path``, ``another_task`` (far ones on another task's path); by ``failure_algorithm``
+      and ``failure_tau`` (what thresholds are made of: leave-one-out, or paper).
     - ``pairs``: ``dimensions``, ``labels``, ``n``, ``benign``, ``first``, ``second``, ``joint``, ``product``,
       ``expected``, ``joint_less_product``, ``joint_less_expected``, ``gap`` (a covariance, -1/4..1/4), ``verdict`` (by
       its interval: worse, better, not determined), ``chi_square`` (as LIBERO-Plus prints it), ``p``, ``p_adjusted``,
@@ -81,6 +82,7 @@ def robustness_table(found: ModelRobustness) -> dict[str, Any]:
             for each in found.failures
         ],
         "failure_algorithm": found.algorithm,
+        "failure_tau": found.tau,
         "pairs": [_pair_table(pair) for pair in found.pairs],
         "pooled_pairs": [_pair_table(pair) for pair in found.pooled],
         "pooled_suites": list(found.pooled_suites),

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from pytest_vla.metrics.composition import compositions, pooled_compositions
-from pytest_vla.metrics.failure_types import Algorithm, usual_algorithm
+from pytest_vla.metrics.failure_types import USUAL_TAU, Algorithm, Tau, usual_algorithm
 from pytest_vla.metrics.robustness import Varied, cells, grouped, twin_pairs, varied_models
 from pytest_vla.metrics.robustness_curves import curves
 from pytest_vla.metrics.robustness_failures import dimension_failures
@@ -19,12 +19,15 @@ from pytest_vla.util.text import counted
 from pytest_vla.vary.registry import evenness_of
 
 
-def make_robustness(loaded: Loaded, algorithm: Algorithm | None = None) -> tuple[ModelRobustness, ...]:
+def make_robustness(
+    loaded: Loaded, algorithm: Algorithm | None = None, tau: Tau = USUAL_TAU
+) -> tuple[ModelRobustness, ...]:
     """Success under variations, of each model and suite that has any; see `pytest_vla.metrics.robustness`.
 
     Args:
         loaded: records of runs.
         algorithm: of the failure types; None: fastdtw where it is installed, else exact.
+        tau: how their threshold is made.
 
     Raises:
         VlaError: fastdtw is asked for and not installed.
@@ -45,7 +48,7 @@ def make_robustness(loaded: Loaded, algorithm: Algorithm | None = None) -> tuple
         measured = cells(varied, pairs)
         failed = sum(record.outcome == "failure" for record in varied.episodes)
         with told_when_slow(f"failure types of {counted(failed, 'failure')}", sys.stderr):
-            failures = dimension_failures(varied, paths, algorithm)
+            failures = dimension_failures(varied, paths, algorithm, tau)
         left_out += tuple(unread_lines(troubles))
         found.append(
             ModelRobustness(
@@ -60,6 +63,7 @@ def make_robustness(loaded: Loaded, algorithm: Algorithm | None = None) -> tuple
                 varied.protocol,
                 failures,
                 algorithm,
+                tau=tau,
             )
         )
     return _with_pooled(found, models)

@@ -112,7 +112,7 @@ def test_the_table_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     found = model["robustness"]
     assert set(found) == {
         *("runs", "dimensions", "curves", "most_harmful", "pairs", "left_out"),
-        *("failures", "failure_algorithm", "pooled_pairs", "pooled_suites"),
+        *("failures", "failure_algorithm", "failure_tau", "pooled_pairs", "pooled_suites"),
     }
     assert found["runs"] == ["a-run"]
     assert found["left_out"][0].startswith("run a-run has 122 of 124 episodes")
