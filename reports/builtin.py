@@ -4,6 +4,7 @@ import argparse
 from typing import Any
 
 from pytest_vla.language.published import csv_of
+from pytest_vla.metrics.failure_types import USUAL_TAU, Tau
 from pytest_vla.reports.loaded import Loaded
 from pytest_vla.reports.sections import Section, Subject
 
@@ -17,7 +18,9 @@ def language(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     from pytest_vla.reports.language.text import report_lines
     from pytest_vla.reports.overlays import overlay
 
-    report = make_report(loaded, options.alpha, csv_of(options.data), options.backend, options.failure_algorithm)
+    report = make_report(
+        loaded, options.alpha, csv_of(options.data), options.backend, options.failure_algorithm, tau_of(options)
+    )
     if report is None:
         return None
 
@@ -43,7 +46,7 @@ def robustness(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     from pytest_vla.reports.robustness.make import make_robustness
     from pytest_vla.reports.robustness.text import robustness_lines
 
-    found = make_robustness(loaded, options.failure_algorithm)
+    found = make_robustness(loaded, options.failure_algorithm, tau_of(options))
     if not found:
         return None
 
@@ -161,3 +164,9 @@ def labels(loaded: Loaded, options: argparse.Namespace) -> Section | None:
     return Section(
         lambda: labels_lines(found), {"labels": {**methods_table(), "left_out": list(found.left_out)}}, models, dict
     )
+
+
+def tau_of(options: argparse.Namespace) -> Tau:
+    """``--tau``; programs that make a report by themselves may not know the option."""
+    found: Tau = getattr(options, "tau", USUAL_TAU)
+    return found

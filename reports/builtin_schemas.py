@@ -77,8 +77,8 @@ def _failures() -> Schema:
     }  # fmt: skip
     return row(
         {
-            "algorithm": TEXT, "n": COUNT, **estimate("sr"), **shares, **estimate("undefined"), "thresholds": each,
-            "exact": by_name(row(shares)), "differing": COUNT, "tasks": listed(row(task)),
+            "algorithm": TEXT, "tau": TEXT, "n": COUNT, **estimate("sr"), **shares, **estimate("undefined"),
+            "thresholds": each, "exact": by_name(row(shares)), "differing": COUNT, "tasks": listed(row(task)),
         }
     )  # fmt: skip
 
@@ -125,7 +125,9 @@ def robustness() -> SectionSchema:
     model = {
         "runs": listed(TEXT), "dimensions": listed(row(cell)), "curves": listed(row(curve)),
         "most_harmful": maybe(row(harm)), "failures": listed(row(failures)), "failure_algorithm": maybe(TEXT),
-        "pairs": listed(row(pair)), "left_out": listed(TEXT),
+        "failure_tau": TEXT,
+        "pairs": listed(row(pair)), "pooled_pairs": listed(row(pair)), "pooled_suites": listed(TEXT),
+        "left_out": listed(TEXT),
     }  # fmt: skip
     methods = {
         "confidence": SHARE, "over": _OVER, "rates": TEXT, "differences": TEXT, "p": TEXT, "p_adjusted": TEXT,

@@ -51,30 +51,34 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Compares the two texts and prints the parts. Raises VlaError."""
-    from pytest_vla.language.backends import choose_backend
     from pytest_vla.language.published import csv_of
-    from pytest_vla.util.live_line import told_when_slow
 
     pair = (options.original, options.paraphrase)
     for name, text in zip(("ORIGINAL", "PARAPHRASE"), pair, strict=True):
         if not text.strip():
             raise VlaError(f"{name} is empty: give an instruction, in quotes")
-    with told_when_slow("comparing the texts: a parser and an embedding model are loaded", sys.stderr):
-        choice = choose_backend(options.backend, csv_of(options.data), [pair])
-        (found,) = choice.backend.compare([pair])
-        # Published are two numbers. Whoever names the backend wants no other one loaded.
-        parts = _parts(pair) if found.matches is None and options.backend is None else None
+    found, choice = _compare(options.backend, csv_of(options.data), pair)
+    # Published are two numbers. Whoever names the backend wants no other one loaded.
+    parts = _compare(None, None, pair) if found.matches is None and options.backend is None else None
     if options.json:
         print(json.dumps(as_table(found, choice, options.alpha, parts), indent=2))
     else:
         print("\n".join(printable(line) for line in as_text(found, choice, options.alpha, parts)))
 
 
-def _parts(pair: tuple[str, str]) -> Parts:
+def _compare(prefer: str | None, csv: Path | None, pair: tuple[str, str]) -> Parts:
+    """Compares two texts; only if a parser or an embedding model has to be loaded for it, says so when that is slow."""
+    from pytest_vla.errors import UnloadedError
     from pytest_vla.language.backends import choose_backend
+    from pytest_vla.util.live_line import told_when_slow
 
-    choice = choose_backend(None, None, [pair])
-    (found,) = choice.backend.compare([pair])
+    try:
+        choice = choose_backend(prefer, csv, [pair], loading=False)
+        (found,) = choice.backend.compare([pair])
+    except UnloadedError:
+        with told_when_slow("comparing the texts: a parser and an embedding model are loaded", sys.stderr):
+            choice = choose_backend(prefer, csv, [pair])
+            (found,) = choice.backend.compare([pair])
     return found, choice
 
 

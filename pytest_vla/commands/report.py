@@ -40,6 +40,7 @@ ENDINGS = {".json": "json", ".txt": "terminal", "": "terminal", ".html": "html",
 """Of files, and what is written into them where nothing else is said."""
 
 ALGORITHMS = ("fastdtw", "exact")
+TAUS = ("leave-one-out", "paper")
 
 
 PICTURES = 200
@@ -78,6 +79,13 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--failure-algorithm",
         choices=ALGORITHMS,
         help="DTW of the failure types (default: fastdtw, the paper's, where it is installed, else exact)",
+    )
+    parser.add_argument(
+        "--tau",
+        choices=TAUS,
+        default=TAUS[0],
+        help="threshold of the failure types: leave-one-out (default) compares each success with the others; paper "
+        "compares it with all successes, as LIBERO-Para's Tables 4 and 16",
     )
     parser.add_argument(
         "--data",

@@ -19,13 +19,16 @@ Whether there is a gap is said by its interval: delta method over tasks and seed
 each of the four (as Agresti and Caffo 2000, The American Statistician 54, 280-288), and Student's t. It keeps quartets
 together, and those that share a task and seed.
 
-Beside it stands the chi-square that the paper prints (its appendix, "Chi-square test", 1 degree of freedom): Pearson's,
-without continuity correction, of the 2x2 table of success counts, where a cell's expected count is its row total times
-its column total over all successes. There each cell is of 2,000 episodes. `printed_chi_square` takes rates, as its
-Tables 7 and 8 give them. It takes the successes for independent draws, which those of a quartet are not.
+Beside it stands the chi-square that the paper prints (its appendix, "Chi-square test", 1 degree of freedom): Pearson's
+with Yates' continuity correction, the default of scipy, for the 2x2 table of success counts. A cell's expected count is
+its row total times its column total over all successes. In the paper each cell has 2,000 episodes and the benign rate
+is .971. `printed_chi_square` takes rates, as Table 7 gives them, and returns the statistic of Table 8. It treats
+successes as independent draws, which those of a quartet are not.
+
+The paper pools its four suites. `pooled_compositions` does so; `compositions` keeps each suite by itself.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -79,7 +82,7 @@ class Composition:
         gap_interval: over these tasks; None of a single task and seed, and where nothing succeeded. So are all that
             follow.
         tasks_gap_interval: over tasks like these; None of too few tasks too.
-        chi_square: as the paper prints it; None where a margin is 0.
+        chi_square: as the paper prints it, with Yates' correction; None where a margin is 0.
         p: of it.
         p_adjusted: Holm's, among the pairs of the table.
         rough: whether a count below `ROUGH` is expected somewhere in the table.
@@ -172,18 +175,36 @@ def printed_chi_square(benign: float, first: float, second: float, joint: float,
     if n < 1 or any(not 0.0 <= rate <= 1.0 for rate in rates):
         raise ValueError(f"printed_chi_square: rates {rates} of {n} episodes: expected numbers within 0..1, of some")
     none, one, other, both = (round(rate * n) for rate in rates)
-    return chi_square(((none, other), (one, both)))
+    return chi_square(((none, other), (one, both)), yates=True)
 
 
 def compositions(varied: Varied) -> tuple[tuple[Composition, ...], tuple[str, ...]]:
     """Each pair of dimensions with joint episodes, by name; and what is in no quartet, and why."""
     found, notes = quartets(varied)
+    return _tested(found), notes
+
+
+def pooled_compositions(models: Iterable[Varied]) -> tuple[Composition, ...]:
+    """Return each pair of dimensions over all suites of one model, as LIBERO-Plus's Table 7 pools them.
+
+    Args:
+        models: one model in its suites, all of one protocol.
+    """
+    found: dict[tuple[str, str], list[Quartet]] = {}
+    for varied in models:
+        for dimensions, some in quartets(varied)[0].items():
+            found.setdefault(dimensions, []).extend(some)
+    return _tested(found)
+
+
+def _tested(found: Mapping[tuple[str, str], Sequence[Quartet]]) -> tuple[Composition, ...]:
+    """The table of each pair of dimensions, by name, with Holm's adjustment over all of them."""
     tables = [_composition(dimensions, some) for dimensions, some in sorted(found.items())]
     tested = [index for index, each in enumerate(tables) if each.p is not None]
     adjusted = holm([each.p for each in tables if each.p is not None])
     for index, p in zip(tested, adjusted, strict=True):
         tables[index] = replace(tables[index], p_adjusted=p)
-    return tuple(tables), notes
+    return tuple(tables)
 
 
 def quartets(varied: Varied) -> tuple[dict[tuple[str, str], list[Quartet]], tuple[str, ...]]:
@@ -261,7 +282,7 @@ def composition(
     n = len(outcomes)
     benign, first, second, joint = (sum(map(bool, column)) for column in zip(*outcomes, strict=True))
     table = ((benign, second), (first, joint))
-    statistic = chi_square(table)
+    statistic = chi_square(table, yates=True)
     gap, product, expected, of_product, of_expected = _intervals(outcomes, units)
     tasks = [task for task, _ in units]
     by_task = _intervals(outcomes, tasks, worth(units))[0] if len(set(tasks)) >= FEWEST_TASKS else None
@@ -291,7 +312,7 @@ def composition(
 
 def _composition(dimensions: tuple[str, str], found: Sequence[Quartet]) -> Composition:
     outcomes = [[record.outcome == "success" for record in quartet.all] for quartet in found]
-    units = [(quartet.joint.task, quartet.joint.seed) for quartet in found]
+    units = [(f"{quartet.joint.suite}/{quartet.joint.task}", quartet.joint.seed) for quartet in found]
     return composition(dimensions, outcomes, units, sorted({_label(quartet.joint) for quartet in found}))
 
 

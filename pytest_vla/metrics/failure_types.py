@@ -31,6 +31,9 @@ mean of the others, as a failure is compared with a mean that it is no part of. 
 30% of two, 17% of five, 8% of ten (``python benchmarks/intervals.py`` shows it).
 """
 
+TAUS: tuple[Tau, ...] = ("leave-one-out", "paper")
+USUAL_TAU: Tau = "leave-one-out"
+
 FEWEST_SUCCESSES = 5
 """Of fewer there are no labels by leave-one-out: more than one in six of the paths like theirs would count as far."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_vla.metrics.clustered import FEWEST_TASKS, Interval, no_narrower, rate_interval
 from pytest_vla.metrics.failure_types import (
     THRESHOLDS,
+    USUAL_TAU,
     Algorithm,
     FailureTypes,
     Reference,
@@ -122,6 +123,7 @@ class Failures:
 
     Attributes:
         algorithm: what the labels are by.
+        tau: what a success's own distance is to, by which the thresholds are made.
         n: episodes with a path.
         sr: percent of them that are successes.
         undefined: percent of them that are failures without a label.
@@ -139,10 +141,11 @@ class Failures:
     exact: Mapping[Threshold, Shares]
     differing: int
     tasks: tuple[TaskFailures, ...]
+    tau: Tau = USUAL_TAU
 
 
 def text_failures(
-    records: Sequence[Record], paths: Paths, algorithm: Algorithm, tau: Tau = "leave-one-out"
+    records: Sequence[Record], paths: Paths, algorithm: Algorithm, tau: Tau = USUAL_TAU
 ) -> Failures | None:
     """Failure types of episodes of one model and suite, under any texts; None where none has a path.
 
@@ -172,7 +175,7 @@ def text_failures(
         tasks.append(TaskFailures(task, len(done), len(failed), types[task], far, successes, failures, *cases))
     levels = _levels([record for record, _ in found], parts, types)
     differing = sum(len(each.differing) for each in types.values())
-    return Failures(algorithm, len(found), *levels, differing, tuple(tasks))
+    return Failures(algorithm, len(found), *levels, differing, tuple(tasks), tau)
 
 
 def listening_score(

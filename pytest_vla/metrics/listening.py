@@ -106,7 +106,8 @@ class Listening:
         score: 1 - successes with the probe / successes with the right text: the share of success that is lost without
             the right text, 0: none, 1: all. Below 0 where the probe does better. None where the right text never did
             it: nothing can be lost. It is no listening: who breaks loses as much as who does what it is told instead.
-        distance: m: mean DTW between the paths of a pair, 50 points each, without an interval; None without paths.
+        distance: m: mean DTW between the paths of a pair, 50 points each, without an interval; None without paths. The
+            probe's path counts up to the length of its twin's, and so does the second run's in `noise`.
         noise: m: the same between two runs of the right text, once a pair; None without such runs.
         path_score: (distance - noise) / the larger one, over twins with both: the share of the paths' distance that
             noise does not explain, in [-1, 1]. None without such twins: a distance alone has no scale.
@@ -233,10 +234,14 @@ def _tasks(pairs: Sequence[_Pair]) -> list[str] | None:
 
 
 def _distance(run: Run, other: Run | None) -> float | None:
-    """Exact DTW between the whole paths, 50 points each, m; None where one is missing."""
+    """Return the exact DTW from a path to another one, 50 points each, in m; None if one is missing.
+
+    The other path counts as far as the first one is long. An episode under a probe goes on until its steps are used up
+    if the task is not done, and a policy that stands still by then would otherwise be far from its own twin.
+    """
     if other is None or run.path is None or other.path is None:
         return None
-    return float(exact_dtw(resample(run.path)[None], resample(other.path)).distances[0])
+    return float(exact_dtw(resample(run.path)[None], resample(other.path[: len(run.path)])).distances[0])
 
 
 def _mean(values: Sequence[float]) -> Estimate | None:

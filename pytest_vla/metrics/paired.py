@@ -29,14 +29,17 @@ def mcnemar_exact(lost: int, gained: int) -> float:
     return 1.0 if 2 * tail >= 2**n else 2 * tail / 2**n
 
 
-def chi_square(table: Sequence[Sequence[int]]) -> float | None:
-    """Pearson's chi-square of a 2x2 table, without continuity correction; its p is `chi_square_p`.
+def chi_square(table: Sequence[Sequence[int]], yates: bool = False) -> float | None:
+    """Return Pearson's chi-square of a 2x2 table; its p is `chi_square_p`.
 
     Args:
         table: ((a, b), (c, d)), counts.
+        yates: with Yates' continuity correction (1934, Supplement to the Journal of the Royal Statistical Society 1,
+            217-235): each count is half a count nearer to its expected one, and no further. It is the default of
+            ``scipy.stats.chi2_contingency`` for such a table.
 
     Returns:
-        None where a row or a column has nothing in it: there is nothing that could depend on the other.
+        None if a row or a column is empty: then neither can depend on the other.
 
     Raises:
         ValueError: a count is negative.
@@ -48,7 +51,8 @@ def chi_square(table: Sequence[Sequence[int]]) -> float | None:
     if not margins:
         return None
     # In whole numbers up to here: the quotient is rounded once.
-    return (a + b + c + d) * (a * d - b * c) ** 2 / margins
+    n, excess = a + b + c + d, 2 * abs(a * d - b * c)
+    return n * max(excess - n * yates, 0) ** 2 / (4 * margins)
 
 
 def chi_square_p(statistic: float) -> float:

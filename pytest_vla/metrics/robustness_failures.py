@@ -7,7 +7,7 @@ dimension, task by task.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pytest_vla.metrics.failure_types import Algorithm
+from pytest_vla.metrics.failure_types import USUAL_TAU, Algorithm, Tau
 from pytest_vla.metrics.language_paths import Failures, Paths, TaskFailures, text_failures
 from pytest_vla.metrics.robustness import Varied, dimension_of
 from pytest_vla.metrics.selection import is_counted
@@ -37,7 +37,9 @@ class DimensionFailures:
     tasks: tuple[TaskFailures, ...] = field(default=(), compare=False)
 
 
-def dimension_failures(varied: Varied, paths: Paths, algorithm: Algorithm) -> tuple[DimensionFailures, ...]:
+def dimension_failures(
+    varied: Varied, paths: Paths, algorithm: Algorithm, tau: Tau = USUAL_TAU
+) -> tuple[DimensionFailures, ...]:
     """Of each dimension with failures, in the order in which they came; probes are in none.
 
     Raises:
@@ -51,7 +53,7 @@ def dimension_failures(varied: Varied, paths: Paths, algorithm: Algorithm) -> tu
     for dimension, records in by_dimension.items():
         failed = [record for record in records if record.outcome == "failure"]
         if failed:
-            typed = text_failures([*done, *records], paths, algorithm)
+            typed = text_failures([*done, *records], paths, algorithm, tau)
             found.append(_of(dimension, failed, typed, paths))
     return tuple(found)
 

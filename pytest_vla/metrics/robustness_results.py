@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from pytest_vla.metrics.composition import Composition
+from pytest_vla.metrics.failure_types import USUAL_TAU, Tau
 from pytest_vla.metrics.robustness import Cell
 from pytest_vla.metrics.robustness_curves import Curve, Harm
 from pytest_vla.metrics.robustness_failures import DimensionFailures
@@ -27,6 +28,9 @@ class ModelRobustness:
         protocol: as the paper or as upstream's code has it, where the suite has both; else empty.
         failures: how it failed, of each dimension in which it did.
         algorithm: what tells near failures from far ones.
+        tau: how its threshold is made.
+        pooled: the pairs of dimensions over all suites of the model; empty if fewer than two suites have any.
+        pooled_suites: the names of these suites.
     """
 
     model: str
@@ -40,6 +44,9 @@ class ModelRobustness:
     protocol: str = ""
     failures: tuple[DimensionFailures, ...] = ()
     algorithm: str = ""
+    pooled: tuple[Composition, ...] = ()
+    pooled_suites: tuple[str, ...] = ()
+    tau: Tau = USUAL_TAU
 
 
 def says_something(cell: Cell) -> bool:

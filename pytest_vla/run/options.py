@@ -151,7 +151,8 @@ class Options(FuzzOptions, ScaleOptions, GateOptions):
     protocol: str = option(
         "where we, a benchmark's paper and its code differ: ours (default), which is the paper's but for words that "
         "would make another task of it; paper, with VLA-Arena's words as published (language.words); upstream, of "
-        "suites that are varied by themselves, such as libero_plus_goal, the code with its bugs",
+        "suites that are varied by themselves, such as libero_plus_goal, and for pro.environment, the code with its "
+        "bugs",
         "|".join(PROTOCOLS),
         one_of(PROTOCOLS),
         default=PROTOCOLS[0],

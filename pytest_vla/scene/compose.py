@@ -20,6 +20,7 @@ from pytest_vla.scene.category_files import find_category
 from pytest_vla.scene.model_checks import check_model
 from pytest_vla.scene.problem import Problem
 from pytest_vla.scene.robosuite_import import quiet_robosuite
+from pytest_vla.scene.scaling import scale_model
 from pytest_vla.scene.scene import Scene, SceneBody, SceneSite
 from pytest_vla.scene.sections import Declaration, Mover, Region
 from pytest_vla.scene.workspaces import Workspace, workspace
@@ -75,6 +76,8 @@ def compose(problem: Problem, roots: tuple[DataRoot, ...]) -> Composition:
                 sources[file] = f"category {item.category}"
                 own.append(file)
             model = _body(models, item, kind, is_fixture, roots, sources, file)
+            if item.scale != 1.0:
+                scale_model(model, item.scale)
             bodies[item.name] = (item, kind, is_fixture, model)
     sites = _zones(models, arena, place, problem)
     objects = [model for _, _, is_fixture, model in bodies.values() if not is_fixture]

@@ -109,9 +109,12 @@ def scene_parts(problem: Problem) -> dict[str, Any]:
     # A key that is declared twice counts once, with the later values, as upstream's dictionary has it.
     zones = {region.key: region for region in problem.regions if place.name in region.key}
     moved = [mover.name for mover in problem.movers]
+    scales = {item.name: item.scale for item in (*problem.fixtures, *problem.objects) if item.scale != 1.0}
     # What LIBERO's scenes do not have is left out where it is not there: their keys stay.
-    further = ({"movers": moved} if moved else {}) | (
-        {"robosuite": place.profile.robosuite} if place.profile != ROBOSUITE_1_4 else {}
+    further = (
+        ({"movers": moved} if moved else {})
+        | ({"scales": scales} if scales else {})
+        | ({"robosuite": place.profile.robosuite} if place.profile != ROBOSUITE_1_4 else {})
     )
     return {
         **further,

@@ -53,12 +53,16 @@ _NOISES = {"gaussian": ("MEAN", "VARIANCE"), "salt_pepper": ("PROBABILITY",)}
 
 @dataclass(frozen=True)
 class Declaration:
-    """An object or a fixture and its category: ``plate_1 - plate``."""
+    """An object or a fixture and its category: ``plate_1 - plate``.
+
+    `scale` is its size against its model file's, in each direction; no task file says it, a variation may.
+    """
 
     name: str
     category: str
     line: int = field(default=0, compare=False)
     column: int = field(default=0, compare=False)
+    scale: float = 1.0
 
 
 @dataclass(frozen=True)

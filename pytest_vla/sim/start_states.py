@@ -4,7 +4,7 @@ import hashlib
 import json
 import weakref
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal, Protocol
@@ -70,7 +70,9 @@ def origin_of(original: Problem, problem: Problem) -> Origin:
     placed = {str(argument) for literal in original.init for argument in literal.arguments}
     moved = [region for region in now.values() if region.key in placed and known.get(region.key) != region]
     objects, init = len(original.objects), len(original.init)
-    if moved or problem.objects[:objects] != original.objects or problem.init[:init] != original.init:
+    # What is larger or smaller stands where it stood.
+    same = [replace(each, scale=1.0) for each in problem.objects[:objects]] == list(original.objects)
+    if moved or not same or problem.init[:init] != original.init:
         return "settled"
     if len(problem.objects) > objects:
         return "with-added"

@@ -5,6 +5,7 @@ from pytest_vla.entries import VariationEntry
 _AXES = (
     ("layout", 20, "where things stand, and what stands beside them"),
     ("background", 30, "table, floor and walls"),
+    ("object", 35, "how the goal's object looks, and how large it is"),
     ("light", 40, "the lights"),
     ("camera", 50, "where the cameras are"),
     ("robot", 60, "how the arm begins"),

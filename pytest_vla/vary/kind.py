@@ -112,6 +112,8 @@ class Kind:
         by_name: whether it is taken only where it is named, though it is ours: a probe, which is in no rate.
         as_published: of a kind that follows a benchmark with changes of ours the name of the one without them, which
             ``--vla-protocol=paper`` takes in its stead; empty: there is none.
+        as_upstream: the same for a kind that does as a paper says, whose code does something else, which
+            ``--vla-protocol=upstream`` takes in its stead.
         uneven: what does not grow evenly from level to level: `AMOUNT`, what its grades are; `PICTURE`, of those that
             change what cameras give, how much grey levels differ from the benign picture's, as ``benchmarks/levels.py``
             measures it. Empty: all does.
@@ -139,6 +141,7 @@ class Kind:
     published: bool = False
     by_name: bool = False
     as_published: str = ""
+    as_upstream: str = ""
     uneven: tuple[str, ...] = ()
     probe: bool = False
     in_sight: bool = False

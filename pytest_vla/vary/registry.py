@@ -68,14 +68,14 @@ def labels_of(task: Task, vary: Sequence[str] = (), protocol: str = OURS) -> tup
     Args:
         task: of any suite.
         vary: labels that ``--vla-vary`` asks for, from `parse_vary`; a suite that is varied by itself takes none.
-        protocol: one of `pytest_vla.plan.labels.PROTOCOLS`: of suites that are varied by themselves, and by `PAPER`
-            kinds give way to those that are as published.
+        protocol: one of `pytest_vla.plan.labels.PROTOCOLS`: of suites that are varied by themselves; and by `PAPER`
+            and `UPSTREAM` kinds give way to those that are as published, or as upstream's code has them.
 
     Raises:
         VlaError: the suite's variations cannot be read, or it is varied by itself and is to be varied again.
     """
     if not task.varied:
-        return tuple(dict.fromkeys(map(_as_published, vary) if protocol == PAPER else vary)) or ("",)
+        return tuple(dict.fromkeys(_by_protocol(label, protocol) for label in vary)) or ("",)
     if vary:
         raise VlaError(f"--vla-vary: {task.suite} is varied by itself; take the suite {task.files} for others")
     of_suite = listing(task.varied)
@@ -83,12 +83,12 @@ def labels_of(task: Task, vary: Sequence[str] = (), protocol: str = OURS) -> tup
     return tuple(map(upstreams, labels)) if protocol == UPSTREAM and of_suite.two_protocols else labels
 
 
-def _as_published(label: str) -> str:
-    """A label with the kinds that stand, as published, for those of its parts that are otherwise under our protocol."""
+def _by_protocol(label: str, protocol: str) -> str:
+    """A label with the kinds that a protocol takes in the stead of ours."""
     parts = []
     for part in parts_of(label):
         kind = kind_of(part)
-        other = "" if kind is None else kind.as_published
+        other = "" if kind is None else {PAPER: kind.as_published, UPSTREAM: kind.as_upstream}.get(protocol, "")
         parts.append(part if kind is None or not other else f"{other}{part.removeprefix(kind.name)}")
     return joint_of(parts)
 

@@ -11,6 +11,9 @@ from pytest_vla.reports.html.written import NONE, number_text, percent_text
 
 Found = Mapping[str, Any]
 
+_GROUPS = {"categories": "category", "objects": "object type", "actions": "action type"}
+"""What paraphrases are grouped by: keys of the report, and what they are called."""
+
 _MEASURED_HEAD = ("paraphrases", "episodes", "success, %", "PRIDE", "mean distance", "overestimation")
 
 
@@ -27,12 +30,15 @@ def language_blocks(title: str, found: Found, alpha: float) -> Iterator[Block]:
     if found["benign"] is not None:
         told = percent_text(found["benign"]["sr"], found["benign"]["sr_interval"])
         texts.append(f"Benign twins succeed in {told}% of {found['benign']['n']}.")
-    rows = []
-    if found["n"]:
-        rows.append(("all", *_measured(found, str(alpha))))
-    rows += [(each["name"], *_measured(each)) for key in ("categories", "objects", "actions") for each in found[key]]
     caption = "In brackets 95% intervals over paraphrases like these, of these tasks"
-    tables = [Table(caption, _MEASURED_HEAD, tuple(rows))] if rows else []
+    tables = []
+    if found["n"]:
+        tables.append(Table(caption, _MEASURED_HEAD, (("all", *_measured(found, str(alpha))),)))
+    # The object's and the action's kinds have names in common, such as none.
+    for key, heading in _GROUPS.items():
+        if found[key]:
+            rows = tuple((each["name"], *_measured(each)) for each in found[key])
+            tables.append(Table(f"By {heading}", (heading, *_MEASURED_HEAD[1:]), rows))
     if found["others"]:
         rows = [(each["kind"], *_measured(each)) for each in found["others"]]
         tables.append(Table("Other changes of the text", _MEASURED_HEAD, tuple(rows)))

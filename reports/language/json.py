@@ -130,6 +130,7 @@ def _failures_table(failures: Failures) -> dict[str, Any]:
 
     return {
         "algorithm": failures.algorithm,
+        "tau": failures.tau,
         "n": failures.n,
         **_estimate_table("sr", failures.sr),
         **shares(failures.levels["max"]),

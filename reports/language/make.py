@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from pytest_vla.language.published import SUITE, cell_counts, numbered_tasks
-from pytest_vla.metrics.failure_types import Algorithm, usual_algorithm
+from pytest_vla.metrics.failure_types import USUAL_TAU, Algorithm, Tau, usual_algorithm
 from pytest_vla.metrics.language import Scored, measure, measure_paraphrases, of_list, scored
 from pytest_vla.metrics.language_paths import listening_score, text_failures
 from pytest_vla.metrics.language_records import Subject, benign_rate, pair_of, subjects
@@ -21,7 +21,12 @@ from pytest_vla.util.text import counted
 
 
 def make_report(
-    loaded: Loaded, alpha: float, csv: Path | None, backend: str | None, algorithm: Algorithm | None
+    loaded: Loaded,
+    alpha: float,
+    csv: Path | None,
+    backend: str | None,
+    algorithm: Algorithm | None,
+    tau: Tau = USUAL_TAU,
 ) -> LanguageReport | None:
     """All of the language; None where no record has a variation of it.
 
@@ -31,6 +36,7 @@ def make_report(
         csv: LIBERO-Para's; None: published similarities are not at hand.
         backend: of all similarities; None: of each score the best that has all of its pairs.
         algorithm: of the failure types; None: fastdtw where it is installed.
+        tau: how their threshold is made.
 
     Raises:
         VlaError: what was asked for cannot be had.
@@ -43,7 +49,7 @@ def make_report(
         algorithm = usual_algorithm()
         notes += ["fastdtw, the paper's DTW: it is not installed; exact DTW is taken"] * (algorithm == "exact")
     compare = _told_comparer(comparer(backend, csv), backend)
-    models = tuple(_results(each, loaded, alpha, compare, algorithm, notes) for each in found)
+    models = tuple(_results(each, loaded, alpha, compare, algorithm, tau, notes) for each in found)
     return LanguageReport(alpha=alpha, models=models)
 
 
@@ -68,6 +74,7 @@ def _results(
     alpha: float,
     compare: Callable[[Sequence[Record]], Compared],
     algorithm: Algorithm,
+    tau: Tau,
     notes: Sequence[str],
 ) -> ModelResults:
     left_out = list(subject.left_out)
@@ -93,7 +100,7 @@ def _results(
     paths, troubles = path_loader(loaded)
     reworded = [record for record in subject.reworded if is_counted(record)]
     with told_when_slow(f"failure types of {counted(len(reworded), 'episode')}", sys.stderr):
-        failures = text_failures(reworded, paths, algorithm)
+        failures = text_failures(reworded, paths, algorithm, tau)
     left_out += _without_path(reworded, 0 if failures is None else failures.n)
     left_out += notes if failures is not None else []
     heard, said = listening_score(subject, paths)

@@ -221,6 +221,10 @@ def _failure_lines(failures: Failures) -> Iterator[str]:
     yield from aligned(counts, 1, left={5, 6})
     yield "slow: far as cut at the longest success, near as a whole;"
     yield "diverges-late: near until then, far afterwards"
+    if failures.tau == "paper":
+        yield "tau, as the paper has it: of the successes' distances to the mean of all of them, themselves included;"
+        yield "with few successes most paths that are like theirs count as far"
+        return
     yield "tau: of the successes' distances, each to the mean of the others; of paths that are like n successes"
     yield f"one in n + 1 is far by chance; few-successes: not determined, as they are below {FEWEST_SUCCESSES}"
 

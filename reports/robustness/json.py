@@ -46,11 +46,13 @@ def robustness_table(found: ModelRobustness) -> dict[str, Any]:
       ``not_told_apart``, ``why``, ``levels`` (of each dimension, where they differ). Probes, and other goals, are no
       dimension that could be it.
     - ``failures``: ``dimension``, ``near``, ``far``, ``unlabelled`` (too few successes of the task to tell),
-      ``without_path``, ``another_task`` (far ones on another task's path); by ``failure_algorithm``.
+      ``without_path``, ``another_task`` (far ones on another task's path); by ``failure_algorithm``
+      and ``failure_tau`` (what thresholds are made of: leave-one-out, or paper).
     - ``pairs``: ``dimensions``, ``labels``, ``n``, ``benign``, ``first``, ``second``, ``joint``, ``product``,
       ``expected``, ``joint_less_product``, ``joint_less_expected``, ``gap`` (a covariance, -1/4..1/4), ``verdict`` (by
       its interval: worse, better, not determined), ``chi_square`` (as LIBERO-Plus prints it), ``p``, ``p_adjusted``,
       ``rough``, ``undefined``; ``..._interval`` of those that have one.
+    - ``pooled_pairs``: the same over all suites in ``pooled_suites``; both empty if only one suite has pairs.
     """
     harm = found.harm
     return {
@@ -80,7 +82,10 @@ def robustness_table(found: ModelRobustness) -> dict[str, Any]:
             for each in found.failures
         ],
         "failure_algorithm": found.algorithm,
+        "failure_tau": found.tau,
         "pairs": [_pair_table(pair) for pair in found.pairs],
+        "pooled_pairs": [_pair_table(pair) for pair in found.pooled],
+        "pooled_suites": list(found.pooled_suites),
         "left_out": list(found.left_out),
     }
 

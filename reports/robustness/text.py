@@ -50,7 +50,7 @@ def _lines(models: Sequence[ModelRobustness], full: bool) -> Iterator[str]:
         if found.curves:
             measured = any(curve.rate.counted for curve in found.curves)
             yield from wrapped(_harm_sentence(found.harm, measured))
-        yield from _failure_lines(found.failures, found.algorithm)
+        yield from _failure_lines(found.failures, found.algorithm, found.tau)
         shown = [cell for cell in found.cells if full or says_something(cell)]
         yield from _grid_lines([cell for cell in shown if not is_joint(cell.dimension)], found.curves)
         yield from _cell_lines(shown)
@@ -59,6 +59,10 @@ def _lines(models: Sequence[ModelRobustness], full: bool) -> Iterator[str]:
                 yield from wrapped(f"in no rate of {_name(cell, with_level=True)}: {reasons}")
         yield from _folded_lines([cell for cell in found.cells if cell not in shown])
         yield from _pair_lines(found.pairs)
+        if found.pooled_suites[-1:] == (found.suite,):
+            yield ""
+            yield from wrapped(f"Over all suites together ({', '.join(found.pooled_suites)}):", indent="")
+            yield from _pair_lines(found.pooled)
 
 
 def _telling_lines(curves: Sequence[Curve]) -> Iterator[str]:
@@ -227,7 +231,7 @@ def _harm_sentence(harm: Harm | None, measured: bool) -> str:
     return f"most harmful dimension: {harm.dimension}, {change}{levels}"
 
 
-def _failure_lines(failures: Sequence[DimensionFailures], algorithm: str) -> Iterator[str]:
+def _failure_lines(failures: Sequence[DimensionFailures], algorithm: str, tau: str) -> Iterator[str]:
     """How it failed, by dimension."""
     if not any(each.near + each.far + each.unlabelled for each in failures):
         # No failure, or none whose path is kept.
@@ -248,7 +252,7 @@ def _failure_lines(failures: Sequence[DimensionFailures], algorithm: str) -> Ite
     yield ""
     yield from wrapped(
         "How it failed: near the path of successes and missing by little, or far from it (LIBERO-Para's Algorithm 1, "
-        f"{algorithm} DTW); no label: too few successes of the task",
+        f"{algorithm} DTW, tau by {tau}); no label: too few successes of the task",
         indent="",
     )
     yield from aligned(rows, 1)

@@ -20,14 +20,13 @@ from pytest_vla.plan.data_roots import data_roots, find_task_file
 from pytest_vla.plan.manifests import load_suite
 from pytest_vla.plan.task import Task
 from pytest_vla.scene.variation import Variation
-from pytest_vla.suites.libero_pro.tables import OURS
 from pytest_vla.suites.libero_pro.variations import KINDS
 from pytest_vla.vary.kind import Draw
 
 SUITES = ("libero_goal", "libero_spatial", "libero_10", "libero_object")
 """In the order of LIBERO-PRO's files."""
 
-VARIED = ("pro.object", "pro.swap", "pro.semantic", "pro.task", "pro.environment")
+VARIED = ("pro.object", "pro.swap", "pro.semantic", "pro.task", "pro.environment_upstream")
 """The kinds that LIBERO-PRO has tasks of: 40 each."""
 
 LOW_TABLE = (
@@ -133,7 +132,7 @@ def _begun(draw: Draw, variation: Variation, pool: WorldPool) -> tuple[str, str]
         case = Case(task.suite, task.name, draw.seed, draw.label, task.task_level)
         begin(Trace(variation=variation), case, task, pool)
     except NothingToMeasure as ended:
-        theirs = draw.label == "pro.environment" and variation.parameters["source"] != OURS
+        theirs = draw.label == "pro.environment_upstream"
         return ended.message, LOW_TABLE if theirs and ended.reason == NO_DRAW else ""
     return "", ""
 

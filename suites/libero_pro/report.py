@@ -18,7 +18,8 @@ def pro_table(found: ModelPro) -> dict[str, Any]:
     - ``suites``: ``suite``, ``columns`` and ``tasks`` (``name``, ``columns``); ``columns`` has ``Ori``, ``Obj``,
       ``Pos``, ``Sem``, ``Task`` and ``Env``, each null where nothing was run, else ``n``, ``sr``, ``interval``,
       ``errors`` and ``invalid`` by reason, and of suites ``tasks``: how many of its tasks are in it.
-    - of each suite too: ``sweeps``: ``kind``, ``levels`` (``level``, tenths of a metre, and a rate's keys);
+    - of each suite too: ``sweeps``: ``kind``, ``levels`` (``level``, tenths of a metre, 0 is the task as it is, and a
+      rate's keys), over the tasks that have all levels; ``replaced``: a rate's keys, or null;
       ``combined``: ``name``, such as ``swap-object``, and a rate's keys.
     """
     table = found.table
@@ -44,6 +45,7 @@ def _suite_table(row: ProRow, table: ProTable) -> dict[str, Any]:
             {"kind": kind, "levels": [{"level": level, **_rate(rate)} for level, rate in levels.items()]}
             for kind, levels in sweeps.items()
         ],
+        "replaced": _rate(table.replaced[row.name]) if row.name in table.replaced else None,
         "combined": [{"name": name, **_rate(rate)} for name, rate in table.combined.get(row.name, {}).items()],
     }
 
@@ -83,6 +85,7 @@ def _lines(models: Sequence[ModelPro]) -> Iterator[str]:
             head, *rows = cells(table, tasks)
             yield from aligned([head, *((name, *map(_without_interval, found)) for name, *found in rows)], 1)
         yield from _sweep_lines(table)
+        yield from _replaced_lines(table)
         yield from _combined_lines(table)
 
 
@@ -99,8 +102,10 @@ def cells(table: ProTable, rows: Sequence[ProRow] | None = None) -> tuple[tuple[
 
 
 def _cell(rate: SuccessRate | None) -> str:
-    if rate is None or rate.rate is None or rate.interval is None:
+    if rate is None or rate.rate is None:
         return "-"
+    if rate.interval is None:
+        return f"{rate.rate:.2f} {rate.successes}/{rate.counted}"
     low, high = rate.interval
     return f"{rate.rate:.2f} [{low:.2f}, {high:.2f}] {rate.successes}/{rate.counted}"
 
@@ -141,7 +146,7 @@ def _sweep_lines(table: ProTable) -> Iterator[str]:
     for (suite, kind), rates in table.sweeps.items():
         rows.append((suite, kind, *(_sweep_cell(rates.get(level)) for level in levels)))
     yield ""
-    yield "Objects displaced along an axis, success, %"
+    yield "Objects displaced along an axis, success, %, over tasks with all levels; 0.0 m: as it is"
     yield from aligned(rows, 2)
     for (suite, kind), rates in table.sweeps.items():
         for level, rate in rates.items():
@@ -157,6 +162,18 @@ def _sweep_cell(rate: SuccessRate | None) -> str:
 def _uncounted_lines(name: str, rate: SuccessRate) -> Iterator[str]:
     if reasons := reasons_text(rate):
         yield from wrapped(f"in no rate of {name}: {reasons}")
+
+
+def _replaced_lines(table: ProTable) -> Iterator[str]:
+    if not table.replaced:
+        return
+    rows: list[tuple[str, ...]] = [("", "n", "success, %")]
+    rows += [(suite, str(rate.counted), percents_text(rate)) for suite, rate in table.replaced.items()]
+    yield ""
+    yield "Objects replaced by others of another category, as upstream's code does; Obj keeps the object"
+    yield from aligned(rows, 1)
+    for suite, rate in table.replaced.items():
+        yield from _uncounted_lines(f"{suite}, replaced", rate)
 
 
 def _combined_lines(table: ProTable) -> Iterator[str]:

@@ -22,6 +22,7 @@ def schema() -> SectionSchema:
         "columns": by_name(maybe(row({**rate, "tasks": COUNT}))),
         "tasks": listed(row({"name": TEXT, "columns": by_name(maybe(row(rate)))})),
         "sweeps": listed(row({"kind": TEXT, "levels": listed(row({"level": NUMBER, **rate}))})),
+        "replaced": maybe(row(rate)),
         "combined": listed(row({"name": TEXT, **rate})),
     }
     model = {"model": TEXT, "suites": listed(row(suite)), "left_out": listed(TEXT), "unavailable": REASONS}

@@ -6,7 +6,7 @@ from pytest_vla.metrics.selection import by_model, that_count
 from pytest_vla.records.record import Record
 from pytest_vla.reports.loaded import Loaded, unfinished_of
 from pytest_vla.reports.sections import Section
-from pytest_vla.suites.libero_pro.metrics import DIMENSION, ModelPro, pro_tables, undrawn_in
+from pytest_vla.suites.libero_pro.metrics import ModelPro, is_ours, pro_tables, undrawn_in
 from pytest_vla.suites.libero_pro.report import pro_lines, pro_table
 
 
@@ -25,7 +25,7 @@ def make_pro(loaded: Loaded) -> tuple[ModelPro, ...]:
     for (model, _), some in by_model(loaded.records).items():
         models.setdefault(model, []).extend(that_count(some).records)
     for table in pro_tables(loaded.records):
-        own = [record for record in models[table.model] if record.variation.get("dimension") == DIMENSION]
+        own = [record for record in models[table.model] if is_ours(record)]
         unfinished = unfinished_of(own, loaded)
         found.append(ModelPro(table, (*table.left_out, *unfinished), undrawn_in(own)))
     return tuple(found)

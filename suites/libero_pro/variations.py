@@ -16,7 +16,7 @@ from pytest_vla.plan.task import Task
 from pytest_vla.scene.task_files import problem_of
 from pytest_vla.scene.variation import INSTRUCTION, Edits, Params
 from pytest_vla.suites.libero_pro.other_tasks import draw_task, edited, other_task, space_of_tasks
-from pytest_vla.suites.libero_pro.tables import OURS, entries_of, source_of, table_of
+from pytest_vla.suites.libero_pro.tables import OURS, Table, entries_of, source_of, table_of
 from pytest_vla.vary.axes.language import space_of_text, told
 from pytest_vla.vary.kind import Draw, Kind, always
 from pytest_vla.vary.space import CHOICE, LISTED, NUMBER, TEXT, Parameter, Space
@@ -27,7 +27,11 @@ ORDER = ("swap", "environment", "object", "semantic")
 """In which upstream makes changes that are made together. Another task goes with none of them."""
 
 UPSTREAMS_ENVIRONMENT = "libero_living_room_tabletop_manipulation"
-"""What upstream's code replaces every environment by; its YAML names the present ones alone."""
+"""What upstream's code replaces every environment by; its YAML names the present ones alone. The paper draws
+one of LIBERO's five."""
+
+UPSTREAMS = "environment_upstream"
+"""The kind of it."""
 
 _SWEEP = (0.1, 0.2, 0.3, 0.4, 0.5)
 """Displacements of the levels, m."""
@@ -71,28 +75,41 @@ def space_of_swaps(task: Task) -> tuple[Parameter, ...]:
 
 
 def draw_environment(draw: Draw) -> Params:
-    """Another table or floor.
+    """One of LIBERO's five tables and floors, other than the own one, on which the scene fits.
 
     Raises:
-        VlaError: it would be the same one, or no other fits.
+        VlaError: none fits, or the user's file names another environment than the task's.
     """
-    from pytest_vla.scene.workspaces import workspace
     from pytest_vla.suites.libero_pro.choices import own_environments
 
-    problem, table = problem_of(draw.task), table_of(draw.task, "environment")
-    if table is None:
-        name = draw.generator().choice(own_environments(draw.task))
-    else:
-        here = workspace(problem.name, problem.source).name
-        if here not in (named := entries_of(table, draw.task)):
-            raise VlaError(f"{table.file} says that the environment is {', '.join(named)}, but it is {here}")
-        name = UPSTREAMS_ENVIRONMENT
-        if problem.name == name:
-            raise VlaError(
-                f"upstream's code puts {here} for every environment, and it is that already: nothing would change. "
-                f"Without {table.file.name} a rule of ours draws others"
-            )
-    return {**source_of(table), "environment": name}
+    table = _environment_table(draw.task)
+    return {**source_of(table), "environment": draw.generator().choice(own_environments(draw.task))}
+
+
+def _environment_table(task: Task) -> Table | None:
+    """The user's file of environments. Raises VlaError if it names another one than the task's."""
+    from pytest_vla.scene.workspaces import workspace
+
+    problem, table = problem_of(task), table_of(task, "environment")
+    here = workspace(problem.name, problem.source).name
+    if table is not None and here not in (named := entries_of(table, task)):
+        raise VlaError(f"{table.file} says that the environment is {', '.join(named)}, but it is {here}")
+    return table
+
+
+def draw_upstreams_environment(draw: Draw) -> Params:
+    """The living room's table, which upstream's code takes for every task.
+
+    Raises:
+        VlaError: it is the task's own, or the user's file names another environment than the task's.
+    """
+    table = _environment_table(draw.task)
+    if problem_of(draw.task).name == UPSTREAMS_ENVIRONMENT:
+        raise VlaError(
+            "upstream's code puts living_room_table for every environment, and it is that already: nothing would "
+            "change. pro.environment draws others"
+        )
+    return {**source_of(table), "environment": UPSTREAMS_ENVIRONMENT}
 
 
 def environment(task: Task, params: Params) -> Edits:
@@ -106,14 +123,13 @@ def space_of_environments(task: Task) -> tuple[Parameter, ...]:
     """The other environments in which the scene fits. Raises as `draw_environment`."""
     from pytest_vla.suites.libero_pro.choices import own_environments
 
-    there = own_environments(task) if table_of(task, "environment") is None else (UPSTREAMS_ENVIRONMENT,)
-    return (Parameter("environment", LISTED, choices=tuple(there)),)
+    return (Parameter("environment", LISTED, choices=tuple(own_environments(task))),)
 
 
 def _has_other_environments(task: Task, params: Params) -> bool:
     from pytest_vla.suites.libero_pro.choices import own_environments
 
-    return params["source"] == OURS and len(own_environments(task)) > 1
+    return len(own_environments(task)) > 1
 
 
 def draw_objects(draw: Draw) -> Params:
@@ -344,11 +360,19 @@ _SEMANTIC = _kind(
 )
 _ENVIRONMENT = _kind(
     "environment",
-    "the same scene on another table or the floor",
+    "the same scene on another of LIBERO's tables or the floor",
     draw_environment,
     environment,
     space_of_environments,
     again=_has_other_environments,
+    as_upstream=f"{DIMENSION}.{UPSTREAMS}",
+)
+_UPSTREAMS_ENVIRONMENT = _kind(
+    UPSTREAMS,
+    "the same scene on the living room's table, as upstream's code has it",
+    draw_upstreams_environment,
+    environment,
+    lambda task: (Parameter("environment", LISTED, choices=(UPSTREAMS_ENVIRONMENT,)),),
 )
 _SINGLE = {"swap": _SWAP, "environment": _ENVIRONMENT, "object": _OBJECT, "semantic": _SEMANTIC}
 
@@ -365,6 +389,7 @@ KINDS = (
         alone=True,
     ),
     _ENVIRONMENT,
+    _UPSTREAMS_ENVIRONMENT,
     _displacing("x", "the goal's first object stands farther or nearer"),
     _displacing("y", "the goal's first object stands farther to a side"),
     _kind(

@@ -1,13 +1,15 @@
 """``pytest-vla pride``: the parts of a distance, for people and for programs."""
 
 import argparse
+import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pytest_vla.commands import pride as pride_command
-from pytest_vla.errors import VlaError
+from pytest_vla.errors import UnloadedError, VlaError
 from pytest_vla.language import backends, embeddings
 from pytest_vla.language.backends import NAMES, Choice, parser_backend
 from pytest_vla.language.published import FILE
@@ -60,7 +62,7 @@ def test_trees_side_by_side(capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     monkeypatch.setattr(embeddings, "find_model", lambda: Path("model"))
     monkeypatch.setattr(backends, "is_installed", lambda module: True)
     choice = Choice(parser_backend(FlatParser()), {"published": "it was not given"})
-    monkeypatch.setattr(backends, "choose_backend", lambda prefer, csv, pairs: choice)
+    monkeypatch.setattr(backends, "choose_backend", lambda prefer, csv, pairs, **loading: choice)
     monkeypatch.setattr(embeddings, "_encode", lambda words: pytest.importorskip("numpy").eye(384)[: len(words)])
     pride("open the drawer", "Gently open the stove")
     assert capsys.readouterr().out.splitlines() == [
@@ -88,6 +90,28 @@ def test_trees_side_by_side(capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     found = json.loads(capsys.readouterr().out)
     assert found["trees"][0][2] == {"text": "drawer", "dep": "dobj", "pos": "NOUN", "head": 0}
     assert (found["edit_distance"], found["matches"][1]["best"]) == (2, "gently")
+
+
+@pytest.mark.parametrize("loads", [False, True])
+def test_what_is_loaded_is_said_only_if_it_is(
+    loads: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+
+    @contextlib.contextmanager
+    def slow(what: str, stream: object) -> Iterator[None]:
+        told.append(what)
+        yield
+
+    def chosen(prefer: object, csv: object, pairs: object, loading: bool = True) -> Choice:
+        if loads and not loading:
+            raise UnloadedError("a parser would have to be loaded")
+        return Choice(backends.template_backend(), {})
+
+    monkeypatch.setattr("pytest_vla.util.live_line.told_when_slow", slow)
+    monkeypatch.setattr(backends, "choose_backend", chosen)
+    pride("open the drawer", "gently open the drawer")
+    assert [("parser" in what and "embedding model" in what) for what in told] == [True] * loads
 
 
 def test_published_values_stand_beside_the_parts_of_another_backend(

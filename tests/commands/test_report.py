@@ -166,6 +166,32 @@ def test_failures_are_near_or_far_and_did_another_task(capsys: pytest.CaptureFix
     assert other["case"] == "libero_para/turn_on_the_stove[none.hint.7-seed7]"
 
 
+def test_tau_as_the_paper_has_it_is_smaller(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each success is in the mean that it is compared with: more failures are far, as Tables 4 and 16 count them."""
+    records = [
+        (paraphrased(STOVE, index, "success"), path_to(ENDS[STOVE], noise=0.02, seed=index)) for index in range(6)
+    ]
+    records += [
+        (paraphrased(STOVE, 10 + index, "failure"), path_to(ENDS[STOVE], noise=0.02, seed=100 + index))
+        for index in range(20)
+    ]
+    lonely = "open_the_middle_drawer_of_the_cabinet"
+    records += [
+        (paraphrased(lonely, index, "success"), path_to((0.5, 0.5, 0.5), noise=0.01, seed=index)) for index in range(2)
+    ]
+    write([*records, (paraphrased(lonely, 9, "failure"), path_to((0.5, 0.5, 0.5)))])
+    found = {}
+    for tau in ("leave-one-out", "paper"):
+        (model,) = models_of(capsys, "--backend=template", "--failure-algorithm=exact", f"--tau={tau}")
+        assert model["failures"]["tau"] == tau
+        found[tau] = {task["name"]: task for task in model["failures"]["tasks"]}
+    assert found["paper"][STOVE]["far"] > found["leave-one-out"][STOVE]["far"]
+    # Two successes are enough for the paper, and too few to be told apart from luck.
+    assert (found["leave-one-out"][lonely]["undefined"], found["paper"][lonely]["undefined"]) == ("few-successes", None)
+    (usual,) = models_of(capsys, "--backend=template", "--failure-algorithm=exact")
+    assert usual["failures"]["tau"] == "leave-one-out"
+
+
 def test_failures_under_any_other_text_have_types_and_probes_have_none(capsys: pytest.CaptureFixture[str]) -> None:
     words = {"label": "language.words-L2", "dimension": "language", "kind": "words", "level": 2, "parameters": {}}
     records: list[Record | tuple[Record, Trajectory]] = []

@@ -1,6 +1,7 @@
 """The compositional gap: by hand, by its definition as a covariance, and what is in no quartet."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import erfc, sqrt
 from zlib import crc32
 
@@ -14,6 +15,7 @@ from pytest_vla.metrics.composition import (
     Composition,
     compositional_gap,
     compositions,
+    pooled_compositions,
     printed_chi_square,
     quartets,
 )
@@ -64,7 +66,8 @@ def test_a_gap_by_hand() -> None:
     assert (pair.dimensions, pair.labels) == (("camera", "light"), (f"{CAMERA}+{LIGHT}",))
     assert (pair.n, pair.successes, pair.rates) == (100, (90, 60, 75, 10), (0.9, 0.6, 0.75, 0.1))
     assert pair.gap == pytest.approx(10 / 235 - (60 + 10) / 235 * (75 + 10) / 235)
-    statistic = 235 * (90 * 10 - 60 * 75) ** 2 / ((90 + 75) * (60 + 10) * (90 + 60) * (75 + 10))
+    # Yates: the difference of the products is less by half of all.
+    statistic = 235 * (60 * 75 - 90 * 10 - 235 / 2) ** 2 / ((90 + 75) * (60 + 10) * (90 + 60) * (75 + 10))
     assert pair.chi_square == pytest.approx(statistic)
     assert pair.p == pair.p_adjusted == pytest.approx(float(stats.chi2.sf(statistic, 1)))
     assert pair.product == pytest.approx(0.45)
@@ -178,7 +181,9 @@ def test_several_of_a_task_and_seed_count_as_one() -> None:
     (pair,) = made(twice)
     assert (pair.n, pair.successes) == (80, (72, 40, 48, 8))
     assert pair.gap == pytest.approx(alone.gap)
-    assert pair.chi_square == pytest.approx(2 * (alone.chi_square or 0)), "as printed: it takes all for independent"
+    doubled_counts = stats.chi2_contingency(((72, 48), (40, 8)))
+    assert pair.chi_square == pytest.approx(doubled_counts.statistic), "as printed: it takes all for independent"
+    assert pair.chi_square > 2 * (alone.chi_square or 0)
     same = [each for record in once for each in (record, as_kind(record, orientation))]
     (doubled,) = made(same)
     assert (doubled.n, doubled.gap) == (80, pytest.approx(alone.gap))
@@ -196,12 +201,14 @@ def as_kind(record: Record, label: str) -> Record:
 # The paper's chi-square
 
 
-def test_the_printed_chi_square_is_pearsons_of_success_counts() -> None:
+def test_the_printed_chi_square_is_scipys_default_for_success_counts() -> None:
     """LIBERO-Plus (arXiv 2510.13626), appendix: of a 2x2 table of success counts, expected counts from its margins."""
-    benign, first, second, joint = 0.9725, 0.5635, 0.8870, 0.4120
+    benign, first, second, joint = 0.971, 0.5635, 0.8870, 0.4120
     counts = [round(2000 * rate) for rate in (benign, first, second, joint)]
-    assert counts == [1945, 1127, 1774, 824]
-    expected = stats.chi2_contingency(((counts[0], counts[2]), (counts[1], counts[3])), correction=False)
+    assert counts == [1942, 1127, 1774, 824]
+    expected = stats.chi2_contingency(((counts[0], counts[2]), (counts[1], counts[3])))
+    without = stats.chi2_contingency(((counts[0], counts[2]), (counts[1], counts[3])), correction=False)
+    assert expected.statistic < 0.99 * without.statistic, "the correction shows in three digits"
     assert printed_chi_square(benign, first, second, joint) == pytest.approx(expected.statistic, rel=1e-12)
     assert printed_chi_square(benign, second, first, joint) == pytest.approx(expected.statistic, rel=1e-12)
     # No success, and so no table.
@@ -213,10 +220,10 @@ def test_the_printed_chi_square_is_pearsons_of_success_counts() -> None:
 def test_of_its_printed_chi_square_and_p() -> None:
     """Its Env and Camera: 26.1 with p = 3.33e-07, the one pair of numbers of these tables that is known here."""
     assert chi_square_p(26.1) == pytest.approx(3.33e-07, rel=0.03), "26.05 gives it, which rounds to 26.1"
-    # With 97.25% benign, 2,000 episodes each, and any singles, a joint rate gives it: the statistic is within reach.
+    # With 97.1% benign, 2,000 episodes each, and any singles, a joint rate gives it: the statistic is within reach.
     for first, second in ((0.93, 0.56), (0.75, 0.56)):
-        joints = np.linspace(0.2, first * second / 0.9725, 400)
-        found = [printed_chi_square(0.9725, first, second, float(joint)) or 0.0 for joint in joints]
+        joints = np.linspace(0.2, first * second / 0.971, 400)
+        found = [printed_chi_square(0.971, first, second, float(joint)) or 0.0 for joint in joints]
         assert min(found) < 1 < 26.1 < max(found)
 
 
@@ -229,6 +236,21 @@ def test_rates_that_are_rounded_as_printed_give_it_to_two_percent(rates: tuple[f
     assert exact is not None
     assert rounded is not None
     assert rounded == pytest.approx(exact, rel=0.02, abs=1.0)
+
+
+def test_suites_are_pooled_as_in_table_7() -> None:
+    """Quartets of two suites are one table, and the same task and seed of another suite is another unit."""
+    goal = of_counts(40, (38, 20, 30, 6))
+    spatial = [replace(record, suite="libero_spatial") for record in of_counts(40, (39, 12, 25, 4))]
+    (pair,) = pooled_compositions([one(goal), one(spatial)])
+    assert (pair.n, pair.successes) == (80, (77, 32, 55, 10))
+    expected = stats.chi2_contingency(((77, 55), (32, 10)))
+    assert pair.chi_square == pytest.approx(expected.statistic)
+    assert pair.p == pair.p_adjusted == pytest.approx(expected.pvalue)
+    (alone,) = made(goal)
+    assert pair.gap_interval is not None
+    assert alone.gap_interval is not None
+    assert pair.gap_interval[1] - pair.gap_interval[0] < alone.gap_interval[1] - alone.gap_interval[0]
 
 
 def test_a_small_table_is_rough() -> None:

@@ -218,6 +218,32 @@ def test_noise_that_is_larger_than_what_a_probe_changes_is_a_score_below_0() -> 
     assert overall.path_score.value == pytest.approx(-0.75)
 
 
+def test_a_deaf_policy_that_stands_still_until_the_end_has_path_score_0() -> None:
+    """Under another text it does the same, is not done, and waits: whole paths gave it 1.00."""
+    g = np.random.default_rng(0)
+    twins = []
+    for _ in range(10):
+        path = np.linspace((0.0, 0.0, 0.0), (0.4, 0.2, 0.1), 80)
+        runs = [path + 0.002 * g.normal(size=path.shape) for _ in range(3)]
+        waiting = np.concatenate([runs[1], np.repeat(runs[1][-1:], 220, axis=0)])
+        twins.append(Twins(Run(True, runs[0]), {"other_task": Run(False, waiting, followed=False)}, Run(True, runs[2])))
+    overall, _ = listened(twins)
+    assert overall.path_score is not None
+    assert abs(overall.path_score.value) < 0.1
+    # One that listens goes elsewhere from the start, and still has nearly all of it.
+    elsewhere = [
+        Twins(
+            twin.right,
+            {"other_task": Run(False, np.linspace((0.0, 0.0, 0.0), (-0.4, 0.2, 0.1), 300), followed=True)},
+            twin.again,
+        )
+        for twin in twins
+    ]
+    heard, _ = listened(elsewhere)
+    assert heard.path_score is not None
+    assert heard.path_score.value > 0.9
+
+
 def test_over_all_probes_each_pair_counts_once() -> None:
     overall, each = listened([Twins(Run(True), {"nonsense": Run(True), "blank": Run(False), "other_task": Run(False)})])
     assert overall.score is not None

@@ -60,6 +60,10 @@ def test_chi_square_is_scipys(table: tuple[int, int, int, int]) -> None:
     expected = stats.chi2_contingency(rows, correction=False)
     assert statistic == pytest.approx(expected.statistic, rel=1e-9, abs=1e-12)
     assert chi_square_p(statistic) == pytest.approx(expected.pvalue, rel=1e-6, abs=1e-300)
+    corrected, default = chi_square(rows, yates=True), stats.chi2_contingency(rows)
+    assert corrected is not None
+    assert corrected == pytest.approx(default.statistic, rel=1e-9, abs=1e-9), "scipy's default"
+    assert chi_square_p(corrected) == pytest.approx(default.pvalue, rel=1e-6, abs=1e-300)
     assert smallest_expected(rows) == pytest.approx(expected.expected_freq.min())
 
 

@@ -24,8 +24,9 @@ def record(
 RECORDS = [
     *(record("", seed, "success") for seed in range(4)),
     *(record("pro.swap", seed, "success" if seed == 0 else "failure") for seed in range(4)),
-    *(record("pro.object", seed, "success") for seed in range(2)),
-    record("pro.object", 2, "error"),
+    *(record(f"object.colour-L{level}", level, "success") for level in (1, 5)),
+    record("object.size-L1", 2, "error"),
+    *(record("pro.object", seed, "failure") for seed in range(2)),
     record("pro.task", 0, "failure", task="put_the_bowl_on_the_plate"),
     record("camera.orbit-L1", 0, "failure"),
     record("pro.swap", 0, "failure", suite="libero_object", task="pick_up_the_milk_and_place_it_in_the_basket"),

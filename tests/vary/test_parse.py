@@ -48,6 +48,7 @@ def test_fifteen_pairs() -> None:
     assert {frozenset(each.split("+")) for each in found} == {
         frozenset(pair) for pair in itertools.combinations(PAIRED, 2)
     }
+    assert set(PAIRED) == {"layout", "background", "light", "camera", "robot", "noise"}, "LIBERO-Plus, Table 7"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ A texture of ours is blended with the surface's own, so that the level says how 
 
 import colorsys
 import hashlib
-import math
 import random
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Mapping
@@ -21,6 +20,7 @@ from pytest_vla.scene.task_files import problem_of
 from pytest_vla.scene.variation import Edits, ModelEdit, Params
 from pytest_vla.scene.workspaces import Workspace, workspace
 from pytest_vla.util.documents import read_xml
+from pytest_vla.vary.effects.painting import Part, covering, painting
 from pytest_vla.vary.kind import LEVELS, SHARE, Draw, Kind
 from pytest_vla.vary.space import CHOICE, LISTED, NUMBER, SEED, WHOLE, Parameter
 
@@ -67,6 +67,12 @@ class Pattern:
     colours: tuple[tuple[int, ...], ...]
     repeats: int
     seed: int
+
+    def pixels(self, height: int, width: int) -> "Pixels":
+        """The texture, (height, width, 3)."""
+        from pytest_vla.vary.effects.textures import texture
+
+        return texture(self.family, self.colours, self.repeats, self.seed, height, width)
 
 
 def drawn_pattern(generator: random.Random) -> Pattern:
@@ -138,10 +144,7 @@ def patterned(surfaces_of: Callable[[Task], tuple[str, ...]], task: Task, params
     }
 
     def pixels_of(surface: str, height: int, width: int) -> "Pixels":
-        from pytest_vla.vary.effects.textures import texture
-
-        pattern = patterns[surface]
-        return texture(pattern.family, pattern.colours, pattern.repeats, pattern.seed, height, width)
+        return patterns[surface].pixels(height, width)
 
     return Edits(model=(_painting(surfaces, pixels_of, params[SHARE]),))
 
@@ -150,16 +153,17 @@ def space_of_patterns(surfaces_of: Callable[[Task], tuple[str, ...]], task: Task
     """How much is seen, and of each surface a family, two colours, how often it repeats, and its irregularities."""
     return (
         Parameter(SHARE, NUMBER, 0.0, 1.0, 0.0),
-        *(
-            parameter
-            for surface in surfaces_of(task)
-            for parameter in (
-                Parameter(f"{surface}_family", CHOICE, choices=tuple(_COLOURS)),
-                Parameter(f"{surface}_colours", WHOLE, 0, 255, shape=(2, 3)),
-                Parameter(f"{surface}_repeats", WHOLE, 1, _MOST_REPEATS),
-                Parameter(f"{surface}_seed", SEED, 0, 2**31 - 1),
-            )
-        ),
+        *(parameter for surface in surfaces_of(task) for parameter in pattern_parameters(f"{surface}_")),
+    )
+
+
+def pattern_parameters(prefix: str) -> tuple[Parameter, ...]:
+    """A pattern's parameters, with a prefix of their names."""
+    return (
+        Parameter(f"{prefix}family", CHOICE, choices=tuple(_COLOURS)),
+        Parameter(f"{prefix}colours", WHOLE, 0, 255, shape=(2, 3)),
+        Parameter(f"{prefix}repeats", WHOLE, 1, _MOST_REPEATS),
+        Parameter(f"{prefix}seed", SEED, 0, 2**31 - 1),
     )
 
 
@@ -257,97 +261,13 @@ def surface_geoms(model: "mujoco.MjModel", scene: "Scene", surface: str) -> tupl
     return tuple(found)
 
 
-def _textures_of(model: "mujoco.MjModel", geoms: tuple[int, ...]) -> tuple[int, ...]:
-    """The colour textures of geoms, in order."""
-    materials = sorted({int(model.geom_matid[geom]) for geom in geoms} - {-1})
-    colour = _COLOUR_ROLE
-    return tuple(sorted({int(model.mat_texid[material][colour]) for material in materials} - {-1}))
-
-
-_COLOUR_ROLE = 1  # mujoco.mjtTextureRole.mjTEXROLE_RGB
-_CUBE = 1  # mujoco.mjtTexture.mjTEXTURE_CUBE
-
-
 def _painting(surfaces: tuple[str, ...], pixels_of: Callable[[str, int, int], "Pixels"], share: float) -> ModelEdit:
     """The edit that blends surfaces' textures with others by `share`, or the colours of those without one."""
 
-    def names(model: "mujoco.MjModel", scene: "Scene") -> tuple[str, ...]:
-        found = (_textures_of(model, surface_geoms(model, scene, surface)) for surface in surfaces)
-        return tuple(dict.fromkeys(model.texture(texture).name for each in found for texture in each))
+    def part(surface: str) -> Part:
+        return lambda model, scene: surface_geoms(model, scene, surface), covering(partial(pixels_of, surface))
 
-    def apply(model: "mujoco.MjModel", scene: "Scene") -> None:
-        for surface in surfaces:
-            geoms = surface_geoms(model, scene, surface)
-            for texture in _textures_of(model, geoms):
-                _paint(model, texture, _tiling(model, geoms, texture), partial(pixels_of, surface), share)
-            _colour(model, geoms, partial(pixels_of, surface, 1, 1), share)
-
-    return ModelEdit(("mat_rgba", "geom_rgba"), apply, names)
-
-
-def _tiling(model: "mujoco.MjModel", geoms: tuple[int, ...], texture: int) -> int:
-    """How often a picture is repeated along a texture's sides, so that it covers about a metre of what shows it.
-
-    LIBERO's desk shows an eighth of its texture on a metre, and its round table a third.
-    """
-    import numpy as np
-
-    surface, covered = 0.0, 0.0
-    for geom in geoms:
-        mesh, material = int(model.geom_dataid[geom]), int(model.geom_matid[geom])
-        is_shown = material >= 0 and model.mat_texid[material][_COLOUR_ROLE] == texture
-        if mesh < 0 or model.mesh_texcoordadr[mesh] < 0 or not is_shown or model.mat_texuniform[material]:
-            continue
-        faces = slice(model.mesh_faceadr[mesh], model.mesh_faceadr[mesh] + model.mesh_facenum[mesh])
-        corners = model.mesh_vert[model.mesh_vertadr[mesh] + model.mesh_face[faces]]
-        surface += float(np.linalg.norm(np.cross(*_sides(corners)), axis=1).sum())
-        places = model.mesh_texcoord[model.mesh_texcoordadr[mesh] + model.mesh_facetexcoord[faces]]
-        first, second = _sides(places * model.mat_texrepeat[material])
-        covered += float(np.abs(first[:, 0] * second[:, 1] - first[:, 1] * second[:, 0]).sum())
-    return 1 if covered == 0 else min(max(round(math.sqrt(surface / covered)), 1), _MOST_TILING)
-
-
-_MOST_TILING = 16
-
-
-def _sides(corners: Any) -> tuple[Any, Any]:
-    """Two sides of each triangle (n, 3, ...)."""
-    return corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]
-
-
-def _paint(
-    model: "mujoco.MjModel", texture: int, tiling: int, pixels_of: Callable[[int, int], "Pixels"], share: float
-) -> None:
-    """Blends a texture's pixels with others; of a cube, each of its faces."""
-    import cv2
-    import numpy as np
-
-    height, width = int(model.tex_height[texture]), int(model.tex_width[texture])
-    channels, start = int(model.tex_nchannel[texture]), int(model.tex_adr[texture])
-    pixels = model.tex_data[start : start + height * width * channels].reshape(height, width, channels)
-    faces = 6 if model.tex_type[texture] == _CUBE and height == 6 * width else 1
-    high = height // faces
-    other = pixels_of(-(-high // tiling), -(-width // tiling))
-    if tiling > 1:
-        other = np.ascontiguousarray(np.tile(other, (tiling, tiling, 1))[:high, :width])
-    if channels < 3:
-        other = np.asarray(cv2.cvtColor(other, cv2.COLOR_RGB2GRAY), dtype=np.uint8)[..., None]
-    colours = min(channels, 3)
-    for face in range(faces):
-        part = pixels[face * high : (face + 1) * high]
-        own = np.ascontiguousarray(part[..., :colours])
-        part[..., :colours] = cv2.addWeighted(own, 1 - share, other, share, 0).reshape(own.shape)
-
-
-def _colour(model: "mujoco.MjModel", geoms: tuple[int, ...], pixels_of: Callable[[], "Pixels"], share: float) -> None:
-    """Blends the colours of those geoms whose material has no texture, or that have no material."""
-    bare = [geom for geom in geoms if model.geom_matid[geom] < 0]
-    materials = {int(model.geom_matid[geom]) for geom in geoms} - {-1}
-    plain = [material for material in sorted(materials) if model.mat_texid[material][_COLOUR_ROLE] < 0]
-    if bare or plain:
-        colour = pixels_of()[0, 0] / 255
-        model.geom_rgba[bare, :3] += share * (colour - model.geom_rgba[bare, :3])
-        model.mat_rgba[plain, :3] += share * (colour - model.mat_rgba[plain, :3])
+    return painting(tuple(part(surface) for surface in surfaces), share)
 
 
 _GRADES = "20% to 100% of the texture seen, the rest the surface's own"

@@ -138,7 +138,7 @@ def draw_displacement(draw: Draw) -> Params:
 def displacement(task: Task, params: Params) -> Edits:
     """One of the objects that the task is about begins elsewhere and turned; what stands on it goes along."""
     problem, name = problem_of(task), params["object"]
-    along, zones = _standing_on(problem, name), _goal_zones(problem, name)
+    along, zones = standing_on(problem, name), _goal_zones(problem, name)
     distance, direction, yaw = params["distance"], params["direction"], params["yaw"]
 
     def move(model: "mujoco.MjModel", scene: "Scene", state: "NDArray[np.float64]") -> None:
@@ -163,7 +163,7 @@ def removed(task: Task, params: Params) -> Edits:
     """Objects are taken away. Raises VlaError where something else stands on one."""
     problem, names = problem_of(task), tuple(params["objects"])
     for name in names:
-        if others := [other for other in _standing_on(problem, name) if other not in names]:
+        if others := [other for other in standing_on(problem, name) if other not in names]:
             raise VlaError(f"{name} cannot be taken away, as {others[0]} stands on it")
     return Edits(removed=names)
 
@@ -208,7 +208,7 @@ def _free_objects(problem: Problem) -> list[str]:
     return found
 
 
-def _standing_on(problem: Problem, name: str) -> tuple[str, ...]:
+def standing_on(problem: Problem, name: str) -> tuple[str, ...]:
     """What stands on or in an object, and on that."""
     owners = {region.key: region.target for region in problem.regions}
     found = [name]

@@ -90,6 +90,23 @@ def displace(
     state[:] = after
 
 
+def stand_scaled(model: mujoco.MjModel, scene: Scene, state: Array, name: str, factor: float) -> None:
+    """Put an object that was made larger or smaller with its underside where it was.
+
+    Args:
+        model, scene: with the object in its new size.
+        state: (1+nq+nv,) of the scene with the object in its own size, written.
+        name: of the object.
+        factor: its new size over its own.
+    """
+    body = scene.body(name)
+    assert body is not None, f"{name} is declared, so it is in the scene"
+    pose = _pose(model, scene, state, name)
+    pose[2] -= body.bottom * (1 - 1 / factor)
+    # What lies on its side reaches down otherwise than its model says.
+    pose[2] += Clearance(model, scene).depth(state[1 : 1 + model.nq], name)
+
+
 def _unfit(model: mujoco.MjModel, scene: Scene, point: Array, zones: Sequence[str]) -> str:
     """Why what the robot shall take may not stand at a point (2,); an empty text: it may."""
     place = workspace(scene.problem, scene.problem)

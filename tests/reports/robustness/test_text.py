@@ -112,7 +112,7 @@ def test_the_table_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     found = model["robustness"]
     assert set(found) == {
         *("runs", "dimensions", "curves", "most_harmful", "pairs", "left_out"),
-        *("failures", "failure_algorithm"),
+        *("failures", "failure_algorithm", "failure_tau", "pooled_pairs", "pooled_suites"),
     }
     assert found["runs"] == ["a-run"]
     assert found["left_out"][0].startswith("run a-run has 122 of 124 episodes")
@@ -234,6 +234,24 @@ def test_undefined_gaps_are_named() -> None:
     lines = list(robustness_lines([found]))
     assert any(line.split()[-6:] == ["-", "-", *["nothing", "succeeded", "with", "camera"]] for line in lines), lines
     assert json.loads(json.dumps(robustness_table(found)))["pairs"][0]["undefined"] == "nothing succeeded with camera"
+
+
+def test_pairs_of_several_suites_are_pooled_once() -> None:
+    spatial = [dataclasses.replace(record, suite="libero_spatial") for record in records()]
+    write([*records(), *spatial])
+    found = make_robustness(load([], RESULTS))
+    assert [each.suite for each in found] == ["libero_goal", "libero_spatial"]
+    for each in found:
+        assert each.pooled_suites == ("libero_goal", "libero_spatial")
+        (pair,), (alone,) = each.pooled, each.pairs
+        assert (pair.n, pair.gap) == (2 * alone.n, pytest.approx(alone.gap))
+        table = robustness_table(each)
+        assert table["pooled_pairs"][0]["n"] == 2 * table["pairs"][0]["n"]
+    lines = list(robustness_lines(found))
+    assert lines.count("Over all suites together (libero_goal, libero_spatial):") == 1
+    write(records(), run="alone")
+    alone_found = make_robustness(load(["alone"], RESULTS))
+    assert [(each.pooled, each.pooled_suites) for each in alone_found] == [((), ())]
 
 
 def test_names_of_others_do_not_reach_the_terminal_as_they_are() -> None:

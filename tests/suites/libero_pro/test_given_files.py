@@ -140,13 +140,13 @@ def test_an_environment_of_the_file_is_upstreams_and_the_file_must_be_right(tmp_
     given(
         tmp_path, "environment", "tabletop:\n  turn_on_the_stove: [main_table]\n  put_the_bowl_on_the_plate: [floor]\n"
     )
-    variation = drawn("pro.environment", tmp_path)
+    variation = drawn("pro.environment_upstream", tmp_path)
     problem = changed(variation, tmp_path)
     assert variation.parameters["environment"] == problem.name == "libero_living_room_tabletop_manipulation"
     assert {region.target for region in problem.regions} >= {"living_room_table", "stove_1"}
     assert "main_table" not in format_problem(problem)
     with pytest.raises(VlaError, match="says that the environment is floor, but it is main_table"):
-        drawn("pro.environment", tmp_path, task="put_the_bowl_on_the_plate")
+        drawn("pro.environment_upstream", tmp_path, task="put_the_bowl_on_the_plate")
 
 
 @pytest.mark.usefixtures("yaml")

@@ -63,6 +63,39 @@ def test_a_sweep_is_by_level_and_a_combination_by_its_parts() -> None:
     assert all(rate is None for rate in table.suites[0].rates.values())
 
 
+def test_a_sweep_is_over_tasks_with_all_levels_and_has_column_0() -> None:
+    """A task with room for the first level alone would make that one look better or worse than the next."""
+    bowl = "put_the_bowl_on_the_plate"
+    records = [
+        *(record("", seed, "success") for seed in range(2)),
+        record("", 0, "failure", task=bowl),
+        *(record(f"pro.displace_y-L{level}", 0, "success" if level == 1 else "failure") for level in (1, 2, 3)),
+        *(record("pro.displace_y-L1", seed, "failure", task=bowl) for seed in range(9)),
+        record("pro.displace_y-L2", 0, "error", task=bowl),
+        record("pro.displace_y-L3", 0, "failure", task=bowl),
+    ]
+    (table,) = pro_tables(records)
+    sweep = table.sweeps["libero_goal", "displace_y"]
+    assert {level: (rate.successes, rate.counted) for level, rate in sweep.items()} == {
+        0: (2, 2),
+        1: (1, 1),
+        2: (0, 1),
+        3: (0, 1),
+    }
+    assert [why for why in table.left_out if "displace_y" in why] == [
+        "libero_goal, displace_y: 1 task without an episode of every level that was run: in no column"
+    ]
+
+
+def test_the_object_column_is_of_its_attributes_and_replacements_are_apart() -> None:
+    (table,) = pro_tables(RECORDS)
+    column = table.suites[0].rates["Obj"]
+    assert column is not None
+    assert (column.successes, column.counted) == (2, 2)
+    replaced = table.replaced["libero_goal"]
+    assert (replaced.successes, replaced.counted) == (0, 2)
+
+
 def test_models_are_apart_and_those_without_such_episodes_have_no_table() -> None:
     others = [record("pro.swap", 0, "failure", policy="other"), record("", 0, "success", policy="third")]
     assert [table.model for table in pro_tables([*RECORDS, *others])] == ["random", "other"]

@@ -49,9 +49,9 @@ def test_all_of_it_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     (model,) = whole["libero_pro"]
     assert set(model) == {"model", "suites", "left_out", "unavailable"}
     assert model["unavailable"] == {"alphabet_soup has no files": 2}
-    assert model["left_out"] == ["run a-run has 20 of 22 episodes: the others are not in it"]
+    assert model["left_out"] == ["run a-run has 22 of 24 episodes: the others are not in it"]
     goal, objects = model["suites"]
-    assert set(goal) == {"suite", "columns", "tasks", "sweeps", "combined"}
+    assert set(goal) == {"suite", "columns", "tasks", "sweeps", "replaced", "combined"}
     assert list(goal["columns"]) == ["Ori", "Obj", "Pos", "Sem", "Task", "Env"]
     position = goal["columns"]["Pos"]
     assert (position["n"], position["sr"], position["tasks"]) == (4, 25, 1)
@@ -65,8 +65,9 @@ def test_all_of_it_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     (sweep,) = goal["sweeps"]
     assert (sweep["kind"], [(each["level"], each["sr"]) for each in sweep["levels"]]) == (
         "displace_x",
-        [(1, 100), (2, 100), (5, 0)],
+        [(0, 100), (1, 100), (2, 100), (5, 0)],
     )
+    assert (goal["replaced"]["n"], goal["replaced"]["sr"], objects["replaced"]) == (4, 50, None)
     assert [(each["name"], each["n"], each["sr"]) for each in goal["combined"]] == [("swap-object", 1, 100)]
     assert (objects["suite"], objects["columns"]["Pos"]["sr"], objects["sweeps"]) == (OBJECT, 0, [])
     assert [task["name"] for task in objects["tasks"]] == [MILK]

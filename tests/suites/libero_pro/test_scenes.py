@@ -161,7 +161,12 @@ def test_of_the_200_varied_tasks_those_that_upstreams_defects_stop_are_named() -
     assert Counter(each.kind for each in found) == dict.fromkeys(VARIED, 40)
     runs = Counter(each.kind for each in found if not each.reason)
     stopped = {kind: [each for each in found if each.kind == kind and each.reason] for kind in VARIED}
-    assert (runs["pro.swap"], runs["pro.semantic"], runs["pro.task"], runs["pro.environment"]) == (40, 39, 37, 35)
+    assert (runs["pro.swap"], runs["pro.semantic"], runs["pro.task"], runs["pro.environment_upstream"]) == (
+        40,
+        39,
+        37,
+        35,
+    )
     assert all(
         "has no " in each.reason or "no category" in each.reason or "of which" in each.reason
         for each in stopped["pro.object"]
@@ -169,8 +174,12 @@ def test_of_the_200_varied_tasks_those_that_upstreams_defects_stop_are_named() -
     assert [
         each.task for each in stopped["pro.object"] if "replaces milk, of which the scene has none" in each.reason
     ] == ["pick_up_the_orange_juice_and_place_it_in_the_basket"]
-    assert sorted(each.task.partition("_SCENE")[0] for each in stopped["pro.environment"]) == ["LIVING_ROOM"] * 5
-    assert all("it is that already: nothing would change" in each.reason for each in stopped["pro.environment"])
+    assert (
+        sorted(each.task.partition("_SCENE")[0] for each in stopped["pro.environment_upstream"]) == ["LIVING_ROOM"] * 5
+    )
+    assert all(
+        "it is that already: nothing would change" in each.reason for each in stopped["pro.environment_upstream"]
+    )
     assert sorted(each.task[:42] for each in stopped["pro.task"]) == [
         "KITCHEN_SCENE3_turn_on_the_stove_and_put_t",
         "pick_up_the_black_bowl_on_the_cookie_box_a",
@@ -200,7 +209,7 @@ def test_what_can_be_made_but_comes_to_no_rest_is_told_with_upstreams_defect(mon
     bowl = "pick_up_the_black_bowl_{}_and_place_it_on_the_plate".format
     only(monkeypatch, bowl("on_the_ramekin"), bowl("next_to_the_ramekin"))
     told: list[Covered] = []
-    environment = partial(coverage, data_root(), suites=["libero_spatial"], kinds=["pro.environment"])
+    environment = partial(coverage, data_root(), suites=["libero_spatial"], kinds=["pro.environment_upstream"])
     assert [each.reason for each in environment()] == ["", ""]
     found = environment(compile=True, tell=told.append)
     assert told == list(found)
@@ -209,7 +218,7 @@ def test_what_can_be_made_but_comes_to_no_rest_is_told_with_upstreams_defect(mon
     assert "12x akita_black_bowl_1_main tilts" in stopped.reason
     assert stopped.cause == LOW_TABLE
     assert summary(found, compile=True) == (
-        "pro.environment: 1 of 2 run",
+        "pro.environment_upstream: 1 of 2 run",
         f"  libero_spatial/{stopped.task}: {stopped.reason}",
         f"  1 of these come to no rest: {LOW_TABLE}",
         "1 of 2 run",

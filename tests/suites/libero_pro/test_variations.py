@@ -12,6 +12,7 @@ from pytest_vla.scene.problem import Problem, format_problem, parse_problem_text
 from pytest_vla.scene.task_files import problem_of
 from pytest_vla.suites.libero_pro.edits import dangling, place_of, workspace_regions
 from pytest_vla.suites.libero_pro.variations import KINDS, ORDER
+from pytest_vla.vary.registry import find_variation, labels_of
 from tests.support.data import data_root, libero_data, needs_data
 from tests.support.libero_pro_variations import changed, drawn
 
@@ -39,7 +40,7 @@ def test_the_kinds_are_named_and_another_task_goes_with_nothing() -> None:
     assert list(NAMED) == [
         f"pro.{name}"
         for name in (
-            *("object", "swap", "semantic", "task", "environment"),
+            *("object", "swap", "semantic", "task", "environment", "environment_upstream"),
             *("displace_x", "displace_y", "combined"),
         )
     ]
@@ -221,9 +222,33 @@ def test_an_environment_is_drawn_anew_where_there_are_others(tmp_path: Path) -> 
     assert ours.redraw is not None
     redrawn = [ours.redraw(time).parameters["environment"] for time in range(1, 10)]
     assert len(set(redrawn)) == 3
-    # Upstream's is one, and a fixture leaves one.
-    assert drawn("pro.environment", data_root(), suite="libero_object", task=task).redraw is None
+    # LIBERO-PRO's file names no other environments: they are drawn with it too. Upstream's is one.
+    with_file = drawn("pro.environment", data_root(), suite="libero_object", task=task)
+    assert with_file.redraw is not None
+    found = {with_file.redraw(time).parameters["environment"] for time in range(1, 10)}
+    assert found == set(redrawn)
+    assert drawn("pro.environment_upstream", data_root(), suite="libero_object", task=task).redraw is None
     assert drawn("pro.environment", tmp_path, suite="libero_goal").redraw is None
+
+
+@needs_data
+@pytest.mark.usefixtures("yaml")
+def test_only_the_protocol_upstream_takes_the_codes_one_environment() -> None:
+    task = load_suite("libero_10", data=data_root()).task(
+        "LIVING_ROOM_SCENE5_put_the_white_mug_on_the_left_plate_and_put_the_yellow_and_white_mug_on_the_right_plate"
+    )
+    labels = {name: labels_of(task, ["pro.environment"], name) for name in ("ours", "paper", "upstream")}
+    assert labels == {
+        "ours": ("pro.environment",),
+        "paper": ("pro.environment",),
+        "upstream": ("pro.environment_upstream",),
+    }
+    # Its living room is what the code puts everywhere: nothing would change there, and five others can be drawn from.
+    with pytest.raises(VlaError, match="it is that already"):
+        find_variation(task, "pro.environment_upstream", 0)
+    variation = find_variation(task, "pro.environment", 0)
+    assert variation is not None
+    assert variation.parameters["environment"] != "libero_living_room_tabletop_manipulation"
 
 
 @needs_data
@@ -234,7 +259,7 @@ def test_all_four_go_together_in_upstreams_order() -> None:
     for seed in range(6):
         variation = drawn(label, data_root(), seed, suite, task)
         problem = changed(variation, data_root(), suite, task)
-        assert problem.name == "libero_living_room_tabletop_manipulation"
+        assert problem.name == drawn("pro.environment", data_root(), seed, suite, task).parameters["environment"]
         assert variation.instruction == drawn("pro.semantic", data_root(), seed, suite, task).instruction
         assert [str(each) for each in problem.goal] == [f"(in white_bowl_1 {_cabinet(problem)}_top_region)"]
         assert (dangling(problem), parse_problem_text(format_problem(problem))) == ((), problem)

@@ -19,6 +19,7 @@ from pytest_vla.scene.variation import Variation
 from pytest_vla.sim.world import World
 from pytest_vla.vary.axes import background
 from pytest_vla.vary.axes.background import FLOOR, SURFACES, TABLE, WALL, drawn_pattern, surface_geoms
+from pytest_vla.vary.effects.painting import _COLOUR_ROLE, _tiling, textures_of
 from pytest_vla.vary.effects.textures import FAMILIES
 from pytest_vla.vary.kind import Draw
 from tests.support.data import libero_data
@@ -86,7 +87,7 @@ def test_every_surface_of_an_arena_is_found_and_no_object_is_one(arena: str) -> 
     model = world.model
     for surface in SURFACES:
         geoms = surface_geoms(model, world.scene, surface)
-        found = {model.texture(number).name for number in background._textures_of(model, geoms)}
+        found = {model.texture(number).name for number in textures_of(model, geoms)}
         assert found == TEXTURES[arena][surface]
         users = {geom for geom in range(model.ngeom) if _texture_name(world, geom) in found}
         assert users == set(geoms)
@@ -94,7 +95,7 @@ def test_every_surface_of_an_arena_is_found_and_no_object_is_one(arena: str) -> 
 
 def _texture_name(world: World, geom: int) -> str:
     material = world.model.geom_matid[geom]
-    number = -1 if material < 0 else world.model.mat_texid[material][background._COLOUR_ROLE]
+    number = -1 if material < 0 else world.model.mat_texid[material][_COLOUR_ROLE]
     return world.model.texture(number).name if number >= 0 else ""
 
 
@@ -102,8 +103,8 @@ def _texture_name(world: World, geom: int) -> str:
 def test_a_picture_covers_about_a_metre_of_a_table(arena: str) -> None:
     world = world_of(*ARENAS[arena])
     geoms = surface_geoms(world.model, world.scene, TABLE)
-    (texture,) = background._textures_of(world.model, geoms)
-    assert background._tiling(world.model, geoms, texture) == {"living": 3, "study": 8, "goal": 1}[arena]
+    (texture,) = textures_of(world.model, geoms)
+    assert _tiling(world.model, geoms, texture) == {"living": 3, "study": 8, "goal": 1}[arena]
 
 
 @pytest.mark.parametrize(("name", "texture"), [(TABLE, "table_planks"), (WALL, "tex-wall"), ("theme", "texplane")])

@@ -1,0 +1,221 @@
+"""Variations of the object that the goal is about: its colour, its texture, its size; what is asked stays the same.
+
+LIBERO-PRO (arXiv 2510.03827, Eq. 5) varies colour, texture or size of the manipulated object. Its code replaces the
+object by one of another category instead, which is `pro.object`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pytest_vla.errors import VlaError
+from pytest_vla.plan.task import Task
+from pytest_vla.scene.literals import Literal
+from pytest_vla.scene.problem import Problem
+from pytest_vla.scene.task_files import problem_of
+from pytest_vla.scene.variation import Edits, Params
+from pytest_vla.scene.workspaces import workspace
+from pytest_vla.vary.axes.background import Pattern, drawn_pattern, pattern_parameters
+from pytest_vla.vary.axes.layout import standing_on
+from pytest_vla.vary.effects.painting import Part, Repaint, covering, painting
+from pytest_vla.vary.kind import LEVELS, SHARE, Draw, Kind
+from pytest_vla.vary.space import ANGLE, CHOICE, NUMBER, Parameter
+
+if TYPE_CHECKING:
+    import mujoco
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from pytest_vla.scene.scene import Scene
+
+DIMENSION = "object"
+OBJECT = "object"
+"""The parameter that names it."""
+
+LARGER, SMALLER = 0.03, 0.05
+"""By how much a level makes an object larger or smaller, in each direction. A soup can of 6.7 cm grows to 7.7 cm at
+most, and the gripper opens by 8 cm."""
+
+_SATURATION = 0.6, 0.95
+# What is black has a colour nobody sees: so bright are black and white, of 1.
+_DARKEST, _BRIGHTEST = 0.35, 0.95
+
+
+def goals_object(task: Task, may_be_fixture: bool) -> str:
+    """Return the first object that the goal names; a fixture if the goal names no object.
+
+    Raises:
+        VlaError: the goal names neither, or only a fixture and that is not wanted.
+    """
+    problem = problem_of(task)
+    named = list(dict.fromkeys(name for literal in problem.goal for name in _named(literal, problem)))
+    objects = {item.name for item in problem.objects}
+    if found := [name for name in named if name in objects]:
+        return found[0]
+    if not named:
+        raise VlaError("the goal names no object")
+    if not may_be_fixture:
+        raise VlaError(
+            f"the goal names no object that can be moved: {named[0]} is a fixture, whose parts keep their size"
+        )
+    return named[0]
+
+
+def _named(literal: Literal, problem: Problem) -> Iterator[str]:
+    """The objects and fixtures that a literal names, also by their regions."""
+    place = workspace(problem.name, problem.source).category
+    here = {item.name for item in (*problem.fixtures, *problem.objects) if item.category != place}
+    owners = {region.key: region.target for region in problem.regions}
+    for argument in literal.arguments:
+        if isinstance(argument, Literal):
+            yield from _named(argument, problem)
+        elif (name := str(argument) if argument in here else owners.get(str(argument), "")) in here:
+            yield name
+
+
+def draw_colour(draw: Draw) -> Params:
+    """The hue and how strong it is. Raises VlaError if the goal names nothing."""
+    generator = draw.shared("object.colour")
+    return {
+        OBJECT: goals_object(draw.task, may_be_fixture=True),
+        "hue_deg": round(generator.uniform(0.0, 360.0), 1),
+        "saturation": round(generator.uniform(*_SATURATION), 3),
+        SHARE: round(draw.share, 3),
+    }
+
+
+def colour(task: Task, params: Params) -> Edits:
+    """The object in another colour; what is dark or light on it stays so."""
+    repaint = partial(_coloured, hue=params["hue_deg"], saturation=params["saturation"])
+    return _painted(params, repaint)
+
+
+def _coloured(own: "NDArray[np.uint8]", tiling: int, hue: float, saturation: float) -> "NDArray[np.uint8]":
+    import cv2
+    import numpy as np
+
+    value = own.max(axis=2).astype(np.float32) / 255
+    lit = _DARKEST + (_BRIGHTEST - _DARKEST) * value
+    hsv = np.stack([np.full_like(lit, hue), np.full_like(lit, saturation), lit], axis=2)
+    found: NDArray[np.uint8] = np.rint(255 * cv2.cvtColor(hsv, cv2.COLOR_HSV2RGB)).astype(np.uint8)
+    return found
+
+
+def draw_texture(draw: Draw) -> Params:
+    """A pattern of ours. Raises VlaError if the goal names nothing."""
+    pattern = drawn_pattern(draw.shared("object.texture"))
+    return {
+        OBJECT: goals_object(draw.task, may_be_fixture=True),
+        "family": pattern.family,
+        "colours": [list(colour) for colour in pattern.colours],
+        "repeats": pattern.repeats,
+        "seed": pattern.seed,
+        SHARE: round(draw.share, 3),
+    }
+
+
+def texture(task: Task, params: Params) -> Edits:
+    """The object with a texture of ours, blended with its own."""
+    pattern = Pattern(
+        params["family"], tuple(tuple(each) for each in params["colours"]), params["repeats"], params["seed"]
+    )
+    return _painted(params, covering(pattern.pixels))
+
+
+def _painted(params: Params, repaint: Repaint) -> Edits:
+    name = params[OBJECT]
+    part: Part = (lambda model, scene: object_geoms(model, scene, name), repaint)
+    return Edits(model=(painting((part,), params[SHARE]),) if params[SHARE] else ())
+
+
+def object_geoms(model: "mujoco.MjModel", scene: "Scene", name: str) -> tuple[int, ...]:
+    """The visual geoms of an object or fixture."""
+    roots = {body.root_body for body in scene.bodies if body.name == name}
+    return tuple(
+        geom
+        for geom in range(model.ngeom)
+        if model.geom_group[geom] != 0 and model.body(model.body_rootid[model.geom_bodyid[geom]]).name in roots
+    )
+
+
+def draw_size(draw: Draw) -> Params:
+    """Larger or smaller; which, is the same for all levels.
+
+    Raises:
+        VlaError: the goal names no object, or something stands on the one that it names.
+    """
+    name = goals_object(draw.task, may_be_fixture=False)
+    if others := standing_on(problem_of(draw.task), name):
+        raise VlaError(f"{others[0]} stands on {name}, and would no longer if that were larger or smaller")
+    larger = draw.shared("object.size").random() < 0.5
+    return {OBJECT: name, "factor": round(1 + (LARGER if larger else -SMALLER) * draw.level, 3)}
+
+
+def size(task: Task, params: Params) -> Edits:
+    """The object larger or smaller in each direction, where it stood; its density stays."""
+    name, factor = params[OBJECT], params["factor"]
+
+    def scaled(problem: Problem) -> Problem:
+        objects = (replace(each, scale=factor) if each.name == name else each for each in problem.objects)
+        return replace(problem, objects=tuple(objects))
+
+    def stand(model: "mujoco.MjModel", scene: "Scene", state: "NDArray[np.float64]") -> None:
+        from pytest_vla.vary.axes.layout_states import stand_scaled
+
+        stand_scaled(model, scene, state, name, factor)
+
+    return Edits(problem=(scaled,), state=(stand,)) if factor != 1 else Edits()
+
+
+def _which(task: Task, may_be_fixture: bool) -> Parameter:
+    return Parameter(OBJECT, CHOICE, choices=(goals_object(task, may_be_fixture),))
+
+
+_SOURCE = "LIBERO-PRO's object attributes (Eq. 5), grades ours"
+_GRADES = "20% to 100% of the way to it"
+
+KINDS = (
+    Kind(
+        "object.colour",
+        "the goal's object in a drawn colour",
+        _SOURCE,
+        draw_colour,
+        colour,
+        lambda task: (
+            _which(task, True),
+            Parameter("hue_deg", ANGLE, 0.0, 360.0, unit="deg"),
+            Parameter("saturation", NUMBER, *_SATURATION),
+            Parameter(SHARE, NUMBER, 0.0, 1.0, 0.0),
+        ),
+        LEVELS,
+        _GRADES,
+        published=True,
+    ),
+    Kind(
+        "object.texture",
+        "the goal's object with a texture of ours",
+        _SOURCE,
+        draw_texture,
+        texture,
+        lambda task: (_which(task, True), *pattern_parameters(""), Parameter(SHARE, NUMBER, 0.0, 1.0, 0.0)),
+        LEVELS,
+        _GRADES,
+        published=True,
+    ),
+    Kind(
+        "object.size",
+        "the goal's object larger or smaller, as drawn",
+        _SOURCE,
+        draw_size,
+        size,
+        lambda task: (
+            _which(task, False),
+            Parameter("factor", NUMBER, 1 - SMALLER * LEVELS[-1], 1 + LARGER * LEVELS[-1], 1.0),
+        ),
+        LEVELS,
+        f"{LARGER:.0%} to {LARGER * LEVELS[-1]:.0%} larger, or {SMALLER:.0%} to {SMALLER * LEVELS[-1]:.0%} smaller",
+        scene=True,
+        published=True,
+    ),
+)
