@@ -18,7 +18,13 @@ from pytest_vla.metrics.rates import (
     interval_text,
     share_text,
 )
-from pytest_vla.metrics.selection import of_several_simulators, repeats_text, stopped_text
+from pytest_vla.metrics.selection import (
+    copies_text,
+    observations,
+    of_several_simulators,
+    repeats_text,
+    stopped_text,
+)
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.durations import Estimate, total_seconds
 from pytest_vla.records.charges import account_text, amount_text
@@ -115,8 +121,9 @@ def closing_lines(
         width: of the terminal; None: a log, whose table has `LOG_WIDTH` columns and whose other lines have any length.
         repetition: what of the run does not count.
     """
-    of_suites = [record for record in records if record.of_suite]
-    own = by_origin(record for record in records if not record.of_suite)
+    distinct = observations(records)
+    of_suites = [record for record in distinct if record.of_suite]
+    own = by_origin(record for record in distinct if not record.of_suite)
     first: tuple[Told, ...] = ()
     lines: list[str] = []
     if verbosity < 0:
@@ -125,17 +132,18 @@ def closing_lines(
             lines.append(summary_sentence([r for rs in own.values() for r in rs], "vla, own tests"))
     elif records:
         tasks = len({(record.suite, group_of(record, False), record.task_key) for record in of_suites})
-        first = first_lines(of_suites, width)
+        first = first_lines([record for record in records if record.of_suite], width)
         by_task = verbosity > 0 or tasks <= MAX_TASK_ROWS
         lines = summary_lines(of_suites, own, by_task, width or LOG_WIDTH, whole_names=width is None)
         with suppress(VlaError):
-            lines += [line for text in cost_notes(records) for line in wrapped(text, width)]
-        lines += printed(_further_lines(records))
+            lines += [line for text in cost_notes(distinct) for line in wrapped(text, width)]
+        lines += printed(_further_lines(distinct))
         if any(record.variation for record in records):
             from pytest_vla.reports.language.pride_row import language_lines
 
             lines += language_lines(records, run, _shown(run), width)
-    counting = [*filter(None, [stopped_text(records)]), *_counting_notes(repetition, items)]
+    told = copies_text(len(records), len(records) - len(distinct)), stopped_text(records)
+    counting = [*filter(None, told), *_counting_notes(repetition, items)]
     with suppress(VlaError):
         counting += silent_rules(records)
     lines += [*counting, *filter(None, [clipped_note(records)]), *notes_after(records)]

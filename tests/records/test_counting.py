@@ -28,7 +28,7 @@ from pytest_vla.records.record import Record, parse_record, record_line
 from pytest_vla.records.store import open_store
 from pytest_vla.reports.loaded import counted_episodes, load
 from tests.support.examples import scaled
-from tests.support.records import RECORD, record_of
+from tests.support.records import RECORD, record_of, seeds_of
 
 OWN = "test_mine.py::test_bowl[turn_on_the_stove-seed0]"
 
@@ -36,7 +36,7 @@ OWN = "test_mine.py::test_bowl[turn_on_the_stove-seed0]"
 def of(run: str, outcome: str, digest: str = "", seed: int = 0, run_seed: int = 0, **changes: Any) -> Record:
     """A record with a trajectory and a digest of its own; errors know neither policy nor replan length."""
     about: dict[str, Any] = {
-        "seeds": {**RECORD.seeds, "run": run_seed},
+        "seeds": seeds_of(seed, run_seed),
         "arrays": "x.npz",
         "digest": digest or f"{run} {outcome} {seed} {run_seed}",
         "policy_digest": "aaaa" if outcome != "error" else None,
