@@ -1,7 +1,7 @@
 """``pytest-vla init-states``: init states for a user's own tasks.
 
 Fifty a task, each at rest for ten seconds. A task's name decides its draws, so that the same files give the same states
-on one machine.
+on one machine. With ``--add`` a task of any suite gets more of them: those that it has keep their numbers.
 """
 
 import argparse
@@ -45,14 +45,25 @@ def declare(parser: argparse.ArgumentParser) -> None:
         help="init states a task (default: the suite's number, 50)",
     )
     parser.add_argument(
+        "--add",
+        action="store_true",
+        help="keep the init states that each TASK has, with their numbers, and draw further ones up to --count; "
+        "--vla-data=DIR then runs them (default: make all anew)",
+    )
+    parser.add_argument(
         "--hold", type=_hold, default=10.0, metavar="S", help="seconds that each stays still (default: 10)"
     )
 
 
 def run(options: argparse.Namespace) -> None:
     """Make them, and print the files. Raises VlaError: nothing can be made, or not that of every task."""
-    tasks, folder = _asked(options.suite, options.data, options.tasks)
-    failed = write_all(tasks, folder, options.count, options.hold)
+    if options.add:
+        if options.count is None:
+            raise VlaError("--add: how many init states is each task to have in all? Give --count=N")
+        tasks, folder = _to_extend(options.suite, options.data, options.tasks)
+    else:
+        tasks, folder = _asked(options.suite, options.data, options.tasks)
+    failed = write_all(tasks, folder, options.count, options.hold, options.add)
     if failed:
         raise VlaError(f"no init states were made for {', '.join(failed)}: see above")
 
@@ -109,6 +120,16 @@ def write_all(
                 print(printable_lines(str(error)), file=sys.stderr, flush=True)
                 failed.append(task.key)
     return tuple(failed)
+
+
+def _to_extend(name: str, data: Path, names: Sequence[str]) -> tuple[list[Task], Path]:
+    """The tasks that get further init states, all where none is named, and the folder of these. Raises VlaError."""
+    data = data.expanduser().absolute()
+    suite = load_suite(suite_named(name), data=data if data_bases(data) else None)
+    tasks = [suite.task(task) for task in dict.fromkeys(names)] or list(suite.tasks)
+    if told := next((task for task in tasks if task.world is not None), None):
+        raise VlaError(f"{told.id}: its suite brings a world of its own, which has no init states to be drawn here")
+    return tasks, next(iter(data_bases(data)), data) / "init_files" / tasks[0].files
 
 
 def _asked(name: str, data: Path, names: Sequence[str]) -> tuple[list[Task], Path]:

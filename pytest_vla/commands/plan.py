@@ -8,6 +8,7 @@ from pytest_vla.commands.baseline import declare_runs, of_runs
 from pytest_vla.commands.gate import baseline_of, declare_terms, number, terms_of
 from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
+from pytest_vla.util.text import counted
 
 if TYPE_CHECKING:
     from pytest_vla.gate.baseline import Baseline
@@ -70,16 +71,27 @@ def run(options: argparse.Namespace) -> None:
 
 def _groups(options: argparse.Namespace, baseline: "Baseline", terms: "Terms") -> "tuple[tuple[Group, ...], list[str]]":
     """The groups that are planned for, and what is to be said of the run."""
-    from pytest_vla.gate.comparable import paired
+    from pytest_vla.gate.baseline import distinct_cases
+    from pytest_vla.gate.comparable import distinct_pairs, paired
     from pytest_vla.gate.planning import groups_of_cases, groups_of_pairs
 
     if not options.which:
-        return groups_of_cases(baseline.cases, terms.by), []
+        copies = len(baseline.cases) - len(distinct_cases(baseline.cases))
+        return groups_of_cases(baseline.cases, terms.by), _copies_told(copies, "episode")
     new, told = of_runs(options, allow_broken=True)
     found = paired(baseline, new)
     if refused := found.agreement.of("refuses"):
         raise VlaError(f"{new.model} was not asked what the baseline was: {refused[0].text}")
-    return groups_of_pairs(found.pairs, terms.by), told
+    found = distinct_pairs(found)
+    return groups_of_pairs(found.pairs, terms.by), [*told, *_copies_told(found.agreement.copies, "pair")]
+
+
+def _copies_told(copies: int, what: str) -> list[str]:
+    if not copies:
+        return []
+    return [
+        f"note: {counted(copies, what)} of the baseline {'repeats' if copies == 1 else 'repeat'} another bit for bit"
+    ]
 
 
 COMMAND = Command(declare, run)

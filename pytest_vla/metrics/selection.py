@@ -112,12 +112,12 @@ def observations(records: Sequence[Record]) -> tuple[Record, ...]:
 
 
 def copies_text(episodes: int, copies: int) -> str:
-    """``57 episodes, 19 distinct starts: the other 38 repeat one bit for bit, ...``; empty: there are no copies."""
+    """``57 episodes, 19 distinct starts: 38 episodes repeat another ...``; empty: there are no copies."""
     if not copies:
         return ""
     starts = counted(episodes - copies, "distinct start")
-    other = "the other episode repeats one" if copies == 1 else f"the other {copies} repeat one"
-    return f"{counted(episodes, 'episode')}, {starts}: {other} bit for bit, and count in no rate"
+    other = "1 episode repeats another and counts" if copies == 1 else f"{copies} episodes repeat another and count"
+    return f"{counted(episodes, 'episode')}, {starts}: {other} in no rate (equal starts, equal trajectories)"
 
 
 def stopped_text(records: Iterable[Record]) -> str:

@@ -85,6 +85,15 @@ def opening_line(
     return line
 
 
+def starts_line(episodes: int, starts: int) -> str:
+    """Return from how many starts the episodes begin: ``vla: 40 distinct starts``."""
+    line = f"vla: {counted(starts, 'distinct start')}"
+    if starts == episodes:
+        return line
+    other = "1 episode repeats" if episodes - starts == 1 else f"{episodes - starts} episodes repeat"
+    return f"{line}; {other} one of them, and count only if the policy draws"
+
+
 def searches_line(searches: int, scenes: int, model: str, workers: int) -> str:
     """What is to be searched: ``vla: 10 searches of 20 scenes each with tiny on 2 workers``."""
     what, each = ("1 search", "") if searches == 1 else (f"{searches} searches", " each")

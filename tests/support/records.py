@@ -42,8 +42,8 @@ RECORD = Record(
 
 
 def seeds_of(seed: int, run: int = 0) -> dict[str, int]:
-    """What a record of a seed says that it began from, of a task with fifty init states."""
-    return {"run": run, "scene": seed, "init_state": seed % 50, "init_states": 50}
+    """What a record of a seed says that it began from, of a task with an init state for each."""
+    return {"run": run, "scene": seed, "init_state": seed, "init_states": 10_000}
 
 
 def record_of(seed: int, outcome: str = "failure", run: str = "a-run", **changes: Any) -> Record:
