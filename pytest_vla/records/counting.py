@@ -266,12 +266,13 @@ def standings(records: Sequence[Record], *, by_test: bool = True) -> tuple[Stand
     ]
     drawing = _drawing(records, told, keys)
     seen: dict[Hashable, dict[int | None, int]] = {}
-    # Whichever ran first: of equal ones that of the lowest seeds counts, so that two runs keep the same cases.
-    for index in sorted(told, key=lambda index: (keys[index].run_seed, records[index].seed, index)):
+    for index in sorted(told, key=lambda index: (records[index].started, index)):
         record, key = records[index], keys[index]
         if (key.policy, key.conditions) in drawing:
             continue
-        observation: Hashable = (*_observed(record, key), key.test if by_test else "", record.digest, _charged(record))
+        # An own test is one, from however many seeds.
+        test = key.test.partition("[")[0] if by_test else ""
+        observation: Hashable = (*_observed(record, key), test, record.digest, _charged(record))
         before, placed = seen.setdefault(observation, {}), record.seeds.get(PLACED)
         # If one of them does not say where things stood, the digest decides alone.
         first = next((of for where, of in before.items() if where == placed or None in (where, placed)), None)

@@ -1,9 +1,12 @@
 """What the terminal says of a run, before it and after it."""
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from math import sqrt
 from pathlib import Path
+from statistics import NormalDist
 
 from pytest_vla import extensions
 from pytest_vla.errors import VlaError
@@ -47,6 +50,9 @@ _HEADER = ("suite", "episodes", "success", "rate", "95%, these tasks", "tasks li
 _FURTHER = _HEADER[-2:]
 """Left out where no row has any of it; below its row where it does not fit beside it."""
 _NARROWEST = 24
+
+_ENOUGH = 10
+"""Episodes a task that are advised where there is one."""
 
 LOG_WIDTH = 100
 """Columns of the table where there is no terminal to ask."""
@@ -151,7 +157,9 @@ def closing_lines(
             from pytest_vla.reports.language.pride_row import language_lines
 
             lines += language_lines(records, run, _shown(run), width)
-    told = copies_text(len(records), len(records) - len(distinct)), stopped_text(records)
+    told = [copies_text(len(records), len(records) - len(distinct)), stopped_text(records)]
+    if repetition.picked is None and verbosity >= 0:
+        told.append(few_text(of_suites))
     counting = [*filter(None, told), *_counting_notes(repetition, items)]
     with suppress(VlaError):
         counting += silent_rules(records)
@@ -191,6 +199,25 @@ def summary_sentence(records: Sequence[VariedTask], title: str = "vla") -> str:
         share = f" ({PROBE})" if row.is_probe else f", {rate} {interval}"
         parts.append(f"{named}{success} success{share}" + (f"; {apart}" if apart else ""))
     return f"{title}: {'; '.join(parts)}"
+
+
+def few_text(records: Sequence[Record]) -> str:
+    """Return what one episode a task can tell; empty if a task has more of them, or all are varied."""
+    tasks = Counter((record.suite, record.task_key) for record in records if not record.variation)
+    if not tasks or set(tasks.values()) != {1}:
+        return ""
+    number = len(tasks)
+    known, better = (f"{50 - half:.0f}% to {50 + half:.0f}%" for half in (_half(number), _half(number * _ENOUGH)))
+    return (
+        f"1 episode for each of {counted(number, 'task')} tells little: a rate of 50% is then known to {known} (95%), "
+        f"and with --vla-episodes={_ENOUGH} to {better}"
+    )
+
+
+def _half(episodes: int) -> float:
+    """Half the width, in points, of Wilson's 95% interval of a rate of one half."""
+    square = NormalDist().inv_cdf(0.975) ** 2
+    return 50 * sqrt(square / (episodes + square))
 
 
 def cost_notes(records: Sequence[Record]) -> list[str]:
