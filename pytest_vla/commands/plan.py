@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from math import ceil
 from typing import TYPE_CHECKING
 
 from pytest_vla.commands.baseline import declare_runs, of_runs
@@ -12,7 +13,7 @@ from pytest_vla.util.text import counted
 
 if TYPE_CHECKING:
     from pytest_vla.gate.baseline import Baseline
-    from pytest_vla.gate.planning import Group
+    from pytest_vla.gate.planning import Group, Plan
     from pytest_vla.gate.verdicts import Terms
 
 # What the command needs is imported when it runs: --help has to come at once.
@@ -63,6 +64,7 @@ def run(options: argparse.Namespace) -> None:
         plan_group(group, options.drop / 100, terms, len(groups), generator)
         for group, generator in zip(groups, generators, strict=True)
     ]
+    told += [line for pair in zip(groups, plans, strict=True) if (line := _starts_told(*pair))]
     if options.json:
         print(json.dumps(plan_table(plans, terms, options.drop, bool(options.which)), indent=2))
     else:
@@ -92,6 +94,26 @@ def _copies_told(copies: int, what: str) -> list[str]:
     return [
         f"note: {counted(copies, what)} of the baseline {'repeats' if copies == 1 else 'repeat'} another bit for bit"
     ]
+
+
+def _starts_told(group: "Group", plan: "Plan") -> str:
+    """What to say of a group that takes more seeds than its tasks have starts; empty: it does not."""
+    from pytest_vla.plan.manifests import load_suite, suite_names
+    from pytest_vla.run.starts import starts_of
+
+    pairs = [each[-1] for each in (plan.no_worse, plan.regression) if each[-1] is not None]
+    known = [name.partition("/") for name in group.tasks]
+    tasks = [load_suite(suite).task(task) for suite, _, task in known if suite in suite_names()]
+    starts = [number for task in tasks if (number := starts_of(task)) is not None]
+    if not starts or not pairs or plan.has == 0:
+        return ""
+    takes = ceil(max(pairs) / plan.has * group.seeds)
+    if takes <= min(starts):
+        return ""
+    return (
+        f"note: {plan.name} takes {counted(takes, 'seed')} a task, which has {counted(min(starts), 'start')}. Draw "
+        "more (pytest-vla init-states --add), or give a policy that samples its actions several run seeds"
+    )
 
 
 COMMAND = Command(declare, run)

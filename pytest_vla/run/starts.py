@@ -55,10 +55,18 @@ def repeated_seeds(cases: Mapping[str, Sequence[Case]], settings: Settings) -> t
         twins = {case.twin for case in some if case.variation}
         repeating = [case for alike in _by_start(some, settings).values() for case in alike[1:] if case not in twins]
         if repeating:
-            tasks = [load_suite(suite, data=settings.data).task(case.task_key) for case in repeating]
-            starts = min(1 if task.protocol.init_state is not None else _init_states(task) for task in tasks)
+            tasks = {load_suite(suite, data=settings.data).task(case.task_key) for case in repeating}
+            # Where a variation draws alike nothing need be known of the task.
+            starts = min((number for task in tasks if (number := starts_of(task)) is not None), default=1)
             found.append(Repeated(suite, starts, tuple(sorted({case.seed for case in repeating}))))
     return tuple(found)
+
+
+def starts_of(task: Task) -> int | None:
+    """Return from how many starts a task's seeds begin; None: from one each, or it is not known."""
+    if task.world is not None or _is_placed(task):
+        return None
+    return 1 if task.protocol.init_state is not None else _init_states(task)
 
 
 def _by_start(cases: Iterable[Case], settings: Settings) -> dict[Hashable, list[Case]]:
@@ -83,11 +91,9 @@ def _by_start(cases: Iterable[Case], settings: Settings) -> dict[Hashable, list[
 
 def _start(task: Task, seed: int) -> Hashable:
     """What a seed of a task begins from where nothing is varied."""
-    if task.world is not None or _is_placed(task):
-        # The scene seed, which is the seed, decides too.
-        return seed
-    pinned = task.protocol.init_state
-    return init_state_of(seed, 1 if pinned is not None else _init_states(task), pinned)
+    count = starts_of(task)
+    # Else the scene seed, which is the seed, decides too.
+    return seed if count is None else init_state_of(seed, count)
 
 
 @cache
