@@ -62,6 +62,14 @@ def repeated_seeds(cases: Mapping[str, Sequence[Case]], settings: Settings) -> t
     return tuple(found)
 
 
+def distinct_seeds(task: Task, seeds: Iterable[int]) -> tuple[int, ...]:
+    """Return the seeds of a task that begin from different starts, in their order, the first of each."""
+    found: dict[Hashable, int] = {}
+    for seed in seeds:
+        found.setdefault(_start(task, seed), seed)
+    return tuple(found.values())
+
+
 def starts_of(task: Task) -> int | None:
     """Return from how many starts a task's seeds begin; None: from one each, or it is not known."""
     if task.world is not None or _is_placed(task):
@@ -82,10 +90,10 @@ def _by_start(cases: Iterable[Case], settings: Settings) -> dict[Hashable, list[
             start = case.seed if task is None else _start(task, case.seed)
             found.setdefault((suite, key, label, start), []).append(case)
     told: dict[Hashable, list[Case]] = {}
-    for key, alike in found.items():
+    for began, alike in found.items():
         for case in alike:
             drawn = _drawn(case, settings) if case.variation and len(alike) > 1 else ""
-            told.setdefault((key, drawn), []).append(case)
+            told.setdefault((began, drawn), []).append(case)
     return told
 
 
@@ -117,7 +125,7 @@ def _is_placed(task: Task) -> bool:
     except VlaError:
         return True
     # As coded, a mover begins where the scene seed draws it.
-    moved = {each.name for each in (*problem.fixtures, *problem.movers)}
+    moved = {fixture.name for fixture in problem.fixtures} | {mover.name for mover in problem.movers}
     regions = {region.key: region for region in problem.regions}
     for literal in problem.init:
         region = regions.get(str(literal.arguments[-1]))
