@@ -136,7 +136,13 @@ def unit_of(record: SeededOutcome) -> Unit:
     task = f"{record.suite}/{record.task_key}"
     if record.protocol.get("init_state") is not None:
         return task, (record.seed, record.variation.get("label", ""))
-    return task, record.seed if record.init_state is None else record.init_state
+    return task, start_within(record)
+
+
+def start_within(record: SeededOutcome) -> int:
+    """Return which of its task's starts an episode has: its init state, or its seed if that is pinned or not known."""
+    is_pinned = record.protocol.get("init_state") is not None
+    return record.seed if is_pinned or record.init_state is None else record.init_state
 
 
 def fewest_to_reach(n: int, minimum: float, by_lower_end: bool = False) -> int | None:

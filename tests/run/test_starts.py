@@ -17,6 +17,7 @@ from pytest_vla.run.selection import Selection
 from pytest_vla.run.settings import Settings
 from pytest_vla.run.starts import distinct_seeds, distinct_starts, repeated_seeds, starts_of
 from tests.support.examples import scaled
+from tests.support.worlds import libero_task
 
 TABLETOP = load_suite("tabletop")
 STOVE = TABLETOP.task("turn_on_the_stove")
@@ -44,6 +45,12 @@ def test_a_suite_has_as_many_starts_as_its_files_have_init_states() -> None:
     assert {starts_of(task) for task in safety.tasks} == {safety.protocol.init_states}
     own = dataclasses.replace(STOVE, world=lambda task, variation: None)  # type: ignore[arg-type, return-value]
     assert starts_of(own) is None, "of a world of its own nobody knows what the scene seed does"
+
+
+def test_where_the_scene_seed_moves_fixtures_every_seed_is_a_start() -> None:
+    assert starts_of(libero_task("libero_goal", "turn_on_the_stove")) is None
+    still = libero_task("libero_object", "pick_up_the_milk_and_place_it_in_the_basket")
+    assert (starts_of(still), distinct_seeds(still, (0, 50, 51))) == (50, (0, 51))
 
 
 def test_a_pinned_init_state_is_one_start() -> None:
