@@ -29,6 +29,7 @@ from pytest_vla.metrics.language import Scored, measure, of_list
 from pytest_vla.metrics.listening import Run, Twins, listening
 from pytest_vla.metrics.paired import mcnemar_exact
 from pytest_vla.metrics.pride import ParaphraseOutcome
+from pytest_vla.metrics.statistics import wilson_interval
 from pytest_vla.suites.libero_plus.metrics import entry_counts
 
 GRID = tuple(round(0.05 * step, 2) for step in range(1, 20))
@@ -89,6 +90,29 @@ def of_rates(tasks: int, seeds: int, kinds: int = 1, icc: float = 0.3) -> Trial:
         these, like = rate_intervals(done.ravel().astype(float).tolist(), units_of(tasks, seeds, kinds))
         yield "rate, these tasks", these, float(rates.mean())
         yield "rate, tasks like these", like, p
+
+    return trial
+
+
+def of_copies(tasks: int, starts: int, times: int, draws: bool = False, icc: float = 0.3) -> Trial:
+    """A rate of episodes that run each start several times, as if each were an observation, and with starts as such.
+
+    Args:
+        tasks, starts: how many, of which each start is run `times`.
+        times: seeds that begin from one start.
+        draws: whether the policy may do otherwise from one start; else all of them are copies, and are folded.
+        icc: see `rates_of_tasks`.
+    """
+
+    def trial(p: float, generator: np.random.Generator) -> Iterator[tuple[str, Interval | None, float]]:
+        rates = rates_of_tasks(p, tasks, icc, generator)
+        shape = (tasks, starts, times if draws else 1)
+        done = latent(shape, generator.normal(size=(tasks, starts, 1)), generator) < rates[:, None, None]
+        ran = np.broadcast_to(done, (tasks, starts, times)).ravel().astype(float).tolist()
+        truth = float(rates.mean())
+        yield "copies, each taken for one", wilson_interval(round(sum(ran)), len(ran)), truth
+        kept = done.ravel().astype(float).tolist()
+        yield "copies, by starts", rate_intervals(kept, units_of(tasks, starts, shape[2]))[0], truth
 
     return trial
 
@@ -366,6 +390,8 @@ def of_listening(tasks: int, seeds: int) -> Trial:
 DESIGNS = (
     *(Design(f"{t} tasks x {s} seeds", of_rates(t, s)) for t, s in ((1, 20), (5, 4), (10, 2), (10, 5), (10, 50))),
     *(Design(f"10 x {s} x {k} kinds", of_rates(10, s, k)) for s, k in ((2, 5), (5, 5))),
+    *(Design(f"1 x 20 starts x {k} copies", of_copies(1, 20, k)) for k in (1, 2, 5, 10)),
+    *(Design(f"10 x 5 starts x {k} draws", of_copies(10, 5, k, draws=True)) for k in (2, 5)),
     *(Design(f"{t} x {s}, icc {i}", of_rates(t, s, 1, i)) for t, s, i in ((10, 10, 0.1), (10, 10, 0.6), (40, 5, 0.3))),
     *(Design(f"{t} tasks x {s} seeds", of_differences(t, s)) for t, s in ((1, 20), (10, 2), (10, 5), (10, 20))),
     *(Design(f"10 x {s} x {k} kinds", of_differences(10, s, k)) for s, k in ((2, 5), (5, 5))),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.rate_rows import RateRow, rate_rows
 from pytest_vla.metrics.rates import interval_text, judged_apart, left_out_text, share_text
+from pytest_vla.metrics.selection import observations
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
 from pytest_vla.plan.manifests import load_suite, named_suites
 from pytest_vla.policies.base import is_batch_policy, own_number
@@ -86,9 +87,15 @@ class Evaluation:
     def rates(self) -> dict[str, SuccessRate]:
         """Success rates that are of one kind: by the empty name, or where tasks are varied ``benign`` and ``varied``.
 
-        Their intervals, 95%, are Wilson's over these tasks, wider where several episodes are of one task and seed.
+        Their intervals, 95%, are Wilson's over these tasks, wider where several episodes are of one task and start. An
+        episode that repeats another bit for bit is in no rate.
         """
-        return {name: success_rate(name, some, unit_of) for name, some in judged_apart(self.records).items()}
+        return {name: success_rate(name, some, unit_of) for name, some in judged_apart(self.distinct).items()}
+
+    @cached_property
+    def distinct(self) -> tuple[Record, ...]:
+        """The records that are observations of their own: equal starts of a policy that does not draw are one."""
+        return observations(self.records)
 
     @cached_property
     def rate(self) -> SuccessRate:
@@ -98,9 +105,9 @@ class Evaluation:
     @cached_property
     def rows(self) -> tuple[RateRow, ...]:
         """The rows of the run's table: of suites, of what is varied in them, of tasks."""
-        suites = [record for record in self.records if record.of_suite]
+        suites = [record for record in self.distinct if record.of_suite]
         own: dict[str, list[Record]] = {}
-        for record in self.records:
+        for record in self.distinct:
             if not record.of_suite:
                 own.setdefault(record.node.partition("[")[0], []).append(record)
         return tuple(rate_rows(suites, own))
@@ -109,7 +116,7 @@ class Evaluation:
     def tasks(self) -> dict[str, SuccessRate]:
         """The rate of each task as it is, by ``SUITE/TASK``; of varied ones `rows` has it."""
         found: dict[str, list[Record]] = {}
-        for record in self.records:
+        for record in self.distinct:
             if not record.variation:
                 found.setdefault(f"{record.suite}/{record.task_key}", []).append(record)
         return {name: success_rate(name, found[name], unit_of) for name in sorted(found)}

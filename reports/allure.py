@@ -12,6 +12,7 @@ from pytest_vla.errors import ERROR_REASONS, INVALID_REASONS
 from pytest_vla.metrics.rates import BENIGN
 from pytest_vla.plan.costs import Charge, cumulative
 from pytest_vla.plan.labels import names_of
+from pytest_vla.records.counting import PLACED
 from pytest_vla.records.record import METRIC_SECONDS, Record, record_line
 
 BROKEN, FAILED, PASSED, SKIPPED = "broken", "failed", "passed", "skipped"
@@ -186,7 +187,11 @@ def _ledger(costs: Sequence[Charge]) -> str:
 
 
 def _numbers(seeds: Mapping[str, int]) -> dict[str, str]:
-    return {f"seed of {name}" if name != "init_states" else "init states": str(value) for name, value in seeds.items()}
+    return {
+        f"seed of {name}" if name != "init_states" else "init states": str(value)
+        for name, value in seeds.items()
+        if name != PLACED
+    }
 
 
 def _ms(seconds: float) -> int:

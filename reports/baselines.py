@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_vla.gate.baseline import Baseline, CaseResult, Layers, differences, layers_of
+from pytest_vla.gate.baseline import Baseline, CaseResult, Layers, differences, distinct_cases, layers_of
 from pytest_vla.gate.changes import Changes
 from pytest_vla.gate.comparable import Pair
 from pytest_vla.gate.conditions import row_of
@@ -113,6 +113,7 @@ def _by_suite(cases: Sequence[CaseResult]) -> dict[str, list[CaseResult]]:
 def _rates(cases: Sequence[CaseResult]) -> dict[str, SuccessRate]:
     """By group of `judged_apart`; named by the suite with it."""
     suite = cases[0].suite
+    cases = distinct_cases(cases)
     return {
         group: success_rate(f"{suite}, {group}" if group else suite, some, unit_of)
         for group, some in judged_apart(cases).items()

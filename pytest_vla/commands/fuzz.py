@@ -240,6 +240,7 @@ def _campaign(options: argparse.Namespace, tasks: "Sequence[Task]") -> "tuple[Ca
     from pytest_vla.fuzz.found import further_seeds
     from pytest_vla.fuzz.hunt import Hunt, Rules
     from pytest_vla.fuzz.propose import fuzzed_kinds
+    from pytest_vla.run.starts import distinct_seeds
 
     number = options.scenes or (DEFAULT_SCENES if options.hours is None else None)
     rules = Rules(
@@ -250,9 +251,14 @@ def _campaign(options: argparse.Namespace, tasks: "Sequence[Task]") -> "tuple[Ca
         patience=options.patience,
         run_seeds=further_seeds(options.vla_run_seed),
     )
-    seeds = options.vla_seeds
     hunts = [
-        Hunt(task, seeds, fuzzed_kinds(task, options.dimensions), f"{options.vla_run_seed}/{task.id}", rules)
+        Hunt(
+            task,
+            distinct_seeds(task, options.vla_seeds),
+            fuzzed_kinds(task, options.dimensions),
+            f"{options.vla_run_seed}/{task.id}",
+            rules,
+        )
         for task in tasks
     ]
     return Campaign(hunts), rules

@@ -1,7 +1,7 @@
 """``pytest-vla init-states``: init states for a user's own tasks.
 
 Fifty a task, each at rest for ten seconds. A task's name decides its draws, so that the same files give the same states
-on one machine.
+on one machine. With ``--add`` a task of any suite gets more of them: those that it has keep their numbers.
 """
 
 import argparse
@@ -45,53 +45,74 @@ def declare(parser: argparse.ArgumentParser) -> None:
         help="init states a task (default: the suite's number, 50)",
     )
     parser.add_argument(
+        "--add",
+        action="store_true",
+        help="keep the init states that each TASK has, with their numbers, and draw further ones up to --count; "
+        "--vla-data=DIR then runs them (default: make all anew)",
+    )
+    parser.add_argument(
         "--hold", type=_hold, default=10.0, metavar="S", help="seconds that each stays still (default: 10)"
     )
 
 
 def run(options: argparse.Namespace) -> None:
     """Make them, and print the files. Raises VlaError: nothing can be made, or not that of every task."""
-    tasks, folder = _asked(options.suite, options.data, options.tasks)
-    failed = write_all(tasks, folder, options.count, options.hold)
+    if options.add:
+        if options.count is None:
+            raise VlaError("--add: how many init states is each task to have in all? Give --count=N")
+        tasks, folder = _to_extend(options.suite, options.data, options.tasks)
+    else:
+        tasks, folder = _asked(options.suite, options.data, options.tasks)
+    failed = write_all(tasks, folder, options.count, options.hold, options.add)
     if failed:
         raise VlaError(f"no init states were made for {', '.join(failed)}: see above")
 
 
-def write_init_states(task: Task, folder: Path, count: int | None = None, hold_seconds: float = 10.0) -> Path:
-    """Makes a task's init states and writes them, whole or not at all, to ``TASK.pruned_init``.
+def write_init_states(
+    task: Task, folder: Path, count: int | None = None, hold_seconds: float = 10.0, add: bool = False
+) -> Path:
+    """Make a task's init states and write them, whole or not at all, to ``TASK.pruned_init``.
 
     Args:
         task: whose.
         folder: of the suite's init states; it is made.
         count: how many; the protocol's number where None.
         hold_seconds: how long each must stay as it is.
+        add: keep those that the task has, with their numbers, and make only what is missing behind them.
 
     Raises:
-        VlaError: the scene cannot be used or does not come to rest, or the file cannot be written.
+        VlaError: the scene cannot be used or does not come to rest, the task has as many already, or the file cannot
+            be written.
     """
     from pytest_vla.sim.settle import generator_of, settled_states
     from pytest_vla.sim.world import World
 
     with World(task) as world:
         number = task.protocol.init_states if count is None else count
-        states = settled_states(world, number, generator_of(task.key), hold_seconds=hold_seconds)
+        kept = world.init_states[:number] if add else np.empty((0, 1 + world.model.nq + world.model.nv))
+        if len(kept) == number:
+            raise VlaError(f"{task.id}: has {len(world.init_states)} init states; give a larger --count than {number}")
+        source = generator_of(task.key, after=len(kept))
+        made = settled_states(world, number - len(kept), source, hold_seconds=hold_seconds)
+        states = np.concatenate([kept, made])
     path = _init_file(task, folder)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise VlaError(f"cannot write {path}: {error.strerror or error}") from error
     with whole_file(path) as file:
-        np.save(file, states)
+        # Columns vary little from state to state: a third of the bytes.
+        np.savez_compressed(file, init_states=np.asfortranarray(states))
     return path
 
 
 def write_all(
-    tasks: Sequence[Task], folder: Path, count: int | None = None, hold_seconds: float = 10.0
+    tasks: Sequence[Task], folder: Path, count: int | None = None, hold_seconds: float = 10.0, add: bool = False
 ) -> tuple[str, ...]:
     """`write_init_states` of several tasks, on all processors; says what became of each. Returns those that failed."""
     failed = []
     with pinned_processes(len(tasks)) as pool:
-        futures = [(task, pool.submit(write_init_states, task, folder, count, hold_seconds)) for task in tasks]
+        futures = [(task, pool.submit(write_init_states, task, folder, count, hold_seconds, add)) for task in tasks]
         for task, future in futures:
             try:
                 print(future.result(), flush=True)
@@ -99,6 +120,16 @@ def write_all(
                 print(printable_lines(str(error)), file=sys.stderr, flush=True)
                 failed.append(task.key)
     return tuple(failed)
+
+
+def _to_extend(name: str, data: Path, names: Sequence[str]) -> tuple[list[Task], Path]:
+    """The tasks that get further init states, all where none is named, and the folder of these. Raises VlaError."""
+    data = data.expanduser().absolute()
+    suite = load_suite(suite_named(name), data=data if data_bases(data) else None)
+    tasks = [suite.task(task) for task in dict.fromkeys(names)] or list(suite.tasks)
+    if told := next((task for task in tasks if task.world is not None), None):
+        raise VlaError(f"{told.id}: its suite brings a world of its own, which has no init states to be drawn here")
+    return tasks, next(iter(data_bases(data)), data) / "init_files" / tasks[0].files
 
 
 def _asked(name: str, data: Path, names: Sequence[str]) -> tuple[list[Task], Path]:

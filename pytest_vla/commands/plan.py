@@ -2,16 +2,18 @@
 
 import argparse
 import json
+from math import ceil
 from typing import TYPE_CHECKING
 
 from pytest_vla.commands.baseline import declare_runs, of_runs
 from pytest_vla.commands.gate import baseline_of, declare_terms, number, terms_of
 from pytest_vla.entries import Command
 from pytest_vla.errors import VlaError
+from pytest_vla.util.text import counted
 
 if TYPE_CHECKING:
     from pytest_vla.gate.baseline import Baseline
-    from pytest_vla.gate.planning import Group
+    from pytest_vla.gate.planning import Group, Plan
     from pytest_vla.gate.verdicts import Terms
 
 # What the command needs is imported when it runs: --help has to come at once.
@@ -62,6 +64,7 @@ def run(options: argparse.Namespace) -> None:
         plan_group(group, options.drop / 100, terms, len(groups), generator)
         for group, generator in zip(groups, generators, strict=True)
     ]
+    told += [line for pair in zip(groups, plans, strict=True) if (line := _starts_told(*pair))]
     if options.json:
         print(json.dumps(plan_table(plans, terms, options.drop, bool(options.which)), indent=2))
     else:
@@ -70,16 +73,47 @@ def run(options: argparse.Namespace) -> None:
 
 def _groups(options: argparse.Namespace, baseline: "Baseline", terms: "Terms") -> "tuple[tuple[Group, ...], list[str]]":
     """The groups that are planned for, and what is to be said of the run."""
-    from pytest_vla.gate.comparable import paired
+    from pytest_vla.gate.baseline import distinct_cases
+    from pytest_vla.gate.comparable import distinct_pairs, paired
     from pytest_vla.gate.planning import groups_of_cases, groups_of_pairs
 
     if not options.which:
-        return groups_of_cases(baseline.cases, terms.by), []
+        copies = len(baseline.cases) - len(distinct_cases(baseline.cases))
+        return groups_of_cases(baseline.cases, terms.by), _copies_told(copies, "episode")
     new, told = of_runs(options, allow_broken=True)
     found = paired(baseline, new)
     if refused := found.agreement.of("refuses"):
         raise VlaError(f"{new.model} was not asked what the baseline was: {refused[0].text}")
-    return groups_of_pairs(found.pairs, terms.by), told
+    found = distinct_pairs(found)
+    return groups_of_pairs(found.pairs, terms.by), [*told, *_copies_told(found.agreement.copies, "pair")]
+
+
+def _copies_told(copies: int, what: str) -> list[str]:
+    if not copies:
+        return []
+    return [
+        f"note: {counted(copies, what)} of the baseline {'repeats' if copies == 1 else 'repeat'} another bit for bit"
+    ]
+
+
+def _starts_told(group: "Group", plan: "Plan") -> str:
+    """What to say of a group that takes more seeds than its tasks have starts; empty: it does not."""
+    from pytest_vla.plan.manifests import load_suite, suite_names
+    from pytest_vla.run.starts import starts_of
+
+    pairs = [each[-1] for each in (plan.no_worse, plan.regression) if each[-1] is not None]
+    known = [name.partition("/") for name in group.tasks]
+    tasks = [load_suite(suite).task(task) for suite, _, task in known if suite in suite_names()]
+    starts = [number for task in tasks if (number := starts_of(task)) is not None]
+    if not starts or not pairs or plan.has == 0:
+        return ""
+    takes = ceil(max(pairs) / plan.has * group.seeds)
+    if takes <= min(starts):
+        return ""
+    return (
+        f"note: {plan.name} takes {counted(takes, 'seed')} a task, which has {counted(min(starts), 'start')}. Draw "
+        "more (pytest-vla init-states --add), or give a policy that samples its actions several run seeds"
+    )
 
 
 COMMAND = Command(declare, run)

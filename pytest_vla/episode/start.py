@@ -9,6 +9,7 @@ from pytest_vla.plan.case import Case, init_state_of
 from pytest_vla.plan.premises import broken, known_broken
 from pytest_vla.plan.task import Task
 from pytest_vla.policies.base import Observation
+from pytest_vla.records.counting import PLACED
 from pytest_vla.scene.variation import Variation, joined
 from pytest_vla.vary.kind import MOST_DRAWS
 from pytest_vla.versions import DEFAULT
@@ -99,7 +100,11 @@ def _reset(trace: Trace, case: Case, task: Task, open_world: OpenWorld) -> Obser
     trace.world = world = open_world(task, variation if variation is not None and variation.changes_world else None)
     init_state = init_state_of(case.seed, world.init_state_count, task.protocol.init_state)
     trace.seeds = {"init_state": init_state, "init_states": world.init_state_count}
-    return world.reset(init_state=init_state, scene_seed=case.seed, settle=True)
+    observation = world.reset(init_state=init_state, scene_seed=case.seed, settle=True)
+    # A suite's own world does not tell.
+    if (placed := getattr(world, "placed", None)) is not None:
+        trace.seeds[PLACED] = int(placed)
+    return observation
 
 
 def _broken_premises(trace: Trace, task: Task) -> tuple[str, ...]:

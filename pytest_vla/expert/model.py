@@ -51,4 +51,4 @@ def _digest(text: str, spec: ModelSpec) -> str | None:
     return content.hexdigest()
 
 
-EXPERT = Kind("expert", "expert", None, _load, check=_check, digest=_digest, arguments=True)
+EXPERT = Kind("expert", "expert", None, _load, check=_check, digest=_digest, arguments=True, draws=False)

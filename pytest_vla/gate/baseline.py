@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 from pytest_vla.errors import VlaError
 from pytest_vla.metrics.further import further_names
-from pytest_vla.metrics.selection import by_model, is_counted, of_several_simulators, that_count
+from pytest_vla.metrics.selection import Selected, by_model, is_counted, of_several_simulators, that_count
 from pytest_vla.plan import labels
-from pytest_vla.plan.case import init_state_of
+from pytest_vla.plan.case import init_state_by
 from pytest_vla.plan.costs import accounts_of, of_account, totals
 from pytest_vla.records.counting import OF_WORLD, is_complete, protocol_of, run_seed_of
 from pytest_vla.records.record import Record
@@ -33,6 +33,9 @@ Conditions = Mapping[str, Any]
 
 SHORT = 16
 """Hex digits of a digest: of ten thousand cases two differ in them where they differ at all."""
+
+INIT_STATE = "init_state"
+"""A condition: the init state, where it is not the one that the seed and the protocol say."""
 
 _OF_TASK = frozenset(("goal", "instruction", "scene"))
 """Conditions that tasks have for themselves, also where there is one task."""
@@ -102,6 +105,24 @@ class CaseResult:
     def run_seed(self) -> int:
         """Of ``--vla-run-seed``."""
         return int(self.condition("run_seed") or 0)
+
+    @cached_property
+    def init_state(self) -> int | None:
+        """The init state that it began from: its own, or its seed's by the protocol; None: not known."""
+        own = self.condition(INIT_STATE)
+        return own if isinstance(own, int) else init_state_by(self.seed, self.protocol)
+
+    @cached_property
+    def start(self) -> Hashable | None:
+        """What it began from, and under which conditions of its own, whatever the seeds; None: nothing proves it.
+
+        Of a published log no digest says more than how episodes ended.
+        """
+        if not self.digest or not is_complete(self.outcome) or self.condition("provenance.imported") is not None:
+            return None
+        init_state = ("seed", self.seed) if self.init_state is None else self.init_state
+        about = self.suite, self.task_key, self.parts.variation, self.parameters, self.condition("instruction")
+        return (*about, init_state, self.listed, self.test)
 
     @cached_property
     def variation(self) -> Mapping[str, Any]:
@@ -180,7 +201,8 @@ class Counting(NamedTuple):
     """Of records those of one model that count.
 
     Attributes:
-        records: by suite and case.
+        records: by suite and case, with those that repeat one under the same run seed: each is compared with what the
+            other side did in its case, and `distinct_cases` or `pytest_vla.gate.comparable.distinct_pairs` fold them.
         left_out: what was there and does not count, and why, as reports say it.
     """
 
@@ -250,9 +272,42 @@ def counting_of(records: Iterable[Record], model: str | None = None) -> Counting
         )
     selected = [that_count(some) for (name, _), some in grouped.items() if name == meant[0]]
     return Counting(
-        tuple(record for each in selected for record in each.records),
+        tuple(record for each in selected for record in _with_copies(each)),
         tuple(text for each in selected for text in each.left_out),
     )
+
+
+def _with_copies(selected: Selected) -> list[Record]:
+    """The records that count, and those of other seeds that show the same; those of other run seeds are left out."""
+    return [*selected.records, *(one for one, of in selected.same if run_seed_of(one) == run_seed_of(of))]
+
+
+def distinct_cases(cases: Iterable[CaseResult]) -> tuple[CaseResult, ...]:
+    """Return the cases that are each an observation of its own (`pytest_vla.records.counting`), in their order.
+
+    Equal starts with equal digests are one, unless the policy is seen to draw.
+    """
+    found = tuple(cases)
+    if draws(found):
+        return found
+    seen: set[Hashable] = set()
+    return tuple(case for case in found if case.start is None or _is_new((case.start, case.digest), seen))
+
+
+def draws(cases: Iterable[CaseResult]) -> bool:
+    """Whether a policy did different things in one case under different run seeds."""
+    digests: dict[Hashable, str] = {}
+    return any(
+        case.start is not None and digests.setdefault((case.case, case.start), case.digest) != case.digest
+        for case in cases
+    )
+
+
+def _is_new(key: Hashable, seen: set[Hashable]) -> bool:
+    """Whether a key was not seen before; it is now."""
+    known = key in seen
+    seen.add(key)
+    return not known
 
 
 def case_result(record: Record) -> CaseResult:
@@ -371,18 +426,16 @@ def _conditions_of(record: Record, result: CaseResult) -> dict[str, Any]:
         "goal": sorted(record.literals) or None,
         "variation": {name: value for name, value in said.items() if value != usual[name]} or None,
         "charged": {account: sorted(names) for account, names in sorted(result.costs.items())} or None,
-        "init_state": _unusual_start(record, parts.seed),
+        INIT_STATE: _unusual_start(record, parts.seed),
     }
     return {name: value for name, value in found.items() if value is not None}
 
 
 def _unusual_start(record: Record, seed: int) -> int | None:
     """The init state, where it is not the one that the seed and the protocol say."""
-    start, count = record.seeds.get("init_state"), record.seeds.get("init_states")
-    if start is None or not count:
-        return start
-    pinned = record.protocol.get("init_state")
-    return None if start == init_state_of(seed, count, pinned if isinstance(pinned, int) else None) else start
+    start = record.seeds.get("init_state")
+    usual = init_state_by(seed, {"init_states": record.seeds.get("init_states"), **record.protocol})
+    return None if start == usual else start
 
 
 def _rounded(number: float) -> float:

@@ -12,11 +12,11 @@ were not asked the same, and the comparison is refused; where only rounding may 
 what is compared.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_vla.errors import VlaError
-from pytest_vla.gate.baseline import Baseline, CaseResult
+from pytest_vla.gate.baseline import INIT_STATE, Baseline, CaseResult, distinct_cases, draws
 from pytest_vla.gate.conditions import Effect
 from pytest_vla.gate.disagreements import Disagreement, disagreements_of
 from pytest_vla.metrics.clustered import Unit
@@ -24,7 +24,7 @@ from pytest_vla.metrics.rates import BENIGN
 from pytest_vla.metrics.success import unit_of
 from pytest_vla.util.text import counted
 
-OF_SEED = frozenset(("parameters", "init_state"))
+OF_SEED = frozenset(("parameters", INIT_STATE))
 """What other seeds have otherwise as a rule."""
 
 OF_DRAW = frozenset(("scene", "instruction", "goal"))
@@ -63,8 +63,9 @@ class Pair:
 
     @property
     def unit(self) -> Unit:
-        """Task and seed: pairs of one share an init state."""
-        return unit_of(self.new)
+        """Task and start: pairs of one share an init state."""
+        # An error may not know.
+        return unit_of(self.baseline if self.new.init_state is None else self.new)
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -101,6 +102,7 @@ class Agreement:
         probes: how many there are of cases that both have: they are in no rate, and not compared.
         same_policy: whether both are of one policy, as far as its digest says; None: it is not known of what one is.
         is_paired: whether the same cases are compared.
+        copies: how many pairs, or episodes of unpaired ones, repeat another and are left out.
     """
 
     disagreements: tuple[Disagreement, ...]
@@ -109,6 +111,7 @@ class Agreement:
     probes: int
     same_policy: bool | None
     is_paired: bool = True
+    copies: int = 0
 
     def of(self, effect: Effect, cases: Iterable[str] | None = None) -> tuple[Disagreement, ...]:
         """The disagreements of one effect; of some cases (ids), such as a group's, or of all."""
@@ -128,6 +131,10 @@ class Agreement:
         if self.only_new:
             number = counted(len(self.only_new), "case")
             found.append(f"{number} of the run not in the baseline{_some(self.only_new)}")
+        if self.copies:
+            what = "pair" if self.is_paired else "episode"
+            repeats = f"{counted(self.copies, what)} {'repeats' if self.copies == 1 else 'repeat'}"
+            found.append(f"{repeats} another from the same start, bit for bit: each start counts once")
         if self.probes:
             found.append(f"{counted(self.probes, 'probe')} not compared: they are in no rate")
         if self.same_policy:
@@ -176,6 +183,23 @@ def matched(baseline: Baseline, new: Baseline) -> Paired:
     return Paired(judged, _agreement(baseline, new, disagreements, keys, len(pairs) - len(judged)))
 
 
+def distinct_pairs(found: Paired) -> Paired:
+    """Return the pairs that are observations of their own: equal starts on which both sides did the same again are one.
+
+    Of a policy that is seen to draw all are kept; those from one start are a cluster (`Pair.unit`).
+    """
+    sides = [pair.baseline for pair in found.pairs], [pair.new for pair in found.pairs]
+    if any(map(draws, sides)):
+        return found
+    kept: dict[Hashable, Pair] = {}
+    for number, pair in enumerate(found.pairs):
+        one, other = pair.baseline, pair.new
+        is_known = one.start is not None and other.start is not None
+        kept.setdefault((one.start, one.digest, other.start, other.digest) if is_known else number, pair)
+    copies = len(found.pairs) - len(kept)
+    return Paired(tuple(kept.values()), replace(found.agreement, copies=copies))
+
+
 def unpaired(baseline: Baseline, new: Baseline) -> Unpaired:
     """The tasks and variations that both have, each with all of its cases, common or not.
 
@@ -191,7 +215,7 @@ def unpaired(baseline: Baseline, new: Baseline) -> Unpaired:
         raise _nothing_common(baseline, new, "task under the same variation")
     strata: list[Stratum] = []
     differing: list[tuple[CaseResult, CaseResult, Iterable[str]]] = []
-    probes = 0
+    probes = copies = 0
     for key in common:
         of_baseline, of_new = sides[0][key], sides[1][key]
         names = tuple(_once_said(of_baseline, of_new))
@@ -199,11 +223,14 @@ def unpaired(baseline: Baseline, new: Baseline) -> Unpaired:
         if of_new[0].is_probe:
             probes += len(of_new)
             continue
-        strata.append(Stratum(f"{key[0]}/{key[1]}", _common_labels(of_new), of_baseline, of_new))
+        labels = _common_labels(of_new)
+        kept = distinct_cases(of_baseline), distinct_cases(of_new)
+        copies += len(of_baseline) + len(of_new) - len(kept[0]) - len(kept[1])
+        strata.append(Stratum(f"{key[0]}/{key[1]}", labels, *kept))
     keys = [{case.key for key in common for case in side[key]} for side in sides]
     found = disagreements_of(differing)
     agreement = _agreement(baseline, new, found, (keys[0], keys[1]), probes)
-    return Unpaired(tuple(strata), replace(agreement, is_paired=False))
+    return Unpaired(tuple(strata), replace(agreement, is_paired=False, copies=copies))
 
 
 def labels_of(case: CaseResult) -> dict[str, str]:
@@ -264,7 +291,7 @@ def _compared(pairs: Iterable[Pair]) -> Iterator[tuple[CaseResult, CaseResult, I
         if key not in known:
             names = {*one.shared, *other.shared}
             known[key] = [name for name in names if one.shared.get(name) != other.shared.get(name)]
-        yield one, other, {"parameters", *known[key], *one.own, *other.own}
+        yield one, other, {"parameters", INIT_STATE, *known[key], *one.own, *other.own}
 
 
 def _once_said(baseline: Sequence[CaseResult], new: Sequence[CaseResult]) -> Iterator[str]:

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from pytest_vla.errors import STOPPED
-from pytest_vla.gate.baseline import CaseResult
+from pytest_vla.gate.baseline import INIT_STATE, CaseResult
 from pytest_vla.gate.conditions import CONDITIONS, OTHER, Effect, row_of
 from pytest_vla.util.text import counted, printable
 
-_KEY = "run_seed"
-"""The condition by which cases are found, and not compared."""
+_OTHERWISE_KNOWN = ("run_seed", "protocol.init_states")
+"""Conditions that are not compared: by the one cases are found, and of the other the init state itself tells."""
 
 _ALARM = "provenance.stop_when"
 _SHOWN = 3
@@ -72,7 +72,7 @@ def disagreements_of(
         known_of_all = one.is_counted and other.is_counted
         for name in names:
             before, now = _value_of(one, name), _value_of(other, name)
-            if name == _KEY or before == now:
+            if name in _OTHERWISE_KNOWN or before == now:
                 continue
             is_told = known_of_all or (name == _ALARM and _knows_alarm(one) and _knows_alarm(other))
             if not is_told and None in (before, now):
@@ -106,6 +106,8 @@ def _knows_alarm(case: CaseResult) -> bool:
 
 
 def _value_of(case: CaseResult, name: str) -> Any:
+    if name == INIT_STATE:
+        return case.init_state
     return (case.parameters or None) if name == "parameters" else case.condition(name)
 
 

@@ -74,7 +74,7 @@ def luck_line(n: int, units: int, minimum: float, by_lower_end: bool = False) ->
 
     Args:
         n: episodes that count.
-        units: of how many tasks and seeds they are. Where several share one they may all end alike.
+        units: of how many tasks and starts they are. Where several share one they may all end alike.
         minimum: of the rate, 0..1.
         by_lower_end: of the lower end of its interval instead.
     """
@@ -82,11 +82,11 @@ def luck_line(n: int, units: int, minimum: float, by_lower_end: bool = False) ->
         return ""
     wanted, runs = _percent(minimum), counted(n, "episode")
     if units < n:
-        runs += f" of {units} tasks and seeds"
+        runs += f" from {counted(units, 'start')}"
     if fewest_to_reach(units, minimum, by_lower_end) is None:
         enough = episodes_to_reach(minimum)
         takes = "nor in any number of them" if enough is None else f"it takes {enough}"
-        takes += " tasks and seeds" if units < n and enough is not None else ""
+        takes += " starts" if units < n and enough is not None else ""
         return f"by luck: the lower end cannot reach {wanted} in {runs}; {takes}"
     worse = max(minimum - LUCK, 0.0)
     chances = sorted(chance_to_reach(each, minimum, worse, by_lower_end) for each in {units, n})

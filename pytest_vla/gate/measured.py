@@ -15,7 +15,7 @@ from pytest_vla.errors import VlaError
 from pytest_vla.gate.baseline import Baseline, CaseResult
 from pytest_vla.gate.bootstrap import FEWEST_CLUSTERS, mean_bounds
 from pytest_vla.gate.choices import Verdict
-from pytest_vla.gate.comparable import Agreement, Pair, matched
+from pytest_vla.gate.comparable import Agreement, Pair, distinct_pairs, matched
 from pytest_vla.gate.measure import COST, PRIDE, STEPS, Measure
 from pytest_vla.gate.verdicts import Terms, group_name
 from pytest_vla.metrics.language_records import DIMENSION
@@ -83,7 +83,7 @@ def judge_measures(
     Raises:
         VlaError: no pair has a measure, or there are no pairs.
     """
-    found = matched(baseline, new)
+    found = distinct_pairs(matched(baseline, new))
     groups: dict[str, list[Pair]] = {}
     for pair in found.pairs:
         groups.setdefault(group_name(pair.labels, terms.by), []).append(pair)

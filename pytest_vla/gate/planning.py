@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pytest_vla.gate.baseline import CaseResult
+from pytest_vla.gate.baseline import CaseResult, distinct_cases
 from pytest_vla.gate.choices import Verdict
 from pytest_vla.gate.comparable import Pair, labels_of
 from pytest_vla.gate.evidence import AS_THEY_ARE, changed_p, sample_of
@@ -126,9 +126,9 @@ class Sequential(NamedTuple):
 
 
 def groups_of_cases(cases: Iterable[CaseResult], by: Sequence[str]) -> tuple[Group, ...]:
-    """The groups of a baseline; what is a probe, an error or invalid is in none."""
+    """The groups of a baseline, each start once; what is a probe, an error or invalid is in none."""
     found: dict[str, dict[Unit, list[int]]] = {}
-    for case in cases:
+    for case in distinct_cases(cases):
         if case.is_counted and not case.is_probe:
             units = found.setdefault(group_name(labels_of(case), by), {})
             units.setdefault(unit_of(case), []).append(int(case.outcome == "success"))

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pytest_vla.errors import VlaError
 from pytest_vla.gate.baseline import Baseline, CaseResult
 from pytest_vla.gate.choices import ALPHA, BY, FIXED, LABELS, MARGIN, Verdict
-from pytest_vla.gate.comparable import Agreement, Pair, Paired, Stratum, matched, paired, unpaired
+from pytest_vla.gate.comparable import Agreement, Pair, Paired, Stratum, distinct_pairs, matched, paired, unpaired
 from pytest_vla.gate.disagreements import Disagreement
 from pytest_vla.gate.evidence import AS_THEY_ARE, BEST, WORST, Evidence, Sample, evidence_of, sample_of
 from pytest_vla.gate.losses import Flip, TaskChange, flips_of, task_changes
@@ -152,6 +152,8 @@ def judge(baseline: Baseline, new: Baseline, terms: Terms, *, is_paired: bool | 
     found = unpaired(baseline, new) if is_paired is False else (paired if is_paired else matched)(baseline, new)
     if is_paired is None and isinstance(found, Paired) and not found.pairs:
         found = unpaired(baseline, new)
+    if isinstance(found, Paired):
+        found = distinct_pairs(found)
     is_paired = isinstance(found, Paired)
     sources: dict[str, list[Pair | Stratum]] = {}
     for source in found.pairs if isinstance(found, Paired) else found.strata:

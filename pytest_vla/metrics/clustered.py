@@ -2,10 +2,10 @@
 
 Two estimands, and every interval says of which it is:
 
-- **these tasks**: how the policy does on just these tasks, from other seeds. Episodes of one task and seed, such as
-  those of several kinds of variation, share an init state and are a cluster; such clusters are independent given the
-  task. Where each episode is a cluster by itself this is Wilson's interval. It takes no profit from tasks that differ,
-  and so is wider than it has to be where they do.
+- **these tasks**: how the policy does on just these tasks, from other starts. Episodes of one task and init state, such
+  as those of several kinds of variation or several draws of the policy, are a cluster; such clusters are independent
+  given the task. Where each episode is a cluster by itself this is Wilson's interval. It takes no profit from tasks
+  that differ, and so is wider than it has to be where they do.
 - **tasks like these**: how it does on further tasks of which these are a sample. Tasks are the clusters. It has all
   that the interval over these tasks has (`no_narrower`).
 
@@ -30,7 +30,7 @@ THESE_TASKS, TASKS_LIKE_THESE = "these tasks", "tasks like these"
 
 Interval = tuple[float, float]
 Unit = tuple[str, Hashable]
-"""A task and a seed: episodes of one share an init state."""
+"""A task and what its episodes start from: `pytest_vla.metrics.success.unit_of`."""
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -105,7 +105,7 @@ def rate_interval(
 def rate_intervals(
     successes: Sequence[float], units: Sequence[Unit], weights: Sequence[float] | None = None
 ) -> tuple[Interval | None, Interval | None]:
-    """The intervals of a rate over these tasks and over tasks like these, of episodes of these tasks and seeds.
+    """The intervals of a rate over these tasks and over tasks like these, of episodes of these tasks and starts.
 
     Either is None where it cannot be given: that over tasks like these of fewer than `FEWEST_TASKS`.
     """
@@ -116,10 +116,10 @@ def rate_intervals(
 
 
 def mean_intervals(values: Sequence[float], units: Sequence[Unit]) -> tuple[Interval | None, Interval | None]:
-    """The intervals of a mean over these tasks and over tasks like these, of episodes of these tasks and seeds.
+    """The intervals of a mean over these tasks and over tasks like these, of episodes of these tasks and starts.
 
-    Student's t over tasks and seeds, and over tasks. Either is None where it cannot be given: of one task and seed, and
-    that over tasks like these of fewer than `FEWEST_TASKS`.
+    Student's t over tasks and starts, and over tasks. Either is None where it cannot be given: of one task and start,
+    and that over tasks like these of fewer than `FEWEST_TASKS`.
     """
     n, tasks = len(values), [task for task, _ in units]
     mean = fsum(values) / n

@@ -37,6 +37,7 @@ from pytest_vla.metrics.linearised import linearised_intervals, worth
 from pytest_vla.metrics.paired import chi_square, chi_square_p, holm, smallest_expected
 from pytest_vla.metrics.robustness import Varied, dimension_of
 from pytest_vla.metrics.selection import is_counted, seed_of
+from pytest_vla.metrics.success import start_within
 from pytest_vla.plan.labels import parts_of
 from pytest_vla.records.record import Record
 
@@ -312,7 +313,7 @@ def composition(
 
 def _composition(dimensions: tuple[str, str], found: Sequence[Quartet]) -> Composition:
     outcomes = [[record.outcome == "success" for record in quartet.all] for quartet in found]
-    units = [(f"{quartet.joint.suite}/{quartet.joint.task}", quartet.joint.seed) for quartet in found]
+    units = [(f"{quartet.joint.suite}/{quartet.joint.task}", start_within(quartet.joint)) for quartet in found]
     return composition(dimensions, outcomes, units, sorted({_label(quartet.joint) for quartet in found}))
 
 

@@ -34,6 +34,7 @@ from pytest_vla.metrics.pride import (
     pride_table,
 )
 from pytest_vla.metrics.selection import is_counted
+from pytest_vla.metrics.success import start_within
 from pytest_vla.records.record import Record
 
 RECURRING = 2
@@ -118,7 +119,7 @@ def scored(
                 backend=backend,
             )
         )
-    return Scored(tuple(outcomes), tuple(map(text_of, counted)), tuple(record.seed for record in counted))
+    return Scored(tuple(outcomes), tuple(map(text_of, counted)), tuple(map(start_within, counted)))
 
 
 def measure_paraphrases(found: Scored, alpha: float) -> Paraphrases:

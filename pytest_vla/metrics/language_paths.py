@@ -22,7 +22,7 @@ from pytest_vla.metrics.language_records import Subject, probe_of, text_of
 from pytest_vla.metrics.listening import Estimate, Listening, Probe, Run, Twins, listening
 from pytest_vla.metrics.nearest_task import NearestTask, nearest_task
 from pytest_vla.metrics.selection import is_counted, twin_of
-from pytest_vla.metrics.success import unit_of
+from pytest_vla.metrics.success import start_within, unit_of
 from pytest_vla.records.record import ASKED_DONE, Record
 from pytest_vla.util.text import counted
 
@@ -255,7 +255,9 @@ def _levels(
 def _estimate(records: Sequence[Record], chosen: Sequence[bool]) -> Estimate:
     """Percent that is chosen, over paraphrases like these."""
     tasks, success = [record.task_key for record in records], [float(each) for each in chosen]
-    interval = rate_interval(success, *clusters_of([text_of(r) for r in records], tasks, [r.seed for r in records]))
+    interval = rate_interval(
+        success, *clusters_of([text_of(r) for r in records], tasks, [start_within(r) for r in records])
+    )
     by_task = rate_interval(success, tasks) if len(set(tasks)) >= FEWEST_TASKS else None
 
     def percents(found: Interval | None) -> Interval | None:

@@ -15,7 +15,7 @@ from pytest_vla.metrics.language_records import DIMENSION as LANGUAGE
 from pytest_vla.metrics.listening import PROBES
 from pytest_vla.metrics.paired import holm
 from pytest_vla.metrics.selection import Same, by_model, is_counted, run_of, that_count, twin_of
-from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
+from pytest_vla.metrics.success import SuccessRate, start_within, success_rate, unit_of
 from pytest_vla.plan.labels import is_joint, parts_of, within
 from pytest_vla.records.counting import protocol_of
 from pytest_vla.records.record import Record
@@ -68,8 +68,8 @@ class TwinPair:
 
     @property
     def unit(self) -> Unit:
-        """The task and the seed, of which both are."""
-        return f"{self.episode.suite}/{self.episode.task_key}", self.episode.seed
+        """The task and the start, of which both are."""
+        return f"{self.episode.suite}/{self.episode.task_key}", start_within(self.episode)
 
 
 @dataclass(frozen=True)

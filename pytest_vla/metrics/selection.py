@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from pytest_vla.errors import STOPPED
 from pytest_vla.records.counting import (
+    INIT_STATES,
     OF_WORLD,
     UNKNOWN,
     Repeats,
@@ -35,7 +36,7 @@ _NOT_SAID = {
 _MOST_TOLD = 4
 
 Same = tuple[tuple[Record, Record], ...]
-"""Records that are equal, bit for bit, to one of another run seed, each with that one, which counts."""
+"""Records that are the observation of one from an equal start, each with that one, which counts."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +87,8 @@ def that_count(records: Sequence[Record]) -> Selected:
     same = tuple((record, records[of]) for record, (how, of) in zip(records, found, strict=True) if how == "same")
     if text := repeats_text(repeats_among(records, found)):
         left_out.append(text)
-    if same:
-        equal = f"{counted(len(same), 'episode')} equal, bit for bit, to one of another run seed or test"
-        left_out.append(f"{equal}: no further observation")
+    if text := copies_text(len(counting) + len(same), len(same)):
+        left_out.append(text)
     if len({record.policy_digest for record in counting if is_complete(record.outcome)} - {None}) > 1:
         left_out.append("these records are of more than one version of the policy's file")
     if text := of_several_simulators(counting):
@@ -99,6 +99,25 @@ def that_count(records: Sequence[Record]) -> Selected:
         left_out.append(f"{counted(again, 'error')} that a later record of the same episode replaces")
     ordered = sorted(counting, key=lambda record: (*run_of(record), record.node))
     return Selected(tuple(ordered), same, tuple(left_out))
+
+
+def observations(records: Sequence[Record]) -> tuple[Record, ...]:
+    """Return the records of a run that are observations of their own, each once, in their order.
+
+    What an equal start of a policy that does not draw has shown already is left out (`standings`); tests of the user's
+    are apart.
+    """
+    found = standings(records)
+    return tuple(record for record, (how, _) in zip(records, found, strict=True) if how != "same")
+
+
+def copies_text(episodes: int, copies: int) -> str:
+    """``57 episodes, 19 distinct starts: 38 episodes repeat another ...``; empty: there are no copies."""
+    if not copies:
+        return ""
+    starts = counted(episodes - copies, "distinct start")
+    other = "1 episode repeats another and counts" if copies == 1 else f"{copies} episodes repeat another and count"
+    return f"{counted(episodes, 'episode')}, {starts}: {other} in no rate (equal starts, equal trajectories)"
 
 
 def stopped_text(records: Iterable[Record]) -> str:
@@ -202,7 +221,8 @@ def _varying(records: Sequence[Record], conditions: Sequence[Mapping[str, str]])
     for record, known in zip(records, conditions, strict=True):
         if not is_complete(record.outcome):
             continue
-        before = first.setdefault(case_of(record), known)
+        known = {name: text for name, text in known.items() if name != INIT_STATES}
+        before = first.setdefault((case_of(record), record.init_state), known)
         if before != known:
             differing = {name for name in before.keys() | known.keys() if before.get(name) != known.get(name)}
             found.setdefault(record.policy, set()).update(differing)

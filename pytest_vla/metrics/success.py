@@ -35,6 +35,8 @@ class SeededOutcome(TaskOutcome, Protocol):
     @property
     def seed(self) -> int: ...
     @property
+    def init_state(self) -> int | None: ...
+    @property
     def variation(self) -> Mapping[str, Any]: ...
     @property
     def protocol(self) -> Mapping[str, Any]: ...
@@ -53,7 +55,7 @@ class SuccessRate:
         successes: episodes that did the task.
         counted: successes and failures, the rate's denominator.
         interval: 95% interval of the rate, over these tasks: Wilson's, wider where several episodes are of one task
-            and seed; None where nothing was counted, or all of it is of one task and seed, or where a rule chose what
+            and start; None where nothing was counted, or all of it is of one task and start, or where a rule chose what
             was counted (`is_chosen`).
         errors: episodes in which policy or simulation broke, by reason.
         invalid: episodes with nothing to measure, by reason.
@@ -104,7 +106,7 @@ def success_rate(name: str, records: Sequence[Ended], unit: Callable[[Ended], Un
     Args:
         name: of the group.
         records: of any outcome.
-        unit: gives an episode's task and seed, such as `unit_of`, where they are known; None: each episode is taken to
+        unit: gives an episode's task and start, such as `unit_of`, where they are known; None: each episode is taken to
             be independent of all others.
     """
     counted = [record for record in records if record.outcome in ("success", "failure")]
@@ -124,14 +126,23 @@ def success_rate(name: str, records: Sequence[Ended], unit: Callable[[Ended], Un
 
 
 def unit_of(record: SeededOutcome) -> Unit:
-    """What an episode shares its init state with: its task and its seed, whatever else is varied.
+    """Return what an episode shares its start with: its task and its init state, whatever else is varied.
 
-    Where the protocol pins the init state it is part of the task, and every variation is a unit by itself.
+    Seeds that begin from one init state are replicates within it, as run seeds are; which of them are the same
+    observation `pytest_vla.records.counting` says. If the init state is not known, the seed stands for it. If the
+    protocol pins it, it is part of the task: what its seeds draw is independent given the task, and every variation is
+    a unit by itself.
     """
     task = f"{record.suite}/{record.task_key}"
     if record.protocol.get("init_state") is not None:
         return task, (record.seed, record.variation.get("label", ""))
-    return task, record.seed
+    return task, start_within(record)
+
+
+def start_within(record: SeededOutcome) -> int:
+    """Return which of its task's starts an episode has: its init state, or its seed if that is pinned or not known."""
+    is_pinned = record.protocol.get("init_state") is not None
+    return record.seed if is_pinned or record.init_state is None else record.init_state
 
 
 def fewest_to_reach(n: int, minimum: float, by_lower_end: bool = False) -> int | None:

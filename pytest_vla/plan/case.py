@@ -1,10 +1,13 @@
 """What is to be run: cases and their ids. Pure: no simulator, no pytest.
 
 A seed means one thing everywhere: seed s starts from init state s mod n, places the scene's fixtures with scene seed
-s, and draws the policy's noise from (run seed, case, step).
+s, and draws the policy's noise from (run seed, case, step). So n seeds of a task whose fixtures stand where they are
+differ in their start, and further ones do not: `pytest_vla.records.counting` says what is one observation.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pytest_vla.plan import labels as names
 from pytest_vla.util.ranges import LAST_SEED
@@ -64,3 +67,11 @@ def parse_node_id(node_id: str) -> Case | None:
 def init_state_of(seed: int, count: int, pinned: int | None = None) -> int:
     """The init state that a seed starts from, of `count`; a suite's protocol may pin it."""
     return seed % count if pinned is None else pinned
+
+
+def init_state_by(seed: int, protocol: Mapping[str, Any]) -> int | None:
+    """Return the init state that a seed starts from by a protocol as records have it; None: it does not say."""
+    count, pinned = protocol.get("init_states"), protocol.get("init_state")
+    if isinstance(pinned, int):
+        return pinned
+    return init_state_of(seed, count) if isinstance(count, int) and count > 0 else None

@@ -151,9 +151,15 @@ def _checkpoint(checkpoint: Checkpoint) -> Kind:
     )
 
 
-RANDOM = Kind("random", "random", None, _random)
+RANDOM = Kind("random", "random", None, _random, draws=True)
 REPLAY = Kind(
-    "replay", "replay:PATH", "PATH", _replay, _check_replay, lambda text, spec: file_digest(spec.folder / text)
+    "replay",
+    "replay:PATH",
+    "PATH",
+    _replay,
+    _check_replay,
+    lambda text, spec: file_digest(spec.folder / text),
+    draws=False,
 )
 OPENPI = Kind("openpi", "openpi:HOST[:PORT][,...]", "HOST", _openpi, _check_openpi)
 VLA_EVAL = Kind("vla-eval", "vla-eval:HOST[:PORT][,...]", "HOST", _vla_eval, _check_vla_eval)
@@ -176,6 +182,7 @@ TINY = Kind(
     required=False,
     batches=True,
     checkpoints=("early",),
+    draws=False,
 )
 # Only `pytest_vla.evaluate` gives one.
 LIVE = Kind(LIVE_NAME, "live:NAME", "NAME", _live, _check_live, _live_digest, batches=True, offered=False)

@@ -28,6 +28,8 @@ class Kind:
         arguments: whether ``?NAME=VALUE&...`` after the text is of arguments, which `load` finds as
             `ModelSpec.arguments`; elsewhere it is part of the text.
         checkpoints: what may stand after an @ behind the name, as in ``tiny@early``; the text is then ``@early``.
+        draws: whether its policies sample their actions, as far as is known without loading one
+            (`pytest_vla.policies.traits.Traits.draws`).
         offered: whether messages name it among what there is; one that cannot run here is none to try.
     """
 
@@ -42,3 +44,4 @@ class Kind:
     arguments: bool = False
     checkpoints: tuple[str, ...] = ()
     offered: bool = True
+    draws: bool | None = None

@@ -69,6 +69,12 @@ def may_batch(spec: ModelSpec) -> bool | None:
     return kind.batches if kind else None
 
 
+def known_to_draw(spec: ModelSpec) -> bool | None:
+    """Whether the policy samples its actions, if that is known without loading it; else None. Raises VlaError."""
+    kind, _, _ = _parse(spec)
+    return kind.draws if kind else None
+
+
 def resolve_policy(spec: ModelSpec) -> "Policy":
     """The policy of a spec, loaded; one that answers in batches with one question at a time. Raises VlaError."""
     from pytest_vla.policies.base import is_batch_policy, one_by_one

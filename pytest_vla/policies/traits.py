@@ -48,6 +48,8 @@ class Traits:
         language: whether it reads the instruction.
         instructions: the only ones that it was trained on.
         chunk: the most actions that one answer has.
+        draws: whether it samples its actions, so that it may answer the same question in different ways; what does not
+            draw does the same again from an equal start.
     """
 
     action_size: int | None = None
@@ -63,6 +65,7 @@ class Traits:
     language: bool | None = None
     instructions: tuple[str, ...] | None = None
     chunk: int | None = None
+    draws: bool | None = None
 
     def __post_init__(self) -> None:
         for name, (read, expected) in _VALUES.items():
@@ -175,5 +178,6 @@ _VALUES: Mapping[str, tuple[Callable[[Any], Any], str]] = {
     "language": (_flag, "True or False: whether it reads the instruction"),
     "instructions": (_texts, "a list of instructions"),
     "chunk": (_count, "how many actions an answer has at most"),
+    "draws": (_flag, "True or False: whether it samples its actions"),
 }
 """Of each name, what reads its value and what is expected. Readers raise TypeError, ValueError or OverflowError."""

@@ -1,4 +1,4 @@
-"""Which records count: of each case the first complete one. Said here and nowhere else; pure functions over records.
+"""Which records count, and what is one observation. Said here and nowhere else; pure functions over records.
 
 A case is a task under a variation from a seed, with the run seed, the protocol, the replan length, the simulator, what
 makes an episode invalid, and the policy with the digest of what it is made of; of tests of the user's own it is the
@@ -7,16 +7,22 @@ replaces only an error, which is what ``--vla-resume`` and reruns are for; where
 stands. Further complete records are repeats: whoever runs again until it succeeds does not change the rate. The first
 is the one that began first: of repeats side by side the shortest ends first, and successes are short.
 
-Records of one case under several run seeds count each, as a policy may draw; intervals count them together. Of a policy
-that does not draw they are one observation, however often it was made: where all that it has done under other run seeds
-is equal bit for bit. Of one that draws all count, those too that happen to be equal: leaving out what is alike would
-leave out what it does most of the time.
+What is one observation is what can differ. An episode's start is its task, its variation's drawn parameters, its init
+state and where things were placed (`start_of`, `PLACED`). The number of its seed is no part of it, since a task has
+only so many init states. Records from equal starts, and those of one case under several run seeds, are compared by
+digest:
+
+- A policy that does not draw does the same again, bit for bit. Equal records from equal starts are one observation.
+- Records from equal starts that differ show that the policy draws. Then each counts, those too that happen to be equal:
+  leaving out what is alike would leave out what it does most of the time. They are replicates within one start, and
+  intervals and tests count them together (`pytest_vla.metrics.success.unit_of`).
+- A published log has no trajectories, and so its digests prove nothing: its episodes are replicates within their start.
 """
 
 import hashlib
 import json
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Protocol
 
 from pytest_vla.plan.labels import OURS
@@ -37,6 +43,13 @@ OF_WORLD = "world."
 
 UNKNOWN = ""
 """Stands in the place of a condition that a record does not know."""
+
+PLACED = "placed"
+"""Of a record's seeds: names where everything stood and how it looked when the episode began; equal for equal starts.
+Records of suites with a world of their own, and those of earlier versions, do not have it."""
+
+INIT_STATES = "protocol.init_states"
+"""How many init states there are decides nothing of an episode: which one it began from does."""
 
 _KNOWN, _KNOWN_CASE = "_conditions", "_case_of"
 """In a record's own dictionary, beside what it works out once itself."""
@@ -72,8 +85,8 @@ class Standing(NamedTuple):
     """What a record is to the others.
 
     Attributes:
-        how: ``counts``; ``repeat`` of one that counts; ``superseded``: an error beside another record; ``same``: equal
-            bit for bit to one that counts, under another run seed of a policy that does not draw.
+        how: ``counts``; ``repeat`` of one that counts; ``superseded``: an error beside another record; ``same``: the
+            observation of one that counts, made again from an equal start by a policy that does not draw.
         of: the index of the record that stands for its case: its own, where it counts.
     """
 
@@ -239,7 +252,7 @@ def standings(records: Sequence[Record], *, by_test: bool = True) -> tuple[Stand
         records: of any runs, in the order in which they ended.
         by_test: whether tests of the user's own are apart where they made the same observation.
     """
-    keys = [key_of(record, known) for record, known in zip(records, all_conditions(records), strict=True)]
+    keys = _comparable(records)
     of_runs = within_runs(records)
     counting = _folded(records, [index for index, each in enumerate(of_runs) if each.how == "counts"], keys)
     standing = [counting.get(index, each) for index, each in enumerate(of_runs)]
@@ -247,34 +260,82 @@ def standings(records: Sequence[Record], *, by_test: bool = True) -> tuple[Stand
     told = [
         index
         for index, record in enumerate(records)
-        if standing[index].how == "counts" and is_complete(record.outcome) and record.arrays is not None
+        if standing[index].how == "counts"
+        and is_complete(record.outcome)
+        and (record.arrays is not None or PLACED in record.seeds)
     ]
     drawing = _drawing(records, told, keys)
-    seen: dict[Hashable, int] = {}
+    seen: dict[Hashable, dict[int | None, int]] = {}
     for index in sorted(told, key=lambda index: (records[index].started, index)):
         record, key = records[index], keys[index]
-        observation: Hashable = (*_observed(key), key.test if by_test else "", record.digest)
         if (key.policy, key.conditions) in drawing:
-            observation = observation, key.run_seed
-        if (first := seen.setdefault(observation, index)) != index:
+            continue
+        # An own test is one, from however many seeds.
+        test = key.test.partition("[")[0] if by_test else ""
+        observation: Hashable = (*_observed(record, key), test, record.digest, _charged(record))
+        before, placed = seen.setdefault(observation, {}), record.seeds.get(PLACED)
+        # If one of them does not say where things stood, the digest decides alone.
+        first = next((of for where, of in before.items() if where == placed or None in (where, placed)), None)
+        if first is None:
+            before[placed] = index
+        else:
             standing[index] = Standing("same", first)
     return tuple(_settled(standing, index) for index in range(len(records)))
 
 
+def start_of(record: Record) -> tuple[Hashable, ...]:
+    """Return what an episode began from, whatever the number of its seed; `PLACED` stands beside it.
+
+    Suite, task, instruction, variation with its drawn parameters, and init state (the seed, if that is not known).
+    """
+    variation = record.variation
+    drawn = json.dumps(variation.get("parameters") or {}, sort_keys=True) if variation else ""
+    init_state: Hashable = ("seed", record.seed) if record.init_state is None else record.init_state
+    return record.suite, record.task_key, record.instruction, str(variation.get("label", "")), drawn, init_state
+
+
+def _charged(record: Record) -> tuple[Hashable, ...]:
+    """What it was charged, which no digest is of."""
+    return tuple((charge.account, charge.name, charge.amount) for charge in record.costs)
+
+
+def _comparable(records: Sequence[Record]) -> list[Key]:
+    """Return the case of each record, among those of suites that have had fewer init states, or more.
+
+    Yesterday's seed 60 may have begun from another init state than today's, which makes it another case.
+    """
+    began = {case_of(record): record.init_state for record in records if is_complete(record.outcome)}
+    keys = []
+    for record, conditions in zip(records, all_conditions(records), strict=True):
+        # An error may not know, as its process may have died.
+        knows = is_complete(record.outcome) or "init_state" in record.seeds
+        init_state = record.init_state if knows else began.get(case_of(record), record.init_state)
+        key = key_of(record, {name: text for name, text in conditions.items() if name != INIT_STATES})
+        keys.append(replace(key, case=f"{key.case} {init_state}"))
+    return keys
+
+
 def _drawing(records: Sequence[Record], indices: Iterable[int], keys: Sequence[Key]) -> set[Hashable]:
-    """The policies, with their conditions, that have done otherwise in some case under another run seed."""
+    """Return the policies, with their conditions, that have done different things in one case, or from one start.
+
+    What a variation draws need not all be told by its parameters: of varied episodes only equal cases are compared.
+    """
     digests: dict[Hashable, str] = {}
     found: set[Hashable] = set()
     for index in indices:
-        key, digest = keys[index], records[index].digest
-        if digests.setdefault((*_observed(key), key.test), digest) != digest:
-            found.add((key.policy, key.conditions))
+        record, key = records[index], keys[index]
+        alike: list[Hashable] = [("case", key.case, key.listed, key.policy, key.conditions, key.test)]
+        if not record.variation and (placed := record.seeds.get(PLACED)) is not None:
+            alike.append(("start", placed, *_observed(record, key), key.test))
+        for each in alike:
+            if digests.setdefault(each, record.digest) != record.digest:
+                found.add((key.policy, key.conditions))
     return found
 
 
-def _observed(key: Key) -> tuple[Hashable, ...]:
-    """A case whatever the run seed, and the test."""
-    return key.case, key.listed, key.policy, key.conditions
+def _observed(record: Record, key: Key) -> tuple[Hashable, ...]:
+    """A start, and what was observed from it, whatever the seeds, and the test."""
+    return start_of(record), key.listed, key.policy, key.conditions
 
 
 def within_runs(records: Sequence[Record]) -> list[Standing]:

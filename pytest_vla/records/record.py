@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from pytest_vla.errors import VlaError
-from pytest_vla.plan.case import Case
+from pytest_vla.plan.case import Case, init_state_by
 from pytest_vla.plan.costs import Charge, charge_of
 from pytest_vla.records.checks import check_record, check_unknown, parse_json
 from pytest_vla.records.migrations import migrated
@@ -74,7 +74,8 @@ class Record:
         costs: the ledger of safety costs, in the order of steps; `pytest_vla.plan.costs.totals` has the sums. A name
             that was charged nothing at first has an entry of 0; further charges of 0 are left out.
         metrics: further measures of the episode by name.
-        seeds: ``run``, ``scene``, ``init_state`` and ``init_states`` (how many there are).
+        seeds: ``run``, ``scene``, ``init_state``, ``init_states`` (how many there are) and ``placed``
+            (`pytest_vla.records.counting.PLACED`).
         protocol: the suite's, as a table.
         replan: steps executed of each chunk, by ``--vla-replan`` or the policy itself; None: whole chunks.
         policy: the ``--vla-model`` text.
@@ -147,6 +148,12 @@ class Record:
     def task_key(self) -> str:
         """What tells the task from the others of its suite: its name, with a level before it where it has one."""
         return self._case.task_key
+
+    @cached_property
+    def init_state(self) -> int | None:
+        """The init state that it began from; by its seed and its protocol where it does not say; None: not known."""
+        known = self.seeds.get("init_state")
+        return init_state_by(self.seed, self.protocol) if known is None else known
 
     @property
     def parameter_id(self) -> str:

@@ -7,6 +7,7 @@ import pytest
 
 from pytest_vla.gate.lines import minimum_text, run_line
 from pytest_vla.gate.min_success import against_others, judge, weigh
+from pytest_vla.metrics.selection import observations
 from pytest_vla.records.record import Record
 from pytest_vla.run.failures import Failures
 from pytest_vla.run.gating import Gated, gated_lines
@@ -50,7 +51,7 @@ def judge_run(
     settings, lines, code = selection.settings, tuple[str, ...](), session.exitstatus
     # Where no suite is asked for, the user's tests have all episodes that there are.
     all_own = settings.min_success_typed and not selection.named and not any(record.of_suite for record in records)
-    records = [record for record in records if record.of_suite or all_own]
+    records = observations([record for record in records if record.of_suite or all_own])
     if code == pytest.ExitCode.NO_TESTS_COLLECTED and resumption and not resumption.left:
         code = pytest.ExitCode.OK
     if code == pytest.ExitCode.NO_TESTS_COLLECTED and is_empty_shard(session.config):

@@ -39,6 +39,10 @@ def check_ready(selection: Selection) -> None:
     if not selection.named:
         return
     _check_dimensions(selection)
+    if model is not None:
+        from pytest_vla.policies.load import known_to_draw
+
+        check_starts(selection, known_to_draw(settings.spec))
     if model is None:
         raise VlaError(
             f"{', '.join(selection.named)}: which policy? Add {MODELS} (--collect-only lists the episodes without one)"
@@ -77,6 +81,7 @@ def notes_before(selection: Selection, has_workers: bool) -> tuple[str, ...]:
             note += f". Where a -p or a plugin imports it, begin the command with {how_to_pin()}, or use workers (-n 1)"
         notes.append(note)
     notes += _idle_rules(selection)
+    notes += _repeated_starts(selection)
     of_mujoco = any(_is_of_mujoco(name, settings) for name in selection.cases)
     mujoco = check_versions(allow=True)["mujoco"] if of_mujoco or not selection.cases else DEFAULT["mujoco"]
     if mujoco != DEFAULT["mujoco"]:
@@ -89,6 +94,19 @@ def notes_before(selection: Selection, has_workers: bool) -> tuple[str, ...]:
         ]
         notes += premises.notes_before(starts, mujoco, settings.premises)
     return tuple(notes)
+
+
+def _repeated_starts(selection: Selection) -> tuple[str, ...]:
+    """What is to be known of seeds that repeat a start; where they are refused, `check_ready` says so."""
+    from pytest_vla.policies.load import known_to_draw
+
+    settings = selection.settings
+    try:
+        draws = known_to_draw(settings.spec)
+    except VlaError:
+        # No such policy, which `check_ready` says.
+        return ()
+    return () if draws is False and not settings.run_seed else check_starts(selection, draws)
 
 
 def _idle_rules(selection: Selection) -> list[str]:
@@ -104,6 +122,38 @@ def _idle_rules(selection: Selection) -> list[str]:
     return [
         f"{rule.where}: {rule.name!r} is of none of the tasks that are run ({', '.join(rule.tasks)})" for rule in rules
     ]
+
+
+def check_starts(selection: Selection, draws: bool | None) -> tuple[str, ...]:
+    """Whether the seeds of a run are starts of their own, where that matters. Loads no simulator.
+
+    Args:
+        selection: what is to be collected.
+        draws: whether the policy samples its actions (`pytest_vla.policies.traits.Traits.draws`).
+
+    Returns:
+        What is to be known of seeds that repeat a start, in a line for each suite; nothing of a policy that draws.
+
+    Raises:
+        VlaError: seeds repeat a start, which the policy does not draw from, and no run seed is given.
+    """
+    settings = selection.settings
+    if draws:
+        return ()
+    from pytest_vla.run.starts import repeated_seeds
+
+    repeated = repeated_seeds(selection.cases, settings)
+    if draws is None or settings.run_seed:
+        known = "does not" if draws is False else "has not said so (traits.draws)"
+        why = f"they are further observations only of a policy that samples its actions, and {settings.model} {known}"
+        return tuple(f"{each.text}; {why}" for each in repeated)
+    if repeated:
+        which = "; ".join(each.text for each in repeated)
+        raise VlaError(
+            f"--vla-seeds: {which}: {settings.model} does the same again, which counts once. Draw more with "
+            "`pytest-vla init-states --add`, or add --vla-run-seed"
+        )
+    return ()
 
 
 def check_fits(policy: object, selection: Selection, suites: Iterable[str]) -> tuple[str, ...]:
@@ -128,6 +178,9 @@ def check_fits(policy: object, selection: Selection, suites: Iterable[str]) -> t
     except EpisodeError:
         # A server that is gone; the episodes tell it.
         return ()
+    if traits.draws is False:
+        # Nothing said so before it was loaded.
+        check_starts(selection, traits.draws)
     found = {}
     for name in suites:
         wanted = {case.task_key for case in selection.cases_of(name)} | {*selection.searches.get(name, ())}

@@ -60,7 +60,7 @@ class Telling:
     ) -> None:
         """How many episodes of what are to run; of a run that is gone on with, what is left of it and not collected."""
         from pytest_vla.reports.terminal.progress import duration_text
-        from pytest_vla.reports.terminal.summary import opening_line, searches_line, uncollected_line
+        from pytest_vla.reports.terminal.summary import opening_line, searches_line, starts_line, uncollected_line
 
         reporter, resumption = self.reporter, self._config.stash[RESUMPTION]
         if reporter is None or self._config.get_verbosity() < 0:
@@ -78,6 +78,10 @@ class Telling:
             reporter.write_line(shard_line(shard))
         if cases or resumed is not None:
             reporter.write_line(opening_line(cases, model, workers, estimates, resumed, bool(left)))
+        if len(cases) > 1:
+            from pytest_vla.run.starts import distinct_starts
+
+            reporter.write_line(starts_line(len(cases), distinct_starts(cases, settings)))
         if collected.searches:
             reporter.write_line(searches_line(len(collected.searches), settings.fuzz or 0, model, workers))
         limit = self._config.stash[LIMIT]

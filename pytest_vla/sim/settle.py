@@ -325,6 +325,13 @@ def _geom_named(world: Stepped, geom: int) -> str:
     return str(model.geom(geom).name) or f"a geom of {model.body(model.geom_bodyid[geom]).name}"
 
 
-def generator_of(name: str) -> np.random.Generator:
-    """The source of a task's draws: it follows from the task's name, so that further tasks change no others."""
-    return np.random.default_rng(zlib.crc32(name.encode()))
+def generator_of(name: str, after: int = 0) -> np.random.Generator:
+    """Return the source of a task's draws: it follows from the task's name, so that further tasks change no others.
+
+    Args:
+        name: the task's key.
+        after: how many init states the task has already; states that are added to these have a source of their own,
+            so that none of these has to be simulated again.
+    """
+    seed = zlib.crc32(name.encode())
+    return np.random.default_rng([seed, after] if after else seed)

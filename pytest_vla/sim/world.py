@@ -42,6 +42,7 @@ from pytest_vla.sim.placing import (  # noqa: E402
     hide_sites,
     place_fixtures,
     place_objects,
+    placed_number,
     site_positions,
     take_away,
 )
@@ -139,6 +140,7 @@ class World:
         self._began: tuple[int, int] = (0, 0)
         self._vacated: dict[str, Point] = {}
         self._drawn: Mapping[str, tuple[Array, Array]] = {}
+        self._placed = 0
         self._leave()
         self.steps = 0
         self._metering = Metering(self._make_meters(self))
@@ -231,6 +233,7 @@ class World:
             data.qpos[:] = state[1 : 1 + model.nq]
             data.qvel[:] = state[1 + model.nq :]
             self._sample_at = _SAMPLE_AFTER_INIT_STATE
+        self._placed = placed_number(model, data, scene_seed if self._looks.are_drawn else -1)
         mujoco.mj_forward(model, data)
         self._arm.state = self._arm.rest()
         if state is not None:
@@ -401,6 +404,11 @@ class World:
     def began(self) -> tuple[int, int]:
         """The init state (0 where it was none of the task's own) and the scene seed of the last reset."""
         return self._began
+
+    @property
+    def placed(self) -> int:
+        """What names where everything stood, and how it was coloured, when the last reset began to settle."""
+        return self._placed
 
     def segmentation(
         self, camera: str, only: Collection[int] | None = None, widened: float = 1.0

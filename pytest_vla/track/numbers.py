@@ -10,6 +10,7 @@ from pytest_vla.metrics.clustered import Interval
 from pytest_vla.metrics.costs import cost_summaries
 from pytest_vla.metrics.further import by_origin, further_means
 from pytest_vla.metrics.rate_rows import RateRow, rate_rows
+from pytest_vla.metrics.selection import observations
 from pytest_vla.plan.costs import cumulative
 from pytest_vla.records.record import Record
 
@@ -101,6 +102,7 @@ def final_numbers(records: Sequence[Record]) -> dict[str, float]:
     Args:
         records: of each item the one that counts.
     """
+    records = observations(records)
     suites = [record for record in records if record.of_suite]
     own = {name: some for name, some in by_origin(records).items() if not some[0].of_suite}
     found: dict[str, float] = {}

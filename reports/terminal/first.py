@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pytest_vla.metrics.rates import BENIGN, group_of, interval_text, share_text
+from pytest_vla.metrics.selection import observations
 from pytest_vla.metrics.success import SuccessRate, success_rate, unit_of
 from pytest_vla.records.record import Record
 from pytest_vla.reports.tables import wrapped
@@ -41,7 +42,9 @@ def first_lines(records: Sequence[Record], width: int | None) -> tuple[Told, ...
     """
     if len({(record.suite, group_of(record, False), record.task_key) for record in records}) < FEWEST_ROWS:
         return ()
-    told = (_success(records), *_lost(records), _broken(records))
+    # Benign twins are found among all.
+    lost = _lost(records) if any(record.variation for record in records) else _lowest(observations(records))
+    told = (_success(observations(records)), *lost, _broken(records))
     return tuple(each._replace(text=line) for each in told for line in wrapped(each.text, width))
 
 
@@ -67,10 +70,7 @@ def _share(rate: SuccessRate) -> str:
 
 
 def _lost(records: Sequence[Record]) -> Iterator[Told]:
-    """By which dimension most is lost against benign twins; where nothing is varied, in which tasks."""
-    if not any(record.variation for record in records):
-        yield from _lowest(records)
-        return
+    """By which dimension most is lost against benign twins."""
     # They bring numpy, which a run without variations does without.
     from pytest_vla.metrics.robustness import twin_pairs, varied_models
     from pytest_vla.metrics.robustness_curves import most_harmful
@@ -97,6 +97,7 @@ def _harm_text(harm: "Harm") -> str:
 
 
 def _lowest(records: Sequence[Record]) -> Iterator[Told]:
+    """In which tasks most is lost."""
     tasks: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         tasks.setdefault((record.suite, record.task_key), []).append(record)

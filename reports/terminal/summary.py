@@ -1,9 +1,12 @@
 """What the terminal says of a run, before it and after it."""
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from math import sqrt
 from pathlib import Path
+from statistics import NormalDist
 
 from pytest_vla import extensions
 from pytest_vla.errors import VlaError
@@ -18,7 +21,13 @@ from pytest_vla.metrics.rates import (
     interval_text,
     share_text,
 )
-from pytest_vla.metrics.selection import of_several_simulators, repeats_text, stopped_text
+from pytest_vla.metrics.selection import (
+    copies_text,
+    observations,
+    of_several_simulators,
+    repeats_text,
+    stopped_text,
+)
 from pytest_vla.plan.case import Case
 from pytest_vla.plan.durations import Estimate, total_seconds
 from pytest_vla.records.charges import account_text, amount_text
@@ -41,6 +50,9 @@ _HEADER = ("suite", "episodes", "success", "rate", "95%, these tasks", "tasks li
 _FURTHER = _HEADER[-2:]
 """Left out where no row has any of it; below its row where it does not fit beside it."""
 _NARROWEST = 24
+
+_ENOUGH = 10
+"""Episodes a task that are advised where there is one."""
 
 LOG_WIDTH = 100
 """Columns of the table where there is no terminal to ask."""
@@ -79,6 +91,15 @@ def opening_line(
     return line
 
 
+def starts_line(episodes: int, starts: int) -> str:
+    """Return from how many starts the episodes begin: ``vla: 40 distinct starts``."""
+    line = f"vla: {counted(starts, 'distinct start')}"
+    if starts == episodes:
+        return line
+    other = "1 episode repeats" if episodes - starts == 1 else f"{episodes - starts} episodes repeat"
+    return f"{line}; {other} one of them, and count only if the policy draws"
+
+
 def searches_line(searches: int, scenes: int, model: str, workers: int) -> str:
     """What is to be searched: ``vla: 10 searches of 20 scenes each with tiny on 2 workers``."""
     what, each = ("1 search", "") if searches == 1 else (f"{searches} searches", " each")
@@ -115,8 +136,9 @@ def closing_lines(
         width: of the terminal; None: a log, whose table has `LOG_WIDTH` columns and whose other lines have any length.
         repetition: what of the run does not count.
     """
-    of_suites = [record for record in records if record.of_suite]
-    own = by_origin(record for record in records if not record.of_suite)
+    distinct = observations(records)
+    of_suites = [record for record in distinct if record.of_suite]
+    own = by_origin(record for record in distinct if not record.of_suite)
     first: tuple[Told, ...] = ()
     lines: list[str] = []
     if verbosity < 0:
@@ -125,17 +147,20 @@ def closing_lines(
             lines.append(summary_sentence([r for rs in own.values() for r in rs], "vla, own tests"))
     elif records:
         tasks = len({(record.suite, group_of(record, False), record.task_key) for record in of_suites})
-        first = first_lines(of_suites, width)
+        first = first_lines([record for record in records if record.of_suite], width)
         by_task = verbosity > 0 or tasks <= MAX_TASK_ROWS
         lines = summary_lines(of_suites, own, by_task, width or LOG_WIDTH, whole_names=width is None)
         with suppress(VlaError):
-            lines += [line for text in cost_notes(records) for line in wrapped(text, width)]
-        lines += printed(_further_lines(records))
+            lines += [line for text in cost_notes(distinct) for line in wrapped(text, width)]
+        lines += printed(_further_lines(distinct))
         if any(record.variation for record in records):
             from pytest_vla.reports.language.pride_row import language_lines
 
             lines += language_lines(records, run, _shown(run), width)
-    counting = [*filter(None, [stopped_text(records)]), *_counting_notes(repetition, items)]
+    told = [copies_text(len(records), len(records) - len(distinct)), stopped_text(records)]
+    if repetition.picked is None and verbosity >= 0:
+        told.append(few_text(of_suites))
+    counting = [*filter(None, told), *_counting_notes(repetition, items)]
     with suppress(VlaError):
         counting += silent_rules(records)
     lines += [*counting, *filter(None, [clipped_note(records)]), *notes_after(records)]
@@ -174,6 +199,25 @@ def summary_sentence(records: Sequence[VariedTask], title: str = "vla") -> str:
         share = f" ({PROBE})" if row.is_probe else f", {rate} {interval}"
         parts.append(f"{named}{success} success{share}" + (f"; {apart}" if apart else ""))
     return f"{title}: {'; '.join(parts)}"
+
+
+def few_text(records: Sequence[Record]) -> str:
+    """Return what one episode a task can tell; empty if a task has more of them, or all are varied."""
+    tasks = Counter((record.suite, record.task_key) for record in records if not record.variation)
+    if not tasks or set(tasks.values()) != {1}:
+        return ""
+    number = len(tasks)
+    known, better = (f"{50 - half:.0f}% to {50 + half:.0f}%" for half in (_half(number), _half(number * _ENOUGH)))
+    return (
+        f"1 episode for each of {counted(number, 'task')} tells little: a rate of 50% is then known to {known} (95%), "
+        f"and with --vla-episodes={_ENOUGH} to {better}"
+    )
+
+
+def _half(episodes: int) -> float:
+    """Half the width, in points, of Wilson's 95% interval of a rate of one half."""
+    square = NormalDist().inv_cdf(0.975) ** 2
+    return 50 * sqrt(square / (episodes + square))
 
 
 def cost_notes(records: Sequence[Record]) -> list[str]:

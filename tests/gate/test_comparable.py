@@ -10,12 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_vla.errors import VlaError
-from pytest_vla.gate.baseline import Baseline, baseline_of
+from pytest_vla.gate.baseline import Baseline, baseline_of, distinct_cases
 from pytest_vla.gate.baseline_file import read_baseline, write_baseline
 from pytest_vla.gate.changes import changes_of
-from pytest_vla.gate.comparable import paired, unpaired
+from pytest_vla.gate.comparable import distinct_pairs, paired, unpaired
 from pytest_vla.gate.conditions import CONDITIONS, OTHER, Effect, row_of
 from pytest_vla.gate.disagreements import Disagreement, lines_of
+from pytest_vla.gate.verdicts import Terms, judge
+from pytest_vla.metrics.success import unit_of
 from pytest_vla.plan.costs import Charge
 from pytest_vla.plan.task import Protocol
 from pytest_vla.records.counting import OF_PROVENANCE
@@ -334,3 +336,64 @@ def test_no_label_is_said_twice() -> None:
     names = [row.name for row in CONDITIONS]
     assert len(set(names)) == len(names)
     assert all(re.fullmatch(r"[a-z_.-]+", name) for name in names)
+
+
+# What is one observation
+
+
+def begun(seeds: Any, starts: int, differ: Any = (), fail: Any = (), **changes: Any) -> Baseline:
+    """Episodes of seeds that share so many init states; those of some starts differ by seed, and some fail."""
+    protocol = {**RECORD.protocol, "init_states": starts}
+
+    def of(seed: int) -> Record:
+        start = seed % starts
+        digest = f"{start}{' ' + str(seed) if start in differ else ''}{'x' if start in fail else ''}"
+        about = {"digest": f"{digest:<16}", "arrays": "x.npz", "protocol": protocol, "policy": "p", **changes}
+        seeds = {"run": 0, "scene": seed, "init_state": start, "init_states": starts}
+        return record_of(seed, "failure" if start in fail else "success", **{"seeds": seeds, **about})
+
+    return baseline_of([of(seed) for seed in seeds])
+
+
+def test_pairs_that_are_seen_twice_count_once() -> None:
+    """4 lost of 50 starts are no regression, and no more so where each is seen twice or five times."""
+    for times in (1, 2, 5):
+        before, after = begun(range(50 * times), 50), begun(range(50 * times), 50, fail=range(4))
+        found = distinct_pairs(paired(before, after))
+        assert (len(found.pairs), found.agreement.copies) == (50, 50 * (times - 1))
+        judged = judge(before, after, Terms(5.0, 0.05, ("suite",)))
+        (group,) = judged.groups
+        assert group.evidence is not None
+        assert (group.evidence.pairs, group.evidence.lost, judged.verdict) == (50, 4, "undecided")
+        assert any("from the same start" in note for note in found.agreement.notes) == (times > 1)
+
+
+def test_draws_from_one_start_are_a_cluster() -> None:
+    before, after = begun(range(100), 50), begun(range(100), 50, differ=range(50), fail=range(4))
+    found = distinct_pairs(paired(before, after))
+    assert (len(found.pairs), len({pair.unit for pair in found.pairs})) == (100, 50)
+
+
+def test_unpaired_episodes_from_one_start_count_once() -> None:
+    (stratum,) = unpaired(begun(range(10), 5), begun(range(50, 53), 100)).strata
+    assert (len(stratum.baseline), len(stratum.new)) == (5, 3)
+
+
+def test_a_baseline_of_a_suite_that_had_fewer_init_states_is_compared_where_it_began_alike() -> None:
+    old, new = begun(range(50), 50), begun(range(50), 200)
+    assert paired(old, new).agreement.of("refuses") == ()
+    beyond = paired(begun(range(45, 55), 50), begun(range(45, 55), 200)).agreement.of("refuses")
+    assert [(each.name, each.baseline, each.new) for each in beyond] == [("init_state", n, 50 + n) for n in range(5)]
+
+
+def test_copies_are_known_from_the_file_too(tmp_path: Path) -> None:
+    write_baseline(begun(range(20), 10), tmp_path / "file")
+    read = read_baseline(tmp_path / "file")
+    assert (len(read.cases), len(distinct_cases(read.cases))) == (20, 10)
+    assert [case.init_state for case in read.cases if case.seed in (3, 13)] == [3, 3]
+
+
+def test_a_log_proves_no_copy() -> None:
+    logged = begun(range(10), 5, provenance={"imported": "a log"})
+    assert len(distinct_cases(logged.cases)) == 10
+    assert len({unit_of(case) for case in logged.cases}) == 5

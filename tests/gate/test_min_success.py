@@ -126,10 +126,8 @@ def test_episodes_that_share_a_seed_may_pass_by_luck_together() -> None:
     assert passed
     assert lines[1] == (
         "by luck: a policy 20 points worse, of 55%, passes 4% (if no two episodes have anything in common) to 39% of "
-        "such runs of 24 episodes of 4 tasks and seeds"
+        "such runs of 24 episodes from 4 starts"
     )
     lines, passed = judge([record for label in labels for record in of(label, 4, 0)], 0.8, 0, False, by_lower_end=True)
     assert not passed
-    assert lines[1] == (
-        "by luck: the lower end cannot reach 80% in 24 episodes of 4 tasks and seeds; it takes 16 tasks and seeds"
-    )
+    assert lines[1] == ("by luck: the lower end cannot reach 80% in 24 episodes from 4 starts; it takes 16 starts")

@@ -34,6 +34,7 @@ class Ended:
     variation: Mapping[str, object] = field(default_factory=dict)
     seed: int = field(default_factory=itertools.count().__next__)
     protocol: Mapping[str, object] = field(default_factory=dict)
+    init_state: int | None = None
 
     @property
     def task_key(self) -> str:

@@ -11,10 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_vla.metrics.selection import by_model, of_several_simulators, repeats_among, that_count
+from pytest_vla.metrics.selection import by_model, observations, of_several_simulators, repeats_among, that_count
+from pytest_vla.metrics.statistics import wilson_interval
+from pytest_vla.metrics.success import success_rate, unit_of
+from pytest_vla.plan.costs import Charge
 from pytest_vla.records.checks import OUTCOMES
 from pytest_vla.records.counting import (
     COMPLETE,
+    PLACED,
     Repeats,
     Standing,
     conditions_of,
@@ -28,7 +32,7 @@ from pytest_vla.records.record import Record, parse_record, record_line
 from pytest_vla.records.store import open_store
 from pytest_vla.reports.loaded import counted_episodes, load
 from tests.support.examples import scaled
-from tests.support.records import RECORD, record_of
+from tests.support.records import RECORD, record_of, seeds_of
 
 OWN = "test_mine.py::test_bowl[turn_on_the_stove-seed0]"
 
@@ -36,7 +40,7 @@ OWN = "test_mine.py::test_bowl[turn_on_the_stove-seed0]"
 def of(run: str, outcome: str, digest: str = "", seed: int = 0, run_seed: int = 0, **changes: Any) -> Record:
     """A record with a trajectory and a digest of its own; errors know neither policy nor replan length."""
     about: dict[str, Any] = {
-        "seeds": {**RECORD.seeds, "run": run_seed},
+        "seeds": seeds_of(seed, run_seed),
         "arrays": "x.npz",
         "digest": digest or f"{run} {outcome} {seed} {run_seed}",
         "policy_digest": "aaaa" if outcome != "error" else None,
@@ -201,7 +205,11 @@ def test_of_one_policy_all_run_seeds_count_or_its_cases_each_once(rows: list[tup
 
 
 def test_tests_of_the_user_s_are_apart_unless_they_are_in_one_number() -> None:
-    records = [of("a", "success", "1", node=OWN), of("a", "success", "1", node=f"{OWN}x"), of("b", "failure", node=OWN)]
+    records = [
+        of("a", "success", "1", node=OWN),
+        of("a", "success", "1", node=OWN.replace("bowl", "cup")),
+        of("b", "failure", node=OWN),
+    ]
     assert told(records) == [("counts", 0), ("counts", 1), ("repeat", 0)]
     assert [each.how for each in standings(records, by_test=False)] == ["counts", "same", "repeat"]
 
@@ -327,6 +335,89 @@ def test_the_store_counts_as_the_reports_do(records: list[Record]) -> None:
         )
 
 
+# What is one observation
+
+
+def began(seed: int, init_state: int, digest: str, placed: int | None = 7, **changes: Any) -> Record:
+    """A record that says where everything stood, unless that is None."""
+    where = {} if placed is None else {PLACED: placed}
+    seeds = {**seeds_of(seed, changes.pop("run_seed", 0)), "init_state": init_state, **where}
+    return of("a", "success", digest, seed, **{"seeds": seeds, **changes})
+
+
+def test_seeds_that_share_a_start_are_one_observation_of_a_policy_that_does_not_draw() -> None:
+    copies = [began(seed, 0, "1") for seed in (0, 50, 100)]
+    assert told(copies) == [("counts", 0), ("same", 0), ("same", 0)]
+    assert told([*copies, began(1, 1, "2"), began(51, 1, "2")])[3:] == [("counts", 3), ("same", 3)]
+    assert told([*copies, began(1, 1, "1")])[3:] == [("counts", 3)], "another start, though it went as well"
+    old = [began(seed, 0, "1", placed=None) for seed in (0, 50)]
+    assert told(old) == [("counts", 0), ("same", 0)], "earlier records do not say where things stood"
+    assert told([*old, copies[2]])[2] == ("same", 0)
+
+
+def test_where_fixtures_stand_elsewhere_it_is_another_start() -> None:
+    assert told([began(0, 0, "1", placed=1), began(50, 0, "1", placed=2)]) == [("counts", 0), ("counts", 1)]
+
+
+def test_of_a_policy_that_draws_equal_starts_are_replicates() -> None:
+    """That it draws is seen where equal starts end differently; then those count too that are equal by luck."""
+    records = [began(0, 0, "1"), began(50, 0, "2"), began(100, 0, "1")]
+    assert {how for how, _ in told(records)} == {"counts"}
+    assert len({unit_of(record) for record in records}) == 1
+    rate = success_rate("x", [*records, began(1, 1, "3"), began(51, 1, "4")], unit_of)
+    assert (rate.counted, rate.interval) != (5, wilson_interval(5, 5))
+    placed = [began(0, 0, "1", placed=1), began(50, 0, "2", placed=2), began(100, 0, "1", placed=1)]
+    assert told(placed)[2] == ("same", 0), "another place of the fixtures is no draw of the policy's"
+
+
+def test_what_a_variation_draws_is_part_of_the_start() -> None:
+    def varied(seed: int, gain: float, digest: str = "1") -> Record:
+        variation = {"label": "light.diffuse-L2", "parameters": {"gain": gain}}
+        node = f"libero_goal::test_episode[turn_on_the_stove-light.diffuse-L2-seed{seed}]"
+        return began(seed, 0, digest, variation=variation, node=node)
+
+    assert told([varied(0, 0.5), varied(50, 0.6)]) == [("counts", 0), ("counts", 1)]
+    assert told([varied(0, 0.5), varied(50, 0.5)]) == [("counts", 0), ("same", 0)]
+    # Not all that a variation draws need be told by its parameters: that is no draw of the policy's.
+    assert told([varied(0, 0.5), varied(50, 0.5, "2"), varied(100, 0.5)])[1:] == [("counts", 1), ("same", 0)]
+
+
+def test_what_was_charged_otherwise_is_no_copy() -> None:
+    charged = began(50, 0, "1", costs=(Charge("touch", 1.0, 0),))
+    assert told([began(0, 0, "1"), charged]) == [("counts", 0), ("counts", 1)]
+
+
+def test_a_log_without_trajectories_proves_no_copy() -> None:
+    logged = [began(seed, 0, "1", placed=None, arrays=None) for seed in (0, 50)]
+    assert told(logged) == [("counts", 0), ("counts", 1)]
+    assert success_rate("x", logged, unit_of).interval is None, "they are of one start"
+
+
+def test_a_suite_that_has_more_init_states_now_has_the_cases_that_it_had() -> None:
+    """How many there are decides nothing, and which one an episode began from does."""
+
+    def of_count(run: str, seed: int, count: int) -> Record:
+        protocol = {**RECORD.protocol, "init_states": count}
+        return dataclasses.replace(began(seed, seed % count, "1"), run=run, protocol=protocol)
+
+    assert told([of_count("a", 3, 50), of_count("b", 3, 200)]) == [("counts", 0), ("repeat", 0)]
+    assert told([of_count("a", 60, 50), of_count("b", 60, 200)]) == [("counts", 0), ("counts", 1)]
+    assert len(by_model([of_count("a", 3, 50), of_count("b", 3, 200)])) == 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.sampled_from("ab")), min_size=1, max_size=12))
+def test_copies_change_no_rate(episodes: list[tuple[int, int, str]]) -> None:
+    """Each start of a policy that does not draw, once: as often as one likes it is run again."""
+    outcomes = {start: digest for start, _, digest in episodes}
+    records = [
+        dataclasses.replace(began(start + 4 * time, start, outcomes[start]), started=f"{number:04}")
+        for number, (start, time) in enumerate(dict.fromkeys((start, time) for start, time, _ in episodes))
+    ]
+    kept = observations(records)
+    assert sorted(record.init_state or 0 for record in kept) == sorted(outcomes)
+    assert success_rate("x", kept, unit_of).interval == wilson_interval(len(outcomes), len(outcomes))
+
+
 # What reports are made of
 
 
@@ -341,7 +432,8 @@ def test_a_report_says_how_many_repeats_there_are_and_how_many_disagree() -> Non
     selected = that_count(same)
     assert (selected.records, selected.same) == ((same[0],), ((same[1], same[0]),))
     assert selected.left_out == (
-        "1 episode equal, bit for bit, to one of another run seed or test: no further observation",
+        "2 episodes, 1 distinct start: 1 episode repeats another and counts in no rate (equal starts, equal "
+        "trajectories)",
     )
 
 

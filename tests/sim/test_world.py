@@ -60,8 +60,9 @@ def test_index_and_vector_name_the_same_init_state(world: World) -> None:
 
 def test_scene_seed_moves_fixtures_only(world: World) -> None:
     world.reset(init_state=0, scene_seed=1, settle=False)
-    qpos, poses = world.data.qpos.copy(), world.model.body_pos.copy()
+    qpos, poses, placed = world.data.qpos.copy(), world.model.body_pos.copy(), world.placed
     world.reset(init_state=0, scene_seed=2, settle=False)
+    assert world.placed != placed
     assert np.array_equal(world.data.qpos, qpos)
     moved = np.flatnonzero((world.model.body_pos != poses).any(axis=1))
     assert {world.model.body(index).name for index in moved} == {

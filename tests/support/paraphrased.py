@@ -9,7 +9,7 @@ import numpy as np
 from pytest_vla.plan.case import Case
 from pytest_vla.records.record import Record
 from pytest_vla.records.trajectory import Trajectory
-from tests.support.records import RECORD
+from tests.support.records import RECORD, seeds_of
 
 ENDS = {
     "turn_on_the_stove": (0.3, 0.2, 0.1),
@@ -27,6 +27,7 @@ def para_record(
     reason = {"error": "policy-raised", "invalid": "goal-holds-at-start"}.get(outcome)
     about: dict[str, Any] = {"suite": case.suite, "task": task, "case": case.id, "node": case.node_id, "seed": seed}
     about |= {"variation": variation, "instruction": instruction, "outcome": outcome, "reason": reason}
+    about["seeds"] = seeds_of(seed)
     return dataclasses.replace(RECORD, **(about | changes))
 
 

@@ -41,6 +41,11 @@ RECORD = Record(
 )
 
 
+def seeds_of(seed: int, run: int = 0) -> dict[str, int]:
+    """What a record of a seed says that it began from, of a task with an init state for each."""
+    return {"run": run, "scene": seed, "init_state": seed, "init_states": 10_000}
+
+
 def record_of(seed: int, outcome: str = "failure", run: str = "a-run", **changes: Any) -> Record:
     """A record of a suite's own item; errors have a reason."""
     case = Case("libero_goal", "turn_on_the_stove", seed)
@@ -50,6 +55,7 @@ def record_of(seed: int, outcome: str = "failure", run: str = "a-run", **changes
         "case": case.id,
         "node": case.node_id,
         "seed": seed,
+        "seeds": seeds_of(seed),
         "outcome": outcome,
         "reason": reason,
     }

@@ -7,7 +7,7 @@ from typing import Any
 
 from pytest_vla.plan.case import Case
 from pytest_vla.records.record import Record
-from tests.support.records import RECORD
+from tests.support.records import RECORD, seeds_of
 
 
 def variation_of(label: str, parameters: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def varied(
         "node": case.node_id,
         "task": task,
         "seed": seed,
-        "seeds": {**RECORD.seeds, "run": run_seed},
+        "seeds": seeds_of(seed, run_seed),
         "variation": variation_of(label, parameters),
         "outcome": outcome,
         "reason": {"error": "policy-raised", "invalid": "goal-holds-at-start"}.get(outcome),

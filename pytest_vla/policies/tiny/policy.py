@@ -84,6 +84,7 @@ class TinyPolicy:
         control_freq=20.0,
         language=True,
         chunk=CHUNK,
+        draws=False,
     )
 
     def __init__(self, trained: Trained) -> None:

@@ -1,5 +1,6 @@
 """The built-in suite of hazards: thirty files that scripts make, calm scenes, an idle arm that is charged nothing."""
 
+import hashlib
 import zlib
 from collections.abc import Iterator
 from contextlib import closing
@@ -7,11 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from pytest_vla import World, load_suite
 from pytest_vla.episode.lint import lint_file
 from pytest_vla.plan.costs import cumulative
 from pytest_vla.plan.manifests import suite_folder
+from pytest_vla.plan.task import Task
 from pytest_vla.scene.init_states import read_init_states
 from pytest_vla.scene.problem import Problem
 from pytest_vla.scene.task_files import problem_of
@@ -27,6 +30,10 @@ NAMES = list(dict.fromkeys(task.name for task in SUITE.tasks))
 # Each compiled scene costs a second: one level of each task here, all of them with make slow.
 SOME = [f"L{number % 3}-{name}" for number, name in enumerate(NAMES)]
 ALL = [pytest.param(task, id=task.key, marks=[] if task.key in SOME else pytest.mark.slow) for task in SUITE.tasks]
+
+
+def states_of(task: Task) -> NDArray[np.float64]:
+    return read_init_states(FOLDER / "init_files" / f"{task.paths[0]}.pruned_init")
 
 
 @pytest.fixture(scope="module", params=ALL)
@@ -91,15 +98,15 @@ def test_lint_finds_only_what_upstream_makes_of_forces(name: str) -> None:
 
 
 def test_a_scene_is_calm_and_its_goal_does_not_hold(world: World) -> None:
-    """All ten init states: at rest but for movers, nothing in another, premises true, no two alike."""
+    """Every tenth init state: at rest but for movers, nothing in another, premises true; no two alike."""
     task = world.task
-    states = read_init_states(FOLDER / "init_files" / f"{task.paths[0]}.pruned_init")
-    assert states.shape == (10, 1 + world.model.nq + world.model.nv)
-    assert len(np.unique(states.round(5), axis=0)) == 10
-    for number, state in enumerate(states):
+    states = states_of(task)
+    assert states.shape == (100, 1 + world.model.nq + world.model.nv)
+    assert len(np.unique(states.round(5), axis=0)) == 100
+    for number, state in enumerate(states[::10]):
         assert unrest(world, state, seconds=0) is None, number
         assert all(world.premises().values()), number
-    number = zlib.crc32(task.key.encode()) % 10
+    number = zlib.crc32(task.key.encode()) % 100
     assert unrest(world, states[number], seconds=2) is None
 
 
@@ -159,7 +166,14 @@ def test_balls_that_leave_their_cup_are_spilt() -> None:
 def test_committed_init_states_are_what_the_script_makes() -> None:
     task = SUITE.task("put_the_cup_on_the_rack", "L0")
     with World(task) as world:
-        made = settled_states(world, 1, generator_of(task.key), hold_seconds=0)
-    states = read_init_states(FOLDER / "init_files" / f"{task.paths[0]}.pruned_init")
-    # Another processor rounds otherwise.
-    np.testing.assert_allclose(made, states[:1], atol=1e-5)
+        for after in (0, 10):
+            made = settled_states(world, 1, generator_of(task.key, after), hold_seconds=0)
+            # Another processor rounds otherwise.
+            np.testing.assert_allclose(made, states_of(task)[after : after + 1], atol=1e-5)
+
+
+def test_each_task_has_a_hundred_starts_of_which_the_first_ten_are_those_of_the_first_version() -> None:
+    states = [states_of(task) for task in SUITE.tasks]
+    assert {len(np.unique(each, axis=0)) for each in states} == {100} == {SUITE.protocol.init_states}
+    digest = "74e9f020df8da4f2dd7c63830528a10c3be5b359ea60b770871bfb994103b919"
+    assert hashlib.sha256(b"".join(each[:10].tobytes() for each in states)).hexdigest() == digest

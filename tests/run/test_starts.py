@@ -1,0 +1,104 @@
+"""From how many starts episodes begin, known before any of them runs; and what is refused, or said, of the others."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_vla import load_suite
+from pytest_vla.errors import VlaError
+from pytest_vla.plan.case import Case
+from pytest_vla.run.options import OPTIONS
+from pytest_vla.run.preflight import check_starts
+from pytest_vla.run.selection import Selection
+from pytest_vla.run.settings import Settings
+from pytest_vla.run.starts import distinct_seeds, distinct_starts, repeated_seeds, starts_of
+from tests.support.examples import scaled
+from tests.support.worlds import libero_task
+
+TABLETOP = load_suite("tabletop")
+STOVE = TABLETOP.task("turn_on_the_stove")
+STARTS = TABLETOP.protocol.init_states
+
+
+def cases(*seeds: int, variation: str = "", suite: str = "tabletop", task: str = STOVE.name) -> tuple[Case, ...]:
+    return tuple(Case(suite, task, seed, variation) for seed in seeds)
+
+
+def settings_of(**values: Any) -> Settings:
+    """As they are where nothing but these is said."""
+    said = {option.attribute: option.default for option in OPTIONS} | {"model": "p:policy"} | values
+    rest = {"model_text": said["model"], "model_folder": Path("/here"), "model_names": (), "given": ()}
+    return Settings(**said, **rest, typed=frozenset(values))
+
+
+def selection(found: tuple[Case, ...], **values: Any) -> Selection:
+    return Selection(settings_of(**values), (), ("tabletop",), False, {"tabletop": found})
+
+
+def test_a_suite_has_as_many_starts_as_its_files_have_init_states() -> None:
+    assert {starts_of(task) for task in TABLETOP.tasks} == {STARTS}
+    safety = load_suite("tabletop_safety")
+    assert {starts_of(task) for task in safety.tasks} == {safety.protocol.init_states}
+    own = dataclasses.replace(STOVE, world=lambda task, variation: None)  # type: ignore[arg-type, return-value]
+    assert starts_of(own) is None, "of a world of its own nobody knows what the scene seed does"
+
+
+def test_where_the_scene_seed_moves_fixtures_every_seed_is_a_start() -> None:
+    assert starts_of(libero_task("libero_goal", "turn_on_the_stove")) is None
+    still = libero_task("libero_object", "pick_up_the_milk_and_place_it_in_the_basket")
+    assert (starts_of(still), distinct_seeds(still, (0, 50, 51))) == (50, (0, 51))
+
+
+def test_a_pinned_init_state_is_one_start() -> None:
+    pinned = dataclasses.replace(STOVE, protocol=dataclasses.replace(STOVE.protocol, init_state=0))
+    assert starts_of(pinned) == 1
+
+
+@settings(max_examples=scaled(50))
+@given(st.lists(st.integers(0, 3 * STARTS), min_size=1, max_size=20, unique=True))
+def test_seeds_of_one_start_are_one(seeds: list[int]) -> None:
+    starts = len({seed % STARTS for seed in seeds})
+    assert distinct_starts(cases(*seeds), settings_of()) == starts
+    kept = distinct_seeds(STOVE, seeds)
+    assert len(kept) == starts
+    assert [*kept] == [
+        seed for place, seed in enumerate(seeds) if seed % STARTS not in {s % STARTS for s in seeds[:place]}
+    ]
+    repeated = repeated_seeds({"tabletop": cases(*seeds)}, settings_of())
+    assert sum(len(each.seeds) for each in repeated) == len(seeds) - starts
+
+
+def test_what_a_variation_draws_is_another_start() -> None:
+    far = STARTS + 3
+    assert distinct_starts(cases(3, far, variation="light.diffuse-L2"), settings_of()) == 2
+    assert distinct_starts(cases(3, far, variation="action.delay-L2"), settings_of()) == 1, "nothing is drawn"
+    with_twins = (*cases(3, far, variation="light.diffuse-L2"), *cases(3, far))
+    assert repeated_seeds({"tabletop": with_twins}, settings_of()) == (), "a benign twin may be another's"
+
+
+def test_a_policy_that_does_not_draw_is_refused_seeds_that_repeat_a_start() -> None:
+    again = selection(cases(0, 1, STARTS, STARTS + 1))
+    with pytest.raises(
+        VlaError, match=rf"tabletop has {STARTS} starts a task; seeds {STARTS}-{STARTS + 1} are the same"
+    ):
+        check_starts(again, False)
+    assert check_starts(again, True) == ()
+    (told,) = check_starts(again, None)
+    assert f"{STARTS}-{STARTS + 1}" in told
+    (told,) = check_starts(selection(cases(0, STARTS), run_seed=3), False)
+    assert str(STARTS) in told
+    assert check_starts(selection(cases(0, 1, STARTS - 1)), False) == ()
+
+
+def test_the_expert_is_refused_before_anything_is_loaded(pytester: pytest.Pytester) -> None:
+    seeds = f"--vla-seeds=0,{STARTS},{2 * STARTS}"
+    suite = ("--vla-suite=tabletop", f"--vla-tasks={STOVE.name}")
+    refused = pytester.runpytest(*suite, seeds, "--vla-model=expert", "--vla-results", str(Path("results")))
+    assert refused.ret == pytest.ExitCode.USAGE_ERROR
+    refused.stderr.fnmatch_lines(
+        [f"*tabletop has {STARTS} starts a task; seeds {STARTS},{2 * STARTS} are the same ones*"]
+    )
